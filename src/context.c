@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "context.h"
+#include <stdlib.h>
+
+#define ALIGNMENT 64 /* of the residual that a context owns: a cache line */
+
+int tlc_import(void *ours, size_t size, const void *theirs)
+{
+    const uint8_t *from = theirs;
+    size_t given;
+
+    memcpy(&given, theirs, sizeof given);
+    if (given < sizeof given)
+        return 0;
+    for (size_t i = size; i < given; i++)
+        if (from[i])
+            return 0;
+    memcpy(ours, theirs, given < size ? given : size);
+    return 1;
+}
+
+tlc_status tlc_config_init(tlc_config *cfg, size_t struct_size)
+{
+    tlc_config defaults = {.struct_size = struct_size, .codec = "3lc", .feedback = -1};
+
+    if (!cfg || struct_size < sizeof cfg->struct_size)
+        return TLC_ERR_PARAM;
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    return TLC_OK;
+}
+
+static void *default_alloc(void *opaque, size_t size)
+{
+    (void)opaque;
+    return malloc(size);
+}
+
+static void default_free(void *opaque, void *ptr)
+{
+    (void)opaque;
+    free(ptr);
+}
+
+/* Everything of a configuration but its codecs. */
+static tlc_status check_config(const tlc_config *c)
+{
+    if (!c->codec || !tlc_dtype_valid(c->dtype) || c->feedback < -1 || c->feedback > 1 || c->checksum < 0 ||
+        c->checksum > 1 || c->assume_finite < 0 || c->assume_finite > 1 || !c->alloc.alloc != !c->alloc.free ||
+        (uintptr_t)c->residual % _Alignof(float))
+        return TLC_ERR_PARAM;
+    if ((int)c->isa < TLC_ISA_AUTO || c->isa > TLC_ISA_NEON)
+        return TLC_ERR_PARAM;
+    return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
+}
+
+/* The codec, and the largest frame of it and of those reserved. */
+static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
+{
+    tlc_status status = tlc_codec_parse(&ctx->codec, c->codec, strlen(c->codec));
+
+    if (!status)
+        status = tlc_codec_frame_bound(&ctx->codec, c->dtype, c->checksum, ctx->n, &ctx->bound);
+    for (const char *at = c->reserve, *end; !status && at; at = *end ? end + 1 : NULL) {
+        tlc_codec codec;
+        size_t bound = 0;
+
+        end = at + strcspn(at, ";");
+        status = tlc_codec_parse(&codec, at, (size_t)(end - at));
+        if (!status)
+            status = tlc_codec_frame_bound(&codec, c->dtype, c->checksum, ctx->n, &bound);
+        if (!status && bound > ctx->bound)
+            ctx->bound = bound;
+    }
+    return status;
+}
+
+tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
+{
+    tlc_ctx ctx = {.n = n}, *made;
+    tlc_config c;
+    size_t size = sizeof ctx;
+    tlc_status status;
+
+    if (!out)
+        return TLC_ERR_PARAM;
+    (void)tlc_config_init(&c, sizeof c);
+    if (cfg && !tlc_import(&c, sizeof c, cfg))
+        return TLC_ERR_PARAM;
+    status = check_config(&c);
+    if (!status)
+        status = resolve_codecs(&ctx, &c);
+    if (status)
+        return status;
+    ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.value->value->feedback;
+    if (c.residual && !ctx.feedback)
+        return TLC_ERR_PARAM;
+    if (ctx.feedback && !c.residual) {
+        if (n > (SIZE_MAX - size - ALIGNMENT) / sizeof(float))
+            return TLC_ERR_SIZE;
+        size += ALIGNMENT + n * sizeof(float);
+    }
+    ctx.kernels = tlc_kernels_for(c.isa);
+    ctx.dtype = c.dtype;
+    ctx.checksum = c.checksum;
+    ctx.assume_finite = c.assume_finite;
+    ctx.seed = c.seed;
+    ctx.parallel = c.parallel;
+    ctx.alloc = c.alloc.alloc ? c.alloc : (tlc_allocator){default_alloc, default_free, NULL};
+    memcpy(ctx.codec_text, c.codec, strlen(c.codec) + 1);
+    made = ctx.alloc.alloc(ctx.alloc.opaque, size);
+    if (!made)
+        return TLC_ERR_NOMEM;
+    if (c.residual)
+        ctx.residual = c.residual;
+    else if (ctx.feedback) {
+        uintptr_t end = (uintptr_t)(made + 1), aligned = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        ctx.residual = (float *)(void *)((char *)(made + 1) + (aligned - end));
+        memset(ctx.residual, 0, n * sizeof(float));
+    }
+    *made = ctx;
+    *out = made;
+    return TLC_OK;
+}
+
+void tlc_destroy(tlc_ctx *ctx)
+{
+    if (ctx)
+        ctx->alloc.free(ctx->alloc.opaque, ctx);
+}
+
+size_t tlc_bound(const tlc_ctx *ctx)
+{
+    return ctx ? ctx->bound : 0;
+}
+
+tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec)
+{
+    tlc_codec parsed;
+    size_t bound = 0;
+    tlc_status status;
+
+    if (!ctx || !codec)
+        return TLC_ERR_PARAM;
+    status = tlc_codec_parse(&parsed, codec, strlen(codec));
+    if (status)
+        return status;
+    if (tlc_codec_frame_bound(&parsed, ctx->dtype, ctx->checksum, ctx->n, &bound) || bound > ctx->bound)
+        return TLC_ERR_CAPACITY;
+    ctx->codec = parsed;
+    memmove(ctx->codec_text, codec, strlen(codec) + 1); /* it may be our own */
+    return TLC_OK;
+}
+
+float *tlc_residual(tlc_ctx *ctx)
+{
+    return ctx ? ctx->residual : NULL;
+}
+
+tlc_status tlc_residual_scale(tlc_ctx *ctx, float factor)
+{
+    tlc_status status = TLC_ERR_NONFINITE;
+
+    if (!ctx || !tlc_finite(factor))
+        return TLC_ERR_PARAM;
+    if (!ctx->feedback)
+        return TLC_ERR_UNSUPPORTED;
+    tlc_float_mode mode = tlc_float_enter();
+    uint32_t max = ctx->kernels->absmax(NULL, ctx->residual, ctx->n);
+    if (max < TLC_F32_INF && tlc_finite(tlc_bits_float(max) * factor)) {
+        for (size_t i = 0; i < ctx->n; i++)
+            ctx->residual[i] *= factor;
+        status = TLC_OK;
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+void tlc_reset(tlc_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    ctx->step = 0;
+    if (ctx->residual && ctx->n)
+        memset(ctx->residual, 0, ctx->n * sizeof(float));
+}
+
+tlc_isa tlc_isa_used(const tlc_ctx *ctx)
+{
+    return ctx ? ctx->kernels->isa : TLC_ISA_AUTO;
+}

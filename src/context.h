@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Coding needs
+ * no scratch of the tensor's size: stages hand on pieces that live on the stack, whatever n is.
+ */
+#ifndef TLC_CONTEXT_H
+#define TLC_CONTEXT_H
+
+#include "codec.h"
+#include "frame.h"
+#include "pipeline.h"
+
+struct tlc_ctx {
+    const tlc_kernels *kernels;
+    tlc_codec codec;
+    char codec_text[TLC_CODEC_TEXT]; /* as the caller wrote it */
+    size_t n;
+    size_t bound;                    /* of the codec's frames and of those reserved */
+    tlc_dtype dtype;
+    int feedback, checksum, assume_finite;
+    uint64_t seed, step;             /* step: successful compressions */
+    float *residual;                 /* NULL without feedback */
+    tlc_allocator alloc;
+    tlc_parallel parallel;
+};
+
+/* Copies a struct that starts with its struct_size into ours of size bytes, which holds the defaults: missing fields keep
+ * them, extra bytes must be 0. Returns 0 if they are not, or if theirs is too small to be one. */
+int tlc_import(void *ours, size_t size, const void *theirs);
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The float rules, included first by every source of the library (embedders bypass our build flags).
+ * All arithmetic is IEEE binary32 or binary64 as written: no contraction, no excess precision, no fast-math; and it runs
+ * in the default float mode (round to nearest even, subnormals kept, traps masked) whatever the caller's is.
+ * (Not called float.h: with -Isrc in an embedder's build that would hide <float.h>.)
+ */
+#ifndef TLC_FLOAT_RULES_H
+#define TLC_FLOAT_RULES_H
+
+#include <float.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__FAST_MATH__)
+#error "libthreelc must not be built with -ffast-math: frames would differ between machines"
+#endif
+#if FLT_EVAL_METHOD != 0
+#error "libthreelc needs FLT_EVAL_METHOD 0: use -std=gnu11, and on i386 -msse2 -mfpmath=sse"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#error "libthreelc is built with gcc or clang"
+#endif
+
+_Static_assert(sizeof(float) == 4 && FLT_MANT_DIG == 24 && CHAR_BIT == 8, "float must be IEEE binary32");
+
+#define TLC_F32_ABS 0x7fffffffu
+#define TLC_F32_INF 0x7f800000u
+#define TLC_F32_NAN 0x7fc00000u /* what an operation of ours that makes a new NaN stores, on every machine */
+
+static inline uint32_t tlc_float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float tlc_bits_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline int tlc_finite(float x)
+{
+    return (tlc_float_bits(x) & TLC_F32_ABS) < TLC_F32_INF;
+}
+
+/* The caller's float mode, kept while ours is in force. */
+#if defined(__SSE2__)
+#include <emmintrin.h>
+typedef struct tlc_float_mode { unsigned mxcsr; } tlc_float_mode;
+static inline tlc_float_mode tlc_float_enter(void)
+{
+    tlc_float_mode saved = {_mm_getcsr()};
+    _mm_setcsr(0x1f80);
+    return saved;
+}
+static inline void tlc_float_leave(tlc_float_mode saved)
+{
+    _mm_setcsr(saved.mxcsr);
+}
+#elif defined(__aarch64__)
+typedef struct tlc_float_mode { uint64_t fpcr; } tlc_float_mode;
+static inline tlc_float_mode tlc_float_enter(void)
+{
+    tlc_float_mode saved;
+    __asm__ __volatile__("mrs %0, fpcr" : "=r"(saved.fpcr) : : "memory");
+    __asm__ __volatile__("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
+    return saved;
+}
+static inline void tlc_float_leave(tlc_float_mode saved)
+{
+    __asm__ __volatile__("msr fpcr, %0" : : "r"(saved.fpcr) : "memory");
+}
+#else
+#include <fenv.h>
+typedef struct tlc_float_mode { fenv_t env; } tlc_float_mode;
+static inline tlc_float_mode tlc_float_enter(void)
+{
+    tlc_float_mode saved;
+    (void)feholdexcept(&saved.env);
+    (void)fesetround(FE_TONEAREST);
+    return saved;
+}
+static inline void tlc_float_leave(tlc_float_mode saved)
+{
+    (void)fesetenv(&saved.env);
+}
+#endif
+#endif

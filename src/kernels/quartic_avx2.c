@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2")))
+#define INLINE static inline __attribute__((always_inline, target("avx2")))
+
+INLINE __m256i load32(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+INLINE void store32(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+AVX2 void tlc_quartic_encode_avx2(const int8_t *const q[5], size_t len, uint8_t *out)
+{
+    size_t i = 0;
+
+    for (; i + 32 <= len; i += 32) {
+        __m256i a = load32(q[0] + i);
+        for (int k = 1; k < 5; k++)
+            a = _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, load32(q[k] + i)));
+        store32(out + i, _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)));
+    }
+    if (i == len)
+        return;
+    const int8_t *const tail[5] = {q[0] + i, q[1] + i, q[2] + i, q[3] + i, q[4] + i};
+    tlc_quartic_encode_scalar(tail, len - i, out + i);
+}
+
+/* 16 words b <= 242 to their five digits, two bits each, p0 on top: sum d_k 4^k = b + b/3 + 4 (b/9) + 16 (b/27)
+ * + 64 (b/81). Division is a product with ceil(65536/d) (exact up to 242), of which the high half is kept. */
+INLINE __m256i packed_digits(__m256i b)
+{
+    __m256i d = _mm256_mulhi_epu16(b, _mm256_set1_epi16(810));
+
+    d = _mm256_add_epi16(_mm256_slli_epi16(d, 2), _mm256_mulhi_epu16(b, _mm256_set1_epi16(2428)));
+    d = _mm256_add_epi16(_mm256_slli_epi16(d, 2), _mm256_mulhi_epu16(b, _mm256_set1_epi16(7282)));
+    d = _mm256_slli_epi16(d, 2);
+    return _mm256_add_epi16(d, _mm256_add_epi16(b, _mm256_mulhi_epu16(b, _mm256_set1_epi16(21846))));
+}
+
+/* The two low bits of each byte, less 1. */
+INLINE __m256i symbols(__m256i digits)
+{
+    return _mm256_sub_epi8(_mm256_and_si256(digits, _mm256_set1_epi8(3)), _mm256_set1_epi8(1));
+}
+
+AVX2 void tlc_quartic_decode_avx2(const uint8_t *in, size_t len, int8_t *const q[5])
+{
+    const __m256i low = _mm256_set1_epi16(0xff);
+    size_t i = 0;
+
+    for (; i + 32 <= len; i += 32) {
+        __m256i bytes = load32(in + i);
+        __m256i even = packed_digits(_mm256_and_si256(bytes, low)), odd = packed_digits(_mm256_srli_epi16(bytes, 8));
+        __m256i rest = _mm256_or_si256(_mm256_and_si256(even, low), _mm256_slli_epi16(odd, 8));
+        __m256i top = _mm256_or_si256(_mm256_srli_epi16(even, 8), _mm256_andnot_si256(low, odd));
+
+        store32(q[0] + i, symbols(top));
+        store32(q[1] + i, symbols(_mm256_srli_epi16(rest, 6)));
+        store32(q[2] + i, symbols(_mm256_srli_epi16(rest, 4)));
+        store32(q[3] + i, symbols(_mm256_srli_epi16(rest, 2)));
+        store32(q[4] + i, symbols(rest));
+    }
+    if (i == len)
+        return;
+    int8_t *const tail[5] = {q[0] + i, q[1] + i, q[2] + i, q[3] + i, q[4] + i};
+    tlc_quartic_decode_scalar(in + i, len - i, tail);
+}
+
+AVX2 uint8_t tlc_bytes_max_avx2(const uint8_t *in, size_t len)
+{
+    __m256i max = _mm256_setzero_si256();
+    uint8_t lanes[32], of_lanes, of_tail;
+    size_t i = 0;
+
+    for (; i + 32 <= len; i += 32)
+        max = _mm256_max_epu8(max, load32(in + i));
+    store32(lanes, max);
+    of_lanes = tlc_bytes_max_scalar(lanes, sizeof lanes);
+    of_tail = i < len ? tlc_bytes_max_scalar(in + i, len - i) : 0;
+    return of_lanes > of_tail ? of_lanes : of_tail;
+}
+#endif

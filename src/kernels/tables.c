@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * THE kernel x ISA matrix, best first.
+ */
+#include "kernels.h"
+
+#define KERNELS(isa_id, suffix)                                                                                         \
+    {                                                                                                                   \
+        .isa = isa_id,                                                                                                  \
+        .absmax = tlc_absmax_##suffix,                                                                                  \
+        .accumulate = tlc_accumulate_##suffix,                                                                          \
+        .ternary_encode = tlc_ternary_encode_##suffix,                                                                  \
+        .ternary_decode = tlc_ternary_decode_##suffix,                                                                  \
+        .ternary_add = tlc_ternary_add_##suffix,                                                                        \
+        .quartic_encode = tlc_quartic_encode_##suffix,                                                                  \
+        .quartic_decode = tlc_quartic_decode_##suffix,                                                                  \
+        .bytes_max = tlc_bytes_max_##suffix,                                                                            \
+        .ternary_quartic_encode = tlc_ternary_quartic_encode_##suffix,                                                  \
+        .quartic_ternary_decode = tlc_quartic_ternary_decode_##suffix,                                                  \
+        .quartic_ternary_add = tlc_quartic_ternary_add_##suffix,                                                        \
+        .zerorun_encode = tlc_zerorun_encode_##suffix,                                                                  \
+        .zerorun_decode = tlc_zerorun_decode_##suffix,                                                                  \
+        .zerorun_size = tlc_zerorun_size_##suffix,                                                                      \
+        .f16_to_f32 = tlc_f16_to_f32_##suffix,                                                                          \
+        .f32_to_f16 = tlc_f32_to_f16_##suffix,                                                                          \
+        .bf16_to_f32 = tlc_bf16_to_f32_##suffix,                                                                        \
+        .f32_to_bf16 = tlc_f32_to_bf16_##suffix,                                                                        \
+    }
+
+static const tlc_kernels tables[] = {
+#if defined(__x86_64__)
+    KERNELS(TLC_ISA_AVX512, avx512),
+    KERNELS(TLC_ISA_AVX2, avx2),
+#elif defined(__aarch64__)
+    KERNELS(TLC_ISA_NEON, neon),
+#endif
+    KERNELS(TLC_ISA_SCALAR, scalar),
+};
+
+const tlc_kernels *tlc_kernels_for(tlc_isa isa)
+{
+    unsigned supported = tlc_cpu_isas();
+
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if ((isa == TLC_ISA_AUTO || isa == tables[i].isa) && supported >> tables[i].isa & 1u)
+            return &tables[i];
+    return NULL;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fused sweeps as their parts, a piece that stays in the first-level cache at a time: what the other ISAs must equal.
+ */
+#include "kernels.h"
+
+enum { PIECE = 1024 };
+
+typedef struct symbols {
+    int8_t q[5][PIECE];
+    int8_t *stream[5];
+} symbols;
+
+static void symbols_init(symbols *s)
+{
+    for (int k = 0; k < 5; k++)
+        s->stream[k] = s->q[k];
+}
+
+void tlc_ternary_quartic_encode_scalar(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
+{
+    symbols s;
+
+    symbols_init(&s);
+    for (size_t at = 0; at < len; at += PIECE) {
+        size_t count = len - at < PIECE ? len - at : PIECE;
+
+        for (int k = 0; k < 5; k++)
+            tlc_ternary_encode_scalar(g ? g[k] + at : NULL, r ? r[k] + at : NULL, count, M, s.q[k]);
+        tlc_quartic_encode_scalar((const int8_t *const *)s.stream, count, out + at);
+    }
+}
+
+void tlc_quartic_ternary_decode_scalar(const uint8_t *in, size_t len, float M, float *const out[5])
+{
+    symbols s;
+
+    symbols_init(&s);
+    for (size_t at = 0; at < len; at += PIECE) {
+        size_t count = len - at < PIECE ? len - at : PIECE;
+
+        tlc_quartic_decode_scalar(in + at, count, s.stream);
+        for (int k = 0; k < 5; k++)
+            tlc_ternary_decode_scalar(s.q[k], count, M, out[k] + at);
+    }
+}
+
+void tlc_quartic_ternary_add_scalar(const uint8_t *in, size_t len, float w, float *const sum[5])
+{
+    symbols s;
+
+    symbols_init(&s);
+    for (size_t at = 0; at < len; at += PIECE) {
+        size_t count = len - at < PIECE ? len - at : PIECE;
+
+        tlc_quartic_decode_scalar(in + at, count, s.stream);
+        for (int k = 0; k < 5; k++)
+            tlc_ternary_add_scalar(s.q[k], count, w, sum[k] + at);
+    }
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Encoding costs about the same at every density: 16 bytes at a time become literals and the tokens of the runs that
+ * end among them, packed to the left by table, without a branch on the data; only 32 bytes all alike are told apart.
+ */
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2")))
+#define INLINE static inline __attribute__((always_inline, target("avx2")))
+
+/* The positions of the bits set in k, lowest first, a byte each. */
+#define BIT(k, i) ((k) >> (i)&1u)
+#define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i)*BIT(k, i))
+#define PACK1(k) PUSH(k, 0, PUSH(k, 1, PUSH(k, 2, PUSH(k, 3, PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))))))
+#define PACK4(k) PACK1(k), PACK1((k) + 1), PACK1((k) + 2), PACK1((k) + 3)
+#define PACK16(k) PACK4(k), PACK4((k) + 4), PACK4((k) + 8), PACK4((k) + 12)
+#define PACK64(k) PACK16(k), PACK16((k) + 16), PACK16((k) + 32), PACK16((k) + 48)
+
+static const uint64_t packing[256] = {PACK64(0u), PACK64(64u), PACK64(128u), PACK64(192u)};
+
+INLINE __m256i load32(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+INLINE void store32(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+INLINE void store16(void *p, __m128i v)
+{
+    _mm_storeu_si128((__m128i *)p, v);
+}
+
+INLINE __m256i equal_zero(__m256i bytes)
+{
+    return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
+}
+
+/* One step of the run lengths below: lengths of up to 2 * width from those of up to width. */
+#define DOUBLE(runs, width)                                                                                             \
+    _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                            \
+                                           _mm256_slli_si256(runs, width)))
+
+/* Each byte of a run becomes the token of the run from its start within the lane up to here. At the last byte of a run
+ * that starts and ends within the lane this is the run's token: such a run is shorter than 15, and 14 gives 255. */
+INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
+{
+    const __m256i extra = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 0, 122, 123, 124, 125, 126, 127, -128, -127, -126, -125, -124, -123, -122, 0));
+    __m256i runs = _mm256_and_si256(zero, _mm256_set1_epi8(1));
+
+    runs = DOUBLE(runs, 1);
+    runs = DOUBLE(runs, 2);
+    runs = DOUBLE(runs, 4);
+    runs = DOUBLE(runs, 8);
+    return _mm256_add_epi8(bytes, _mm256_shuffle_epi8(extra, runs));
+}
+
+/* The tokens of a run; stores 16 bytes at out, or run bytes when it is longer. Returns how many count. */
+INLINE size_t store_run(size_t run, uint8_t *out)
+{
+    if (run >= 16 * TLC_RUN_MAX)
+        return tlc_zerorun_flush(run, out);
+    size_t full = run * 4682 >> 16, rest = run - full * TLC_RUN_MAX; /* 4682 = ceil(65536 / 14) */
+    store16(out, _mm_set1_epi8(-1));
+    out[full] = (uint8_t)(rest == 1 ? TLC_QUARTIC_ZERO : 241 + rest);
+    return full + (rest != 0);
+}
+
+/* Packs the bytes of v whose bit is set in kept to the left; stores 16 bytes, more or less. Returns how many count. */
+INLINE size_t store_kept(__m128i v, unsigned kept, uint8_t *out)
+{
+    __m128i low = _mm_shuffle_epi8(v, _mm_loadl_epi64((const __m128i *)(const void *)&packing[kept & 0xff]));
+    __m128i high = _mm_loadl_epi64((const __m128i *)(const void *)&packing[kept >> 8]);
+    size_t count = (size_t)__builtin_popcount(kept & 0xff);
+
+    _mm_storel_epi64((__m128i *)(void *)out, low);
+    _mm_storel_epi64((__m128i *)(void *)(out + count), _mm_shuffle_epi8(_mm_unpackhi_epi64(v, v), high));
+    return count + (size_t)__builtin_popcount(kept >> 8);
+}
+
+/* 16 bytes of input, of which those set in zero are 121 and have become tokens. */
+INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
+{
+    unsigned other = ~zero & 0xffffu, ends = zero & other >> 1;
+    /* The run at the front belongs to *run: nothing before the first other byte is kept. */
+    unsigned kept = (other | ends) & (0u - (other & (0u - other)));
+    size_t lead = (size_t)__builtin_ctz(other | 0x10000u), total = *run + lead;
+    size_t written = store_run(total, out);
+
+    *run = other ? (size_t)__builtin_clz(other) - 16 : total;
+    written = other ? written : 0;
+    return written + store_kept(bytes, kept, out + written);
+}
+
+AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
+{
+    size_t open = *run, at = 0, i = 0;
+
+    /* Of the 32 bytes the last 16 may be 15 zeros and another byte, and 8 bytes are stored past those: 39 in all. */
+    for (; i + 40 <= len; i += 32) {
+        __m256i bytes = load32(in + i), zero = equal_zero(bytes);
+        unsigned mask = (unsigned)_mm256_movemask_epi8(zero);
+
+        if (mask == 0xffffffffu) {
+            open += 32;
+            continue;
+        }
+        bytes = with_tokens(bytes, zero);
+        at += encode16(&open, _mm256_castsi256_si128(bytes), mask & 0xffffu, out + at);
+        at += encode16(&open, _mm256_extracti128_si256(bytes, 1), mask >> 16, out + at);
+    }
+    *run = open;
+    return i < len ? at + tlc_zerorun_encode_scalar(run, in + i, len - i, out + at) : at;
+}
+
+/* Expands 32 tokens at src, of which those set in runs are runs of 2 and more; reads up to 32 bytes after them and stores
+ * up to 32 after the last byte. All are copied, then again behind each run that was put in front of them. */
+INLINE size_t expand32(const uint8_t *src, __m256i tokens, unsigned runs, uint8_t *out)
+{
+    uint8_t *start = out; /* where src[0] would be if all that follows were literals */
+
+    store32(start, tokens);
+    for (; runs; runs &= runs - 1) {
+        size_t i = (size_t)__builtin_ctz(runs);
+        store16(start + i, _mm_set1_epi8(TLC_QUARTIC_ZERO));
+        start += src[i] - 242;
+        store32(start + i + 1, load32(src + i + 1));
+    }
+    return (size_t)(start - out) + 32;
+}
+
+/* One token; stores 16 bytes. */
+INLINE size_t expand1(unsigned token, uint8_t *out)
+{
+    int literal = token <= TLC_QUARTIC_MAX;
+
+    store16(out, _mm_set1_epi8((char)(literal ? token : TLC_QUARTIC_ZERO)));
+    return literal ? 1 : token - 241;
+}
+
+AVX2 void tlc_zerorun_decode_avx2(tlc_zerorun_source *source, uint8_t *out, size_t len)
+{
+    size_t at = source->pending < len ? source->pending : len;
+
+    memset(out, TLC_QUARTIC_ZERO, at);
+    source->pending -= (unsigned)at;
+    const uint8_t *src = source->src, *end = source->end;
+    while (end - src >= 64) {
+        __m256i tokens = load32(src), least = _mm256_set1_epi8((char)243);
+        unsigned runs = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(tokens, least), tokens));
+
+        if (len - at < 64 + (TLC_RUN_MAX - 1) * (size_t)__builtin_popcount(runs))
+            break;
+        at += expand32(src, tokens, runs, out + at);
+        src += 32;
+    }
+    while (src < end && len - at >= 16)
+        at += expand1(*src++, out + at);
+    source->src = src;
+    if (at < len)
+        tlc_zerorun_decode_scalar(source, out + at, len - at);
+}
+
+AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
+{
+    const __m256i most = _mm256_set1_epi8((char)TLC_QUARTIC_MAX);
+    __m256i sums = _mm256_setzero_si256();
+    uint64_t lanes[4];
+    size_t i = 0;
+
+    for (; i + 32 <= len; i += 32) {
+        __m256i extra = _mm256_subs_epu8(load32(in + i), most);
+        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(extra, _mm256_setzero_si256()));
+    }
+    store32(lanes, sums);
+    uint64_t tail = i < len ? tlc_zerorun_size_scalar(in + i, len - i) : 0;
+    return i + lanes[0] + lanes[1] + lanes[2] + lanes[3] + tail;
+}
+#endif

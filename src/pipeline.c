@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include "pipeline.h"
+
+#define RANGES_MAX 64    /* of a tensor, for tlc_parallel: their results live on the stack */
+#define RANGE_MIN 16384  /* positions or values below which another thread does not pay */
+
+/* ---- ranges and threads ------------------------------------------------------------------------------------------ */
+
+typedef struct ranges {
+    size_t total, count;
+} ranges;
+
+/* One range without threads; else as many as pay, a matter of the size alone. */
+static ranges split(const tlc_parallel *parallel, size_t total, size_t least)
+{
+    size_t count = parallel && parallel->run ? total / least : 1;
+    return (ranges){total, count > RANGES_MAX ? RANGES_MAX : count ? count : 1};
+}
+
+static size_t range_start(const ranges *r, size_t i)
+{
+    size_t share = r->total / r->count, more = r->total % r->count;
+    return i * share + (i < more ? i : more);
+}
+
+typedef struct threaded {
+    void (*task)(void *arg, size_t i);
+    void *arg;
+} threaded;
+
+/* Another thread has a float mode of its own. */
+static void run_threaded(void *arg, size_t i)
+{
+    const threaded *t = arg;
+    tlc_float_mode mode = tlc_float_enter();
+
+    t->task(t->arg, i);
+    tlc_float_leave(mode);
+}
+
+static void run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg)
+{
+    threaded t = {task, arg};
+
+    if (count > 1)
+        parallel->run(parallel->opaque, count, run_threaded, &t);
+    else
+        task(arg, 0);
+}
+
+/* ---- the first sweep --------------------------------------------------------------------------------------------- */
+
+typedef struct measuring {
+    const tlc_input *input;
+    ranges ranges;
+    uint32_t (*sweep)(const tlc_input *in, size_t at, size_t count);
+    uint32_t max[RANGES_MAX];
+} measuring;
+
+static void measure_range(void *arg, size_t i)
+{
+    measuring *m = arg;
+    size_t from = range_start(&m->ranges, i), to = range_start(&m->ranges, i + 1);
+    m->max[i] = m->sweep(m->input, from, to - from);
+}
+
+static uint32_t measure(const tlc_job *job, uint32_t (*sweep)(const tlc_input *in, size_t at, size_t count))
+{
+    measuring m = {.input = &job->input, .ranges = split(job->parallel, job->n, RANGE_MIN), .sweep = sweep};
+    uint32_t max = 0;
+
+    run(job->parallel, m.ranges.count, measure_range, &m);
+    for (size_t i = 0; i < m.ranges.count; i++)
+        max = m.max[i] > max ? m.max[i] : max;
+    return max;
+}
+
+tlc_status tlc_pipeline_accumulate(const tlc_job *job)
+{
+    if (!job->assume_finite && measure(job, tlc_input_absmax) >= TLC_F32_INF)
+        return TLC_ERR_NONFINITE;
+    return measure(job, tlc_input_accumulate) < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+static tlc_unit forward_unit(const tlc_job *job, size_t first, size_t n)
+{
+    return (tlc_unit){
+        .k = job->input.k,
+        .codec = job->codec,
+        .n = n,
+        .first = first,
+        .dtype = job->input.dtype,
+        .input = job->input,
+    };
+}
+
+/* The scalars of a unit from its maximum. */
+static tlc_status prepare(tlc_unit *u, uint32_t max)
+{
+    return max < TLC_F32_INF ? u->codec->value->value->prepare(u, max) : TLC_ERR_NONFINITE;
+}
+
+typedef struct forward_ranges {
+    const tlc_unit *unit;
+    ranges ranges;
+    uint8_t *dst;
+    tlc_piece piece[RANGES_MAX];
+} forward_ranges;
+
+static void forward_range(void *arg, size_t i)
+{
+    forward_ranges *f = arg;
+    const tlc_unit *u = f->unit;
+    size_t from = range_start(&f->ranges, i), to = range_start(&f->ranges, i + 1);
+
+    if (u->codec->shrink)
+        f->piece[i] = u->codec->shrink->shrink->forward(u, from, to, f->dst + from);
+    else {
+        const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
+        coder->forward(u, from, to, f->dst + from * coder->width(u->dtype));
+    }
+}
+
+/* Writes the payload of a unit whose scalars are set; returns its length. */
+static size_t forward_payload(const tlc_unit *u, const tlc_parallel *parallel, uint8_t *dst)
+{
+    const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
+    size_t positions = (size_t)coder->positions(u->n), at = 0, open = 0;
+    forward_ranges f;
+
+    f.unit = u;
+    f.ranges = split(parallel, positions, RANGE_MIN);
+    f.dst = dst;
+    run(parallel, f.ranges.count, forward_range, &f);
+    if (!u->codec->shrink)
+        return positions * coder->width(u->dtype);
+    const tlc_shrink_ops *shrink = u->codec->shrink->shrink;
+    for (size_t i = 0; i < f.ranges.count; i++)
+        at = shrink->join(dst, at, &open, &f.piece[i], dst + range_start(&f.ranges, i));
+    return shrink->finish(dst, at, open);
+}
+
+/* Groups of neighbouring blocks, each group a task; a block is measured and coded while it is in the cache. */
+typedef struct forward_blocks {
+    const tlc_job *job;
+    ranges groups; /* of blocks */
+    size_t entry, bound; /* bytes of a table entry; of a full block's payload */
+    uint8_t *table, *payloads;
+    int accumulate; /* the first write happens here: assume_finite */
+    size_t len[RANGES_MAX];
+    tlc_status status[RANGES_MAX];
+} forward_blocks;
+
+static tlc_status forward_block(forward_blocks *f, size_t b, uint8_t *dst, size_t *len)
+{
+    const tlc_job *job = f->job;
+    size_t block = job->codec->block, first = b * block, n = job->n - first < block ? job->n - first : block;
+    tlc_unit u = forward_unit(job, first, n);
+    uint8_t *entry = f->table + b * f->entry;
+    tlc_status status = TLC_OK;
+    uint32_t max = 0;
+
+    if (f->accumulate) {
+        max = tlc_input_accumulate(&job->input, first, n);
+        u.input.grad = NULL;
+    } else if (u.input.residual || !job->codec->value->value->exact)
+        max = tlc_input_absmax(&job->input, first, n);
+    status = prepare(&u, max);
+    if (status)
+        return status;
+    *len = forward_payload(&u, NULL, dst);
+    for (unsigned i = 0; i < job->codec->value->value->scalars; i++)
+        tlc_store32(entry + 4 * i, tlc_float_bits(u.scalars[i]));
+    tlc_store32(entry + f->entry - 4, (uint32_t)*len);
+    return TLC_OK;
+}
+
+static void forward_group(void *arg, size_t i)
+{
+    forward_blocks *f = arg;
+    size_t b = range_start(&f->groups, i), end = range_start(&f->groups, i + 1);
+    uint8_t *dst = f->payloads + b * f->bound;
+
+    f->len[i] = 0;
+    f->status[i] = TLC_OK;
+    for (; b < end && !f->status[i]; b++) {
+        size_t len = 0;
+        f->status[i] = forward_block(f, b, dst + f->len[i], &len);
+        f->len[i] += len;
+    }
+}
+
+/* Writes block table and payloads of a tensor; they were found finite, unless accumulate is set. */
+static tlc_status forward_blocked(const tlc_job *job, int accumulate, uint8_t *dst, size_t *len)
+{
+    const tlc_coder_ops *coder = tlc_codec_coder(job->codec)->coder;
+    size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;
+    size_t least = RANGE_MIN / block + 1;
+    forward_blocks f;
+
+    f.job = job;
+    f.groups = split(job->parallel, blocks, least);
+    f.entry = tlc_codec_entry_size(job->codec);
+    f.bound = (size_t)coder->positions(block) * coder->width(job->input.dtype);
+    f.table = dst;
+    f.payloads = dst + blocks * f.entry;
+    f.accumulate = accumulate;
+    run(job->parallel, f.groups.count, forward_group, &f);
+    for (size_t i = 0; i < f.groups.count; at += f.len[i++]) {
+        if (f.status[i])
+            return f.status[i];
+        size_t start = range_start(&f.groups, i) * f.bound;
+        if (at != start)
+            memmove(f.payloads + at, f.payloads + start, f.len[i]);
+    }
+    *len = blocks * f.entry + at;
+    return TLC_OK;
+}
+
+tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *written)
+{
+    const tlc_codec *codec = job->codec;
+    int feedback = job->input.residual != NULL, accumulate = job->assume_finite && feedback && job->input.grad;
+    tlc_unit u = forward_unit(job, 0, job->n);
+    tlc_status status = TLC_OK;
+    size_t at, len = 0;
+
+    if (job->n && (feedback || !codec->value->value->exact) && !(codec->block && job->assume_finite)) {
+        status = prepare(&u, measure(job, accumulate ? tlc_input_accumulate : tlc_input_absmax));
+        if (status)
+            return status;
+        if (accumulate)
+            u.input.grad = NULL;
+    }
+    at = tlc_frame_write(dst, codec, job->input.dtype, job->checksum, job->n, u.scalars);
+    if (job->n && codec->block)
+        status = forward_blocked(job, accumulate, dst + at, &len);
+    else if (job->n)
+        len = forward_payload(&u, job->parallel, dst + at);
+    if (status)
+        return status;
+    at += len;
+    if (job->checksum) {
+        tlc_frame_seal(dst, at);
+        at += TLC_CHECKSUM_SIZE;
+    }
+    *written = at;
+    return TLC_OK;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static tlc_unit backward_unit(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
+{
+    tlc_unit u = {.k = k, .codec = &f->codec, .n = f->n, .dtype = f->dtype, .sink = sink};
+
+    memcpy(u.scalars, f->scalars, sizeof u.scalars);
+    return u;
+}
+
+static int check_payload(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    for (unsigned i = 0; i < u->codec->value->value->scalars; i++)
+        if (tlc_float_bits(u->scalars[i]) >= TLC_F32_INF) /* negative, -0, infinite or NaN */
+            return 0;
+    if (u->codec->shrink)
+        return u->codec->shrink->shrink->check(u, src, len);
+    return tlc_codec_coder(u->codec)->coder->check(u, src, len);
+}
+
+/* A walk along the blocks of a frame. */
+typedef struct block_walk {
+    tlc_unit unit; /* of the block that the walk is at */
+    const tlc_frame *frame;
+    uint64_t blocks, next;
+    size_t entry, offset, len; /* of the block's payload */
+} block_walk;
+
+static block_walk walk_start(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
+{
+    block_walk w = {.unit = backward_unit(k, f, sink), .frame = f};
+
+    w.blocks = tlc_ceil_div(f->n, f->codec.block);
+    w.entry = tlc_codec_entry_size(&f->codec);
+    w.offset = (size_t)w.blocks * w.entry; /* once the table is known to fit */
+    return w;
+}
+
+/* Moves to the next block; the table fits the frame, and there is a next one. */
+static void walk_next(block_walk *w)
+{
+    size_t block = w->frame->codec.block;
+    const uint8_t *entry = w->frame->payload + (size_t)w->next * w->entry;
+    uint64_t first = w->next++ * block;
+
+    for (unsigned i = 0; i < w->frame->codec.value->value->scalars; i++)
+        w->unit.scalars[i] = tlc_bits_float(tlc_load32(entry + 4 * i));
+    w->unit.first = (size_t)first;
+    w->unit.n = w->frame->n - first < block ? w->frame->n - first : block;
+    w->offset += w->len;
+    w->len = tlc_load32(entry + w->entry - 4);
+}
+
+int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f)
+{
+    if (!f->n)
+        return !f->payload_size;
+    if (!f->codec.block) {
+        tlc_unit u = backward_unit(k, f, NULL);
+        return check_payload(&u, f->payload, f->payload_size);
+    }
+    block_walk w = walk_start(k, f, NULL);
+    if (w.blocks > f->payload_size / w.entry)
+        return 0;
+    while (w.next < w.blocks) {
+        walk_next(&w);
+        if (w.offset > f->payload_size || w.len > f->payload_size - w.offset ||
+            !check_payload(&w.unit, f->payload + w.offset, w.len))
+            return 0;
+    }
+    return w.offset + w.len == f->payload_size;
+}
+
+uint64_t tlc_pipeline_nonzero(const tlc_frame *f)
+{
+    const tlc_coder_ops *coder = tlc_codec_coder(&f->codec)->coder;
+    uint64_t sum = 0;
+
+    if (!f->n)
+        return 0;
+    if (!coder->nonzero)
+        return TLC_UNKNOWN;
+    if (!f->codec.block) {
+        tlc_unit u = backward_unit(NULL, f, NULL);
+        return coder->nonzero(&u, f->payload, f->payload_size);
+    }
+    for (block_walk w = walk_start(NULL, f, NULL); w.next < w.blocks;) {
+        walk_next(&w);
+        sum += coder->nonzero(&w.unit, f->payload + w.offset, w.len);
+    }
+    return sum;
+}
+
+typedef struct backward_ranges {
+    const tlc_unit *unit;
+    const uint8_t *src;
+    ranges ranges; /* of bytes of a shrunk payload, else of positions */
+    size_t start[RANGES_MAX + 1]; /* the positions where they begin */
+} backward_ranges;
+
+static void backward_range(void *arg, size_t i)
+{
+    const backward_ranges *b = arg;
+    const tlc_unit *u = b->unit;
+    size_t from = range_start(&b->ranges, i), to = range_start(&b->ranges, i + 1);
+    const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
+
+    if (u->codec->shrink)
+        u->codec->shrink->shrink->backward(u, b->start[i], b->start[i + 1], b->src + from, to - from);
+    else
+        coder->backward(u, from, to, b->src + from * coder->width(u->dtype));
+}
+
+static void backward_payload(const tlc_unit *u, const uint8_t *src, size_t len, const tlc_parallel *parallel)
+{
+    const tlc_stage *shrink = u->codec->shrink;
+    size_t positions = (size_t)tlc_codec_coder(u->codec)->coder->positions(u->n);
+    backward_ranges b;
+
+    b.unit = u;
+    b.src = src;
+    b.ranges = split(parallel, shrink ? len : positions, RANGE_MIN);
+    b.start[0] = 0;
+    for (size_t i = 0; shrink && i + 1 < b.ranges.count; i++) {
+        size_t from = range_start(&b.ranges, i), to = range_start(&b.ranges, i + 1);
+        b.start[i + 1] = b.start[i] + (size_t)shrink->shrink->positions(u->k, src + from, to - from);
+    }
+    b.start[b.ranges.count] = positions;
+    run(parallel, b.ranges.count, backward_range, &b);
+}
+
+typedef struct backward_blocks {
+    ranges groups; /* of blocks */
+    block_walk walk[RANGES_MAX];
+} backward_blocks;
+
+static void backward_group(void *arg, size_t i)
+{
+    backward_blocks *b = arg;
+    block_walk *w = &b->walk[i];
+
+    for (uint64_t end = range_start(&b->groups, i + 1); w->next < end;) {
+        walk_next(w);
+        backward_payload(&w->unit, w->frame->payload + w->offset, w->len, NULL);
+    }
+}
+
+void tlc_pipeline_backward(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink,
+                           const tlc_parallel *parallel)
+{
+    backward_blocks b;
+
+    if (!f->n)
+        return;
+    if (!f->codec.block) {
+        tlc_unit u = backward_unit(k, f, sink);
+        backward_payload(&u, f->payload, f->payload_size, parallel);
+        return;
+    }
+    block_walk w = walk_start(k, f, sink);
+    b.groups = split(parallel, (size_t)w.blocks, RANGE_MIN / f->codec.block + 1);
+    for (size_t i = 0; i < b.groups.count; i++) {
+        while (w.next < range_start(&b.groups, i))
+            walk_next(&w);
+        b.walk[i] = w;
+    }
+    run(parallel, b.groups.count, backward_group, &b);
+}

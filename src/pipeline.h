@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs a list of stages over a tensor, forward into a frame and back.
+ *
+ * How a failed compression leaves everything as it was: before the first byte is written, one sweep takes the largest
+ * magnitude of all of x = residual + gradient, which shows any NaN or infinity and whether any scale overflows, with
+ * blocks too (no block's maximum is larger). With assume_finite that sweep stores x in the residual instead.
+ *
+ * How results stay the same for any number of threads: a tensor, or each block of it, is cut into ranges of positions by
+ * its size alone, each range is coded alone, and the ends of neighbouring ranges are joined in order.
+ */
+#ifndef TLC_PIPELINE_H
+#define TLC_PIPELINE_H
+
+#include "frame.h"
+#include "stages/stage.h"
+
+/* What is compressed, and how. */
+typedef struct tlc_job {
+    const tlc_codec *codec;
+    tlc_input input;
+    size_t n;
+    int checksum, assume_finite;
+    const tlc_parallel *parallel;
+} tlc_job;
+
+/* dst has room for the codec's frame bound. */
+tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *written);
+
+/* residual += gradient, or TLC_ERR_NONFINITE. */
+tlc_status tlc_pipeline_accumulate(const tlc_job *job);
+
+/* Is the payload of a frame whose header was read sound to the last bit? */
+int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f);
+
+/* Non-zero symbols of a frame that passed the check, or TLC_UNKNOWN. */
+uint64_t tlc_pipeline_nonzero(const tlc_frame *f);
+
+/* Decodes a frame that passed the check. */
+void tlc_pipeline_backward(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink,
+                           const tlc_parallel *parallel);
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Quartic encoding (3LC, section 3.3): five symbols a byte, byte i taking symbol i of five contiguous partitions of
+ * L = ceil(n / 5). A position is a byte. The last 5 L - n < 5 symbols are padding, digit 0; at most the last four bytes
+ * hold any, and those few are coded one symbol at a time.
+ */
+#include "stage.h"
+#include <threelc/stages.h>
+
+static uint64_t positions(uint64_t n)
+{
+    return tlc_ceil_div(n, 5);
+}
+
+static size_t width(tlc_dtype dtype)
+{
+    (void)dtype;
+    return 1;
+}
+
+/* Positions below this have five symbols of the tensor. */
+static size_t full_positions(size_t n)
+{
+    size_t len = (size_t)positions(n), padding = 5 * len - n;
+    return padding < len ? len - padding : 0;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* One position that has padding in it. */
+static uint8_t padded_byte(const tlc_unit *u, size_t len, size_t i)
+{
+    unsigned byte = 0;
+
+    for (size_t k = 0; k < 5; k++) {
+        int8_t q = -1;
+        if (k * len + i < u->n)
+            u->codec->value->value->symbols(u, k * len + i, 1, &q);
+        byte = byte * 3 + (unsigned)(q + 1);
+    }
+    return (uint8_t)byte;
+}
+
+/* The sweep over full positions: in place for aligned floats, else through converted pieces. */
+static void sweep(const tlc_unit *u, size_t len, size_t from, size_t to, uint8_t *dst)
+{
+    float converted[5][TLC_PIECE], *r[5];
+    const float *g[5];
+    int whole = !u->input.grad || tlc_is_floats(u->input.dtype, u->input.grad);
+
+    for (size_t at = from, count; at < to; at += count, dst += count) {
+        count = whole || to - at < TLC_PIECE ? to - at : TLC_PIECE;
+        for (size_t k = 0; k < 5; k++) {
+            size_t index = u->first + k * len + at;
+            g[k] = tlc_input_floats(&u->input, index, count, converted[k]);
+            r[k] = u->input.residual ? u->input.residual + index : NULL;
+        }
+        u->codec->value->value->quartic(u, u->input.grad ? g : NULL, u->input.residual ? r : NULL, count, dst);
+    }
+}
+
+static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+{
+    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), i = from;
+
+    if (i < full) {
+        size_t end = to < full ? to : full;
+        sweep(u, len, i, end, dst);
+        i = end;
+    }
+    for (; i < to; i++)
+        dst[i - from] = padded_byte(u, len, i);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+int tlc_quartic_padding(uint64_t n, const uint8_t *tail)
+{
+    static const uint8_t power[5] = {81, 27, 9, 3, 1};
+    uint64_t len = positions(n), first = len < 4 ? 0 : len - 4;
+
+    for (uint64_t j = n; j < 5 * len; j++)
+        if (tail[j % len - first] / power[j / len] % 3)
+            return 0;
+    return 1;
+}
+
+static int check(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    if (len != positions(u->n) || u->k->bytes_max(src, len) > TLC_QUARTIC_MAX)
+        return 0;
+    return tlc_quartic_padding(u->n, src + (len < 4 ? 0 : len - 4));
+}
+
+/* The digits other than 1 of every byte; a zero-run token, 243 and above, stands for none. */
+#define DIGITS1(c) c + 1, c, c + 1
+#define DIGITS2(c) DIGITS1(c + 1), DIGITS1(c), DIGITS1(c + 1)
+#define DIGITS3(c) DIGITS2(c + 1), DIGITS2(c), DIGITS2(c + 1)
+#define DIGITS4(c) DIGITS3(c + 1), DIGITS3(c), DIGITS3(c + 1)
+static const uint8_t nonzero_digits[256] = {DIGITS4(1), DIGITS4(0), DIGITS4(1)};
+
+static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < len; i++)
+        sum += nonzero_digits[src[i]];
+    return sum - (5 * positions(u->n) - u->n); /* padding digits are 0 */
+}
+
+/* Symbols of count positions from at on, to the sink by way of a buffer. */
+static void through_symbols(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
+{
+    int8_t symbols[5][TLC_PIECE], *q[5];
+
+    for (size_t k = 0; k < 5; k++)
+        q[k] = symbols[k];
+    for (size_t part; count; count -= part, at += part, src += part) {
+        part = count < TLC_PIECE ? count : TLC_PIECE;
+        u->k->quartic_decode(src, part, q);
+        for (size_t k = 0; k < 5; k++) {
+            size_t index = k * len + at, left = index < u->n ? (size_t)u->n - index : 0;
+            tlc_sink_symbols(u, index, part < left ? part : left, q[k]);
+        }
+    }
+}
+
+static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
+{
+    const tlc_sink *s = u->sink;
+    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to < full ? to : full;
+    float w = s->weight * u->scalars[0], *out[5];
+    int write = s->mode == TLC_SINK_WRITE && tlc_is_floats(s->dtype, s->out);
+    int add = s->mode == TLC_SINK_ADD && tlc_finite(w);
+
+    if (from < end && (write || add)) {
+        for (size_t k = 0; k < 5; k++)
+            out[k] = (float *)s->out + u->first + k * len + from;
+        if (write)
+            u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
+        else
+            u->k->quartic_ternary_add(src, end - from, w, out);
+        src += end - from;
+        from = end;
+    }
+    through_symbols(u, len, from, to - from, src);
+}
+
+static const tlc_coder_ops coder_ops = {positions, width, forward, check, backward, nonzero};
+
+const tlc_stage tlc_stage_quartic = {
+    .name = "quartic",
+    .id = 1,
+    .in = TLC_KIND_TERNARY,
+    .out = TLC_KIND_QUARTIC,
+    .coder = &coder_ops,
+};
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+size_t tlc_quartic_size(size_t n)
+{
+    return (size_t)positions(n);
+}
+
+tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size_t cap, size_t *written)
+{
+    size_t len = (size_t)positions(n), full = full_positions(n);
+    const int8_t *stream[5];
+    uint8_t *out = dst;
+
+    if (!written || (n && (!q || !dst)))
+        return TLC_ERR_PARAM;
+    if (cap < len)
+        return TLC_ERR_CAPACITY;
+    if (!tlc_symbols_valid(q, n))
+        return TLC_ERR_PARAM;
+    for (size_t k = 0; full && k < 5; k++)
+        stream[k] = q + k * len;
+    if (full)
+        tlc_kernels_for(TLC_ISA_AUTO)->quartic_encode(stream, full, out);
+    for (size_t i = full; i < len; i++) {
+        unsigned byte = 0;
+        for (size_t k = 0; k < 5; k++)
+            byte = byte * 3 + (k * len + i < n ? (unsigned)(q[k * len + i] + 1) : 0);
+        out[i] = (uint8_t)byte;
+    }
+    *written = len;
+    return TLC_OK;
+}
+
+tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
+{
+    tlc_unit u = {.k = tlc_kernels_for(TLC_ISA_AUTO), .n = n};
+    size_t full = full_positions(n);
+    int8_t *stream[5], last[5];
+
+    if ((len && !src) || (n && !q))
+        return TLC_ERR_PARAM;
+    if (len != positions(n))
+        return TLC_ERR_SIZE;
+    if (!len)
+        return TLC_OK;
+    if (!check(&u, src, len))
+        return TLC_ERR_CORRUPT;
+    if (full) {
+        for (size_t k = 0; k < 5; k++)
+            stream[k] = q + k * len;
+        u.k->quartic_decode(src, full, stream);
+    }
+    for (size_t k = 0; k < 5; k++)
+        stream[k] = &last[k];
+    for (size_t i = full; i < len; i++) {
+        u.k->quartic_decode((const uint8_t *)src + i, 1, stream);
+        for (size_t k = 0; k < 5 && k * len + i < n; k++)
+            q[k * len + i] = last[k];
+    }
+    return TLC_OK;
+}

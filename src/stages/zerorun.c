@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Zero-run encoding (3LC, section 3.4): runs of the quartic byte 121 (five symbols 0) become tokens 243..255; 255 stands
+ * for 14. Tokens are one byte each and name no position, so a payload can be cut anywhere, and read backwards.
+ */
+#include "stage.h"
+#include <threelc/stages.h>
+
+enum { CHUNK = 4096 }; /* positions between the coder and this stage: they stay in the first-level cache */
+
+static size_t leading_zeros(const uint8_t *src, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && src[i] == TLC_QUARTIC_ZERO)
+        i++;
+    return i;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+static tlc_piece forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+{
+    uint8_t chunk[CHUNK];
+    tlc_piece piece = {0, 0, 0};
+    int leading = from > 0; /* a run at the start of the unit has nothing to be joined to */
+
+    for (size_t at = from, count; at < to; at += count) {
+        const uint8_t *bytes = chunk;
+        count = to - at < CHUNK ? to - at : CHUNK;
+        tlc_codec_coder(u->codec)->coder->forward(u, at, at + count, chunk);
+        size_t rest = count;
+        if (leading) {
+            size_t zeros = leading_zeros(chunk, count);
+            piece.lead += zeros;
+            bytes += zeros;
+            rest -= zeros;
+            leading = !rest;
+        }
+        piece.len += u->k->zerorun_encode(&piece.trail, bytes, rest, dst + piece.len);
+    }
+    return piece;
+}
+
+static size_t join(uint8_t *dst, size_t at, size_t *open, const tlc_piece *piece, const uint8_t *src)
+{
+    *open += piece->lead;
+    if (piece->len) {
+        at += tlc_zerorun_flush(*open, dst + at);
+        if (dst + at != src)
+            memmove(dst + at, src, piece->len);
+        at += piece->len;
+        *open = 0;
+    }
+    *open += piece->trail;
+    return at;
+}
+
+static size_t finish(uint8_t *dst, size_t at, size_t open)
+{
+    return at + tlc_zerorun_flush(open, dst + at);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t positions(const tlc_kernels *k, const uint8_t *src, size_t len)
+{
+    return k->zerorun_size(src, len);
+}
+
+static int check(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    uint8_t tail[4];
+    uint64_t size = tlc_codec_coder(u->codec)->coder->positions(u->n);
+    unsigned want = size < 4 ? (unsigned)size : 4, have = want;
+
+    if (u->k->zerorun_size(src, len) != size)
+        return 0;
+    while (have) { /* the last tokens, backwards */
+        uint8_t token = src[--len];
+        unsigned run = token > TLC_QUARTIC_MAX ? token - 241u : 1;
+        for (; run && have; run--)
+            tail[--have] = token > TLC_QUARTIC_MAX ? TLC_QUARTIC_ZERO : token;
+    }
+    return tlc_quartic_padding(u->n, tail);
+}
+
+static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src, size_t len)
+{
+    tlc_zerorun_source source = {src, src + len, 0};
+    uint8_t chunk[CHUNK];
+
+    for (size_t at = from, count; at < to; at += count) {
+        count = to - at < CHUNK ? to - at : CHUNK;
+        u->k->zerorun_decode(&source, chunk, count);
+        tlc_codec_coder(u->codec)->coder->backward(u, at, at + count, chunk);
+    }
+}
+
+static const tlc_shrink_ops shrink_ops = {forward, join, finish, check, positions, backward};
+
+const tlc_stage tlc_stage_zerorun = {
+    .name = "zerorun",
+    .id = 1,
+    .in = TLC_KIND_QUARTIC,
+    .out = TLC_KIND_BYTES,
+    .shrink = &shrink_ops,
+};
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
+{
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    size_t open = 0;
+
+    if (!written || (len && (!src || !dst)))
+        return TLC_ERR_PARAM;
+    if (cap < len)
+        return TLC_ERR_CAPACITY;
+    if (k->bytes_max(src, len) > TLC_QUARTIC_MAX)
+        return TLC_ERR_PARAM;
+    *written = 0;
+    if (len) {
+        size_t at = k->zerorun_encode(&open, src, len, dst);
+        *written = finish(dst, at, open);
+    }
+    return TLC_OK;
+}
+
+uint64_t tlc_zerorun_decoded_size(const void *src, size_t len)
+{
+    return src ? tlc_kernels_for(TLC_ISA_AUTO)->zerorun_size(src, len) : 0;
+}
+
+tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
+{
+    uint64_t size = tlc_zerorun_decoded_size(src, len);
+    tlc_zerorun_source source = {src, (const uint8_t *)src + len, 0};
+
+    if (!written || (len && !src) || (size && cap && !dst))
+        return TLC_ERR_PARAM;
+    if (size > cap)
+        return TLC_ERR_CAPACITY;
+    if (size)
+        tlc_kernels_for(TLC_ISA_AUTO)->zerorun_decode(&source, dst, (size_t)size);
+    *written = (size_t)size;
+    return TLC_OK;
+}

@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# src/ and include/ dropped into another build, which knows only -O3 -march=native and no generated header, give the same
+# bytes: the golden vectors pass. A build with -ffast-math is refused by the compiler.
+# dropin.sh SOURCE_ROOT
+set -euo pipefail
+root=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$root/src" "$root/include" "$work/"
+cd "$work"
+libs=(-lxxhash -lcmocka -lm)
+[[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
+$CC -O3 -march=native -Iinclude -o vectors "$root/tests/test_vectors.c" $(find src -name '*.c') "${libs[@]}"
+./vectors "$root/tests/vectors"
+if $CC -ffast-math -Iinclude -c -o /dev/null src/threelc.c 2>/dev/null; then
+  echo "-ffast-math is not refused"
+  exit 1
+fi

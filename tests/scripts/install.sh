@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Installs into a prefix of its own and builds README's example against it as users would: through pkg-config, shared and
+# static, through CMake's find_package, and as a meson subproject. It must print what README says.
+# install.sh SOURCE_ROOT BUILD_ROOT
+set -euo pipefail
+root=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# README's example is its first C block, what it prints the text block that follows.
+awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' "$root/README.md" >example.c
+awk '/^```c$/ {seen = 1} seen && /^```text$/ {on = 1; next} /^```$/ {if (on) exit} on' "$root/README.md" >expected
+[[ -s example.c && -s expected ]] || { echo "no example in README.md"; exit 1; }
+prints_what_it_says() { "$@" >got && diff expected got || { echo "$*: prints something else"; exit 1; }; }
+
+DESTDIR=$work/tree meson install -C "$build" --no-rebuild --quiet
+prefix=$(dirname "$(find tree -type d -path '*/include/threelc' -printf '%h\n')")
+prefix=$work/$prefix
+pc=$(find "$prefix" -name threelc.pc)
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH=$(dirname "$pc")
+pkg() { pkg-config --define-prefix "$@" threelc; } # the tree was moved
+# pkg-config takes the prefix for two levels above the .pc file; a multiarch libdir is one deeper
+[[ -d $(pkg --variable=prefix)/include/threelc ]] || pkg() { pkg-config --define-variable=prefix="$prefix" "$@" threelc; }
+san=$(sed -n 's/.*"b_sanitize", *"value": *"\([^"]*\)".*/\1/p' <(meson introspect "$build" --buildoptions | tr -d '\n' | sed 's/{/\n{/g; s/"name": //g') || true)
+cflags=(); [[ -z ${san:-} || $san == none ]] || cflags=(-fsanitize="$san")
+
+$CC "${cflags[@]}" example.c $(pkg --cflags --libs) -o shared
+prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
+$CC "${cflags[@]}" example.c $(pkg --cflags) "$libdir/libthreelc.a" $(pkg --static --libs-only-l | sed 's/-lthreelc//') -o static
+prints_what_it_says ./static
+
+if command -v cmake >/dev/null; then
+  cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(example C)
+find_package(threelc 0.1 REQUIRED)
+add_executable(example example.c)
+target_link_libraries(example PRIVATE threelc::threelc)
+CMAKE
+  cmake -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+    cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
+  prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
+else
+  echo "# cmake is not installed: skipped"
+fi
+
+mkdir -p app/subprojects
+ln -s "$root" app/subprojects/threelc
+mv example.c app/
+cat >app/meson.build <<'MESON'
+project('app', 'c')
+threelc_dep = subproject('threelc').get_variable('threelc_dep')
+executable('example', 'example.c', dependencies: threelc_dep)
+MESON
+meson setup app-build app >log 2>&1 && meson compile -C app-build >>log 2>&1 || { cat log; exit 1; }
+prints_what_it_says ./app-build/example
