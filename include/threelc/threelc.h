@@ -198,9 +198,10 @@ TLC_API tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len);
 TLC_API tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *out, size_t n,
                                   const tlc_decode_options *opt);
 
-/* sum[i] += weight * value i. For 3-value codecs w = weight * M is rounded once, a symbol 0 leaves sum[i] untouched and
- * the others add +w or -w; for codecs with a value each the product is rounded, then the sum. An operation that makes a
- * new NaN stores the bits 0x7fc00000 on every machine. TLC_ERR_PARAM: weight is not finite. */
+/* sum[i] += weight * value i. For 3-value codecs w = weight * M is rounded once, a symbol 0 leaves sum[i] untouched (any
+ * bits) and the others add +w or -w: a NaN in sum[i] stays, made quiet. For codecs with a value each the product is
+ * rounded, then the sum, and a NaN is stored as the bits 0x7fc00000, as is one that infinite w makes out of infinite
+ * sum[i]. TLC_ERR_PARAM: weight is not finite. */
 TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                                       const tlc_decode_options *opt);
 

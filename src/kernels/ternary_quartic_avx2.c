@@ -18,53 +18,57 @@ INLINE void prefetch(const float *p)
     _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
 }
 
+/* Which of the two addends of x there are. */
+typedef struct form { int g, r; } form;
+
 /* As in ternary_avx2.c: eight values x where the symbol is not 0 and zero bits elsewhere; x - M q goes to r. */
-INLINE __m256i quantize8(const float *g, float *r, size_t i, __m256 M, __m256 t)
+INLINE __m256i quantize8(form has, const float *g, float *r, __m256 M, __m256 t)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
-    __m256 x = g ? _mm256_loadu_ps(g + i) : _mm256_loadu_ps(r + i);
+    __m256 x = _mm256_loadu_ps(has.g ? g : r);
 
-    if (g && r)
-        x = _mm256_add_ps(x, _mm256_loadu_ps(r + i));
+    if (has.g && has.r)
+        x = _mm256_add_ps(x, _mm256_loadu_ps(r));
     __m256 sent = _mm256_cmp_ps(_mm256_andnot_ps(sign, x), t, _CMP_GT_OQ);
-    if (r) {
+    if (has.r) {
         __m256 decoded = _mm256_and_ps(sent, _mm256_or_ps(M, _mm256_and_ps(sign, x)));
-        _mm256_storeu_ps(r + i, _mm256_sub_ps(x, decoded));
+        _mm256_storeu_ps(r, _mm256_sub_ps(x, decoded));
     }
     return _mm256_castps_si256(_mm256_and_ps(sent, x));
 }
 
 /* 32 symbols as bytes, in the order that packing leaves: 4 of each vector, then the other 4 of each. */
-INLINE __m256i quantize32(const float *g, float *r, size_t i, __m256 M, __m256 t)
+INLINE __m256i quantize32(form has, const float *g, float *r, __m256 M, __m256 t)
 {
+    __m256i v[4];
+
 #ifndef NOPFE
-    if (g) {
-        prefetch(g + i);
-        prefetch(g + i + 16);
+    if (has.g) {
+        prefetch(g);
+        prefetch(g + 16);
     }
-    if (r) {
-        prefetch(r + i);
-        prefetch(r + i + 16);
+    if (has.r) {
+        prefetch(r);
+        prefetch(r + 16);
     }
 #endif
-    __m256i a = quantize8(g, r, i, M, t), b = quantize8(g, r, i + 8, M, t);
-    __m256i c = quantize8(g, r, i + 16, M, t), d = quantize8(g, r, i + 24, M, t);
-    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-
-    return _mm256_sign_epi8(_mm256_set1_epi8(1), bytes);
+    for (int j = 0; j < 4; j++)
+        v[j] = quantize8(has, has.g ? g + 8 * j : NULL, has.r ? r + 8 * j : NULL, M, t);
+    v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    return _mm256_sign_epi8(_mm256_set1_epi8(1), v[0]);
 }
 
-/* Inlined once for each of the three forms of x; g and r are NULL as a whole or not at all. */
-INLINE void encode(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
+/* Inlined once for each of the three forms of x. */
+INLINE void encode(form has, const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m256 step = _mm256_set1_ps(M), t = _mm256_set1_ps(0.5f * M);
     size_t i = 0;
 
     for (; i + 32 <= len; i += 32) {
-        __m256i a = quantize32(g ? g[0] : NULL, r ? r[0] : NULL, i, step, t);
-        for (int k = 1; k < 5; k++) {
-            __m256i q = quantize32(g ? g[k] : NULL, r ? r[k] : NULL, i, step, t);
+        __m256i a = _mm256_setzero_si256();
+        for (int k = 0; k < 5; k++) {
+            __m256i q = quantize32(has, has.g ? g[k] + i : NULL, has.r ? r[k] + i : NULL, step, t);
             a = _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, q));
         }
         a = _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
@@ -75,20 +79,20 @@ INLINE void encode(const float *const *g, float *const *r, size_t len, float M, 
     const float *g_tail[5];
     float *r_tail[5];
     for (int k = 0; k < 5; k++) {
-        g_tail[k] = g ? g[k] + i : NULL;
-        r_tail[k] = r ? r[k] + i : NULL;
+        g_tail[k] = has.g ? g[k] + i : NULL;
+        r_tail[k] = has.r ? r[k] + i : NULL;
     }
-    tlc_ternary_quartic_encode_scalar(g ? g_tail : NULL, r ? r_tail : NULL, len - i, M, out + i);
+    tlc_ternary_quartic_encode_scalar(has.g ? g_tail : NULL, has.r ? r_tail : NULL, len - i, M, out + i);
 }
 
 AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
     if (!r)
-        encode(g, NULL, len, M, out);
+        encode((form){1, 0}, g, NULL, len, M, out);
     else if (!g)
-        encode(NULL, r, len, M, out);
+        encode((form){0, 1}, NULL, r, len, M, out);
     else
-        encode(g, r, len, M, out);
+        encode((form){1, 1}, g, r, len, M, out);
 }
 
 /* 16 bytes b <= 242 to their five digits, two bits each, p0 on top: byte j in the low half of dword j, byte j + 8 in the

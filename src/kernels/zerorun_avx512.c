@@ -3,7 +3,8 @@
  * Encoding: in the mask of the bytes 121 of a vector, each run is cut into pieces of at most 14, one piece a token. Where
  * pieces start and end are bit operations; the lengths are the differences of the positions, compressed by both masks.
  * The tokens are expanded to where the pieces end, and what is left of the vector is compressed.
- * Decoding: the reverse. The bytes of four tokens, at most 56, are the tokens' last bytes expanded into bytes 121.
+ * Decoding: the reverse. The mask of the places where tokens end in the output is put together from those of four tokens
+ * each, and the tokens' last bytes are expanded by it into bytes 121.
  */
 #include "kernels.h"
 
@@ -13,7 +14,7 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
 #define INLINE AVX512 __attribute__((always_inline)) static inline
 
-enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX, FOUR = 4, FOURS = BYTES / FOUR };
+enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
 
 #define ROW(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
@@ -23,30 +24,31 @@ INLINE __mmask64 lanes(size_t count)
     return count < BYTES ? ((__mmask64)1 << count) - 1 : ~(__mmask64)0;
 }
 
-/* Where a run in the mask has its 14th, 28th, 42nd and 56th bit. */
-INLINE uint64_t every_14th(uint64_t run)
+/* The 14th, 28th, 42nd and 56th bit of each run of bits in zero that has its first bit in start. */
+INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
 {
-    uint64_t two = run & run << 1, four = two & two << 2, eight = four & four << 4, fourteen = eight & eight << 6;
-    uint64_t ends = (run & ~(run << 1)) << 13 & fourteen;
+    uint64_t two = zero & zero << 1, four = two & two << 2, eight = four & four << 4, fourteen = eight & eight << 6;
+    uint64_t once = start << 13 & fourteen, twice = once | (once << 14 & fourteen);
 
-    ends |= ends << 14 & fourteen;
-    ends |= ends << 14 & fourteen;
-    return ends | (ends << 14 & fourteen);
+    return twice | (twice << 28 & fourteen << 14 & fourteen);
 }
 
 /* Encodes the bytes from the first to the last other than 121, of which there is one or more: the bits of other. */
 INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
 {
-    uint64_t inner = ~0ull >> __builtin_clzll(other) & ~(other ^ (other - 1)), run = inner & ~other;
-    uint64_t full = every_14th(run), ends = full | (run & ~(run >> 1)), starts = (run & ~(run << 1)) | (full << 1 & run);
+    uint64_t zero = ~other, start = other << 1 & zero; /* the last run may reach the end: a start without an end */
+    uint64_t full = every_14th(zero, start) & ~0ull >> __builtin_clzll(other);
+    uint64_t end = full | (other >> 1 & zero & (zero + 1)); /* the carry clears a run that begins the vector */
+    __mmask64 ends = _cvtu64_mask64(end), starts = _cvtu64_mask64(start | (full << 1 & zero));
+    __mmask64 kept = _cvtu64_mask64(other | end);
     __m512i at = _mm512_loadu_si512(position);
     __m512i more = _mm512_sub_epi8(_mm512_maskz_compress_epi8(ends, at), _mm512_maskz_compress_epi8(starts, at));
     /* A piece of 1 is a byte 121, one of 1 + more is 242 + more: 243 for 2, 255 for 14. */
     __m512i token = _mm512_mask_add_epi8(_mm512_set1_epi8(TLC_QUARTIC_ZERO), _mm512_test_epi8_mask(more, more), more,
                                          _mm512_set1_epi8((char)LITERAL_MAX));
 
-    *size = (size_t)__builtin_popcountll(other | ends);
-    return _mm512_maskz_compress_epi8(other | ends, _mm512_mask_expand_epi8(bytes, ends, token));
+    *size = (size_t)__builtin_popcountll(other | end);
+    return _mm512_maskz_compress_epi8(kept, _mm512_mask_expand_epi8(bytes, ends, token));
 }
 
 /* tlc_zerorun_flush without a branch for runs below 238, where there is room for 16 bytes more. */
@@ -71,7 +73,7 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     /* A vector more to come is 64 bytes more of room: whole vectors may be stored. */
     for (; len - i >= 2 * BYTES; i += BYTES) {
         __m512i bytes = _mm512_loadu_si512(in + i);
-        uint64_t other = _mm512_cmpneq_epi8_mask(bytes, zero);
+        uint64_t other = _cvtmask64_u64(_mm512_cmpneq_epi8_mask(bytes, zero));
 
         if (!other) {
             zeros += BYTES;
@@ -101,85 +103,116 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     return (size_t)(to - out);
 }
 
-/* 64 tokens, in fours: each token's last byte, and for a four where those are and how many bytes it expands to. */
+/* Up to 64 tokens and the bytes they expand to. The k-th 64 bits of start and end are about four tokens: where their bytes
+ * begin, and, from there on, a bit for the last byte of each. */
 typedef struct expansion {
-    uint8_t last[BYTES];
-    uint64_t ends[FOURS];
-    uint32_t size[FOURS];
+    __m512i last; /* the last byte of each token */
+    __m512i start[2], end[2];
+    size_t size;
 } expansion;
 
-/* Of 16 places in bytes, those of eight fours from the first on: bits for the places. */
-INLINE __m512i ends_of(__m512i places, int first)
+/* Bits for the places in eight fours of bytes, from the given byte on. */
+INLINE __m512i bits_at(__m512i places, int from)
 {
-    __m512i ends = _mm512_setzero_si512(), from = _mm512_loadu_si512(position);
+    __m512i one = _mm512_set1_epi64(1), index = _mm512_srli_epi64(_mm512_loadu_si512(position), 1); /* 0, 4, 8... */
+    __m512i bits[4];
 
-    for (int k = 0; k < FOUR; k++) {
-        /* byte 0 of the j-th 64 bits comes from byte 4 (first + j) + k; position[8 j] is 8 j */
-        __m512i index = _mm512_add_epi8(_mm512_srli_epi64(from, 1), _mm512_set1_epi8((char)(FOUR * first + k)));
-        __m512i place = _mm512_maskz_permutexvar_epi8(0x0101010101010101, index, places);
-        ends = _mm512_or_si512(ends, _mm512_sllv_epi64(_mm512_set1_epi64(1), place));
+    for (int k = 0; k < 4; k++) {
+        __m512i byte = _mm512_add_epi8(index, _mm512_set1_epi8((char)(from + k)));
+        bits[k] = _mm512_sllv_epi64(one, _mm512_maskz_permutexvar_epi8(0x0101010101010101, byte, places));
     }
-    return ends;
+    return _mm512_or_si512(_mm512_or_si512(bits[0], bits[1]), _mm512_or_si512(bits[2], bits[3]));
 }
 
-INLINE void expand(__m512i token, __mmask64 runs, expansion *e)
+INLINE expansion expand(__m512i token, __mmask64 valid, __mmask64 runs)
 {
-    __m512i place = _mm512_subs_epu8(token, _mm512_set1_epi8((char)LITERAL_MAX));
+    __m512i more = _mm512_subs_epu8(token, _mm512_set1_epi8((char)LITERAL_MAX)), zero = _mm512_setzero_si512();
+    __m512i sum = _mm512_maskz_add_epi8(valid, more, _mm512_set1_epi8(1));
+    expansion e;
 
-    _mm512_storeu_si512(e->last, _mm512_mask_set1_epi8(token, runs, TLC_QUARTIC_ZERO));
-    /* Each byte of a 32-bit lane becomes the sum of those up to it, and the k-th has k tokens' last bytes before it. */
-    place = _mm512_add_epi8(place, _mm512_slli_epi32(place, 8));
-    place = _mm512_add_epi8(place, _mm512_slli_epi32(place, 16));
-    place = _mm512_add_epi8(place, _mm512_set1_epi32(0x03020100));
-    _mm512_storeu_si512(e->ends, ends_of(place, 0));
-    _mm512_storeu_si512(e->ends + FOURS / 2, ends_of(place, FOURS / 2));
-    _mm512_storeu_si512(e->size, _mm512_add_epi32(_mm512_srli_epi32(place, 24), _mm512_set1_epi32(1)));
+    sum = _mm512_add_epi8(sum, _mm512_slli_epi32(sum, 8));
+    sum = _mm512_add_epi8(sum, _mm512_slli_epi32(sum, 16)); /* each byte: the sizes up to it of its four */
+    __m512i size = _mm512_srli_epi32(sum, 24), total = _mm512_add_epi32(size, _mm512_alignr_epi32(size, zero, 15));
+    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 14));
+    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 12));
+    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 8));
+    __m512i start = _mm512_sub_epi32(total, size);
+    /* A token that is not there has the place of the one before, or with none before it in its four, 255: no bit. */
+    __m512i place = _mm512_sub_epi8(sum, _mm512_set1_epi8(1));
+
+    e.last = _mm512_mask_set1_epi8(token, runs, TLC_QUARTIC_ZERO);
+    e.start[0] = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(start));
+    e.start[1] = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(start, 1));
+    e.end[0] = bits_at(place, 0);
+    e.end[1] = bits_at(place, BYTES / 2);
+    e.size = (size_t)_mm_extract_epi32(_mm512_extracti32x4_epi32(total, 3), 3);
+    return e;
 }
 
-/* Writes the given fours as far as they fit whole into len bytes; returns the bytes written. */
-INLINE size_t write_fours(const expansion *e, size_t fours, const uint8_t **src, uint8_t *out, size_t len)
+/* The bits for the 64 places from at on where tokens end. Shifts by 64 and more, and by less than 0, leave nothing. */
+INLINE uint64_t ends_from(const expansion *e, size_t at)
 {
-    const __m512i zero = _mm512_set1_epi8(TLC_QUARTIC_ZERO);
-    size_t at = 0, j = 0;
+    __m512i from = _mm512_set1_epi64((long long)at), bits[2];
 
-    for (; j < fours && e->size[j] <= len - at; j++) {
-        int last;
-        memcpy(&last, e->last + FOUR * j, sizeof last);
-        __m512i bytes = _mm512_mask_expand_epi8(zero, e->ends[j], _mm512_zextsi128_si512(_mm_cvtsi32_si128(last)));
+    for (int k = 0; k < 2; k++)
+        bits[k] = _mm512_or_si512(_mm512_sllv_epi64(e->end[k], _mm512_sub_epi64(e->start[k], from)),
+                                  _mm512_srlv_epi64(e->end[k], _mm512_sub_epi64(from, e->start[k])));
+    return (uint64_t)_mm512_reduce_or_epi64(_mm512_or_si512(bits[0], bits[1]));
+}
 
-        if (len - at >= BYTES)
-            _mm512_storeu_si512(out + at, bytes);
-        else
-            _mm512_mask_storeu_epi8(out + at, lanes(len - at), bytes);
-        at += e->size[j];
+/* The 64 bytes in which the given ends are, of the tokens from the given one on. */
+INLINE __m512i window(const expansion *e, uint64_t ends, size_t first)
+{
+    __m512i index = _mm512_add_epi8(_mm512_loadu_si512(position), _mm512_set1_epi8((char)first));
+    __m512i last = _mm512_maskz_permutexvar_epi8(~(__mmask64)0, index, e->last);
+
+    return _mm512_mask_expand_epi8(_mm512_set1_epi8(TLC_QUARTIC_ZERO), _cvtu64_mask64(ends), last);
+}
+
+/* Writes what the tokens expand to, at most len bytes, and returns how many; moves the source on. */
+INLINE size_t write_expansion(const expansion *e, tlc_zerorun_source *source, uint8_t *out, size_t len)
+{
+    size_t size = e->size < len ? e->size : len, at = 0, tokens = 0;
+
+    for (; len - at >= BYTES && at < size; at += BYTES) {
+        uint64_t ends = ends_from(e, at);
+        _mm512_storeu_si512(out + at, window(e, ends, tokens));
+        tokens += (size_t)__builtin_popcountll(ends);
     }
-    *src += FOUR * j;
-    return at;
+    if (at < size) {
+        uint64_t ends = ends_from(e, at) & lanes(size - at);
+        _mm512_mask_storeu_epi8(out + at, lanes(size - at), window(e, ends, tokens));
+        tokens += (size_t)__builtin_popcountll(ends);
+    }
+    if (size < e->size && !(ends_from(e, size - 1) & 1)) { /* cut within a token */
+        source->pending = 1 + (unsigned)__builtin_ctzll(ends_from(e, size));
+        tokens++;
+    }
+    source->src += tokens;
+    return size;
 }
 
 AVX512 void tlc_zerorun_decode_avx512(tlc_zerorun_source *source, uint8_t *out, size_t len)
 {
-    size_t at = source->pending < len ? source->pending : len, written = 1;
+    size_t at = source->pending < len ? source->pending : len;
 
     _mm_mask_storeu_epi8(out, (__mmask16)((1u << at) - 1u), _mm_set1_epi8(TLC_QUARTIC_ZERO));
     source->pending -= (unsigned)at;
-    while (written && source->end - source->src >= FOUR) {
-        size_t left = (size_t)(source->end - source->src), count = left < BYTES ? left : BYTES;
-        __m512i token = _mm512_maskz_loadu_epi8(lanes(count), source->src);
+    while (at < len) {
+        size_t left = (size_t)(source->end - source->src);
+        __mmask64 valid = lanes(left);
+        __m512i token = _mm512_maskz_loadu_epi8(valid, source->src);
         __mmask64 runs = _mm512_cmpgt_epu8_mask(token, _mm512_set1_epi8((char)LITERAL_MAX));
 
-        if (!runs && count == BYTES && len - at >= BYTES) {
+        if (!runs && left >= BYTES && len - at >= BYTES) {
             _mm512_storeu_si512(out + at, token);
             source->src += BYTES;
-            written = BYTES;
+            at += BYTES;
         } else {
-            expansion e;
-            expand(token, runs, &e);
-            written = write_fours(&e, count / FOUR, &source->src, out + at, len - at);
+            expansion e = expand(token, valid, runs);
+            at += write_expansion(&e, source, out + at, len - at);
         }
-        at += written;
     }
-    tlc_zerorun_decode_scalar(source, out + at, len - at);
 }
 
 AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)

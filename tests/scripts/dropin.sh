@@ -11,7 +11,8 @@ cp -r "$root/src" "$root/include" "$work/"
 cd "$work"
 libs=(-lxxhash -lcmocka -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
-$CC -O3 -march=native -Iinclude -o vectors "$root/tests/test_vectors.c" $(find src -name '*.c') "${libs[@]}"
+mapfile -t sources < <(find src -name '*.c')
+$CC -O3 -march=native -Iinclude -o vectors "$root/tests/test_vectors.c" "${sources[@]}" "${libs[@]}"
 ./vectors "$root/tests/vectors"
 if $CC -ffast-math -Iinclude -c -o /dev/null src/threelc.c 2>/dev/null; then
   echo "-ffast-math is not refused"

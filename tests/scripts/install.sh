@@ -20,16 +20,20 @@ prefix=$(dirname "$(find tree -type d -path '*/include/threelc' -printf '%h\n')"
 prefix=$work/$prefix
 pc=$(find "$prefix" -name threelc.pc)
 libdir=$(dirname "$(dirname "$pc")")
-export PKG_CONFIG_PATH=$(dirname "$pc")
-pkg() { pkg-config --define-prefix "$@" threelc; } # the tree was moved
-# pkg-config takes the prefix for two levels above the .pc file; a multiarch libdir is one deeper
-[[ -d $(pkg --variable=prefix)/include/threelc ]] || pkg() { pkg-config --define-variable=prefix="$prefix" "$@" threelc; }
-san=$(sed -n 's/.*"b_sanitize", *"value": *"\([^"]*\)".*/\1/p' <(meson introspect "$build" --buildoptions | tr -d '\n' | sed 's/{/\n{/g; s/"name": //g') || true)
-cflags=(); [[ -z ${san:-} || $san == none ]] || cflags=(-fsanitize="$san")
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+pkg() { pkg-config --define-variable=prefix="$prefix" "$@" threelc; } # the tree was moved
+read -ra shared_flags < <(pkg --cflags --libs)
+read -ra static_flags < <(pkg --cflags --libs --static)
+# what the build was instrumented with, the example must be too
+sanitize=$(meson introspect "$build" --buildoptions |
+  python3 -c 'import json, sys; print({o["name"]: o["value"] for o in json.load(sys.stdin)}["b_sanitize"])')
+cflags=()
+[[ $sanitize == none ]] || cflags=(-fsanitize="$sanitize")
 
-$CC "${cflags[@]}" example.c $(pkg --cflags --libs) -o shared
+$CC "${cflags[@]}" example.c "${shared_flags[@]}" -o shared
 prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
-$CC "${cflags[@]}" example.c $(pkg --cflags) "$libdir/libthreelc.a" $(pkg --static --libs-only-l | sed 's/-lthreelc//') -o static
+$CC "${cflags[@]}" example.c "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static
 prints_what_it_says ./static
 
 if command -v cmake >/dev/null; then

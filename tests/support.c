@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+#include "support.h"
+#include <dirent.h>
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const codec_case codecs[] = {
+    /* text                        decoding form                            feedback exact has_zero */
+    {"3lc",                        "ternary+quartic+zerorun",               1, 0, 1},
+    {"3lc:s=1.75",                 "ternary+quartic+zerorun",               1, 0, 1},
+    {"ternary:s=1.25+quartic",     "ternary+quartic",                       1, 0, 1},
+    {"raw",                        "raw",                                   0, 1, 0},
+    {"3lc:block=64",               "ternary:block=64+quartic+zerorun",      1, 0, 1},
+    {"3lc:s=1.75,block=40001",     "ternary:block=40001+quartic+zerorun",   1, 0, 1},
+    {"ternary:block=7+quartic",    "ternary:block=7+quartic",               1, 0, 1},
+    {"raw:block=33",               "raw:block=33",                          0, 1, 0},
+};
+const size_t codec_count = COUNT(codecs);
+
+const tlc_dtype dtypes[3] = {TLC_F32, TLC_F16, TLC_BF16};
+const char *const dtype_name[3] = {"f32", "f16", "bf16"};
+const size_t dtype_size[3] = {4, 2, 2};
+
+int quick(void)
+{
+    const char *set = getenv("TLC_TEST_QUICK");
+    return set && *set && strcmp(set, "0") != 0;
+}
+
+void print_isas(void)
+{
+    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
+        print_message("# %s: %s\n", tlc_isa_name(isa), tlc_isa_supported(isa) ? "tested" : "skipped, not supported here");
+}
+
+/* ---- failing ----------------------------------------------------------------------------------------------------- */
+
+place at;
+
+static void print_place(void)
+{
+    print_error("  at codec %s, %s, %s, n = %zu, i = %zu%s%s\n", at.codec ? at.codec : "-", dtype_name[at.dtype],
+                tlc_isa_name(at.isa), at.n, at.i, at.note ? ": " : "", at.note ? at.note : "");
+}
+
+void require_failed(const char *what, const char *file, int line)
+{
+    print_error("%s:%d: not true: %s\n", file, line, what);
+    print_place();
+    fail();
+}
+
+void require_status_is(const char *what, tlc_status got, tlc_status want, const char *file, int line)
+{
+    if (got == want)
+        return;
+    print_error("%s:%d: %s: \"%s\" instead of \"%s\"\n", file, line, what, tlc_status_string(got),
+                tlc_status_string(want));
+    print_place();
+    fail();
+}
+
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
+
+tlc_config config(const char *codec, tlc_dtype dtype, tlc_isa isa)
+{
+    tlc_config cfg;
+
+    require_status(tlc_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.codec = codec;
+    cfg.dtype = dtype;
+    cfg.isa = isa;
+    return cfg;
+}
+
+tlc_ctx *create(const tlc_config *cfg, size_t n)
+{
+    tlc_ctx *ctx = NULL;
+
+    require_status(tlc_create(&ctx, cfg, n), TLC_OK);
+    require(ctx != NULL);
+    return ctx;
+}
+
+size_t compress(tlc_ctx *ctx, const void *grad, void *dst)
+{
+    size_t written = SIZE_MAX;
+
+    require_status(tlc_compress(ctx, grad, dst, tlc_bound(ctx), &written), TLC_OK);
+    require(written <= tlc_bound(ctx));
+    return written;
+}
+
+snapshot snap(const tlc_ctx *ctx)
+{
+    snapshot s = {bytes(tlc_state_size(ctx)), tlc_state_size(ctx), tlc_bound(ctx)};
+    size_t written = 0;
+
+    require_status(tlc_state_save(ctx, s.state, s.size, &written), TLC_OK);
+    require(written == s.size);
+    return s;
+}
+
+void require_same_state(tlc_ctx *ctx, const snapshot *before)
+{
+    snapshot now = snap(ctx);
+
+    require(now.size == before->size && same(now.state, before->state, now.size));
+    require(now.bound == before->bound);
+    snap_free(&now);
+}
+
+void snap_free(snapshot *s)
+{
+    free(s->state);
+    s->state = NULL;
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+uint64_t rng_next(rng *r)
+{
+    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+size_t rng_below(rng *r, size_t n)
+{
+    return (size_t)(rng_next(r) % n);
+}
+
+double rng_double(rng *r)
+{
+    return ((double)(rng_next(r) >> 12) + 0.5) / 4503599627370496.0; /* 2^52 */
+}
+
+static float laplace(rng *r)
+{
+    double u = rng_double(r) - 0.5;
+    return (float)(u < 0 ? log(1 + 2 * u) : -log(1 - 2 * u)) * 0.01f;
+}
+
+static float signed_value(rng *r, double magnitude)
+{
+    return (float)(rng_next(r) & 1 ? magnitude : -magnitude);
+}
+
+void fill(data_kind kind, uint64_t seed, float *x, size_t n)
+{
+    rng r = {seed * 8 + (uint64_t)kind};
+    size_t zeros = rng_below(&r, 90), values = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = 0.0f;
+        if (kind == DATA_LAPLACE)
+            x[i] = laplace(&r);
+        else if (kind == DATA_DENSE)
+            x[i] = signed_value(&r, 0.95 + 0.05 * rng_double(&r));
+        else if (kind == DATA_TINY)
+            x[i] = bits_float((uint32_t)(rng_next(&r) & 0x803fffffu));
+        else if (kind == DATA_SPARSE && zeros)
+            zeros--;
+        else if (kind == DATA_SPARSE && values) {
+            values--;
+            x[i] = laplace(&r);
+        } else if (kind == DATA_SPARSE) {
+            zeros = rng_below(&r, (size_t)1 << rng_below(&r, 14));
+            values = rng_below(&r, 30);
+        }
+    }
+}
+
+void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n)
+{
+    float *x = floats(n);
+
+    fill(kind, seed, x, n);
+    require_status(tlc_convert(x, TLC_F32, grad, dtype, n), TLC_OK);
+    free(x);
+}
+
+uint8_t *bytes(size_t n)
+{
+    uint8_t *p = malloc(n ? n : 1);
+
+    if (!p)
+        fail_msg("no memory for the test");
+    return p;
+}
+
+float *floats(size_t n)
+{
+    return (float *)(void *)bytes(n * sizeof(float));
+}
+
+int all_bytes(const void *p, size_t len, uint8_t value)
+{
+    for (size_t i = 0; i < len; i++)
+        if (((const uint8_t *)p)[i] != value)
+            return 0;
+    return 1;
+}
+
+int same(const void *a, const void *b, size_t len)
+{
+    return !len || memcmp(a, b, len) == 0;
+}
+
+float bits_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+uint32_t float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+uint32_t widened(tlc_dtype dtype, const void *src, size_t i)
+{
+    uint32_t word;
+    uint16_t half;
+
+    if (dtype == TLC_F32) {
+        memcpy(&word, (const uint8_t *)src + 4 * i, sizeof word);
+        return word;
+    }
+    memcpy(&half, (const uint8_t *)src + 2 * i, sizeof half);
+    if (dtype == TLC_BF16)
+        word = (uint32_t)half << 16;
+    else {
+        uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 0x3ff;
+        if (exponent == 0)
+            word = sign | float_bits((float)mantissa / 16777216.0f); /* times 2^-24, exact */
+        else if (exponent == 31)
+            word = sign | 0x7f800000u | mantissa << 13;
+        else
+            word = sign | (exponent + 112) << 23 | mantissa << 13;
+    }
+    if ((word & 0x7fffffffu) > 0x7f800000u)
+        word |= 0x00400000u; /* NaN becomes quiet when the dtype changes */
+    return word;
+}
+
+/* ---- traces ------------------------------------------------------------------------------------------------------ */
+
+/* Version 1 files of C-ordered little-endian float32, one or two dimensions. */
+static float *npy_load(const char *path, size_t *rows, size_t *cols)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t head[10];
+    char text[1024];
+    unsigned long a = 0, b = 0;
+
+    if (!f || fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY\1", 7) != 0)
+        fail_msg("cannot read %s", path);
+    size_t len = head[8] | (size_t)head[9] << 8;
+    if (len >= sizeof text || fread(text, 1, len, f) != len)
+        fail_msg("cannot read %s", path);
+    text[len] = 0;
+    const char *shape = strstr(text, "'shape': (");
+    int dims = shape ? sscanf(shape + 10, "%lu, %lu", &a, &b) : 0;
+    if (dims < 1 || !strstr(text, "'<f4'") || strstr(text, "True"))
+        fail_msg("%s: not what this test reads", path);
+    *rows = dims == 2 ? a : 1;
+    *cols = dims == 2 ? b : a;
+    uint8_t *p = bytes(*rows * *cols * 4);
+    if (fread(p, 4, *rows * *cols, f) != *rows * *cols)
+        fail_msg("%s: too short", path);
+    fclose(f);
+    for (size_t i = 0; i < *rows * *cols; i++) {
+        uint32_t word = p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24;
+        memcpy(p + 4 * i, &word, 4);
+    }
+    return (float *)(void *)p;
+}
+
+size_t each_trace(void (*test)(const char *name, const float *values, size_t rows, size_t cols))
+{
+    const char *name = getenv("TLC_TEST_DATA");
+    DIR *dir = name ? opendir(name) : NULL;
+    size_t count = 0;
+
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        char path[4096];
+        size_t rows, cols, len = strlen(e->d_name);
+        if (len < 4 || strcmp(e->d_name + len - 4, ".npy") != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", name, e->d_name);
+        float *values = npy_load(path, &rows, &cols);
+        test(e->d_name, values, rows, cols);
+        free(values);
+        count++;
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* ---- guarded buffers --------------------------------------------------------------------------------------------- */
+
+enum { MARGIN = 64, MARGIN_BYTE = 0xc7 };
+
+void arena_open(arena *a, size_t size)
+{
+    a->page = (size_t)sysconf(_SC_PAGESIZE);
+    a->size = (size + MARGIN + a->page - 1) / a->page * a->page;
+    a->map = mmap(NULL, a->size + 2 * a->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (a->map == MAP_FAILED || mprotect(a->map + a->page, a->size, PROT_READ | PROT_WRITE))
+        fail_msg("no memory for the test");
+    a->room = a->map + a->page;
+    a->given = NULL;
+    a->given_size = 0;
+}
+
+void arena_close(arena *a)
+{
+    munmap(a->map, a->size + 2 * a->page);
+}
+
+uint8_t *arena_take(arena *a, size_t size, int end)
+{
+    if (size + MARGIN > a->size)
+        fail_msg("the test's arena is too small");
+    a->given = a->room + (end ? a->size - size : 0);
+    a->given_size = size;
+    memset(end ? a->given - MARGIN : a->given + size, MARGIN_BYTE, MARGIN);
+    return a->given;
+}
+
+uint8_t *arena_end(arena *a, size_t size)
+{
+    return arena_take(a, size, 1);
+}
+
+uint8_t *arena_begin(arena *a, size_t size)
+{
+    return arena_take(a, size, 0);
+}
+
+uint8_t *arena_copy(arena *a, const void *src, size_t size, int end)
+{
+    uint8_t *p = arena_take(a, size, end);
+
+    if (size)
+        memcpy(p, src, size);
+    return p;
+}
+
+int arena_intact(const arena *a)
+{
+    const uint8_t *margin = a->given == a->room ? a->given + a->given_size : a->given - MARGIN;
+    return all_bytes(margin, MARGIN, MARGIN_BYTE);
+}
+
+void arena_readonly(arena *a, int on)
+{
+    if (mprotect(a->room, a->size, on ? PROT_READ : PROT_READ | PROT_WRITE))
+        fail_msg("mprotect");
+}
+
+/* ---- ways to run tasks ------------------------------------------------------------------------------------------- */
+
+size_t most_tasks;
+
+typedef void (*task_function)(void *arg, size_t i);
+
+static void count_tasks(size_t count)
+{
+    most_tasks = count > most_tasks ? count : most_tasks;
+}
+
+static void run_backwards(void *opaque, size_t count, task_function task, void *arg)
+{
+    (void)opaque;
+    count_tasks(count);
+    while (count)
+        task(arg, --count);
+}
+
+static void run_shuffled(void *opaque, size_t count, task_function task, void *arg)
+{
+    static rng order = {17}; /* another order each time */
+    size_t *index = malloc(count * sizeof *index);
+
+    (void)opaque;
+    count_tasks(count);
+    for (size_t i = 0; index && i < count; i++) {
+        size_t j = rng_below(&order, i + 1);
+        index[i] = index[j];
+        index[j] = i;
+    }
+    for (size_t i = 0; index && i < count; i++)
+        task(arg, index[i]);
+    free(index);
+}
+
+typedef struct worker {
+    size_t first, count;
+    task_function task;
+    void *arg;
+    int rounding;
+} worker;
+
+#define WORKERS 4
+
+static void *work(void *opaque)
+{
+    const worker *w = opaque;
+
+    (void)fesetround(w->rounding);
+    for (size_t i = w->first; i < w->count; i += WORKERS)
+        w->task(w->arg, i);
+    return NULL;
+}
+
+/* All at the same time; the threads differ in rounding mode, which must not show. */
+static void run_threads(void *opaque, size_t count, task_function task, void *arg)
+{
+    static const int rounding[WORKERS] = {FE_UPWARD, FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD};
+    pthread_t thread[WORKERS];
+    worker w[WORKERS];
+    int started[WORKERS];
+
+    (void)opaque;
+    count_tasks(count);
+    for (size_t i = 0; i < WORKERS; i++) {
+        w[i] = (worker){i, count, task, arg, rounding[i]};
+        started[i] = !pthread_create(&thread[i], NULL, work, &w[i]);
+    }
+    for (size_t i = 0; i < WORKERS; i++)
+        if (started[i])
+            pthread_join(thread[i], NULL);
+        else {
+            w[i].rounding = fegetround();
+            work(&w[i]);
+        }
+}
+
+const runner runners[] = {
+    {"alone", {NULL, NULL}},
+    {"backwards", {run_backwards, NULL}},
+    {"shuffled", {run_shuffled, NULL}},
+    {"threads", {run_threads, NULL}},
+};
+const size_t runner_count = COUNT(runners);

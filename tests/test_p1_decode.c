@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * P1 for decoders: whatever is wrong with a frame or an argument, the output stays as it was.
+ */
+#include "hostile.h"
+#include <math.h>
+
+enum { N = 73, ROOM = 2048 };
+
+typedef struct frame {
+    uint8_t bytes[ROOM];
+    size_t len;
+} frame;
+
+static frame make_frame(const char *codec, tlc_dtype dtype, int checksum, data_kind kind, size_t n)
+{
+    tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
+    uint8_t *grad = bytes(n * 4);
+    frame f;
+
+    cfg.checksum = checksum;
+    tlc_ctx *ctx = create(&cfg, n);
+    require(tlc_bound(ctx) <= ROOM / 2);
+    fill_grad(kind, 5, dtype, grad, n);
+    f.len = compress(ctx, grad, f.bytes);
+    tlc_destroy(ctx);
+    free(grad);
+    at = (place){.codec = codec, .dtype = dtype, .n = n, .note = checksum ? "with checksum" : "without checksum"};
+    return f;
+}
+
+typedef void attack_function(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa);
+
+static void each_frame(attack_function *attack)
+{
+    static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_ZERO};
+    static const size_t sizes[] = {0, 1, 4, 7, N};
+    size_t turn = 0;
+    hostile h;
+
+    hostile_open(&h, ROOM, N + 8);
+    FOR_EACH_CODEC(c)
+        for (size_t s = 0; s < COUNT(sizes); s++)
+            for (int checksum = 0; checksum < 2; checksum++) {
+                frame f = make_frame(c->text, dtypes[turn % 3], checksum, kinds[turn % 2], sizes[s]);
+                turn++;
+                FOR_EACH_ISA(isa) {
+                    at.isa = isa;
+                    require_status(hostile_decode(&h, f.bytes, f.len, sizes[s], isa), TLC_OK);
+                    attack(&h, &f, checksum, sizes[s], isa);
+                }
+            }
+    hostile_close(&h);
+}
+
+static void cut_short(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
+{
+    for (size_t len = 0; len < f->len; len++) {
+        tlc_status status = hostile_decode(h, f->bytes, len, n, isa);
+        at.i = len;
+        require(status == TLC_ERR_CORRUPT || (checksum && status == TLC_ERR_CHECKSUM));
+    }
+}
+
+static void p1_truncated_frames(void **state)
+{
+    (void)state;
+    each_frame(cut_short);
+}
+
+static void append(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
+{
+    static const uint8_t more[] = {0, 121, 242, 243, 255};
+
+    for (size_t i = 0; i < COUNT(more); i++)
+        for (size_t count = 1; count <= 8; count += count) {
+            frame longer = *f;
+            memset(longer.bytes + f->len, more[i], count);
+            at.i = i;
+            require_status(hostile_decode(h, longer.bytes, f->len + count, n, isa),
+                           checksum ? TLC_ERR_CHECKSUM : TLC_ERR_CORRUPT);
+        }
+}
+
+static void p1_trailing_bytes(void **state)
+{
+    (void)state;
+    each_frame(append);
+}
+
+static void flip(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
+{
+    frame flipped = *f;
+
+    for (size_t bit = 0; bit < 8 * f->len; bit++) {
+        at.i = bit;
+        flipped.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        tlc_status status = hostile_decode(h, flipped.bytes, f->len, n, isa);
+        require(!checksum || status != TLC_OK);
+        flipped.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
+static void p1_single_bit_flips(void **state)
+{
+    (void)state;
+    each_frame(flip);
+}
+
+static void other_size(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
+{
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
+    uint8_t out[8];
+
+    (void)checksum;
+    for (size_t m = 0; m < N + 8; m++)
+        if (m != n)
+            require_status(hostile_decode(h, f->bytes, f->len, m, isa), TLC_ERR_SIZE);
+    memset(out, HOSTILE_FILL, sizeof out);
+    FOR_EACH_DTYPE(dtype) {
+        require_status(tlc_decompress(f->bytes, f->len, dtype, out, SIZE_MAX, &opt), TLC_ERR_SIZE);
+        require_status(tlc_decompress(f->bytes, f->len, dtype, out, SIZE_MAX / 8, &opt), TLC_ERR_SIZE);
+    }
+    require(all_bytes(out, sizeof out, HOSTILE_FILL));
+}
+
+static void p1_another_size(void **state)
+{
+    (void)state;
+    each_frame(other_size);
+}
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+static void p1_decoder_arguments(void **state)
+{
+    frame f = make_frame("3lc", TLC_F32, 0, DATA_LAPLACE, N);
+    float out[N];
+    tlc_decode_options opt = {.struct_size = sizeof opt};
+    const float weights[] = {NAN, INFINITY, -INFINITY};
+
+    (void)state;
+    memset(out, HOSTILE_FILL, sizeof out);
+    for (size_t i = 0; i < COUNT(weights); i++)
+        require_status(tlc_decompress_add(f.bytes, f.len, weights[i], out, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_decompress(f.bytes, f.len, (tlc_dtype)3, out, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_decompress(NULL, f.len, TLC_F32, out, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_decompress(f.bytes, f.len, TLC_F32, NULL, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_decompress_add(f.bytes, f.len, 1, NULL, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mask(f.bytes, f.len, NULL, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_inspect(f.bytes, f.len, NULL), TLC_ERR_PARAM);
+    require_status(tlc_decompress(NULL, 0, TLC_F32, out, N, NULL), TLC_ERR_CORRUPT);
+    opt.isa = (tlc_isa)(TLC_ISA_NEON + 1);
+    require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N, &opt), TLC_ERR_PARAM);
+    for (opt.isa = TLC_ISA_AUTO; opt.isa <= TLC_ISA_NEON; opt.isa++)
+        if (!tlc_isa_supported(opt.isa)) {
+            require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N, &opt), TLC_ERR_UNSUPPORTED);
+            require_status(tlc_decompress_add(f.bytes, f.len, 1, out, N, &opt), TLC_ERR_UNSUPPORTED);
+            require_status(tlc_mask(f.bytes, f.len, out, N, &opt), TLC_ERR_UNSUPPORTED);
+        }
+    require(all_bytes(out, sizeof out, HOSTILE_FILL));
+}
+
+/* The order in which decoders report, each fault with all the later ones beside it. */
+static void p1_order_of_reports(void **state)
+{
+    frame f = make_frame("3lc", TLC_F32, 1, DATA_LAPLACE, N);
+    float out[N];
+
+    (void)state;
+    f.bytes[f.len - 5] ^= 1; /* payload and with it the checksum */
+    require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_CHECKSUM);
+    f.bytes[2] = 0x7f;
+    require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_UNSUPPORTED);
+    f.bytes[0] = TLC_FRAME_VERSION + 1;
+    require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_VERSION);
+    require_status(tlc_decompress(f.bytes, 4, TLC_F32, out, N + 1, NULL), TLC_ERR_CORRUPT);
+    require_status(tlc_decompress_add(f.bytes, 4, NAN, out, N + 1, NULL), TLC_ERR_PARAM);
+
+    f = make_frame("3lc", TLC_F32, 0, DATA_LAPLACE, N);
+    f.bytes[f.len - 1] ^= 0xff; /* n comes before the payload */
+    require_status(tlc_decompress(f.bytes, f.len + 1, TLC_F32, out, N + 1, NULL), TLC_ERR_SIZE);
+    require_status(tlc_decompress(f.bytes, f.len + 1, TLC_F32, out, N, NULL), TLC_ERR_CORRUPT);
+
+    f = make_frame("raw", TLC_F32, 0, DATA_LAPLACE, N); /* the mask's own refusal is the last */
+    require_status(tlc_mask(f.bytes, f.len - 1, out, N, NULL), TLC_ERR_CORRUPT);
+    require_status(tlc_mask(f.bytes, f.len, out, N + 1, NULL), TLC_ERR_SIZE);
+    require_status(tlc_mask(f.bytes, f.len, out, N, NULL), TLC_ERR_UNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(p1_truncated_frames),  cmocka_unit_test(p1_trailing_bytes),
+        cmocka_unit_test(p1_single_bit_flips),  cmocka_unit_test(p1_another_size),
+        cmocka_unit_test(p1_decoder_arguments), cmocka_unit_test(p1_order_of_reports),
+    };
+    print_isas();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

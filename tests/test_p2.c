@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * P2: no function reads or writes outside its arguments, whatever bytes it is given; and a fork in the middle of use
+ * leaves two good processes. (That the library names no abort, printf or global is a test of its symbols.)
+ */
+#include "hostile.h"
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- buffers of exactly the sizes that the contract names -------------------------------------------------------- */
+
+typedef struct guarded {
+    arena grad, residual, frame, bound, out, state;
+} guarded;
+
+static void guarded_open(guarded *g, size_t n)
+{
+    arena_open(&g->grad, 4 * n);
+    arena_open(&g->residual, 4 * n);
+    arena_open(&g->frame, 16 * n + 64);
+    arena_open(&g->bound, 16 * n + 64);
+    arena_open(&g->out, 4 * n);
+    arena_open(&g->state, 4 * n + 256);
+}
+
+static void guarded_close(guarded *g)
+{
+    arena_close(&g->grad);
+    arena_close(&g->residual);
+    arena_close(&g->frame);
+    arena_close(&g->bound);
+    arena_close(&g->out);
+    arena_close(&g->state);
+}
+
+static void decode_guarded(guarded *g, const uint8_t *src, size_t len, size_t n, int end)
+{
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = at.isa};
+    const codec_case *c = codecs;
+    tlc_frame_info info = {.struct_size = sizeof info};
+
+    while (strcmp(c->text, at.codec) != 0)
+        c++;
+    FOR_EACH_DTYPE(dtype) {
+        require_status(tlc_decompress(src, len, dtype, arena_take(&g->out, n * dtype_size[dtype], end), n, &opt), TLC_OK);
+        require(arena_intact(&g->out));
+    }
+    float *sum = (float *)(void *)arena_take(&g->out, 4 * n, end);
+    memset(sum, 0, 4 * n);
+    require_status(tlc_decompress_add(src, len, 2.0f, sum, n, &opt), TLC_OK);
+    require_status(tlc_mask(src, len, sum, n, &opt), c->has_zero ? TLC_OK : TLC_ERR_UNSUPPORTED);
+    require(arena_intact(&g->out));
+    require_status(tlc_inspect(src, len, &info), TLC_OK);
+    require(!strcmp(info.codec, c->decoding));
+}
+
+static void two_steps(guarded *g, tlc_config *cfg, size_t n, int end)
+{
+    size_t written = 0;
+    tlc_ctx *ctx;
+
+    cfg->residual = cfg->feedback ? (float *)(void *)arena_take(&g->residual, 4 * n, end) : NULL;
+    if (cfg->residual)
+        memset(cfg->residual, 0, 4 * n);
+    ctx = create(cfg, n);
+    for (size_t step = 0; step < 2; step++) {
+        uint8_t *grad = arena_take(&g->grad, n * dtype_size[cfg->dtype], end);
+        fill_grad((data_kind)((n + step) % DATA_COUNT), n, cfg->dtype, grad, n);
+        arena_readonly(&g->grad, 1);
+        uint8_t *dst = arena_take(&g->bound, tlc_bound(ctx), end);
+        written = compress(ctx, grad, dst);
+        if (cfg->feedback)
+            require_status(tlc_accumulate(ctx, grad), TLC_OK);
+        arena_readonly(&g->grad, 0);
+        require(arena_intact(&g->grad) && arena_intact(&g->bound));
+        decode_guarded(g, arena_copy(&g->frame, dst, written, !end), written, n, end);
+    }
+    uint8_t *state = arena_take(&g->state, tlc_state_size(ctx), end);
+    require_status(tlc_state_save(ctx, state, tlc_state_size(ctx), &written), TLC_OK);
+    require_status(tlc_state_load(ctx, state, written), TLC_OK);
+    if (cfg->feedback) {
+        require_status(tlc_residual_scale(ctx, 0.5f), TLC_OK);
+        require(arena_intact(&g->residual));
+    }
+    require(arena_intact(&g->state));
+    tlc_destroy(ctx);
+}
+
+static void p2_buffers_at_guard_pages(void **state)
+{
+    size_t most = quick() ? 70 : 330, step = quick() ? 3 : 1;
+    guarded g;
+
+    (void)state;
+    guarded_open(&g, 5000);
+    FOR_EACH_CODEC(c)
+        FOR_EACH_ISA(isa)
+            for (size_t n = 1; n <= 5000; n += n < most ? step : 1117) {
+                tlc_config cfg = config(c->text, dtypes[n % 3], isa);
+                cfg.feedback = n / 3 % 2 || !c->exact;
+                cfg.checksum = n / 6 % 2;
+                at = (place){.codec = c->text, .dtype = cfg.dtype, .isa = isa, .n = n};
+                two_steps(&g, &cfg, n, 0);
+                two_steps(&g, &cfg, n, 1);
+            }
+    guarded_close(&g);
+}
+
+/* ---- any bytes --------------------------------------------------------------------------------------------------- */
+
+/* Bytes that get past the header more often than not: known ids and the right n, then anything. */
+static size_t plausible_frame(rng *r, uint8_t *src, size_t room, size_t n)
+{
+    static const uint8_t coding[] = {0x00, 0x01, 0x11, 0x10};
+    static const uint8_t token[] = {0, 121, 242, 243, 255};
+    size_t len = 5 + rng_below(r, room - 5), i = 5;
+
+    for (size_t j = 0; j < len; j++)
+        src[j] = rng_below(r, 3) ? token[rng_below(r, COUNT(token))] : (uint8_t)rng_next(r);
+    src[0] = TLC_FRAME_VERSION;
+    src[1] = (uint8_t)(rng_below(r, 3) | (rng_below(r, 3) ? 0 : 8));
+    src[2] = (uint8_t)(1 + rng_below(r, 2));
+    src[3] = coding[src[2] == 1 && rng_below(r, 4) ? 0 : rng_below(r, COUNT(coding))];
+    src[4] = (uint8_t)n;
+    if (src[1] & 8 && i < len)
+        src[i++] = (uint8_t)(1 + rng_below(r, 40));
+    for (size_t j = i; j < len && rng_below(r, 2); j += 8) /* a finite scalar, a short length */
+        for (size_t k = 0; k < 8 && j + k < len; k++)
+            src[j + k] = k == 2 ? 0x80 : k == 3 ? 0x3f : k == 4 ? (uint8_t)rng_below(r, 4) : 0;
+    return len;
+}
+
+static void p2_random_bytes(void **state)
+{
+    size_t count = quick() ? 2000 : 40000, accepted = 0;
+    uint8_t src[160];
+    rng r = {1};
+    hostile h;
+
+    (void)state;
+    hostile_open(&h, sizeof src, 128);
+    for (at = (place){.note = "random bytes"}; at.i < count; at.i++) {
+        size_t n = rng_below(&r, 128), len;
+        if (at.i % 4)
+            len = plausible_frame(&r, src, 6 + rng_below(&r, sizeof src - 6), n);
+        else {
+            len = rng_below(&r, sizeof src);
+            for (size_t j = 0; j < len; j++)
+                src[j] = (uint8_t)rng_next(&r);
+        }
+        tlc_status first = TLC_OK;
+        FOR_EACH_ISA(isa) {
+            at.isa = isa;
+            tlc_status status = hostile_decode(&h, src, len, n, isa);
+            require(isa == TLC_ISA_SCALAR || status == first);
+            first = status;
+        }
+        accepted += first == TLC_OK;
+    }
+    require(accepted > count / 1000); /* else they were not plausible enough to try the decoders */
+    hostile_close(&h);
+}
+
+/* Real frames with a few bytes changed, cut out or put in. */
+static size_t mutate(rng *r, uint8_t *src, size_t len, size_t room)
+{
+    for (size_t edits = 1 + rng_below(r, 3); edits--;) {
+        size_t i = rng_below(r, len), count = 1 + rng_below(r, 4);
+        size_t kind = rng_below(r, 4);
+        if (kind == 0 && i + count < len) {
+            memmove(src + i, src + i + count, len - i - count);
+            len -= count;
+        } else if (kind == 1 && len + count <= room) {
+            memmove(src + i + count, src + i, len - i);
+            len += count;
+        } else if (kind == 2)
+            src[i] = (uint8_t)rng_next(r);
+        else
+            src[i] = (uint8_t)(243 + rng_below(r, 13));
+    }
+    return len;
+}
+
+static void p2_mutated_frames(void **state)
+{
+    size_t count = quick() ? 100 : 2000, n = 619;
+    uint8_t *grad = bytes(4 * n), *frame = bytes(32 * n), *src = bytes(32 * n + 64);
+    rng r = {2};
+    hostile h;
+
+    (void)state;
+    hostile_open(&h, 32 * n + 64, n);
+    FOR_EACH_CODEC(c)
+        FOR_EACH_ISA(isa) {
+            tlc_config cfg = config(c->text, dtypes[isa % 3], isa);
+            tlc_ctx *ctx = create(&cfg, n);
+            at = (place){.codec = c->text, .dtype = cfg.dtype, .isa = isa, .n = n};
+            fill_grad(DATA_SPARSE, (uint64_t)isa, cfg.dtype, grad, n);
+            size_t len = compress(ctx, grad, frame);
+            tlc_destroy(ctx);
+            for (at.i = 0; at.i < count; at.i++) {
+                memcpy(src, frame, len);
+                size_t changed = mutate(&r, src, len, len + 64);
+                (void)hostile_decode(&h, src, changed, n, isa);
+            }
+        }
+    hostile_close(&h);
+    free(grad);
+    free(frame);
+    free(src);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------------------------- */
+
+/* Three more steps and all they give, into log; returns its length, or 0 for a failure. */
+static size_t go_on(tlc_ctx *ctx, size_t n, uint8_t *grad, uint8_t *log)
+{
+    size_t end = 0, written = 0;
+
+    for (uint64_t step = 2; step < 5; step++) {
+        fill_grad(DATA_LAPLACE, step, TLC_F16, grad, n);
+        if (tlc_compress(ctx, grad, log + end, tlc_bound(ctx), &written))
+            return 0;
+        end += written;
+        if (tlc_decompress(log + end - written, written, TLC_F32, log + end, n, NULL))
+            return 0;
+        end += 4 * n;
+    }
+    if (tlc_state_save(ctx, log + end, tlc_state_size(ctx), &written))
+        return 0;
+    return end + written;
+}
+
+static void send_all(int to, const uint8_t *p, size_t len)
+{
+    while (len) {
+        ssize_t done = write(to, p, len);
+        if (done < 0 && errno != EINTR)
+            _exit(3);
+        p += done > 0 ? done : 0;
+        len -= done > 0 ? (size_t)done : 0;
+    }
+}
+
+static size_t receive_all(int from, uint8_t *p, size_t room)
+{
+    size_t len = 0;
+
+    for (ssize_t got; len < room && (got = read(from, p + len, room - len)) != 0;)
+        if (got > 0)
+            len += (size_t)got;
+        else if (errno != EINTR)
+            break;
+    return len;
+}
+
+static void p2_fork_in_mid_use(void **state)
+{
+    size_t n = 3001, room = 3 * (16 * n + 64 + 4 * n) + 4 * n + 256;
+    uint8_t *grad = bytes(2 * n), *log = bytes(room), *theirs = bytes(room);
+
+    (void)state;
+    FOR_EACH_CODEC(c) {
+        tlc_config cfg = config(c->text, TLC_F16, TLC_ISA_AUTO);
+        tlc_ctx *ctx = create(&cfg, n);
+        int pipes[2], status = 0;
+
+        at = (place){.codec = c->text, .dtype = TLC_F16, .n = n};
+        fill_grad(DATA_LAPLACE, 1, TLC_F16, grad, n);
+        compress(ctx, grad, log);
+        require(pipe(pipes) == 0);
+        pid_t child = fork();
+        require(child >= 0);
+        if (!child) {
+            send_all(pipes[1], log, go_on(ctx, n, grad, log));
+            _exit(0);
+        }
+        close(pipes[1]);
+        size_t ours = go_on(ctx, n, grad, log);
+        size_t got = receive_all(pipes[0], theirs, room);
+        require(waitpid(child, &status, 0) == child && status == 0);
+        require(ours > 0 && got == ours && same(log, theirs, ours));
+        close(pipes[0]);
+        tlc_destroy(ctx);
+    }
+    free(grad);
+    free(log);
+    free(theirs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(p2_buffers_at_guard_pages),
+        cmocka_unit_test(p2_random_bytes),
+        cmocka_unit_test(p2_mutated_frames),
+        cmocka_unit_test(p2_fork_in_mid_use),
+    };
+    print_isas();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
