@@ -4,8 +4,6 @@
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 const codec_case codecs[] = {
     /* text                        decoding form                            feedback exact has_zero */
@@ -140,10 +138,18 @@ double rng_double(rng *r)
     return ((double)(rng_next(r) >> 12) + 0.5) / 4503599627370496.0; /* 2^52 */
 }
 
+/* By a table of the exponential distribution's quantiles, straight lines between them: the tests need many, fast. */
 static float laplace(rng *r)
 {
-    double u = rng_double(r) - 0.5;
-    return (float)(u < 0 ? log(1 + 2 * u) : -log(1 - 2 * u)) * 0.01f;
+    static float quantile[1025];
+    uint64_t bits = rng_next(r);
+    size_t i = (size_t)(bits >> 54);
+
+    if (quantile[1024] == 0.0f)
+        for (size_t k = 0; k <= 1024; k++)
+            quantile[k] = (float)(0.01 * log(1024.5 / (1024.5 - (double)k)));
+    float x = quantile[i] + (quantile[i + 1] - quantile[i]) * ((float)(bits >> 30 & 0xffffff) / 16777216.0f);
+    return bits & 1 ? x : -x;
 }
 
 static float signed_value(rng *r, double magnitude)
@@ -313,39 +319,25 @@ enum { MARGIN = 64, MARGIN_BYTE = 0xc7 };
 
 void arena_open(arena *a, size_t size)
 {
-    a->page = (size_t)sysconf(_SC_PAGESIZE);
-    a->size = (size + MARGIN + a->page - 1) / a->page * a->page;
-    a->map = mmap(NULL, a->size + 2 * a->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (a->map == MAP_FAILED || mprotect(a->map + a->page, a->size, PROT_READ | PROT_WRITE))
+    if (guard_alloc(&a->pages, size + MARGIN))
         fail_msg("no memory for the test");
-    a->room = a->map + a->page;
     a->given = NULL;
     a->given_size = 0;
 }
 
 void arena_close(arena *a)
 {
-    munmap(a->map, a->size + 2 * a->page);
+    guard_free(&a->pages);
 }
 
 uint8_t *arena_take(arena *a, size_t size, int end)
 {
-    if (size + MARGIN > a->size)
+    if (size + MARGIN > (size_t)(a->pages.end - a->pages.start))
         fail_msg("the test's arena is too small");
-    a->given = a->room + (end ? a->size - size : 0);
+    a->given = end ? guard_at_end(&a->pages, size) : a->pages.start;
     a->given_size = size;
     memset(end ? a->given - MARGIN : a->given + size, MARGIN_BYTE, MARGIN);
     return a->given;
-}
-
-uint8_t *arena_end(arena *a, size_t size)
-{
-    return arena_take(a, size, 1);
-}
-
-uint8_t *arena_begin(arena *a, size_t size)
-{
-    return arena_take(a, size, 0);
 }
 
 uint8_t *arena_copy(arena *a, const void *src, size_t size, int end)
@@ -359,13 +351,13 @@ uint8_t *arena_copy(arena *a, const void *src, size_t size, int end)
 
 int arena_intact(const arena *a)
 {
-    const uint8_t *margin = a->given == a->room ? a->given + a->given_size : a->given - MARGIN;
+    const uint8_t *margin = a->given == a->pages.start ? a->given + a->given_size : a->given - MARGIN;
     return all_bytes(margin, MARGIN, MARGIN_BYTE);
 }
 
 void arena_readonly(arena *a, int on)
 {
-    if (mprotect(a->room, a->size, on ? PROT_READ : PROT_READ | PROT_WRITE))
+    if (mprotect(a->pages.start, (size_t)(a->pages.end - a->pages.start), on ? PROT_READ : PROT_READ | PROT_WRITE))
         fail_msg("mprotect");
 }
 

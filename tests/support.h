@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "guard.h"
 #include <threelc/stages.h>
 #include <threelc/threelc.h>
 
@@ -124,18 +125,16 @@ size_t each_trace(void (*test)(const char *name, const float *values, size_t row
 
 /* Pages between two that cannot be touched. A buffer lies at either end; the margin on its open side is checked. */
 typedef struct arena {
-    uint8_t *map, *room;
-    size_t size, page;
+    guard_buffer pages;
     uint8_t *given;
     size_t given_size;
 } arena;
 void arena_open(arena *a, size_t size);
 void arena_close(arena *a);
-uint8_t *arena_end(arena *a, size_t size);   /* one byte further is a fault; float-aligned if size is a multiple of 4 */
-uint8_t *arena_begin(arena *a, size_t size); /* one byte before is a fault */
+/* size bytes. end: one byte further is a fault, and they are aligned as size is; else one byte before is a fault. */
 uint8_t *arena_take(arena *a, size_t size, int end);
 uint8_t *arena_copy(arena *a, const void *src, size_t size, int end);
-int arena_intact(const arena *a);            /* is the margin as it was? */
+int arena_intact(const arena *a); /* is the margin as it was? */
 void arena_readonly(arena *a, int on);
 
 /* ---- ways to run tasks ------------------------------------------------------------------------------------------- */

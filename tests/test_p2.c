@@ -133,7 +133,7 @@ static size_t plausible_frame(rng *r, uint8_t *src, size_t room, size_t n)
 
 static void p2_random_bytes(void **state)
 {
-    size_t count = quick() ? 2000 : 40000, accepted = 0;
+    size_t count = quick() ? 2000 : 20000, accepted = 0;
     uint8_t src[160];
     rng r = {1};
     hostile h;
@@ -184,7 +184,7 @@ static size_t mutate(rng *r, uint8_t *src, size_t len, size_t room)
 
 static void p2_mutated_frames(void **state)
 {
-    size_t count = quick() ? 100 : 2000, n = 619;
+    size_t count = quick() ? 100 : 1000, n = 619;
     uint8_t *grad = bytes(4 * n), *frame = bytes(32 * n), *src = bytes(32 * n + 64);
     rng r = {2};
     hostile h;

@@ -76,15 +76,16 @@ AVX2 void tlc_quartic_decode_avx2(const uint8_t *in, size_t len, int8_t *const q
 
 AVX2 uint8_t tlc_bytes_max_avx2(const uint8_t *in, size_t len)
 {
-    __m256i max = _mm256_setzero_si256();
-    uint8_t lanes[32], of_lanes, of_tail;
-    size_t i = 0;
-
-    for (; i + 32 <= len; i += 32)
+    if (len < 32)
+        return tlc_bytes_max_scalar(in, len);
+    __m256i max = load32(in + len - 32);
+    for (size_t i = 0; i + 32 < len; i += 32)
         max = _mm256_max_epu8(max, load32(in + i));
-    store32(lanes, max);
-    of_lanes = tlc_bytes_max_scalar(lanes, sizeof lanes);
-    of_tail = i < len ? tlc_bytes_max_scalar(in + i, len - i) : 0;
-    return of_lanes > of_tail ? of_lanes : of_tail;
+    __m128i m = _mm_max_epu8(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+    m = _mm_max_epu8(m, _mm_srli_si128(m, 8));
+    m = _mm_max_epu8(m, _mm_srli_si128(m, 4));
+    m = _mm_max_epu8(m, _mm_srli_si128(m, 2));
+    m = _mm_max_epu8(m, _mm_srli_si128(m, 1));
+    return (uint8_t)_mm_cvtsi128_si32(m);
 }
 #endif

@@ -10,83 +10,118 @@
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline, target("avx2")))
 
-#ifndef AHEAD
-#define AHEAD 512
-#endif
+/* Five or ten streams that move together are more than the hardware prefetchers keep ahead of, so software does: half
+ * a KiB, once for each 64 bytes. An address past the end is harmless; as an integer it is also legal C. */
 INLINE void prefetch(const float *p)
 {
-    _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
+    _mm_prefetch((const char *)((uintptr_t)p + 512), _MM_HINT_T0);
 }
 
 /* Which of the two addends of x there are. */
 typedef struct form { int g, r; } form;
 
-/* As in ternary_avx2.c: eight values x where the symbol is not 0 and zero bits elsewhere; x - M q goes to r. */
-INLINE __m256i quantize8(form has, const float *g, float *r, __m256 M, __m256 t)
+typedef struct scale { __m256 M, t; } scale; /* t = M/2 */
+
+/* Takes x, leaves x - M q in *x and returns integers of the sign of q. Those are the bits of M q, or of x where that is
+ * cheaper; M = 0 with a residual does not come here. */
+INLINE __m256i quantize(form has, __m256 *x, scale s)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
-    __m256 x = _mm256_loadu_ps(has.g ? g : r);
+    __m256 sent = _mm256_cmp_ps(_mm256_andnot_ps(sign, *x), s.t, _CMP_GT_OQ);
 
-    if (has.g && has.r)
-        x = _mm256_add_ps(x, _mm256_loadu_ps(r));
-    __m256 sent = _mm256_cmp_ps(_mm256_andnot_ps(sign, x), t, _CMP_GT_OQ);
-    if (has.r) {
-        __m256 decoded = _mm256_and_ps(sent, _mm256_or_ps(M, _mm256_and_ps(sign, x)));
-        _mm256_storeu_ps(r, _mm256_sub_ps(x, decoded));
-    }
-    return _mm256_castps_si256(_mm256_and_ps(sent, x));
+    if (!has.r)
+        return _mm256_castps_si256(_mm256_and_ps(sent, *x));
+    __m256 decoded = _mm256_and_ps(sent, _mm256_or_ps(s.M, _mm256_and_ps(sign, *x)));
+    *x = _mm256_sub_ps(*x, decoded);
+    return _mm256_castps_si256(decoded);
 }
 
-/* 32 symbols as bytes, in the order that packing leaves: 4 of each vector, then the other 4 of each. */
-INLINE __m256i quantize32(form has, const float *g, float *r, __m256 M, __m256 t)
+INLINE __m256i quantize8(form has, const float *g, float *r, size_t i, scale s)
 {
-    __m256i v[4];
+    __m256 x = _mm256_loadu_ps(has.g ? g + i : r + i);
 
-#ifndef NOPFE
+    if (has.g && has.r)
+        x = _mm256_add_ps(x, _mm256_loadu_ps(r + i));
+    __m256i q = quantize(has, &x, s);
+    if (has.r)
+        _mm256_storeu_ps(r + i, x);
+    return q;
+}
+
+/* 32 symbols of stream k as bytes, in the order that packing leaves: 4 of each vector, then the other 4 of each. */
+INLINE __m256i quantize32(form has, const float *const *g, float *const *r, int k, size_t i, scale s)
+{
+    const float *gk = has.g ? g[k] : NULL;
+    float *rk = has.r ? r[k] : NULL;
+
     if (has.g) {
-        prefetch(g);
-        prefetch(g + 16);
+        prefetch(gk + i);
+        prefetch(gk + i + 16);
     }
     if (has.r) {
-        prefetch(r);
-        prefetch(r + 16);
+        prefetch(rk + i);
+        prefetch(rk + i + 16);
     }
-#endif
-    for (int j = 0; j < 4; j++)
-        v[j] = quantize8(has, has.g ? g + 8 * j : NULL, has.r ? r + 8 * j : NULL, M, t);
-    v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
-    return _mm256_sign_epi8(_mm256_set1_epi8(1), v[0]);
+    __m256i q0 = quantize8(has, gk, rk, i, s), q1 = quantize8(has, gk, rk, i + 8, s);
+    __m256i q2 = quantize8(has, gk, rk, i + 16, s), q3 = quantize8(has, gk, rk, i + 24, s);
+    __m256i q = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3));
+    return _mm256_sign_epi8(_mm256_set1_epi8(1), q);
+}
+
+/* 3a + q */
+INLINE __m256i horner(__m256i a, __m256i q)
+{
+    return _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, q));
+}
+
+/* The last bytes, at most 8: lanes that are not there are neither read nor written. */
+INLINE void encode_tail(form has, const float *const *g, float *const *r, size_t i, size_t count, scale s, uint8_t *out)
+{
+    const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i a = _mm256_setzero_si256();
+    uint8_t bytes[32];
+
+    for (int k = 0; k < 5; k++) {
+        __m256 x = _mm256_maskload_ps(has.g ? g[k] + i : r[k] + i, lanes);
+        if (has.g && has.r)
+            x = _mm256_add_ps(x, _mm256_maskload_ps(r[k] + i, lanes));
+        a = horner(a, _mm256_sign_epi32(_mm256_set1_epi32(1), quantize(has, &x, s)));
+        if (has.r)
+            _mm256_maskstore_ps(r[k] + i, lanes, x);
+    }
+    _mm256_storeu_si256((__m256i *)(void *)bytes, _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)));
+    for (size_t j = 0; j < count; j++)
+        out[i + j] = bytes[4 * j];
 }
 
 /* Inlined once for each of the three forms of x. */
 INLINE void encode(form has, const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256 step = _mm256_set1_ps(M), t = _mm256_set1_ps(0.5f * M);
+    const scale s = {_mm256_set1_ps(M), _mm256_set1_ps(0.5f * M)};
     size_t i = 0;
 
     for (; i + 32 <= len; i += 32) {
-        __m256i a = _mm256_setzero_si256();
-        for (int k = 0; k < 5; k++) {
-            __m256i q = quantize32(has, has.g ? g[k] + i : NULL, has.r ? r[k] + i : NULL, step, t);
-            a = _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, q));
-        }
+        __m256i a = quantize32(has, g, r, 0, i, s);
+        a = horner(a, quantize32(has, g, r, 1, i, s));
+        a = horner(a, quantize32(has, g, r, 2, i, s));
+        a = horner(a, quantize32(has, g, r, 3, i, s));
+        a = horner(a, quantize32(has, g, r, 4, i, s));
         a = _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
         _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_permutevar8x32_epi32(a, order));
     }
-    if (i == len)
-        return;
-    const float *g_tail[5];
-    float *r_tail[5];
-    for (int k = 0; k < 5; k++) {
-        g_tail[k] = has.g ? g[k] + i : NULL;
-        r_tail[k] = has.r ? r[k] + i : NULL;
-    }
-    tlc_ternary_quartic_encode_scalar(has.g ? g_tail : NULL, has.r ? r_tail : NULL, len - i, M, out + i);
+    for (; i < len; i += 8)
+        encode_tail(has, g, r, i, len - i < 8 ? len - i : 8, s, out);
 }
 
 AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
+    if (r && M == 0) { /* nothing is subtracted: r becomes x, and that is all */
+        for (int k = 0; g && k < 5; k++)
+            (void)tlc_accumulate_avx2(r[k], g[k], len);
+        g = (const float *const *)r;
+        r = NULL;
+    }
     if (!r)
         encode((form){1, 0}, g, NULL, len, M, out);
     else if (!g)
@@ -95,8 +130,8 @@ AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r
         encode((form){1, 1}, g, r, len, M, out);
 }
 
-/* 16 bytes b <= 242 to their five digits, two bits each, p0 on top: byte j in the low half of dword j, byte j + 8 in the
- * high half. sum d_k 4^k = b + b/3 + 4 (b/9) + 16 (b/27) + 64 (b/81); division is a product with ceil(65536/d) (exact
+/* 16 bytes b <= 242 to their five digits, two bits each, p0 on top: byte j in the low half of dword j, byte j + 8 in
+ * the high half. sum d_k 4^k = b + b/3 + 4 (b/9) + 16 (b/27) + 64 (b/81); division is a product with ceil(65536/d) (exact
  * up to 242), of which the high half is kept. */
 INLINE __m256i packed_digits(__m128i bytes)
 {
@@ -122,62 +157,97 @@ INLINE __m256 decoded_values(float M)
     return _mm256_setr_ps(-M, 0.0f, M, 0.0f, -M, 0.0f, M, 0.0f);
 }
 
+INLINE void decode_stream(__m256i digits, __m256 values, float *out)
+{
+    _mm256_storeu_ps(out, _mm256_permutevar_ps(values, digits));
+}
+
 /* Eight values of each stream from the low halves of digits. */
 INLINE void decode8(__m256i digits, __m256 values, float *const out[5], size_t i)
 {
-    for (int k = 4; k >= 0; k--) {
-        _mm256_storeu_ps(out[k] + i, _mm256_permutevar_ps(values, digits));
-        digits = _mm256_srli_epi32(digits, 2);
-    }
+    decode_stream(digits, values, out[4] + i);
+    decode_stream(_mm256_srli_epi32(digits, 2), values, out[3] + i);
+    decode_stream(_mm256_srli_epi32(digits, 4), values, out[2] + i);
+    decode_stream(_mm256_srli_epi32(digits, 6), values, out[1] + i);
+    decode_stream(_mm256_srli_epi32(digits, 8), values, out[0] + i);
+}
+
+INLINE void prefetch_streams(float *const p[5], size_t i)
+{
+    prefetch(p[0] + i);
+    prefetch(p[1] + i);
+    prefetch(p[2] + i);
+    prefetch(p[3] + i);
+    prefetch(p[4] + i);
+}
+
+INLINE void decode16(__m128i bytes, __m256 values, float *const out[5], size_t i)
+{
+    __m256i digits = packed_digits(bytes);
+
+    prefetch_streams(out, i);
+    decode8(digits, values, out, i);
+    decode8(_mm256_srli_epi32(digits, 16), values, out, i + 8);
 }
 
 AVX2 void tlc_quartic_ternary_decode_avx2(const uint8_t *in, size_t len, float M, float *const out[5])
 {
     const __m256 values = decoded_values(M);
-    size_t i = 0;
 
-    for (; i + 16 <= len; i += 16) {
-        __m256i digits = packed_digits(load16(in + i));
-        for (int k = 0; k < 5; k++)
-            prefetch(out[k] + i);
-        decode8(digits, values, out, i);
-        decode8(_mm256_srli_epi32(digits, 16), values, out, i + 8);
-    }
-    if (i == len)
+    if (len < 16) {
+        tlc_quartic_ternary_decode_scalar(in, len, M, out);
         return;
-    float *const tail[5] = {out[0] + i, out[1] + i, out[2] + i, out[3] + i, out[4] + i};
-    tlc_quartic_ternary_decode_scalar(in + i, len - i, M, tail);
+    }
+    for (size_t i = 0; i + 16 < len; i += 16)
+        decode16(load16(in + i), values, out, i);
+    decode16(load16(in + len - 16), values, out, len - 16); /* may overlap the last, and then writes the same again */
+}
+
+INLINE void add_stream(__m256i digits, __m256 values, float *sum)
+{
+    __m256 old = _mm256_loadu_ps(sum), added = _mm256_add_ps(old, _mm256_permutevar_ps(values, digits));
+    /* Of the digits only 1, the zero, is odd: the lowest bit, moved to the sign, picks the lanes that stay. */
+    __m256 same = _mm256_castsi256_ps(_mm256_slli_epi32(digits, 31));
+
+    _mm256_storeu_ps(sum, _mm256_blendv_ps(added, old, same));
 }
 
 INLINE void add8(__m256i digits, __m256 values, float *const sum[5], size_t i)
 {
-    for (int k = 4; k >= 0; k--) {
-        __m256 old = _mm256_loadu_ps(sum[k] + i), added = _mm256_add_ps(old, _mm256_permutevar_ps(values, digits));
-        /* Of the digits only 1, the zero, is odd: the lowest bit, moved to the sign, picks the lanes that stay. */
-        __m256 same = _mm256_castsi256_ps(_mm256_slli_epi32(digits, 31));
-        _mm256_storeu_ps(sum[k] + i, _mm256_blendv_ps(added, old, same));
-        digits = _mm256_srli_epi32(digits, 2);
-    }
+    add_stream(digits, values, sum[4] + i);
+    add_stream(_mm256_srli_epi32(digits, 2), values, sum[3] + i);
+    add_stream(_mm256_srli_epi32(digits, 4), values, sum[2] + i);
+    add_stream(_mm256_srli_epi32(digits, 6), values, sum[1] + i);
+    add_stream(_mm256_srli_epi32(digits, 8), values, sum[0] + i);
+}
+
+INLINE void add16(__m128i bytes, __m256 values, float *const sum[5], size_t i)
+{
+    if (_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(TLC_QUARTIC_ZERO))) == 0xffff)
+        return;
+    __m256i digits = packed_digits(bytes);
+    prefetch_streams(sum, i);
+    add8(digits, values, sum, i);
+    add8(_mm256_srli_epi32(digits, 16), values, sum, i + 8);
 }
 
 AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float w, float *const sum[5])
 {
     const __m256 values = decoded_values(w);
+    uint8_t last[16];
     size_t i = 0;
 
-    for (; i + 16 <= len; i += 16) {
-        __m128i bytes = load16(in + i);
-        if (_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(TLC_QUARTIC_ZERO))) == 0xffff)
-            continue;
-        __m256i digits = packed_digits(bytes);
-        for (int k = 0; k < 5; k++)
-            prefetch(sum[k] + i);
-        add8(digits, values, sum, i);
-        add8(_mm256_srli_epi32(digits, 16), values, sum, i + 8);
-    }
+    for (; i + 16 <= len; i += 16)
+        add16(load16(in + i), values, sum, i);
     if (i == len)
         return;
-    float *const tail[5] = {sum[0] + i, sum[1] + i, sum[2] + i, sum[3] + i, sum[4] + i};
-    tlc_quartic_ternary_add_scalar(in + i, len - i, w, tail);
+    if (len < 16) {
+        tlc_quartic_ternary_add_scalar(in, len, w, sum);
+        return;
+    }
+    /* The last 16 once more, those that were added already as zeros. */
+    memset(last, TLC_QUARTIC_ZERO, sizeof last);
+    memcpy(last + 16 - (len - i), in + i, len - i);
+    add16(load16(last), values, sum, len - 16);
 }
 #endif

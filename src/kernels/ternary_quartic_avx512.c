@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps. Sixteen bytes a step, spread over sixteen 32-bit lanes, so that a compare mask of floats is also the
- * mask of their digits and a look-up of a digit is a float.
+ * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats is also
+ * the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, stream by stream: each
+ * stream's cache lines are then used up at once, also where the streams' distance makes them compete for the same set.
  */
 #include "kernels.h"
 
@@ -11,28 +12,46 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
 #define INLINE AVX512 __attribute__((always_inline)) static inline
 
-enum { LANES = 16, GROUP = 64 };
+enum { LANES = 16, VECTORS = 4, GROUP = VECTORS * LANES };
 #define ALL ((__mmask16)0xffff)
+
+/* Before a loop over vectors or streams, which have to stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 INLINE __mmask16 lanes(size_t left)
 {
     return left < LANES ? (__mmask16)((1u << left) - 1u) : ALL;
 }
 
+/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point
+ * past the end. */
+INLINE void prefetch(const void *to)
+{
+    _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);
+}
+
 typedef struct levels {
     __m512 M, up, down; /* M, M/2, -M/2 */
 } levels;
 
-/* Sixteen values of one stream: adds their symbols times weight to byte. Masked out lanes are 0, so their symbols too. */
-INLINE __m512i digits16(const float *g, float *r, __mmask16 mask, const levels *level, __m512i byte, int weight)
-{
-    __m512 x = _mm512_maskz_loadu_ps(mask, g ? g : r);
+enum { USE_G = 1, USE_R = 2 }; /* which of g and r there is: x is the one, or the sum of both */
 
-    if (g && r)
+/* Sixteen values of one stream: adds their symbols times weight to byte. Masked out lanes are 0, so their symbols too. */
+INLINE __m512i digits16(const float *g, float *r, int use, __mmask16 mask, const levels *level, __m512i byte, int weight)
+{
+    __m512 x = _mm512_maskz_loadu_ps(mask, use & USE_G ? g : r);
+
+    if (use & USE_R)
+        prefetch(r);
+    if (use == (USE_G | USE_R))
         x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, r));
     __mmask16 up = _mm512_cmp_ps_mask(x, level->up, _CMP_GT_OQ), down = _mm512_cmp_ps_mask(x, level->down, _CMP_LT_OQ);
 
-    if (r) {
+    if (use & USE_R) {
         x = _mm512_mask_sub_ps(x, up, x, level->M);
         x = _mm512_mask_add_ps(x, down, x, level->M);
         _mm512_mask_storeu_ps(r, mask, x);
@@ -41,38 +60,53 @@ INLINE __m512i digits16(const float *g, float *r, __mmask16 mask, const levels *
     return _mm512_mask_sub_epi32(byte, down, byte, _mm512_set1_epi32(weight));
 }
 
-INLINE void encode16(const float *const *g, float *const *r, size_t i, __mmask16 mask, const levels *level, uint8_t *out)
+/* The given number of vectors from i on in each stream. */
+INLINE void encode_some(const float *const *g, float *const *r, int use, size_t i, int vectors, __mmask16 mask,
+                        const levels *level, uint8_t *out)
 {
-    __m512i byte = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
+    static const int weight[5] = {81, 27, 9, 3, 1};
+    __m512i byte[VECTORS];
 
-    byte = digits16(g ? g[0] + i : NULL, r ? r[0] + i : NULL, mask, level, byte, 81);
-    byte = digits16(g ? g[1] + i : NULL, r ? r[1] + i : NULL, mask, level, byte, 27);
-    byte = digits16(g ? g[2] + i : NULL, r ? r[2] + i : NULL, mask, level, byte, 9);
-    byte = digits16(g ? g[3] + i : NULL, r ? r[3] + i : NULL, mask, level, byte, 3);
-    byte = digits16(g ? g[4] + i : NULL, r ? r[4] + i : NULL, mask, level, byte, 1);
-    _mm_mask_storeu_epi8(out + i, mask, _mm512_cvtepi32_epi8(byte));
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        byte[v] = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        const float *gk = use & USE_G ? g[k] + i : NULL;
+        float *rk = use & USE_R ? r[k] + i : NULL;
+
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            byte[v] = digits16(gk, rk, use, mask, level, byte[v], weight[k]);
+            gk = use & USE_G ? gk + LANES : NULL;
+            rk = use & USE_R ? rk + LANES : NULL;
+        }
+    }
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        _mm_mask_storeu_epi8(out + i + LANES * v, mask, _mm512_cvtepi32_epi8(byte[v]));
 }
 
-INLINE void encode(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
+INLINE void encode(const float *const *g, float *const *r, int use, size_t len, float M, uint8_t *out)
 {
     float t = 0.5f * M;
     levels level = {_mm512_set1_ps(M), _mm512_set1_ps(t), _mm512_set1_ps(-t)};
     size_t i = 0;
 
-    for (; len - i >= LANES; i += LANES)
-        encode16(g, r, i, ALL, &level, out);
-    if (i < len)
-        encode16(g, r, i, lanes(len - i), &level, out);
+    for (; len - i >= GROUP; i += GROUP)
+        encode_some(g, r, use, i, VECTORS, ALL, &level, out);
+    for (; i < len; i += LANES)
+        encode_some(g, r, use, i, 1, lanes(len - i), &level, out);
 }
 
 AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
     if (!r)
-        encode(g, NULL, len, M, out);
+        encode(g, r, USE_G, len, M, out);
     else if (!g)
-        encode(NULL, r, len, M, out);
+        encode(g, r, USE_R, len, M, out);
     else
-        encode(g, r, len, M, out);
+        encode(g, r, USE_G | USE_R, len, M, out);
 }
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */
@@ -98,30 +132,45 @@ INLINE values values_of(float value, __m512 none)
     return v;
 }
 
-/* The values of sixteen bytes in each stream: byte / 9 is a number of three digits, byte % 9 one of two. */
-INLINE void look_up(__m128i bytes, const values *v, __m512 value[5])
-{
-    __m512i byte = _mm512_cvtepu8_epi32(bytes), nine = _mm512_set1_epi32(9);
-    __m512i three = _mm512_srli_epi32(_mm512_mullo_epi16(byte, _mm512_set1_epi32(57)), 9); /* exact up to 242 */
-    __m512i two = _mm512_sub_epi32(byte, _mm512_mullo_epi16(three, nine));
+/* A byte is a number of three digits, byte / 9, and one of two, byte % 9. */
+typedef struct numbers {
+    __m512i three, two;
+} numbers;
 
-    value[0] = _mm512_permutex2var_ps(v->low[0], three, v->high[0]);
-    value[1] = _mm512_permutex2var_ps(v->low[1], three, v->high[1]);
-    value[2] = _mm512_permutex2var_ps(v->low[2], three, v->high[2]);
-    value[3] = _mm512_permutexvar_ps(two, v->low[1]);
-    value[4] = _mm512_permutexvar_ps(two, v->low[2]);
+INLINE numbers split(__m128i bytes)
+{
+    __m512i byte = _mm512_cvtepu8_epi32(bytes);
+    __m512i three = _mm512_srli_epi32(_mm512_mullo_epi16(byte, _mm512_set1_epi32(57)), 9); /* exact up to 242 */
+    numbers n = {three, _mm512_sub_epi32(byte, _mm512_mullo_epi16(three, _mm512_set1_epi32(9)))};
+
+    return n;
 }
 
-INLINE void decode16(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5])
+/* The values of sixteen bytes in the k-th stream. */
+INLINE __m512 look_up(const values *v, numbers n, int k)
 {
-    __m512 value[5];
+    if (k < 3)
+        return _mm512_permutex2var_ps(v->low[k], n.three, v->high[k]);
+    return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
+}
 
-    look_up(_mm_maskz_loadu_epi8(mask, in + i), v, value);
-    _mm512_mask_storeu_ps(out[0] + i, mask, value[0]);
-    _mm512_mask_storeu_ps(out[1] + i, mask, value[1]);
-    _mm512_mask_storeu_ps(out[2] + i, mask, value[2]);
-    _mm512_mask_storeu_ps(out[3] + i, mask, value[3]);
-    _mm512_mask_storeu_ps(out[4] + i, mask, value[4]);
+INLINE void decode_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const out[5])
+{
+    numbers n[VECTORS];
+
+    UNROLL
+    for (int j = 0; j < vectors; j++)
+        n[j] = split(_mm_maskz_loadu_epi8(mask, in + i + LANES * j));
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        float *to = out[k] + i;
+
+        UNROLL
+        for (int j = 0; j < vectors; j++) {
+            prefetch(to + LANES * j);
+            _mm512_mask_storeu_ps(to + LANES * j, mask, look_up(v, n[j], k));
+        }
+    }
 }
 
 AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
@@ -129,31 +178,38 @@ AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, flo
     values v = values_of(M, _mm512_setzero_ps());
     size_t i = 0;
 
-    for (; len - i >= LANES; i += LANES)
-        decode16(in, i, ALL, &v, out);
-    if (i < len)
-        decode16(in, i, lanes(len - i), &v, out);
+    for (; len - i >= GROUP; i += GROUP)
+        decode_some(in, i, VECTORS, ALL, &v, out);
+    for (; i < len; i += LANES)
+        decode_some(in, i, 1, lanes(len - i), &v, out);
 }
 
 /* A symbol 0 looks up all bits set, which is no weight, and adds nothing: x + 0 would change -0 and signalling NaNs. */
-INLINE void add_values(float *sum, __mmask16 mask, __m512 value)
+INLINE void add16(float *sum, __mmask16 mask, __m512 value)
 {
     __mmask16 some = _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
+
+    prefetch(sum);
     __m512 x = _mm512_maskz_loadu_ps(mask, sum);
 
     _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(x, some, x, value));
 }
 
-INLINE void add16(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const sum[5])
+INLINE void add_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const sum[5])
 {
-    __m512 value[5];
+    numbers n[VECTORS];
 
-    look_up(_mm_maskz_loadu_epi8(mask, in + i), v, value);
-    add_values(sum[0] + i, mask, value[0]);
-    add_values(sum[1] + i, mask, value[1]);
-    add_values(sum[2] + i, mask, value[2]);
-    add_values(sum[3] + i, mask, value[3]);
-    add_values(sum[4] + i, mask, value[4]);
+    UNROLL
+    for (int j = 0; j < vectors; j++)
+        n[j] = split(_mm_maskz_loadu_epi8(mask, in + i + LANES * j));
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        float *to = sum[k] + i;
+
+        UNROLL
+        for (int j = 0; j < vectors; j++)
+            add16(to + LANES * j, mask, look_up(v, n[j], k));
+    }
 }
 
 AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float w, float *const sum[5])
@@ -163,9 +219,8 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
 
     for (; len - i >= GROUP; i += GROUP)
         if (_mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)))
-            for (size_t j = i; j < i + GROUP; j += LANES)
-                add16(in, j, ALL, &v, sum);
+            add_some(in, i, VECTORS, ALL, &v, sum);
     for (; i < len; i += LANES)
-        add16(in, i, lanes(len - i), &v, sum);
+        add_some(in, i, 1, lanes(len - i), &v, sum);
 }
 #endif

@@ -14,7 +14,8 @@
 /* The positions of the bits set in k, lowest first, a byte each. */
 #define BIT(k, i) ((k) >> (i)&1u)
 #define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i)*BIT(k, i))
-#define PACK1(k) PUSH(k, 0, PUSH(k, 1, PUSH(k, 2, PUSH(k, 3, PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))))))
+#define HIGH(k) PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))
+#define PACK1(k) PUSH(k, 0, PUSH(k, 1, PUSH(k, 2, PUSH(k, 3, HIGH(k)))))
 #define PACK4(k) PACK1(k), PACK1((k) + 1), PACK1((k) + 2), PACK1((k) + 3)
 #define PACK16(k) PACK4(k), PACK4((k) + 4), PACK4((k) + 8), PACK4((k) + 12)
 #define PACK64(k) PACK16(k), PACK16((k) + 16), PACK16((k) + 32), PACK16((k) + 48)
@@ -42,8 +43,8 @@ INLINE __m256i equal_zero(__m256i bytes)
 }
 
 /* One step of the run lengths below: lengths of up to 2 * width from those of up to width. */
-#define DOUBLE(runs, width)                                                                                             \
-    _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                            \
+#define DOUBLE(runs, width)                                                                                            \
+    _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                           \
                                            _mm256_slli_si256(runs, width)))
 
 /* Each byte of a run becomes the token of the run from its start within the lane up to here. At the last byte of a run
@@ -119,8 +120,8 @@ AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, 
     return i < len ? at + tlc_zerorun_encode_scalar(run, in + i, len - i, out + at) : at;
 }
 
-/* Expands 32 tokens at src, of which those set in runs are runs of 2 and more; reads up to 32 bytes after them and stores
- * up to 32 after the last byte. All are copied, then again behind each run that was put in front of them. */
+/* Expands 32 tokens at src, of which those set in runs are runs of 2 and more; reads up to 32 bytes after them and
+ * stores up to 32 after the last byte. All are copied, then the rest again behind each run put in front of it. */
 INLINE size_t expand32(const uint8_t *src, __m256i tokens, unsigned runs, uint8_t *out)
 {
     uint8_t *start = out; /* where src[0] would be if all that follows were literals */
@@ -135,21 +136,25 @@ INLINE size_t expand32(const uint8_t *src, __m256i tokens, unsigned runs, uint8_
     return (size_t)(start - out) + 32;
 }
 
-/* One token; stores 16 bytes. */
+/* One token; stores up to 16 bytes. */
 INLINE size_t expand1(unsigned token, uint8_t *out)
 {
-    int literal = token <= TLC_QUARTIC_MAX;
-
-    store16(out, _mm_set1_epi8((char)(literal ? token : TLC_QUARTIC_ZERO)));
-    return literal ? 1 : token - 241;
+    if (token <= TLC_QUARTIC_MAX) {
+        *out = (uint8_t)token;
+        return 1;
+    }
+    store16(out, _mm_set1_epi8(TLC_QUARTIC_ZERO));
+    return token - 241;
 }
 
 AVX2 void tlc_zerorun_decode_avx2(tlc_zerorun_source *source, uint8_t *out, size_t len)
 {
     size_t at = source->pending < len ? source->pending : len;
 
-    memset(out, TLC_QUARTIC_ZERO, at);
-    source->pending -= (unsigned)at;
+    if (at) {
+        memset(out, TLC_QUARTIC_ZERO, at);
+        source->pending -= (unsigned)at;
+    }
     const uint8_t *src = source->src, *end = source->end;
     while (end - src >= 64) {
         __m256i tokens = load32(src), least = _mm256_set1_epi8((char)243);
@@ -167,19 +172,27 @@ AVX2 void tlc_zerorun_decode_avx2(tlc_zerorun_source *source, uint8_t *out, size
         tlc_zerorun_decode_scalar(source, out + at, len - at);
 }
 
+/* What 32 tokens expand to beyond 32 bytes, as four sums. */
+INLINE __m256i extra_bytes(__m256i tokens)
+{
+    __m256i extra = _mm256_subs_epu8(tokens, _mm256_set1_epi8((char)TLC_QUARTIC_MAX));
+    return _mm256_sad_epu8(extra, _mm256_setzero_si256());
+}
+
 AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
 {
-    const __m256i most = _mm256_set1_epi8((char)TLC_QUARTIC_MAX);
-    __m256i sums = _mm256_setzero_si256();
-    uint64_t lanes[4];
+    static const uint64_t fresh[8] = {0, 0, 0, 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     size_t i = 0;
 
-    for (; i + 32 <= len; i += 32) {
-        __m256i extra = _mm256_subs_epu8(load32(in + i), most);
-        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(extra, _mm256_setzero_si256()));
-    }
-    store32(lanes, sums);
-    uint64_t tail = i < len ? tlc_zerorun_size_scalar(in + i, len - i) : 0;
-    return i + lanes[0] + lanes[1] + lanes[2] + lanes[3] + tail;
+    if (len < 32)
+        return tlc_zerorun_size_scalar(in, len);
+    __m256i sums = _mm256_setzero_si256();
+    for (; i + 32 <= len; i += 32)
+        sums = _mm256_add_epi64(sums, extra_bytes(load32(in + i)));
+    /* The last 32, without those that were counted. */
+    __m256i last = _mm256_and_si256(load32(in + len - 32), load32((const uint8_t *)fresh + (len - i)));
+    sums = _mm256_add_epi64(sums, extra_bytes(last));
+    __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    return len + (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
 }
 #endif

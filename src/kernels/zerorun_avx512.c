@@ -14,7 +14,14 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
 #define INLINE AVX512 __attribute__((always_inline)) static inline
 
-enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
+enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX, WORTHWHILE = 16 /* bytes: fewer are quicker one by one */ };
+
+/* Before a loop over vectors, which have to stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 #define ROW(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
@@ -43,22 +50,23 @@ INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
     __mmask64 kept = _cvtu64_mask64(other | end);
     __m512i at = _mm512_loadu_si512(position);
     __m512i more = _mm512_sub_epi8(_mm512_maskz_compress_epi8(ends, at), _mm512_maskz_compress_epi8(starts, at));
-    /* A piece of 1 is a byte 121, one of 1 + more is 242 + more: 243 for 2, 255 for 14. */
-    __m512i token = _mm512_mask_add_epi8(_mm512_set1_epi8(TLC_QUARTIC_ZERO), _mm512_test_epi8_mask(more, more), more,
-                                         _mm512_set1_epi8((char)LITERAL_MAX));
+    /* A piece of 1 stays a byte 121; one of 1 + more becomes 242 + more: 243 for 2, 255 for 14. */
+    __m512i raise = _mm512_maskz_add_epi8(_mm512_test_epi8_mask(more, more), more,
+                                          _mm512_set1_epi8((char)(LITERAL_MAX - TLC_QUARTIC_ZERO)));
 
+    bytes = _mm512_add_epi8(bytes, _mm512_maskz_expand_epi8(ends, raise));
     *size = (size_t)__builtin_popcountll(other | end);
-    return _mm512_maskz_compress_epi8(kept, _mm512_mask_expand_epi8(bytes, ends, token));
+    return _mm512_mask_compress_epi8(bytes, kept, bytes);
 }
 
-/* tlc_zerorun_flush without a branch for runs below 238, where there is room for 16 bytes more. */
+/* tlc_zerorun_flush without a branch for runs below 238, where there is room for 16 bytes. */
 INLINE uint8_t *put_run(size_t run, uint8_t *out)
 {
-    size_t full = run / TLC_RUN_MAX, rest = run % TLC_RUN_MAX, i = 0;
+    size_t full = run / TLC_RUN_MAX, rest = run % TLC_RUN_MAX;
 
-    do
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm_set1_epi8(-1));
-    while ((i += 16) < full);
+    _mm_storeu_si128((__m128i *)(void *)out, _mm_set1_epi8(-1));
+    if (full > 16)
+        memset(out + 16, 255, full - 16);
     out += full;
     *out = (uint8_t)(rest == 1 ? TLC_QUARTIC_ZERO : 241 + rest);
     return out + (rest != 0);
@@ -106,7 +114,7 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
 /* Up to 64 tokens and the bytes they expand to. The k-th 64 bits of start and end are about four tokens: where their bytes
  * begin, and, from there on, a bit for the last byte of each. */
 typedef struct expansion {
-    __m512i last; /* the last byte of each token */
+    __m512i last; /* the last byte of each token, less 121 */
     __m512i start[2], end[2];
     size_t size;
 } expansion;
@@ -117,6 +125,7 @@ INLINE __m512i bits_at(__m512i places, int from)
     __m512i one = _mm512_set1_epi64(1), index = _mm512_srli_epi64(_mm512_loadu_si512(position), 1); /* 0, 4, 8... */
     __m512i bits[4];
 
+    UNROLL
     for (int k = 0; k < 4; k++) {
         __m512i byte = _mm512_add_epi8(index, _mm512_set1_epi8((char)(from + k)));
         bits[k] = _mm512_sllv_epi64(one, _mm512_maskz_permutexvar_epi8(0x0101010101010101, byte, places));
@@ -140,7 +149,7 @@ INLINE expansion expand(__m512i token, __mmask64 valid, __mmask64 runs)
     /* A token that is not there has the place of the one before, or with none before it in its four, 255: no bit. */
     __m512i place = _mm512_sub_epi8(sum, _mm512_set1_epi8(1));
 
-    e.last = _mm512_mask_set1_epi8(token, runs, TLC_QUARTIC_ZERO);
+    e.last = _mm512_maskz_sub_epi8(~runs, token, _mm512_set1_epi8(TLC_QUARTIC_ZERO));
     e.start[0] = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(start));
     e.start[1] = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(start, 1));
     e.end[0] = bits_at(place, 0);
@@ -154,6 +163,7 @@ INLINE uint64_t ends_from(const expansion *e, size_t at)
 {
     __m512i from = _mm512_set1_epi64((long long)at), bits[2];
 
+    UNROLL
     for (int k = 0; k < 2; k++)
         bits[k] = _mm512_or_si512(_mm512_sllv_epi64(e->end[k], _mm512_sub_epi64(e->start[k], from)),
                                   _mm512_srlv_epi64(e->end[k], _mm512_sub_epi64(from, e->start[k])));
@@ -164,9 +174,10 @@ INLINE uint64_t ends_from(const expansion *e, size_t at)
 INLINE __m512i window(const expansion *e, uint64_t ends, size_t first)
 {
     __m512i index = _mm512_add_epi8(_mm512_loadu_si512(position), _mm512_set1_epi8((char)first));
-    __m512i last = _mm512_maskz_permutexvar_epi8(~(__mmask64)0, index, e->last);
+    __m512i last = _mm512_permutexvar_epi8(index, e->last);
 
-    return _mm512_mask_expand_epi8(_mm512_set1_epi8(TLC_QUARTIC_ZERO), _cvtu64_mask64(ends), last);
+    last = _mm512_maskz_expand_epi8(_cvtu64_mask64(ends), last);
+    return _mm512_add_epi8(last, _mm512_set1_epi8(TLC_QUARTIC_ZERO));
 }
 
 /* Writes what the tokens expand to, at most len bytes, and returns how many; moves the source on. */
@@ -198,7 +209,7 @@ AVX512 void tlc_zerorun_decode_avx512(tlc_zerorun_source *source, uint8_t *out, 
 
     _mm_mask_storeu_epi8(out, (__mmask16)((1u << at) - 1u), _mm_set1_epi8(TLC_QUARTIC_ZERO));
     source->pending -= (unsigned)at;
-    while (at < len) {
+    while (len - at >= WORTHWHILE) {
         size_t left = (size_t)(source->end - source->src);
         __mmask64 valid = lanes(left);
         __m512i token = _mm512_maskz_loadu_epi8(valid, source->src);
@@ -213,6 +224,7 @@ AVX512 void tlc_zerorun_decode_avx512(tlc_zerorun_source *source, uint8_t *out, 
             at += write_expansion(&e, source, out + at, len - at);
         }
     }
+    tlc_zerorun_decode_scalar(source, out + at, len - at);
 }
 
 AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)

@@ -71,7 +71,7 @@ tlc_status tlc_ternary_encode(const float *x, size_t n, float s, int8_t *q, floa
 {
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
 
-    if (!M || (n && (!x || !q)) || !(s >= 1.0f && s < 2.0f))
+    if (!M || (n && (!x || !q)) || !tlc_finite(s) || s < 1.0f || s >= 2.0f)
         return TLC_ERR_PARAM;
     tlc_float_mode mode = tlc_float_enter();
     float scaled = scale(s, k->absmax(x, NULL, n));

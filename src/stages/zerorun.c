@@ -46,10 +46,11 @@ static size_t join(uint8_t *dst, size_t at, size_t *open, const tlc_piece *piece
 {
     *open += piece->lead;
     if (piece->len) {
-        at += tlc_zerorun_flush(*open, dst + at);
-        if (dst + at != src)
-            memmove(dst + at, src, piece->len);
-        at += piece->len;
+        /* the tokens may lie where the piece starts, so the piece moves first */
+        size_t tokens = tlc_ceil_div(*open, TLC_RUN_MAX);
+        if (dst + at + tokens != src)
+            memmove(dst + at + tokens, src, piece->len);
+        at += tlc_zerorun_flush(*open, dst + at) + piece->len;
         *open = 0;
     }
     *open += piece->trail;

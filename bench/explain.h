@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the parts of tlc-bench fail: they write one line that says what is wrong and return false; main prints it.
+ */
+#ifndef BENCH_EXPLAIN_H
+#define BENCH_EXPLAIN_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define WHY_SIZE 5120 /* a path of any length and a sentence */
+
+/* why: WHY_SIZE bytes. Always returns false. */
+__attribute__((format(printf, 2, 3))) static inline bool explain(char *why, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, WHY_SIZE, format, args);
+    va_end(args);
+    return false;
+}
+#endif

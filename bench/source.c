@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradients from files, from folders and from a generator.
+ */
+#include "source.h"
+#include "explain.h"
+#include "npy.h"
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <threelc/stages.h>
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* Adds a tensor whose path, if not NULL, becomes the source's. */
+static tensor *add_tensor(source *s, char *path)
+{
+    tensor *tensors = realloc(s->tensors, (s->count + 1) * sizeof *tensors);
+
+    if (!tensors)
+        return NULL;
+    s->tensors = tensors;
+    tensors[s->count] = (tensor){.path = path};
+    return &tensors[s->count++];
+}
+
+static bool allocate_data(tensor *t, tlc_dtype dtype)
+{
+    size_t row, size;
+
+    if (__builtin_mul_overflow(t->n, dtype_size(dtype), &row) || row > SIZE_MAX - 64)
+        return false;
+    t->stride = row ? round_up_64(row) : 0;
+    if (__builtin_mul_overflow(t->stride, t->steps, &size) || size > SIZE_MAX - 64)
+        return false;
+    t->data = aligned_alloc(64, round_up_64(size));
+    return t->data != NULL;
+}
+
+/* Notes the first value that the dtype cannot hold. wide: the n values as they were read. */
+static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, const float *wide, float *scratch)
+{
+    tlc_convert(tensor_step(t, step), dtype, scratch, TLC_F32, t->n);
+    for (size_t i = 0; i < t->n && !t->nonfinite; i++) {
+        if (!isfinite(scratch[i])) {
+            t->nonfinite = true;
+            t->bad_step = step;
+            t->bad_index = i;
+            t->bad_value = (double)wide[i];
+        }
+    }
+}
+
+/* Takes over n values of the dtype from. scratch: 2 n floats. */
+static void store_step(tensor *t, tlc_dtype dtype, size_t step, const void *values, tlc_dtype from, float *scratch)
+{
+    tlc_convert(values, from, t->data + step * t->stride, dtype, t->n);
+    tlc_convert(values, from, scratch, TLC_F32, t->n);
+    look_for_nonfinite(t, dtype, step, scratch, scratch + t->n);
+}
+
+bool source_check_finite(const source *s, char *why)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const tensor *t = &s->tensors[i];
+        if (!t->nonfinite)
+            continue;
+        if (isfinite(t->bad_value))
+            return explain(why, "%s: row %zu, index %zu (from 0): %g is beyond the dtype's largest value", t->path,
+                           t->bad_step, t->bad_index, t->bad_value);
+        return explain(why, "%s: row %zu, index %zu (from 0) is %s; only raw takes that", t->path, t->bad_step,
+                       t->bad_index, isnan(t->bad_value) ? "NaN" : "infinite");
+    }
+    return true;
+}
+
+void source_free(source *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->tensors[i].path);
+        free(s->tensors[i].name);
+        free(s->tensors[i].data);
+    }
+    free(s->tensors);
+    *s = (source){.dtype = TLC_F32};
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static bool has_extension(const char *path, const char *extension)
+{
+    size_t len = strlen(path), tail = strlen(extension);
+
+    return len > tail && !strcmp(path + len - tail, extension);
+}
+
+static char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
+
+    return strndup(start, dot && dot > start ? (size_t)(dot - start) : strlen(start));
+}
+
+static bool decide_steps(tensor *t, uint64_t rows, size_t wanted, char *why)
+{
+    if (!rows)
+        return explain(why, "has no rows");
+    if (wanted > rows)
+        return explain(why, "has %" PRIu64 " step%s, --steps asks for %zu", rows, rows == 1 ? "" : "s", wanted);
+    if (!wanted && rows > SOURCE_MAX_STEPS)
+        return explain(why, "has %" PRIu64 " steps; take at most %zu with --steps", rows, SOURCE_MAX_STEPS);
+    t->steps = wanted ? wanted : (size_t)rows;
+    return true;
+}
+
+static bool load_rows(tensor *t, npy_file *file, tlc_dtype dtype, char *why)
+{
+    tlc_dtype from = file->header.width == 2 ? TLC_F16 : TLC_F32;
+    unsigned char *row = malloc(t->n * file->header.width + 1);
+    float *scratch = t->n < SIZE_MAX / (2 * sizeof *scratch) ? malloc(t->n * 2 * sizeof *scratch + 1) : NULL;
+    bool ok = true;
+
+    if (!row || !scratch || !allocate_data(t, dtype))
+        ok = explain(why, "is too large for the memory");
+    for (size_t step = 0; ok && step < t->steps; step++) {
+        ok = npy_read_row(file, row, why);
+        if (ok)
+            store_step(t, dtype, step, row, from, scratch);
+    }
+    free(row);
+    free(scratch);
+    return ok;
+}
+
+static bool load_file(tensor *t, const source_options *options, char *why)
+{
+    npy_file file;
+    bool ok;
+
+    if (has_extension(t->path, ".npy"))
+        ok = npy_open(&file, t->path, why);
+    else if (has_extension(t->path, ".f32"))
+        ok = npy_open_f32(&file, t->path, options->values, why);
+    else
+        ok = explain(why, "is neither a .npy nor an .f32 file");
+    if (!ok)
+        return false;
+    t->n = (size_t)file.header.cols;
+    t->name = base_name(t->path);
+    ok = t->name ? decide_steps(t, file.header.rows, options->steps, why) : explain(why, "out of memory");
+    ok = ok && load_rows(t, &file, options->dtype, why);
+    npy_close(&file);
+    return ok;
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+static int is_array(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && (has_extension(entry->d_name, ".npy") || has_extension(entry->d_name, ".f32"));
+}
+
+/* Not alphasort, whose order depends on the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool add_folder(source *s, const char *folder, char *why)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_array, by_name);
+    bool ok = count > 0;
+
+    if (count < 0)
+        return explain(why, "%s: %s", folder, strerror(errno));
+    if (!count)
+        explain(why, "%s: there is no .npy or .f32 file in it", folder);
+    for (int i = 0; i < count; i++) {
+        size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
+        char *path = malloc(size);
+        if (path)
+            snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", entries[i]->d_name);
+        if (ok && (!path || !add_tensor(s, path))) {
+            free(path);
+            ok = explain(why, "%s: out of memory", folder);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return ok;
+}
+
+static bool add_path(source *s, const char *path, char *why)
+{
+    struct stat st;
+    char *copy;
+
+    if (stat(path, &st) != 0)
+        return explain(why, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return add_folder(s, path, why);
+    copy = strdup(path);
+    if (copy && add_tensor(s, copy))
+        return true;
+    free(copy);
+    return explain(why, "%s: out of memory", path);
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+static bool check_steps(const source *s, char *why)
+{
+    for (size_t i = 1; i < s->count; i++) {
+        const tensor *first = s->tensors, *t = &s->tensors[i];
+        if (t->steps != first->steps)
+            return explain(why, "%s: has %zu step%s where %s has %zu (--steps takes the first ones)", t->path, t->steps,
+                           t->steps == 1 ? "" : "s", first->path, first->steps);
+    }
+    return true;
+}
+
+/* --values means something for .f32 files only. */
+static bool check_values(const source *s, const source_options *options, char *why)
+{
+    if (!options->has_values)
+        return true;
+    if (!options->values)
+        return explain(why, "--values: a row of 0 values cannot be read");
+    for (size_t i = 0; i < s->count; i++) {
+        if (has_extension(s->tensors[i].path, ".f32"))
+            return true;
+    }
+    return explain(why, "--values goes with --synthetic or .f32 files");
+}
+
+bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why)
+{
+    char reason[WHY_SIZE];
+    bool ok = true;
+
+    *s = (source){.dtype = options->dtype};
+    for (size_t i = 0; ok && i < count; i++)
+        ok = add_path(s, paths[i], why);
+    ok = ok && check_values(s, options, why);
+    for (size_t i = 0; ok && i < s->count; i++) {
+        tensor *t = &s->tensors[i];
+        ok = load_file(t, options, reason) || explain(why, "%s: %s", t->path, reason);
+        if (ok && __builtin_add_overflow(s->values, t->n, &s->values))
+            ok = explain(why, "%s: is too large", t->path);
+    }
+    ok = ok && check_steps(s, why);
+    if (ok)
+        s->steps = s->tensors[0].steps;
+    else
+        source_free(s);
+    return ok;
+}
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct generator {
+    uint64_t state;
+    bool has_spare;
+    double spare;
+} generator;
+
+static uint64_t next_word(generator *g)
+{
+    uint64_t z = g->state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* ln x for normal x > 0. libm's differs from machine to machine, these operations do not. With x = 2^e m and m in
+ * [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...); 11 terms
+ * leave a relative error below 0.1716^22 / 23 = 1e-18. */
+static double natural_log(double x)
+{
+    const double ln2 = 0.69314718055994531, half_root = 0.70710678118654757;
+    double sum = 0, f, f2;
+    int e;
+
+    x = frexp(x, &e);
+    if (x < half_root) {
+        x = x * 2;
+        e--;
+    }
+    f = (x - 1) / (x + 1);
+    f2 = f * f;
+    for (int k = 21; k > 0; k -= 2)
+        sum = sum * f2 + 1.0 / k;
+    return e * ln2 + 2 * f * sum;
+}
+
+static double draw_laplace(generator *g)
+{
+    uint64_t z = next_word(g);
+    double log_u = natural_log(((double)(z >> 12) + 0.5) * 0x1p-52);
+
+    return z & 1 ? log_u : -log_u;
+}
+
+static double draw_gauss(generator *g)
+{
+    double a, b, s, m;
+
+    g->has_spare = !g->has_spare;
+    if (!g->has_spare)
+        return g->spare;
+    do {
+        a = (double)(next_word(g) >> 11) * 0x1p-52 - 1;
+        b = (double)(next_word(g) >> 11) * 0x1p-52 - 1;
+        s = a * a + b * b;
+    } while (s >= 1 || s == 0);
+    m = sqrt(-2 * natural_log(s) / s);
+    g->spare = m * b;
+    return m * a;
+}
+
+bool source_knows(const char *distribution)
+{
+    return !strcmp(distribution, "gauss") || !strcmp(distribution, "laplace");
+}
+
+bool source_draw(source *s, const char *distribution, const source_options *options, char *why)
+{
+    double (*draw)(generator *) = strcmp(distribution, "gauss") ? draw_laplace : draw_gauss;
+    generator g = {.state = options->seed};
+    float *values, *scratch = NULL;
+    tensor *t;
+
+    *s = (source){.dtype = options->dtype};
+    t = add_tensor(s, NULL);
+    if (t) {
+        t->n = options->has_values ? options->values : (size_t)1 << 20;
+        t->steps = options->steps ? options->steps : 16;
+        t->name = strdup(distribution);
+        if (t->n < SIZE_MAX / (3 * sizeof *scratch))
+            scratch = malloc(t->n * 3 * sizeof *scratch + 1);
+    }
+    if (!t || !t->name || !scratch || !allocate_data(t, options->dtype)) {
+        free(scratch);
+        source_free(s);
+        return explain(why, "--values: that many are too large for the memory");
+    }
+    values = scratch + 2 * t->n;
+    for (size_t step = 0; step < t->steps; step++) {
+        for (size_t i = 0; i < t->n; i++)
+            values[i] = (float)draw(&g);
+        store_step(t, options->dtype, step, values, TLC_F32, scratch);
+    }
+    free(scratch);
+    s->steps = t->steps;
+    s->values = t->n;
+    return true;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the benchmark compresses: tensors, each with the gradients of the same consecutive steps, all in memory and in one
+ * dtype. They come from files or are drawn.
+ *
+ * Functions that fail return false and say in why (WHY_SIZE bytes, explain.h) what is wrong, with the file's name.
+ */
+#ifndef BENCH_SOURCE_H
+#define BENCH_SOURCE_H
+
+#include <stdbool.h>
+#include <threelc/threelc.h>
+
+#define SOURCE_MAX_STEPS ((size_t)1 << 20)
+
+typedef struct tensor {
+    char *path;  /* NULL if drawn */
+    char *name;  /* the file's, without folder and extension, or the distribution's */
+    size_t n;    /* values in a step */
+    size_t steps;
+    size_t stride; /* bytes from one step's gradient to the next; each starts at a multiple of 64 */
+    unsigned char *data;
+    /* The first value that is not finite in the dtype. */
+    bool nonfinite;
+    size_t bad_step, bad_index;
+    double bad_value; /* as it was read: finite if only the dtype is too narrow for it */
+} tensor;
+
+typedef struct source {
+    tlc_dtype dtype;
+    size_t count, steps;
+    size_t values; /* in a step, of all tensors */
+    tensor *tensors;
+} source;
+
+typedef struct source_options {
+    tlc_dtype dtype;
+    size_t steps;       /* 0: all that the files have, or 16 */
+    bool has_values;
+    size_t values;      /* to draw, or in a row of an .f32 file */
+    uint64_t seed;
+} source_options;
+
+/* paths: .npy and .f32 files, and folders of them, which are read in the order of their names. */
+bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
+
+/* One tensor of independent values, "gauss" (mean 0, variance 1) or "laplace" (density exp(-|x|) / 2).
+ *
+ * The generator is SplitMix64, its state the seed: state += 0x9e3779b97f4a7c15, z = state, z = (z ^ z >> 30) *
+ * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values follow in the order of index and step,
+ * computed in binary64 and rounded to binary32 once:
+ * laplace: u = ((z >> 12) + 0.5) * 2^-52, x = ln u if z is odd, else -ln u;
+ * gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a + b b, both again unless 0 < s < 1;
+ * m = sqrt(-2 ln s / s), then x = m a is a value and m b the next one.
+ * ln is a fixed sequence of additions, multiplications and divisions, so the values are the same on every machine. */
+bool source_draw(source *s, const char *distribution, const source_options *options, char *why);
+bool source_knows(const char *distribution);
+
+/* Whether every value is finite in the dtype; if not, why says where the first is that is not. */
+bool source_check_finite(const source *s, char *why);
+
+/* One step's gradient: n values of the dtype. */
+static inline const void *tensor_step(const tensor *t, size_t step)
+{
+    return t->data + step * t->stride;
+}
+
+static inline size_t dtype_size(tlc_dtype dtype)
+{
+    return dtype == TLC_F32 ? 4 : 2;
+}
+
+/* Rounds up to what aligned_alloc(64, ...) wants; never 0. The size must not be near SIZE_MAX. */
+static inline size_t round_up_64(size_t size)
+{
+    return size ? (size + 63) / 64 * 64 : 64;
+}
+
+void source_free(source *s);
+#endif

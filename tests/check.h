@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the parts of check_kernels share. A kernel is described once, as a check_kernel: its operands, how to fill them,
+ * and how to call it. The driver (check_kernels.c) and the benchmark (check_bench.c) know nothing else about it.
+ */
+#ifndef TLC_TEST_CHECK_H
+#define TLC_TEST_CHECK_H
+
+#include "../src/kernels/kernels.h"
+
+enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 3, CHECK_EXTRA = 2048 };
+
+typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL } value_type;
+
+enum { /* operand.io */
+    IN = 1,
+    OUT = 2,
+    MAYBE = 4, /* may be NULL, if the other operand that may be is not */
+    PREFIX = 8 /* only the first result.value[0] bytes are defined, the rest may hold anything */
+};
+
+typedef struct operand {
+    const char *name;
+    value_type type;
+    unsigned io;
+    unsigned streams; /* pointers: 1 or 5 */
+} operand;
+
+typedef struct check_args {
+    void *p[CHECK_SLOTS]; /* one for each stream of each operand, in order; [n + CHECK_EXTRA] values can be filled */
+    size_t size[CHECK_SLOTS]; /* bytes: n values, unless fill says otherwise */
+    size_t n;
+    float scale;      /* M or w */
+    size_t run;       /* zerorun_encode: carried in */
+    size_t cut;       /* zerorun: where the work is split into two calls, 0 for one call */
+    unsigned pending; /* zerorun_decode: carried in */
+    uint64_t base;    /* conversions: where in the sweep */
+} check_args;
+
+typedef struct check_result {
+    uint64_t value[2];
+} check_result;
+
+enum { /* check_kernel.flags */
+    ANY_NAN = 1,   /* a NaN equals any other NaN */
+    MAGNITUDE = 2, /* the result is a magnitude's bits: everything from TLC_F32_INF up is equal */
+    BYTE_SIDE = 4  /* speeds are in bytes of the byte side: there is no float side */
+};
+
+enum { KIND_BENCH = -1 }; /* typical data, for timing */
+
+typedef struct check_kernel {
+    const char *name;
+    operand operand[CHECK_OPERANDS]; /* up to the first without a type */
+    unsigned flags;
+    const char *const *kinds; /* names of the kinds of input, and their number */
+    int kind_count;
+    int (*fill)(check_args *a, int kind); /* 0: there is no such data here */
+    check_result (*call)(const tlc_kernels *k, const check_args *a);
+    uint64_t (*sweep)(void); /* NULL, or the number of values of kind 0 that must all be seen, from base 0 up */
+} check_kernel;
+
+extern const check_kernel check_kernel_list[]; /* up to the first without a name */
+
+typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;
+
+typedef struct check_options {
+    check_effort effort;
+    int exhaustive;
+    uint64_t seed;
+    const char *isa, *kernel, *data;
+} check_options;
+
+extern check_options check_opt;
+
+static inline size_t type_size(value_type type)
+{
+    return type == F32 ? 4 : type == HALF ? 2 : 1;
+}
+
+/* check_inputs.c */
+uint64_t rng(void);
+void rng_seed(uint64_t seed);
+static inline size_t rng_below(size_t n)
+{
+    return (size_t)(rng() >> 16) % n;
+}
+int inputs_load(const char *directory); /* the number of real values found */
+void inputs_init(void);
+
+extern const char *const float_kinds[];
+enum { FLOAT_KINDS = 8, FLOAT_KINDS_ANY = 10 }; /* the last two hold values that are not finite */
+/* Chooses M for this kind of input; floats_fill then fills g and r (r may be NULL) so that g, r and g + r are finite. */
+int floats_begin(int kind, float *M);
+void floats_fill(uint32_t *g, uint32_t *r, size_t n);
+uint32_t any_float(void);
+uint32_t finite_float(void);
+uint32_t sweep_float(uint64_t i); /* every exponent with rounding ties at every bit, their neighbours, and random bits */
+
+/* check_bench.c */
+void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count);
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The speeds of the kernels, from the same descriptions: for each size, the median over rounds in which memcpy and the
+ * kernel of every ISA take turns, so that a busy machine slows all of them alike.
+ */
+#include "check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 15, MOST_TIMED = 6, ALIGN = 64 };
+#define ROUND_NS 60e3 /* a turn lasts at least this long: the clock costs nothing beside it */
+
+typedef struct arena { /* the streams of an operand lie behind each other, as the partitions of a tensor do */
+    uint8_t *map, *at;
+} arena;
+
+static arena arenas[CHECK_OPERANDS + 1];
+static int slower;
+
+static void arenas_alloc(size_t values)
+{
+    for (size_t i = 0; i <= CHECK_OPERANDS; i++) {
+        arenas[i].map = calloc(values + CHECK_EXTRA + ALIGN, sizeof(float));
+        if (!arenas[i].map) {
+            fputs("check_kernels: out of memory\n", stderr);
+            exit(2);
+        }
+        arenas[i].at = arenas[i].map + (ALIGN - (uintptr_t)arenas[i].map % ALIGN);
+    }
+}
+
+static unsigned streams_of(const check_kernel *kernel)
+{
+    unsigned streams = 1;
+
+    for (size_t i = 0; i < CHECK_OPERANDS; i++)
+        streams = kernel->operand[i].streams > streams ? kernel->operand[i].streams : streams;
+    return streams;
+}
+
+static void arrange(const check_kernel *kernel, check_args *a)
+{
+    size_t slot = 0;
+
+    for (size_t i = 0; i < CHECK_OPERANDS && kernel->operand[i].type; i++)
+        for (size_t stream = 0; stream < kernel->operand[i].streams; stream++) {
+            a->size[slot] = a->n * type_size(kernel->operand[i].type);
+            a->p[slot] = arenas[i].at + stream * a->size[slot];
+            slot++;
+        }
+    kernel->fill(a, KIND_BENCH);
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* One turn of `calls` calls, in ns a call; tables NULL: memcpy of `bytes`. */
+static double turn(const check_kernel *kernel, const tlc_kernels *tables, const check_args *a, size_t bytes, size_t calls)
+{
+    double start = now_ns();
+
+    for (size_t i = 0; i < calls; i++) {
+        if (tables)
+            kernel->call(tables, a);
+        else
+            memcpy(arenas[CHECK_OPERANDS].at, arenas[0].at, bytes);
+        __asm__ __volatile__("" : : : "memory");
+    }
+    return (now_ns() - start) / (double)calls;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void bench_size(const check_kernel *kernel, const tlc_kernels *const *tables, const char *const *names,
+                       size_t count, size_t values)
+{
+    double ns[MOST_TIMED][ROUNDS], scalar = 0;
+    size_t calls[MOST_TIMED], bytes;
+    check_args a = {.n = values / streams_of(kernel)};
+
+    bytes = a.n * streams_of(kernel) * (kernel->flags & BYTE_SIDE ? 1 : sizeof(float));
+    arrange(kernel, &a);
+    for (size_t i = 0; i <= count; i++) {
+        double once = turn(kernel, i ? tables[i - 1] : NULL, &a, bytes, 2);
+        calls[i] = once < ROUND_NS ? (size_t)(ROUND_NS / (once + 1)) + 1 : 1;
+    }
+    for (size_t round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i <= count; i++)
+            ns[i][round] = turn(kernel, i ? tables[i - 1] : NULL, &a, bytes, calls[i]);
+    for (size_t i = 0; i <= count; i++) {
+        qsort(ns[i], ROUNDS, sizeof ns[i][0], by_value);
+        double median = ns[i][ROUNDS / 2];
+
+        if (i == 0)
+            continue;
+        scalar = tables[i - 1]->isa == TLC_ISA_SCALAR ? median : scalar;
+        printf("%-24s %8zu  %-8s %8.2f %8.3f", kernel->name, values, names[i - 1], (double)bytes / median,
+               ns[0][ROUNDS / 2] / median);
+        if (scalar > 0)
+            printf(" %8.2f%s", scalar / median, median > scalar ? "  SLOWER THAN SCALAR" : "");
+        printf("\n");
+        slower += scalar > 0 && median > scalar;
+    }
+    fflush(stdout);
+}
+
+void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count)
+{
+    static const size_t sizes[] = {64, 4096, 65536, 1048576};
+
+    arenas_alloc(sizes[3]);
+    printf("GB/s of the float32 side (zerorun, bytes_max: of the plain bytes), against a memcpy of as many bytes\n");
+    printf("%-24s %8s  %-8s %8s %8s %8s\n", "kernel", "values", "isa", "GB/s", "/memcpy", "/scalar");
+    for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            if (!check_opt.kernel || strcmp(check_opt.kernel, kernel->name) == 0)
+                bench_size(kernel, tables, names, count, sizes[i]);
+    printf(slower ? "%d SLOWER THAN SCALAR, see above\n" : "none is slower than scalar\n", slower);
+    for (size_t i = 0; i <= CHECK_OPERANDS; i++)
+        free(arenas[i].map);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Codec strings, the numbers in them, and the bounds that follow from them.
+ */
+#include "support.h"
+#include <locale.h>
+#include <math.h>
+
+static tlc_status parse(const char *text)
+{
+    size_t bound = 77;
+    tlc_status status = tlc_codec_bound(text, TLC_F32, 10, &bound);
+    tlc_ctx *ctx = NULL;
+    tlc_config cfg = config(text, TLC_F32, TLC_ISA_AUTO);
+
+    at.note = text;
+    require((status == TLC_OK) == (bound != 77));
+    require_status(tlc_create(&ctx, &cfg, 10), status); /* one grammar everywhere */
+    tlc_destroy(ctx);
+    cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
+    if (*text && !strchr(text, ';')) { /* which mean something else there */
+        cfg.reserve = text;
+        ctx = NULL;
+        require_status(tlc_create(&ctx, &cfg, 10), status);
+        if (ctx)
+            require_status(tlc_set_codec(ctx, text), TLC_OK);
+        tlc_destroy(ctx);
+    }
+    cfg.reserve = "raw:block=1;3lc:block=1"; /* room for anything */
+    ctx = create(&cfg, 10);
+    require_status(tlc_set_codec(ctx, text), status);
+    tlc_destroy(ctx);
+    return status;
+}
+
+static void good_strings(void **state)
+{
+    static const char *const good[] = {
+        "3lc", "3lc:s=1", "3lc:s=1.0", "3lc:s=01.5", "3lc:s=1.75,block=5", "3lc:block=5,s=1.75", "3lc:block=1",
+        "ternary+quartic", "ternary+quartic+zerorun", "ternary:s=1.5+quartic+zerorun",
+        "ternary:block=9,s=1.5+quartic", "raw", "raw:block=7", "3lc:block=268435456",
+        "3lc:s=1.9999999",                  /* below 2 - 2^-24: not rounded up to 2 */
+        "3lc:s=0.99999999999",              /* rounds to 1 */
+        "3lc:s=1.00000000000000000000000",  /* zeros at the end say nothing */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(good); i++)
+        require_status(parse(good[i]), TLC_OK);
+    FOR_EACH_CODEC(c)
+        require_status(parse(c->text), TLC_OK);
+}
+
+static void bad_strings(void **state)
+{
+    static const char *const bad[] = {
+        /* names and their order */
+        "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+", "3lc:+",
+        "3lc+zerorun", "3lc+3lc", "3lc+raw", "raw+3lc", "raw+quartic", "raw+zerorun", "raw+raw", "quartic", "zerorun",
+        "quartic+zerorun", "quartic+ternary", "ternary", "ternary:s=1.5", "ternary+", "ternary++quartic", "ternary+zerorun",
+        "ternary+quartic+", "ternary +quartic", "ternary+ quartic", "ternary+quartic+quartic", "ternary+quartic+raw",
+        "ternary+quartic+zerorun+zerorun", "ternary+ternary+quartic", "ternary+quartic+zerorun+quartic", "3lc;raw",
+        /* parameters */
+        "3lc:", "3lc:s", "3lc:s=", "3lc:=1", "3lc:=", "3lc:,", "3lc:s=1,", "3lc:,s=1", "3lc:s=1,,block=5", "3lc:s=1:block=5",
+        "3lc:s=1,s=1", "3lc:block=5,block=5", "3lc:S=1", "3lc: s=1", "3lc:s =1", "3lc:s= 1", "3lc:s=1 ", "3lc:x=1", "raw:s=1",
+        "ternary+quartic:s=1", "ternary+quartic:block=5", "ternary+quartic+zerorun:block=5", "ternary:+quartic", "3lc:s==1",
+        /* numbers */
+        "3lc:s=2", "3lc:s=0", "3lc:s=0.99", "3lc:s=2.5", "3lc:s=-1", "3lc:s=+1", "3lc:s=1e0", "3lc:s=0x1", "3lc:s=nan",
+        "3lc:s=inf", "3lc:s=.", "3lc:s=1.", "3lc:s=.5", "3lc:s=1..5", "3lc:s=1.5.5", "3lc:s=1,5", "3lc:s=1'5", "3lc:s=1_5",
+        "3lc:s=1.99999999", /* rounds to 2 */
+        "3lc:s=18446744073709551616", "3lc:s=18446744073709551617", "3lc:s=99999999999999999999999999",
+        "3lc:block=0", "3lc:block=00", "3lc:block=-1", "3lc:block=1.0", "3lc:block=1.", "3lc:block=1.5", "3lc:block=",
+        "3lc:block=268435457", "3lc:block=4294967297", "3lc:block=18446744073709551617", "3lc:block=1e3", "raw:block=0",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        require_status(parse(bad[i]), TLC_ERR_PARAM);
+    require_status(tlc_codec_bound(NULL, TLC_F32, 10, &(size_t){0}), TLC_ERR_PARAM);
+    require_status(tlc_codec_bound("3lc", (tlc_dtype)3, 10, &(size_t){0}), TLC_ERR_PARAM);
+    require_status(tlc_codec_bound("3lc", TLC_F32, 10, NULL), TLC_ERR_PARAM);
+}
+
+/* 127 characters are a codec, 128 are none. */
+static void long_strings(void **state)
+{
+    char text[200];
+
+    (void)state;
+    for (size_t len = 120; len < 140; len++) {
+        strcpy(text, "3lc:s=1.5");
+        memset(text + 9, '0', len - 9);
+        text[len] = 0;
+        at.i = len;
+        require_status(parse(text), len <= 127 ? TLC_OK : TLC_ERR_PARAM);
+    }
+    memset(text, 'x', 199);
+    text[199] = 0;
+    require_status(parse(text), TLC_ERR_PARAM);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* With a gradient whose largest magnitude is 1, M is s, and a value decodes to it. */
+static uint32_t parsed_s(const char *digits)
+{
+    char text[128];
+    uint8_t frame[32];
+    const float one = 1.0f;
+    float out = 0;
+
+    snprintf(text, sizeof text, "3lc:s=%s", digits);
+    tlc_config cfg = config(text, TLC_F32, TLC_ISA_AUTO);
+    at.note = text;
+    tlc_ctx *ctx = create(&cfg, 1);
+    size_t len = compress(ctx, &one, frame);
+    require_status(tlc_decompress(frame, len, TLC_F32, &out, 1, NULL), TLC_OK);
+    tlc_destroy(ctx);
+    at.note = NULL;
+    return float_bits(out);
+}
+
+static void numbers_are_rounded_right(void **state)
+{
+    char digits[64];
+    rng r = {12};
+
+    (void)state;
+    for (at.i = 0; at.i < (quick() ? 300u : 5000u); at.i++) {
+        if (at.i % 2) { /* close to the middle between two neighbours, as close as 18 digits go */
+            double middle = 1 + ((double)rng_below(&r, 8388607) + 0.5) / 8388608.0;
+            snprintf(digits, sizeof digits, "%.*f", 8 + (int)rng_below(&r, 11), middle);
+        } else {
+            int places = 1 + (int)rng_below(&r, 18);
+            digits[0] = '1';
+            digits[1] = '.';
+            for (int i = 0; i < places; i++)
+                digits[2 + i] = (char)('0' + rng_below(&r, 10));
+            digits[2 + places] = 0;
+        }
+        float want = strtof(digits, NULL);
+        if (want < 2)
+            require(parsed_s(digits) == float_bits(want));
+    }
+}
+
+/* A program that has chosen a decimal comma. */
+static void numbers_know_no_locale(void **state)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "nl_NL.UTF-8"};
+    size_t i = 0;
+
+    (void)state;
+    while (i < COUNT(names) && !setlocale(LC_ALL, names[i]))
+        i++;
+    if (i == COUNT(names)) {
+        print_message("# skipped: no locale with a decimal comma is installed\n");
+        return;
+    }
+    require(parsed_s("1.75") == 0x3fe00000u);
+    require_status(parse("3lc:s=1,75"), TLC_ERR_PARAM);
+    setlocale(LC_ALL, "C");
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
+
+/* The worst data reach the bound to the byte, so it is neither too small nor too large. */
+static void bounds_are_exact(void **state)
+{
+    (void)state;
+    FOR_EACH_CODEC(c)
+        FOR_EACH_DTYPE(dtype)
+            for (size_t n = 0; n < 300; n += n < 90 ? 1 : 37)
+                for (int checksum = 0; checksum < 2; checksum++) {
+                    tlc_config cfg = config(c->text, dtype, TLC_ISA_AUTO);
+                    size_t bound = 0;
+                    cfg.checksum = checksum;
+                    at = (place){.codec = c->text, .dtype = dtype, .n = n};
+                    tlc_ctx *ctx = create(&cfg, n);
+                    uint8_t *grad = bytes(4 * n), *dst = bytes(tlc_bound(ctx));
+                    fill_grad(DATA_DENSE, n, dtype, grad, n);
+                    require(compress(ctx, grad, dst) == tlc_bound(ctx));
+                    require_status(tlc_codec_bound(c->text, dtype, n, &bound), TLC_OK);
+                    require(bound == tlc_bound(ctx) + (checksum ? 0 : 4)); /* the receiver counts one in */
+                    tlc_destroy(ctx);
+                    free(grad);
+                    free(dst);
+                }
+}
+
+static void headers_are_small(void **state)
+{
+    (void)state;
+    for (size_t bits = 0; bits < 28; bits++) {
+        size_t n = ((size_t)2 << bits) - 1, bound = 0;
+        require_status(tlc_codec_bound("3lc", TLC_F32, n, &bound), TLC_OK);
+        require(bound - 4 - tlc_quartic_size(n) <= 12);
+    }
+    tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
+    uint8_t frame[64];
+    float zeros[70] = {0};
+    tlc_ctx *ctx = create(&cfg, 70);
+    require(compress(ctx, zeros, frame) == 10); /* 14 bytes of five zeros are one */
+    tlc_destroy(ctx);
+}
+
+static void *no_alloc(void *opaque, size_t size)
+{
+    (void)size;
+    ++*(size_t *)opaque;
+    return NULL;
+}
+
+static void no_free(void *opaque, void *ptr)
+{
+    (void)opaque;
+    (void)ptr;
+}
+
+static tlc_status create_huge(const char *codec, tlc_dtype dtype, int feedback, size_t n)
+{
+    size_t asked = 0;
+    tlc_ctx *ctx = NULL;
+    tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
+
+    cfg.feedback = feedback;
+    cfg.alloc = (tlc_allocator){no_alloc, no_free, &asked};
+    tlc_status status = tlc_create(&ctx, &cfg, n);
+    require(ctx == NULL && asked == (status == TLC_ERR_NOMEM));
+    return status;
+}
+
+static void sizes_overflow(void **state)
+{
+    const size_t huge[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 4 + 1, SIZE_MAX / 4};
+    size_t bound = 77;
+
+    (void)state;
+    at = (place){.note = "overflow"};
+    for (at.i = 0; at.i < COUNT(huge); at.i++) {
+        size_t n = huge[at.i];
+        require_status(tlc_codec_bound("raw", TLC_F32, n, &bound), TLC_ERR_SIZE); /* the header is too much */
+        require_status(tlc_codec_bound("raw:block=1", TLC_F16, n, &bound), TLC_ERR_SIZE);
+        require_status(tlc_codec_bound("3lc:block=1", TLC_F32, n, &bound), TLC_ERR_SIZE);
+        require_status(create_huge("3lc", TLC_F32, -1, n), TLC_ERR_SIZE); /* its residual is */
+        require_status(create_huge("raw", TLC_F32, 0, n), TLC_ERR_SIZE);
+        require_status(create_huge("raw", TLC_BF16, 1, n), TLC_ERR_SIZE);
+    }
+    require(bound == 77);
+    require_status(tlc_codec_bound("raw", TLC_F16, SIZE_MAX, &bound), TLC_ERR_SIZE);
+    require_status(tlc_codec_bound("raw", TLC_F32, SIZE_MAX / 4 - 10, &bound), TLC_OK);
+    require_status(tlc_codec_bound("3lc", TLC_F32, SIZE_MAX, &bound), TLC_OK);
+    require(bound > SIZE_MAX / 5 && bound < SIZE_MAX / 5 + 40);
+    require_status(create_huge("3lc", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* large, but it can be said */
+    require_status(create_huge("3lc", TLC_F32, 1, SIZE_MAX / 4 - 4096), TLC_ERR_NOMEM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_strings),     cmocka_unit_test(bad_strings),
+        cmocka_unit_test(long_strings),     cmocka_unit_test(numbers_are_rounded_right),
+        cmocka_unit_test(bounds_are_exact), cmocka_unit_test(headers_are_small),
+        cmocka_unit_test(sizes_overflow),   cmocka_unit_test(numbers_know_no_locale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

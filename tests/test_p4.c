@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * P4: different contexts are free of each other, and decoding is re-entrant: threads at work at the same time, each on a
+ * context of its own and all on one frame, give what one thread gives.
+ */
+#include "support.h"
+#include <pthread.h>
+
+enum { THREADS = 8, N = 7000, STEPS = 4 };
+
+/* A digest of everything that a thread made (FNV-1a); threads may not use cmocka. */
+static uint64_t digest(uint64_t h, const void *p, size_t len)
+{
+    const uint8_t *b = p;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ b[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+typedef struct shared {
+    const float *gradient; /* STEPS rows */
+    const uint8_t *frame;  /* one that all decode */
+    size_t frame_len;
+} shared;
+
+typedef struct job {
+    pthread_t thread;
+    const shared *shared;
+    size_t number;
+    uint64_t digest;
+    int failed;
+} job;
+
+static int steps(job *j, tlc_ctx *ctx, float *out, uint8_t *dst, uint8_t *state)
+{
+    const shared *s = j->shared;
+    size_t written = 0;
+
+    for (size_t step = 0; step < STEPS; step++) {
+        if (tlc_compress(ctx, s->gradient + step * N, dst, tlc_bound(ctx), &written))
+            return 1;
+        j->digest = digest(j->digest, dst, written);
+        if (tlc_decompress(dst, written, TLC_F32, out, N, NULL) ||
+            tlc_decompress_add(s->frame, s->frame_len, 0.5f, out, N, NULL))
+            return 1;
+        j->digest = digest(j->digest, out, N * sizeof *out);
+        if (tlc_mask(s->frame, s->frame_len, out, N, NULL))
+            return 1;
+        j->digest = digest(j->digest, out, N * sizeof *out);
+        tlc_frame_info info = {.struct_size = sizeof info};
+        if (tlc_inspect(s->frame, s->frame_len, &info) || info.n != N)
+            return 1;
+    }
+    if (tlc_state_save(ctx, state, tlc_state_size(ctx), &written))
+        return 1;
+    j->digest = digest(j->digest, state, written);
+    return 0;
+}
+
+static void *work(void *arg)
+{
+    job *j = arg;
+    tlc_config cfg;
+    tlc_ctx *ctx = NULL;
+    float *out = malloc(N * sizeof *out);
+    uint8_t *dst, *state;
+
+    j->digest = UINT64_C(0xcbf29ce484222325);
+    j->failed = 1;
+    (void)tlc_config_init(&cfg, sizeof cfg);
+    cfg.codec = codecs[j->number % codec_count].text;
+    cfg.checksum = 1;
+    if (!out || tlc_create(&ctx, &cfg, N))
+        return NULL;
+    dst = malloc(tlc_bound(ctx));
+    state = malloc(tlc_state_size(ctx));
+    if (dst && state)
+        j->failed = steps(j, ctx, out, dst, state);
+    tlc_destroy(ctx);
+    free(out);
+    free(dst);
+    free(state);
+    return NULL;
+}
+
+/* The first use of the library in this process is on all threads at once: the CPU is asked there. */
+static void p4_threads(void **state)
+{
+    float *gradient = floats(STEPS * N);
+    /* By hand, so that nothing is asked of the library yet: M = 1, one byte with values, then 1,399 of zeros. */
+    uint8_t frame[6 + 4 + 1 + 100] = {TLC_FRAME_VERSION, 0, 2, 0x11, 0xd8, 0x36, 0, 0, 0x80, 0x3f, 200};
+    const shared s = {gradient, frame, sizeof frame};
+    job many[THREADS], one;
+
+    (void)state;
+    memset(frame + 11, 255, 99);
+    frame[sizeof frame - 1] = 254;
+    fill(DATA_LAPLACE, 1, gradient, STEPS * N);
+    for (size_t i = 0; i < THREADS; i++) {
+        many[i] = (job){.shared = &s, .number = i};
+        require(pthread_create(&many[i].thread, NULL, work, &many[i]) == 0);
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        require(pthread_join(many[i].thread, NULL) == 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        at = (place){.codec = codecs[i % codec_count].text, .n = N, .i = i};
+        one = (job){.shared = &s, .number = i};
+        work(&one);
+        require(!one.failed && !many[i].failed);
+        require(one.digest == many[i].digest);
+    }
+    free(gradient);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(p4_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
