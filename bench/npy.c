@@ -152,7 +152,7 @@ static bool parse_dict(cursor *c, dict *d)
 static bool find_dict(const unsigned char *bytes, size_t len, size_t *text, size_t *end, char *why)
 {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
-    uint64_t size;
+    uint64_t size = 0;
 
     if (!len)
         return explain(why, "is empty");
@@ -260,7 +260,7 @@ static bool read_header(npy_file *file, uint64_t size, char *why)
 
 bool npy_open(npy_file *file, const char *path, char *why)
 {
-    uint64_t size;
+    uint64_t size = 0;
 
     if (!open_regular(file, path, &size, why))
         return false;
@@ -272,7 +272,7 @@ bool npy_open(npy_file *file, const char *path, char *why)
 
 bool npy_open_f32(npy_file *file, const char *path, uint64_t row_values, char *why)
 {
-    uint64_t size, values, cols;
+    uint64_t size = 0, values, cols;
 
     if (!open_regular(file, path, &size, why))
         return false;

@@ -27,7 +27,7 @@ typedef struct operand {
 } operand;
 
 typedef struct check_args {
-    void *p[CHECK_SLOTS]; /* one for each stream of each operand, in order; [n + CHECK_EXTRA] values can be filled */
+    void *p[CHECK_SLOTS];     /* one for each stream of each operand, in order; n + CHECK_EXTRA values can be filled */
     size_t size[CHECK_SLOTS]; /* bytes: n values, unless fill says otherwise */
     size_t n;
     float scale;      /* M or w */
@@ -90,13 +90,13 @@ void inputs_init(void);
 
 extern const char *const float_kinds[];
 enum { FLOAT_KINDS = 8, FLOAT_KINDS_ANY = 10 }; /* the last two hold values that are not finite */
-/* Chooses M for this kind of input; floats_fill then fills g and r (r may be NULL) so that g, r and g + r are finite. */
+/* Chooses M for this kind of input; floats_fill then fills g and r (or g, r NULL) so that g, r and g + r are finite. */
 int floats_begin(int kind, float *M);
 void floats_fill(uint32_t *g, uint32_t *r, size_t n);
 uint32_t any_float(void);
 uint32_t finite_float(void);
-uint32_t sweep_float(uint64_t i); /* every exponent with rounding ties at every bit, their neighbours, and random bits */
+uint32_t sweep_float(uint64_t i); /* every exponent, with rounding ties at every bit, their neighbours and random bits */
 
-/* check_bench.c */
+/* check_bench.c; the first of the tables is the scalar one */
 void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count);
 #endif

@@ -156,7 +156,8 @@ static void tell_fault(const check_case *c)
         size_t page = slots[i].guarded.page;
 
         if (fault_address >= end && fault_address < end + page)
-            printf(": byte %zu past the end of %s[%u]", (size_t)(fault_address - end), slots[i].of.name, slots[i].stream);
+            printf(": byte %zu past the end of %s[%u]", (size_t)(fault_address - end), slots[i].of.name,
+                   slots[i].stream);
         else if (fault_address < start && fault_address >= start - page)
             printf(": byte %zu before the start of %s[%u]", (size_t)(start - fault_address), slots[i].of.name,
                    slots[i].stream);
@@ -237,10 +238,8 @@ static int untouched_around(const check_case *c, size_t i)
     if (from == p && after == to)
         return 1;
     tell_case(c);
-    if (from < p)
-        printf("#   %s[%u]: byte %zu before the start was written\n", slots[i].of.name, slots[i].stream, (size_t)(p - from));
-    else
-        printf("#   %s[%u]: byte %zu past the end was written\n", slots[i].of.name, slots[i].stream, (size_t)(after - end));
+    printf("#   %s[%u]: byte %zu %s was written\n", slots[i].of.name, slots[i].stream,
+           from < p ? (size_t)(p - from) : (size_t)(after - end), from < p ? "before the start" : "past the end");
     return 0;
 }
 
@@ -478,7 +477,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < ISAS; i++) {
         const tlc_kernels *table = tlc_kernels_for(isas[i].id);
 
-        if (!selected(check_opt.isa, isas[i].name))
+        if (!selected(check_opt.isa, isas[i].name) && !(mode == 'b' && isas[i].id == TLC_ISA_SCALAR))
             continue;
         if (!table)
             printf("# %s: not supported here, skipped\n", isas[i].name);
@@ -498,7 +497,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!inputs_load(check_opt.data))
-        printf("# real values: no float32 .npy files in %s, skipped\n", check_opt.data ? check_opt.data : "(no --data)");
+        printf("# real values: no float32 .npy files in %s, skipped\n", check_opt.data ? check_opt.data : "--data");
     slots_alloc();
     catch_faults();
     return run_checks(tables, names, count);

@@ -107,11 +107,13 @@ static void p1_nonfinite_gradient(void **state)
 /* Ranges and groups of blocks that other tasks work on. */
 static void p1_nonfinite_gradient_with_tasks(void **state)
 {
-    size_t n = 16384 * 5 * 3 + 11;
+    size_t n = 16384 * 4 + 11, step = quick() ? 2 : 1;
 
     (void)state;
     FOR_EACH_CODEC(c)
-        for (size_t r = 1; r < runner_count; r++) {
+        for (size_t r = quick() ? 1 + (size_t)(c - codecs) % 2 : 1; r < runner_count; r += step) {
+            if (quick() && (c - codecs) % 3)
+                break;
             tlc_config cfg = config(c->text, dtypes[r % 3], TLC_ISA_AUTO);
             cfg.feedback = 1;
             cfg.parallel = runners[r].parallel;

@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-enum { N = 20011, LIVE = 8 };
+enum { N = 8191, LIVE = 8 };
 
 typedef struct counter {
     size_t made, freed, left; /* left: how many may still succeed */

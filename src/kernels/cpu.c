@@ -22,12 +22,13 @@ static uint32_t read_xcr0(void)
 
 static unsigned detect(void)
 {
-    const uint32_t osxsave_f16c = 1u << 27 | 1u << 29, avx2 = 1u << 5;
+    const uint32_t popcnt_osxsave_f16c = 1u << 23 | 1u << 27 | 1u << 29, avx2 = 1u << 5;
     const uint32_t avx512f_bw_vl = 1u << 16 | 1u << 30 | 1u << 31, vbmi_vbmi2 = 1u << 1 | 1u << 6;
     struct cpu_raw_data_t raw;
     unsigned isas = 0;
 
-    if (cpuid_get_raw_data(&raw) != 0 || raw.basic_cpuid[0][EAX] < 7 || !BITS(raw.basic_cpuid[1][ECX], osxsave_f16c))
+    if (cpuid_get_raw_data(&raw) != 0 || raw.basic_cpuid[0][EAX] < 7 ||
+        !BITS(raw.basic_cpuid[1][ECX], popcnt_osxsave_f16c))
         return 0;
     uint32_t xcr0 = read_xcr0();
     if (!BITS(xcr0, XCR0_AVX) || !BITS(raw.basic_cpuid[7][EBX], avx2))

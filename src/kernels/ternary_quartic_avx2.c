@@ -131,8 +131,8 @@ AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r
 }
 
 /* 16 bytes b <= 242 to their five digits, two bits each, p0 on top: byte j in the low half of dword j, byte j + 8 in
- * the high half. sum d_k 4^k = b + b/3 + 4 (b/9) + 16 (b/27) + 64 (b/81); division is a product with ceil(65536/d) (exact
- * up to 242), of which the high half is kept. */
+ * the high half. sum d_k 4^k = b + b/3 + 4 (b/9) + 16 (b/27) + 64 (b/81); division is a product with ceil(65536/d)
+ * (exact up to 242), of which the high half is kept. */
 INLINE __m256i packed_digits(__m128i bytes)
 {
     const __m256i spread = _mm256_setr_epi8(0, -1, 8, -1, 1, -1, 9, -1, 2, -1, 10, -1, 3, -1, 11, -1, 4, -1, 12, -1, 5,

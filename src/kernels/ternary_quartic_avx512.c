@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats is also
- * the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, stream by stream: each
- * stream's cache lines are then used up at once, also where the streams' distance makes them compete for the same set.
+ * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats is
+ * also the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, stream by stream:
+ * each stream's cache lines are then used up at once, also where the streams' distance makes them compete for one set.
  */
 #include "kernels.h"
 
@@ -124,11 +124,13 @@ INLINE __m512 pick(uint32_t zeros, uint32_t twos, float value, __m512 none)
 INLINE values values_of(float value, __m512 none)
 {
     static const uint32_t zeros[3] = {0000000777, 0007007007, 0111111111}, twos[3] = {0777000000, 0700700700, 0444444444};
-    values v = {
-        {pick(zeros[0], twos[0], value, none), pick(zeros[1], twos[1], value, none), pick(zeros[2], twos[2], value, none)},
-        {pick(zeros[0] >> 16, twos[0] >> 16, value, none), pick(zeros[1] >> 16, twos[1] >> 16, value, none),
-         pick(zeros[2] >> 16, twos[2] >> 16, value, none)},
-    };
+    values v;
+
+    UNROLL
+    for (int k = 0; k < 3; k++) {
+        v.low[k] = pick(zeros[k], twos[k], value, none);
+        v.high[k] = pick(zeros[k] >> 16, twos[k] >> 16, value, none);
+    }
     return v;
 }
 

@@ -111,8 +111,8 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     return (size_t)(to - out);
 }
 
-/* Up to 64 tokens and the bytes they expand to. The k-th 64 bits of start and end are about four tokens: where their bytes
- * begin, and, from there on, a bit for the last byte of each. */
+/* Up to 64 tokens and the bytes they expand to. The k-th 64 bits of start and end are about four tokens: where their
+ * bytes begin, and, from there on, a bit for the last byte of each. */
 typedef struct expansion {
     __m512i last; /* the last byte of each token, less 121 */
     __m512i start[2], end[2];

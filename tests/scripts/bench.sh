@@ -1,3 +1,264 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-exec bash "$(dirname "$0")/../bench_cli.sh" "$@"
+# tlc-bench from outside: exit statuses and messages, formats, the same frames on every ISA.
+# bench.sh TLC_BENCH DATA [WRAPPER...]: a wrapper, as an emulator, runs TLC_BENCH.
+set -uo pipefail
+bench=$1 data=$2
+wrapper=("${@:3}")
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+# so that under a sanitizer malloc fails as elsewhere
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}allocator_may_return_null=1
+failed=0 count=0
+
+run() { "${wrapper[@]}" "$bench" "$@"; }
+
+bad() {
+  echo "FAILED: $*"
+  failed=$((failed + 1))
+}
+
+# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "tlc-bench: " and MESSAGE, a pattern
+refuses() {
+  local want=$1 status
+  shift
+  count=$((count + 1))
+  run -t 0 "$@" >"$work/out" 2>"$work/err"
+  status=$?
+  ((status == 2)) || bad "$*: exit status $status, not 2"
+  [[ ! -s $work/out ]] || bad "$*: wrote to standard output"
+  # shellcheck disable=SC2053 # it is a pattern
+  [[ $(<"$work/err") == "tlc-bench: "$want && $(wc -l <"$work/err") == 1 ]] ||
+    bad "$*: said '$(<"$work/err")', not 'tlc-bench: $want'"
+}
+
+# accepts ARGUMENTS...: status 0, nothing on stderr; the report is in $work/out
+accepts() {
+  count=$((count + 1))
+  run -t 0 "$@" >"$work/out" 2>"$work/err" || bad "$*: exit status $?: $(<"$work/err")"
+  [[ ! -s $work/err ]] || bad "$*: said '$(<"$work/err")'"
+}
+
+# npy FILE DICT BYTES: a .npy file of version 1.0 with so many bytes of zeros
+npy() {
+  local dict=$2$'\n'
+  {
+    # shellcheck disable=SC2059 # the format is made of the length
+    printf "\x93NUMPY\x01\x00\\x$(printf %02x $((${#dict} & 255)))\\x$(printf %02x $((${#dict} >> 8)))"
+    printf '%s' "$dict"
+    head -c "$3" /dev/zero
+  } >"$work/$1"
+}
+
+dict() { echo "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
+
+# ones FILE DICT VALUES: the same, with values 1.0 (or, from $4, of these four bytes)
+ones() {
+  npy "$1" "$2" 0
+  for ((i = 0; i < $3; i++)); do printf '%b' "${4:-\\x00\\x00\\x80\\x3f}"; done >>"$work/$1"
+}
+
+crcs() { accepts --format csv "$@" && cut -d, -f2,27,28 "$work/out"; }
+
+# ---- bad files
+
+cd "$work" || exit 1
+npy good.npy "$(dict '<f4' '(2, 3)')" 24
+npy short.npy "$(dict '<f4' '(2, 3)')" 20
+npy long.npy "$(dict '<f4' '(2, 3)')" 28
+npy huge.npy "$(dict '<f4' '(4611686018427387904, 4611686018427387904)')" 16
+npy big.npy "$(dict '<f4' '(1000000, 1000000)')" 16
+npy rows.npy "$(dict '<f4' '(1000000000000, 0)')" 0
+npy none.npy "$(dict '<f4' '(0, 3)')" 0
+npy double.npy "$(dict '<f8' '(2, 3)')" 48
+npy scalar.npy "$(dict '<f4' '()')" 4
+npy cube.npy "$(dict '<f4' '(2, 3, 1)')" 24
+npy fortran.npy "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }" 24
+npy dict.npy "{'descr': '<f4', 'shape': (2, 3), }" 24
+npy three.npy "$(dict '<f4' '(3, 3)')" 36
+head -c 9 good.npy >head.npy
+: >empty.npy
+: >empty.f32
+head -c 10 /dev/zero >odd.f32
+head -c 40 /dev/zero >ten.f32
+echo text >text.npy
+echo text >note.txt
+mkdir folder.d
+cp note.txt folder.d
+mkfifo pipe.npy
+
+refuses 'short.npy: its shape needs 24 bytes of values, the file has 20' short.npy
+refuses 'long.npy: its shape needs 24 bytes of values, the file has 28' long.npy
+refuses 'huge.npy: its shape (*) is too large' huge.npy
+refuses 'big.npy: its shape needs 4000000000000 bytes*' big.npy
+refuses 'rows.npy: has 1000000000000 steps*' rows.npy
+refuses 'none.npy: has no rows' none.npy
+refuses "double.npy: dtype '<f8' is not supported*" double.npy
+refuses 'scalar.npy: has 0 dimensions*' scalar.npy
+refuses 'cube.npy: has 3 dimensions*' cube.npy
+refuses 'fortran.npy: is in Fortran order*' fortran.npy
+refuses 'dict.npy: its header is malformed' dict.npy
+refuses 'head.npy: is truncated in its header' head.npy
+refuses 'empty.npy: is empty' empty.npy
+refuses 'empty.f32: is empty' empty.f32
+refuses 'odd.f32: its 10 bytes are not a multiple of 4' odd.f32
+refuses 'ten.f32: its 10 values are not rows of 3' --values 3 ten.f32
+refuses 'text.npy: is not a .npy file' text.npy
+refuses 'note.txt: is neither a .npy nor an .f32 file' note.txt
+refuses 'folder.d: there is no .npy or .f32 file in it' folder.d
+refuses 'missing.npy: No such file or directory' missing.npy
+refuses 'pipe.npy: is not a regular file' pipe.npy
+refuses 'three.npy: has 3 steps where good.npy has 2*' good.npy three.npy
+refuses 'good.npy: has 2 steps, --steps asks for 3' --steps 3 good.npy three.npy
+refuses 'short.npy: *' good.npy short.npy
+if ((EUID != 0)); then
+  cp good.npy secret.npy
+  chmod 0 secret.npy
+  refuses 'secret.npy: Permission denied' secret.npy
+fi
+accepts --steps 2 good.npy three.npy
+accepts --values 5 ten.f32
+
+# ---- values that are not finite
+
+ones inf.npy "$(dict '<f4' '(2, 3)')" 4
+printf '\x00\x00\x80\xff\x00\x00\x80\x3f' >>inf.npy
+ones nan.npy "$(dict '<f4' '(2, 2)')" 3
+printf '\x01\x00\x80\x7f' >>nan.npy
+ones large.npy "$(dict '<f4' '(4,)')" 4 '\x00\x24\x74\x49' # 1e6
+refuses 'inf.npy: row 1, index 1 (from 0) is infinite; only raw takes that' inf.npy
+refuses 'nan.npy: row 1, index 1 (from 0) is NaN; only raw takes that' good.npy nan.npy
+refuses 'nan.npy: row 1, index 1 *' -c raw -c 3lc nan.npy
+refuses 'nan.npy: row 1, index 1 *' -c raw --feedback on nan.npy
+refuses "large.npy: row 0, index 0 (from 0): 1e+06 is beyond the dtype's largest value" --dtype f16 large.npy
+accepts -c raw -c raw:block=2 nan.npy inf.npy good.npy
+accepts -c raw --dtype f16 --format json nan.npy
+accepts large.npy
+accepts --steps 1 nan.npy
+
+# ---- bad options
+
+refuses 'no input: *' -q
+refuses '--bogus: there is no such option' --bogus good.npy
+refuses '-x: there is no such option' -x good.npy
+refuses '-c: it needs a value' good.npy -c
+refuses '--codec: it needs a value' good.npy --codec
+refuses '--quiet=1: it takes no value' --quiet=1 good.npy
+refuses '--codec 4lc: no such codec*' -c 4lc good.npy
+refuses '--codec 3lc:s=2: *' -c 3lc:s=2 good.npy
+refuses '--codec : *' -c '' good.npy
+refuses '--isa sse9: not one of its values*' --isa sse9 good.npy
+refuses '--dtype f64: not one of its values*' --dtype f64 good.npy
+refuses '--format xml: not one of its values*' --format xml good.npy
+refuses '--feedback maybe: not one of its values*' --feedback maybe good.npy
+refuses '--synthetic cauchy: not one of its values*' --synthetic cauchy
+for number in '' -1 x 1.5 0x10 5Gi 99999999999999999999; do
+  refuses "--values $number: not one of its values*" --synthetic gauss --values "$number"
+  refuses "--steps $number: not one of its values*" --steps "$number" good.npy
+done
+refuses '--steps 0: not one of its values*' --steps 0 good.npy
+refuses '--time -1: not one of its values*' --time -1 good.npy
+refuses '--time nan: not one of its values*' --time nan good.npy
+refuses '--seed x: not one of its values*' --seed x good.npy
+refuses '--values: that many are too large*' --synthetic gauss --values 999999999999Mi
+refuses '--values goes with --synthetic or .f32 files' --values 3 good.npy
+refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
+
+# ---- help, the manual, the version
+
+count=$((count + 1))
+run --help >help || bad "--help: exit status $?"
+run -h | cmp -s - help || bad "-h is not --help"
+# every row of the parser's table
+names=$(sed -nE 's/^ +\{(.*), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/bench/options.c")
+((${#names} > 100)) || bad "no options found in bench/options.c"
+for name in $names; do
+  grep -q -- "--$name" help || bad "--help does not mention --$name"
+  grep -q -- "Fl .*-$name" "$source_root/bench/tlc-bench.1" || bad "the manual does not mention --$name"
+done
+# and the other way round
+while read -r name; do
+  [[ " $names " == *[[:space:]]"$name"[[:space:]]* ]] || bad "--help mentions --$name, which the parser does not know"
+done < <(grep -oE -- '^ .*--[a-z-]+' help | grep -oE -- '[a-z-]+$' | sed 's/^--//')
+run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
+
+# ---- output
+
+accepts --per-tensor "$data"
+(($(grep -c '^memcpy ' out) > 1)) || bad "table: no row of memcpy for each tensor"
+[[ $(awk 'length > 160' out) == '' ]] || bad "table: wider than 160 columns"
+accepts -c ternary:s=1.999999,block=268435456+quartic+zerorun --synthetic gauss --values 10
+[[ $(awk 'length > 160' out) == '' ]] || bad "table: wider than 160 columns"
+accepts --format markdown "$data"
+[[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
+accepts -c 3lc:s=1.5,block=64 -c raw --format csv --per-tensor "$data"
+cp out csv
+cp good.npy $'quo"te, \xff\xc3\xa9.npy'
+accepts --format json --per-tensor good.npy $'quo"te, \xff\xc3\xa9.npy'
+cp out json
+accepts --format csv --per-tensor good.npy $'quo"te, \xff\xc3\xa9.npy'
+cp out quoted
+if command -v python3 >/dev/null; then
+  python3 - <<'PYTHON' || bad "a format does not parse"
+import csv, json
+rows = list(csv.DictReader(open('csv', newline='')))
+assert None not in rows[0] and len({len(r) for r in rows}) == 1 and None not in rows[0].values()
+assert [r['codec'] for r in rows[:3]] == ['memcpy', '3lc:s=1.5,block=64', 'raw']
+assert float(rows[1]['sum_relative_error']) < 1e-5 and rows[2]['sum_relative_error'] == '0'
+assert int(rows[2]['frame_bytes']) > int(rows[2]['values']) * int(rows[2]['steps']) * 4
+assert open('csv', 'rb').read().count(b'\r\n') == len(rows) + 1
+rows = list(csv.DictReader(open('quoted', newline='', encoding='latin-1')))
+assert rows[-1]['tensor'].startswith('quo"te, '), rows[-1]['tensor']
+report = json.load(open('json', encoding='utf-8'))
+assert report['tensors'][1]['name'] == 'quo"te, \ufffd\u00e9', report['tensors']
+assert report['rows'][0]['codec'] == 'memcpy' and report['rows'][1]['values'] == 6
+PYTHON
+else
+  echo "# python3 is not installed: CSV and JSON are not parsed"
+fi
+for n in 0 1 4 5; do
+  accepts --synthetic gauss --values $n --format json
+  ! grep -qE '(nan|inf)[,}]' out || bad "json: not a number"
+  accepts --synthetic laplace --values $n
+done
+count=$((count + 3))
+if [[ -w /dev/full ]]; then
+  run -t 0 good.npy >/dev/full 2>err
+  [[ $? == 1 && $(<err) == 'tlc-bench: standard output: No space left on device' ]] || bad "full disk: $(<err)"
+fi
+exec 3> >(:)
+sleep 0.3 # until nobody reads it
+run -t 0 good.npy >&3 2>err
+[[ $? == 1 && $(<err) == 'tlc-bench: standard output: Broken pipe' ]] || bad "closed pipe: $(<err)"
+exec 3>&-
+run -t 0 good.npy >&- 2>err
+[[ $? == 1 && $(<err) == 'tlc-bench: standard output: '* ]] || bad "closed output: $(<err)"
+
+# ---- the same frames, always
+
+for dtype in f32 f16 bf16; do
+  options=(--dtype "$dtype" --checksum -c 3lc -c "3lc:s=1.75,block=100" -c ternary+quartic -c raw)
+  for input in files drawn; do
+    count=$((count + 1))
+    case $input in
+      files) options+=("$data") ;;
+      *) options[-1]=--synthetic options+=(laplace --values 5000 --steps 3 --seed 7) ;;
+    esac
+    first=$(crcs "${options[@]}")
+    (($(wc -l <<<"$first") == 6)) || bad "csv: ${options[*]}: $first"
+    [[ $(crcs "${options[@]}") == "$first" ]] || bad "$dtype: a second run gives other frames"
+    for isa in $(run --version | sed -n 's/^ISAs: //p' | tr -d ,); do
+      [[ $(crcs "${options[@]}" --isa "$isa") == "$first" ]] || bad "$dtype: other frames with --isa $isa"
+    done
+  done
+done
+for isa in scalar avx2 avx512 neon; do
+  run --version | grep -qw "$isa" || refuses "--isa $isa: this machine or build does not support it" --isa $isa good.npy
+done
+# drawn values are the same on every machine; this is what a model of the generator and of 3LC in another language gives
+[[ $(crcs --synthetic gauss --values 100 --steps 4 -c 3lc | tail -n 1) == 3lc,105,95db481c ]] || bad "other gauss"
+[[ $(crcs --synthetic laplace --values 100 --steps 4 -c 3lc | tail -n 1) == 3lc,81,b9e90935 ]] || bad "other laplace"
+
+echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+((failed == 0))

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The steps that several NEON kernels share, 16 values at a time. No products of floats: there is nothing to contract.
+ */
+#ifndef TLC_NEON_H
+#define TLC_NEON_H
+
+#include "kernels.h"
+#include <arm_neon.h>
+
+#define TLC_NEON_INLINE static inline __attribute__((always_inline))
+
+/* What quantizing with M compares with and subtracts. */
+typedef struct tlc_neon_scale {
+    float32x4_t t, minus_t;
+    uint32x4_t M, minus_M;
+} tlc_neon_scale;
+
+TLC_NEON_INLINE tlc_neon_scale tlc_neon_scale_of(float M)
+{
+    tlc_neon_scale s = {vdupq_n_f32(0.5f * M), vdupq_n_f32(-(0.5f * M)), vdupq_n_u32(tlc_float_bits(M)),
+                        vdupq_n_u32(tlc_float_bits(-M))};
+    return s;
+}
+
+/* The symbols of four values; *x becomes x - M q. Subtracting +0 leaves every x as it is, -0 too. */
+TLC_NEON_INLINE int16x8_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
+{
+    uint32x4_t up = vcgtq_f32(*x, s.t), down = vcltq_f32(*x, s.minus_t);
+    uint32x4_t sent = vbslq_u32(down, s.minus_M, vandq_u32(up, s.M));
+
+    *x = vsubq_f32(*x, vreinterpretq_f32_u32(sent));
+    return vreinterpretq_s16_u32(vsubq_u32(down, up)); /* true is -1 */
+}
+
+/* Four of the values to send. Which of g and r there is, is known when this is compiled; the other may be NULL. */
+TLC_NEON_INLINE float32x4_t tlc_neon_wanted(const float *g, const float *r, size_t at, int has_g, int has_r)
+{
+    if (has_g && has_r)
+        return vaddq_f32(vld1q_f32(g + at), vld1q_f32(r + at));
+    return has_g ? vld1q_f32(g + at) : vld1q_f32(r + at);
+}
+
+/* ternary_encode of 16 values. */
+TLC_NEON_INLINE int8x16_t tlc_neon_encode16(const float *g, float *r, size_t at, tlc_neon_scale s, int has_g, int has_r)
+{
+    float32x4_t x0 = tlc_neon_wanted(g, r, at, has_g, has_r), x1 = tlc_neon_wanted(g, r, at + 4, has_g, has_r);
+    float32x4_t x2 = tlc_neon_wanted(g, r, at + 8, has_g, has_r), x3 = tlc_neon_wanted(g, r, at + 12, has_g, has_r);
+    int16x8_t q0 = tlc_neon_quantize(&x0, s), q1 = tlc_neon_quantize(&x1, s);
+    int16x8_t q2 = tlc_neon_quantize(&x2, s), q3 = tlc_neon_quantize(&x3, s);
+
+    if (has_r) {
+        vst1q_f32(r + at, x0);
+        vst1q_f32(r + at + 4, x1);
+        vst1q_f32(r + at + 8, x2);
+        vst1q_f32(r + at + 12, x3);
+    }
+    return vuzp1q_s8(vreinterpretq_s8_s16(vuzp1q_s16(q0, q1)), vreinterpretq_s8_s16(vuzp1q_s16(q2, q3)));
+}
+
+/* Three binary32 patterns to choose from by symbol, as four tables of one byte of each. */
+typedef struct tlc_neon_choice {
+    uint8x16_t byte[4];
+} tlc_neon_choice;
+
+TLC_NEON_INLINE tlc_neon_choice tlc_neon_choice_of(uint32_t minus, uint32_t zero, uint32_t plus)
+{
+    tlc_neon_choice c;
+
+    for (int k = 0; k < 4; k++) {
+        const uint8_t bytes[16] = {(uint8_t)(minus >> 8 * k), (uint8_t)(zero >> 8 * k), (uint8_t)(plus >> 8 * k)};
+        c.byte[k] = vld1q_u8(bytes);
+    }
+    return c;
+}
+
+/* The patterns of 16 symbols, in order: looked up byte by byte, then put together. */
+TLC_NEON_INLINE uint32x4x4_t tlc_neon_choose(tlc_neon_choice c, int8x16_t q)
+{
+    uint8x16_t index = vreinterpretq_u8_s8(vaddq_s8(q, vdupq_n_s8(1)));
+    uint8x16_t b0 = vqtbl1q_u8(c.byte[0], index), b1 = vqtbl1q_u8(c.byte[1], index);
+    uint8x16_t b2 = vqtbl1q_u8(c.byte[2], index), b3 = vqtbl1q_u8(c.byte[3], index);
+    uint16x8_t low0 = vreinterpretq_u16_u8(vzip1q_u8(b0, b1)), low1 = vreinterpretq_u16_u8(vzip2q_u8(b0, b1));
+    uint16x8_t high0 = vreinterpretq_u16_u8(vzip1q_u8(b2, b3)), high1 = vreinterpretq_u16_u8(vzip2q_u8(b2, b3));
+    uint32x4x4_t v = {{vreinterpretq_u32_u16(vzip1q_u16(low0, high0)), vreinterpretq_u32_u16(vzip2q_u16(low0, high0)),
+                       vreinterpretq_u32_u16(vzip1q_u16(low1, high1)), vreinterpretq_u32_u16(vzip2q_u16(low1, high1))}};
+    return v;
+}
+
+TLC_NEON_INLINE tlc_neon_choice tlc_neon_decoded_choice(float M)
+{
+    return tlc_neon_choice_of(tlc_float_bits(-M), 0, tlc_float_bits(M));
+}
+
+/* ternary_decode of 16 symbols. */
+TLC_NEON_INLINE void tlc_neon_decode16(tlc_neon_choice c, int8x16_t q, float *out)
+{
+    uint32x4x4_t v = tlc_neon_choose(c, q);
+
+    vst1q_f32(out, vreinterpretq_f32_u32(v.val[0]));
+    vst1q_f32(out + 4, vreinterpretq_f32_u32(v.val[1]));
+    vst1q_f32(out + 8, vreinterpretq_f32_u32(v.val[2]));
+    vst1q_f32(out + 12, vreinterpretq_f32_u32(v.val[3]));
+}
+
+/* For a symbol 0 a pattern that is neither w nor -w: it says which sums stay. To add -0 would make a NaN quiet. */
+TLC_NEON_INLINE uint32_t tlc_neon_keep(float w)
+{
+    return tlc_float_bits(w) ^ 1;
+}
+
+TLC_NEON_INLINE tlc_neon_choice tlc_neon_added_choice(float w)
+{
+    return tlc_neon_choice_of(tlc_float_bits(-w), tlc_neon_keep(w), tlc_float_bits(w));
+}
+
+/* The empty asm hides the addition from clang, which would turn "sum or sum + v" into "sum + (-0 or v)": the same but for
+ * signalling NaNs. */
+TLC_NEON_INLINE float32x4_t tlc_neon_added(float32x4_t sum, uint32x4_t v, uint32x4_t keep)
+{
+    float32x4_t added = vaddq_f32(sum, vreinterpretq_f32_u32(v));
+
+    __asm__("" : "+w"(added));
+    return vbslq_f32(vceqq_u32(v, keep), sum, added);
+}
+
+/* ternary_add of 16 symbols; c is tlc_neon_added_choice(w), keep is tlc_neon_keep(w) in all lanes. */
+TLC_NEON_INLINE void tlc_neon_add16(tlc_neon_choice c, uint32x4_t keep, int8x16_t q, float *sum)
+{
+    uint32x4x4_t v = tlc_neon_choose(c, q);
+    float32x4_t sum0 = vld1q_f32(sum), sum1 = vld1q_f32(sum + 4), sum2 = vld1q_f32(sum + 8), sum3 = vld1q_f32(sum + 12);
+
+    vst1q_f32(sum, tlc_neon_added(sum0, v.val[0], keep));
+    vst1q_f32(sum + 4, tlc_neon_added(sum1, v.val[1], keep));
+    vst1q_f32(sum + 8, tlc_neon_added(sum2, v.val[2], keep));
+    vst1q_f32(sum + 12, tlc_neon_added(sum3, v.val[3], keep));
+}
+
+/* Horner's rule on five vectors of symbols. */
+TLC_NEON_INLINE uint8x16_t tlc_neon_quartic(int8x16_t q0, int8x16_t q1, int8x16_t q2, int8x16_t q3, int8x16_t q4)
+{
+    const int8x16_t three = vdupq_n_s8(3);
+    int8x16_t value = vmlaq_s8(q1, q0, three);
+
+    value = vmlaq_s8(q2, value, three);
+    value = vmlaq_s8(q3, value, three);
+    value = vmlaq_s8(q4, value, three);
+    return vaddq_u8(vreinterpretq_u8_s8(value), vdupq_n_u8(TLC_QUARTIC_ZERO));
+}
+
+/* Takes the digit of `power` out of the balanced ternary number *rest; what the lower digits can make is `below`. */
+TLC_NEON_INLINE int8x16_t tlc_neon_digit(int8x16_t *rest, int8_t power, int8_t below)
+{
+    uint8x16_t up = vcgtq_s8(*rest, vdupq_n_s8(below)), down = vcltq_s8(*rest, vdupq_n_s8((int8_t)-below));
+    int8x16_t q = vreinterpretq_s8_u8(vsubq_u8(down, up));
+
+    *rest = vmlsq_s8(*rest, q, vdupq_n_s8(power));
+    return q;
+}
+
+/* quartic_decode of 16 bytes. A byte less 121 is its symbols as a balanced ternary number: no division is needed. */
+TLC_NEON_INLINE void tlc_neon_symbols(uint8x16_t bytes, int8x16_t q[5])
+{
+    int8x16_t rest = vreinterpretq_s8_u8(vsubq_u8(bytes, vdupq_n_u8(TLC_QUARTIC_ZERO)));
+
+    q[0] = tlc_neon_digit(&rest, 81, 40);
+    q[1] = tlc_neon_digit(&rest, 27, 13);
+    q[2] = tlc_neon_digit(&rest, 9, 4);
+    q[3] = tlc_neon_digit(&rest, 3, 1);
+    q[4] = rest;
+}
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The last few values of each stream are worked on in copies of 16: up to 15 values of five streams, one by one, are most
+ * of the work in a small tensor.
+ */
+#include "kernels.h"
+
+#if defined(__aarch64__)
+#include "neon.h"
+
+static int8x16_t encode_some(const float *g, float *r, size_t count, tlc_neon_scale scale, int has_g, int has_r)
+{
+    float some_g[16] = {0}, some_r[16] = {0};
+
+    if (has_g)
+        memcpy(some_g, g, count * sizeof *g);
+    if (has_r)
+        memcpy(some_r, r, count * sizeof *r);
+    int8x16_t q = tlc_neon_encode16(some_g, some_r, 0, scale, has_g, has_r);
+    if (has_r)
+        memcpy(r, some_r, count * sizeof *r);
+    return q;
+}
+
+static void encode_rest(const float *const *g, float *const *r, size_t at, size_t count, tlc_neon_scale scale,
+                        uint8_t *out)
+{
+    uint8_t bytes[16];
+    int8x16_t q[5];
+
+    for (int k = 0; k < 5; k++)
+        q[k] = encode_some(g ? g[k] + at : NULL, r ? r[k] + at : NULL, count, scale, g != NULL, r != NULL);
+    vst1q_u8(bytes, tlc_neon_quartic(q[0], q[1], q[2], q[3], q[4]));
+    memcpy(out + at, bytes, count);
+}
+
+TLC_NEON_INLINE void encode(const float *const *g, float *const *r, size_t len, float M, uint8_t *out, int has_g,
+                            int has_r)
+{
+    const float *g0 = has_g ? g[0] : NULL, *g1 = has_g ? g[1] : NULL, *g2 = has_g ? g[2] : NULL;
+    const float *g3 = has_g ? g[3] : NULL, *g4 = has_g ? g[4] : NULL;
+    float *r0 = has_r ? r[0] : NULL, *r1 = has_r ? r[1] : NULL, *r2 = has_r ? r[2] : NULL;
+    float *r3 = has_r ? r[3] : NULL, *r4 = has_r ? r[4] : NULL;
+    tlc_neon_scale scale = tlc_neon_scale_of(M);
+    size_t i = 0;
+
+    for (; len - i >= 16; i += 16) {
+        int8x16_t q0 = tlc_neon_encode16(g0, r0, i, scale, has_g, has_r);
+        int8x16_t q1 = tlc_neon_encode16(g1, r1, i, scale, has_g, has_r);
+        int8x16_t q2 = tlc_neon_encode16(g2, r2, i, scale, has_g, has_r);
+        int8x16_t q3 = tlc_neon_encode16(g3, r3, i, scale, has_g, has_r);
+        int8x16_t q4 = tlc_neon_encode16(g4, r4, i, scale, has_g, has_r);
+
+        vst1q_u8(out + i, tlc_neon_quartic(q0, q1, q2, q3, q4));
+    }
+    if (i < len)
+        encode_rest(g, r, i, len - i, scale, out);
+}
+
+void tlc_ternary_quartic_encode_neon(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
+{
+    if (g && r)
+        encode(g, r, len, M, out, 1, 1);
+    else if (g)
+        encode(g, r, len, M, out, 1, 0);
+    else
+        encode(g, r, len, M, out, 0, 1);
+}
+
+/* The symbols of fewer than 16 bytes, and some more that nobody asked for. */
+TLC_NEON_INLINE void symbols_of_rest(const uint8_t *in, size_t count, int8x16_t q[5])
+{
+    uint8_t bytes[16] = {0};
+
+    memcpy(bytes, in, count);
+    tlc_neon_symbols(vld1q_u8(bytes), q);
+}
+
+static void decode_rest(const uint8_t *in, size_t at, size_t count, tlc_neon_choice choice, float *const out[5])
+{
+    float some[16];
+    int8x16_t q[5];
+
+    symbols_of_rest(in + at, count, q);
+    for (int k = 0; k < 5; k++) {
+        tlc_neon_decode16(choice, q[k], some);
+        memcpy(out[k] + at, some, count * sizeof *some);
+    }
+}
+
+static void add_rest(const uint8_t *in, size_t at, size_t count, tlc_neon_choice choice, uint32x4_t keep,
+                     float *const sum[5])
+{
+    float some[16] = {0};
+    int8x16_t q[5];
+
+    symbols_of_rest(in + at, count, q);
+    for (int k = 0; k < 5; k++) {
+        memcpy(some, sum[k] + at, count * sizeof *some);
+        tlc_neon_add16(choice, keep, q[k], some);
+        memcpy(sum[k] + at, some, count * sizeof *some);
+    }
+}
+
+void tlc_quartic_ternary_decode_neon(const uint8_t *in, size_t len, float M, float *const out[5])
+{
+    float *out0 = out[0], *out1 = out[1], *out2 = out[2], *out3 = out[3], *out4 = out[4];
+    tlc_neon_choice choice = tlc_neon_decoded_choice(M);
+    size_t i = 0;
+
+    for (; len - i >= 16; i += 16) {
+        int8x16_t q[5];
+
+        tlc_neon_symbols(vld1q_u8(in + i), q);
+        tlc_neon_decode16(choice, q[0], out0 + i);
+        tlc_neon_decode16(choice, q[1], out1 + i);
+        tlc_neon_decode16(choice, q[2], out2 + i);
+        tlc_neon_decode16(choice, q[3], out3 + i);
+        tlc_neon_decode16(choice, q[4], out4 + i);
+    }
+    if (i < len)
+        decode_rest(in, i, len - i, choice, out);
+}
+
+void tlc_quartic_ternary_add_neon(const uint8_t *in, size_t len, float w, float *const sum[5])
+{
+    float *sum0 = sum[0], *sum1 = sum[1], *sum2 = sum[2], *sum3 = sum[3], *sum4 = sum[4];
+    tlc_neon_choice choice = tlc_neon_added_choice(w);
+    uint32x4_t keep = vdupq_n_u32(tlc_neon_keep(w));
+    size_t i = 0;
+
+    for (; len - i >= 16; i += 16) {
+        int8x16_t q[5];
+
+        tlc_neon_symbols(vld1q_u8(in + i), q);
+        tlc_neon_add16(choice, keep, q[0], sum0 + i);
+        tlc_neon_add16(choice, keep, q[1], sum1 + i);
+        tlc_neon_add16(choice, keep, q[2], sum2 + i);
+        tlc_neon_add16(choice, keep, q[3], sum3 + i);
+        tlc_neon_add16(choice, keep, q[4], sum4 + i);
+    }
+    if (i < len)
+        add_rest(in, i, len - i, choice, keep, sum);
+}
+#endif

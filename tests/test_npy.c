@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reader of .npy and .f32 files: what it reads, and what it says of files that are not as they should be.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../bench/explain.h"
+#include "../bench/npy.h"
+
+#define GOOD "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+
+static char folder[] = "/tmp/test_npy.XXXXXX";
+static char why[WHY_SIZE];
+
+typedef struct image {
+    unsigned char *bytes;
+    size_t len;
+} image;
+
+/* A file of this version, dict and so many bytes of data; its buffer ends with it, for sanitizers to watch. */
+static image make(int version, const char *dict, const void *data, size_t data_len)
+{
+    size_t head = version == 1 ? 10 : 12, text = strlen(dict);
+    image f = {malloc(head + text + data_len), head + text + data_len};
+
+    assert_non_null(f.bytes);
+    memset(f.bytes, 0, head);
+    memcpy(f.bytes, "\x93NUMPY", 6);
+    f.bytes[6] = (unsigned char)version;
+    f.bytes[8] = (unsigned char)(text & 255);
+    f.bytes[9] = (unsigned char)(text >> 8);
+    memcpy(f.bytes + head, dict, text);
+    if (data)
+        memcpy(f.bytes + head + text, data, data_len);
+    else
+        memset(f.bytes + head + text, 0, data_len);
+    return f;
+}
+
+static bool parse(image f, npy_header *h)
+{
+    why[0] = '\0';
+    return npy_parse_header(f.bytes, f.len, f.len, h, why);
+}
+
+static void reads(const char *dict, size_t data_len, uint64_t rows, uint64_t cols, unsigned width, bool big_endian)
+{
+    for (int version = 1; version <= 3; version++) {
+        char text[256];
+        npy_header h;
+        snprintf(text, sizeof text, "%s\n", dict);
+        image f = make(version, text, NULL, data_len);
+        if (!parse(f, &h))
+            fail_msg("%s: %s", dict, why);
+        assert_true(h.offset == f.len - data_len);
+        assert_true(h.rows == rows && h.cols == cols && h.width == width && h.big_endian == big_endian);
+        free(f.bytes);
+    }
+}
+
+/* dict with its newline; said: a part of the message. */
+static void refuses(const char *dict, size_t data_len, const char *said)
+{
+    image f = make(1, dict, NULL, data_len);
+    npy_header h;
+
+    if (parse(f, &h))
+        fail_msg("accepted: %s", dict);
+    if (!strstr(why, said))
+        fail_msg("%s: \"%s\" does not say \"%s\"", dict, why, said);
+    free(f.bytes);
+}
+
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
+
+static void good_headers(void **state)
+{
+    (void)state;
+    reads(GOOD, 24, 2, 3, 4, false);
+    reads(GOOD "                   ", 24, 2, 3, 4, false);
+    reads("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", 24, 2, 3, 4, true);
+    reads("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3,)}", 12, 2, 3, 2, false);
+    reads("{\"descr\": \">f2\", \"fortran_order\": False, \"shape\": (7,)}", 14, 1, 7, 2, true);
+    reads("{'shape':(4,),'fortran_order':False,'descr':'<f4'}", 16, 1, 4, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", 0, 1, 0, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (5, 0), }", 0, 5, 0, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 5), }", 0, 0, 5, 4, false);
+    reads("{ 'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 1 , 1 ) , }", 4, 1, 1, 4, false);
+}
+
+static void kinds_of_arrays(void **state)
+{
+    (void)state;
+    refuses("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", 24, "dtype '<f8'");
+    refuses("{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<i4'");
+    refuses("{'descr': '|f4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '|f4'");
+    refuses("{'descr': '<f', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<f'");
+    refuses("{'descr': '<f44', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<f44'");
+    refuses("{'descr': '', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype ''");
+    refuses("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 24, "Fortran order");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 4, "0 dimensions");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1), }\n", 24, "3 dimensions");
+}
+
+static void malformed_dicts(void **state)
+{
+    static const char *const dicts[] = {
+        "", "\n", "{}\n", "{", GOOD, GOOD "\n\n", GOOD "x\n", GOOD "\t\n", "[]\n",
+        "{'descr': '<f4', 'fortran_order': False}\n",
+        "{'descr': '<f4', 'shape': (2, 3)}\n",
+        "{'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'more': 1}\n",
+        "{'descr': '<f4' 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{, 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3),,}\n",
+        "{'descr': '<f4', 'fortran_order': false, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 6}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': [2, 3]}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0x2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 18446744073709551616)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 99999999999999999999999)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape'\n",
+        "{'descr': '<f4\n",
+        "{'descr': '<f4\", 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{descr: '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++)
+        refuses(dicts[i], 24, i ? "malformed" : "header");
+}
+
+/* A shape is believed only if it is the file's size. */
+static void sizes(void **state)
+{
+    (void)state;
+    refuses(GOOD "\n", 23, "needs 24 bytes of values, the file has 23");
+    refuses(GOOD "\n", 25, "needs 24 bytes of values, the file has 25");
+    refuses(GOOD "\n", 0, "needs 24 bytes");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551615, 1)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}\n", 24, "too large");
+    /* 2^62 + 6 and 2^61 + 3 values of 4 bytes are 24 modulo 2^64 */
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387910,)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2305843009213693955)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n", 24, "needs 4000000000000");
+}
+
+static void heads(void **state)
+{
+    image f = make(1, GOOD "\n", NULL, 24);
+    npy_header h;
+
+    (void)state;
+    f.bytes[6] = 4;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "version 4.0"));
+    f.bytes[6] = 1;
+    f.bytes[7] = 1;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "version 1.1"));
+    f.bytes[7] = 0;
+    f.bytes[0] = 'x';
+    assert_false(parse(f, &h));
+    assert_string_equal(why, "is not a .npy file");
+    f.bytes[0] = 0x93;
+    f.bytes[8] = f.bytes[9] = 255;
+    assert_false(parse(f, &h));
+    assert_string_equal(why, "is truncated in its header");
+    f.bytes[6] = 2;
+    f.bytes[10] = f.bytes[11] = 255;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "too long"));
+    assert_false(npy_parse_header(f.bytes, 0, 0, &h, why));
+    assert_string_equal(why, "is empty");
+    free(f.bytes);
+}
+
+/* Whatever the bytes are, it reads nothing beyond them and believes nothing that does not fit the file. */
+static void altered_files(void **state)
+{
+    static const unsigned char bytes[] = {0, 1, 9, '\n', ' ', '\'', '"', '(', ')', ',', '-', '0', '9', ':', '{', '}', 255};
+    image f = make(1, GOOD "    \n", NULL, 24);
+
+    (void)state;
+    for (size_t i = 0; i < f.len; i++) {
+        image cut = {malloc(i + 1), i};
+        npy_header h;
+        memcpy(cut.bytes, f.bytes, i);
+        assert_false(parse((image){memmove(cut.bytes + 1, cut.bytes, i), i}, &h));
+        free(cut.bytes);
+    }
+    for (size_t i = 0; i < f.len; i++) {
+        unsigned char was = f.bytes[i];
+        for (size_t k = 0; k < sizeof bytes; k++) {
+            npy_header h;
+            f.bytes[i] = bytes[k];
+            if (parse(f, &h))
+                assert_true(h.offset <= f.len && h.offset + h.rows * h.cols * h.width == f.len);
+        }
+        f.bytes[i] = was;
+    }
+    free(f.bytes);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static const char *write_file(const char *name, const void *bytes, size_t len)
+{
+    static char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fwrite(bytes, 1, len, f) == len);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static const char *write_npy(const char *dict, const void *data, size_t data_len)
+{
+    image f = make(1, dict, data, data_len);
+    const char *path = write_file("x.npy", f.bytes, f.len);
+
+    free(f.bytes);
+    return path;
+}
+
+static void values(void **state)
+{
+    static const unsigned char little[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
+    static const unsigned char big[] = {0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 0xc0, 0, 0};
+    static const uint32_t bits[] = {0x3f800000, 0xc0000000, 1, 0x7fc00000};
+    uint32_t row[2];
+    npy_file f;
+
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        const char *dict = swapped ? "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }\n"
+                                   : "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+        assert_true(npy_open(&f, write_npy(dict, swapped ? big : little, 16), why));
+        assert_true(npy_read_row(&f, row, why) && row[0] == bits[0] && row[1] == bits[1]);
+        assert_true(npy_read_row(&f, row, why) && row[0] == bits[2] && row[1] == bits[3]);
+        assert_false(npy_read_row(&f, row, why));
+        npy_close(&f);
+    }
+}
+
+static void halves(void **state)
+{
+    static const unsigned char little[] = {0x00, 0x3c, 0x01, 0x80}, big[] = {0x3c, 0x00, 0x80, 0x01};
+    uint16_t row[2];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, write_npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }\n", little, 4), why));
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3c00 && row[1] == 0x8001);
+    npy_close(&f);
+    assert_true(npy_open(&f, write_npy("{'descr': '>f2', 'fortran_order': False, 'shape': (2,), }\n", big, 4), why));
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3c00 && row[1] == 0x8001);
+    npy_close(&f);
+}
+
+static void no_values(void **state)
+{
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 0), }\n", "", 0), why));
+    assert_true(npy_read_row(&f, NULL, why));
+    npy_close(&f);
+}
+
+static void raw_files(void **state)
+{
+    static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
+    const char *path = write_file("x.f32", bytes, 16);
+    uint32_t row[4];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open_f32(&f, path, 0, why));
+    assert_true(f.header.rows == 1 && f.header.cols == 4);
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3f800000 && row[3] == 0x7fc00000);
+    npy_close(&f);
+    assert_true(npy_open_f32(&f, path, 2, why));
+    assert_true(f.header.rows == 2 && f.header.cols == 2);
+    assert_true(npy_read_row(&f, row, why) && npy_read_row(&f, row, why) && row[0] == 1);
+    npy_close(&f);
+    assert_false(npy_open_f32(&f, path, 3, why));
+    assert_string_equal(why, "its 4 values are not rows of 3");
+    assert_false(npy_open_f32(&f, path, UINT64_MAX, why));
+    assert_false(npy_open_f32(&f, write_file("x.f32", bytes, 15), 0, why));
+    assert_string_equal(why, "its 15 bytes are not a multiple of 4");
+    assert_false(npy_open_f32(&f, write_file("x.f32", bytes, 0), 0, why));
+    assert_string_equal(why, "is empty");
+}
+
+/* No pipe is waited for. */
+static void not_files(void **state)
+{
+    char path[256];
+    npy_file f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/none.npy", folder);
+    assert_false(npy_open(&f, path, why));
+    assert_string_equal(why, "No such file or directory");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(npy_open(&f, path, why));
+    assert_string_equal(why, "is not a regular file");
+    assert_int_equal(unlink(path), 0);
+    assert_false(npy_open(&f, folder, why));
+    assert_string_equal(why, "is not a regular file");
+    assert_false(npy_open(&f, write_file("x.npy", "", 0), why));
+    assert_string_equal(why, "is empty");
+}
+
+static void shrinking_file(void **state)
+{
+    const char *path = write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (20000,), }\n", NULL, 80000);
+    static float row[20000];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, path, why));
+    assert_int_equal(truncate(path, 100), 0);
+    assert_false(npy_read_row(&f, row, why));
+    assert_string_equal(why, "is shorter than it was");
+    npy_close(&f);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/x.f32", folder);
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_headers), cmocka_unit_test(kinds_of_arrays), cmocka_unit_test(malformed_dicts),
+        cmocka_unit_test(sizes),        cmocka_unit_test(heads),           cmocka_unit_test(altered_files),
+        cmocka_unit_test(values),       cmocka_unit_test(halves),          cmocka_unit_test(no_values),
+        cmocka_unit_test(raw_files),    cmocka_unit_test(not_files),       cmocka_unit_test(shrinking_file),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
