@@ -180,7 +180,7 @@ static const tlc_stage *append_name(tlc_codec *codec, span name, int alone)
     return append(codec, stage) ? stage : NULL;
 }
 
-tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len)
+static tlc_status parse(tlc_codec *codec, const char *text, size_t len)
 {
     span rest = {text, len}, part;
     tlc_codec c = {0};
@@ -206,6 +206,16 @@ tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len)
         return TLC_ERR_PARAM;
     *codec = c;
     return TLC_OK;
+}
+
+/* Numbers are made in the default float mode too: compilers convert in ways that trap where the caller unmasked traps. */
+tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = parse(codec, text, len);
+
+    tlc_float_leave(mode);
+    return status;
 }
 
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT])

@@ -95,7 +95,7 @@ int floats_begin(int kind, float *M);
 void floats_fill(uint32_t *g, uint32_t *r, size_t n);
 uint32_t any_float(void);
 uint32_t finite_float(void);
-uint32_t sweep_float(uint64_t i); /* every exponent, with rounding ties at every bit, their neighbours and random bits */
+uint32_t sweep_float(uint64_t i); /* every exponent, rounding ties at every bit, their neighbours, random bits */
 
 /* check_bench.c; the first of the tables is the scalar one */
 void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count);

@@ -354,7 +354,7 @@ static int check_kernel_isa(const check_kernel *kernel, const tlc_kernels *table
         if (!check_length(&c, n, efforts[check_opt.effort].aligns, kinds))
             return 0;
     for (size_t i = 0; i < efforts[check_opt.effort].large; i++)
-        if (!check_length(&c, large[i], 2, kinds))
+        if (!check_length(&c, large[i], 2, kernel->kind_count))
             return 0;
     return check_sweep(&c);
 }
@@ -497,7 +497,8 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!inputs_load(check_opt.data))
-        printf("# real values: no float32 .npy files in %s, skipped\n", check_opt.data ? check_opt.data : "--data");
+        printf("# real values: no float32 .npy files, skipped (--data %s)\n",
+               check_opt.data ? check_opt.data : "not given");
     slots_alloc();
     catch_faults();
     return run_checks(tables, names, count);

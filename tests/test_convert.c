@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_convert: every 16-bit value widened, and narrowing where it is decided, at and on both sides of the middle between
- * any two neighbours. Rounding is monotonic, so that is all of it.
+ * tlc_convert, and the decoders' conversions on every ISA: every 16-bit value widened, and narrowing where it is decided,
+ * at and on both sides of the middle between any two neighbours. Rounding is monotonic, so that is all of it.
  */
 #include "support.h"
 
 enum { ALL = 65536 };
+
+/* TLC_ISA_AUTO stands for tlc_convert itself. */
+#define FOR_EACH_WAY(isa)                                                                                               \
+    for (tlc_isa isa = TLC_ISA_AUTO; isa <= TLC_ISA_NEON; isa++)                                                        \
+        if (tlc_isa_supported(isa))
+
+/* A raw frame holds any bits, and its decoder converts with the ISA that it is told. */
+static void convert(tlc_isa isa, const void *in, tlc_dtype from, void *out, tlc_dtype to, size_t n)
+{
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
+    tlc_config cfg = config("raw", from, isa);
+
+    at = (place){.dtype = from, .isa = isa, .n = n};
+    if (isa == TLC_ISA_AUTO) {
+        require_status(tlc_convert(in, from, out, to, n), TLC_OK);
+        return;
+    }
+    tlc_ctx *ctx = create(&cfg, n);
+    uint8_t *frame = bytes(tlc_bound(ctx));
+    size_t len = compress(ctx, in, frame);
+    require_status(tlc_decompress(frame, len, to, out, n, &opt), TLC_OK);
+    tlc_destroy(ctx);
+    free(frame);
+}
 
 static uint32_t sign_of(size_t half)
 {
@@ -32,11 +56,12 @@ static void widening(void **state)
     float *wide = floats(ALL);
 
     (void)state;
-    for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
-        require_status(tlc_convert(halfs, dtype, wide, TLC_F32, ALL), TLC_OK);
-        for (at.i = 0; at.i < ALL; at.i++)
-            require(widened(TLC_F32, wide, at.i) == widened(dtype, halfs, at.i));
-    }
+    for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++)
+        FOR_EACH_WAY(isa) {
+            convert(isa, halfs, dtype, wide, TLC_F32, ALL);
+            for (at.i = 0; at.i < ALL; at.i++)
+                require(widened(TLC_F32, wide, at.i) == widened(dtype, halfs, at.i));
+        }
     free(halfs);
     free(wide);
 }
@@ -47,15 +72,16 @@ static void round_trip(void **state)
     float *wide = floats(ALL);
 
     (void)state;
-    for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
-        size_t inf = infinity_of(dtype), quiet = dtype == TLC_F16 ? 0x200 : 0x40;
-        require_status(tlc_convert(halfs, dtype, wide, TLC_F32, ALL), TLC_OK);
-        require_status(tlc_convert(wide, TLC_F32, back, dtype, ALL), TLC_OK);
-        for (at.i = 0; at.i < ALL; at.i++)
-            require(back[at.i] == ((at.i & 0x7fff) > inf ? (at.i | quiet) : at.i));
-        require_status(tlc_convert(halfs, dtype, back, dtype, ALL), TLC_OK); /* the same dtype copies the bits */
-        require(same(halfs, back, ALL * 2));
-    }
+    for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++)
+        FOR_EACH_WAY(isa) {
+            size_t inf = infinity_of(dtype), quiet = dtype == TLC_F16 ? 0x200 : 0x40;
+            convert(isa, halfs, dtype, wide, TLC_F32, ALL);
+            convert(isa, wide, TLC_F32, back, dtype, ALL);
+            for (at.i = 0; at.i < ALL; at.i++)
+                require(back[at.i] == ((at.i & 0x7fff) > inf ? (at.i | quiet) : at.i));
+            convert(isa, halfs, dtype, back, dtype, ALL); /* the same dtype copies the bits */
+            require(same(halfs, back, ALL * 2));
+        }
     free(halfs);
     free(back);
     free(wide);
@@ -85,13 +111,15 @@ static void narrowing(void **state)
                 in[3 * i + k] = (i & 0x7fff) < infinity_of(dtype)
                                     ? sign_of(i) | (middle(dtype, (uint16_t)(i & 0x7fff)) + k - 1)
                                     : 0;
-        require_status(tlc_convert(in, TLC_F32, out, dtype, 3 * ALL), TLC_OK);
-        for (at.i = 0; at.i < ALL; at.i++) {
-            if ((at.i & 0x7fff) >= infinity_of(dtype))
-                continue;
-            require(out[3 * at.i] == at.i);
-            require(out[3 * at.i + 1] == at.i + at.i % 2); /* to even */
-            require(out[3 * at.i + 2] == at.i + 1);
+        FOR_EACH_WAY(isa) {
+            convert(isa, in, TLC_F32, out, dtype, 3 * ALL);
+            for (at.i = 0; at.i < ALL; at.i++) {
+                if ((at.i & 0x7fff) >= infinity_of(dtype))
+                    continue;
+                require(out[3 * at.i] == at.i);
+                require(out[3 * at.i + 1] == at.i + at.i % 2); /* to even */
+                require(out[3 * at.i + 2] == at.i + 1);
+            }
         }
     }
     free(in);
@@ -104,17 +132,21 @@ static void special_values(void **state)
     static const uint32_t in[] = {0x7f800000, 0x7f7fffff, 0x7fc00000, 0x7f800001, 0x7fabcdef, 0x00000001, 0x00000000};
     static const uint16_t f16[] = {0x7c00, 0x7c00, 0x7e00, 0x7e00, 0x7e00 | (0x2bcdef >> 13), 0, 0};
     static const uint16_t bf16[] = {0x7f80, 0x7f80, 0x7fc0, 0x7fc0, 0x7feb, 0, 0};
-    uint16_t out[1];
+    uint16_t out[20];
 
     (void)state;
     for (size_t i = 0; i < COUNT(in); i++)
         for (uint32_t negative = 0; negative < 2; negative++) {
-            uint32_t bits = in[i] | negative << 31;
-            at.i = i;
-            require_status(tlc_convert(&bits, TLC_F32, out, TLC_F16, 1), TLC_OK);
-            require(out[0] == (f16[i] | negative << 15));
-            require_status(tlc_convert(&bits, TLC_F32, out, TLC_BF16, 1), TLC_OK);
-            require(out[0] == (bf16[i] | negative << 15));
+            uint32_t bits[20]; /* a value in a vector and one in what is left over */
+            for (size_t k = 0; k < 20; k++)
+                bits[k] = in[i] | negative << 31;
+            FOR_EACH_WAY(isa) {
+                convert(isa, bits, TLC_F32, out, TLC_F16, 20);
+                at.i = i;
+                require(out[0] == (f16[i] | negative << 15) && out[19] == out[0]);
+                convert(isa, bits, TLC_F32, out, TLC_BF16, 20);
+                require(out[0] == (bf16[i] | negative << 15) && out[19] == out[0]);
+            }
         }
 }
 
@@ -127,10 +159,12 @@ static void between_halfs(void **state)
     (void)state;
     for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
         tlc_dtype to = dtype == TLC_F16 ? TLC_BF16 : TLC_F16;
-        require_status(tlc_convert(halfs, dtype, direct, to, ALL), TLC_OK);
-        require_status(tlc_convert(halfs, dtype, wide, TLC_F32, ALL), TLC_OK);
-        require_status(tlc_convert(wide, TLC_F32, by_way, to, ALL), TLC_OK);
-        require(same(direct, by_way, ALL * 2));
+        FOR_EACH_WAY(isa) {
+            convert(isa, halfs, dtype, direct, to, ALL);
+            convert(isa, halfs, dtype, wide, TLC_F32, ALL);
+            convert(isa, wide, TLC_F32, by_way, to, ALL);
+            require(same(direct, by_way, ALL * 2));
+        }
     }
     free(halfs);
     free(direct);
@@ -183,5 +217,6 @@ int main(void)
         cmocka_unit_test(special_values), cmocka_unit_test(between_halfs), cmocka_unit_test(sizes_and_alignments),
         cmocka_unit_test(refusals),
     };
+    print_isas();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

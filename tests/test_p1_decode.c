@@ -16,7 +16,7 @@ static frame make_frame(const char *codec, tlc_dtype dtype, int checksum, data_k
 {
     tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
     uint8_t *grad = bytes(n * 4);
-    frame f;
+    frame f = {{0}, 0};
 
     cfg.checksum = checksum;
     tlc_ctx *ctx = create(&cfg, n);
@@ -130,6 +130,34 @@ static void p1_another_size(void **state)
     each_frame(other_size);
 }
 
+/* A negative or non-finite M, of a frame or of its last block. */
+static void bad_scalar(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
+{
+    static const uint32_t bad[] = {0x80000001u, 0xbf800000u, 0xff7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u};
+    tlc_frame_info info = {.struct_size = sizeof info};
+    frame changed = *f;
+    size_t place = 0;
+
+    require_status(tlc_inspect(f->bytes, f->len, &info), TLC_OK);
+    if (n == 0 || checksum || strncmp(info.codec, "ternary", 7) != 0)
+        return;
+    place = (size_t)info.header_size - 4; /* src/frame.h draws where it is */
+    if (info.block)
+        place += 4 + (size_t)((info.n - 1) / info.block) * 8;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        for (size_t k = 0; k < 4; k++)
+            changed.bytes[place + k] = (uint8_t)(bad[i] >> 8 * k);
+        at.i = i;
+        require_status(hostile_decode(h, changed.bytes, f->len, n, isa), TLC_ERR_CORRUPT);
+    }
+}
+
+static void p1_bad_scalars(void **state)
+{
+    (void)state;
+    each_frame(bad_scalar);
+}
+
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static void p1_decoder_arguments(void **state)
@@ -193,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p1_truncated_frames),  cmocka_unit_test(p1_trailing_bytes),
         cmocka_unit_test(p1_single_bit_flips),  cmocka_unit_test(p1_another_size),
+        cmocka_unit_test(p1_bad_scalars),
         cmocka_unit_test(p1_decoder_arguments), cmocka_unit_test(p1_order_of_reports),
     };
     print_isas();

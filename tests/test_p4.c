@@ -6,7 +6,7 @@
 #include "support.h"
 #include <pthread.h>
 
-enum { THREADS = 8, N = 7000, STEPS = 4 };
+enum { THREADS = 8, N = 7000, STEPS = 4, AGAIN = 20 };
 
 /* A digest of everything that a thread made (FNV-1a); threads may not use cmocka. */
 static uint64_t digest(uint64_t h, const void *p, size_t len)
@@ -19,6 +19,7 @@ static uint64_t digest(uint64_t h, const void *p, size_t len)
 }
 
 typedef struct shared {
+    pthread_barrier_t *start;
     const float *gradient; /* STEPS rows */
     const uint8_t *frame;  /* one that all decode */
     size_t frame_len;
@@ -41,10 +42,12 @@ static int steps(job *j, tlc_ctx *ctx, float *out, uint8_t *dst, uint8_t *state)
         if (tlc_compress(ctx, s->gradient + step * N, dst, tlc_bound(ctx), &written))
             return 1;
         j->digest = digest(j->digest, dst, written);
-        if (tlc_decompress(dst, written, TLC_F32, out, N, NULL) ||
-            tlc_decompress_add(s->frame, s->frame_len, 0.5f, out, N, NULL))
-            return 1;
-        j->digest = digest(j->digest, out, N * sizeof *out);
+        for (size_t again = 0; again < AGAIN; again++) { /* so that the threads do meet in there */
+            if (tlc_decompress(s->frame, s->frame_len, TLC_F32, out, N, NULL) ||
+                tlc_decompress_add(dst, written, 0.5f, out, N, NULL))
+                return 1;
+            j->digest = digest(j->digest, out, N * sizeof *out);
+        }
         if (tlc_mask(s->frame, s->frame_len, out, N, NULL))
             return 1;
         j->digest = digest(j->digest, out, N * sizeof *out);
@@ -66,6 +69,8 @@ static void *work(void *arg)
     float *out = malloc(N * sizeof *out);
     uint8_t *dst, *state;
 
+    if (j->shared->start)
+        (void)pthread_barrier_wait(j->shared->start);
     j->digest = UINT64_C(0xcbf29ce484222325);
     j->failed = 1;
     (void)tlc_config_init(&cfg, sizeof cfg);
@@ -90,13 +95,15 @@ static void p4_threads(void **state)
     float *gradient = floats(STEPS * N);
     /* By hand, so that nothing is asked of the library yet: M = 1, one byte with values, then 1,399 of zeros. */
     uint8_t frame[6 + 4 + 1 + 100] = {TLC_FRAME_VERSION, 0, 2, 0x11, 0xd8, 0x36, 0, 0, 0x80, 0x3f, 200};
-    const shared s = {gradient, frame, sizeof frame};
+    pthread_barrier_t start;
+    const shared s = {&start, gradient, frame, sizeof frame}, alone = {NULL, gradient, frame, sizeof frame};
     job many[THREADS], one;
 
     (void)state;
     memset(frame + 11, 255, 99);
     frame[sizeof frame - 1] = 254;
     fill(DATA_LAPLACE, 1, gradient, STEPS * N);
+    require(pthread_barrier_init(&start, NULL, THREADS) == 0);
     for (size_t i = 0; i < THREADS; i++) {
         many[i] = (job){.shared = &s, .number = i};
         require(pthread_create(&many[i].thread, NULL, work, &many[i]) == 0);
@@ -105,11 +112,12 @@ static void p4_threads(void **state)
         require(pthread_join(many[i].thread, NULL) == 0);
     for (size_t i = 0; i < THREADS; i++) {
         at = (place){.codec = codecs[i % codec_count].text, .n = N, .i = i};
-        one = (job){.shared = &s, .number = i};
+        one = (job){.shared = &alone, .number = i};
         work(&one);
         require(!one.failed && !many[i].failed);
         require(one.digest == many[i].digest);
     }
+    pthread_barrier_destroy(&start);
     free(gradient);
 }
 

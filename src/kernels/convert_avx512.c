@@ -16,7 +16,7 @@ enum { LANES = 16 };
 
 INLINE __mmask16 lanes(size_t left)
 {
-    return left < LANES ? (__mmask16)((1u << left) - 1u) : ALL;
+    return (__mmask16)(left < LANES ? (1u << left) - 1u : ALL);
 }
 
 /* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point

@@ -15,7 +15,7 @@ enum { LANES = 16, ROUND = 4 * LANES };
 
 INLINE __mmask16 lanes(size_t left)
 {
-    return left < LANES ? (__mmask16)((1u << left) - 1u) : ALL;
+    return (__mmask16)(left < LANES ? (1u << left) - 1u : ALL);
 }
 
 /* a[i] + b[i], or a[i] without b; 0 where masked out. */

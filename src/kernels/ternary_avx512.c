@@ -12,7 +12,7 @@ enum { LANES = 16, GROUP = 64 };
 
 INLINE __mmask16 lanes(size_t left)
 {
-    return left < LANES ? (__mmask16)((1u << left) - 1u) : ALL;
+    return (__mmask16)(left < LANES ? (1u << left) - 1u : ALL);
 }
 
 typedef struct levels {

@@ -74,23 +74,18 @@ INLINE __m256i horner(__m256i a, __m256i q)
     return _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, q));
 }
 
-/* The last bytes, at most 8: lanes that are not there are neither read nor written. */
-INLINE void encode_tail(form has, const float *const *g, float *const *r, size_t i, size_t count, scale s, uint8_t *out)
+/* Eight output bytes, for what 32 leave over. */
+INLINE void encode8(form has, const float *const *g, float *const *r, size_t i, scale s, uint8_t *out)
 {
-    const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     __m256i a = _mm256_setzero_si256();
     uint8_t bytes[32];
 
     for (int k = 0; k < 5; k++) {
-        __m256 x = _mm256_maskload_ps(has.g ? g[k] + i : r[k] + i, lanes);
-        if (has.g && has.r)
-            x = _mm256_add_ps(x, _mm256_maskload_ps(r[k] + i, lanes));
-        a = horner(a, _mm256_sign_epi32(_mm256_set1_epi32(1), quantize(has, &x, s)));
-        if (has.r)
-            _mm256_maskstore_ps(r[k] + i, lanes, x);
+        __m256i q = quantize8(has, has.g ? g[k] : NULL, has.r ? r[k] : NULL, i, s);
+        a = horner(a, _mm256_sign_epi32(_mm256_set1_epi32(1), q));
     }
     _mm256_storeu_si256((__m256i *)(void *)bytes, _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)));
-    for (size_t j = 0; j < count; j++)
+    for (size_t j = 0; j < 8; j++)
         out[i + j] = bytes[4 * j];
 }
 
@@ -110,8 +105,17 @@ INLINE void encode(form has, const float *const *g, float *const *r, size_t len,
         a = _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
         _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_permutevar8x32_epi32(a, order));
     }
-    for (; i < len; i += 8)
-        encode_tail(has, g, r, i, len - i < 8 ? len - i : 8, s, out);
+    for (; i + 8 <= len; i += 8)
+        encode8(has, g, r, i, s, out);
+    if (i == len)
+        return;
+    const float *g_tail[5];
+    float *r_tail[5];
+    for (int k = 0; k < 5; k++) {
+        g_tail[k] = has.g ? g[k] + i : NULL;
+        r_tail[k] = has.r ? r[k] + i : NULL;
+    }
+    tlc_ternary_quartic_encode_scalar(has.g ? g_tail : NULL, has.r ? r_tail : NULL, len - i, M, out + i);
 }
 
 AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)

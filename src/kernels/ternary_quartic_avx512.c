@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats is
- * also the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, stream by stream:
- * each stream's cache lines are then used up at once, also where the streams' distance makes them compete for one set.
+ * also the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, by stream: each
+ * stream's cache lines are then used up at once, also where the streams' distance makes them compete for one set.
  */
 #include "kernels.h"
 
@@ -24,7 +24,7 @@ enum { LANES = 16, VECTORS = 4, GROUP = VECTORS * LANES };
 
 INLINE __mmask16 lanes(size_t left)
 {
-    return left < LANES ? (__mmask16)((1u << left) - 1u) : ALL;
+    return (__mmask16)(left < LANES ? (1u << left) - 1u : ALL);
 }
 
 /* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The last few values of each stream are worked on in copies of 16: up to 15 values of five streams, one by one, are most
- * of the work in a small tensor.
+ * The last few values of each stream are worked on in copies of 16: up to 15 values of five streams, one by one, would
+ * be most of the work in a small tensor.
  */
 #include "kernels.h"
 

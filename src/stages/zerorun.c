@@ -47,7 +47,7 @@ static size_t join(uint8_t *dst, size_t at, size_t *open, const tlc_piece *piece
     *open += piece->lead;
     if (piece->len) {
         /* the tokens may lie where the piece starts, so the piece moves first */
-        size_t tokens = tlc_ceil_div(*open, TLC_RUN_MAX);
+        size_t tokens = (size_t)tlc_ceil_div(*open, TLC_RUN_MAX);
         if (dst + at + tokens != src)
             memmove(dst + at + tokens, src, piece->len);
         at += tlc_zerorun_flush(*open, dst + at) + piece->len;
@@ -137,14 +137,15 @@ uint64_t tlc_zerorun_decoded_size(const void *src, size_t len)
 tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
 {
     uint64_t size = tlc_zerorun_decoded_size(src, len);
-    tlc_zerorun_source source = {src, (const uint8_t *)src + len, 0};
 
     if (!written || (len && !src) || (size && cap && !dst))
         return TLC_ERR_PARAM;
     if (size > cap)
         return TLC_ERR_CAPACITY;
-    if (size)
+    if (size) {
+        tlc_zerorun_source source = {src, (const uint8_t *)src + len, 0};
         tlc_kernels_for(TLC_ISA_AUTO)->zerorun_decode(&source, dst, (size_t)size);
+    }
     *written = (size_t)size;
     return TLC_OK;
 }
