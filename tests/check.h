@@ -68,7 +68,7 @@ typedef struct check_options {
     check_effort effort;
     int exhaustive;
     uint64_t seed;
-    const char *isa, *kernel, *data;
+    const char *isa, *kernel, *except, *data;
 } check_options;
 
 extern check_options check_opt;

@@ -376,6 +376,7 @@ static const char usage[] =
     "  --exhaustive      f32_to_f16 and f32_to_bf16 on all 2^32 values\n"
     "  --isa NAME        scalar, neon, avx2 or avx512 alone\n"
     "  --kernel NAME     this kernel alone\n"
+    "  --except NAME     all but this kernel\n"
     "  --data DIRECTORY  also check on the float32 .npy files in it\n"
     "  --seed N          of the random input; 1 if not given\n"
     "  --bench           time the kernels instead\n"
@@ -387,16 +388,21 @@ static int selected(const char *wanted, const char *name)
     return !wanted || strcmp(wanted, name) == 0;
 }
 
+static int kernel_selected(const char *name)
+{
+    return selected(check_opt.kernel, name) && !(check_opt.except && selected(check_opt.except, name));
+}
+
 static int run_checks(const tlc_kernels *const *tables, const char *const *names, size_t count)
 {
     unsigned kernels = 0, number = 0, failed = 0;
 
     for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
-        kernels += (unsigned)selected(check_opt.kernel, kernel->name);
+        kernels += (unsigned)kernel_selected(kernel->name);
     printf("1..%u%s\n", kernels * (unsigned)count, count ? "" : " # SKIP none of these ISAs is supported here");
     for (size_t i = 0; i < count; i++)
         for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++) {
-            if (!selected(check_opt.kernel, kernel->name))
+            if (!kernel_selected(kernel->name))
                 continue;
             int ok = check_kernel_isa(kernel, tables[i], names[i]);
             failed += !ok;
@@ -435,6 +441,7 @@ static char parse(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         const char **text = strcmp(argv[i], "--isa") == 0      ? &check_opt.isa
                             : strcmp(argv[i], "--kernel") == 0 ? &check_opt.kernel
+                            : strcmp(argv[i], "--except") == 0 ? &check_opt.except
                             : strcmp(argv[i], "--data") == 0   ? &check_opt.data
                                                                : NULL;
         int seed = strcmp(argv[i], "--seed") == 0;
@@ -458,7 +465,7 @@ static char parse(int argc, char **argv)
         else
             return 0;
     }
-    return known(check_opt.isa, check_opt.kernel) ? mode : 0;
+    return known(check_opt.isa, check_opt.kernel) && known(NULL, check_opt.except) ? mode : 0;
 }
 
 int main(int argc, char **argv)

@@ -49,7 +49,8 @@ static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_st
     info.struct_size = sizeof info;
     tlc_status status = tlc_inspect(src, len, &info);
     if (status) {
-        require(all_bytes((uint8_t *)&info + sizeof info.struct_size, sizeof info - sizeof info.struct_size, HOSTILE_FILL));
+        const size_t head = sizeof info.struct_size;
+        require(all_bytes((uint8_t *)&info + head, sizeof info - head, HOSTILE_FILL));
         require(decoded != TLC_OK);
         require(decoded == status || decoded == TLC_ERR_SIZE);
         return;

@@ -31,7 +31,8 @@ int quick(void)
 void print_isas(void)
 {
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        print_message("# %s: %s\n", tlc_isa_name(isa), tlc_isa_supported(isa) ? "tested" : "skipped, not supported here");
+        print_message("# %s: %s\n", tlc_isa_name(isa),
+                      tlc_isa_supported(isa) ? "tested" : "skipped, not supported here");
 }
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
@@ -285,7 +286,9 @@ static float *npy_load(const char *path, size_t *rows, size_t *cols)
         fail_msg("%s: too short", path);
     fclose(f);
     for (size_t i = 0; i < *rows * *cols; i++) {
-        uint32_t word = p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24;
+        uint32_t word = 0;
+        for (size_t k = 4; k-- > 0;)
+            word = word << 8 | p[4 * i + k];
         memcpy(p + 4 * i, &word, 4);
     }
     return (float *)(void *)p;

@@ -43,7 +43,8 @@ static void round_trip(void **state)
         require(tlc_bundle_count(&r) == count);
         for (size_t i = 0; i < count; i++) {
             require_status(tlc_bundle_next(&r, &frame, &len), TLC_OK);
-            require(len == lengths[i] && (const uint8_t *)frame == dst + offset && all_bytes(frame, len, (uint8_t)(i + 1)));
+            require(len == lengths[i] && (const uint8_t *)frame == dst + offset);
+            require(all_bytes(frame, len, (uint8_t)(i + 1)));
             offset += len;
         }
         frame = &r;
@@ -55,7 +56,8 @@ static void round_trip(void **state)
 
 static void written_as_drawn(void **state)
 {
-    static const uint8_t want[] = {'B', 1, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    static const uint8_t want[] = {'B', 1, 0, 0, 2, 0, 0, 0, /* lengths: */ 5, 0, 0, 0, 0, 0, 0, 0,
+                                   0, 0, 0, 0, 0, 0, 0, 0, /* the frames: */ 1, 1, 1, 1, 1};
     uint8_t dst[ROOM];
 
     (void)state;
@@ -229,7 +231,8 @@ static void overflows(void **state)
     static const uint64_t pairs[][2] = {{UINT64_MAX, 17}, {UINT64_C(1) << 63, UINT64_C(1) << 63}, {UINT64_MAX - 15, 32},
                                         {UINT64_C(1) << 32, 16}, {16, UINT64_C(1) << 32}, {0xffffffff, 17}};
     uint8_t bad[40] = {'B', 1, 0, 0, 2};
-    static const uint8_t counts[][4] = {{0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0x20}, {1, 0, 0, 0x20}, {4, 0, 0, 0x80}, {5}};
+    static const uint8_t counts[][4] = {{0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0x20}, {1, 0, 0, 0x20}, {4, 0, 0, 0x80},
+                                        {5}};
     arena a;
 
     (void)state;

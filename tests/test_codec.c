@@ -57,16 +57,21 @@ static void bad_strings(void **state)
         /* names and their order */
         "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+", "3lc:+",
         "3lc+zerorun", "3lc+3lc", "3lc+raw", "raw+3lc", "raw+quartic", "raw+zerorun", "raw+raw", "quartic", "zerorun",
-        "quartic+zerorun", "quartic+ternary", "ternary", "ternary:s=1.5", "ternary+", "ternary++quartic", "ternary+zerorun",
+        "quartic+zerorun", "quartic+ternary", "ternary", "ternary:s=1.5", "ternary+", "ternary++quartic",
+        "ternary+zerorun",
         "ternary+quartic+", "ternary +quartic", "ternary+ quartic", "ternary+quartic+quartic", "ternary+quartic+raw",
         "ternary+quartic+zerorun+zerorun", "ternary+ternary+quartic", "ternary+quartic+zerorun+quartic", "3lc;raw",
         /* parameters */
-        "3lc:", "3lc:s", "3lc:s=", "3lc:=1", "3lc:=", "3lc:,", "3lc:s=1,", "3lc:,s=1", "3lc:s=1,,block=5", "3lc:s=1:block=5",
-        "3lc:s=1,s=1", "3lc:block=5,block=5", "3lc:S=1", "3lc: s=1", "3lc:s =1", "3lc:s= 1", "3lc:s=1 ", "3lc:x=1", "raw:s=1",
-        "ternary+quartic:s=1", "ternary+quartic:block=5", "ternary+quartic+zerorun:block=5", "ternary:+quartic", "3lc:s==1",
+        "3lc:", "3lc:s", "3lc:s=", "3lc:=1", "3lc:=", "3lc:,", "3lc:s=1,", "3lc:,s=1", "3lc:s=1,,block=5",
+        "3lc:s=1:block=5",
+        "3lc:s=1,s=1", "3lc:block=5,block=5", "3lc:S=1", "3lc: s=1", "3lc:s =1", "3lc:s= 1", "3lc:s=1 ", "3lc:x=1",
+        "raw:s=1",
+        "ternary+quartic:s=1", "ternary+quartic:block=5", "ternary+quartic+zerorun:block=5", "ternary:+quartic",
+        "3lc:s==1",
         /* numbers */
         "3lc:s=2", "3lc:s=0", "3lc:s=0.99", "3lc:s=2.5", "3lc:s=-1", "3lc:s=+1", "3lc:s=1e0", "3lc:s=0x1", "3lc:s=nan",
-        "3lc:s=inf", "3lc:s=.", "3lc:s=1.", "3lc:s=.5", "3lc:s=1..5", "3lc:s=1.5.5", "3lc:s=1,5", "3lc:s=1'5", "3lc:s=1_5",
+        "3lc:s=inf", "3lc:s=.", "3lc:s=1.", "3lc:s=.5", "3lc:s=1..5", "3lc:s=1.5.5", "3lc:s=1,5", "3lc:s=1'5",
+        "3lc:s=1_5",
         "3lc:s=1.99999999", /* rounds to 2 */
         "3lc:s=18446744073709551616", "3lc:s=18446744073709551617", "3lc:s=99999999999999999999999999",
         "3lc:block=0", "3lc:block=00", "3lc:block=-1", "3lc:block=1.0", "3lc:block=1.", "3lc:block=1.5", "3lc:block=",
@@ -154,7 +159,8 @@ static void numbers_are_rounded_right(void **state)
 /* A program that has chosen a decimal comma. */
 static void numbers_know_no_locale(void **state)
 {
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "nl_NL.UTF-8"};
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8",
+                                        "nl_NL.UTF-8"};
     size_t i = 0;
 
     (void)state;

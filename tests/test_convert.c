@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_convert, and the decoders' conversions on every ISA: every 16-bit value widened, and narrowing where it is decided,
- * at and on both sides of the middle between any two neighbours. Rounding is monotonic, so that is all of it.
+ * tlc_convert, and the decoders' conversions on every ISA: every 16-bit value widened, and narrowing where it is
+ * decided, at and on both sides of the middle between any two neighbours. Rounding is monotonic, so that is all of it.
  */
 #include "support.h"
 
@@ -153,7 +153,8 @@ static void special_values(void **state)
 /* From one 16-bit dtype to the other is by way of binary32. */
 static void between_halfs(void **state)
 {
-    uint16_t *halfs = all_halfs(), *direct = (uint16_t *)(void *)bytes(ALL * 2), *by_way = (uint16_t *)(void *)bytes(ALL * 2);
+    uint16_t *halfs = all_halfs(), *direct = (uint16_t *)(void *)bytes(ALL * 2);
+    uint16_t *by_way = (uint16_t *)(void *)bytes(ALL * 2);
     float *wide = floats(ALL);
 
     (void)state;
@@ -192,7 +193,8 @@ static void sizes_and_alignments(void **state)
                     memset(out, 0x3c, sizeof out);
                     require_status(tlc_convert(in + offset, from, out + offset, to, n), TLC_OK);
                     require(same(out + offset, want, size));
-                    require(all_bytes(out, offset, 0x3c) && all_bytes(out + offset + size, sizeof out - offset - size, 0x3c));
+                    require(all_bytes(out, offset, 0x3c));
+                    require(all_bytes(out + offset + size, sizeof out - offset - size, 0x3c));
                     for (size_t i = 0; to == TLC_F32 && i < n; i++)
                         require(widened(to, want, i) == widened(from, in + offset, i));
                 }

@@ -243,7 +243,8 @@ static void inspect_sizes(void **state)
 {
     static const size_t ends[] = {offsetof(tlc_frame_info, version), offsetof(tlc_frame_info, dtype),
                                   offsetof(tlc_frame_info, checksum), offsetof(tlc_frame_info, codec),
-                                  offsetof(tlc_frame_info, n), offsetof(tlc_frame_info, nonzero), sizeof(tlc_frame_info)};
+                                  offsetof(tlc_frame_info, n), offsetof(tlc_frame_info, nonzero),
+                                  sizeof(tlc_frame_info)};
     size_t len = make_frame(&codecs[0], TLC_F16, 1, DATA_LAPLACE);
     tlc_frame_info full = {.struct_size = sizeof full};
     struct {

@@ -13,7 +13,10 @@ static const uint32_t nonfinite[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xff
 
 static void poison(tlc_dtype dtype, void *grad, size_t i, uint32_t bits)
 {
-    uint16_t half = dtype == TLC_F16 ? (uint16_t)(bits >> 16 & 0x8000u) | 0x7c00u | (bits >> 13 & 0x3ffu) : (uint16_t)(bits >> 16);
+    uint16_t half = (uint16_t)(bits >> 16);
+
+    if (dtype == TLC_F16)
+        half = (uint16_t)((half & 0x8000u) | 0x7c00u | (bits >> 13 & 0x3ffu));
 
     if (dtype == TLC_F32)
         memcpy((uint8_t *)grad + 4 * i, &bits, 4);
@@ -192,7 +195,7 @@ static void p1_narrowing_overflow(void **state)
     FOR_EACH_ISA(isa)
         for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
             tlc_config cfg = config("raw", dtype, isa);
-            uint32_t bits = dtype == TLC_F16 ? 0x477ff000u : 0x7f7f8000u; /* halfway to the first power of two too large */
+            uint32_t bits = dtype == TLC_F16 ? 0x477ff000u : 0x7f7f8000u; /* halfway to what is too large */
             cfg.feedback = 1;
             fixture f = set_up(&cfg, 31);
             snap_free(&f.before);

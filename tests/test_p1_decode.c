@@ -133,20 +133,21 @@ static void p1_another_size(void **state)
 /* A negative or non-finite M, of a frame or of its last block. */
 static void bad_scalar(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
 {
-    static const uint32_t bad[] = {0x80000001u, 0xbf800000u, 0xff7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u};
+    static const uint32_t bad[] = {0x80000001u, 0xbf800000u, 0xff7fffffu, 0x7f800000u,
+                                   0xff800000u, 0x7fc00000u, 0x7f800001u};
     tlc_frame_info info = {.struct_size = sizeof info};
     frame changed = *f;
-    size_t place = 0;
+    size_t offset;
 
     require_status(tlc_inspect(f->bytes, f->len, &info), TLC_OK);
     if (n == 0 || checksum || strncmp(info.codec, "ternary", 7) != 0)
         return;
-    place = (size_t)info.header_size - 4; /* src/frame.h draws where it is */
+    offset = (size_t)info.header_size - 4; /* src/frame.h draws where it is */
     if (info.block)
-        place += 4 + (size_t)((info.n - 1) / info.block) * 8;
+        offset += 4 + (size_t)((info.n - 1) / info.block) * 8;
     for (size_t i = 0; i < COUNT(bad); i++) {
         for (size_t k = 0; k < 4; k++)
-            changed.bytes[place + k] = (uint8_t)(bad[i] >> 8 * k);
+            changed.bytes[offset + k] = (uint8_t)(bad[i] >> 8 * k);
         at.i = i;
         require_status(hostile_decode(h, changed.bytes, f->len, n, isa), TLC_ERR_CORRUPT);
     }

@@ -43,7 +43,8 @@ static void decode_guarded(guarded *g, const uint8_t *src, size_t len, size_t n,
     while (strcmp(c->text, at.codec) != 0)
         c++;
     FOR_EACH_DTYPE(dtype) {
-        require_status(tlc_decompress(src, len, dtype, arena_take(&g->out, n * dtype_size[dtype], end), n, &opt), TLC_OK);
+        uint8_t *out = arena_take(&g->out, n * dtype_size[dtype], end);
+        require_status(tlc_decompress(src, len, dtype, out, n, &opt), TLC_OK);
         require(arena_intact(&g->out));
     }
     float *sum = (float *)(void *)arena_take(&g->out, 4 * n, end);

@@ -228,7 +228,8 @@ static void p7_parallel(void **state)
     (void)state;
     FOR_EACH_CODEC(c)
         for (int kind = 0; kind < DATA_TINY; kind += quick() ? 2 : 1, turn++) {
-            input in = {c->text, dtypes[turn % 3], n, 1, !c->exact || turn % 2, turn / 2 % 2, (data_kind)kind, NULL, NULL};
+            input in = {c->text, dtypes[turn % 3], n, 1, !c->exact || turn % 2, turn / 2 % 2, (data_kind)kind,
+                        NULL, NULL};
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
             size_t last = quick() ? 1 : runner_count - 1;

@@ -17,6 +17,16 @@ INLINE void store32(void *p, __m256i v)
     _mm256_storeu_si256((__m256i *)p, v);
 }
 
+INLINE __m128i load8(const void *p)
+{
+    return _mm_loadl_epi64((const __m128i *)p);
+}
+
+INLINE void store8(void *p, __m128i v)
+{
+    _mm_storel_epi64((__m128i *)p, v);
+}
+
 AVX2 void tlc_quartic_encode_avx2(const int8_t *const q[5], size_t len, uint8_t *out)
 {
     size_t i = 0;
@@ -26,6 +36,12 @@ AVX2 void tlc_quartic_encode_avx2(const int8_t *const q[5], size_t len, uint8_t 
         for (int k = 1; k < 5; k++)
             a = _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, load32(q[k] + i)));
         store32(out + i, _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)));
+    }
+    for (; i + 8 <= len; i += 8) {
+        __m128i a = load8(q[0] + i);
+        for (int k = 1; k < 5; k++)
+            a = _mm_add_epi8(_mm_add_epi8(a, a), _mm_add_epi8(a, load8(q[k] + i)));
+        store8(out + i, _mm_add_epi8(a, _mm_set1_epi8(TLC_QUARTIC_ZERO)));
     }
     if (i == len)
         return;
@@ -51,6 +67,13 @@ INLINE __m256i symbols(__m256i digits)
     return _mm256_sub_epi8(_mm256_and_si256(digits, _mm256_set1_epi8(3)), _mm256_set1_epi8(1));
 }
 
+/* Eight symbols of a stream, from its digits at the bottom of eight words. */
+INLINE void store_symbols8(int8_t *q, __m128i digits)
+{
+    digits = _mm_sub_epi16(_mm_and_si128(digits, _mm_set1_epi16(3)), _mm_set1_epi16(1));
+    store8(q, _mm_packs_epi16(digits, digits));
+}
+
 AVX2 void tlc_quartic_decode_avx2(const uint8_t *in, size_t len, int8_t *const q[5])
 {
     const __m256i low = _mm256_set1_epi16(0xff);
@@ -67,6 +90,15 @@ AVX2 void tlc_quartic_decode_avx2(const uint8_t *in, size_t len, int8_t *const q
         store32(q[2] + i, symbols(_mm256_srli_epi16(rest, 4)));
         store32(q[3] + i, symbols(_mm256_srli_epi16(rest, 2)));
         store32(q[4] + i, symbols(rest));
+    }
+    for (; i + 8 <= len; i += 8) {
+        __m128i digits = _mm256_castsi256_si128(packed_digits(_mm256_cvtepu8_epi16(load8(in + i))));
+
+        store_symbols8(q[0] + i, _mm_srli_epi16(digits, 8));
+        store_symbols8(q[1] + i, _mm_srli_epi16(digits, 6));
+        store_symbols8(q[2] + i, _mm_srli_epi16(digits, 4));
+        store_symbols8(q[3] + i, _mm_srli_epi16(digits, 2));
+        store_symbols8(q[4] + i, digits);
     }
     if (i == len)
         return;

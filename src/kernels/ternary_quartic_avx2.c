@@ -150,6 +150,11 @@ INLINE __m256i packed_digits(__m128i bytes)
     return _mm256_add_epi16(d, _mm256_add_epi16(b, _mm256_mulhi_epu16(b, _mm256_set1_epi16(21846))));
 }
 
+INLINE __m128i load8(const uint8_t *p)
+{
+    return _mm_loadl_epi64((const __m128i *)(const void *)p);
+}
+
 INLINE __m128i load16(const uint8_t *p)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
@@ -198,8 +203,13 @@ AVX2 void tlc_quartic_ternary_decode_avx2(const uint8_t *in, size_t len, float M
 {
     const __m256 values = decoded_values(M);
 
-    if (len < 16) {
+    if (len < 8) {
         tlc_quartic_ternary_decode_scalar(in, len, M, out);
+        return;
+    }
+    if (len < 16) {
+        decode8(packed_digits(load8(in)), values, out, 0);
+        decode8(packed_digits(load8(in + len - 8)), values, out, len - 8);
         return;
     }
     for (size_t i = 0; i + 16 < len; i += 16)
@@ -246,7 +256,12 @@ AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float w, f
     if (i == len)
         return;
     if (len < 16) {
-        tlc_quartic_ternary_add_scalar(in, len, w, sum);
+        if (len >= 8) {
+            add8(packed_digits(load8(in)), values, sum, 0);
+            i = 8;
+        }
+        float *const tail[5] = {sum[0] + i, sum[1] + i, sum[2] + i, sum[3] + i, sum[4] + i};
+        tlc_quartic_ternary_add_scalar(in + i, len - i, w, tail);
         return;
     }
     /* The last 16 once more, those that were added already as zeros. */
