@@ -61,16 +61,17 @@ static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
 
     if (!status)
         status = tlc_codec_frame_bound(&ctx->codec, c->dtype, c->checksum, ctx->n, &ctx->bound);
-    for (const char *at = c->reserve, *end; !status && at; at = *end ? end + 1 : NULL) {
+    const char *at = c->reserve && *c->reserve ? c->reserve : NULL;
+    while (!status && at) {
+        size_t len = strcspn(at, ";"), bound = 0;
         tlc_codec codec;
-        size_t bound = 0;
 
-        end = at + strcspn(at, ";");
-        status = tlc_codec_parse(&codec, at, (size_t)(end - at));
+        status = tlc_codec_parse(&codec, at, len);
         if (!status)
             status = tlc_codec_frame_bound(&codec, c->dtype, c->checksum, ctx->n, &bound);
         if (!status && bound > ctx->bound)
             ctx->bound = bound;
+        at = at[len] ? at + len + 1 : NULL;
     }
     return status;
 }

@@ -13,7 +13,7 @@
  *  values    id of the stage that makes values out of symbols: 1 raw, 2 ternary
  *  coding    bits 0-3 id of the packing stage (0 none, 1 quartic), bits 4-7 id of the shrinking stage (0 none, 1 zerorun)
  *  n, B      LEB128: 7 bits a byte, least significant first, bit 7 says that another follows; the shortest form only
- *  scalars   f32 each: ternary M; raw none
+ *  scalars   f32 each, finite and with the sign bit clear: ternary M; raw none
  *  payload   unblocked: the bytes that the stages make of all n values.
  *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
  *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it

@@ -229,6 +229,11 @@ static void codec_changes(void **state)
     compress(ctx, g, dst);
     tlc_destroy(ctx);
 
+    cfg.reserve = ""; /* nothing */
+    ctx = create(&cfg, N);
+    require(tlc_bound(ctx) == bound);
+    tlc_destroy(ctx);
+
     cfg.reserve = "ternary:block=16+quartic;raw";
     ctx = create(&cfg, N);
     bound = tlc_bound(ctx);

@@ -64,7 +64,8 @@ typedef enum tlc_isa {
 
 typedef struct tlc_ctx tlc_ctx;
 
-/* Where a context's memory comes from. All zero: malloc and free. alloc returns memory aligned as malloc's, or NULL. */
+/* Where a context's memory comes from: both functions, or neither for malloc and free. alloc returns memory aligned as
+ * malloc's, or NULL. */
 typedef struct tlc_allocator {
     void *(*alloc)(void *opaque, size_t size);
     void (*free)(void *opaque, void *ptr);
@@ -83,7 +84,7 @@ typedef struct tlc_parallel {
 typedef struct tlc_config {
     size_t struct_size;    /* set by tlc_config_init */
     const char *codec;     /* "3lc", "3lc:s=1.75", "ternary:s=1.5,block=65536+quartic", "raw"; default "3lc"; copied */
-    const char *reserve;   /* further codecs, ';' between them, that tlc_set_codec must be able to switch to; or NULL */
+    const char *reserve;   /* further codecs, ';' between them, that tlc_set_codec must be able to switch to; or NULL, "" */
     tlc_dtype dtype;       /* of the gradients passed in; default TLC_F32 */
     int feedback;          /* error feedback: -1 (default) as `codec` has it by default, 0 off, 1 on. Resolved once:
                               a run that warms up in raw and then switches to 3lc sets 1 */
@@ -117,7 +118,7 @@ typedef struct tlc_frame_info {
     char codec[128];       /* the decoding form, as a codec string: "ternary+quartic+zerorun", "raw:block=4096" */
     uint64_t n;            /* values */
     uint64_t block;        /* values in a block; 0: not blocked */
-    uint64_t nonzero;      /* values that decode to other than 0; TLC_UNKNOWN where counting would mean decoding */
+    uint64_t nonzero;      /* symbols other than 0; TLC_UNKNOWN for a codec without a zero symbol (raw) */
     uint64_t header_size;  /* bytes before the payload (before the block table in a blocked frame) */
     uint64_t payload_size; /* bytes of the payload, block table included, checksum not */
 } tlc_frame_info;
@@ -159,8 +160,9 @@ TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);
  * (3LC, sections 3.1 to 3.4: error accumulation, 3-value quantization, quartic encoding, zero-run encoding).
  * grad: n values of the context's dtype, never written; NULL sends from the residual alone (TLC_ERR_UNSUPPORTED without
  * feedback). dst: cap >= tlc_bound(ctx) bytes, else TLC_ERR_CAPACITY before anything is touched; bytes of dst beyond
- * *written may be overwritten. TLC_ERR_NONFINITE: residual + grad or the scale is not finite; nothing has changed,
- * unless assume_finite was set. */
+ * *written may be overwritten. TLC_ERR_NONFINITE: residual + grad or the scale is not finite (raw with feedback:
+ * or a value becomes infinite when it is narrowed to the dtype); nothing has changed, unless assume_finite was set. raw
+ * without feedback sends any values. */
 TLC_API tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, size_t *written);
 
 /* Switches codec in mid-run (warm-up, schedules); the residual is kept. TLC_ERR_PARAM: bad string. TLC_ERR_CAPACITY: it
