@@ -44,7 +44,7 @@ find_package(threelc 0.1 REQUIRED)
 add_executable(example example.c)
 target_link_libraries(example PRIVATE threelc::threelc)
 CMAKE
-  cmake -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
     cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
   prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
 else
