@@ -97,6 +97,10 @@ uint32_t any_float(void);
 uint32_t finite_float(void);
 uint32_t sweep_float(uint64_t i); /* every exponent, rounding ties at every bit, their neighbours, random bits */
 
+/* check_kernels.c: check_begin once, then each kernel; returns whether it equals the scalar one. */
+void check_begin(void);
+int check_kernel_isa(const check_kernel *kernel, const tlc_kernels *tables, const char *isa);
+
 /* check_bench.c; the first of the tables is the scalar one */
 void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count);
 #endif
