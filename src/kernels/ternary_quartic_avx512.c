@@ -156,34 +156,10 @@ INLINE __m512 look_up(const values *v, numbers n, int k)
     return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
 }
 
-INLINE void decode_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const out[5])
+INLINE void write16(float *out, __mmask16 mask, __m512 value)
 {
-    numbers n[VECTORS];
-
-    UNROLL
-    for (int j = 0; j < vectors; j++)
-        n[j] = split(_mm_maskz_loadu_epi8(mask, in + i + LANES * j));
-    UNROLL
-    for (int k = 0; k < 5; k++) {
-        float *to = out[k] + i;
-
-        UNROLL
-        for (int j = 0; j < vectors; j++) {
-            prefetch(to + LANES * j);
-            _mm512_mask_storeu_ps(to + LANES * j, mask, look_up(v, n[j], k));
-        }
-    }
-}
-
-AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
-{
-    values v = values_of(M, _mm512_setzero_ps());
-    size_t i = 0;
-
-    for (; len - i >= GROUP; i += GROUP)
-        decode_some(in, i, VECTORS, ALL, &v, out);
-    for (; i < len; i += LANES)
-        decode_some(in, i, 1, lanes(len - i), &v, out);
+    prefetch(out);
+    _mm512_mask_storeu_ps(out, mask, value);
 }
 
 /* A symbol 0 looks up all bits set, which is no weight, and adds nothing: x + 0 would change -0 and signalling NaNs. */
@@ -197,7 +173,9 @@ INLINE void add16(float *sum, __mmask16 mask, __m512 value)
     _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(x, some, x, value));
 }
 
-INLINE void add_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const sum[5])
+/* The given number of vectors of bytes from i on, written or added to the streams. */
+INLINE void decode_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const out[5],
+                        int add)
 {
     numbers n[VECTORS];
 
@@ -206,12 +184,26 @@ INLINE void add_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, c
         n[j] = split(_mm_maskz_loadu_epi8(mask, in + i + LANES * j));
     UNROLL
     for (int k = 0; k < 5; k++) {
-        float *to = sum[k] + i;
+        float *to = out[k] + i;
 
         UNROLL
         for (int j = 0; j < vectors; j++)
-            add16(to + LANES * j, mask, look_up(v, n[j], k));
+            if (add)
+                add16(to + LANES * j, mask, look_up(v, n[j], k));
+            else
+                write16(to + LANES * j, mask, look_up(v, n[j], k));
     }
+}
+
+AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
+{
+    values v = values_of(M, _mm512_setzero_ps());
+    size_t i = 0;
+
+    for (; len - i >= GROUP; i += GROUP)
+        decode_some(in, i, VECTORS, ALL, &v, out, 0);
+    for (; i < len; i += LANES)
+        decode_some(in, i, 1, lanes(len - i), &v, out, 0);
 }
 
 AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float w, float *const sum[5])
@@ -221,8 +213,8 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
 
     for (; len - i >= GROUP; i += GROUP)
         if (_mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)))
-            add_some(in, i, VECTORS, ALL, &v, sum);
+            decode_some(in, i, VECTORS, ALL, &v, sum, 1);
     for (; i < len; i += LANES)
-        add_some(in, i, 1, lanes(len - i), &v, sum);
+        decode_some(in, i, 1, lanes(len - i), &v, sum, 1);
 }
 #endif
