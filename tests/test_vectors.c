@@ -334,8 +334,16 @@ static void check_info(const line *r, bytes frame)
            "info.header_size + info.payload_size");
 }
 
+/* An emulator that rounds subnormal halves wrongly says so. */
+static int f16_rounds(void)
+{
+    return !getenv("TLC_TEST_NO_F16_ROUNDING");
+}
+
 static void good_record(const line *r, tlc_isa isa)
 {
+    if (!f16_rounds() && dtype_of(r) == TLC_F16 && strncmp(get(r, "codec"), "raw", 3) == 0)
+        return; /* raw with feedback narrows */
     const size_t n = (size_t)number(r, "n");
     const tlc_dtype dtype = dtype_of(r);
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
@@ -370,7 +378,8 @@ static void good_record(const line *r, tlc_isa isa)
         expect(tlc_residual(ctx) == NULL, "a residual without feedback");
     check_state(r, isa, ctx);
     if (find(r, "decoded_f16")) {
-        check_decoded(frame, TLC_F16, get(r, "decoded_f16"), n, &opt);
+        if (f16_rounds())
+            check_decoded(frame, TLC_F16, get(r, "decoded_f16"), n, &opt);
         check_decoded(frame, TLC_BF16, get(r, "decoded_bf16"), n, &opt);
     }
     check_add_and_mask(r, frame, n, &opt);

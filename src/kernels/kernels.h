@@ -86,7 +86,7 @@ const tlc_kernels *tlc_kernels_for(tlc_isa isa);
 /* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support; found once, then cached. */
 unsigned tlc_cpu_isas(void);
 
-/* Prototypes, one line a stage: every file <stage>_<isa>.c defines its line's functions. */
+/* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, convert. */
 #define TLC_KERNEL_PROTOTYPES(isa)                                                                                      \
     uint32_t tlc_absmax_##isa(const float *g, const float *r, size_t n);                                                \
     uint32_t tlc_accumulate_##isa(float *r, const float *g, size_t n);                                                  \
