@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Exported symbols are exactly the functions of the public headers; nothing else has another prefix; the library calls
-# nothing that prints, aborts or starts threads, and has no writable data besides the cached CPU answer (promise P2).
+# nothing that prints, aborts or starts threads, and has no writable data besides the cached CPU answer (promise P2); only
+# the file that makes contexts allocates (P5: decoding does not).
 # symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY
 set -euo pipefail
 root=$1 shared=$2 static=$3
@@ -20,6 +21,9 @@ calls=$(nm -D --undefined-only "$shared" | awk '{print $NF}' |
   grep -E '^(abort|exit|_exit|raise|kill|signal|.*printf.*|puts|fputs|perror|fwrite|write|pthread_.*|__assert.*|.*alloc)(@|$)' |
   grep -vE '^malloc(@|$)' || true)
 [[ -z $calls ]] || complain "calls that the library must not make:" "$calls"
+
+allocating=$(nm -A "$static" | awk '$NF == "malloc" {print $1}' | grep -v 'context\.c\.o:' || true)
+[[ -z $allocating ]] || complain "files that allocate:" "$allocating"
 
 writable=$(objdump -t "$static" | awk '$4 ~ /^\.(data|bss|tdata|tbss)(\.[a-z_]*)?$/ && $4 !~ /rel\.ro/ && $3 == "O" {print $NF}' |
   grep -vE '^known(\.[0-9]+)?$' || true)
