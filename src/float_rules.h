@@ -17,7 +17,7 @@
 #if defined(__FAST_MATH__)
 #error "libthreelc must not be built with -ffast-math: frames would differ between machines"
 #endif
-#if FLT_EVAL_METHOD != 0
+#if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16 /* 16: _Float16 too has its own precision, as -mavx512fp16 makes it */
 #error "libthreelc needs FLT_EVAL_METHOD 0: use -std=gnu11, and on i386 -msse2 -mfpmath=sse"
 #endif
 #if defined(__clang__)

@@ -32,8 +32,8 @@ typedef struct check_args {
     size_t n;
     float scale;      /* M or w */
     size_t run;       /* zerorun_encode: carried in */
-    size_t cut;       /* zerorun: where the work is split into two calls, 0 for one call */
-    unsigned pending; /* zerorun_decode: carried in */
+    size_t cut;       /* zerorun_encode: where the work is split into two calls, 0 for one call */
+    size_t tokens;    /* zerorun_decode: how many; TLC_ZERORUN_ROOM bytes follow them */
     uint64_t base;    /* conversions: where in the sweep */
 } check_args;
 

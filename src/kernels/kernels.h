@@ -15,12 +15,7 @@
 #define TLC_QUARTIC_ZERO 121 /* five digits 1: five symbols 0 */
 #define TLC_QUARTIC_MAX 242
 #define TLC_RUN_MAX 14       /* a byte 255 */
-
-/* A place in a zero-run stream while it is being expanded. */
-typedef struct tlc_zerorun_source {
-    const uint8_t *src, *end;
-    unsigned pending; /* bytes 121 still to come from the token before src, at most 13 */
-} tlc_zerorun_source;
+#define TLC_ZERORUN_ROOM 64  /* bytes that expanding may read beyond its tokens, and overwrite beyond its result */
 
 typedef struct tlc_kernels {
     tlc_isa isa;
@@ -53,8 +48,9 @@ typedef struct tlc_kernels {
      * overwritten. zerorun_flush writes what is open. */
     size_t (*zerorun_encode)(size_t *run, const uint8_t *in, size_t len, uint8_t *out);
 
-    /* Expands exactly len bytes; the source is known to hold that many. */
-    void (*zerorun_decode)(tlc_zerorun_source *source, uint8_t *out, size_t len);
+    /* Expands len tokens and returns the bytes that they are. Of both in and out TLC_ZERORUN_ROOM bytes more must exist:
+     * the ones may be read, the others overwritten. */
+    size_t (*zerorun_decode)(const uint8_t *in, size_t len, uint8_t *out);
     uint64_t (*zerorun_size)(const uint8_t *in, size_t len); /* bytes that len tokens expand to */
     uint8_t (*bytes_max)(const uint8_t *in, size_t len);     /* the largest byte; 0 for len = 0 */
 
@@ -100,7 +96,7 @@ unsigned tlc_cpu_isas(void);
     void tlc_quartic_ternary_decode_##isa(const uint8_t *in, size_t len, float M, float *const out[5]);                 \
     void tlc_quartic_ternary_add_##isa(const uint8_t *in, size_t len, float w, float *const sum[5]);                    \
     size_t tlc_zerorun_encode_##isa(size_t *run, const uint8_t *in, size_t len, uint8_t *out);                          \
-    void tlc_zerorun_decode_##isa(tlc_zerorun_source *source, uint8_t *out, size_t len);                                \
+    size_t tlc_zerorun_decode_##isa(const uint8_t *in, size_t len, uint8_t *out);                                       \
     uint64_t tlc_zerorun_size_##isa(const uint8_t *in, size_t len);                                                     \
     void tlc_f16_to_f32_##isa(const void *in, size_t n, float *out);                                                    \
     void tlc_f32_to_f16_##isa(const float *in, size_t n, void *out);                                                    \

@@ -120,56 +120,28 @@ AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, 
     return i < len ? at + tlc_zerorun_encode_scalar(run, in + i, len - i, out + at) : at;
 }
 
-/* Expands 32 tokens at src, of which those set in runs are runs of 2 and more; reads up to 32 bytes after them and
- * stores up to 32 after the last byte. All are copied, then the rest again behind each run put in front of it. */
-INLINE size_t expand32(const uint8_t *src, __m256i tokens, unsigned runs, uint8_t *out)
+AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
 {
-    uint8_t *start = out; /* where src[0] would be if all that follows were literals */
+    const __m256i least = _mm256_set1_epi8((char)(TLC_QUARTIC_MAX + 1));
+    uint8_t *start = out; /* where in[0] would be if all that follows were literals */
 
-    store32(start, tokens);
-    for (; runs; runs &= runs - 1) {
-        size_t i = (size_t)__builtin_ctz(runs);
-        store16(start + i, _mm_set1_epi8(TLC_QUARTIC_ZERO));
-        start += src[i] - 242;
-        store32(start + i + 1, load32(src + i + 1));
-    }
-    return (size_t)(start - out) + 32;
-}
-
-/* One token; stores up to 16 bytes. */
-INLINE size_t expand1(unsigned token, uint8_t *out)
-{
-    if (token <= TLC_QUARTIC_MAX) {
-        *out = (uint8_t)token;
-        return 1;
-    }
-    store16(out, _mm_set1_epi8(TLC_QUARTIC_ZERO));
-    return token - 241;
-}
-
-AVX2 void tlc_zerorun_decode_avx2(tlc_zerorun_source *source, uint8_t *out, size_t len)
-{
-    size_t at = source->pending < len ? source->pending : len;
-
-    if (at) {
-        memset(out, TLC_QUARTIC_ZERO, at);
-        source->pending -= (unsigned)at;
-    }
-    const uint8_t *src = source->src, *end = source->end;
-    while (end - src >= 64) {
-        __m256i tokens = load32(src), least = _mm256_set1_epi8((char)243);
+    for (size_t i = 0; i < len; i += 32) {
+        const uint8_t *src = in + i;
+        __m256i tokens = load32(src);
         unsigned runs = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(tokens, least), tokens));
 
-        if (len - at < 64 + (TLC_RUN_MAX - 1) * (size_t)__builtin_popcount(runs))
-            break;
-        at += expand32(src, tokens, runs, out + at);
-        src += 32;
+        if (len - i < 32)
+            runs &= (1u << (len - i)) - 1;
+        /* All are copied, then the rest again behind each run put in front of it. */
+        store32(start + i, tokens);
+        for (; runs; runs &= runs - 1) {
+            size_t k = (size_t)__builtin_ctz(runs);
+            store16(start + i + k, _mm_set1_epi8(TLC_QUARTIC_ZERO));
+            start += src[k] - TLC_QUARTIC_MAX;
+            store32(start + i + k + 1, load32(src + k + 1));
+        }
     }
-    while (src < end && len - at >= 16)
-        at += expand1(*src++, out + at);
-    source->src = src;
-    if (at < len)
-        tlc_zerorun_decode_scalar(source, out + at, len - at);
+    return (size_t)(start - out) + len;
 }
 
 /* What 32 tokens expand to beyond 32 bytes, as four sums. */

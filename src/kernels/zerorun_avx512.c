@@ -14,7 +14,7 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
 #define INLINE AVX512 __attribute__((always_inline)) static inline
 
-enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX, WORTHWHILE = 16 /* bytes: fewer are quicker one by one */ };
+enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
 
 /* Before a loop over vectors, which have to stay in registers. */
 #if defined(__clang__)
@@ -111,120 +111,38 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     return (size_t)(to - out);
 }
 
-/* Up to 64 tokens and the bytes they expand to. The k-th 64 bits of start and end are about four tokens: where their
- * bytes begin, and, from there on, a bit for the last byte of each. */
-typedef struct expansion {
-    __m512i last; /* the last byte of each token, less 121 */
-    __m512i start[2], end[2];
-    size_t size;
-} expansion;
-
-/* Bits for the places in eight fours of bytes, from the given byte on. */
-INLINE __m512i bits_at(__m512i places, int from)
+INLINE __m256i load_half(const uint8_t *p)
 {
-    __m512i one = _mm512_set1_epi64(1), index = _mm512_srli_epi64(_mm512_loadu_si512(position), 1); /* 0, 4, 8... */
-    __m512i bits[4];
-
-    UNROLL
-    for (int k = 0; k < 4; k++) {
-        __m512i byte = _mm512_add_epi8(index, _mm512_set1_epi8((char)(from + k)));
-        bits[k] = _mm512_sllv_epi64(one, _mm512_maskz_permutexvar_epi8(0x0101010101010101, byte, places));
-    }
-    return _mm512_or_si512(_mm512_or_si512(bits[0], bits[1]), _mm512_or_si512(bits[2], bits[3]));
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-INLINE expansion expand(__m512i token, __mmask64 valid, __mmask64 runs)
+INLINE void store_half(uint8_t *p, __m256i v)
 {
-    __m512i more = _mm512_subs_epu8(token, _mm512_set1_epi8((char)LITERAL_MAX)), zero = _mm512_setzero_si512();
-    __m512i sum = _mm512_maskz_add_epi8(valid, more, _mm512_set1_epi8(1));
-    expansion e;
-
-    sum = _mm512_add_epi8(sum, _mm512_slli_epi32(sum, 8));
-    sum = _mm512_add_epi8(sum, _mm512_slli_epi32(sum, 16)); /* each byte: the sizes up to it of its four */
-    __m512i size = _mm512_srli_epi32(sum, 24), total = _mm512_add_epi32(size, _mm512_alignr_epi32(size, zero, 15));
-    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 14));
-    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 12));
-    total = _mm512_add_epi32(total, _mm512_alignr_epi32(total, zero, 8));
-    __m512i start = _mm512_sub_epi32(total, size);
-    /* A token that is not there has the place of the one before, or with none before it in its four, 255: no bit. */
-    __m512i place = _mm512_sub_epi8(sum, _mm512_set1_epi8(1));
-
-    e.last = _mm512_maskz_sub_epi8(~runs, token, _mm512_set1_epi8(TLC_QUARTIC_ZERO));
-    e.start[0] = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(start));
-    e.start[1] = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(start, 1));
-    e.end[0] = bits_at(place, 0);
-    e.end[1] = bits_at(place, BYTES / 2);
-    e.size = (size_t)_mm_extract_epi32(_mm512_extracti32x4_epi32(total, 3), 3);
-    return e;
+    _mm256_storeu_si256((__m256i *)(void *)p, v);
 }
 
-/* The bits for the 64 places from at on where tokens end. Shifts by 64 and more, and by less than 0, leave nothing. */
-INLINE uint64_t ends_from(const expansion *e, size_t at)
+/* By 32 bytes, not 64: what is stored again behind each run then crosses fewer cache lines. */
+AVX512 size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
 {
-    __m512i from = _mm512_set1_epi64((long long)at), bits[2];
+    enum { HALF = 32 };
+    uint8_t *start = out; /* where in[0] would be if all that follows were literals */
 
-    UNROLL
-    for (int k = 0; k < 2; k++)
-        bits[k] = _mm512_or_si512(_mm512_sllv_epi64(e->end[k], _mm512_sub_epi64(e->start[k], from)),
-                                  _mm512_srlv_epi64(e->end[k], _mm512_sub_epi64(from, e->start[k])));
-    return (uint64_t)_mm512_reduce_or_epi64(_mm512_or_si512(bits[0], bits[1]));
-}
+    for (size_t i = 0; i < len; i += HALF) {
+        const uint8_t *src = in + i;
+        __m256i token = load_half(src);
+        uint32_t runs = _cvtmask32_u32(_mm256_cmpgt_epu8_mask(token, _mm256_set1_epi8((char)LITERAL_MAX)));
 
-/* The 64 bytes in which the given ends are, of the tokens from the given one on. */
-INLINE __m512i window(const expansion *e, uint64_t ends, size_t first)
-{
-    __m512i index = _mm512_add_epi8(_mm512_loadu_si512(position), _mm512_set1_epi8((char)first));
-    __m512i last = _mm512_permutexvar_epi8(index, e->last);
-
-    last = _mm512_maskz_expand_epi8(_cvtu64_mask64(ends), last);
-    return _mm512_add_epi8(last, _mm512_set1_epi8(TLC_QUARTIC_ZERO));
-}
-
-/* Writes what the tokens expand to, at most len bytes, and returns how many; moves the source on. */
-INLINE size_t write_expansion(const expansion *e, tlc_zerorun_source *source, uint8_t *out, size_t len)
-{
-    size_t size = e->size < len ? e->size : len, at = 0, tokens = 0;
-
-    for (; len - at >= BYTES && at < size; at += BYTES) {
-        uint64_t ends = ends_from(e, at);
-        _mm512_storeu_si512(out + at, window(e, ends, tokens));
-        tokens += (size_t)__builtin_popcountll(ends);
-    }
-    if (at < size) {
-        uint64_t ends = ends_from(e, at) & lanes(size - at);
-        _mm512_mask_storeu_epi8(out + at, lanes(size - at), window(e, ends, tokens));
-        tokens += (size_t)__builtin_popcountll(ends);
-    }
-    if (size < e->size && !(ends_from(e, size - 1) & 1)) { /* cut within a token */
-        source->pending = 1 + (unsigned)__builtin_ctzll(ends_from(e, size));
-        tokens++;
-    }
-    source->src += tokens;
-    return size;
-}
-
-AVX512 void tlc_zerorun_decode_avx512(tlc_zerorun_source *source, uint8_t *out, size_t len)
-{
-    size_t at = source->pending < len ? source->pending : len;
-
-    _mm_mask_storeu_epi8(out, (__mmask16)((1u << at) - 1u), _mm_set1_epi8(TLC_QUARTIC_ZERO));
-    source->pending -= (unsigned)at;
-    while (len - at >= WORTHWHILE) {
-        size_t left = (size_t)(source->end - source->src);
-        __mmask64 valid = lanes(left);
-        __m512i token = _mm512_maskz_loadu_epi8(valid, source->src);
-        __mmask64 runs = _mm512_cmpgt_epu8_mask(token, _mm512_set1_epi8((char)LITERAL_MAX));
-
-        if (!runs && left >= BYTES && len - at >= BYTES) {
-            _mm512_storeu_si512(out + at, token);
-            source->src += BYTES;
-            at += BYTES;
-        } else {
-            expansion e = expand(token, valid, runs);
-            at += write_expansion(&e, source, out + at, len - at);
+        if (len - i < HALF)
+            runs &= (1u << (len - i)) - 1;
+        store_half(start + i, token); /* all, and then the rest again behind each run put in front of it */
+        for (; runs; runs &= runs - 1) {
+            size_t k = (size_t)__builtin_ctz(runs);
+            _mm_storeu_si128((__m128i *)(void *)(start + i + k), _mm_set1_epi8(TLC_QUARTIC_ZERO));
+            start += src[k] - LITERAL_MAX;
+            store_half(start + i + k + 1, load_half(src + k + 1));
         }
     }
-    tlc_zerorun_decode_scalar(source, out + at, len - at);
+    return (size_t)(start - out) + len;
 }
 
 AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)

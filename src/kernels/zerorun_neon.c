@@ -64,28 +64,24 @@ TLC_NEON_INLINE size_t expand(uint8_t token, uint8_t *out)
     return 1 + ((token - (unsigned)TLC_QUARTIC_MAX) & all);
 }
 
-void tlc_zerorun_decode_neon(tlc_zerorun_source *source, uint8_t *out, size_t len)
+size_t tlc_zerorun_decode_neon(const uint8_t *in, size_t len, uint8_t *out)
 {
-    size_t at = source->pending < len ? source->pending : len;
+    size_t i = 0, at = 0;
 
-    tlc_zerorun_decode_scalar(source, out, at); /* what the last call left over */
-    const uint8_t *src = source->src, *end = source->end;
-    while (end - src >= 16 && len - at >= 16 * TLC_RUN_MAX + 16) {
-        uint8x16_t tokens = vld1q_u8(src);
+    for (; len - i >= 16; i += 16) {
+        uint8x16_t tokens = vld1q_u8(in + i);
 
         if (vmaxvq_u8(tokens) <= TLC_QUARTIC_MAX) {
             vst1q_u8(out + at, tokens);
             at += 16;
         } else {
             for (int k = 0; k < 16; k++)
-                at += expand(src[k], out + at);
+                at += expand(in[i + k], out + at);
         }
-        src += 16;
     }
-    while (len - at >= 16)
-        at += expand(*src++, out + at);
-    source->src = src;
-    tlc_zerorun_decode_scalar(source, out + at, len - at);
+    for (; i < len; i++)
+        at += expand(in[i], out + at);
+    return at;
 }
 
 uint64_t tlc_zerorun_size_neon(const uint8_t *in, size_t len)

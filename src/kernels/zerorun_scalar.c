@@ -20,26 +20,19 @@ size_t tlc_zerorun_encode_scalar(size_t *run, const uint8_t *in, size_t len, uin
     return at;
 }
 
-void tlc_zerorun_decode_scalar(tlc_zerorun_source *source, uint8_t *out, size_t len)
+size_t tlc_zerorun_decode_scalar(const uint8_t *in, size_t len, uint8_t *out)
 {
-    const uint8_t *src = source->src;
-    unsigned pending = source->pending;
     size_t at = 0;
 
-    while (at < len) {
-        if (!pending && *src <= TLC_QUARTIC_MAX) {
-            out[at++] = *src++;
+    for (size_t i = 0; i < len; i++) {
+        if (in[i] <= TLC_QUARTIC_MAX) {
+            out[at++] = in[i];
             continue;
         }
-        if (!pending)
-            pending = (unsigned)*src++ - 241; /* 243 is a run of 2 */
-        size_t count = pending < len - at ? pending : len - at;
-        memset(out + at, TLC_QUARTIC_ZERO, count);
-        at += count;
-        pending -= (unsigned)count;
+        memset(out + at, TLC_QUARTIC_ZERO, TLC_RUN_MAX); /* there is room */
+        at += in[i] - 241u; /* 243 is a run of 2 */
     }
-    source->src = src;
-    source->pending = pending;
+    return at;
 }
 
 uint64_t tlc_zerorun_size_scalar(const uint8_t *in, size_t len)

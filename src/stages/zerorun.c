@@ -6,7 +6,11 @@
 #include "stage.h"
 #include <threelc/stages.h>
 
-enum { CHUNK = 4096 }; /* positions between the coder and this stage: they stay in the first-level cache */
+enum {
+    CHUNK = 4096, /* positions between the coder and this stage: they stay in the first-level cache */
+    TOKENS = 128, /* expanded at a time: in short turns the expansion goes on while the decoder's stores drain */
+    GROUP = 64    /* positions: the decoder gets a multiple of it, but at the end */
+};
 
 static size_t leading_zeros(const uint8_t *src, size_t len)
 {
@@ -86,16 +90,35 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
     return tlc_quartic_padding(u->n, tail);
 }
 
+/* Expands the next tokens, and moves on. Those at the end are copied, since what lies behind must not be read. */
+static size_t expand(const tlc_kernels *k, const uint8_t **src, const uint8_t *end, uint8_t *out)
+{
+    uint8_t last[TOKENS + TLC_ZERORUN_ROOM] = {0};
+    size_t left = (size_t)(end - *src), part = left < TOKENS ? left : TOKENS;
+    const uint8_t *in = *src;
+
+    *src += part;
+    if (left < part + TLC_ZERORUN_ROOM)
+        in = memcpy(last, in, part);
+    return k->zerorun_decode(in, part, out);
+}
+
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src, size_t len)
 {
-    tlc_zerorun_source source = {src, src + len, 0};
-    uint8_t chunk[CHUNK];
+    uint8_t chunk[GROUP + TOKENS * TLC_RUN_MAX + TLC_ZERORUN_ROOM];
+    size_t at = from, have = 0;
 
-    for (size_t at = from, count; at < to; at += count) {
-        count = to - at < CHUNK ? to - at : CHUNK;
-        u->k->zerorun_decode(&source, chunk, count);
+    for (const uint8_t *end = src + len; src < end;) {
+        have += expand(u->k, &src, end, chunk + have);
+        size_t count = src < end ? have / GROUP * GROUP : have;
+        if (!count)
+            continue;
         tlc_codec_coder(u->codec)->coder->backward(u, at, at + count, chunk);
+        at += count;
+        have -= count;
+        memcpy(chunk, chunk + count, have);
     }
+    (void)to; /* where the tokens end */
 }
 
 static const tlc_shrink_ops shrink_ops = {forward, join, finish, check, positions, backward};
@@ -136,15 +159,19 @@ uint64_t tlc_zerorun_decoded_size(const void *src, size_t len)
 
 tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     uint64_t size = tlc_zerorun_decoded_size(src, len);
+    uint8_t *to = dst;
 
     if (!written || (len && !src) || (size && cap && !dst))
         return TLC_ERR_PARAM;
     if (size > cap)
         return TLC_ERR_CAPACITY;
-    if (size) {
-        tlc_zerorun_source source = {src, (const uint8_t *)src + len, 0};
-        tlc_kernels_for(TLC_ISA_AUTO)->zerorun_decode(&source, dst, (size_t)size);
+    for (const uint8_t *at = src, *end = at + len; len && at < end;) {
+        uint8_t chunk[TOKENS * TLC_RUN_MAX + TLC_ZERORUN_ROOM];
+        size_t count = expand(k, &at, end, chunk);
+        memcpy(to, chunk, count);
+        to += count;
     }
     *written = (size_t)size;
     return TLC_OK;
