@@ -155,6 +155,8 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
                           const tlc_decode_options *opt)
 {
     tlc_sink sink = {.mode = TLC_SINK_WRITE, .dtype = dtype, .out = out};
+
+    sink.stream = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
     return tlc_dtype_valid(dtype) ? decode(src, len, &sink, n, opt) : TLC_ERR_PARAM;
 }
 

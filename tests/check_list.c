@@ -169,6 +169,22 @@ static check_result call_quartic_ternary_decode(const tlc_kernels *k, const chec
     return NOTHING;
 }
 
+static check_result call_quartic_ternary_stream(const tlc_kernels *k, const check_args *a)
+{
+    const uint8_t *in = a->p[0];
+    float *out[5] = FIVE(float *, a, 1);
+    size_t cut = a->n / 3 / 16 * 16;
+    tlc_lines lines;
+
+    if (cut) { /* in two parts */
+        k->quartic_ternary_stream(in, cut, a->scale, out, &lines, TLC_PART_FIRST);
+        for (int i = 0; i < 5; i++)
+            out[i] += cut;
+    }
+    k->quartic_ternary_stream(in + cut, a->n - cut, a->scale, out, &lines, TLC_PART_LAST | (cut ? 0 : TLC_PART_FIRST));
+    return NOTHING;
+}
+
 static check_result call_quartic_ternary_add(const tlc_kernels *k, const check_args *a)
 {
     float *sum[5] = FIVE(float *, a, 1);
@@ -413,6 +429,8 @@ const check_kernel check_kernel_list[] = {
      float_kinds, FLOAT_KINDS, fill_five_pairs, call_ternary_quartic_encode, NULL},
     {"quartic_ternary_decode", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_decode, NULL},
+    {"quartic_ternary_stream", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
+     call_quartic_ternary_stream, NULL},
     {"quartic_ternary_add", {{"in", BYTE, IN, 1}, {"sum", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_add, NULL},
     {"zerorun_encode", {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, run_kinds, COUNT(run_kinds),

@@ -2,6 +2,8 @@
  *
  * What the CPU and its operating system support. An ISA whose registers the OS does not save must not be used however
  * loudly CPUID advertises it, so XCR0 is read as well; libcpuid does not do that, and leaves AVX-512 out on AMD.
+ *
+ * Both answers are found once. Two threads that ask at once find the same.
  */
 #include "kernels.h"
 #include <stdatomic.h>
@@ -39,21 +41,65 @@ static unsigned detect(void)
         isas |= 1u << TLC_ISA_AVX512;
     return isas;
 }
-#elif defined(__aarch64__)
-static unsigned detect(void)
+
+/* The size of a cache from the registers of CPUID leaf 4 (Intel's) or 0x8000001d (AMD's, in the same form). */
+static size_t cache_size(const uint32_t r[4])
 {
-    return 1u << TLC_ISA_NEON;
+    size_t ways = (r[EBX] >> 22) + 1, partitions = (r[EBX] >> 12 & 0x3ff) + 1, line = (r[EBX] & 0xfff) + 1;
+    return r[EAX] & 0x1f ? ways * partitions * line * ((size_t)r[ECX] + 1) : 0; /* 0: there are no more caches */
+}
+
+/* The largest cache, or 0 if CPUID does not tell. */
+static size_t last_level_cache(void)
+{
+    struct cpu_raw_data_t raw;
+    size_t largest = 0;
+
+    if (cpuid_get_raw_data(&raw) != 0)
+        return 0;
+    for (int i = 0; i < MAX_INTELFN4_LEVEL && i < MAX_AMDFN8000001DH_LEVEL; i++) {
+        size_t intel = raw.basic_cpuid[0][EAX] >= 4 ? cache_size(raw.intel_fn4[i]) : 0;
+        size_t amd = raw.ext_cpuid[0][EAX] >= 0x8000001d ? cache_size(raw.amd_fn8000001dh[i]) : 0;
+        largest = intel > largest ? intel : largest;
+        largest = amd > largest ? amd : largest;
+    }
+    return largest;
 }
 #else
 static unsigned detect(void)
+{
+#if defined(__aarch64__)
+    return 1u << TLC_ISA_NEON;
+#else
+    return 0;
+#endif
+}
+
+static size_t last_level_cache(void)
 {
     return 0;
 }
 #endif
 
+size_t tlc_cpu_stream_threshold(void)
+{
+    /* A larger cache is one that many cores share, and a core's share of it is soon used up: with one of 480 MiB,
+     * streaming is ahead from 16 MiB on. */
+    const size_t most = (size_t)32 << 20;
+    static atomic_size_t known;
+    size_t threshold = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (!threshold) {
+        size_t cache = last_level_cache();
+        threshold = cache && cache < most ? cache : most;
+        atomic_store_explicit(&known, threshold, memory_order_relaxed);
+    }
+    return threshold;
+}
+
 unsigned tlc_cpu_isas(void)
 {
-    static atomic_uint known; /* 0: not asked yet; two threads that ask at once find the same */
+    static atomic_uint known; /* 0: not asked yet */
     unsigned isas = atomic_load_explicit(&known, memory_order_relaxed);
 
     if (!isas) {

@@ -17,6 +17,13 @@
 #define TLC_RUN_MAX 14       /* a byte 255 */
 #define TLC_ZERORUN_ROOM 64  /* bytes that expanding may read beyond its tokens, and overwrite beyond its result */
 
+/* Five streams that are written in several calls, past the caches: the cache lines that are not whole yet. */
+typedef struct tlc_lines {
+    float left[5][16];
+} tlc_lines;
+
+enum { TLC_PART_FIRST = 1, TLC_PART_LAST = 2 }; /* which of these calls it is; one that is all is both */
+
 typedef struct tlc_kernels {
     tlc_isa isa;
 
@@ -42,6 +49,10 @@ typedef struct tlc_kernels {
     /* quartic_decode, then ternary_decode or ternary_add, in one sweep. in[i] <= 242. */
     void (*quartic_ternary_decode)(const uint8_t *in, size_t len, float M, float *const out[5]);
     void (*quartic_ternary_add)(const uint8_t *in, size_t len, float w, float *const sum[5]);
+    /* As quartic_ternary_decode, but past the caches where the machine has such stores: for outputs that exceed them.
+     * In all calls but the last len is a multiple of 16; the last may also be empty. Memory is in order after it. */
+    void (*quartic_ternary_stream)(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
+                                   unsigned part);
 
     /* Zero-run encodes len bytes (<= 242) that follow *run bytes 121 which were not written yet; leaves the run that is
      * open at the end in *run and returns the bytes written. out has room for *run + len bytes, all of which may be
@@ -82,6 +93,9 @@ const tlc_kernels *tlc_kernels_for(tlc_isa isa);
 /* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support; found once, then cached. */
 unsigned tlc_cpu_isas(void);
 
+/* cpu.c: outputs of so many bytes and more had better bypass the caches; found once, then cached. */
+size_t tlc_cpu_stream_threshold(void);
+
 /* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, convert. */
 #define TLC_KERNEL_PROTOTYPES(isa)                                                                                      \
     uint32_t tlc_absmax_##isa(const float *g, const float *r, size_t n);                                                \
@@ -95,6 +109,8 @@ unsigned tlc_cpu_isas(void);
     void tlc_ternary_quartic_encode_##isa(const float *const *g, float *const *r, size_t len, float M, uint8_t *out);   \
     void tlc_quartic_ternary_decode_##isa(const uint8_t *in, size_t len, float M, float *const out[5]);                 \
     void tlc_quartic_ternary_add_##isa(const uint8_t *in, size_t len, float w, float *const sum[5]);                    \
+    void tlc_quartic_ternary_stream_##isa(const uint8_t *in, size_t len, float M, float *const out[5],                  \
+                                          tlc_lines *lines, unsigned part);                                             \
     size_t tlc_zerorun_encode_##isa(size_t *run, const uint8_t *in, size_t len, uint8_t *out);                          \
     size_t tlc_zerorun_decode_##isa(const uint8_t *in, size_t len, uint8_t *out);                                       \
     uint64_t tlc_zerorun_size_##isa(const uint8_t *in, size_t len);                                                     \

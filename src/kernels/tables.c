@@ -18,6 +18,7 @@
         .ternary_quartic_encode = tlc_ternary_quartic_encode_##suffix,                                                  \
         .quartic_ternary_decode = tlc_quartic_ternary_decode_##suffix,                                                  \
         .quartic_ternary_add = tlc_quartic_ternary_add_##suffix,                                                        \
+        .quartic_ternary_stream = tlc_quartic_ternary_stream_##suffix,                                                  \
         .zerorun_encode = tlc_zerorun_encode_##suffix,                                                                  \
         .zerorun_decode = tlc_zerorun_decode_##suffix,                                                                  \
         .zerorun_size = tlc_zerorun_size_##suffix,                                                                      \

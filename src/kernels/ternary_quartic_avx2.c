@@ -269,4 +269,16 @@ AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float w, f
     memcpy(last + 16 - (len - i), in + i, len - i);
     add16(load16(last), values, sum, len - 16);
 }
+
+/* Two halves of a line. */
+INLINE void stream_line(float *to, const float *in)
+{
+    _mm256_stream_ps(to, _mm256_load_ps(in));
+    _mm256_stream_ps(to + 8, _mm256_load_ps(in + 8));
+}
+
+#define TARGET AVX2
+#define STREAM_LINE stream_line
+#define STREAM(x) x##_avx2
+#include "stream.h"
 #endif

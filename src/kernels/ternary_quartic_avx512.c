@@ -217,4 +217,14 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
     for (; i < len; i += LANES)
         decode_some(in, i, 1, lanes(len - i), &v, sum, 1);
 }
+
+INLINE void stream_line(float *to, const float *in)
+{
+    _mm512_stream_ps(to, _mm512_load_ps(in));
+}
+
+#define TARGET AVX512
+#define STREAM_LINE stream_line
+#define STREAM(x) x##_avx512
+#include "stream.h"
 #endif

@@ -142,4 +142,12 @@ void tlc_quartic_ternary_add_neon(const uint8_t *in, size_t len, float w, float 
     if (i < len)
         add_rest(in, i, len - i, choice, keep, sum);
 }
+
+void tlc_quartic_ternary_stream_neon(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
+                                     unsigned part)
+{
+    (void)lines;
+    (void)part;
+    tlc_quartic_ternary_decode_neon(in, len, M, out);
+}
 #endif

@@ -58,3 +58,11 @@ void tlc_quartic_ternary_add_scalar(const uint8_t *in, size_t len, float w, floa
             tlc_ternary_add_scalar(s.q[k], count, w, sum[k] + at);
     }
 }
+
+void tlc_quartic_ternary_stream_scalar(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
+                                       unsigned part)
+{
+    (void)lines;
+    (void)part;
+    tlc_quartic_ternary_decode_scalar(in, len, M, out);
+}

@@ -125,6 +125,15 @@ static void through_symbols(const tlc_unit *u, size_t len, size_t at, size_t cou
     }
 }
 
+/* Full positions of a range, past the caches; last: no more come. */
+static void stream(const tlc_unit *u, size_t count, int last, const uint8_t *src, float *const out[5])
+{
+    unsigned part = u->lines ? u->part | (last ? TLC_PART_LAST : 0u) : TLC_PART_FIRST | TLC_PART_LAST;
+    tlc_lines lines;
+
+    u->k->quartic_ternary_stream(src, count, u->scalars[0], out, u->lines ? u->lines : &lines, part);
+}
+
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
 {
     const tlc_sink *s = u->sink;
@@ -136,7 +145,9 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
     if (from < end && (write || add)) {
         for (size_t k = 0; k < 5; k++)
             out[k] = (float *)s->out + u->first + k * len + from;
-        if (write)
+        if (write && s->stream)
+            stream(u, end - from, end == full, src, out);
+        else if (write)
             u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
         else
             u->k->quartic_ternary_add(src, end - from, w, out);

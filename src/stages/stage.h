@@ -22,6 +22,7 @@ typedef struct tlc_sink {
     tlc_dtype dtype; /* WRITE; the others are f32 */
     void *out;       /* of the whole tensor */
     float weight;    /* ADD */
+    int stream;      /* WRITE: so much that it had better bypass the caches */
 } tlc_sink;
 
 typedef struct tlc_unit {
@@ -33,6 +34,8 @@ typedef struct tlc_unit {
     tlc_dtype dtype;                /* of the gradients */
     tlc_input input;                /* forward: of the whole tensor */
     const tlc_sink *sink;           /* backward */
+    tlc_lines *lines;               /* backward: not NULL if a range comes in parts (their starts multiples of 16 from */
+    unsigned part;                  /* the first) and the sink streams; and which part it is (TLC_PART_...) */
 } tlc_unit;
 
 typedef struct tlc_param {

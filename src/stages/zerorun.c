@@ -107,13 +107,20 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
 {
     uint8_t chunk[GROUP + TOKENS * TLC_RUN_MAX + TLC_ZERORUN_ROOM];
     size_t at = from, have = 0;
+    tlc_unit parts = *u;
+    tlc_lines lines;
 
+    parts.lines = u->sink->stream ? &lines : NULL;
+    parts.part = TLC_PART_FIRST;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(u->k, &src, end, chunk + have);
         size_t count = src < end ? have / GROUP * GROUP : have;
         if (!count)
             continue;
-        tlc_codec_coder(u->codec)->coder->backward(u, at, at + count, chunk);
+        if (src == end)
+            parts.part |= TLC_PART_LAST;
+        tlc_codec_coder(u->codec)->coder->backward(&parts, at, at + count, chunk);
+        parts.part = 0;
         at += count;
         have -= count;
         memcpy(chunk, chunk + count, have);
