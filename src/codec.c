@@ -254,15 +254,10 @@ int tlc_codec_from_ids(tlc_codec *codec, unsigned value, unsigned pack, unsigned
             if (!append(&c, s))
                 return 0;
     }
-    if (!c.value || !c.pack != !pack || !c.shrink != !shrink || !tlc_codec_coder(&c))
+    if (!c.value || !c.pack != !pack || !c.shrink != !shrink || (!c.pack && !c.value->coder))
         return 0;
     *codec = c;
     return 1;
-}
-
-const tlc_stage *tlc_codec_coder(const tlc_codec *codec)
-{
-    return codec->pack ? codec->pack : codec->value->coder ? codec->value : NULL;
 }
 
 size_t tlc_codec_entry_size(const tlc_codec *codec)

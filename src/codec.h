@@ -39,8 +39,11 @@ int tlc_codec_from_ids(tlc_codec *codec, unsigned value, unsigned pack, unsigned
 /* The decoding form as a codec string: stage names and block. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);
 
-/* The stage that lays out the payload: the packing one, or the value stage where that gives bytes. */
-const tlc_stage *tlc_codec_coder(const tlc_codec *codec);
+/* The stage that lays out the payload: the packing one, or the value stage where that gives bytes; every list has one. */
+static inline const tlc_stage *tlc_codec_coder(const tlc_codec *codec)
+{
+    return codec->pack ? codec->pack : codec->value;
+}
 
 /* Largest payload of n values in bytes, the block table included; 0 on overflow. */
 int tlc_codec_payload_bound(const tlc_codec *codec, tlc_dtype dtype, size_t n, size_t *bound);

@@ -40,8 +40,8 @@ typedef struct levels {
 
 enum { USE_G = 1, USE_R = 2 }; /* which of g and r there is: x is the one, or the sum of both */
 
-/* Sixteen values of one stream: adds their symbols times weight to byte. Masked out lanes are 0, so their symbols too. */
-INLINE __m512i digits16(const float *g, float *r, int use, __mmask16 mask, const levels *level, __m512i byte, int weight)
+/* x for sixteen values of one stream. Masked out lanes are 0, so their symbols too. */
+INLINE __m512 wanted16(const float *g, const float *r, int use, __mmask16 mask)
 {
     __m512 x = _mm512_maskz_loadu_ps(mask, use & USE_G ? g : r);
 
@@ -49,6 +49,12 @@ INLINE __m512i digits16(const float *g, float *r, int use, __mmask16 mask, const
         prefetch(r);
     if (use == (USE_G | USE_R))
         x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, r));
+    return x;
+}
+
+/* Adds the symbols of x times weight to byte, and leaves the residual in r. */
+INLINE __m512i digits16(__m512 x, float *r, int use, __mmask16 mask, const levels *level, __m512i byte, int weight)
+{
     __mmask16 up = _mm512_cmp_ps_mask(x, level->up, _CMP_GT_OQ), down = _mm512_cmp_ps_mask(x, level->down, _CMP_LT_OQ);
 
     if (use & USE_R) {
@@ -60,15 +66,15 @@ INLINE __m512i digits16(const float *g, float *r, int use, __mmask16 mask, const
     return _mm512_mask_sub_epi32(byte, down, byte, _mm512_set1_epi32(weight));
 }
 
-/* The given number of vectors from i on in each stream. */
-INLINE void encode_some(const float *const *g, float *const *r, int use, size_t i, int vectors, __mmask16 mask,
-                        const levels *level, uint8_t *out)
+static const int weight[5] = {81, 27, 9, 3, 1};
+
+/* VECTORS vectors from i on in each stream. */
+INLINE void encode_group(const float *const *g, float *const *r, int use, size_t i, const levels *level, uint8_t *out)
 {
-    static const int weight[5] = {81, 27, 9, 3, 1};
     __m512i byte[VECTORS];
 
     UNROLL
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < VECTORS; v++)
         byte[v] = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
     UNROLL
     for (int k = 0; k < 5; k++) {
@@ -76,15 +82,32 @@ INLINE void encode_some(const float *const *g, float *const *r, int use, size_t 
         float *rk = use & USE_R ? r[k] + i : NULL;
 
         UNROLL
-        for (int v = 0; v < vectors; v++) {
-            byte[v] = digits16(gk, rk, use, mask, level, byte[v], weight[k]);
+        for (int v = 0; v < VECTORS; v++) {
+            byte[v] = digits16(wanted16(gk, rk, use, ALL), rk, use, ALL, level, byte[v], weight[k]);
             gk = use & USE_G ? gk + LANES : NULL;
             rk = use & USE_R ? rk + LANES : NULL;
         }
     }
     UNROLL
-    for (int v = 0; v < vectors; v++)
-        _mm_mask_storeu_epi8(out + i + LANES * v, mask, _mm512_cvtepi32_epi8(byte[v]));
+    for (int v = 0; v < VECTORS; v++)
+        _mm_storeu_si128((__m128i *)(void *)(out + i + LANES * v), _mm512_cvtepi32_epi8(byte[v]));
+}
+
+/* One vector, or less. All streams are loaded before the first is stored: they may be neighbours, and a load waits for a
+ * masked store that it could overlap, whatever the masks are. */
+INLINE void encode_rest(const float *const *g, float *const *r, int use, size_t i, __mmask16 mask, const levels *level,
+                        uint8_t *out)
+{
+    __m512i byte = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
+    __m512 x[5];
+
+    UNROLL
+    for (int k = 0; k < 5; k++)
+        x[k] = wanted16(use & USE_G ? g[k] + i : NULL, use & USE_R ? r[k] + i : NULL, use, mask);
+    UNROLL
+    for (int k = 0; k < 5; k++)
+        byte = digits16(x[k], use & USE_R ? r[k] + i : NULL, use, mask, level, byte, weight[k]);
+    _mm_mask_storeu_epi8(out + i, mask, _mm512_cvtepi32_epi8(byte));
 }
 
 INLINE void encode(const float *const *g, float *const *r, int use, size_t len, float M, uint8_t *out)
@@ -94,9 +117,9 @@ INLINE void encode(const float *const *g, float *const *r, int use, size_t len, 
     size_t i = 0;
 
     for (; len - i >= GROUP; i += GROUP)
-        encode_some(g, r, use, i, VECTORS, ALL, &level, out);
+        encode_group(g, r, use, i, &level, out);
     for (; i < len; i += LANES)
-        encode_some(g, r, use, i, 1, lanes(len - i), &level, out);
+        encode_rest(g, r, use, i, lanes(len - i), &level, out);
 }
 
 AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
@@ -156,43 +179,47 @@ INLINE __m512 look_up(const values *v, numbers n, int k)
     return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
 }
 
-INLINE void write16(float *out, __mmask16 mask, __m512 value)
-{
-    prefetch(out);
-    _mm512_mask_storeu_ps(out, mask, value);
-}
 
 /* A symbol 0 looks up all bits set, which is no weight, and adds nothing: x + 0 would change -0 and signalling NaNs. */
-INLINE void add16(float *sum, __mmask16 mask, __m512 value)
+INLINE __m512 sum16(__m512 x, __m512 value)
 {
     __mmask16 some = _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
-
-    prefetch(sum);
-    __m512 x = _mm512_maskz_loadu_ps(mask, sum);
-
-    _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(x, some, x, value));
+    return _mm512_mask_add_ps(x, some, x, value);
 }
 
-/* The given number of vectors of bytes from i on, written or added to the streams. */
-INLINE void decode_some(const uint8_t *in, size_t i, int vectors, __mmask16 mask, const values *v, float *const out[5],
-                        int add)
+/* VECTORS vectors of bytes from i on, written or added to the streams. */
+INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *const out[5], int add)
 {
     numbers n[VECTORS];
 
     UNROLL
-    for (int j = 0; j < vectors; j++)
-        n[j] = split(_mm_maskz_loadu_epi8(mask, in + i + LANES * j));
+    for (int j = 0; j < VECTORS; j++)
+        n[j] = split(_mm_loadu_si128((const __m128i *)(const void *)(in + i + LANES * j)));
     UNROLL
     for (int k = 0; k < 5; k++) {
         float *to = out[k] + i;
 
         UNROLL
-        for (int j = 0; j < vectors; j++)
-            if (add)
-                add16(to + LANES * j, mask, look_up(v, n[j], k));
-            else
-                write16(to + LANES * j, mask, look_up(v, n[j], k));
+        for (int j = 0; j < VECTORS; j++, to += LANES) {
+            __m512 value = look_up(v, n[j], k);
+            prefetch(to);
+            _mm512_storeu_ps(to, add ? sum16(_mm512_loadu_ps(to), value) : value);
+        }
     }
+}
+
+/* One vector of bytes, or less; loads before stores, as in encode_rest. */
+INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5], int add)
+{
+    numbers n = split(_mm_maskz_loadu_epi8(mask, in + i));
+    __m512 x[5];
+
+    UNROLL
+    for (int k = 0; k < 5; k++)
+        x[k] = add ? sum16(_mm512_maskz_loadu_ps(mask, out[k] + i), look_up(v, n, k)) : look_up(v, n, k);
+    UNROLL
+    for (int k = 0; k < 5; k++)
+        _mm512_mask_storeu_ps(out[k] + i, mask, x[k]);
 }
 
 AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
@@ -201,9 +228,9 @@ AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, flo
     size_t i = 0;
 
     for (; len - i >= GROUP; i += GROUP)
-        decode_some(in, i, VECTORS, ALL, &v, out, 0);
+        decode_group(in, i, &v, out, 0);
     for (; i < len; i += LANES)
-        decode_some(in, i, 1, lanes(len - i), &v, out, 0);
+        decode_rest(in, i, lanes(len - i), &v, out, 0);
 }
 
 AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float w, float *const sum[5])
@@ -213,9 +240,9 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
 
     for (; len - i >= GROUP; i += GROUP)
         if (_mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)))
-            decode_some(in, i, VECTORS, ALL, &v, sum, 1);
+            decode_group(in, i, &v, sum, 1);
     for (; i < len; i += LANES)
-        decode_some(in, i, 1, lanes(len - i), &v, sum, 1);
+        decode_rest(in, i, lanes(len - i), &v, sum, 1);
 }
 
 INLINE void stream_line(float *to, const float *in)

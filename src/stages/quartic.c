@@ -7,6 +7,10 @@
 #include "stage.h"
 #include <threelc/stages.h>
 
+enum { PADDED_MAX = 4 };
+static const uint8_t power[5] = {81, 27, 9, 3, 1};
+static const uint32_t inverse[5] = {810, 2428, 7282, 21846, 65536}; /* 2^16 / power, rounded up: exact for bytes to 242 */
+
 static uint64_t positions(uint64_t n)
 {
     return tlc_ceil_div(n, 5);
@@ -27,20 +31,6 @@ static size_t full_positions(size_t n)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* One position that has padding in it. */
-static uint8_t padded_byte(const tlc_unit *u, size_t len, size_t i)
-{
-    unsigned byte = 0;
-
-    for (size_t k = 0; k < 5; k++) {
-        int8_t q = -1;
-        if (k * len + i < u->n)
-            u->codec->value->value->symbols(u, k * len + i, 1, &q);
-        byte = byte * 3 + (unsigned)(q + 1);
-    }
-    return (uint8_t)byte;
-}
-
 /* The sweep over full positions: in place for aligned floats, else through converted pieces. */
 static void sweep(const tlc_unit *u, size_t len, size_t from, size_t to, uint8_t *dst)
 {
@@ -59,29 +49,70 @@ static void sweep(const tlc_unit *u, size_t len, size_t from, size_t to, uint8_t
     }
 }
 
+/* How many of the count values from stream k's position at on there are. */
+static size_t present(const tlc_unit *u, size_t len, size_t k, size_t at, size_t count)
+{
+    size_t index = k * len + at, left = index < u->n ? (size_t)u->n - index : 0;
+    return count < left ? count : left;
+}
+
+/* The last positions, where some symbols are padding: streams that have any go through copies, with 0 for padding. There
+ * are too few values for vectors. */
+static void padded(const tlc_unit *u, size_t len, size_t at, size_t count, uint8_t *dst)
+{
+    float converted[5][PADDED_MAX] = {{0}}, copy[5][PADDED_MAX] = {{0}}, *residual = u->input.residual, *r[5];
+    tlc_unit few = *u;
+    const float *g[5];
+
+    few.k = tlc_kernels_for(TLC_ISA_SCALAR);
+    for (size_t k = 0; k < 5; k++) {
+        size_t some = present(u, len, k, at, count), index = u->first + k * len + at;
+        g[k] = some ? tlc_input_floats(&few.input, index, some, converted[k]) : NULL;
+        r[k] = some == count && residual ? residual + index : copy[k];
+        for (size_t i = 0; some < count && i < some; i++) {
+            converted[k][i] = g[k] ? g[k][i] : 0.0f;
+            copy[k][i] = residual ? residual[index + i] : 0.0f;
+        }
+        g[k] = some == count ? g[k] : converted[k];
+    }
+    few.codec->value->value->quartic(&few, u->input.grad ? g : NULL, residual ? r : NULL, count, dst);
+    for (size_t k = 0; k < 5; k++) {
+        size_t some = present(u, len, k, at, count);
+        for (size_t i = 0; residual && some < count && i < some; i++)
+            residual[u->first + k * len + at + i] = copy[k][i];
+        for (size_t i = some; i < count; i++)
+            dst[i] = (uint8_t)(dst[i] - power[k]); /* from the digit 1, of a symbol 0, to 0 */
+    }
+}
+
 static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
 {
-    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), i = from;
+    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to < full ? to : full;
 
-    if (i < full) {
-        size_t end = to < full ? to : full;
-        sweep(u, len, i, end, dst);
-        i = end;
+    if (from < end) {
+        sweep(u, len, from, end, dst);
+        dst += end - from;
+        from = end;
     }
-    for (; i < to; i++)
-        dst[i - from] = padded_byte(u, len, i);
+    if (from < to)
+        padded(u, len, from, to - from, dst);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 int tlc_quartic_padding(uint64_t n, const uint8_t *tail)
 {
-    static const uint8_t power[5] = {81, 27, 9, 3, 1};
-    uint64_t len = positions(n), first = len < 4 ? 0 : len - 4;
+    uint64_t len = positions(n);
+    unsigned count = len < PADDED_MAX ? (unsigned)len : PADDED_MAX, padding = (unsigned)(5 * len - n), k = 4, i = count;
 
-    for (uint64_t j = n; j < 5 * len; j++)
-        if (tail[j % len - first] / power[j / len] % 3)
+    for (; padding; padding--) { /* from the last symbol on */
+        if (!i--) {
+            i = count - 1; /* fewer than four positions: tail has them all */
+            k--;
+        }
+        if ((tail[i] * inverse[k] >> 16) % 3)
             return 0;
+    }
     return 1;
 }
 
@@ -108,20 +139,34 @@ static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
     return sum - (5 * positions(u->n) - u->n); /* padding digits are 0 */
 }
 
-/* Symbols of count positions from at on, to the sink by way of a buffer. */
-static void through_symbols(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
+/* Positions to the sink one symbol after the other: for what kernels do not do. */
+static void by_symbols(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
 {
+    const tlc_kernels *k = count <= PADDED_MAX ? tlc_kernels_for(TLC_ISA_SCALAR) : u->k;
     int8_t symbols[5][TLC_PIECE], *q[5];
 
-    for (size_t k = 0; k < 5; k++)
-        q[k] = symbols[k];
+    for (size_t i = 0; i < 5; i++)
+        q[i] = symbols[i];
     for (size_t part; count; count -= part, at += part, src += part) {
         part = count < TLC_PIECE ? count : TLC_PIECE;
-        u->k->quartic_decode(src, part, q);
-        for (size_t k = 0; k < 5; k++) {
-            size_t index = k * len + at, left = index < u->n ? (size_t)u->n - index : 0;
-            tlc_sink_symbols(u, index, part < left ? part : left, q[k]);
-        }
+        k->quartic_decode(src, part, q);
+        for (size_t i = 0; i < 5; i++)
+            tlc_sink_symbols(u, i * len + at, present(u, len, i, at, part), q[i]);
+    }
+}
+
+/* Full positions to be written in another dtype. */
+static void convert(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
+{
+    float values[5][TLC_PIECE], *v[5];
+
+    for (size_t k = 0; k < 5; k++)
+        v[k] = values[k];
+    for (size_t part; count; count -= part, at += part, src += part) {
+        part = count < TLC_PIECE ? count : TLC_PIECE;
+        u->k->quartic_ternary_decode(src, part, u->scalars[0], v);
+        for (size_t k = 0; k < 5; k++)
+            tlc_sink_floats(u, k * len + at, part, values[k]);
     }
 }
 
@@ -139,22 +184,24 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
     const tlc_sink *s = u->sink;
     size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to < full ? to : full;
     float w = s->weight * u->scalars[0], *out[5];
-    int write = s->mode == TLC_SINK_WRITE && tlc_is_floats(s->dtype, s->out);
-    int add = s->mode == TLC_SINK_ADD && tlc_finite(w);
+    int in_place = tlc_is_floats(s->dtype, s->out), write = s->mode == TLC_SINK_WRITE;
 
-    if (from < end && (write || add)) {
+    if (from < end && (write || (s->mode == TLC_SINK_ADD && tlc_finite(w)))) {
         for (size_t k = 0; k < 5; k++)
-            out[k] = (float *)s->out + u->first + k * len + from;
-        if (write && s->stream)
-            stream(u, end - from, end == full, src, out);
-        else if (write)
-            u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
-        else
+            out[k] = in_place ? (float *)s->out + u->first + k * len + from : NULL;
+        if (!in_place)
+            convert(u, len, from, end - from, src);
+        else if (!write)
             u->k->quartic_ternary_add(src, end - from, w, out);
+        else if (s->stream)
+            stream(u, end - from, end == full, src, out);
+        else
+            u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
         src += end - from;
         from = end;
     }
-    through_symbols(u, len, from, to - from, src);
+    if (from < to)
+        by_symbols(u, len, from, to - from, src);
 }
 
 static const tlc_coder_ops coder_ops = {positions, width, forward, check, backward, nonzero};

@@ -54,9 +54,7 @@ typedef struct tlc_value_ops {
     /* Sets the scalars from the largest magnitude (bits, finite) of the unit. TLC_ERR_NONFINITE: they overflow. */
     tlc_status (*prepare)(tlc_unit *u, uint32_t max);
 
-    /* Kind TERNARY: the symbols of values at .. at + count, and the residual; what packing stages read. */
-    void (*symbols)(const tlc_unit *u, size_t at, size_t count, int8_t *q);
-    /* The same for five streams of len values and their quartic bytes in one sweep; g or r may be NULL as in kernels.h. */
+    /* Kind TERNARY: the quartic bytes of five streams of len values, and the residual; g or r may be NULL as in kernels.h. */
     void (*quartic)(const tlc_unit *u, const float *const *g, float *const *r, size_t len, uint8_t *out);
 } tlc_value_ops;
 
@@ -105,7 +103,7 @@ struct tlc_stage {
 
 extern const tlc_stage tlc_stage_raw, tlc_stage_ternary, tlc_stage_quartic, tlc_stage_zerorun;
 
-/* Values at .. at + count of the unit go to the sink: given as symbols, or as floats. */
+/* Values at .. at + count of the unit go to the sink: given as symbols (at most TLC_PIECE, one by one), or as floats. */
 void tlc_sink_symbols(const tlc_unit *u, size_t at, size_t count, const int8_t *q);
 void tlc_sink_floats(const tlc_unit *u, size_t at, size_t count, const float *values);
 

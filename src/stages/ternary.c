@@ -18,18 +18,6 @@ static tlc_status prepare(tlc_unit *u, uint32_t max)
     return tlc_finite(u->scalars[0]) ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
-static void symbols(const tlc_unit *u, size_t at, size_t count, int8_t *q)
-{
-    float buf[TLC_PIECE];
-
-    at += u->first;
-    for (size_t part; count; count -= part, at += part, q += part) {
-        part = count < TLC_PIECE ? count : TLC_PIECE;
-        u->k->ternary_encode(tlc_input_floats(&u->input, at, part, buf), u->input.residual ? u->input.residual + at : NULL,
-                             part, u->scalars[0], q);
-    }
-}
-
 static void quartic(const tlc_unit *u, const float *const *g, float *const *r, size_t len, uint8_t *out)
 {
     u->k->ternary_quartic_encode(g, r, len, u->scalars[0], out);
@@ -42,7 +30,6 @@ static const tlc_value_ops value_ops = {
     .feedback = 1,
     .has_zero = 1,
     .prepare = prepare,
-    .symbols = symbols,
     .quartic = quartic,
 };
 

@@ -90,17 +90,36 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
     return tlc_quartic_padding(u->n, tail);
 }
 
-/* Expands the next tokens, and moves on. Those at the end are copied, since what lies behind must not be read. */
-static size_t expand(const tlc_kernels *k, const uint8_t **src, const uint8_t *end, uint8_t *out)
+/* memcpy for few bytes: where it knows that they are few, gcc takes rep movs, which costs more than all the rest. */
+static void copy_few(uint8_t *to, const uint8_t *from, size_t count)
+{
+    size_t i = 0;
+
+    for (; count - i >= 16; i += 16)
+        memcpy(to + i, from + i, 16);
+    for (; count - i >= 4; i += 4)
+        memcpy(to + i, from + i, 4);
+    for (; i < count; i++)
+        to[i] = from[i];
+}
+
+/* The last tokens are copied, since what lies behind them must not be read. */
+static size_t expand_last(const tlc_kernels *k, const uint8_t *src, size_t count, uint8_t *out)
 {
     uint8_t last[TOKENS + TLC_ZERORUN_ROOM] = {0};
-    size_t left = (size_t)(end - *src), part = left < TOKENS ? left : TOKENS;
-    const uint8_t *in = *src;
 
-    *src += part;
-    if (left < part + TLC_ZERORUN_ROOM)
-        in = memcpy(last, in, part);
-    return k->zerorun_decode(in, part, out);
+    copy_few(last, src, count);
+    return k->zerorun_decode(last, count, out);
+}
+
+/* Expands the next tokens, and moves on. */
+static size_t expand(const tlc_kernels *k, const uint8_t **src, const uint8_t *end, uint8_t *out)
+{
+    const uint8_t *in = *src;
+    size_t left = (size_t)(end - in), count = left < TOKENS ? left : TOKENS;
+
+    *src += count;
+    return left < count + TLC_ZERORUN_ROOM ? expand_last(k, in, count, out) : k->zerorun_decode(in, count, out);
 }
 
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src, size_t len)
