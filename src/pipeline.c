@@ -3,6 +3,7 @@
 
 #define RANGES_MAX 64    /* of a tensor, for tlc_parallel: their results live on the stack */
 #define RANGE_MIN 16384  /* positions or values below which another thread does not pay */
+#define KEPT_MAX 1024    /* blocks whose maxima are kept from the first sweep to the second, on the stack too */
 
 /* ---- ranges and threads ------------------------------------------------------------------------------------------ */
 
@@ -50,36 +51,61 @@ static void run(const tlc_parallel *parallel, size_t count, void (*task)(void *a
 
 /* ---- the first sweep --------------------------------------------------------------------------------------------- */
 
+typedef uint32_t input_sweep(const tlc_input *in, size_t at, size_t count);
+
 typedef struct measuring {
-    const tlc_input *input;
-    ranges ranges;
-    uint32_t (*sweep)(const tlc_input *in, size_t at, size_t count);
+    const tlc_job *job;
+    input_sweep *sweep;
+    ranges ranges;   /* of values, or of blocks whose maxima are kept */
+    uint32_t *block; /* these maxima, or NULL */
     uint32_t max[RANGES_MAX];
 } measuring;
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
 
 static void measure_range(void *arg, size_t i)
 {
     measuring *m = arg;
-    size_t from = range_start(&m->ranges, i), to = range_start(&m->ranges, i + 1);
-    m->max[i] = m->sweep(m->input, from, to - from);
+    size_t from = range_start(&m->ranges, i), to = range_start(&m->ranges, i + 1), block = m->job->codec->block;
+
+    if (!m->block) {
+        m->max[i] = m->sweep(&m->job->input, from, to - from);
+        return;
+    }
+    m->max[i] = 0;
+    for (size_t b = from; b < to; b++) {
+        size_t first = b * block, n = m->job->n - first < block ? m->job->n - first : block;
+        m->block[b] = m->sweep(&m->job->input, first, n);
+        m->max[i] = larger(m->max[i], m->block[b]);
+    }
 }
 
-static uint32_t measure(const tlc_job *job, uint32_t (*sweep)(const tlc_input *in, size_t at, size_t count))
+/* The largest magnitude of all, by a sweep that is shared out; kept, if not NULL, gets those of the blocks. */
+static uint32_t measure(const tlc_job *job, input_sweep *sweep, uint32_t *kept)
 {
-    measuring m = {.input = &job->input, .ranges = split(job->parallel, job->n, RANGE_MIN), .sweep = sweep};
+    size_t block = job->codec->block;
+    measuring m;
     uint32_t max = 0;
 
+    m.job = job;
+    m.sweep = sweep;
+    m.block = kept;
+    m.ranges = kept ? split(job->parallel, (size_t)tlc_ceil_div(job->n, block), RANGE_MIN / block + 1)
+                    : split(job->parallel, job->n, RANGE_MIN);
     run(job->parallel, m.ranges.count, measure_range, &m);
     for (size_t i = 0; i < m.ranges.count; i++)
-        max = m.max[i] > max ? m.max[i] : max;
+        max = larger(max, m.max[i]);
     return max;
 }
 
 tlc_status tlc_pipeline_accumulate(const tlc_job *job)
 {
-    if (!job->assume_finite && measure(job, tlc_input_absmax) >= TLC_F32_INF)
+    if (!job->assume_finite && measure(job, tlc_input_absmax, NULL) >= TLC_F32_INF)
         return TLC_ERR_NONFINITE;
-    return measure(job, tlc_input_accumulate) < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
+    return measure(job, tlc_input_accumulate, NULL) < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -149,6 +175,7 @@ typedef struct forward_blocks {
     size_t entry, bound; /* bytes of a table entry; of a full block's payload */
     uint8_t *table, *payloads;
     int accumulate; /* the first write happens here: assume_finite */
+    const uint32_t *kept; /* maxima of the blocks, or NULL: not known yet */
     size_t len[RANGES_MAX];
     tlc_status status[RANGES_MAX];
 } forward_blocks;
@@ -165,7 +192,9 @@ static tlc_status forward_block(forward_blocks *f, size_t b, uint8_t *dst, size_
     if (f->accumulate) {
         max = tlc_input_accumulate(&job->input, first, n);
         u.input.grad = NULL;
-    } else if (u.input.residual || !job->codec->value->value->exact)
+    } else if (f->kept)
+        max = f->kept[b];
+    else if (u.input.residual || !job->codec->value->value->exact)
         max = tlc_input_absmax(&job->input, first, n);
     status = prepare(&u, max);
     if (status)
@@ -192,8 +221,8 @@ static void forward_group(void *arg, size_t i)
     }
 }
 
-/* Writes block table and payloads of a tensor; they were found finite, unless accumulate is set. */
-static tlc_status forward_blocked(const tlc_job *job, int accumulate, uint8_t *dst, size_t *len)
+/* Writes block table and payloads of a tensor; they were found finite, unless accumulate is set. kept may be NULL. */
+static tlc_status forward_blocked(const tlc_job *job, int accumulate, const uint32_t *kept, uint8_t *dst, size_t *len)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(job->codec)->coder;
     size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;
@@ -207,6 +236,7 @@ static tlc_status forward_blocked(const tlc_job *job, int accumulate, uint8_t *d
     f.table = dst;
     f.payloads = dst + blocks * f.entry;
     f.accumulate = accumulate;
+    f.kept = kept;
     run(job->parallel, f.groups.count, forward_group, &f);
     for (size_t i = 0; i < f.groups.count; at += f.len[i++]) {
         if (f.status[i])
@@ -223,20 +253,22 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
 {
     const tlc_codec *codec = job->codec;
     int feedback = job->input.residual != NULL, accumulate = job->assume_finite && feedback && job->input.grad;
+    uint32_t maxima[KEPT_MAX], *kept = codec->block && (job->n - 1) / codec->block < KEPT_MAX ? maxima : NULL;
     tlc_unit u = forward_unit(job, 0, job->n);
     tlc_status status = TLC_OK;
     size_t at, len = 0;
 
     if (job->n && (feedback || !codec->value->value->exact) && !(codec->block && job->assume_finite)) {
-        status = prepare(&u, measure(job, accumulate ? tlc_input_accumulate : tlc_input_absmax));
+        status = prepare(&u, measure(job, accumulate ? tlc_input_accumulate : tlc_input_absmax, kept));
         if (status)
             return status;
         if (accumulate)
             u.input.grad = NULL;
-    }
+    } else
+        kept = NULL;
     at = tlc_frame_write(dst, codec, job->input.dtype, job->checksum, job->n, u.scalars);
     if (job->n && codec->block)
-        status = forward_blocked(job, accumulate, dst + at, &len);
+        status = forward_blocked(job, accumulate, kept, dst + at, &len);
     else if (job->n)
         len = forward_payload(&u, job->parallel, dst + at);
     if (status)

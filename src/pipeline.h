@@ -4,7 +4,9 @@
  *
  * How a failed compression leaves everything as it was: before the first byte is written, one sweep takes the largest
  * magnitude of all of x = residual + gradient, which shows any NaN or infinity and whether any scale overflows, with
- * blocks too (no block's maximum is larger). With assume_finite that sweep stores x in the residual instead.
+ * blocks too (no block's maximum is larger). It keeps the maxima of up to 1024 blocks, so that the second sweep is the
+ * last one; smaller blocks are measured again, in the cache. With assume_finite the first sweep stores x in the residual
+ * instead, and with blocks as well there is no such sweep: each block is accumulated and coded while it is in the cache.
  *
  * How results stay the same for any number of threads: a tensor, or each block of it, is cut into ranges of positions by
  * its size alone, each range is coded alone, and the ends of neighbouring ranges are joined in order.

@@ -76,7 +76,7 @@ size_t tlc_zerorun_decode_neon(const uint8_t *in, size_t len, uint8_t *out)
             at += 16;
         } else {
             for (int k = 0; k < 16; k++)
-                at += expand(in[i + k], out + at);
+                at += expand(in[i + (size_t)k], out + at);
         }
     }
     for (; i < len; i++)
