@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Zeroed, so that no page is mapped for the first time under the clock. */
-static void *allocate(size_t size)
+void *channel_buffer(size_t size)
 {
     void *bytes;
 
@@ -18,42 +17,54 @@ static void *allocate(size_t size)
     return bytes ? memset(bytes, 0, round_up_64(size)) : NULL;
 }
 
-static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const char *codec,
-                           const channel_options *options)
+static tlc_status make_context(tlc_ctx **ctx, size_t n, tlc_dtype dtype, const channel_options *options)
 {
     tlc_config cfg;
     tlc_status status = tlc_config_init(&cfg, sizeof cfg);
 
-    cfg.codec = codec;
+    cfg.codec = options->codec;
     cfg.dtype = dtype;
     cfg.feedback = options->feedback;
     cfg.seed = options->seed;
     cfg.isa = options->isa;
     cfg.checksum = options->checksum;
-    c->tensor = t;
-    if (!status)
-        status = tlc_create(&c->ctx, &cfg, t->n);
-    if (status)
-        return status;
-    c->bound = tlc_bound(c->ctx);
-    c->frame = allocate(c->bound);
-    c->out = allocate(t->n * dtype_size(dtype));
-    c->sum = t->n <= SIZE_MAX / sizeof *c->sum ? allocate(t->n * sizeof *c->sum) : NULL;
-    return c->frame && c->out && c->sum ? TLC_OK : TLC_ERR_NOMEM;
+    cfg.assume_finite = options->assume_finite;
+    cfg.parallel = options->parallel;
+    return status ? status : tlc_create(ctx, &cfg, n);
 }
 
-channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const char *codec,
-                       const channel_options *options, char *why)
+static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const channel_options *options)
+{
+    tlc_status status = TLC_OK;
+
+    c->tensor = t;
+    c->peer = options->peer;
+    c->decode = (tlc_decode_options){.struct_size = sizeof c->decode, .isa = options->isa, .parallel = options->parallel};
+    if (options->codec)
+        status = make_context(&c->ctx, t->n, dtype, options);
+    if (status)
+        return status;
+    if (c->peer && !c->peer->bound(c->peer, t->n, &c->bound))
+        return TLC_ERR_SIZE;
+    c->state = c->peer ? c->peer->open(c->peer, t->n, options->isa) : NULL;
+    c->bound = c->ctx ? tlc_bound(c->ctx) : c->bound;
+    c->frame = channel_buffer(c->bound > t->n / 5 + 1 ? c->bound : t->n / 5 + 1);
+    c->out = channel_buffer(t->n * dtype_size(dtype));
+    c->sum = t->n <= SIZE_MAX / sizeof *c->sum ? channel_buffer(t->n * sizeof *c->sum) : NULL;
+    return c->frame && c->out && c->sum && (c->state || !c->peer) ? TLC_OK : TLC_ERR_NOMEM;
+}
+
+channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why)
 {
     channel *channels = calloc(count, sizeof *channels);
     tlc_status status = channels ? TLC_OK : TLC_ERR_NOMEM;
 
     for (size_t i = 0; !status && i < count; i++)
-        status = open_one(&channels[i], &tensors[i], dtype, codec, options);
+        status = open_one(&channels[i], &tensors[i], dtype, options);
     if (!status)
         return channels;
     channels_close(channels, count);
-    explain(why, "%s: %s", codec, tlc_status_string(status));
+    explain(why, "%s", tlc_status_string(status));
     return NULL;
 }
 
@@ -63,11 +74,40 @@ void channels_close(channel *channels, size_t count)
         return;
     for (size_t i = 0; i < count; i++) {
         tlc_destroy(channels[i].ctx);
+        if (channels[i].peer)
+            channels[i].peer->close(channels[i].state);
         free(channels[i].frame);
         free(channels[i].out);
         free(channels[i].sum);
     }
     free(channels);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------------------ */
+
+bool channel_compress(const channel *c, size_t step, size_t *len, char *why)
+{
+    const void *grad = tensor_step(c->tensor, step);
+
+    if (c->peer)
+        return c->peer->compress(c->state, grad, c->tensor->n, c->frame, c->bound, len) || explain(why, "compress failed");
+    tlc_status status = tlc_compress(c->ctx, grad, c->frame, c->bound, len);
+    return !status || explain(why, "tlc_compress: %s", tlc_status_string(status));
+}
+
+bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dtype dtype, void *out, char *why)
+{
+    if (c->peer)
+        return c->peer->decompress(c->state, frame, len, out, c->tensor->n) || explain(why, "decompress failed");
+    tlc_status status = tlc_decompress(frame, len, dtype, out, c->tensor->n, &c->decode);
+    return !status || explain(why, "tlc_decompress: %s", tlc_status_string(status));
+}
+
+const float *channel_residual(const channel *c)
+{
+    if (c->peer)
+        return c->peer->feedback ? c->peer->residual(c->state) : NULL;
+    return tlc_residual(c->ctx);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
@@ -87,7 +127,7 @@ bool frames_open(frame_store *frames, size_t slots, char *why)
 static bool grow(frame_store *frames, size_t need)
 {
     size_t size = frames->size > SIZE_MAX / 4 ? need : frames->size * 2;
-    unsigned char *bytes = allocate(size > need ? size : need);
+    unsigned char *bytes = channel_buffer(size > need ? size : need);
 
     if (!bytes)
         return false;
@@ -118,4 +158,36 @@ void frames_close(frame_store *frames)
     free(frames->offset);
     free(frames->len);
     *frames = (frame_store){.count = 0};
+}
+
+static bool frame_matches(const frame_store *frames, size_t i, tlc_ctx *ctx, const void *grad, unsigned char *frame,
+                          char *why)
+{
+    size_t len;
+    tlc_status status = tlc_compress(ctx, grad, frame, tlc_bound(ctx), &len);
+
+    if (status)
+        return explain(why, "tlc_compress: %s", tlc_status_string(status));
+    return (len == frames->len[i] && !memcmp(frame, frames->bytes + frames->offset[i], len)) ||
+           explain(why, "the frame is not the one that a single thread makes without assume_finite");
+}
+
+bool frames_match(const frame_store *frames, const tensor *tensors, size_t count, tlc_dtype dtype,
+                  const channel_options *options, char *why)
+{
+    char reason[WHY_SIZE];
+    bool ok = true;
+
+    for (size_t t = 0; ok && t < count; t++) {
+        tlc_ctx *ctx = NULL;
+        tlc_status status = make_context(&ctx, tensors[t].n, dtype, options);
+        unsigned char *frame = status ? NULL : channel_buffer(tlc_bound(ctx));
+        ok = frame || explain(why, "%s", tlc_status_string(status ? status : TLC_ERR_NOMEM));
+        for (size_t step = 0; ok && step < tensors[t].steps; step++)
+            ok = frame_matches(frames, step * count + t, ctx, tensor_step(&tensors[t], step), frame, reason) ||
+                 explain(why, "%s, step %zu: %s", tensors[t].name, step, reason);
+        tlc_destroy(ctx);
+        free(frame);
+    }
+    return ok;
 }

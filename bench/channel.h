@@ -1,32 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
- * One tensor on its way through one codec: the sender's context and frame buffer, the receiver's output and sum.
+ * One tensor on its way through one codec or peer: the sender's context and frame buffer, the receiver's output and sum.
  */
 #ifndef BENCH_CHANNEL_H
 #define BENCH_CHANNEL_H
 
+#include "peers.h"
 #include "source.h"
 
+/* What tensors are sent through; with neither codec nor peer there are buffers only. */
 typedef struct channel_options {
+    const char *codec;
+    const peer *peer;
     tlc_isa isa;
     int feedback; /* as tlc_config has it: -1 the codec's default */
-    int checksum;
+    int checksum, assume_finite;
     uint64_t seed;
+    tlc_parallel parallel;
 } channel_options;
 
 typedef struct channel {
     const tensor *tensor;
-    tlc_ctx *ctx;
-    unsigned char *frame; /* bound bytes */
+    tlc_ctx *ctx;         /* of a codec */
+    const peer *peer;     /* or a peer, */
+    void *state;          /* and its state */
+    tlc_decode_options decode;
+    unsigned char *frame; /* bound bytes, and at least ceil(n/5) */
     size_t bound;
     unsigned char *out;   /* n values of the dtype */
     float *sum;           /* n floats */
 } channel;
 
+/* At a multiple of 64, its pages mapped and zeroed, so that none is mapped for the first time under the clock. NULL: no
+ * memory. For free(). */
+void *channel_buffer(size_t size);
+
 /* A channel for each of the count tensors. NULL: it failed, and why says so. */
-channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const char *codec,
-                       const channel_options *options, char *why);
+channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why);
 void channels_close(channel *channels, size_t count); /* NULL is fine */
+
+/* Into c->frame. */
+bool channel_compress(const channel *c, size_t step, size_t *len, char *why);
+/* Into out, values of the dtype, which for peers is f32. */
+bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dtype dtype, void *out, char *why);
+const float *channel_residual(const channel *c); /* NULL without feedback */
 
 /* Frames of count steps of all channels, as a receiver gets them: step by step, each at a multiple of 64. */
 typedef struct frame_store {
@@ -39,4 +56,8 @@ typedef struct frame_store {
 bool frames_open(frame_store *frames, size_t slots, char *why);
 bool frames_append(frame_store *frames, const void *frame, size_t len, char *why);
 void frames_close(frame_store *frames);
+
+/* Whether fresh contexts of the tensors make the very frames of all steps. */
+bool frames_match(const frame_store *frames, const tensor *tensors, size_t count, tlc_dtype dtype,
+                  const channel_options *options, char *why);
 #endif

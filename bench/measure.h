@@ -1,34 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Speeds. Everything is measured in rounds: memcpy, compress, decompress, decompress-add, one after the other, so that
- * what disturbs the machine disturbs them alike; medians over the rounds are compared.
+ * Times. What is compared is measured in rounds: one pass of each operation after the other, so that what disturbs the
+ * machine disturbs them alike; medians over the rounds are compared.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
-#include "channel.h"
+#include <stdbool.h>
+#include <stddef.h>
 
-enum { OP_MEMCPY, OP_COMPRESS, OP_DECOMPRESS, OP_ADD, OPS };
+/* A pass: pass(subject, which). false: it failed, and why says so. */
+typedef struct operation {
+    bool (*pass)(const void *subject, int which, char *why);
+    const void *subject;
+    int which;
+    size_t warmup; /* passes before the clock starts, beside the one that everything gets */
+} operation;
 
-typedef struct speed {
-    double median, best; /* GB/s of input, 1e9 bytes; NaN if there are no bytes */
-} speed;
+/* Seconds of a pass. */
+typedef struct timing {
+    double median, best;
+} timing;
 
-typedef struct measured {
-    size_t rounds;
-    speed speed[OPS];
-} measured;
+enum { MAX_OPERATIONS = 16 };
 
-typedef struct measure_options {
-    double seconds; /* at least this long, and at least 5 rounds */
-    size_t warmup;  /* steps before the clock starts, rounded up to whole passes, at least one */
-} measure_options;
-
-/* Keeps the process on the core that it runs on, where the system can; caches and clock stay the same for all rows. */
-void measure_pin(void);
-
-/* Compresses all steps of the channels again and again, the residual carried from the last step to the first; copies the
- * same gradients; decodes frames, which hold the channels' frames of all steps. */
-bool measure(const channel *channels, size_t count, tlc_dtype dtype, tlc_isa isa, const frame_store *frames,
-             const measure_options *options, measured *result, char *why);
+/* At least so many seconds, and at least 5 rounds. */
+bool measure(const operation *operations, size_t count, double seconds, timing *timings, size_t *rounds, char *why);
 #endif

@@ -13,8 +13,11 @@
 
 enum { /* of options without a letter */
     KEY_STEPS = 256, KEY_WARMUP, KEY_SYNTHETIC, KEY_VALUES, KEY_SEED, KEY_DTYPE, KEY_ISA, KEY_FEEDBACK, KEY_CHECKSUM,
-    KEY_FORMAT, KEY_PER_TENSOR, KEY_VERSION
+    KEY_FORMAT, KEY_PER_TENSOR, KEY_VERSION, KEY_ROOFLINE, KEY_SMALL, KEY_DENSITY, KEY_SIZES, KEY_THREADS,
+    KEY_ASSUME_FINITE, KEY_PEERS
 };
+
+#define BY_DEFAULT SIZE_MAX /* of warmup: a matter of what is measured */
 
 static const struct entry {
     int key; /* its letter, if below 256 */
@@ -22,6 +25,16 @@ static const struct entry {
 } table[] = {
     {'c', "codec", "CODEC", "codec to measure; repeat it for more\n"
                             "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
+    {KEY_ROOFLINE, "roofline", NULL, "speeds at 4Ki to 64Mi laplace values, against what memory allows\n"
+                                      "(defaults: 3lc and 3lc:block=65536, each also with\n"
+                                      "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
+    {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
+    {KEY_DENSITY, "density", NULL, "speeds of 3lc at 0.01% to 30% of symbols that are not 0"},
+    {KEY_SIZES, "sizes", "LIST", "values in a step, for these three or --synthetic: 4Ki,1Mi"},
+    {KEY_THREADS, "threads", "LIST", "rows for each number of threads: 1,2 (default 1)"},
+    {KEY_ASSUME_FINITE, "assume-finite", NULL, "a second row for each lossy codec, with assume_finite"},
+    {KEY_PEERS, "peers", NULL, "rows for general compressors, f16 and a plain 3LC, where\n"
+                          "the gradients are f32 and there is one thread"},
     {KEY_SYNTHETIC, "synthetic", "NAME", "draw the gradients: gauss or laplace"},
     {KEY_VALUES, "values", "N", "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
                                 "for .f32 files the values in a row (default: all)"},
@@ -32,7 +45,7 @@ static const struct entry {
     {KEY_FEEDBACK, "feedback", "on|off", "error feedback (default: as the codec has it)"},
     {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
     {'t', "time", "SECONDS", "measure each row at least this long (default 1.0), and 5 rounds"},
-    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default: one pass)"},
+    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
     {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
     {KEY_PER_TENSOR, "per-tensor", NULL, "also one group of rows for each file"},
     {'q', "quiet", NULL, "no progress on stderr"},
@@ -64,6 +77,7 @@ void options_print_help(FILE *f)
 {
     fputs("usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
           "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
+          "       tlc-bench [OPTION]... --roofline|--small|--density\n"
           "\n"
           "Compresses gradients step by step, the residual carried on, verifies every round trip, and compares the\n"
           "speeds with memcpy's. Input: .npy files (1-D, or 2-D with steps as rows; f2 or f4), raw .f32 files, or\n"
@@ -72,7 +86,8 @@ void options_print_help(FILE *f)
     for (const struct entry *e = table; e < table + ENTRIES; e++)
         print_entry(f, e);
     fputs("\n"
-          "Speeds are GB/s of input (1e9 bytes), medians of rounds that are interleaved with memcpy.\n"
+          "Speeds are GB/s of input (1e9 bytes), medians of rounds that are interleaved with memcpy and rooflines, the\n"
+          "least passes through memory that compress, decompress and decompress-add (\"add\") can do with.\n"
           "error of one step   ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
           "error of the sum    ||sum of gradients - (sum of decoded + residual)|| / ||sum of gradients||\n"
           "residual            ||residual|| after the last step / mean ||gradient|| of a step\n"
@@ -125,6 +140,37 @@ static bool parse_size(const char *text, size_t *size)
     return true;
 }
 
+/* Sizes with commas between them. */
+static bool parse_list(const char *text, size_list *l)
+{
+    char item[32];
+    size_t len;
+
+    for (l->count = 0; l->count < MAX_LIST; text += len + 1) {
+        len = strcspn(text, ",");
+        if (len >= sizeof item)
+            return false;
+        memcpy(item, text, len);
+        item[len] = '\0';
+        if (!parse_size(item, &l->items[l->count++]))
+            return false;
+        if (!text[len])
+            return true;
+    }
+    return false;
+}
+
+static bool parse_threads(const char *text, size_list *l)
+{
+    if (!parse_list(text, l))
+        return false;
+    for (size_t i = 0; i < l->count; i++) {
+        if (!l->items[i] || l->items[i] > MAX_THREADS)
+            return false;
+    }
+    return true;
+}
+
 static bool parse_steps(const char *text, size_t *steps)
 {
     return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
@@ -157,6 +203,15 @@ static bool parse_isa(const char *text, tlc_isa *isa)
     return false;
 }
 
+/* One of them only. */
+static bool set_view(options *o, report_view view)
+{
+    if (o->view != VIEW_CODECS && o->view != view)
+        return false;
+    o->view = view;
+    return true;
+}
+
 static bool add_codec(options *o, const char *codec)
 {
     if (o->codec_count == MAX_CODECS)
@@ -167,7 +222,7 @@ static bool add_codec(options *o, const char *codec)
 
 /* ---- parsing -------------------------------------------------------------------------------------------------------- */
 
-/* Takes one option; false if its value is none. */
+/* Takes one option; false if its value is none or, without a value, if it does not go with the view. */
 static bool take(options *o, int key, const char *value)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
@@ -177,15 +232,22 @@ static bool take(options *o, int key, const char *value)
 
     switch (key) {
     case 'c': return add_codec(o, value);
-    case 't': return parse_seconds(value, &o->measure.seconds);
+    case 't': return parse_seconds(value, &o->seconds);
     case KEY_STEPS: return parse_steps(value, &o->source.steps);
-    case KEY_WARMUP: return parse_size(value, &o->measure.warmup);
+    case KEY_WARMUP: return parse_size(value, &o->warmup);
     case KEY_SYNTHETIC: o->synthetic = value; return source_knows(value);
     case KEY_VALUES: o->source.has_values = true; return parse_size(value, &o->source.values);
     case KEY_SEED: return parse_number(value, false, &o->source.seed);
     case KEY_ISA: return parse_isa(value, &o->channel.isa);
     case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback);
     case KEY_CHECKSUM: o->channel.checksum = 1; return true;
+    case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE);
+    case KEY_SMALL: return set_view(o, VIEW_SMALL);
+    case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
+    case KEY_SIZES: return parse_list(value, &o->sizes);
+    case KEY_THREADS: return parse_threads(value, &o->threads);
+    case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
+    case KEY_PEERS: o->peers = true; return true;
     case KEY_PER_TENSOR: o->per_tensor = true; return true;
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
@@ -233,18 +295,20 @@ static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES +
     *shorts = '\0';
 }
 
-static bool check(options *o, char *why)
+static const char *view_name(report_view view)
+{
+    switch (view) {
+    case VIEW_ROOFLINE: return "--roofline";
+    case VIEW_SMALL: return "--small";
+    case VIEW_DENSITY: return "--density";
+    default: return NULL;
+    }
+}
+
+static bool check_codecs(const options *o, char *why)
 {
     size_t bound;
 
-    if (o->command != COMMAND_RUN)
-        return true;
-    if (o->synthetic && o->path_count)
-        return explain(why, "%s: no files go with --synthetic", o->paths[0]);
-    if (!o->synthetic && !o->path_count)
-        return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
-    if (!tlc_isa_supported(o->channel.isa))
-        return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
     for (size_t i = 0; i < o->codec_count; i++) {
         tlc_status status = tlc_codec_bound(o->codecs[i], o->source.dtype, 0, &bound);
         if (status)
@@ -255,14 +319,66 @@ static bool check(options *o, char *why)
     return true;
 }
 
-bool options_parse(options *o, int argc, char **argv, char *why)
+/* As they were given, before there are defaults. */
+static bool check(const options *o, char *why)
 {
-    static const char *const defaults[] = {"3lc", "3lc:s=1.75", "ternary+quartic", "raw"};
+    const char *view = view_name(o->view);
+
+    if ((view || o->synthetic) && o->path_count)
+        return explain(why, "%s: no files go with %s", o->paths[0], view ? view : "--synthetic");
+    if (!view && !o->synthetic && !o->path_count)
+        return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
+    if (o->view == VIEW_DENSITY && o->synthetic)
+        return explain(why, "--synthetic does not go with --density");
+    if (o->sizes.count && !view && !o->synthetic)
+        return explain(why, "--sizes goes with --synthetic, --roofline, --small or --density");
+    if (o->source.has_values && (view || o->sizes.count))
+        return explain(why, "--values does not go with %s", o->sizes.count ? "--sizes" : view);
+    if (!tlc_isa_supported(o->channel.isa))
+        return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
+    return check_codecs(o, why);
+}
+
+static void set_defaults(options *o)
+{
+    static const struct defaults {
+        report_view view;
+        double seconds;
+        size_t warmup;
+        const char *codecs[5], *sizes;
+    } table_of[] = {
+        {VIEW_CODECS, 1, 0, {"3lc", "3lc:s=1.75", "ternary+quartic", "raw"}, NULL},
+        {VIEW_ROOFLINE, 0.5, 50, {"3lc", "3lc:block=65536"}, "4Ki,64Ki,1Mi,16Mi,64Mi"},
+        {VIEW_SMALL, 0.5, 50, {"3lc", "raw"}, "1,16,64,256,1024"},
+        {VIEW_DENSITY, 0.5, 50, {"3lc"}, "64Ki,1Mi,16Mi"},
+    };
+    const struct defaults *d = table_of;
+
+    while (d->view != o->view)
+        d++;
+    if (o->seconds < 0)
+        o->seconds = d->seconds;
+    if (o->warmup == BY_DEFAULT)
+        o->warmup = d->warmup;
+    if (o->view == VIEW_ROOFLINE && !o->codec_count)
+        o->assume_finite = true;
+    for (size_t i = 0; !o->codec_count || (i && d->codecs[i]); i++)
+        o->codecs[o->codec_count++] = d->codecs[i];
+    if (d->sizes && !o->sizes.count)
+        parse_list(d->sizes, &o->sizes);
+    if (d->sizes && !o->synthetic)
+        o->synthetic = o->view == VIEW_DENSITY ? "sparse" : "laplace";
+    if (!o->threads.count)
+        o->threads = (size_list){.count = 1, .items = {1}};
+    o->channel.seed = o->source.seed;
+}
+
+static bool parse(options *o, int argc, char **argv, char *why)
+{
     struct option longs[ENTRIES + 1];
     char shorts[2 * ENTRIES + 2];
     int key;
 
-    *o = (options){.source.seed = 1, .channel.feedback = -1, .measure.seconds = 1};
     describe(longs, shorts);
     opterr = 0;
     while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -276,14 +392,26 @@ bool options_parse(options *o, int argc, char **argv, char *why)
             return explain(why, "-%c: there is no such option", optopt);
         if (key == '?')
             return explain(why, "%s: there is no such option", argv[optind - 1]);
-        if (!take(o, key, optarg))
+        if (take(o, key, optarg))
+            continue;
+        if (optarg)
             return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
+        return explain(why, "--%s does not go with %s", e->name, view_name(o->view));
     }
-    for (size_t i = 0; !o->codec_count && i < sizeof defaults / sizeof defaults[0]; i++)
-        o->codecs[i] = defaults[i];
-    o->codec_count = o->codec_count ? o->codec_count : sizeof defaults / sizeof defaults[0];
     o->paths = argv + optind;
     o->path_count = (size_t)(argc - optind);
-    o->channel.seed = o->source.seed;
-    return check(o, why);
+    return true;
+}
+
+bool options_parse(options *o, int argc, char **argv, char *why)
+{
+    *o = (options){.view = VIEW_CODECS, .source.seed = 1, .channel.feedback = -1, .seconds = -1, .warmup = BY_DEFAULT};
+    if (!parse(o, argc, argv, why))
+        return false;
+    if (o->command != COMMAND_RUN)
+        return true;
+    if (!check(o, why))
+        return false;
+    set_defaults(o);
+    return true;
 }

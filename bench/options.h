@@ -6,24 +6,35 @@
 #define BENCH_OPTIONS_H
 
 #include "channel.h"
-#include "measure.h"
 #include "report.h"
 #include "source.h"
+#include "threads.h"
 
-enum { MAX_CODECS = 64 };
+enum { MAX_CODECS = 64, MAX_LIST = 32 };
 
 typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_VERSION } command;
 
+/* 4Ki,64Ki,... */
+typedef struct list {
+    size_t count;
+    size_t items[MAX_LIST];
+} size_list;
+
 typedef struct options {
     command command;
+    report_view view;          /* what is measured: VIEW_CODECS for the default */
     const char *codecs[MAX_CODECS];
     size_t codec_count;
-    const char *synthetic;     /* NULL: files */
+    const char *synthetic;     /* NULL: files, or densities */
     char *const *paths;
     size_t path_count;
+    size_list sizes;                /* none: source has the values */
+    size_list threads;
     source_options source;
-    channel_options channel;
-    measure_options measure;
+    channel_options channel;   /* of all rows */
+    double seconds;            /* for each row */
+    size_t warmup;             /* steps before the clock starts, rounded up to whole passes, at least one */
+    bool assume_finite, peers; /* further rows */
     report_format format;
     bool per_tensor, quiet;
 } options;

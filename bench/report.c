@@ -1,317 +1,219 @@
 /* SPDX-License-Identifier: MIT
  *
- * One list of columns serves all formats: CSV and JSON have all of them, table and Markdown those with a title. Each
- * group of rows starts with a row for memcpy, made of the memcpy passes of the codecs' own rounds.
+ * The formats. A table starts where the tensor changes; what columns.c has no text for is a dash, an empty field, or null.
  */
 #include "report.h"
+#include "columns.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 64, CODEC_WIDTH_MAX = 40 };
+enum { LINE_MAX_WIDTH = 160 };
 
-typedef struct line {
-    const report *report;
-    const report_row *row; /* of memcpy: the group's first */
-    bool copy;             /* the row of memcpy */
-    speed memcpy;
-} line;
-
-/* ---- columns ------------------------------------------------------------------------------------------------------ */
-
-typedef enum column_id {
-    TENSOR, CODEC, ISA, DTYPE, FEEDBACK, STEPS, VALUES, ROUNDS, MEMCPY, MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_X,
-    DECOMPRESS, DECOMPRESS_BEST, DECOMPRESS_X, ADD, ADD_BEST, ADD_X, RATIO, BITS, NONZERO, STEP_ERROR, SUM_ERROR,
-    RESIDUAL_X, RESIDUAL, FRAME_BYTES, CRC
-} column_id;
-
-typedef enum kind { TEXT, COUNT, REAL } kind;
-
-static const struct column {
-    column_id id;
-    const char *key;
-    kind kind;
-    const char *title, *unit; /* NULL: not in tables */
-    const char *format;       /* in tables */
-} columns[] = {
-    {TENSOR, "tensor", TEXT, NULL, NULL, NULL},
-    {CODEC, "codec", TEXT, "codec", "", NULL},
-    {ISA, "isa", TEXT, NULL, NULL, NULL},
-    {DTYPE, "dtype", TEXT, NULL, NULL, NULL},
-    {FEEDBACK, "feedback", COUNT, NULL, NULL, NULL},
-    {STEPS, "steps", COUNT, NULL, NULL, NULL},
-    {VALUES, "values", COUNT, NULL, NULL, NULL},
-    {ROUNDS, "rounds", COUNT, NULL, NULL, NULL},
-    {MEMCPY, "memcpy_gb_s", REAL, NULL, NULL, NULL},
-    {MEMCPY_BEST, "memcpy_best_gb_s", REAL, NULL, NULL, NULL},
-    {COMPRESS, "compress_gb_s", REAL, "compress", "GB/s", "%.2f"},
-    {COMPRESS_BEST, "compress_best_gb_s", REAL, NULL, NULL, NULL},
-    {COMPRESS_X, "compress_x_memcpy", REAL, "x memcpy", "", "%.3f"},
-    {DECOMPRESS, "decompress_gb_s", REAL, "decompress", "GB/s", "%.2f"},
-    {DECOMPRESS_BEST, "decompress_best_gb_s", REAL, NULL, NULL, NULL},
-    {DECOMPRESS_X, "decompress_x_memcpy", REAL, "x memcpy", "", "%.3f"},
-    {ADD, "decompress_add_gb_s", REAL, "decompress-add", "GB/s", "%.2f"},
-    {ADD_BEST, "decompress_add_best_gb_s", REAL, NULL, NULL, NULL},
-    {ADD_X, "decompress_add_x_memcpy", REAL, "x memcpy", "", "%.3f"},
-    {RATIO, "ratio", REAL, "ratio", "", "%.2f"},
-    {BITS, "bits_per_value", REAL, "bits per", "value", "%.4f"},
-    {NONZERO, "nonzero_percent", REAL, "non-zero", "%", "%.3f"},
-    {STEP_ERROR, "step_relative_error", REAL, "error of", "one step", "%.4f"},
-    {SUM_ERROR, "sum_relative_error", REAL, "error of", "the sum", "%.1e"},
-    {RESIDUAL_X, "residual_relative_norm", REAL, "residual", "rel.norm", "%.3f"},
-    {RESIDUAL, "residual_norm", REAL, NULL, NULL, NULL},
-    {FRAME_BYTES, "frame_bytes", COUNT, NULL, NULL, NULL},
-    {CRC, "crc32", TEXT, NULL, NULL, NULL},
-};
-enum { COLUMNS = sizeof columns / sizeof columns[0] };
-
-static const char *dtype_name(tlc_dtype dtype)
+static bool starts_table(const report *r, size_t i)
 {
-    return dtype == TLC_F32 ? "f32" : dtype == TLC_F16 ? "f16" : "bf16";
+    return !i || r->rows[i].tensor != r->rows[i - 1].tensor;
 }
 
-static const char *text_of(const line *l, column_id id, char *crc)
+static const report_row *first_codec(const report *r)
 {
-    switch (id) {
-    case TENSOR: return l->row->tensor ? l->row->tensor->name : "";
-    case CODEC: return l->copy ? "memcpy" : l->row->codec;
-    case ISA: return l->copy ? "" : tlc_isa_name(l->row->verified.isa);
-    case DTYPE: return dtype_name(l->report->source->dtype);
-    case CRC:
-        snprintf(crc, CELL, "%08" PRIx32, l->row->verified.crc);
-        return l->copy ? "" : crc;
-    default: return "";
-    }
+    const report_row *row = r->rows;
+
+    while (row->kind != ROW_CODEC)
+        row++;
+    return row;
 }
 
-static bool count_of(const line *l, column_id id, uint64_t *count)
+/* ---- headings ----------------------------------------------------------------------------------------------------- */
+
+static void print_bytes(FILE *f, const char *what, size_t bytes)
 {
-    const verified *v = &l->row->verified;
-
-    switch (id) {
-    case STEPS: *count = l->report->source->steps; return true;
-    case VALUES: *count = v->values / l->report->source->steps; return true;
-    case FEEDBACK: *count = v->feedback; return !l->copy;
-    case ROUNDS: *count = l->row->measured.rounds; return !l->copy;
-    case FRAME_BYTES: *count = v->frame_bytes; return !l->copy;
-    default: return false;
-    }
-}
-
-static double over(uint64_t a, uint64_t b)
-{
-    return b ? (double)a / (double)b : NAN;
-}
-
-static double memcpy_real_of(const line *l, column_id id)
-{
-    switch (id) {
-    case MEMCPY: case COMPRESS: case DECOMPRESS: return l->memcpy.median;
-    case MEMCPY_BEST: case COMPRESS_BEST: case DECOMPRESS_BEST: return l->memcpy.best;
-    case COMPRESS_X: case DECOMPRESS_X: case RATIO: return isnan(l->memcpy.median) ? NAN : 1;
-    case BITS: return l->row->verified.values ? 8 * (double)dtype_size(l->report->source->dtype) : NAN;
-    default: return NAN;
-    }
-}
-
-static double real_of(const line *l, column_id id)
-{
-    const verified *v = &l->row->verified;
-    const speed *s = l->row->measured.speed;
-
-    switch (id) {
-    case MEMCPY: return s[OP_MEMCPY].median;
-    case MEMCPY_BEST: return s[OP_MEMCPY].best;
-    case COMPRESS: return s[OP_COMPRESS].median;
-    case COMPRESS_BEST: return s[OP_COMPRESS].best;
-    case COMPRESS_X: return s[OP_COMPRESS].median / s[OP_MEMCPY].median;
-    case DECOMPRESS: return s[OP_DECOMPRESS].median;
-    case DECOMPRESS_BEST: return s[OP_DECOMPRESS].best;
-    case DECOMPRESS_X: return s[OP_DECOMPRESS].median / s[OP_MEMCPY].median;
-    case ADD: return s[OP_ADD].median;
-    case ADD_BEST: return s[OP_ADD].best;
-    case ADD_X: return s[OP_ADD].median / s[OP_MEMCPY].median;
-    case RATIO: return v->values ? over(v->input_bytes, v->frame_bytes) : NAN;
-    case BITS: return 8 * over(v->frame_bytes, v->values);
-    case NONZERO: return 100 * over(v->nonzero, v->values);
-    case STEP_ERROR: return v->step_error;
-    case SUM_ERROR: return v->sum_error;
-    case RESIDUAL_X: return v->feedback && v->grad_norm > 0 ? v->residual_norm / v->grad_norm : NAN;
-    case RESIDUAL: return v->feedback ? v->residual_norm : NAN;
-    default: return NAN;
-    }
-}
-
-/* The cell's text, in buffer or elsewhere; empty if there is no value. In tables reals are rounded. */
-static const char *cell(const line *l, const struct column *c, bool rounded, char *buffer)
-{
-    double real;
-    uint64_t count;
-
-    buffer[0] = '\0';
-    if (c->kind == TEXT)
-        return text_of(l, c->id, buffer);
-    if (c->kind == COUNT) {
-        if (count_of(l, c->id, &count))
-            snprintf(buffer, CELL, "%" PRIu64, count);
-        return buffer;
-    }
-    real = l->copy ? memcpy_real_of(l, c->id) : real_of(l, c->id);
-    if (!isfinite(real))
-        return buffer;
-    if (!rounded)
-        snprintf(buffer, CELL, "%.9g", real);
-    else if (c->id == SUM_ERROR && real >= 0.1) /* lost for want of feedback, so no rounding */
-        snprintf(buffer, CELL, "%.4f", real);
+    if (bytes)
+        fprintf(f, "%s %.4g MiB", what, (double)bytes / (1 << 20));
     else
-        snprintf(buffer, CELL, c->format, real);
-    return buffer;
+        fprintf(f, "%s unknown", what);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------------------------- */
-
-static int compare(const void *a, const void *b)
+static void print_heading(FILE *f, const report *r, size_t i)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    const report_row *row = &r->rows[i];
+    const source *s = r->sources;
 
-    return (x > y) - (x < y);
-}
-
-/* The median of the codecs' medians. */
-static speed group_memcpy(const report_row *rows, size_t count)
-{
-    speed s = rows[0].measured.speed[OP_MEMCPY];
-    double *medians = malloc(count * sizeof *medians);
-
-    for (size_t i = 0; i < count; i++) {
-        s.best = fmax(s.best, rows[i].measured.speed[OP_MEMCPY].best);
-        if (medians)
-            medians[i] = rows[i].measured.speed[OP_MEMCPY].median;
+    if (i) {
+        fprintf(f, "\n%s: %zu values\n", row->tensor, row->values);
+        return;
     }
-    if (medians && !isnan(medians[0])) {
-        qsort(medians, count, sizeof *medians, compare);
-        s.median = (medians[(count - 1) / 2] + medians[count / 2]) / 2;
-    }
-    free(medians);
-    return s;
-}
-
-/* Calls print for each line of a group. */
-static void each_line(FILE *f, const report *r, size_t group, void (*print)(FILE *, const line *))
-{
-    const report_row *rows = r->rows + group * r->codecs;
-    line l = {.report = r, .row = rows, .copy = true, .memcpy = group_memcpy(rows, r->codecs)};
-
-    print(f, &l);
-    l.copy = false;
-    for (size_t i = 0; i < r->codecs; i++) {
-        l.row = &rows[i];
-        print(f, &l);
-    }
-}
-
-/* Of the group's tensors: the name, or how many there are. */
-static void print_heading(FILE *f, const report *r, size_t group)
-{
-    const report_row *row = &r->rows[group * r->codecs];
-    uint64_t values = row->verified.values / r->source->steps;
-
-    if (!group)
-        fprintf(f, "libthreelc %s, ISA %s, %s: %zu tensor%s, %" PRIu64 " values a step, %zu step%s; "
-                "every round trip verified\n", tlc_version_string(), tlc_isa_name(row->verified.isa),
-                dtype_name(r->source->dtype), r->source->count, r->source->count == 1 ? "" : "s", values,
-                r->source->steps, r->source->steps == 1 ? "" : "s");
+    fprintf(f, "libthreelc %s, ISA %s, %s: ", tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa),
+            dtype_name(r->dtype));
+    if (r->source_count == 1)
+        fprintf(f, "%zu tensor%s, %zu values a step, %zu step%s; ", s->count, s->count == 1 ? "" : "s", row->values,
+                row->steps, row->steps == 1 ? "" : "s");
     else
-        fprintf(f, "\n%s: %" PRIu64 " values\n", row->tensor->name, values);
+        fprintf(f, "%s; ", s->tensors[0].name);
+    fputs("every round trip verified\n", f);
+    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY)) {
+        print_bytes(f, "last-level cache", r->machine.cache);
+        print_bytes(f, ", memcpy streams from", r->machine.streaming);
+        fputc('\n', f);
+    }
+}
+
+/* ---- spread over the densities ------------------------------------------------------------------------------------- */
+
+/* Times over memcpy's in the same rounds: the densities are measured one after the other, and machines change meanwhile. */
+typedef struct spread {
+    double slowest[TIMES], fastest[TIMES], add_share;
+} spread;
+
+static bool same_series(const report_row *a, const report_row *b)
+{
+    return a->values == b->values && a->threads == b->threads && a->assume_finite == b->assume_finite &&
+           a->name == b->name;
+}
+
+/* Over the rows that differ from row i in density only. false: an earlier row has told it. */
+static bool find_spread(const report *r, size_t i, spread *s)
+{
+    *s = (spread){.add_share = INFINITY};
+    for (size_t k = 0; k < r->count; k++) {
+        const timing *t = r->rows[k].time;
+        if (!same_series(&r->rows[i], &r->rows[k]))
+            continue;
+        if (k < i)
+            return false;
+        for (int time = TIME_COMPRESS; time <= TIME_DECOMPRESS; time++) {
+            double relative = t[time].median / t[TIME_MEMCPY].median;
+            s->slowest[time] = fmax(s->slowest[time], relative);
+            s->fastest[time] = k == i ? relative : fmin(s->fastest[time], relative);
+        }
+        s->add_share = fmin(s->add_share, t[TIME_ADD_ROOF].median / t[TIME_ADD].median);
+    }
+    return true;
+}
+
+static void print_spreads(FILE *f, const report *r)
+{
+    char name[CELL], size[CELL];
+    spread s;
+
+    for (size_t i = 0; r->view == VIEW_DENSITY && i < r->count; i++) {
+        if (!find_spread(r, i, &s))
+            continue;
+        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest over the densities, by memcpy: compress %.3f, "
+                "decompress %.3f; least share of the add roofline: %.3f\n", column_cell(r, &r->rows[i], CODEC, true, name),
+                column_cell(r, &r->rows[i], VALUES, true, size), r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
+                s.fastest[TIME_COMPRESS] / s.slowest[TIME_COMPRESS],
+                s.fastest[TIME_DECOMPRESS] / s.slowest[TIME_DECOMPRESS], s.add_share);
+    }
 }
 
 /* ---- table -------------------------------------------------------------------------------------------------------- */
 
+static int column_width(column_id id)
+{
+    int width = (int)strlen(columns[id].title);
+
+    return width < 6 ? 6 : width;
+}
+
+/* As wide as the longest, unless the line gets too long. */
 static int codec_width(const report *r)
 {
-    size_t width = strlen("memcpy");
-
-    for (size_t i = 0; i < r->codecs; i++)
-        width = strlen(r->rows[i].codec) > width ? strlen(r->rows[i].codec) : width;
-    return width < CODEC_WIDTH_MAX ? (int)width : CODEC_WIDTH_MAX;
-}
-
-static int column_width(const struct column *c)
-{
-    int width = (int)strlen(c->title);
-
-    return width < 8 ? 8 : width;
-}
-
-static void table_line(FILE *f, const line *l)
-{
-    int width = codec_width(l->report);
+    int width = 0, room = LINE_MAX_WIDTH;
     char buffer[CELL];
 
-    for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-        if (!c->title)
+    for (column_id id = 0; id < COLUMNS; id++) {
+        if (column_shown(r, id) && id != CODEC)
+            room -= 1 + column_width(id);
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        int len = (int)strnlen(column_cell(r, &r->rows[i], CODEC, true, buffer), (size_t)room);
+        width = len > width ? len : width;
+    }
+    return width;
+}
+
+static void table_head(FILE *f, const report *r, int width)
+{
+    for (int second = 0; second < 2; second++) {
+        fprintf(f, "%-*s", width, second ? "" : columns[CODEC].title);
+        for (column_id id = 0; id < COLUMNS; id++) {
+            if (column_shown(r, id) && id != CODEC)
+                fprintf(f, " %*s", column_width(id), second ? columns[id].unit : columns[id].title);
+        }
+        fputc('\n', f);
+    }
+}
+
+static void table_line(FILE *f, const report *r, const report_row *row, int width)
+{
+    char buffer[CELL];
+
+    for (column_id id = 0; id < COLUMNS; id++) {
+        if (!column_shown(r, id))
             continue;
-        const char *text = cell(l, c, true, buffer);
-        if (c->id == CODEC && strlen(text) > CODEC_WIDTH_MAX)
+        const char *text = column_cell(r, row, id, true, buffer);
+        if (id == CODEC && strlen(text) > (size_t)width)
             fprintf(f, "%.*s...", width - 3, text);
-        else if (c->id == CODEC)
+        else if (id == CODEC)
             fprintf(f, "%-*s", width, text);
         else
-            fprintf(f, " %*s", column_width(c), *text ? text : "-");
+            fprintf(f, " %*s", column_width(id), *text ? text : "-");
     }
     fputc('\n', f);
 }
 
 static void print_table(FILE *f, const report *r)
 {
-    for (size_t group = 0; group * r->codecs < r->count; group++) {
-        print_heading(f, r, group);
-        for (int second = 0; second < 2; second++) {
-            fprintf(f, "%-*s", codec_width(r), second ? "" : "codec");
-            for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-                if (c->title && c->id != CODEC)
-                    fprintf(f, " %*s", column_width(c), second ? c->unit : c->title);
-            }
-            fputc('\n', f);
+    int width = codec_width(r);
+
+    for (size_t i = 0; i < r->count; i++) {
+        if (starts_table(r, i)) {
+            print_heading(f, r, i);
+            table_head(f, r, width);
         }
-        each_line(f, r, group, table_line);
+        table_line(f, r, &r->rows[i], width);
     }
+    print_spreads(f, r);
 }
 
 /* ---- Markdown ------------------------------------------------------------------------------------------------------ */
 
-static void markdown_line(FILE *f, const line *l)
+static void markdown_head(FILE *f, const report *r)
 {
-    char buffer[CELL];
-
-    fputc('|', f);
-    for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-        if (!c->title)
-            continue;
-        const char *text = cell(l, c, true, buffer);
-        fprintf(f, c->id == CODEC ? " `%s` |" : " %s |", *text ? text : "-");
+    fputs("\n|", f);
+    for (column_id id = 0; id < COLUMNS; id++) {
+        if (column_shown(r, id))
+            fprintf(f, " %s%s%s |", columns[id].title, *columns[id].unit ? " " : "", columns[id].unit);
+    }
+    fputs("\n|", f);
+    for (column_id id = 0; id < COLUMNS; id++) {
+        if (column_shown(r, id))
+            fputs(id == CODEC ? "---|" : "---:|", f);
     }
     fputc('\n', f);
 }
 
 static void print_markdown(FILE *f, const report *r)
 {
-    for (size_t group = 0; group * r->codecs < r->count; group++) {
-        print_heading(f, r, group);
-        fputs("\n|", f);
-        for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-            if (c->title)
-                fprintf(f, " %s%s%s |", c->title, *c->unit ? " " : "", c->unit);
+    char buffer[CELL];
+
+    for (size_t i = 0; i < r->count; i++) {
+        if (starts_table(r, i)) {
+            print_heading(f, r, i);
+            markdown_head(f, r);
         }
-        fputs("\n|", f);
-        for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-            if (c->title)
-                fputs(c->id == CODEC ? "---|" : "---:|", f);
+        fputc('|', f);
+        for (column_id id = 0; id < COLUMNS; id++) {
+            if (!column_shown(r, id))
+                continue;
+            const char *text = column_cell(r, &r->rows[i], id, true, buffer);
+            fprintf(f, id == CODEC ? " `%s` |" : " %s |", *text ? text : "-");
         }
         fputc('\n', f);
-        each_line(f, r, group, markdown_line);
     }
+    print_spreads(f, r);
 }
 
 /* ---- CSV ----------------------------------------------------------------------------------------------------------- */
@@ -328,24 +230,20 @@ static void csv_field(FILE *f, const char *text)
     fputc('"', f);
 }
 
-static void csv_line(FILE *f, const line *l)
+static void print_csv(FILE *f, const report *r)
 {
     char buffer[CELL];
 
-    for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-        csv_field(f, cell(l, c, false, buffer));
-        fputs(",", f);
-    }
-    fprintf(f, "%s\r\n", tlc_version_string());
-}
-
-static void print_csv(FILE *f, const report *r)
-{
-    for (const struct column *c = columns; c < columns + COLUMNS; c++)
-        fprintf(f, "%s,", c->key);
+    for (column_id id = 0; id < COLUMNS; id++)
+        fprintf(f, "%s,", columns[id].key);
     fputs("version\r\n", f);
-    for (size_t group = 0; group * r->codecs < r->count; group++)
-        each_line(f, r, group, csv_line);
+    for (size_t i = 0; i < r->count; i++) {
+        for (column_id id = 0; id < COLUMNS; id++) {
+            csv_field(f, column_cell(r, &r->rows[i], id, false, buffer));
+            fputs(",", f);
+        }
+        fprintf(f, "%s\r\n", tlc_version_string());
+    }
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------------- */
@@ -383,45 +281,88 @@ static void json_string(FILE *f, const char *text)
     fputc('"', f);
 }
 
-static void json_line(FILE *f, const line *l)
+/* Bits a value in each step: null for rows without frames. */
+static void json_bits(FILE *f, const report_row *row)
+{
+    const uint64_t *bytes = row->verified.step_bytes;
+
+    fputs(", \"bits_by_step\": ", f);
+    if (!bytes || !row->values) {
+        fputs("null", f);
+        return;
+    }
+    for (size_t step = 0; step < row->steps; step++)
+        fprintf(f, "%s%.6g", step ? ", " : "[", 8 * (double)bytes[step] / (double)row->values);
+    fputc(']', f);
+}
+
+static void json_row(FILE *f, const report *r, const report_row *row)
 {
     char buffer[CELL];
 
-    fputs(l->row == l->report->rows && l->copy ? "\n    {" : ",\n    {", f);
-    for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-        const char *text = cell(l, c, false, buffer);
-        fprintf(f, "%s\"%s\": ", c == columns ? "" : ", ", c->key);
+    for (column_id id = 0; id < COLUMNS; id++) {
+        const char *text = column_cell(r, row, id, false, buffer);
+        fprintf(f, "%s\"%s\": ", id ? ", " : "{", columns[id].key);
         if (!*text)
             fputs("null", f);
-        else if (c->kind == TEXT)
+        else if (columns[id].kind == TEXT)
             json_string(f, text);
         else
             fputs(text, f);
     }
+    json_bits(f, row);
     fputc('}', f);
+}
+
+static void json_tensors(FILE *f, const report *r)
+{
+    const char *separator = "\n    ";
+
+    for (size_t i = 0; i < r->source_count; i++) {
+        for (const tensor *t = r->sources[i].tensors; t < r->sources[i].tensors + r->sources[i].count; t++) {
+            fprintf(f, "%s{\"name\": ", separator);
+            json_string(f, t->name);
+            fputs(", \"file\": ", f);
+            if (t->path)
+                json_string(f, t->path);
+            else
+                fputs("null", f);
+            fprintf(f, ", \"values\": %zu, \"steps\": %zu}", t->n, t->steps);
+            separator = ",\n    ";
+        }
+    }
+}
+
+/* 0 is nothing that one can know. */
+static void json_known(FILE *f, const char *key, size_t value)
+{
+    if (value)
+        fprintf(f, "  \"%s\": %zu,\n", key, value);
+    else
+        fprintf(f, "  \"%s\": null,\n", key);
 }
 
 static void print_json(FILE *f, const report *r)
 {
-    const source *s = r->source;
+    const source *only = r->source_count == 1 ? r->sources : NULL;
 
-    fprintf(f, "{\n  \"program\": \"tlc-bench\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n  \"dtype\": \"%s\",\n"
-            "  \"steps\": %zu,\n  \"values\": %zu,\n  \"seed\": %" PRIu64 ",\n  \"checksum\": %s,\n  \"tensors\": [",
-            tlc_version_string(), tlc_isa_name(r->rows[0].verified.isa), dtype_name(s->dtype), s->steps, s->values,
-            r->seed, r->checksum ? "true" : "false");
-    for (size_t i = 0; i < s->count; i++) {
-        fputs(i ? ",\n    {\"name\": " : "\n    {\"name\": ", f);
-        json_string(f, s->tensors[i].name);
-        fputs(", \"file\": ", f);
-        if (s->tensors[i].path)
-            json_string(f, s->tensors[i].path);
-        else
-            fputs("null", f);
-        fprintf(f, ", \"values\": %zu}", s->tensors[i].n);
-    }
+    fprintf(f, "{\n  \"program\": \"tlc-bench\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n  \"dtype\": \"%s\",\n",
+            tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa), dtype_name(r->dtype));
+    json_known(f, "steps", only ? only->steps : 0);
+    if (only) /* 0 is known here */
+        fprintf(f, "  \"values\": %zu,\n", only->values);
+    else
+        fputs("  \"values\": null,\n", f);
+    json_known(f, "cache_bytes", r->machine.cache);
+    json_known(f, "streaming_bytes", r->machine.streaming);
+    fprintf(f, "  \"seed\": %" PRIu64 ",\n  \"checksum\": %s,\n  \"tensors\": [", r->seed,
+            r->checksum ? "true" : "false");
+    json_tensors(f, r);
     fputs("\n  ],\n  \"rows\": [", f);
-    for (size_t group = 0; group * r->codecs < r->count; group++)
-        each_line(f, r, group, json_line);
+    for (size_t i = 0; i < r->count; i++) {
+        fputs(i ? ",\n    " : "\n    ", f);
+        json_row(f, r, &r->rows[i]);
+    }
     fputs("\n  ]\n}\n", f);
 }
 

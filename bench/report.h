@@ -5,6 +5,7 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include "machine.h"
 #include "measure.h"
 #include "source.h"
 #include "verify.h"
@@ -12,19 +13,36 @@
 
 typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON } report_format;
 
+/* Which columns tables have. */
+typedef enum report_view { VIEW_CODECS = 1, VIEW_ROOFLINE = 2, VIEW_SMALL = 4, VIEW_DENSITY = 8 } report_view;
+
+typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER } row_kind;
+
+/* What is timed in the rounds of a row; the last three are what the ones before are compared with, beside memcpy. */
+enum { TIME_MEMCPY, TIME_COMPRESS, TIME_DECOMPRESS, TIME_ADD, TIME_COMPRESS_ROOF, TIME_DECOMPRESS_ROOF, TIME_ADD_ROOF,
+       TIMES };
+
 typedef struct report_row {
-    const char *codec;
-    const tensor *tensor; /* NULL: all of them */
-    verified verified;
-    measured measured;
+    row_kind kind;
+    const char *name;   /* the codec string, the peer's name, or what it is */
+    const char *tensor; /* NULL: all of them */
+    bool assume_finite;
+    size_t threads, steps, rounds;
+    size_t values;      /* in a step */
+    size_t calls;       /* in a pass */
+    double gigabytes;   /* of input, in a pass */
+    timing time[TIMES]; /* NaN where it is not timed */
+    verified verified;  /* of codecs and peers */
 } report_row;
 
-/* Rows come in groups, one for all tensors and then perhaps one for each: group after group, in each the codecs. */
 typedef struct report {
-    const source *source;
+    report_view view;
+    const source *sources; /* one after the other, their values dropped */
+    size_t source_count;
     const report_row *rows;
-    size_t count;  /* of rows */
-    size_t codecs; /* rows in a group */
+    size_t count;
+    tlc_dtype dtype;
+    machine machine;
     bool checksum;
     uint64_t seed;
 } report;

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <threelc/stages.h>
 
+enum { CHUNK = 4096 }; /* values that are converted at a time */
+
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Adds a tensor whose path, if not NULL, becomes the source's. */
@@ -41,26 +43,31 @@ static bool allocate_data(tensor *t, tlc_dtype dtype)
     return t->data != NULL;
 }
 
-/* Notes the first value that the dtype cannot hold. wide: the n values as they were read. */
-static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, const float *wide, float *scratch)
+/* Notes the first value that the dtype cannot hold. wide: count values from first on, as they were read. */
+static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t first, const float *wide, size_t count)
 {
-    tlc_convert(tensor_step(t, step), dtype, scratch, TLC_F32, t->n);
-    for (size_t i = 0; i < t->n && !t->nonfinite; i++) {
-        if (!isfinite(scratch[i])) {
+    float kept[CHUNK];
+    const unsigned char *stored = tensor_step(t, step);
+
+    tlc_convert(stored + first * dtype_size(dtype), dtype, kept, TLC_F32, count);
+    for (size_t i = 0; i < count && !t->nonfinite; i++) {
+        if (!isfinite(kept[i])) {
             t->nonfinite = true;
             t->bad_step = step;
-            t->bad_index = i;
+            t->bad_index = first + i;
             t->bad_value = (double)wide[i];
         }
     }
 }
 
-/* Takes over n values of the dtype from. scratch: 2 n floats. */
-static void store_step(tensor *t, tlc_dtype dtype, size_t step, const void *values, tlc_dtype from, float *scratch)
+/* Takes over values of the dtype from: count of them, at most CHUNK, from index first on. */
+static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from, size_t count)
 {
-    tlc_convert(values, from, t->data + step * t->stride, dtype, t->n);
-    tlc_convert(values, from, scratch, TLC_F32, t->n);
-    look_for_nonfinite(t, dtype, step, scratch, scratch + t->n);
+    float wide[CHUNK];
+
+    tlc_convert(values, from, t->data + step * t->stride + first * dtype_size(dtype), dtype, count);
+    tlc_convert(values, from, wide, TLC_F32, count);
+    look_for_nonfinite(t, dtype, step, first, wide, count);
 }
 
 bool source_check_finite(const source *s, char *why)
@@ -78,12 +85,20 @@ bool source_check_finite(const source *s, char *why)
     return true;
 }
 
+void source_drop_values(source *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->tensors[i].data);
+        s->tensors[i].data = NULL;
+    }
+}
+
 void source_free(source *s)
 {
+    source_drop_values(s);
     for (size_t i = 0; i < s->count; i++) {
         free(s->tensors[i].path);
         free(s->tensors[i].name);
-        free(s->tensors[i].data);
     }
     free(s->tensors);
     *s = (source){.dtype = TLC_F32};
@@ -121,18 +136,16 @@ static bool load_rows(tensor *t, npy_file *file, tlc_dtype dtype, char *why)
 {
     tlc_dtype from = file->header.width == 2 ? TLC_F16 : TLC_F32;
     unsigned char *row = malloc(t->n * file->header.width + 1);
-    float *scratch = t->n < SIZE_MAX / (2 * sizeof *scratch) ? malloc(t->n * 2 * sizeof *scratch + 1) : NULL;
     bool ok = true;
 
-    if (!row || !scratch || !allocate_data(t, dtype))
+    if (!row || !allocate_data(t, dtype))
         ok = explain(why, "is too large for the memory");
     for (size_t step = 0; ok && step < t->steps; step++) {
         ok = npy_read_row(file, row, why);
-        if (ok)
-            store_step(t, dtype, step, row, from, scratch);
+        for (size_t i = 0; ok && i < t->n; i += CHUNK)
+            store(t, dtype, step, i, row + i * file->header.width, from, t->n - i < CHUNK ? t->n - i : CHUNK);
     }
     free(row);
-    free(scratch);
     return ok;
 }
 
@@ -267,6 +280,7 @@ typedef struct generator {
     uint64_t state;
     bool has_spare;
     double spare;
+    double density;
 } generator;
 
 static uint64_t next_word(generator *g)
@@ -324,16 +338,41 @@ static double draw_gauss(generator *g)
     return m * a;
 }
 
+static double draw_sparse(generator *g)
+{
+    uint64_t z = next_word(g);
+
+    if ((double)(z >> 11) * 0x1p-53 >= g->density)
+        return 0;
+    return z & 1 ? 1 : -1;
+}
+
+static const struct distribution {
+    const char *name;
+    double (*draw)(generator *g);
+} distributions[] = {{"gauss", draw_gauss}, {"laplace", draw_laplace}, {"sparse", draw_sparse}};
+
+static const struct distribution *find_distribution(const char *name)
+{
+    for (size_t i = 0; i < sizeof distributions / sizeof distributions[0]; i++) {
+        if (!strcmp(name, distributions[i].name))
+            return &distributions[i];
+    }
+    return NULL;
+}
+
 bool source_knows(const char *distribution)
 {
-    return !strcmp(distribution, "gauss") || !strcmp(distribution, "laplace");
+    const struct distribution *d = find_distribution(distribution);
+
+    return d && d->draw != draw_sparse;
 }
 
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why)
 {
-    double (*draw)(generator *) = strcmp(distribution, "gauss") ? draw_laplace : draw_gauss;
-    generator g = {.state = options->seed};
-    float *values, *scratch = NULL;
+    double (*draw)(generator *) = find_distribution(distribution)->draw;
+    generator g = {.state = options->seed, .density = options->density};
+    float values[CHUNK];
     tensor *t;
 
     *s = (source){.dtype = options->dtype};
@@ -342,21 +381,19 @@ bool source_draw(source *s, const char *distribution, const source_options *opti
         t->n = options->has_values ? options->values : (size_t)1 << 20;
         t->steps = options->steps ? options->steps : 16;
         t->name = strdup(distribution);
-        if (t->n < SIZE_MAX / (3 * sizeof *scratch))
-            scratch = malloc(t->n * 3 * sizeof *scratch + 1);
     }
-    if (!t || !t->name || !scratch || !allocate_data(t, options->dtype)) {
-        free(scratch);
+    if (!t || !t->name || !allocate_data(t, options->dtype)) {
         source_free(s);
         return explain(why, "--values: that many are too large for the memory");
     }
-    values = scratch + 2 * t->n;
     for (size_t step = 0; step < t->steps; step++) {
-        for (size_t i = 0; i < t->n; i++)
-            values[i] = (float)draw(&g);
-        store_step(t, options->dtype, step, values, TLC_F32, scratch);
+        for (size_t i = 0, count; i < t->n; i += count) {
+            count = t->n - i < CHUNK ? t->n - i : CHUNK;
+            for (size_t k = 0; k < count; k++)
+                values[k] = (float)draw(&g);
+            store(t, options->dtype, step, i, values, TLC_F32, count);
+        }
     }
-    free(scratch);
     s->steps = t->steps;
     s->values = t->n;
     return true;

@@ -39,22 +39,25 @@ typedef struct source_options {
     bool has_values;
     size_t values;      /* to draw, or in a row of an .f32 file */
     uint64_t seed;
+    double density;     /* of "sparse" */
 } source_options;
 
 /* paths: .npy and .f32 files, and folders of them, which are read in the order of their names. */
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
 
-/* One tensor of independent values, "gauss" (mean 0, variance 1) or "laplace" (density exp(-|x|) / 2).
+/* One tensor of independent values, "gauss" (mean 0, variance 1) or "laplace" (density exp(-|x|) / 2),
+ * or "sparse": 1 and -1, alike often, at the density, the rest 0.
  *
  * The generator is SplitMix64, its state the seed: state += 0x9e3779b97f4a7c15, z = state, z = (z ^ z >> 30) *
  * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values follow in the order of index and step,
  * computed in binary64 and rounded to binary32 once:
  * laplace: u = ((z >> 12) + 0.5) * 2^-52, x = ln u if z is odd, else -ln u;
  * gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a + b b, both again unless 0 < s < 1;
- * m = sqrt(-2 ln s / s), then x = m a is a value and m b the next one.
+ * m = sqrt(-2 ln s / s), then x = m a is a value and m b the next one;
+ * sparse: 0 unless (z >> 11) * 2^-53 < density, then 1 if z is odd, else -1.
  * ln is a fixed sequence of additions, multiplications and divisions, so the values are the same on every machine. */
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why);
-bool source_knows(const char *distribution);
+bool source_knows(const char *distribution); /* "gauss" or "laplace" */
 
 /* Whether every value is finite in the dtype; if not, why says where the first is that is not. */
 bool source_check_finite(const source *s, char *why);
@@ -63,6 +66,11 @@ bool source_check_finite(const source *s, char *why);
 static inline const void *tensor_step(const tensor *t, size_t step)
 {
     return t->data + step * t->stride;
+}
+
+static inline const char *dtype_name(tlc_dtype dtype)
+{
+    return dtype == TLC_F32 ? "f32" : dtype == TLC_F16 ? "f16" : "bf16";
 }
 
 static inline size_t dtype_size(tlc_dtype dtype)
@@ -76,5 +84,6 @@ static inline size_t round_up_64(size_t size)
     return size ? (size + 63) / 64 * 64 : 64;
 }
 
+void source_drop_values(source *s); /* frees the gradients; names and sizes stay */
 void source_free(source *s);
 #endif

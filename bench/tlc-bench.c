@@ -4,11 +4,11 @@
  */
 #include "explain.h"
 #include "options.h"
+#include "rows.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -34,109 +34,96 @@ static int close_output(void)
     return EXIT_FAILED;
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------------------ */
+/* ---- sources ------------------------------------------------------------------------------------------------------- */
 
-static bool show_progress; /* only on a terminal */
+/* Of values other than zero, for --density. */
+static const double densities[] = {0.0001, 0.001, 0.01, 0.03, 0.1, 0.3};
+enum { DENSITIES = sizeof densities / sizeof densities[0] };
 
-static void progress(size_t row, size_t rows, const char *codec, const char *name, const char *what)
+static size_t densities_of(const options *o)
 {
-    if (show_progress)
-        fprintf(stderr, "\r\033[K[%zu/%zu] %.40s%s%.40s: %s", row + 1, rows, codec, name ? ", " : "",
-                name ? name : "", what);
+    return o->view == VIEW_DENSITY ? DENSITIES : 1;
 }
 
-static void progress_end(void)
+/* One for each size and density. */
+static size_t count_sources(const options *o)
 {
-    if (show_progress)
-        fputs("\r\033[K", stderr);
+    return o->sizes.count ? o->sizes.count * densities_of(o) : 1;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
-
-static bool run_row(const options *o, const source *s, report_row *row, size_t index, size_t rows, char *why)
+static bool draw(const options *o, source *s, size_t index, char *why)
 {
-    const tensor *tensors = row->tensor ? row->tensor : s->tensors;
-    const char *name = row->tensor ? row->tensor->name : NULL;
-    size_t count = row->tensor ? 1 : s->count;
-    channel *channels = channels_open(tensors, count, s->dtype, row->codec, &o->channel, why);
-    frame_store frames;
-    bool ok;
+    source_options wanted = o->source;
 
-    if (!channels)
+    if (o->sizes.count) {
+        wanted.has_values = true;
+        wanted.values = o->sizes.items[index / densities_of(o)];
+        wanted.density = densities[index % densities_of(o)];
+    }
+    if (o->view != VIEW_CODECS && !wanted.steps)
+        wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones would take much memory */
+    return source_draw(s, o->synthetic, &wanted, why);
+}
+
+static bool load(const options *o, source *s, size_t index, char *why)
+{
+    bool needs_finite = o->peers;
+
+    for (size_t i = 0; i < o->codec_count; i++)
+        needs_finite = needs_finite || !codec_takes_nonfinite(o->codecs[i], o->channel.feedback);
+    if (o->synthetic)
+        return draw(o, s, index, why);
+    if (!source_load(s, o->paths, o->path_count, &o->source, why))
         return false;
-    if (!frames_open(&frames, count * s->steps, why)) {
-        channels_close(channels, count);
-        return false;
-    }
-    progress(index, rows, row->codec, name, "verifying");
-    ok = verify(channels, count, s->dtype, row->codec, &o->channel, &frames, &row->verified, why);
-    if (ok) {
-        progress(index, rows, row->codec, name, "measuring");
-        ok = measure(channels, count, s->dtype, o->channel.isa, &frames, &o->measure, &row->measured, why);
-    }
-    frames_close(&frames);
-    channels_close(channels, count);
-    return ok;
-}
-
-static bool run_rows(const options *o, const source *s, report_row *rows, size_t count, char *why)
-{
-    bool ok = true;
-
-    for (size_t i = 0; ok && i < count; i++) {
-        size_t group = i / o->codec_count;
-        rows[i].codec = o->codecs[i % o->codec_count];
-        rows[i].tensor = group ? &s->tensors[group - 1] : NULL;
-        ok = run_row(o, s, &rows[i], i, count, why);
-    }
-    progress_end();
-    return ok;
+    if (!needs_finite || source_check_finite(s, why))
+        return true;
+    source_free(s);
+    return false;
 }
 
 /* ---- the program --------------------------------------------------------------------------------------------------- */
 
-static bool load(const options *o, source *s, char *why)
+/* Loads or draws, and measures, one source after the other; the values of one at a time are in memory. */
+static int run_sources(const options *o, source *sources, size_t count, row_list *list, char *why)
 {
-    bool any_needs_finite = false, ok;
+    cores c;
 
-    for (size_t i = 0; i < o->codec_count; i++)
-        any_needs_finite = any_needs_finite || !codec_takes_nonfinite(o->codecs[i], o->channel.feedback);
-    ok = o->synthetic ? source_draw(s, o->synthetic, &o->source, why)
-                      : source_load(s, o->paths, o->path_count, &o->source, why);
-    if (ok && any_needs_finite && !source_check_finite(s, why)) {
-        source_free(s);
-        ok = false;
+    cores_find(&c);
+    for (size_t i = 0; i < count; i++) {
+        if (!load(o, &sources[i], i, why))
+            return EXIT_USAGE;
+        if (!rows_add(list, o, &sources[i], &c, why))
+            return EXIT_FAILED;
+        source_drop_values(&sources[i]);
     }
-    return ok;
+    return EXIT_SUCCESS;
 }
 
 static int run(const options *o)
 {
-    char why[WHY_SIZE];
-    report_row *rows;
-    source s;
-    size_t groups, count;
-    int status;
+    char why[WHY_SIZE] = "out of memory";
+    size_t count = count_sources(o);
+    source *sources = calloc(count, sizeof *sources);
+    row_list list = {.count = 0};
+    report r = {.view = o->view, .sources = sources, .source_count = count, .dtype = o->source.dtype,
+                .checksum = o->channel.checksum != 0, .seed = o->source.seed};
+    int status = EXIT_FAILED;
 
-    show_progress = !o->quiet && isatty(STDERR_FILENO);
-    if (!load(o, &s, why))
-        return fail(EXIT_USAGE, why);
-    groups = o->per_tensor && s.count > 1 ? 1 + s.count : 1;
-    count = groups * o->codec_count;
-    rows = calloc(count, sizeof *rows);
-    measure_pin();
-    if (!rows) {
-        status = fail(EXIT_FAILED, "out of memory");
-    } else if (!run_rows(o, &s, rows, count, why)) {
-        status = fail(EXIT_FAILED, why);
+    machine_ask(&r.machine);
+    if (sources)
+        status = run_sources(o, sources, count, &list, why);
+    if (status) {
+        fail(status, why);
     } else {
-        report r = {.source = &s, .rows = rows, .count = count, .codecs = o->codec_count,
-                    .checksum = o->channel.checksum != 0, .seed = o->source.seed};
+        r.rows = list.rows;
+        r.count = list.count;
         report_print(stdout, o->format, &r);
         status = close_output();
     }
-    free(rows);
-    source_free(&s);
+    rows_free(&list);
+    for (size_t i = 0; sources && i < count; i++)
+        source_free(&sources[i]);
+    free(sources);
     return status;
 }
 

@@ -12,13 +12,13 @@
 /* Beyond this part of ||sum of g|| the lost sum is no rounding. */
 #define SUM_ERROR_MAX 1e-5
 
+enum { CHUNK = 1024 }; /* values that are converted at a time */
+
 /* What is kept of one channel. */
 typedef struct ledger {
-    float *grad;         /* this step's gradient */
-    float *before;       /* the residual before this step; 0 without feedback */
-    float *decoded;      /* this step's values */
-    float *sum;          /* of the decoded values, added as tlc_decompress_add must add them */
-    double *given, *got; /* sums of gradients, of decoded values */
+    float *wide[2]; /* this step's gradient and decoded values in f32, where the dtype is another */
+    float *before;  /* the residual, then the sum, before this step */
+    double *got;    /* sum of the decoded values */
 } ledger;
 
 typedef struct pass {
@@ -26,9 +26,8 @@ typedef struct pass {
     ledger *ledgers;
     size_t count, steps;
     tlc_dtype dtype;
-    const char *codec;
-    bool raw, checked_bits; /* checked_bits: raw, so the gradient's bits must come back */
-    tlc_decode_options decode;
+    const char *codec; /* NULL: a peer */
+    bool raw, checked_bits; /* checked_bits: the gradient's bits must come back */
     frame_store *frames;
     verified *result;
     double wanted2, left2, grad2;         /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
@@ -37,14 +36,21 @@ typedef struct pass {
     char *why;
 } pass;
 
-static bool is_raw(const char *codec)
+/* A step of one channel in f32. */
+typedef struct sent {
+    const float *before; /* NULL without feedback */
+    const float *grad, *decoded;
+    size_t n, len;
+} sent;
+
+bool codec_is_raw(const char *codec)
 {
     return !strncmp(codec, "raw", 3) && (codec[3] == '\0' || codec[3] == ':');
 }
 
 bool codec_takes_nonfinite(const char *codec, int feedback)
 {
-    return is_raw(codec) && feedback != 1;
+    return codec_is_raw(codec) && feedback != 1;
 }
 
 /* zlib's: polynomial 0x04c11db7, reflected; crc is 0 at first. */
@@ -86,55 +92,45 @@ static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzer
     return true;
 }
 
-/* Decodes to f32 and to the dtype. */
-static bool check_decoding(pass *p, const channel *c, ledger *l, size_t step, size_t len)
+/* What was decoded to the dtype against what was decoded to f32. */
+static bool check_narrowing(pass *p, const channel *c, const float *decoded)
 {
-    size_t n = c->tensor->n, size = n * dtype_size(p->dtype);
-    tlc_status status = tlc_decompress(c->frame, len, TLC_F32, l->decoded, n, &p->decode);
+    size_t size = dtype_size(p->dtype), n = c->tensor->n;
+    unsigned char narrow[CHUNK * sizeof(float)];
 
-    if (!status)
-        status = tlc_decompress(c->frame, len, p->dtype, c->out, n, &p->decode);
-    if (status)
-        return explain(p->why, "tlc_decompress: %s", tlc_status_string(status));
-    if (p->checked_bits) {
-        if (memcmp(c->out, tensor_step(c->tensor, step), size) != 0)
-            return explain(p->why, "the decoded bits are not the gradient's");
-        return true;
+    for (size_t i = 0; i < n; i += CHUNK) {
+        size_t count = n - i < CHUNK ? n - i : CHUNK;
+        tlc_convert(decoded + i, TLC_F32, narrow, p->dtype, count);
+        if (memcmp(narrow, c->out + i * size, count * size) != 0)
+            return explain(p->why, "decoding to the dtype differs from decoding to f32");
     }
-    /* c->sum is free until check_sum fills it */
-    tlc_convert(l->decoded, TLC_F32, c->sum, p->dtype, n);
-    if (memcmp(c->out, c->sum, size) != 0)
-        return explain(p->why, "decoding to the dtype differs from decoding to f32");
     return true;
 }
 
-/* tlc_decompress_add on a copy of the sum so far, which must give the sum after this step. */
-static bool check_sum(pass *p, const channel *c, ledger *l, size_t len)
+/* Decodes to the dtype and to f32. */
+static bool decode(pass *p, const channel *c, const ledger *l, size_t step, sent *s)
 {
-    size_t n = c->tensor->n;
-    tlc_status status;
+    float *wide = l->wide[1];
 
-    memcpy(c->sum, l->sum, n * sizeof *l->sum);
-    status = tlc_decompress_add(c->frame, len, 1.0f, c->sum, n, &p->decode);
-    if (status)
-        return explain(p->why, "tlc_decompress_add: %s", tlc_status_string(status));
-    for (size_t i = 0; i < n; i++) {
-        if (p->raw || l->decoded[i] != 0)
-            l->sum[i] += l->decoded[i];
-        if (memcmp(&c->sum[i], &l->sum[i], sizeof l->sum[i]) != 0 && !(isnan(c->sum[i]) && isnan(l->sum[i])))
-            return explain(p->why, "tlc_decompress_add gives another sum at index %zu", i);
-    }
-    return true;
+    if (!channel_decompress(c, c->frame, s->len, p->dtype, c->out, p->why))
+        return false;
+    if (p->checked_bits && memcmp(c->out, tensor_step(c->tensor, step), s->n * dtype_size(p->dtype)) != 0)
+        return explain(p->why, "the decoded bits are not the gradient's");
+    s->decoded = wide ? wide : (const float *)(const void *)c->out;
+    if (!wide)
+        return true;
+    return channel_decompress(c, c->frame, s->len, TLC_F32, wide, p->why) &&
+           (p->checked_bits || check_narrowing(p, c, wide));
 }
 
 /* P6 in one step. x = r + g and r' = x - decoded are rounded once each: by at most 2^-24 of the result
  * (and half the least subnormal), and |r'| <= |x| + |decoded|; the .01 is for the roundings of these bounds. */
-static bool check_balance(pass *p, const channel *c, const ledger *l)
+static bool check_balance(pass *p, const channel *c, const sent *s)
 {
-    const float *residual = tlc_residual(c->ctx);
+    const float *residual = channel_residual(c);
 
-    for (size_t i = 0; residual && i < c->tensor->n; i++) {
-        double x = (double)l->before[i] + (double)l->grad[i], d = (double)l->decoded[i];
+    for (size_t i = 0; residual && i < s->n; i++) {
+        double x = (double)s->before[i] + (double)s->grad[i], d = (double)s->decoded[i];
         double rounding = (2 * fabs(x) + fabs(d)) * 0x1.01p-24 + 0x1p-148;
         if (!(fabs(d + (double)residual[i] - x) <= rounding))
             return explain(p->why, "decoded + residual is not the residual before + gradient at index %zu", i);
@@ -142,72 +138,90 @@ static bool check_balance(pass *p, const channel *c, const ledger *l)
     return true;
 }
 
-static uint64_t account(pass *p, const channel *c, ledger *l)
+static uint64_t account(pass *p, const ledger *l, const sent *s)
 {
     uint64_t nonzero = 0;
 
-    for (size_t i = 0; i < c->tensor->n; i++) {
-        double g = (double)l->grad[i], x = (double)l->before[i] + g, d = (double)l->decoded[i];
+    for (size_t i = 0; i < s->n; i++) {
+        double g = (double)s->grad[i], x = s->before ? (double)s->before[i] + g : g, d = (double)s->decoded[i];
         nonzero += d != 0;
         if (!isfinite(x))
             continue;
         p->wanted2 += x * x;
         p->left2 += (x - d) * (x - d);
         p->grad2 += g * g;
-        l->given[i] += g;
         l->got[i] += d;
     }
     return nonzero;
 }
 
-static bool send_step(pass *p, const channel *c, ledger *l, size_t step)
+/* The sum so far moves to before, which the step no longer needs. */
+static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s)
 {
-    const float *residual = tlc_residual(c->ctx);
-    size_t n = c->tensor->n, len = 0;
-    uint64_t nonzero;
     tlc_status status;
 
-    tlc_convert(tensor_step(c->tensor, step), p->dtype, l->grad, TLC_F32, n);
-    if (residual)
-        memcpy(l->before, residual, n * sizeof *l->before);
-    status = tlc_compress(c->ctx, tensor_step(c->tensor, step), c->frame, c->bound, &len);
+    memcpy(l->before, c->sum, s->n * sizeof *c->sum);
+    status = tlc_decompress_add(c->frame, s->len, 1.0f, c->sum, s->n, &c->decode);
     if (status)
-        return explain(p->why, "tlc_compress: %s", tlc_status_string(status));
-    if (!check_decoding(p, c, l, step, len) || !check_sum(p, c, l, len) || !check_balance(p, c, l))
+        return explain(p->why, "tlc_decompress_add: %s", tlc_status_string(status));
+    for (size_t i = 0; i < s->n; i++) {
+        float want = l->before[i];
+        if (p->raw || s->decoded[i] != 0)
+            want += s->decoded[i];
+        if (memcmp(&c->sum[i], &want, sizeof want) != 0 && !(isnan(c->sum[i]) && isnan(want)))
+            return explain(p->why, "tlc_decompress_add gives another sum at index %zu", i);
+    }
+    return true;
+}
+
+static bool send_step(pass *p, const channel *c, const ledger *l, size_t step)
+{
+    const float *residual = channel_residual(c);
+    sent s = {.n = c->tensor->n, .grad = l->wide[0] ? l->wide[0] : tensor_step(c->tensor, step)};
+    verified *v = p->result;
+    uint64_t nonzero;
+
+    if (l->wide[0])
+        tlc_convert(tensor_step(c->tensor, step), p->dtype, l->wide[0], TLC_F32, s.n);
+    if (residual)
+        s.before = memcpy(l->before, residual, s.n * sizeof *l->before);
+    if (!channel_compress(c, step, &s.len, p->why) || !decode(p, c, l, step, &s) || !check_balance(p, c, &s))
         return false;
-    nonzero = account(p, c, l);
-    p->result->nonzero += nonzero;
-    p->result->values += n;
-    p->result->frame_bytes += len;
-    p->result->crc = crc32(p->result->crc, c->frame, len);
-    return check_inspect(p, c, len, nonzero) && frames_append(p->frames, c->frame, len, p->why);
+    nonzero = account(p, l, &s);
+    v->nonzero += nonzero;
+    v->values += s.n;
+    v->frame_bytes += s.len;
+    v->step_bytes[step] += s.len;
+    v->crc = crc32(v->crc, c->frame, s.len);
+    if (p->codec && (!check_sum(p, c, l, &s) || !check_inspect(p, c, s.len, nonzero)))
+        return false;
+    return frames_append(p->frames, c->frame, s.len, p->why);
 }
 
 /* ---- all steps ---------------------------------------------------------------------------------------------------- */
 
-static bool ledger_open(ledger *l, size_t n)
+static bool ledger_open(ledger *l, const channel *c, tlc_dtype dtype)
 {
-    l->grad = calloc(n + 1, sizeof *l->grad);
+    size_t n = c->tensor->n;
+
     l->before = calloc(n + 1, sizeof *l->before);
-    l->decoded = calloc(n + 1, sizeof *l->decoded);
-    l->sum = calloc(n + 1, sizeof *l->sum);
-    l->given = calloc(n + 1, sizeof *l->given);
     l->got = calloc(n + 1, sizeof *l->got);
-    if (!l->grad || !l->before || !l->decoded || !l->sum || !l->given || !l->got)
-        return false;
+    for (int i = 0; i < 2 && dtype != TLC_F32; i++) {
+        l->wide[i] = calloc(n + 1, sizeof *l->wide[i]);
+        if (!l->wide[i])
+            return false;
+    }
     for (size_t i = 0; i < n; i++)
-        l->sum[i] = -0.0f; /* only a sum that stays untouched keeps this sign */
-    return true;
+        c->sum[i] = -0.0f; /* only a sum that stays untouched keeps this sign */
+    return l->before && l->got;
 }
 
 static void ledgers_close(ledger *ledgers, size_t count)
 {
     for (size_t i = 0; ledgers && i < count; i++) {
-        free(ledgers[i].grad);
+        free(ledgers[i].wide[0]);
+        free(ledgers[i].wide[1]);
         free(ledgers[i].before);
-        free(ledgers[i].decoded);
-        free(ledgers[i].sum);
-        free(ledgers[i].given);
         free(ledgers[i].got);
     }
     free(ledgers);
@@ -223,7 +237,7 @@ static bool send_all(pass *p)
         p->wanted2 = p->left2 = p->grad2 = 0;
         for (size_t i = 0; i < p->count; i++) {
             if (!send_step(p, &p->channels[i], &p->ledgers[i], step))
-                return explain(why, "%s: %s, step %zu: %s", p->codec, p->channels[i].tensor->name, step, reason);
+                return explain(why, "%s, step %zu: %s", p->channels[i].tensor->name, step, reason);
         }
         if (p->wanted2 > 0) {
             p->step_errors += sqrt(p->left2 / p->wanted2);
@@ -236,19 +250,35 @@ static bool send_all(pass *p)
     return true;
 }
 
+/* Sums over the steps of count values from i on. */
+static void sum_gradients(const tensor *t, tlc_dtype dtype, size_t i, size_t count, double sums[CHUNK])
+{
+    float values[CHUNK];
+
+    memset(sums, 0, count * sizeof *sums);
+    for (size_t step = 0; step < t->steps; step++) {
+        const unsigned char *grad = tensor_step(t, step);
+        tlc_convert(grad + i * dtype_size(dtype), dtype, values, TLC_F32, count);
+        for (size_t k = 0; k < count; k++)
+            sums[k] += isfinite(values[k]) ? (double)values[k] : 0;
+    }
+}
+
 /* P6 over all steps. Where the gradients cancel out, the roundings of the steps may be more than SUM_ERROR_MAX of what is
  * left: they are 2^-23 ||x|| a step, twice that is allowed. */
 static bool check_total(pass *p)
 {
-    double given2 = 0, lost2 = 0, residual2 = 0;
+    double given2 = 0, lost2 = 0, residual2 = 0, given[CHUNK];
     verified *v = p->result;
 
     for (size_t c = 0; c < p->count; c++) {
-        const float *residual = tlc_residual(p->channels[c].ctx);
-        const ledger *l = &p->ledgers[c];
-        for (size_t i = 0; i < p->channels[c].tensor->n; i++) {
-            double r = residual ? (double)residual[i] : 0, lost = l->given[i] - (l->got[i] + r);
-            given2 += l->given[i] * l->given[i];
+        const float *residual = channel_residual(&p->channels[c]);
+        const tensor *t = p->channels[c].tensor;
+        for (size_t i = 0; i < t->n; i++) {
+            if (i % CHUNK == 0)
+                sum_gradients(t, p->dtype, i, t->n - i < CHUNK ? t->n - i : CHUNK, given);
+            double r = residual ? (double)residual[i] : 0, g = given[i % CHUNK], lost = g - (p->ledgers[c].got[i] + r);
+            given2 += g * g;
             lost2 += lost * lost;
             residual2 += r * r;
         }
@@ -260,33 +290,39 @@ static bool check_total(pass *p)
     if (p->steps_with_values && p->step_errors == 0)
         v->step_error = 0;
     if (v->feedback && sqrt(lost2) > SUM_ERROR_MAX * sqrt(given2) && sqrt(lost2) > 0x1p-22 * p->wanted_norms)
-        return explain(p->why, "%s: sum of decoded + residual misses the sum of the gradients by %.3g of it", p->codec,
-                       v->sum_error);
+        return explain(p->why, "sum of decoded + residual misses the sum of the gradients by %.3g of it", v->sum_error);
     return true;
 }
 
-bool verify(const channel *channels, size_t count, tlc_dtype dtype, const char *codec, const channel_options *options,
-            frame_store *frames, verified *result, char *why)
+bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channel_options *options, frame_store *frames,
+            verified *result, char *why)
 {
     pass p = {
-        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype, .codec = codec,
-        .decode = {.struct_size = sizeof p.decode, .isa = options->isa}, .frames = frames, .result = result, .why = why,
+        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype, .codec = options->codec,
+        .frames = frames, .result = result, .why = why,
     };
     bool ok;
 
-    *result = (verified){.isa = tlc_isa_used(channels[0].ctx)};
+    *result = (verified){.isa = p.codec ? tlc_isa_used(channels[0].ctx) : TLC_ISA_AUTO};
+    result->step_bytes = calloc(p.steps, sizeof *result->step_bytes);
     for (size_t i = 0; i < count; i++)
-        result->feedback = result->feedback || tlc_residual(channels[i].ctx);
-    p.raw = is_raw(codec);
-    p.checked_bits = p.raw && !result->feedback;
+        result->feedback = result->feedback || channel_residual(&channels[i]);
+    p.raw = p.codec && codec_is_raw(p.codec);
+    p.checked_bits = p.codec ? p.raw && !result->feedback : options->peer->exact;
     p.ledgers = calloc(count, sizeof *p.ledgers);
-    ok = p.ledgers != NULL;
+    ok = p.ledgers && result->step_bytes;
     for (size_t i = 0; ok && i < count; i++)
-        ok = ledger_open(&p.ledgers[i], channels[i].tensor->n);
+        ok = ledger_open(&p.ledgers[i], &channels[i], dtype);
     if (!ok)
-        explain(why, "%s: out of memory", codec);
+        explain(why, "out of memory");
     ok = ok && send_all(&p) && check_total(&p);
     result->input_bytes = result->values * dtype_size(dtype);
     ledgers_close(p.ledgers, count);
     return ok;
+}
+
+void verified_free(verified *result)
+{
+    free(result->step_bytes);
+    result->step_bytes = NULL;
 }

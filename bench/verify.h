@@ -8,11 +8,12 @@
 #include "channel.h"
 
 typedef struct verified {
-    tlc_isa isa;          /* that was used */
+    tlc_isa isa;          /* that was used; TLC_ISA_AUTO for peers */
     bool feedback;        /* whether there is a residual */
     uint64_t values;      /* in all steps of all tensors */
     uint64_t input_bytes;
     uint64_t frame_bytes;
+    uint64_t *step_bytes; /* of the frames of each step */
     uint64_t nonzero;     /* values that decode to other than 0 */
     uint32_t crc;         /* CRC-32 of all frames in order: for each step, for each tensor */
     double step_error;    /* ||x - decoded|| / ||x|| of a step, x = residual + gradient; mean over the steps */
@@ -27,12 +28,16 @@ typedef struct verified {
  *   gives the gradient's very bits;
  * - decoding to the dtype is decoding to f32, then tlc_convert; tlc_decompress_add with weight 1 adds just these values
  *   and leaves the sum alone where they are 0;
- * and of the sums over all steps that nothing was lost. Appends the frames to frames.
+ * and of the sums over all steps that nothing was lost. Of peers, that exact ones give the gradient's very bits and that
+ * nothing is lost by those with feedback. Appends the frames to frames.
  * Norms are over all tensors together, in binary64; errors are NaN where they are 0 / 0. Values that are not finite (raw
- * only) are left out of them. */
-bool verify(const channel *channels, size_t count, tlc_dtype dtype, const char *codec, const channel_options *options,
-            frame_store *frames, verified *result, char *why);
+ * only) are left out of them. Whether or not it succeeds, result is to be freed. */
+bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channel_options *options, frame_store *frames,
+            verified *result, char *why);
+void verified_free(verified *result);
 
+/* Whether what is sent comes back bit for bit. */
+bool codec_is_raw(const char *codec);
 /* Whether the codec takes values that are not finite. */
 bool codec_takes_nonfinite(const char *codec, int feedback);
 #endif

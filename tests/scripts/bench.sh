@@ -57,7 +57,8 @@ ones() {
   for ((i = 0; i < $3; i++)); do printf '%b' "${4:-\\x00\\x00\\x80\\x3f}"; done >>"$work/$1"
 }
 
-crcs() { accepts --format csv "$@" && cut -d, -f2,27,28 "$work/out"; }
+# codec, bytes of frames and CRC-32 of the codecs' rows (a codec may have a comma: count from the end)
+crcs() { accepts --format csv "$@" && awk -F, '$2 == "codec" {print $3 "," $(NF - 2) "," $(NF - 1)}' "$work/out"; }
 
 # ---- bad files
 
@@ -162,6 +163,23 @@ refuses '--seed x: not one of its values*' --seed x good.npy
 refuses '--values*' --synthetic gauss --values 9999999999999Mi
 refuses '--values goes with --synthetic or .f32 files' --values 3 good.npy
 refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
+for view in roofline small density; do
+  refuses "good.npy: no files go with --$view" --$view good.npy
+  refuses "--values does not go with --$view" --$view --values 5
+done
+refuses '--small does not go with --roofline' --roofline --small
+refuses '--roofline does not go with --density' --density --roofline
+refuses '--synthetic does not go with --density' --density --synthetic gauss
+refuses '--values does not go with --sizes' --synthetic gauss --sizes 5 --values 5
+refuses '--sizes goes with --synthetic, *' --sizes 5 good.npy
+for list in '' ',' '1,' ',1' '1,,2' x '1,x' -1 1.5 "$(seq -s, 33)"; do
+  refuses "--sizes $list: not one of its values*" --small --sizes "$list"
+  refuses "--threads $list: not one of its values*" --threads "$list" good.npy
+done
+refuses '--threads 0: not one of its values*' --threads 0 good.npy
+refuses '--threads 1,257: not one of its values*' --threads 1,257 good.npy
+refuses '--synthetic sparse: not one of its values*' --synthetic sparse
+refuses 'nan.npy: row 1, index 1 *' -c raw --peers nan.npy
 
 # ---- help, the manual, the version
 
@@ -202,19 +220,88 @@ if command -v python3 >/dev/null; then
 import csv, json
 rows = list(csv.DictReader(open('csv', newline='')))
 assert None not in rows[0] and len({len(r) for r in rows}) == 1 and None not in rows[0].values()
-assert [r['codec'] for r in rows[:3]] == ['memcpy', '3lc:s=1.5,block=64', 'raw']
-assert float(rows[1]['sum_relative_error']) < 1e-5 and rows[2]['sum_relative_error'] == '0'
-assert int(rows[2]['frame_bytes']) > int(rows[2]['values']) * int(rows[2]['steps']) * 4
+assert rows[0]['codec'] == 'memcpy' and rows[0]['compress_x_memcpy'] == '1'
+codecs = [r for r in rows if r['kind'] == 'codec']
+assert [r['codec'] for r in codecs[:2]] == ['3lc:s=1.5,block=64', 'raw']
+assert float(codecs[0]['sum_relative_error']) < 1e-5 and codecs[1]['sum_relative_error'] == '0'
+assert int(codecs[1]['frame_bytes']) > int(codecs[1]['values']) * int(codecs[1]['steps']) * 4
 assert open('csv', 'rb').read().count(b'\r\n') == len(rows) + 1
 rows = list(csv.DictReader(open('quoted', newline='', encoding='latin-1')))
 assert rows[-1]['tensor'].startswith('quo"te, '), rows[-1]['tensor']
 report = json.load(open('json', encoding='utf-8'))
 assert report['tensors'][1]['name'] == 'quo"te, \ufffd\u00e9', report['tensors']
 assert report['rows'][0]['codec'] == 'memcpy' and report['rows'][1]['values'] == 6
+for row in report['rows']:
+    if row['kind'] == 'codec':
+        bits = row['bits_by_step']
+        assert len(bits) == row['steps'] and abs(sum(bits) / len(bits) - row['bits_per_value']) < 1e-4, row
+    else:
+        assert row['bits_by_step'] is None and row['crc32'] is None, row
 PYTHON
 else
   echo "# python3 is not installed: CSV and JSON are not parsed"
 fi
+# every view in every format: parse FORMAT prints "kind codec assume_finite threads values", and what must not be null
+parse() {
+  python3 -c '
+import csv, json, sys
+report = json.load(open("out")) if sys.argv[1] == "json" else {"rows": list(csv.DictReader(open("out", newline="")))}
+for row in report["rows"]:
+    print(*(row[key] for key in ("kind", "codec", "assume_finite", "threads", "values")), sep="|")
+    if row["kind"] == "codec":
+        keys = ["compress_ns", "decompress_ns", "decompress_add_ns", "compress_gb_s", "decompress_gb_s",
+                "decompress_add_gb_s", "compress_x_memcpy"]
+        keys += sys.argv[2:]
+        assert all(float(row[key]) > 0 for key in keys), row' "$@"
+}
+views=(
+  "--roofline --sizes 320,999" "codec|3lc|0|1|320 codec|3lc|1|1|320
+    codec|3lc:block=65536|0|1|320 codec|3lc:block=65536|1|1|320 codec|3lc|0|1|999 codec|3lc|1|1|999 codec|3lc:block=65536|0|1|999 codec|3lc:block=65536|1|1|999"
+  "--roofline --sizes 400 -c raw --dtype bf16" "codec|raw|0|1|400"
+  "--small" "codec|3lc|0|1|1 codec|raw|0|1|1 codec|3lc|0|1|16 codec|raw|0|1|16 codec|3lc|0|1|64 codec|raw|0|1|64
+    codec|3lc|0|1|256 codec|raw|0|1|256 codec|3lc|0|1|1024 codec|raw|0|1|1024"
+  "--density --sizes 9999" "codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999
+    codec|3lc|0|1|9999"
+  "--synthetic gauss --sizes 1Ki,7 -c 3lc -c raw --assume-finite" "codec|3lc|0|1|1024 codec|3lc|1|1|1024 codec|raw|0|1|1024
+    codec|3lc|0|1|7 codec|3lc|1|1|7 codec|raw|0|1|7"
+  "--synthetic gauss --values 5000 -c 3lc --threads 3,1" "codec|3lc|0|3|5000 codec|3lc|0|1|5000"
+)
+for ((i = 0; i < ${#views[@]}; i += 2)); do
+  read -ra options <<<"${views[i]}"
+  accepts "${options[@]}"
+  [[ $(awk 'length > 160' out) == '' ]] || bad "table: ${options[*]}: wider than 160 columns"
+  if [[ $(head -n 1 out) != *' steps; '* ]]; then
+    (($(grep -c '^codec ' out) == 1)) || bad "${options[*]}: more than one table"
+  fi
+  accepts "${options[@]}" --format markdown
+  [[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
+  command -v python3 >/dev/null || continue
+  shares=(compress_roofline decompress_roofline add_roofline)
+  [[ ${options[0]} != --small ]] || shares=()
+  for format in csv json; do
+    accepts "${options[@]}" --format $format
+    rows=$(parse $format "${shares[@]}") || bad "${options[*]}: $format: a value is missing"
+    [[ $(grep '^codec' <<<"$rows" | xargs) == "$(xargs <<<"${views[i + 1]}")" ]] || bad "${options[*]}: rows are $rows"
+  done
+done
+accepts --density --sizes 20000,5
+(($(grep -c 'slowest / fastest' out) == 2)) || bad "density: not one summary for each size"
+# at 30% of 20000 values 5 standard deviations are 1.6%
+awk '$1 == "3lc" && $2 == 20000 && $NF > 28.4 && $NF < 31.6 {seen++} END {exit seen != 1}' out || bad "density: not 30%"
+accepts --roofline --sizes 640
+grep -qE '^last-level cache ([0-9.]+ MiB|unknown), memcpy streams from ([0-9.]+ MiB|unknown)$' out || bad "no cache size"
+for name in memcpy roofline 'roofline (assume_finite)' 'roofline (one sweep)'; do
+  grep -qF "$name " out || bad "no row of $name"
+done
+accepts --peers "$data" --format csv -c 3lc
+awk -F, '$3 == "3lc" {bytes = $(NF - 2); nonzero = $(NF - 7)}
+  $3 == "naive 3LC" {found = $1 == "" && $2 == "peer" && $(NF - 2) < bytes && $(NF - 7) == nonzero}
+  END {exit !found}' out || bad "the naive 3LC does not send the same symbols"
+for options in '--dtype f16' '--threads 2'; do
+  # shellcheck disable=SC2086 # words
+  accepts --peers $options --format csv good.npy
+  ! grep -q '^,peer,' out || bad "peers with $options"
+done
 for n in 0 1 4 5; do
   accepts --synthetic gauss --values $n --format json
   ! grep -qE '(nan|inf)[,}]' out || bad "json: not a number"
@@ -244,13 +331,21 @@ for dtype in f32 f16 bf16; do
       *) options[-1]=--synthetic options+=(laplace --values 5000 --steps 3 --seed 7) ;;
     esac
     first=$(crcs "${options[@]}")
-    (($(wc -l <<<"$first") == 6)) || bad "csv: ${options[*]}: $first"
+    (($(wc -l <<<"$first") == 4)) || bad "csv: ${options[*]}: $first"
     [[ $(crcs "${options[@]}") == "$first" ]] || bad "$dtype: a second run gives other frames"
+    [[ $(crcs "${options[@]}" --threads 2 --steps 3) == $(crcs "${options[@]}" --steps 3) ]] ||
+      bad "$dtype: other frames with threads"
     for isa in $(run --version | sed -n 's/^ISAs: //p' | tr -d ,); do
       [[ $(crcs "${options[@]}" --isa "$isa") == "$first" ]] || bad "$dtype: other frames with --isa $isa"
     done
   done
 done
+# each codec's second row is its frames with assume_finite, and the second half of the rows is with threads
+drawn=(--synthetic laplace --values 400000 --steps 2 -c 3lc -c '3lc:s=1.5,block=20000')
+first=$(crcs "${drawn[@]}")
+[[ $(crcs "${drawn[@]}" --assume-finite | uniq) == "$first" ]] || bad "other frames with assume_finite"
+[[ $(crcs "${drawn[@]}" --threads 1,4) == "$first"$'\n'"$first" ]] || bad "other frames with 4 threads"
+[[ $(crcs "${drawn[@]}" --threads 3 --assume-finite | uniq) == "$first" ]] || bad "other frames with both"
 for isa in scalar avx2 avx512 neon; do
   run --version | grep -qw "$isa" || refuses "--isa $isa: this machine or build does not support it" --isa $isa good.npy
 done

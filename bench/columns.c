@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "columns.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define CODECS VIEW_CODECS
+#define SPEEDS (VIEW_CODECS | VIEW_ROOFLINE | VIEW_DENSITY)
+#define ALL (SPEEDS | VIEW_SMALL)
+
+const column columns[COLUMNS] = {
+    [TENSOR] = {"tensor", TEXT, 0, NULL, NULL, NULL},
+    [KIND] = {"kind", TEXT, 0, NULL, NULL, NULL},
+    [CODEC] = {"codec", TEXT, ALL, "codec", "", NULL},
+    [ISA] = {"isa", TEXT, 0, NULL, NULL, NULL},
+    [DTYPE] = {"dtype", TEXT, 0, NULL, NULL, NULL},
+    [FEEDBACK] = {"feedback", COUNT, 0, NULL, NULL, NULL},
+    [ASSUME_FINITE] = {"assume_finite", COUNT, 0, NULL, NULL, NULL},
+    [THREADS] = {"threads", COUNT, ALL, "threads", "", NULL},
+    [STEPS] = {"steps", COUNT, 0, NULL, NULL, NULL},
+    [VALUES] = {"values", COUNT, ALL, "values", "", NULL},
+    [ROUNDS] = {"rounds", COUNT, 0, NULL, NULL, NULL},
+    [MEMCPY] = {"memcpy_gb_s", REAL, 0, NULL, NULL, NULL},
+    [MEMCPY_BEST] = {"memcpy_best_gb_s", REAL, 0, NULL, NULL, NULL},
+    [COMPRESS] = {"compress_gb_s", REAL, SPEEDS, "compress", "GB/s", "%.2f"},
+    [COMPRESS_BEST] = {"compress_best_gb_s", REAL, 0, NULL, NULL, NULL},
+    [COMPRESS_NS] = {"compress_ns", REAL, VIEW_SMALL, "compress", "ns", "%.1f"},
+    [COMPRESS_X] = {"compress_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
+    [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
+    [DECOMPRESS] = {"decompress_gb_s", REAL, SPEEDS, "decompress", "GB/s", "%.2f"},
+    [DECOMPRESS_BEST] = {"decompress_best_gb_s", REAL, 0, NULL, NULL, NULL},
+    [DECOMPRESS_NS] = {"decompress_ns", REAL, VIEW_SMALL, "decompress", "ns", "%.1f"},
+    [DECOMPRESS_X] = {"decompress_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
+    [DECOMPRESS_ROOF] = {"decompress_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
+    [ADD] = {"decompress_add_gb_s", REAL, SPEEDS, "add", "GB/s", "%.2f"},
+    [ADD_BEST] = {"decompress_add_best_gb_s", REAL, 0, NULL, NULL, NULL},
+    [ADD_NS] = {"decompress_add_ns", REAL, VIEW_SMALL, "decompress-add", "ns", "%.1f"},
+    [ADD_X] = {"decompress_add_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
+    [ADD_ROOF] = {"add_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
+    [RATIO] = {"ratio", REAL, CODECS, "ratio", "", "%.2f"},
+    [BITS] = {"bits_per_value", REAL, CODECS, "bits per", "value", "%.4f"},
+    [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, "non-zero", "%", "%.3f"},
+    [STEP_ERROR] = {"step_relative_error", REAL, CODECS, "error of", "one step", "%.4f"},
+    [SUM_ERROR] = {"sum_relative_error", REAL, CODECS, "error of", "the sum", "%.1e"},
+    [RESIDUAL_X] = {"residual_relative_norm", REAL, CODECS, "residual", "rel.norm", "%.3f"},
+    [RESIDUAL] = {"residual_norm", REAL, 0, NULL, NULL, NULL},
+    [FRAME_BYTES] = {"frame_bytes", COUNT, 0, NULL, NULL, NULL},
+    [CRC] = {"crc32", TEXT, 0, NULL, NULL, NULL},
+};
+
+/* Columns that would say the same in every row are for CSV and JSON only. */
+bool column_shown(const report *r, column_id id)
+{
+    if (id == VALUES && r->source_count == 1)
+        return false;
+    if (id == THREADS) {
+        for (size_t i = 0; i < r->count; i++) {
+            if (r->rows[i].threads > 1)
+                return true;
+        }
+        return false;
+    }
+    return columns[id].views & (unsigned)r->view;
+}
+
+static bool is_sent(const report_row *row)
+{
+    return row->kind == ROW_CODEC || row->kind == ROW_PEER;
+}
+
+static const char *text_of(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
+{
+    static const char *const kinds[] = {
+        [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec", [ROW_PEER] = "peer",
+    };
+
+    switch (id) {
+    case TENSOR: return row->tensor ? row->tensor : "";
+    case KIND: return kinds[row->kind];
+    case CODEC:
+        if (!in_table || !row->assume_finite || strlen(row->name) > CELL / 2)
+            return row->name;
+        snprintf(buffer, CELL, "%s (assume_finite)", row->name);
+        return buffer;
+    case ISA: return row->kind == ROW_CODEC ? tlc_isa_name(row->verified.isa) : "";
+    case DTYPE: return dtype_name(r->dtype);
+    case CRC:
+        snprintf(buffer, CELL, "%08" PRIx32, row->verified.crc);
+        return is_sent(row) ? buffer : "";
+    default: return "";
+    }
+}
+
+static bool count_of(const report_row *row, column_id id, uint64_t *count)
+{
+    switch (id) {
+    case STEPS: *count = row->steps; return true;
+    case VALUES: *count = row->values; return true;
+    case THREADS: *count = row->threads; return true;
+    case ROUNDS: *count = row->rounds; return true;
+    case ASSUME_FINITE: *count = row->assume_finite; return row->kind == ROW_CODEC;
+    case FEEDBACK: *count = row->verified.feedback; return is_sent(row);
+    case FRAME_BYTES: *count = row->verified.frame_bytes; return is_sent(row);
+    default: return false;
+    }
+}
+
+/* As 4Ki, if that is what it is. */
+static void print_count(char *buffer, uint64_t count, bool in_table)
+{
+    int shift = !in_table || !count ? 0 : count % (1 << 20) == 0 ? 20 : count % (1 << 10) == 0 ? 10 : 0;
+
+    snprintf(buffer, CELL, "%" PRIu64 "%s", count >> shift, shift == 20 ? "Mi" : shift == 10 ? "Ki" : "");
+}
+
+/* NaN where b is 0. */
+static double over(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+static double speed(const report_row *row, double seconds)
+{
+    return row->gigabytes > 0 ? row->gigabytes / seconds : NAN;
+}
+
+static double nanoseconds(const report_row *row, int time)
+{
+    return row->time[time].median / (double)row->calls * 1e9;
+}
+
+static double speed_of(const report_row *row, column_id id)
+{
+    const timing *t = row->time;
+
+    switch (id) {
+    case MEMCPY: return speed(row, t[TIME_MEMCPY].median);
+    case MEMCPY_BEST: return speed(row, t[TIME_MEMCPY].best);
+    case COMPRESS: return speed(row, t[TIME_COMPRESS].median);
+    case COMPRESS_BEST: return speed(row, t[TIME_COMPRESS].best);
+    case COMPRESS_NS: return nanoseconds(row, TIME_COMPRESS);
+    case COMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_COMPRESS].median);
+    case COMPRESS_ROOF: return over(t[TIME_COMPRESS_ROOF].median, t[TIME_COMPRESS].median);
+    case DECOMPRESS: return speed(row, t[TIME_DECOMPRESS].median);
+    case DECOMPRESS_BEST: return speed(row, t[TIME_DECOMPRESS].best);
+    case DECOMPRESS_NS: return nanoseconds(row, TIME_DECOMPRESS);
+    case DECOMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_DECOMPRESS].median);
+    case DECOMPRESS_ROOF: return over(t[TIME_DECOMPRESS_ROOF].median, t[TIME_DECOMPRESS].median);
+    case ADD: return speed(row, t[TIME_ADD].median);
+    case ADD_BEST: return speed(row, t[TIME_ADD].best);
+    case ADD_NS: return nanoseconds(row, TIME_ADD);
+    case ADD_X: return over(t[TIME_MEMCPY].median, t[TIME_ADD].median);
+    case ADD_ROOF: return over(t[TIME_ADD_ROOF].median, t[TIME_ADD].median);
+    default: return NAN;
+    }
+}
+
+static double size_of(const report *r, const report_row *row, column_id id)
+{
+    const verified *v = &row->verified;
+
+    if (!is_sent(row)) {
+        if (row->kind != ROW_COPY || !row->values)
+            return NAN;
+        return id == RATIO ? 1 : id == BITS ? 8 * (double)dtype_size(r->dtype) : NAN;
+    }
+    switch (id) {
+    case RATIO: return v->values ? over((double)v->input_bytes, (double)v->frame_bytes) : NAN;
+    case BITS: return 8 * over((double)v->frame_bytes, (double)v->values);
+    case NONZERO: return 100 * over((double)v->nonzero, (double)v->values);
+    case STEP_ERROR: return v->step_error;
+    case SUM_ERROR: return v->sum_error;
+    case RESIDUAL_X: return v->feedback ? over(v->residual_norm, v->grad_norm) : NAN;
+    case RESIDUAL: return v->feedback ? v->residual_norm : NAN;
+    default: return NAN;
+    }
+}
+
+const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
+{
+    const column *c = &columns[id];
+    double real;
+    uint64_t count;
+
+    buffer[0] = '\0';
+    if (c->kind == TEXT)
+        return text_of(r, row, id, in_table, buffer);
+    if (c->kind == COUNT) {
+        if (count_of(row, id, &count))
+            print_count(buffer, count, in_table);
+        return buffer;
+    }
+    real = id < RATIO ? speed_of(row, id) : size_of(r, row, id);
+    if (!isfinite(real))
+        return buffer;
+    if (!in_table)
+        snprintf(buffer, CELL, "%.9g", real);
+    else if (id == SUM_ERROR && real >= 0.1) /* lost for want of feedback, so no rounding */
+        snprintf(buffer, CELL, "%.4f", real);
+    else if (real >= 100) /* keeps within the column */
+        snprintf(buffer, CELL, "%.1f", real);
+    else
+        snprintf(buffer, CELL, c->format, real);
+    return buffer;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The columns of the report: one list serves all formats. CSV and JSON have all of them, tables those of their view.
+ */
+#ifndef BENCH_COLUMNS_H
+#define BENCH_COLUMNS_H
+
+#include "report.h"
+
+enum { CELL = 128 };
+
+typedef enum column_id {
+    TENSOR, KIND, CODEC, ISA, DTYPE, FEEDBACK, ASSUME_FINITE, THREADS, STEPS, VALUES, ROUNDS, MEMCPY, MEMCPY_BEST,
+    COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, DECOMPRESS, DECOMPRESS_BEST, DECOMPRESS_NS,
+    DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X, ADD_ROOF, RATIO, BITS, NONZERO, STEP_ERROR, SUM_ERROR,
+    RESIDUAL_X, RESIDUAL, FRAME_BYTES, CRC, COLUMNS
+} column_id;
+
+typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
+
+typedef struct column {
+    const char *key;
+    column_kind kind;
+    unsigned views;           /* whose tables have it */
+    const char *title, *unit;
+    const char *format;       /* of reals in tables */
+} column;
+
+extern const column columns[COLUMNS];
+
+/* Whether tables have it. */
+bool column_shown(const report *r, column_id id);
+
+/* The cell's text, in buffer (CELL bytes) or elsewhere; empty if there is no value. In tables numbers are for people. */
+const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer);
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of peers, in the order of the rows.
+ */
+#include "peers.h"
+
+static const peer *const list[] = {
+#ifdef HAVE_ZSTD
+    &peer_zstd,
+#endif
+#ifdef HAVE_LZ4
+    &peer_lz4,
+#endif
+#ifdef HAVE_SNAPPY
+    &peer_snappy,
+#endif
+#ifdef HAVE_ZSTD
+    &peer_quartic_zstd,
+#endif
+#ifdef HAVE_LZ4
+    &peer_quartic_lz4,
+#endif
+#ifdef HAVE_SNAPPY
+    &peer_quartic_snappy,
+#endif
+    &peer_naive,
+#if defined(__x86_64__)
+    &peer_f16, /* the last one: a CPU that lacks the instructions is given a list without */
+#endif
+};
+
+const peer *const *peers(size_t *count)
+{
+    *count = sizeof list / sizeof list[0];
+#if defined(__x86_64__)
+    *count -= !tlc_isa_supported(TLC_ISA_AVX2); /* F16C is part of it */
+#endif
+    return list;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "rows.h"
+#include "explain.h"
+#include "passes.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The tensors, threads and list that rows are made of and for. */
+typedef struct group {
+    const options *o;
+    row_list *list;
+    const tensor *tensors;
+    size_t count, steps;
+    tlc_dtype dtype;
+    const char *name; /* of the only tensor, for --per-tensor */
+    const roofline_loops *loops;
+    size_t threads;
+    tlc_parallel parallel;
+} group;
+
+/* Only on a terminal. */
+static void progress(const group *g, const char *name, const char *what)
+{
+    if (!g->o->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K[%zu] %.40s, %.40s: %s", g->list->count + 1, name, g->tensors->name, what);
+}
+
+static void progress_end(const options *o)
+{
+    if (!o->quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- lists -------------------------------------------------------------------------------------------------------- */
+
+static report_row *add_row(const group *g, row_kind kind, const char *name)
+{
+    row_list *list = g->list;
+    report_row *row;
+
+    if (list->count == list->slots) {
+        size_t slots = list->slots ? list->slots * 2 : 32;
+        report_row *rows = realloc(list->rows, slots * sizeof *rows);
+        if (!rows)
+            return NULL;
+        list->rows = rows;
+        list->slots = slots;
+    }
+    row = &list->rows[list->count++];
+    *row = (report_row){.kind = kind, .name = name, .tensor = g->name, .threads = g->threads, .steps = g->steps};
+    for (size_t i = 0; i < g->count; i++)
+        row->values += g->tensors[i].n;
+    row->calls = g->count * g->steps;
+    row->gigabytes = (double)row->values * (double)dtype_size(g->dtype) * (double)g->steps * 1e-9;
+    for (int time = 0; time < TIMES; time++)
+        row->time[time] = (timing){NAN, NAN};
+    return row;
+}
+
+void rows_free(row_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        verified_free(&list->rows[i].verified);
+    free(list->rows);
+}
+
+/* ---- what is timed in a row --------------------------------------------------------------------------------------- */
+
+typedef struct plan {
+    operation operations[MAX_OPERATIONS];
+    int slot[MAX_OPERATIONS]; /* what the operation's time is: FLOOR_... or, in rows of what is sent, TIME_... */
+    size_t count;
+} plan;
+
+static void add_operation(plan *p, int slot, bool (*pass)(const void *, int, char *), const subject *s, int which,
+                          size_t warmup)
+{
+    p->operations[p->count] = (operation){.pass = pass, .subject = s, .which = which, .warmup = warmup};
+    p->slot[p->count++] = slot;
+}
+
+/* Of operations with the same slot the faster one counts. */
+static bool measure_row(const plan *p, double seconds, report_row *row, char *why)
+{
+    timing timings[MAX_OPERATIONS];
+
+    if (!measure(p->operations, p->count, seconds, timings, &row->rounds, why))
+        return false;
+    for (size_t i = 0; i < p->count; i++) {
+        timing *t = &row->time[p->slot[i]];
+        if (!(t->median <= timings[i].median))
+            *t = timings[i];
+    }
+    return true;
+}
+
+static bool subject_open(subject *s, const group *g, const channel *channels, const frame_store *frames, char *why)
+{
+    size_t largest = 0;
+
+    for (size_t i = 0; i < g->count; i++)
+        largest = g->tensors[i].n > largest ? g->tensors[i].n : largest;
+    *s = (subject){.channels = channels, .count = g->count, .steps = g->steps, .dtype = g->dtype, .frames = frames,
+                   .loops = g->loops, .threads = g->threads, .parallel = g->parallel};
+    s->streamed = channel_buffer(largest * dtype_size(g->dtype));
+    return s->streamed || explain(why, "out of memory");
+}
+
+/* Rooflines are of floats; what calls on small tensors cost is not the memory's. */
+static bool has_roofs(const group *g)
+{
+    return g->dtype == TLC_F32 && g->o->view != VIEW_SMALL;
+}
+
+/* ---- copies and rooflines ----------------------------------------------------------------------------------------- */
+
+/* All are measured in the same rounds. */
+enum { FLOOR_COPY, FLOOR_COPY_NT, FLOOR_ROOFLINES, FLOORS = FLOOR_ROOFLINES + ROOFLINES };
+
+static const struct floor_row {
+    row_kind kind;
+    const char *name;
+    int compress, decompress, add; /* FLOOR_...; -1: none */
+} floor_rows[] = {
+    {ROW_COPY, "memcpy", FLOOR_COPY, FLOOR_COPY, -1},
+    {ROW_COPY, "copy (non-temporal)", FLOOR_COPY_NT, FLOOR_COPY_NT, -1},
+    {ROW_ROOFLINE, "roofline", FLOOR_ROOFLINES + ROOFLINE_TWO_SWEEPS, FLOOR_ROOFLINES + ROOFLINE_WRITE,
+     FLOOR_ROOFLINES + ROOFLINE_ADD},
+    {ROW_ROOFLINE, "roofline (non-temporal)", -1, FLOOR_ROOFLINES + ROOFLINE_STREAM, -1},
+    {ROW_ROOFLINE, "roofline (assume_finite)", FLOOR_ROOFLINES + ROOFLINE_ASSUME_FINITE, -1, -1},
+    {ROW_ROOFLINE, "roofline (one sweep)", FLOOR_ROOFLINES + ROOFLINE_ONE_SWEEP, -1, -1},
+};
+
+static void set_time(report_row *row, int time, const timing *timings, int floor)
+{
+    if (floor >= 0)
+        row->time[time] = timings[floor];
+}
+
+static bool measure_floors(const group *g, const channel *channels, timing timings[FLOORS], size_t *rounds, char *why)
+{
+    timing measured[FLOORS];
+    plan p = {.count = 0};
+    subject s;
+    bool ok;
+
+    if (!subject_open(&s, g, channels, NULL, why))
+        return false;
+    add_operation(&p, FLOOR_COPY, pass_copy, &s, COPY_LIBC, 0);
+    if (g->o->view != VIEW_SMALL && g->loops->copy)
+        add_operation(&p, FLOOR_COPY_NT, pass_copy, &s, COPY_NON_TEMPORAL, 0);
+    for (int i = 0; i < ROOFLINES; i++) {
+        if (has_roofs(g) && g->loops->sweeps[i][0])
+            add_operation(&p, FLOOR_ROOFLINES + i, pass_roofline, &s, i, 0);
+    }
+    for (int i = 0; i < FLOORS; i++)
+        timings[i] = (timing){NAN, NAN};
+    ok = measure(p.operations, p.count, g->o->seconds, measured, rounds, why);
+    for (size_t i = 0; ok && i < p.count; i++)
+        timings[p.slot[i]] = measured[i];
+    free(s.streamed);
+    return ok;
+}
+
+static bool add_floors(const group *g, char *why)
+{
+    channel_options buffers = {.codec = NULL};
+    channel *channels = channels_open(g->tensors, g->count, g->dtype, &buffers, why);
+    timing timings[FLOORS];
+    size_t rounds;
+    bool ok;
+
+    if (!channels)
+        return false;
+    progress(g, "memcpy and rooflines", "measuring");
+    ok = measure_floors(g, channels, timings, &rounds, why);
+    channels_close(channels, g->count);
+    for (const struct floor_row *f = floor_rows; ok && f < floor_rows + sizeof floor_rows / sizeof floor_rows[0]; f++) {
+        int main = f->compress >= 0 ? f->compress : f->decompress;
+        if (isnan(timings[main].median))
+            continue;
+        report_row *row = add_row(g, f->kind, f->name);
+        if (!row)
+            return explain(why, "out of memory");
+        row->rounds = rounds;
+        set_time(row, TIME_MEMCPY, timings, FLOOR_COPY);
+        set_time(row, TIME_COMPRESS, timings, f->compress);
+        set_time(row, TIME_DECOMPRESS, timings, f->decompress);
+        set_time(row, TIME_ADD, timings, f->add);
+    }
+    return ok;
+}
+
+/* ---- codecs and peers --------------------------------------------------------------------------------------------- */
+
+static bool is_blocked(const frame_store *frames)
+{
+    tlc_frame_info info = {.struct_size = sizeof info};
+
+    return !tlc_inspect(frames->bytes + frames->offset[0], frames->len[0], &info) && info.block;
+}
+
+/* Whether there is nothing that the codec must do with memory but a copy. */
+static bool only_copies(const channel_options *sent, const report_row *row)
+{
+    return !row->verified.feedback || codec_is_raw(sent->codec);
+}
+
+static void add_roofs(plan *p, const subject *s, bool assume_finite)
+{
+    int sweeps = ROOFLINE_TWO_SWEEPS;
+
+    if (assume_finite)
+        sweeps = is_blocked(s->frames) ? ROOFLINE_ONE_SWEEP : ROOFLINE_ASSUME_FINITE;
+    add_operation(p, TIME_COMPRESS_ROOF, pass_roofline, s, sweeps, 0);
+    add_operation(p, TIME_DECOMPRESS_ROOF, pass_roofline, s, ROOFLINE_WRITE, 0);
+    if (s->loops->sweeps[ROOFLINE_STREAM][0])
+        add_operation(p, TIME_DECOMPRESS_ROOF, pass_roofline, s, ROOFLINE_STREAM, 0);
+    add_operation(p, TIME_ADD_ROOF, pass_roofline, s, ROOFLINE_ADD, 0);
+}
+
+static bool measure_sent(const group *g, const channel *channels, const channel_options *sent,
+                         const frame_store *frames, report_row *row, char *why)
+{
+    size_t warmup = g->o->warmup ? (g->o->warmup - 1) / g->steps : 0;
+    plan p = {.count = 0};
+    subject s;
+    bool ok;
+
+    if (!subject_open(&s, g, channels, frames, why))
+        return false;
+    add_operation(&p, TIME_MEMCPY, pass_copy, &s, COPY_LIBC, 0);
+    if (sent->codec && has_roofs(g) && !only_copies(sent, row))
+        add_roofs(&p, &s, sent->assume_finite);
+    add_operation(&p, TIME_COMPRESS, pass_compress, &s, 0, warmup);
+    add_operation(&p, TIME_DECOMPRESS, pass_decompress, &s, 0, 0);
+    if (sent->codec)
+        add_operation(&p, TIME_ADD, pass_add, &s, 0, 0);
+    ok = measure_row(&p, g->o->seconds, row, why);
+    free(s.streamed);
+    if (sent->codec && only_copies(sent, row)) {
+        for (int time = TIME_COMPRESS_ROOF; time <= TIME_ADD_ROOF; time++)
+            row->time[time] = row->time[TIME_MEMCPY];
+    }
+    return ok;
+}
+
+/* Threads and assume_finite must not change a byte. */
+static bool check_frames(const group *g, const channel_options *sent, const frame_store *frames, char *why)
+{
+    channel_options plain = *sent;
+
+    if (!sent->codec || (g->threads == 1 && !sent->assume_finite))
+        return true;
+    plain.assume_finite = 0;
+    plain.parallel = (tlc_parallel){.run = NULL};
+    return frames_match(frames, g->tensors, g->count, g->dtype, &plain, why);
+}
+
+static bool run_sent(const group *g, const channel_options *sent, report_row *row, char *why)
+{
+    channel *channels = channels_open(g->tensors, g->count, g->dtype, sent, why);
+    frame_store frames;
+    bool ok;
+
+    if (!channels)
+        return false;
+    if (!frames_open(&frames, g->count * g->steps, why)) {
+        channels_close(channels, g->count);
+        return false;
+    }
+    progress(g, row->name, "verifying");
+    ok = verify(channels, g->count, g->dtype, sent, &frames, &row->verified, why) &&
+         check_frames(g, sent, &frames, why);
+    if (ok) {
+        progress(g, row->name, "measuring");
+        ok = measure_sent(g, channels, sent, &frames, row, why);
+    }
+    frames_close(&frames);
+    channels_close(channels, g->count);
+    return ok;
+}
+
+/* codec or other: one of them is NULL. */
+static bool add_sent(const group *g, const char *codec, const peer *other, bool assume_finite, char *why)
+{
+    const char *name = codec ? codec : other->name;
+    report_row *row = add_row(g, codec ? ROW_CODEC : ROW_PEER, name);
+    channel_options sent = g->o->channel;
+    char reason[WHY_SIZE];
+
+    if (!row)
+        return explain(why, "out of memory");
+    row->assume_finite = assume_finite;
+    sent.codec = codec;
+    sent.peer = other;
+    sent.assume_finite = assume_finite;
+    if (g->threads > 1)
+        sent.parallel = g->parallel;
+    return run_sent(g, &sent, row, reason) || explain(why, "%s: %s", name, reason);
+}
+
+static bool add_peers(const group *g, char *why)
+{
+    size_t count;
+    const peer *const *all = peers(&count);
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < count; i++)
+        ok = add_sent(g, NULL, all[i], false, why);
+    return ok;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+static bool add_group(const group *g, char *why)
+{
+    const options *o = g->o;
+    bool ok = o->view == VIEW_DENSITY || add_floors(g, why);
+
+    for (size_t i = 0; ok && i < o->codec_count; i++) {
+        ok = add_sent(g, o->codecs[i], NULL, false, why);
+        if (ok && o->assume_finite && !codec_is_raw(o->codecs[i]))
+            ok = add_sent(g, o->codecs[i], NULL, true, why);
+    }
+    /* peers know neither threads nor other dtypes */
+    return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || add_peers(g, why));
+}
+
+static bool add_threads(group *g, const cores *c, char *why)
+{
+    pool *p = NULL;
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < g->o->threads.count; i++) {
+        g->threads = g->o->threads.items[i];
+        p = g->threads > 1 ? pool_open(g->threads, c, why) : NULL;
+        if (p)
+            g->parallel = pool_parallel(p);
+        ok = (p || g->threads == 1) && add_group(g, why);
+        pool_close(p);
+    }
+    return ok;
+}
+
+bool rows_add(row_list *list, const options *o, const source *s, const cores *c, char *why)
+{
+    group g = {.o = o, .list = list, .tensors = s->tensors, .count = s->count, .steps = s->steps, .dtype = s->dtype,
+               .loops = roofline_loops_of(o->channel.isa)};
+    bool ok = add_threads(&g, c, why);
+
+    g.count = 1;
+    for (size_t i = 0; ok && o->per_tensor && s->count > 1 && i < s->count; i++) {
+        g.tensors = &s->tensors[i];
+        g.name = g.tensors->name;
+        ok = add_threads(&g, c, why);
+    }
+    progress_end(o);
+    return ok;
+}

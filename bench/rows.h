@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes the rows of the report: what is verified and measured, and what beside it.
+ */
+#ifndef BENCH_ROWS_H
+#define BENCH_ROWS_H
+
+#include "options.h"
+
+typedef struct row_list {
+    report_row *rows;
+    size_t count, slots;
+} row_list;
+
+/* Adds the rows of all tensors of a source and, with --per-tensor, of each alone; for each number of threads copies and
+ * rooflines (but for VIEW_DENSITY), codecs, and peers. */
+bool rows_add(row_list *list, const options *o, const source *s, const cores *c, char *why);
+void rows_free(row_list *list);
+#endif
