@@ -142,7 +142,7 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
         parts.part = 0;
         at += count;
         have -= count;
-        memcpy(chunk, chunk + count, have);
+        memcpy(chunk, chunk + count, GROUP); /* have < GROUP */
     }
     (void)to; /* where the tokens end */
 }
