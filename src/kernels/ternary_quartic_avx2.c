@@ -270,15 +270,60 @@ AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float w, f
     add16(load16(last), values, sum, len - 16);
 }
 
-/* Two halves of a line. */
-INLINE void stream_line(float *to, const float *in)
+/* Streaming stores pay if whole cache lines are filled at a time, and the five streams lie differently to the lines. So
+ * each is decoded into a buffer that lies as the stream does, and whole lines go on from there. The lines at the ends,
+ * which are shared with what is beside the stream, are stored as usual. */
+#define LINE ((size_t)16) /* floats */
+#define STEP ((size_t)64) /* positions at a time: few, so that decoding goes on while lines drain */
+
+/* Stores what is decoded in buffer, count floats from skew on, to the stream's next ones; first: what is below skew is
+ * not ours, else it is what was left over. Leaves the last line, if it is not whole, at the start of the buffer. */
+INLINE void stream_lines(float *to, float *buffer, size_t skew, size_t count, int first)
 {
-    _mm256_stream_ps(to, _mm256_load_ps(in));
-    _mm256_stream_ps(to + 8, _mm256_load_ps(in + 8));
+    size_t at = 0, end = skew + count;
+
+    if (first && skew) {
+        size_t stop = end < LINE ? end : LINE;
+        memcpy(to, buffer + skew, (stop - skew) * sizeof *to);
+        at = LINE;
+    }
+    for (; at + LINE <= end; at += LINE) {
+        float *line = to + (ptrdiff_t)(at - skew);
+        _mm256_stream_ps(line, _mm256_load_ps(buffer + at));
+        _mm256_stream_ps(line + 8, _mm256_load_ps(buffer + at + 8));
+    }
+    if (at < end)
+        memcpy(buffer, buffer + at, LINE * sizeof *buffer);
 }
 
-#define TARGET AVX2
-#define STREAM_LINE stream_line
-#define STREAM(x) x##_avx2
-#include "stream.h"
+AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
+                                          unsigned part)
+{
+    _Alignas(64) float buffer[5][STEP + LINE];
+    int first = (part & TLC_PART_FIRST) != 0, last = (part & TLC_PART_LAST) != 0;
+    size_t skew[5];
+    float *to[5];
+
+    for (size_t k = 0; k < 5; k++) {
+        skew[k] = (uintptr_t)out[k] / sizeof(float) % LINE;
+        to[k] = buffer[k] + skew[k];
+        if (!first)
+            memcpy(buffer[k], lines->left[k], sizeof lines->left[k]);
+    }
+    for (size_t i = 0, count; i < len; i += count) {
+        count = len - i < STEP ? len - i : STEP;
+        tlc_quartic_ternary_decode_avx2(in + i, count, M, to);
+        for (size_t k = 0; k < 5; k++)
+            stream_lines(out[k] + i, buffer[k], skew[k], count, first && !i);
+    }
+    for (size_t k = 0; k < 5; k++) {
+        size_t rest = (skew[k] + len) % LINE, ours = first && len < rest ? len : rest;
+        if (last)
+            memcpy(out[k] + (ptrdiff_t)(len - ours), buffer[k] + (rest - ours), ours * sizeof(float));
+        else
+            memcpy(lines->left[k], buffer[k], sizeof lines->left[k]);
+    }
+    if (last)
+        _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
+}
 #endif

@@ -245,13 +245,76 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
         decode_rest(in, i, lanes(len - i), &v, sum, 1);
 }
 
-INLINE void stream_line(float *to, const float *in)
+/* Streaming stores take whole, aligned lines, and each stream lies differently to them: a line is made of the end of one
+ * vector and the start of the next. The first and the last values, which share their lines with others, go as usual. */
+typedef struct line_stream {
+    __m512 last;   /* the vector before */
+    __m512i index; /* picks a line from the two */
+    size_t skew;   /* values of last that are in the line */
+} line_stream;
+
+INLINE line_stream line_stream_at(const float *out, __m512 last)
 {
-    _mm512_stream_ps(to, _mm512_load_ps(in));
+    size_t skew = (uintptr_t)out / sizeof(float) % LANES;
+    __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    line_stream s = {last, _mm512_add_epi32(iota, _mm512_set1_epi32((int)(LANES - skew))), skew};
+    return s;
 }
 
-#define TARGET AVX512
-#define STREAM_LINE stream_line
-#define STREAM(x) x##_avx512
-#include "stream.h"
+INLINE void line_stream_put(line_stream *s, float *out, __m512 next)
+{
+    _mm512_stream_ps(out - s->skew, _mm512_permutex2var_ps(s->last, s->index, next));
+    s->last = next;
+}
+
+INLINE numbers split16(const uint8_t *in)
+{
+    return split(_mm_loadu_si128((const __m128i *)(const void *)in));
+}
+
+AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
+                                              tlc_lines *lines, unsigned part)
+{
+    values v = values_of(M, _mm512_setzero_ps());
+    line_stream s[5];
+    size_t i = 0;
+
+    if (part & TLC_PART_FIRST) {
+        if (len < LANES) {
+            decode_rest(in, 0, lanes(len), &v, out, 0);
+            return;
+        }
+        numbers n = split16(in);
+        UNROLL
+        for (int k = 0; k < 5; k++) {
+            s[k] = line_stream_at(out[k], look_up(&v, n, k));
+            _mm512_mask_storeu_ps(out[k], lanes(LANES - s[k].skew), s[k].last);
+        }
+        i = LANES;
+    } else {
+        UNROLL
+        for (int k = 0; k < 5; k++)
+            s[k] = line_stream_at(out[k], _mm512_loadu_ps(lines->left[k]));
+    }
+    for (; len - i >= LANES; i += LANES) {
+        numbers n = split16(in + i);
+        UNROLL
+        for (int k = 0; k < 5; k++)
+            line_stream_put(&s[k], out[k] + i, look_up(&v, n, k));
+    }
+    if (!(part & TLC_PART_LAST)) {
+        UNROLL
+        for (int k = 0; k < 5; k++)
+            _mm512_storeu_ps(lines->left[k], s[k].last);
+        return;
+    }
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        __m512 rest = _mm512_permutex2var_ps(s[k].last, s[k].index, s[k].last);
+        _mm512_mask_storeu_ps(out[k] + i - s[k].skew, lanes(s[k].skew), rest);
+    }
+    if (i < len)
+        decode_rest(in, i, lanes(len - i), &v, out, 0);
+    _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
+}
 #endif
