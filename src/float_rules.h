@@ -57,15 +57,21 @@ static inline int tlc_finite(float x)
 #if defined(__SSE2__)
 #include <emmintrin.h>
 typedef struct tlc_float_mode { unsigned mxcsr; } tlc_float_mode;
+#define TLC_MXCSR 0x1f80u
+#define TLC_MXCSR_FLAGS 0x3fu /* of exceptions that were: not a mode, but the caller's too */
+/* Setting a mode that is set already costs some 20 ns where only the flags differ, and they do as soon as anything was
+ * rounded. So nothing is written but what must change. */
 static inline tlc_float_mode tlc_float_enter(void)
 {
     tlc_float_mode saved = {_mm_getcsr()};
-    _mm_setcsr(0x1f80);
+    if ((saved.mxcsr & ~TLC_MXCSR_FLAGS) != TLC_MXCSR)
+        _mm_setcsr(TLC_MXCSR);
     return saved;
 }
 static inline void tlc_float_leave(tlc_float_mode saved)
 {
-    _mm_setcsr(saved.mxcsr);
+    if (_mm_getcsr() != saved.mxcsr)
+        _mm_setcsr(saved.mxcsr);
 }
 #elif defined(__aarch64__)
 typedef struct tlc_float_mode { uint64_t fpcr; } tlc_float_mode;

@@ -17,12 +17,11 @@
 #define TLC_RUN_MAX 14       /* a byte 255 */
 #define TLC_ZERORUN_ROOM 64  /* bytes that expanding may read beyond its tokens, and overwrite beyond its result */
 
-/* Five streams that are written in several calls, past the caches: the cache lines that are not whole yet. */
+/* Five streams that are written in several calls, past the caches. */
 typedef struct tlc_lines {
-    float left[5][16];
+    int open;          /* begun and not ended */
+    float left[5][16]; /* then: what the kernel keeps of the cache lines that are not whole yet */
 } tlc_lines;
-
-enum { TLC_PART_FIRST = 1, TLC_PART_LAST = 2 }; /* which of these calls it is; one that is all is both */
 
 typedef struct tlc_kernels {
     tlc_isa isa;
@@ -50,9 +49,9 @@ typedef struct tlc_kernels {
     void (*quartic_ternary_decode)(const uint8_t *in, size_t len, float M, float *const out[5]);
     void (*quartic_ternary_add)(const uint8_t *in, size_t len, float w, float *const sum[5]);
     /* As quartic_ternary_decode, but past the caches where the machine has such stores: for outputs that exceed them.
-     * In all calls but the last len is a multiple of 16; the last may also be empty. Memory is in order after it. */
+     * In all calls but the last len is a multiple of 16; the last may be empty. Memory is in order after it. */
     void (*quartic_ternary_stream)(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                   unsigned part);
+                                   int last);
 
     /* Zero-run encodes len bytes (<= 242) that follow *run bytes 121 which were not written yet; leaves the run that is
      * open at the end in *run and returns the bytes written. out has room for *run + len bytes, all of which may be
@@ -76,14 +75,16 @@ typedef struct tlc_kernels {
 /* The tokens of a run of bytes 121: returns the bytes written, at most run of them. */
 static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
 {
-    size_t full = run / TLC_RUN_MAX, rest = run % TLC_RUN_MAX;
+    size_t at = 0;
 
-    memset(out, 255, full);
-    if (rest == 1)
-        out[full++] = TLC_QUARTIC_ZERO;
-    else if (rest > 1)
-        out[full++] = (uint8_t)(243 + (rest - 2));
-    return full;
+    if (run >= TLC_RUN_MAX) {
+        at = run / TLC_RUN_MAX;
+        run %= TLC_RUN_MAX;
+        memset(out, 255, at);
+    }
+    if (run)
+        out[at++] = (uint8_t)(run == 1 ? TLC_QUARTIC_ZERO : 243 + (run - 2));
+    return at;
 }
 
 /* tables.c: the kernel x ISA matrix. tlc_kernels_for returns the table of an ISA that is built in and that this machine
@@ -110,7 +111,7 @@ size_t tlc_cpu_stream_threshold(void);
     void tlc_quartic_ternary_decode_##isa(const uint8_t *in, size_t len, float M, float *const out[5]);                 \
     void tlc_quartic_ternary_add_##isa(const uint8_t *in, size_t len, float w, float *const sum[5]);                    \
     void tlc_quartic_ternary_stream_##isa(const uint8_t *in, size_t len, float M, float *const out[5],                  \
-                                          tlc_lines *lines, unsigned part);                                             \
+                                          tlc_lines *lines, int last);                                                  \
     size_t tlc_zerorun_encode_##isa(size_t *run, const uint8_t *in, size_t len, uint8_t *out);                          \
     size_t tlc_zerorun_decode_##isa(const uint8_t *in, size_t len, uint8_t *out);                                       \
     uint64_t tlc_zerorun_size_##isa(const uint8_t *in, size_t len);                                                     \

@@ -297,10 +297,10 @@ INLINE void stream_lines(float *to, float *buffer, size_t skew, size_t count, in
 }
 
 AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                          unsigned part)
+                                          int last)
 {
     _Alignas(64) float buffer[5][STEP + LINE];
-    int first = (part & TLC_PART_FIRST) != 0, last = (part & TLC_PART_LAST) != 0;
+    int first = !lines->open;
     size_t skew[5];
     float *to[5];
 
@@ -323,6 +323,7 @@ AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, float M
         else
             memcpy(lines->left[k], buffer[k], sizeof lines->left[k]);
     }
+    lines->open = !last;
     if (last)
         _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
 }

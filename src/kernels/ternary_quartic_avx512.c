@@ -273,14 +273,14 @@ INLINE numbers split16(const uint8_t *in)
 }
 
 AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
-                                              tlc_lines *lines, unsigned part)
+                                              tlc_lines *lines, int last)
 {
     values v = values_of(M, _mm512_setzero_ps());
     line_stream s[5];
     size_t i = 0;
 
-    if (part & TLC_PART_FIRST) {
-        if (len < LANES) {
+    if (!lines->open) {
+        if (len < LANES) { /* and so the last */
             decode_rest(in, 0, lanes(len), &v, out, 0);
             return;
         }
@@ -302,7 +302,8 @@ AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, flo
         for (int k = 0; k < 5; k++)
             line_stream_put(&s[k], out[k] + i, look_up(&v, n, k));
     }
-    if (!(part & TLC_PART_LAST)) {
+    lines->open = !last;
+    if (!last) {
         UNROLL
         for (int k = 0; k < 5; k++)
             _mm512_storeu_ps(lines->left[k], s[k].last);

@@ -144,10 +144,9 @@ void tlc_quartic_ternary_add_neon(const uint8_t *in, size_t len, float w, float 
 }
 
 void tlc_quartic_ternary_stream_neon(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                     unsigned part)
+                                     int last)
 {
-    (void)lines;
-    (void)part;
+    lines->open = !last;
     tlc_quartic_ternary_decode_neon(in, len, M, out);
 }
 #endif

@@ -60,9 +60,8 @@ void tlc_quartic_ternary_add_scalar(const uint8_t *in, size_t len, float w, floa
 }
 
 void tlc_quartic_ternary_stream_scalar(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                       unsigned part)
+                                       int last)
 {
-    (void)lines;
-    (void)part;
+    lines->open = !last;
     tlc_quartic_ternary_decode_scalar(in, len, M, out);
 }

@@ -7,7 +7,10 @@
 #include "stage.h"
 #include <threelc/stages.h>
 
-enum { PADDED_MAX = 4 };
+enum {
+    PADDED_MAX = 4, /* positions that can have padding in them */
+    TAIL = 16       /* positions at the end, these among them, that are coded apart: a vector costs as little as four */
+};
 static const uint8_t power[5] = {81, 27, 9, 3, 1};
 static const uint32_t inverse[5] = {810, 2428, 7282, 21846, 65536}; /* 2^16 / power, rounded up: exact for bytes to 242 */
 
@@ -56,46 +59,52 @@ static size_t present(const tlc_unit *u, size_t len, size_t k, size_t at, size_t
     return count < left ? count : left;
 }
 
-/* The last positions, where some symbols are padding: streams that have any go through copies, with 0 for padding. There
- * are too few values for vectors. */
+/* The last positions, where some symbols are padding: streams that have any (all but in tiny tensors only one has) go
+ * through copies, with 0 for padding. */
 static void padded(const tlc_unit *u, size_t len, size_t at, size_t count, uint8_t *dst)
 {
-    float converted[5][PADDED_MAX] = {{0}}, copy[5][PADDED_MAX] = {{0}}, *residual = u->input.residual, *r[5];
-    tlc_unit few = *u;
+    float converted[5][TAIL], residual[5][TAIL], *r[5];
     const float *g[5];
 
-    few.k = tlc_kernels_for(TLC_ISA_SCALAR);
     for (size_t k = 0; k < 5; k++) {
         size_t some = present(u, len, k, at, count), index = u->first + k * len + at;
-        g[k] = some ? tlc_input_floats(&few.input, index, some, converted[k]) : NULL;
-        r[k] = some == count && residual ? residual + index : copy[k];
-        for (size_t i = 0; some < count && i < some; i++) {
-            converted[k][i] = g[k] ? g[k][i] : 0.0f;
-            copy[k][i] = residual ? residual[index + i] : 0.0f;
-        }
-        g[k] = some == count ? g[k] : converted[k];
+        g[k] = some ? tlc_input_floats(&u->input, index, some, converted[k]) : NULL;
+        r[k] = some && u->input.residual ? u->input.residual + index : NULL;
+        if (some == count)
+            continue;
+        if (g[k] && g[k] != converted[k])
+            tlc_copy_few(converted[k], g[k], some * sizeof(float));
+        if (r[k])
+            tlc_copy_few(residual[k], r[k], some * sizeof(float));
+        for (size_t i = some; i < count; i++)
+            converted[k][i] = residual[k][i] = 0.0f;
+        g[k] = converted[k];
+        r[k] = residual[k];
     }
-    few.codec->value->value->quartic(&few, u->input.grad ? g : NULL, residual ? r : NULL, count, dst);
+    u->codec->value->value->quartic(u, u->input.grad ? g : NULL, u->input.residual ? r : NULL, count, dst);
     for (size_t k = 0; k < 5; k++) {
         size_t some = present(u, len, k, at, count);
-        for (size_t i = 0; residual && some < count && i < some; i++)
-            residual[u->first + k * len + at + i] = copy[k][i];
+        if (some && some < count && u->input.residual)
+            tlc_copy_few(u->input.residual + u->first + k * len + at, residual[k], some * sizeof(float));
         for (size_t i = some; i < count; i++)
             dst[i] = (uint8_t)(dst[i] - power[k]); /* from the digit 1, of a symbol 0, to 0 */
     }
 }
 
+/* Where the tail begins of a range that has padding in it. */
+static size_t tail_start(size_t from, size_t to)
+{
+    return to - from > TAIL ? to - TAIL : from;
+}
+
 static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
 {
-    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to < full ? to : full;
+    size_t len = (size_t)positions(u->n), end = to > full_positions((size_t)u->n) ? tail_start(from, to) : to;
 
-    if (from < end) {
+    if (from < end)
         sweep(u, len, from, end, dst);
-        dst += end - from;
-        from = end;
-    }
-    if (from < to)
-        padded(u, len, from, to - from, dst);
+    if (end < to)
+        padded(u, len, end, to - end, dst + (end - from));
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -142,20 +151,19 @@ static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
 /* Positions to the sink one symbol after the other: for what kernels do not do. */
 static void by_symbols(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
 {
-    const tlc_kernels *k = count <= PADDED_MAX ? tlc_kernels_for(TLC_ISA_SCALAR) : u->k;
     int8_t symbols[5][TLC_PIECE], *q[5];
 
     for (size_t i = 0; i < 5; i++)
         q[i] = symbols[i];
     for (size_t part; count; count -= part, at += part, src += part) {
         part = count < TLC_PIECE ? count : TLC_PIECE;
-        k->quartic_decode(src, part, q);
+        u->k->quartic_decode(src, part, q);
         for (size_t i = 0; i < 5; i++)
             tlc_sink_symbols(u, i * len + at, present(u, len, i, at, part), q[i]);
     }
 }
 
-/* Full positions to be written in another dtype. */
+/* Positions to be written in another dtype. */
 static void convert(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src)
 {
     float values[5][TLC_PIECE], *v[5];
@@ -166,42 +174,69 @@ static void convert(const tlc_unit *u, size_t len, size_t at, size_t count, cons
         part = count < TLC_PIECE ? count : TLC_PIECE;
         u->k->quartic_ternary_decode(src, part, u->scalars[0], v);
         for (size_t k = 0; k < 5; k++)
-            tlc_sink_floats(u, k * len + at, part, values[k]);
+            tlc_sink_floats(u, k * len + at, present(u, len, k, at, part), values[k]);
     }
 }
 
-/* Full positions of a range, past the caches; last: no more come. */
+/* Full positions of a range, past the caches; last: what comes after them, if anything, does not come here. */
 static void stream(const tlc_unit *u, size_t count, int last, const uint8_t *src, float *const out[5])
 {
-    unsigned part = u->lines ? u->part | (last ? TLC_PART_LAST : 0u) : TLC_PART_FIRST | TLC_PART_LAST;
-    tlc_lines lines;
+    tlc_lines all;
+    all.open = 0;
+    u->k->quartic_ternary_stream(src, count, u->scalars[0], out, u->lines ? u->lines : &all,
+                                 last || !u->lines || u->last);
+}
 
-    u->k->quartic_ternary_stream(src, count, u->scalars[0], out, u->lines ? u->lines : &lines, part);
+/* Positions of which some streams lack values, in place but for those: kernels write and add whole positions. */
+static void in_place_padded(const tlc_unit *u, size_t len, size_t at, size_t count, const uint8_t *src, float weight)
+{
+    float copy[5][TAIL], *out[5], *to = (float *)u->sink->out + u->first + at;
+    int add = u->sink->mode == TLC_SINK_ADD;
+
+    for (size_t k = 0; k < 5; k++) {
+        size_t some = present(u, len, k, at, count);
+        out[k] = some == count ? to + k * len : copy[k];
+        for (size_t i = 0; add && some < count && i < count; i++)
+            copy[k][i] = i < some ? to[k * len + i] : 0.0f;
+    }
+    if (add)
+        u->k->quartic_ternary_add(src, count, weight, out);
+    else
+        u->k->quartic_ternary_decode(src, count, u->scalars[0], out);
+    for (size_t k = 0; k < 5; k++) {
+        size_t some = present(u, len, k, at, count);
+        if (some && some < count)
+            tlc_copy_few(to + k * len, copy[k], some * sizeof(float));
+    }
 }
 
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
 {
     const tlc_sink *s = u->sink;
-    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to < full ? to : full;
+    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to > full ? tail_start(from, to) : to;
     float w = s->weight * u->scalars[0], *out[5];
-    int in_place = tlc_is_floats(s->dtype, s->out), write = s->mode == TLC_SINK_WRITE;
+    int write = s->mode == TLC_SINK_WRITE, in_place = tlc_is_floats(s->dtype, s->out);
 
-    if (from < end && (write || (s->mode == TLC_SINK_ADD && tlc_finite(w)))) {
-        for (size_t k = 0; k < 5; k++)
-            out[k] = in_place ? (float *)s->out + u->first + k * len + from : NULL;
-        if (!in_place)
-            convert(u, len, from, end - from, src);
-        else if (!write)
-            u->k->quartic_ternary_add(src, end - from, w, out);
-        else if (s->stream)
-            stream(u, end - from, end == full, src, out);
-        else
-            u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
-        src += end - from;
-        from = end;
-    }
-    if (from < to)
+    if (!write && !(s->mode == TLC_SINK_ADD && tlc_finite(w))) {
         by_symbols(u, len, from, to - from, src);
+        return;
+    }
+    if (!in_place) {
+        convert(u, len, from, to - from, src);
+        return;
+    }
+    if (from < end || (u->lines && u->lines->open)) {
+        for (size_t k = 0; k < 5; k++)
+            out[k] = (float *)s->out + u->first + k * len + from;
+        if (write && s->stream)
+            stream(u, end - from, end < to, src, out);
+        else if (write)
+            u->k->quartic_ternary_decode(src, end - from, u->scalars[0], out);
+        else
+            u->k->quartic_ternary_add(src, end - from, w, out);
+    }
+    if (end < to)
+        in_place_padded(u, len, end, to - end, src + (end - from), w);
 }
 
 static const tlc_coder_ops coder_ops = {positions, width, forward, check, backward, nonzero};

@@ -11,8 +11,8 @@ static float add_canonical(float sum, float product)
     return x == x ? x : tlc_bits_float(TLC_F32_NAN);
 }
 
-/* weight * M may overflow: infinity - infinity is a NaN whose bits differ between machines. */
-static void add(const int8_t *q, size_t count, float w, float *sum)
+/* A weight so large that weight * M overflows: infinity - infinity is a NaN whose bits differ between machines. */
+static void add_infinite(const int8_t *q, size_t count, float w, float *sum)
 {
     for (size_t i = 0; i < count; i++)
         if (q[i])
@@ -28,18 +28,12 @@ static void mask(const int8_t *q, size_t count, float *momentum)
 
 void tlc_sink_symbols(const tlc_unit *u, size_t at, size_t count, const int8_t *q)
 {
-    float M = u->scalars[0], *out = u->sink->out, values[TLC_PIECE];
+    float *out = (float *)u->sink->out + u->first + at;
 
     if (u->sink->mode == TLC_SINK_MASK)
-        mask(q, count, out + u->first + at);
-    else if (u->sink->mode == TLC_SINK_ADD)
-        add(q, count, u->sink->weight * M, out + u->first + at);
-    else if (tlc_is_floats(u->sink->dtype, out))
-        tlc_ternary_decode_scalar(q, count, M, out + u->first + at);
-    else {
-        tlc_ternary_decode_scalar(q, count, M, values);
-        tlc_sink_floats(u, at, count, values);
-    }
+        mask(q, count, out);
+    else
+        add_infinite(q, count, u->sink->weight * u->scalars[0], out);
 }
 
 void tlc_sink_floats(const tlc_unit *u, size_t at, size_t count, const float *values)

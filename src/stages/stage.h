@@ -34,8 +34,8 @@ typedef struct tlc_unit {
     tlc_dtype dtype;                /* of the gradients */
     tlc_input input;                /* forward: of the whole tensor */
     const tlc_sink *sink;           /* backward */
-    tlc_lines *lines;               /* backward: not NULL if a range comes in parts (their starts multiples of 16 from */
-    unsigned part;                  /* the first) and the sink streams; and which part it is (TLC_PART_...) */
+    tlc_lines *lines;               /* backward: not NULL if the sink streams and a range comes in parts, of multiples of */
+    int last;                       /* 16 positions but for the last; whether this is it */
 } tlc_unit;
 
 typedef struct tlc_param {
@@ -103,7 +103,8 @@ struct tlc_stage {
 
 extern const tlc_stage tlc_stage_raw, tlc_stage_ternary, tlc_stage_quartic, tlc_stage_zerorun;
 
-/* Values at .. at + count of the unit go to the sink: given as symbols (at most TLC_PIECE, one by one), or as floats. */
+/* Values at .. at + count of the unit go to the sink: given as symbols, in mode MASK, or ADD where weight * M is infinite;
+ * or given as floats, in mode WRITE or ADD. */
 void tlc_sink_symbols(const tlc_unit *u, size_t at, size_t count, const int8_t *q);
 void tlc_sink_floats(const tlc_unit *u, size_t at, size_t count, const float *values);
 

@@ -90,25 +90,12 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
     return tlc_quartic_padding(u->n, tail);
 }
 
-/* memcpy for few bytes: where it knows that they are few, gcc takes rep movs, which costs more than all the rest. */
-static void copy_few(uint8_t *to, const uint8_t *from, size_t count)
-{
-    size_t i = 0;
-
-    for (; count - i >= 16; i += 16)
-        memcpy(to + i, from + i, 16);
-    for (; count - i >= 4; i += 4)
-        memcpy(to + i, from + i, 4);
-    for (; i < count; i++)
-        to[i] = from[i];
-}
-
 /* The last tokens are copied, since what lies behind them must not be read. */
 static size_t expand_last(const tlc_kernels *k, const uint8_t *src, size_t count, uint8_t *out)
 {
     uint8_t last[TOKENS + TLC_ZERORUN_ROOM] = {0};
 
-    copy_few(last, src, count);
+    tlc_copy_few(last, src, count);
     return k->zerorun_decode(last, count, out);
 }
 
@@ -129,17 +116,15 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
     tlc_unit parts = *u;
     tlc_lines lines;
 
+    lines.open = 0;
     parts.lines = u->sink->stream ? &lines : NULL;
-    parts.part = TLC_PART_FIRST;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(u->k, &src, end, chunk + have);
         size_t count = src < end ? have / GROUP * GROUP : have;
         if (!count)
             continue;
-        if (src == end)
-            parts.part |= TLC_PART_LAST;
+        parts.last = src == end;
         tlc_codec_coder(u->codec)->coder->backward(&parts, at, at + count, chunk);
-        parts.part = 0;
         at += count;
         have -= count;
         memcpy(chunk, chunk + count, GROUP); /* have < GROUP */
