@@ -53,7 +53,7 @@ static inline int tlc_finite(float x)
     return (tlc_float_bits(x) & TLC_F32_ABS) < TLC_F32_INF;
 }
 
-/* The caller's float mode, kept while ours is in force. */
+/* The caller's float mode and exception flags, kept while ours are in force. */
 #if defined(__SSE2__)
 #include <emmintrin.h>
 typedef struct tlc_float_mode { unsigned mxcsr; } tlc_float_mode;
@@ -74,17 +74,20 @@ static inline void tlc_float_leave(tlc_float_mode saved)
         _mm_setcsr(saved.mxcsr);
 }
 #elif defined(__aarch64__)
-typedef struct tlc_float_mode { uint64_t fpcr; } tlc_float_mode;
+typedef struct tlc_float_mode { uint64_t fpcr, fpsr; } tlc_float_mode;
 static inline tlc_float_mode tlc_float_enter(void)
 {
     tlc_float_mode saved;
-    __asm__ __volatile__("mrs %0, fpcr" : "=r"(saved.fpcr) : : "memory");
-    __asm__ __volatile__("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
+    __asm__ __volatile__("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(saved.fpcr), "=r"(saved.fpsr) : : "memory");
+    if (saved.fpcr)
+        __asm__ __volatile__("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
     return saved;
 }
 static inline void tlc_float_leave(tlc_float_mode saved)
 {
-    __asm__ __volatile__("msr fpcr, %0" : : "r"(saved.fpcr) : "memory");
+    if (saved.fpcr)
+        __asm__ __volatile__("msr fpcr, %0" : : "r"(saved.fpcr) : "memory");
+    __asm__ __volatile__("msr fpsr, %0" : : "r"(saved.fpsr) : "memory");
 }
 #else
 #include <fenv.h>

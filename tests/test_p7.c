@@ -382,6 +382,39 @@ static void p7_float_modes(void **state)
     bench_close(&b);
 }
 
+/* The flags of exceptions that a trainer may test for are its own. */
+static void p7_float_flags(void **state)
+{
+    enum { N = 333 };
+    float g[N], out[N];
+
+    (void)state;
+    fill(DATA_LAPLACE, 3, g, N);
+    FOR_EACH_ISA(isa) {
+        tlc_config cfg = config("3lc:s=1.3", TLC_F32, isa);
+        tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
+        tlc_ctx *ctx = create(&cfg, N);
+        uint8_t *frame = bytes(tlc_bound(ctx));
+
+        at = (place){.codec = cfg.codec, .n = N, .isa = isa};
+        for (int flags = 0; flags <= FE_DIVBYZERO; flags += FE_DIVBYZERO) {
+            (void)feclearexcept(FE_ALL_EXCEPT);
+            (void)feraiseexcept(flags);
+            require_status(tlc_accumulate(ctx, g), TLC_OK);
+            require(fetestexcept(FE_ALL_EXCEPT) == flags);
+            size_t len = compress(ctx, g, frame);
+            require(fetestexcept(FE_ALL_EXCEPT) == flags);
+            require_status(tlc_decompress(frame, len, TLC_F16, out, N, &opt), TLC_OK);
+            require_status(tlc_decompress(frame, len, TLC_F32, out, N, &opt), TLC_OK);
+            require_status(tlc_decompress_add(frame, len, 0.1f, out, N, &opt), TLC_OK);
+            require(fetestexcept(FE_ALL_EXCEPT) == flags);
+        }
+        (void)feclearexcept(FE_ALL_EXCEPT);
+        tlc_destroy(ctx);
+        free(frame);
+    }
+}
+
 /* Tasks run on threads that inherit or have modes of their own. */
 static void p7_float_modes_with_tasks(void **state)
 {
@@ -469,6 +502,7 @@ int main(void)
         cmocka_unit_test(p7_runs_at_borders),
         cmocka_unit_test(p7_large_outputs),
         cmocka_unit_test(p7_float_modes),
+        cmocka_unit_test(p7_float_flags),
         cmocka_unit_test(p7_float_modes_with_tasks),
         cmocka_unit_test(p7_float_modes_of_the_stages),
     };
