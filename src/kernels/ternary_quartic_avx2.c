@@ -10,6 +10,13 @@
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline, target("avx2")))
 
+/* Before a loop over streams, which have to stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
 /* Five or ten streams that move together are more than the hardware prefetchers keep ahead of, so software does: half
  * a KiB, once for each 64 bytes. An address past the end is harmless; as an integer it is also legal C. */
 INLINE void prefetch(const float *p)
@@ -235,19 +242,43 @@ INLINE void add8(__m256i digits, __m256 values, float *const sum[5], size_t i)
     add_stream(_mm256_srli_epi32(digits, 8), values, sum[0] + i);
 }
 
+/* By the two bits of a digit: -w, -0, w, none. Adding -0 changes nothing but signalling NaNs. */
+INLINE __m256 added_values(float w)
+{
+    return _mm256_setr_ps(-w, -0.0f, w, -0.0f, -w, -0.0f, w, -0.0f);
+}
+
+/* Sixteen positions. Blending costs more than adding, and is only for NaNs: their bits too stay where the symbol is 0. */
 INLINE void add16(__m128i bytes, __m256 values, float *const sum[5], size_t i)
 {
     if (_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(TLC_QUARTIC_ZERO))) == 0xffff)
         return;
     __m256i digits = packed_digits(bytes);
+    __m256 low[5], high[5], nan = _mm256_setzero_ps();
     prefetch_streams(sum, i);
-    add8(digits, values, sum, i);
-    add8(_mm256_srli_epi32(digits, 16), values, sum, i + 8);
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        low[k] = _mm256_loadu_ps(sum[k] + i);
+        high[k] = _mm256_loadu_ps(sum[k] + i + 8);
+        nan = _mm256_or_ps(nan, _mm256_cmp_ps(low[k], high[k], _CMP_UNORD_Q));
+    }
+    if (_mm256_movemask_ps(nan)) {
+        add8(digits, values, sum, i);
+        add8(_mm256_srli_epi32(digits, 16), values, sum, i + 8);
+        return;
+    }
+    UNROLL
+    for (int k = 0; k < 5; k++) {
+        __m256 first = _mm256_permutevar_ps(values, _mm256_srli_epi32(digits, 2 * (4 - k)));
+        __m256 second = _mm256_permutevar_ps(values, _mm256_srli_epi32(digits, 2 * (4 - k) + 16));
+        _mm256_storeu_ps(sum[k] + i, _mm256_add_ps(low[k], first));
+        _mm256_storeu_ps(sum[k] + i + 8, _mm256_add_ps(high[k], second));
+    }
 }
 
 AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float w, float *const sum[5])
 {
-    const __m256 values = decoded_values(w);
+    const __m256 values = added_values(w);
     uint8_t last[16];
     size_t i = 0;
 
