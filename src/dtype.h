@@ -26,20 +26,6 @@ static inline int tlc_is_floats(tlc_dtype t, const void *p)
     return t == TLC_F32 && (uintptr_t)p % _Alignof(float) == 0;
 }
 
-/* memcpy for few bytes: where it knows that they are few, gcc takes rep movs, which is slow to start. */
-static inline void tlc_copy_few(void *dst, const void *src, size_t size)
-{
-    const uint8_t *from = src;
-    uint8_t *to = dst;
-
-    for (; size >= 16; size -= 16, from += 16, to += 16)
-        memcpy(to, from, 16);
-    for (; size >= 4; size -= 4, from += 4, to += 4)
-        memcpy(to, from, 4);
-    while (size--)
-        *to++ = *from++;
-}
-
 void tlc_widen(const tlc_kernels *k, tlc_dtype from, const void *src, size_t n, float *out);
 void tlc_narrow(const tlc_kernels *k, const float *in, size_t n, tlc_dtype to, void *dst);
 

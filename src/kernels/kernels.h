@@ -87,6 +87,20 @@ static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
     return at;
 }
 
+/* memcpy for few bytes: where it knows that they are few, gcc takes rep movs, which is slow to start. */
+static inline void tlc_copy_few(void *dst, const void *src, size_t size)
+{
+    const uint8_t *from = src;
+    uint8_t *to = dst;
+
+    for (; size >= 16; size -= 16, from += 16, to += 16)
+        memcpy(to, from, 16);
+    for (; size >= 4; size -= 4, from += 4, to += 4)
+        memcpy(to, from, 4);
+    while (size--)
+        *to++ = *from++;
+}
+
 /* tables.c: the kernel x ISA matrix. tlc_kernels_for returns the table of an ISA that is built in and that this machine
  * supports (TLC_ISA_AUTO: the best), else NULL. */
 const tlc_kernels *tlc_kernels_for(tlc_isa isa);

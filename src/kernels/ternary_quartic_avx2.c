@@ -84,16 +84,37 @@ INLINE __m256i horner(__m256i a, __m256i q)
 /* Eight output bytes, for what 32 leave over. */
 INLINE void encode8(form has, const float *const *g, float *const *r, size_t i, scale s, uint8_t *out)
 {
+    const __m256i low_bytes = _mm256_set1_epi32(0x0c080400);
     __m256i a = _mm256_setzero_si256();
-    uint8_t bytes[32];
 
     for (int k = 0; k < 5; k++) {
         __m256i q = quantize8(has, has.g ? g[k] : NULL, has.r ? r[k] : NULL, i, s);
         a = horner(a, _mm256_sign_epi32(_mm256_set1_epi32(1), q));
     }
-    _mm256_storeu_si256((__m256i *)(void *)bytes, _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)));
-    for (size_t j = 0; j < 8; j++)
-        out[i + j] = bytes[4 * j];
+    a = _mm256_shuffle_epi8(_mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)), low_bytes);
+    __m128i bytes = _mm_unpacklo_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    _mm_storel_epi64((__m128i *)(void *)(out + i), bytes);
+}
+
+/* Fewer, through copies. */
+INLINE void encode_few(form has, const float *const *g, float *const *r, size_t i, size_t count, scale s, uint8_t *out)
+{
+    float g_copy[5][8] = {{0}}, r_copy[5][8] = {{0}}, *r_few[5];
+    const float *g_few[5];
+    uint8_t bytes[8];
+
+    for (int k = 0; k < 5; k++) {
+        g_few[k] = g_copy[k];
+        r_few[k] = r_copy[k];
+        if (has.g)
+            tlc_copy_few(g_copy[k], g[k] + i, count * sizeof(float));
+        if (has.r)
+            tlc_copy_few(r_copy[k], r[k] + i, count * sizeof(float));
+    }
+    encode8(has, g_few, r_few, 0, s, bytes);
+    for (int k = 0; has.r && k < 5; k++)
+        tlc_copy_few(r[k] + i, r_copy[k], count * sizeof(float));
+    tlc_copy_few(out + i, bytes, count);
 }
 
 /* Inlined once for each of the three forms of x. */
@@ -114,15 +135,8 @@ INLINE void encode(form has, const float *const *g, float *const *r, size_t len,
     }
     for (; i + 8 <= len; i += 8)
         encode8(has, g, r, i, s, out);
-    if (i == len)
-        return;
-    const float *g_tail[5];
-    float *r_tail[5];
-    for (int k = 0; k < 5; k++) {
-        g_tail[k] = has.g ? g[k] + i : NULL;
-        r_tail[k] = has.r ? r[k] + i : NULL;
-    }
-    tlc_ternary_quartic_encode_scalar(has.g ? g_tail : NULL, has.r ? r_tail : NULL, len - i, M, out + i);
+    if (i < len)
+        encode_few(has, g, r, i, len - i, s, out);
 }
 
 AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
