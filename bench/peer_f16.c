@@ -43,7 +43,7 @@ AVX512 static void narrow_avx512(const float *in, size_t n, uint16_t *out)
     size_t i = 0;
 
     for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(in + i), 0));
+        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(in + i), 0));
     narrow_f16c(in + i, n - i, out + i);
 }
 

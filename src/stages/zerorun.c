@@ -127,7 +127,8 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
         tlc_codec_coder(u->codec)->coder->backward(&parts, at, at + count, chunk);
         at += count;
         have -= count;
-        memcpy(chunk, chunk + count, GROUP); /* have < GROUP */
+        if (src < end) /* less than a group is left; it moves whole, and not onto itself */
+            memcpy(chunk, chunk + count, GROUP);
     }
     (void)to; /* where the tokens end */
 }
