@@ -114,7 +114,8 @@ INLINE void encode_few(form has, const float *const *g, float *const *r, size_t 
     encode8(has, g_few, r_few, 0, s, bytes);
     for (int k = 0; has.r && k < 5; k++)
         tlc_copy_few(r[k] + i, r_copy[k], count * sizeof(float));
-    tlc_copy_few(out + i, bytes, count);
+    for (size_t j = 0; j < count; j++)
+        out[i + j] = bytes[j];
 }
 
 /* Inlined once for each of the three forms of x. */
