@@ -111,6 +111,14 @@ unsigned tlc_cpu_isas(void);
 /* cpu.c: outputs of so many bytes and more had better bypass the caches; found once, then cached. */
 size_t tlc_cpu_stream_threshold(void);
 
+/* Hides from the compiler how a vector was made. clang turns "x or x + v" into "x + (-0 or v)", which is the same but for
+ * signalling NaNs. */
+#if defined(__x86_64__)
+#define TLC_OPAQUE(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+#define TLC_OPAQUE(v) __asm__("" : "+w"(v))
+#endif
+
 /* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, convert. */
 #define TLC_KERNEL_PROTOTYPES(isa)                                                                                      \
     uint32_t tlc_absmax_##isa(const float *g, const float *r, size_t n);                                                \

@@ -114,13 +114,11 @@ TLC_NEON_INLINE tlc_neon_choice tlc_neon_added_choice(float w)
     return tlc_neon_choice_of(tlc_float_bits(-w), tlc_neon_keep(w), tlc_float_bits(w));
 }
 
-/* The empty asm hides the addition from clang, which would turn "sum or sum + v" into "sum + (-0 or v)": the same but
- * for signalling NaNs. */
 TLC_NEON_INLINE float32x4_t tlc_neon_added(float32x4_t sum, uint32x4_t v, uint32x4_t keep)
 {
     float32x4_t added = vaddq_f32(sum, vreinterpretq_f32_u32(v));
 
-    __asm__("" : "+w"(added));
+    TLC_OPAQUE(added);
     return vbslq_f32(vceqq_u32(v, keep), sum, added);
 }
 

@@ -96,6 +96,7 @@ INLINE void add8(const int8_t *q, __m256 values, float *sum)
     /* -1 and 1 are odd: the lowest bit, moved to the sign, picks the lanes that change. */
     __m256 changed = _mm256_castsi256_ps(_mm256_slli_epi32(symbols, 31));
 
+    TLC_OPAQUE(added);
     _mm256_storeu_ps(sum, _mm256_blendv_ps(old, added, changed));
 }
 

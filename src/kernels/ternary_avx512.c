@@ -97,7 +97,10 @@ INLINE void add16(const int8_t *q, __mmask16 mask, __m512 table, float *sum)
     __m128i symbols = _mm_maskz_loadu_epi8(mask, q);
     __m512 x = _mm512_maskz_loadu_ps(mask, sum), value = _mm512_permutexvar_ps(_mm512_cvtepi8_epi32(symbols), table);
 
-    _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(x, _mm_test_epi8_mask(symbols, symbols), x, value));
+    __m512 kept = x;
+
+    TLC_OPAQUE(kept);
+    _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(kept, _mm_test_epi8_mask(symbols, symbols), x, value));
 }
 
 AVX512 void tlc_ternary_add_avx512(const int8_t *q, size_t n, float w, float *sum)

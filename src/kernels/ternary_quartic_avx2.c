@@ -114,8 +114,12 @@ INLINE void encode_few(form has, const float *const *g, float *const *r, size_t 
     encode8(has, g_few, r_few, 0, s, bytes);
     for (int k = 0; has.r && k < 5; k++)
         tlc_copy_few(r[k] + i, r_copy[k], count * sizeof(float));
-    for (size_t j = 0; j < count; j++)
-        out[i + j] = bytes[j];
+    out += i;
+    for (size_t part = 4, at = 0; part; part /= 2) /* 4, 2 and 1 of them, as count is made of these */
+        if (count & part) {
+            memcpy(out + at, bytes + at, part);
+            at += part;
+        }
 }
 
 /* Inlined once for each of the three forms of x. */
@@ -245,6 +249,7 @@ INLINE void add_stream(__m256i digits, __m256 values, float *sum)
     /* Of the digits only 1, the zero, is odd: the lowest bit, moved to the sign, picks the lanes that stay. */
     __m256 same = _mm256_castsi256_ps(_mm256_slli_epi32(digits, 31));
 
+    TLC_OPAQUE(added);
     _mm256_storeu_ps(sum, _mm256_blendv_ps(added, old, same));
 }
 

@@ -184,7 +184,10 @@ INLINE __m512 look_up(const values *v, numbers n, int k)
 INLINE __m512 sum16(__m512 x, __m512 value)
 {
     __mmask16 some = _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
-    return _mm512_mask_add_ps(x, some, x, value);
+    __m512 kept = x;
+
+    TLC_OPAQUE(kept);
+    return _mm512_mask_add_ps(kept, some, x, value);
 }
 
 /* VECTORS vectors of bytes from i on, written or added to the streams. */

@@ -99,25 +99,50 @@ INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
     return written + store_kept(bytes, kept, out + written);
 }
 
+/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored past those: room for 39 is needed. */
+INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
+{
+    __m256i zero = equal_zero(bytes);
+    unsigned mask = (unsigned)_mm256_movemask_epi8(zero);
+
+    if (mask == 0xffffffffu) {
+        *run += 32;
+        return 0;
+    }
+    bytes = with_tokens(bytes, zero);
+    size_t at = encode16(run, _mm256_castsi256_si128(bytes), mask & 0xffffu, out);
+    return at + encode16(run, _mm256_extracti128_si256(bytes, 1), mask >> 16, out + at);
+}
+
+/* The last len < 40 bytes, through copies that go on with zeros: those only make the open run longer. */
+AVX2 static size_t encode_rest(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
+{
+    enum { WHOLE = 64, RUN = 16 * TLC_RUN_MAX };
+    uint8_t bytes[WHOLE], tokens[RUN / TLC_RUN_MAX + 2 * WHOLE];
+    size_t at = 0, done = 0;
+
+    if (*run > RUN - WHOLE) /* its tokens might not fit */
+        return tlc_zerorun_encode_scalar(run, in, len, out);
+    store32(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
+    store32(bytes + 32, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
+    tlc_copy_few(bytes, in, len);
+    for (; done < len; done += 32)
+        at += encode32(run, load32(bytes + done), tokens + at);
+    *run -= done - len;
+    tlc_copy_few(out, tokens, at);
+    return at;
+}
+
 AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
     size_t open = *run, at = 0, i = 0;
 
-    /* Of the 32 bytes the last 16 may be 15 zeros and another byte, and 8 bytes are stored past those: 39 in all. */
-    for (; i + 40 <= len; i += 32) {
-        __m256i bytes = load32(in + i), zero = equal_zero(bytes);
-        unsigned mask = (unsigned)_mm256_movemask_epi8(zero);
-
-        if (mask == 0xffffffffu) {
-            open += 32;
-            continue;
-        }
-        bytes = with_tokens(bytes, zero);
-        at += encode16(&open, _mm256_castsi256_si128(bytes), mask & 0xffffu, out + at);
-        at += encode16(&open, _mm256_extracti128_si256(bytes, 1), mask >> 16, out + at);
-    }
+    for (; i + 40 <= len; i += 32)
+        at += encode32(&open, load32(in + i), out + at);
+    if (i < len)
+        at += encode_rest(&open, in + i, len - i, out + at);
     *run = open;
-    return i < len ? at + tlc_zerorun_encode_scalar(run, in + i, len - i, out + at) : at;
+    return at;
 }
 
 AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)

@@ -179,7 +179,8 @@ tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap
         return TLC_ERR_PARAM;
     if (size > cap)
         return TLC_ERR_CAPACITY;
-    for (const uint8_t *at = src, *end = at + len; len && at < end;) {
+    const uint8_t *at = src, *end = len ? at + len : at;
+    while (at < end) {
         uint8_t chunk[TOKENS * TLC_RUN_MAX + TLC_ZERORUN_ROOM];
         size_t count = expand(k, &at, end, chunk);
         memcpy(to, chunk, count);
