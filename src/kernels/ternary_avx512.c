@@ -91,16 +91,14 @@ AVX512 void tlc_ternary_decode_avx512(const int8_t *q, size_t n, float M, float 
         decode16(q + i, lanes(n - i), table, out + i);
 }
 
-/* Adds only where a symbol is not 0: x + 0 would change -0 and signalling NaNs. */
+/* Adds only where a symbol is not 0: x + 0 would change -0 and signalling NaNs, and so, in clang's hands, would a choice
+ * between x and x + value. */
 INLINE void add16(const int8_t *q, __mmask16 mask, __m512 table, float *sum)
 {
     __m128i symbols = _mm_maskz_loadu_epi8(mask, q);
     __m512 x = _mm512_maskz_loadu_ps(mask, sum), value = _mm512_permutexvar_ps(_mm512_cvtepi8_epi32(symbols), table);
 
-    __m512 kept = x;
-
-    TLC_OPAQUE(kept);
-    _mm512_mask_storeu_ps(sum, mask, _mm512_mask_add_ps(kept, _mm_test_epi8_mask(symbols, symbols), x, value));
+    _mm512_mask_storeu_ps(sum, _mm_mask_test_epi8_mask(mask, symbols, symbols), _mm512_add_ps(x, value));
 }
 
 AVX512 void tlc_ternary_add_avx512(const int8_t *q, size_t n, float w, float *sum)

@@ -179,15 +179,11 @@ INLINE __m512 look_up(const values *v, numbers n, int k)
     return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
 }
 
-
-/* A symbol 0 looks up all bits set, which is no weight, and adds nothing: x + 0 would change -0 and signalling NaNs. */
-INLINE __m512 sum16(__m512 x, __m512 value)
+/* The lanes that change: a symbol 0 looks up all bits set, which is no weight. x + 0 would change -0 and signalling NaNs,
+ * and so, in clang's hands, would a choice between x and x + value: the others are not stored. */
+INLINE __mmask16 changed(__m512 value)
 {
-    __mmask16 some = _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
-    __m512 kept = x;
-
-    TLC_OPAQUE(kept);
-    return _mm512_mask_add_ps(kept, some, x, value);
+    return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
 }
 
 /* VECTORS vectors of bytes from i on, written or added to the streams. */
@@ -206,7 +202,10 @@ INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *co
         for (int j = 0; j < VECTORS; j++, to += LANES) {
             __m512 value = look_up(v, n[j], k);
             prefetch(to);
-            _mm512_storeu_ps(to, add ? sum16(_mm512_loadu_ps(to), value) : value);
+            if (add)
+                _mm512_mask_storeu_ps(to, changed(value), _mm512_add_ps(_mm512_loadu_ps(to), value));
+            else
+                _mm512_storeu_ps(to, value);
         }
     }
 }
@@ -215,14 +214,20 @@ INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *co
 INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5], int add)
 {
     numbers n = split(_mm_maskz_loadu_epi8(mask, in + i));
+    __mmask16 stored[5] = {mask, mask, mask, mask, mask};
     __m512 x[5];
 
     UNROLL
-    for (int k = 0; k < 5; k++)
-        x[k] = add ? sum16(_mm512_maskz_loadu_ps(mask, out[k] + i), look_up(v, n, k)) : look_up(v, n, k);
+    for (int k = 0; k < 5; k++) {
+        x[k] = look_up(v, n, k);
+        if (add) {
+            stored[k] = mask & changed(x[k]);
+            x[k] = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out[k] + i), x[k]);
+        }
+    }
     UNROLL
     for (int k = 0; k < 5; k++)
-        _mm512_mask_storeu_ps(out[k] + i, mask, x[k]);
+        _mm512_mask_storeu_ps(out[k] + i, stored[k], x[k]);
 }
 
 AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
