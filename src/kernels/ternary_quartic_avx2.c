@@ -43,12 +43,14 @@ INLINE __m256i quantize(form has, __m256 *x, scale s)
     return _mm256_castps_si256(decoded);
 }
 
-INLINE __m256i quantize8(form has, const float *g, float *r, size_t i, scale s)
+INLINE __m256 wanted8(form has, const float *g, const float *r, size_t i)
 {
     __m256 x = _mm256_loadu_ps(has.g ? g + i : r + i);
+    return has.g && has.r ? _mm256_add_ps(x, _mm256_loadu_ps(r + i)) : x;
+}
 
-    if (has.g && has.r)
-        x = _mm256_add_ps(x, _mm256_loadu_ps(r + i));
+INLINE __m256i quantize8(form has, __m256 x, float *r, size_t i, scale s)
+{
     __m256i q = quantize(has, &x, s);
     if (has.r)
         _mm256_storeu_ps(r + i, x);
@@ -69,8 +71,10 @@ INLINE __m256i quantize32(form has, const float *const *g, float *const *r, int 
         prefetch(rk + i);
         prefetch(rk + i + 16);
     }
-    __m256i q0 = quantize8(has, gk, rk, i, s), q1 = quantize8(has, gk, rk, i + 8, s);
-    __m256i q2 = quantize8(has, gk, rk, i + 16, s), q3 = quantize8(has, gk, rk, i + 24, s);
+    __m256i q0 = quantize8(has, wanted8(has, gk, rk, i), rk, i, s);
+    __m256i q1 = quantize8(has, wanted8(has, gk, rk, i + 8), rk, i + 8, s);
+    __m256i q2 = quantize8(has, wanted8(has, gk, rk, i + 16), rk, i + 16, s);
+    __m256i q3 = quantize8(has, wanted8(has, gk, rk, i + 24), rk, i + 24, s);
     __m256i q = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3));
     return _mm256_sign_epi8(_mm256_set1_epi8(1), q);
 }
@@ -81,14 +85,28 @@ INLINE __m256i horner(__m256i a, __m256i q)
     return _mm256_add_epi8(_mm256_add_epi8(a, a), _mm256_add_epi8(a, q));
 }
 
-/* Eight output bytes, for what 32 leave over. */
-INLINE void encode8(form has, const float *const *g, float *const *r, size_t i, scale s, uint8_t *out)
+/* x of eight positions in the five streams. */
+typedef struct wanted { __m256 x[5]; } wanted;
+
+INLINE wanted load8_each(form has, const float *const *g, float *const *r, size_t i)
+{
+    wanted w;
+
+    UNROLL
+    for (int k = 0; k < 5; k++)
+        w.x[k] = wanted8(has, has.g ? g[k] : NULL, has.r ? r[k] : NULL, i);
+    return w;
+}
+
+/* Their eight output bytes, and the residual. */
+INLINE void encode8(form has, wanted w, float *const *r, size_t i, scale s, uint8_t *out)
 {
     const __m256i low_bytes = _mm256_set1_epi32(0x0c080400);
     __m256i a = _mm256_setzero_si256();
 
+    UNROLL
     for (int k = 0; k < 5; k++) {
-        __m256i q = quantize8(has, has.g ? g[k] : NULL, has.r ? r[k] : NULL, i, s);
+        __m256i q = quantize8(has, w.x[k], has.r ? r[k] : NULL, i, s);
         a = horner(a, _mm256_sign_epi32(_mm256_set1_epi32(1), q));
     }
     a = _mm256_shuffle_epi8(_mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO)), low_bytes);
@@ -96,8 +114,8 @@ INLINE void encode8(form has, const float *const *g, float *const *r, size_t i, 
     _mm_storel_epi64((__m128i *)(void *)(out + i), bytes);
 }
 
-/* Fewer, through copies. */
-INLINE void encode_few(form has, const float *const *g, float *const *r, size_t i, size_t count, scale s, uint8_t *out)
+/* Fewer than eight in all, through copies. */
+INLINE void encode_few(form has, const float *const *g, float *const *r, size_t count, scale s, uint8_t *out)
 {
     float g_copy[5][8] = {{0}}, r_copy[5][8] = {{0}}, *r_few[5];
     const float *g_few[5];
@@ -107,14 +125,13 @@ INLINE void encode_few(form has, const float *const *g, float *const *r, size_t 
         g_few[k] = g_copy[k];
         r_few[k] = r_copy[k];
         if (has.g)
-            tlc_copy_few(g_copy[k], g[k] + i, count * sizeof(float));
+            tlc_copy_few(g_copy[k], g[k], count * sizeof(float));
         if (has.r)
-            tlc_copy_few(r_copy[k], r[k] + i, count * sizeof(float));
+            tlc_copy_few(r_copy[k], r[k], count * sizeof(float));
     }
-    encode8(has, g_few, r_few, 0, s, bytes);
+    encode8(has, load8_each(has, g_few, r_few, 0), r_few, 0, s, bytes);
     for (int k = 0; has.r && k < 5; k++)
-        tlc_copy_few(r[k] + i, r_copy[k], count * sizeof(float));
-    out += i;
+        tlc_copy_few(r[k], r_copy[k], count * sizeof(float));
     for (size_t part = 4, at = 0; part; part /= 2) /* 4, 2 and 1 of them, as count is made of these */
         if (count & part) {
             memcpy(out + at, bytes + at, part);
@@ -129,7 +146,12 @@ INLINE void encode(form has, const float *const *g, float *const *r, size_t len,
     const scale s = {_mm256_set1_ps(M), _mm256_set1_ps(0.5f * M)};
     size_t i = 0;
 
-    for (; i + 32 <= len; i += 32) {
+    if (len < 8) {
+        if (len)
+            encode_few(has, g, r, len, s, out);
+        return;
+    }
+    for (; i + 40 <= len; i += 32) { /* at least eight are left */
         __m256i a = quantize32(has, g, r, 0, i, s);
         a = horner(a, quantize32(has, g, r, 1, i, s));
         a = horner(a, quantize32(has, g, r, 2, i, s));
@@ -138,10 +160,12 @@ INLINE void encode(form has, const float *const *g, float *const *r, size_t len,
         a = _mm256_add_epi8(a, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
         _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_permutevar8x32_epi32(a, order));
     }
-    for (; i + 8 <= len; i += 8)
-        encode8(has, g, r, i, s, out);
-    if (i < len)
-        encode_few(has, g, r, i, len - i, s, out);
+    for (; i + 16 <= len; i += 8)
+        encode8(has, load8_each(has, g, r, i), r, i, s, out);
+    /* The last 8 to 15 as two eights that overlap: both are loaded before the first is stored. */
+    wanted first = load8_each(has, g, r, i), last = load8_each(has, g, r, len - 8);
+    encode8(has, first, r, i, s, out);
+    encode8(has, last, r, len - 8, s, out);
 }
 
 AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
