@@ -84,7 +84,7 @@ static size_t last_level_cache(void)
 size_t tlc_cpu_stream_threshold(void)
 {
     /* A larger cache is one that many cores share, and a core's share of it is soon used up: with one of 480 MiB,
-     * streaming is ahead from 16 MiB on. */
+     * streaming is as fast at 16 MiB and ahead at 32 MiB. */
     const size_t most = (size_t)32 << 20;
     static atomic_size_t known;
     size_t threshold = atomic_load_explicit(&known, memory_order_relaxed);

@@ -3,8 +3,7 @@
  * Encoding: in the mask of the bytes 121 of a vector, each run is cut into pieces of at most 14, one piece a token. Where
  * pieces start and end are bit operations; the lengths are the differences of the positions, compressed by both masks.
  * The tokens are expanded to where the pieces end, and what is left of the vector is compressed.
- * Decoding: the reverse. The mask of the places where tokens end in the output is put together from those of four tokens
- * each, and the tokens' last bytes are expanded by it into bytes 121.
+ * Decoding has no use for wider vectors.
  */
 #include "kernels.h"
 
@@ -15,13 +14,6 @@
 #define INLINE AVX512 __attribute__((always_inline)) static inline
 
 enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
-
-/* Before a loop over vectors, which have to stay in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 
 #define ROW(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
@@ -111,38 +103,10 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     return (size_t)(to - out);
 }
 
-INLINE __m256i load_half(const uint8_t *p)
+/* By 32 bytes as with AVX2, not 64: what is stored again behind each run then crosses fewer cache lines. */
+size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
-
-INLINE void store_half(uint8_t *p, __m256i v)
-{
-    _mm256_storeu_si256((__m256i *)(void *)p, v);
-}
-
-/* By 32 bytes, not 64: what is stored again behind each run then crosses fewer cache lines. */
-AVX512 size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
-{
-    enum { HALF = 32 };
-    uint8_t *start = out; /* where in[0] would be if all that follows were literals */
-
-    for (size_t i = 0; i < len; i += HALF) {
-        const uint8_t *src = in + i;
-        __m256i token = load_half(src);
-        uint32_t runs = _cvtmask32_u32(_mm256_cmpgt_epu8_mask(token, _mm256_set1_epi8((char)LITERAL_MAX)));
-
-        if (len - i < HALF)
-            runs &= (1u << (len - i)) - 1;
-        store_half(start + i, token); /* all, and then the rest again behind each run put in front of it */
-        for (; runs; runs &= runs - 1) {
-            size_t k = (size_t)__builtin_ctz(runs);
-            _mm_storeu_si128((__m128i *)(void *)(start + i + k), _mm_set1_epi8(TLC_QUARTIC_ZERO));
-            start += src[k] - LITERAL_MAX;
-            store_half(start + i + k + 1, load_half(src + k + 1));
-        }
-    }
-    return (size_t)(start - out) + len;
+    return tlc_zerorun_decode_avx2(in, len, out);
 }
 
 AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)

@@ -2,7 +2,7 @@
  *
  * Quartic encoding (3LC, section 3.3): five symbols a byte, byte i taking symbol i of five contiguous partitions of
  * L = ceil(n / 5). A position is a byte. The last 5 L - n < 5 symbols are padding, digit 0; at most the last four bytes
- * hold any, and those few are coded one symbol at a time.
+ * hold any, and streams that lack values there go through copies.
  */
 #include "stage.h"
 #include <threelc/stages.h>
