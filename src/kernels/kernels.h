@@ -15,6 +15,10 @@
 #define TLC_QUARTIC_ZERO 121 /* five digits 1: five symbols 0 */
 #define TLC_QUARTIC_MAX 242
 #define TLC_RUN_MAX 14       /* a byte 255 */
+#define TLC_NATURAL_ZERO 0x40
+#define TLC_NATURAL_LEAST (-50) /* exponents of an 8-bit code */
+#define TLC_NATURAL_MOST 10
+#define TLC_CHUNK 4096       /* values whose sum is made on its own (design: means) */
 #define TLC_ZERORUN_ROOM 64  /* bytes that expanding may read beyond its tokens, and overwrite beyond its result */
 
 /* Five streams that are written in several calls, past the caches. */
@@ -63,6 +67,49 @@ typedef struct tlc_kernels {
     size_t (*zerorun_decode)(const uint8_t *in, size_t len, uint8_t *out);
     uint64_t (*zerorun_size)(const uint8_t *in, size_t len); /* bytes that len tokens expand to */
     uint8_t (*bytes_max)(const uint8_t *in, size_t len);     /* the largest byte; 0 for len = 0 */
+
+    /* Random words (Philox 4x32-10): out[i] is the word of element first + i, that is output word (first + i) mod 4 of
+     * key {seed} and counter {(first + i) / 4, step}, low halves first. */
+    void (*philox)(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out);
+
+    /* y = x / max * K, rounded twice; q = y rounded half to even, or with words floor(y), one more if
+     * (word >> 8) 2^-24 < y - floor(y). |x| <= max, max > 0; K is 127 or 7. And back: out = max * (q / K). */
+    void (*levels_encode)(const float *x, const uint32_t *words, size_t n, float max, float K, int8_t *q);
+    void (*levels_decode)(const int8_t *q, size_t n, float max, float K, float *out);
+    /* Two q of -8..7 a byte, even index in the low half; 0 beside an odd last one. */
+    void (*nibbles_pack)(const int8_t *q, size_t n, uint8_t *out);
+    void (*nibbles_unpack)(const uint8_t *in, size_t n, int8_t *q);
+
+    /* Powers of two. |x| = 2^a (1 + m / 2^23) goes to e = a + 1 if (word >> 9) < m (words NULL: if m >= 2^22), else to
+     * e = a; e - shift is clipped to -50..10. out: sign << 7 | (e + 50), 0x40 for 0. Returns how many were clipped.
+     * An infinity is 2^128. And back: 2^(e + shift). 0 <= shift <= 117. */
+    uint64_t (*natural_encode)(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out);
+    void (*natural_decode)(const uint8_t *in, size_t n, int shift, float *out);
+    /* The same with e clipped to -126..127 - shift; a byte e + 127, 0 for 0, and a bit that is 1 for negative (0 for 0) in
+     * signs[i / 8] >> i % 8, where those beyond n become 0. */
+    uint64_t (*natural9_encode)(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out, uint8_t *signs);
+    void (*natural9_decode)(const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out);
+
+    /* q = sign(x) if (word >> 8) 2^-24 * max < |x|, else 0; the product is rounded. */
+    void (*stochastic_encode)(const float *x, const uint32_t *words, size_t n, float max, int8_t *q);
+
+    /* Bit i % 64 of word i / 64 tells whether q[i] is not 0, is -1 (negative may be NULL); bits beyond n are 0. Returns how
+     * many are not 0. */
+    uint64_t (*symbol_masks)(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative);
+    /* Such bits for ((bits of x) ^ flip) & keep >= least, as signed integers; and how many. */
+    uint64_t (*threshold_mask)(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask);
+    /* Such bits for (word >> 8) < limit and x not 0; and how many. */
+    uint64_t (*random_mask)(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask);
+
+    /* A chunk of n <= TLC_CHUNK values x = g + r as in absmax, whose result is returned: sums[0] of x >= 0 and sums[1] of
+     * x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1, and the number of x >= 0. Takes any values; the sums mean
+     * nothing if one is not finite. */
+    uint32_t (*side_sums)(const float *g, const float *r, size_t n, double sums[2], uint32_t *count);
+    /* Bit i % 8 of byte i / 8 is x >= 0, 0 beyond n; r, if any, becomes x - mean[0] there, x - mean[1] elsewhere. And back,
+     * or sum += mean, where a NaN is stored as TLC_F32_NAN. */
+    void (*onebit_encode)(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits);
+    void (*onebit_decode)(const uint8_t *bits, size_t n, const float mean[2], float *out);
+    void (*onebit_add)(const uint8_t *bits, size_t n, const float mean[2], float *sum);
 
     /* Half-even, overflow to infinity; NaN made quiet, sign kept, payload cut or shifted. Any values; the 16-bit side may
      * be unaligned and is in the machine's byte order. */
@@ -119,7 +166,8 @@ size_t tlc_cpu_stream_threshold(void);
 #define TLC_OPAQUE(v) __asm__("" : "+w"(v))
 #endif
 
-/* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, convert. */
+/* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, philox, levels, natural,
+ * stochastic, masks, onebit, convert. */
 #define TLC_KERNEL_PROTOTYPES(isa)                                                                                      \
     uint32_t tlc_absmax_##isa(const float *g, const float *r, size_t n);                                                \
     uint32_t tlc_accumulate_##isa(float *r, const float *g, size_t n);                                                  \
@@ -137,6 +185,25 @@ size_t tlc_cpu_stream_threshold(void);
     size_t tlc_zerorun_encode_##isa(size_t *run, const uint8_t *in, size_t len, uint8_t *out);                          \
     size_t tlc_zerorun_decode_##isa(const uint8_t *in, size_t len, uint8_t *out);                                       \
     uint64_t tlc_zerorun_size_##isa(const uint8_t *in, size_t len);                                                     \
+    void tlc_philox_##isa(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out);                       \
+    void tlc_levels_encode_##isa(const float *x, const uint32_t *words, size_t n, float max, float K, int8_t *q);       \
+    void tlc_levels_decode_##isa(const int8_t *q, size_t n, float max, float K, float *out);                            \
+    void tlc_nibbles_pack_##isa(const int8_t *q, size_t n, uint8_t *out);                                               \
+    void tlc_nibbles_unpack_##isa(const uint8_t *in, size_t n, int8_t *q);                                              \
+    uint64_t tlc_natural_encode_##isa(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out);        \
+    void tlc_natural_decode_##isa(const uint8_t *in, size_t n, int shift, float *out);                                  \
+    uint64_t tlc_natural9_encode_##isa(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,        \
+                                       uint8_t *signs);                                                                 \
+    void tlc_natural9_decode_##isa(const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out);           \
+    void tlc_stochastic_encode_##isa(const float *x, const uint32_t *words, size_t n, float max, int8_t *q);            \
+    uint64_t tlc_symbol_masks_##isa(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative);                  \
+    uint64_t tlc_threshold_mask_##isa(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,            \
+                                      uint64_t *mask);                                                                  \
+    uint64_t tlc_random_mask_##isa(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask);    \
+    uint32_t tlc_side_sums_##isa(const float *g, const float *r, size_t n, double sums[2], uint32_t *count);            \
+    void tlc_onebit_encode_##isa(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits);               \
+    void tlc_onebit_decode_##isa(const uint8_t *bits, size_t n, const float mean[2], float *out);                       \
+    void tlc_onebit_add_##isa(const uint8_t *bits, size_t n, const float mean[2], float *sum);                          \
     void tlc_f16_to_f32_##isa(const void *in, size_t n, float *out);                                                    \
     void tlc_f32_to_f16_##isa(const float *in, size_t n, void *out);                                                    \
     void tlc_bf16_to_f32_##isa(const void *in, size_t n, float *out);                                                   \

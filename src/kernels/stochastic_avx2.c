@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernels.h"
+
+void tlc_stochastic_encode_avx2(const float *x, const uint32_t *words, size_t n, float max, int8_t *q)
+{
+    tlc_stochastic_encode_scalar(x, words, n, max, q);
+}

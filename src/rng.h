@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Random numbers by counting: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+ * 2011). The word of an element is a function of seed, step and the element's index alone, so it does not matter which
+ * thread, ISA or machine asks for it, or in what order.
+ */
+#ifndef TLC_RNG_H
+#define TLC_RNG_H
+
+#include "float_rules.h"
+
+enum { TLC_PHILOX_ROUNDS = 10 };
+#define TLC_PHILOX_M0 0xd2511f53u /* multipliers, and Weyl increments of the key */
+#define TLC_PHILOX_M1 0xcd9e8d57u
+#define TLC_PHILOX_W0 0x9e3779b9u
+#define TLC_PHILOX_W1 0xbb67ae85u
+
+/* The four words of the elements 4 block .. 4 block + 3. */
+static inline void tlc_philox_block(uint64_t seed, uint64_t step, uint64_t block, uint32_t words[4])
+{
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)step, c3 = (uint32_t)(step >> 32);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+
+    for (int round = 0; round < TLC_PHILOX_ROUNDS; round++) {
+        uint64_t p0 = (uint64_t)TLC_PHILOX_M0 * c0, p1 = (uint64_t)TLC_PHILOX_M1 * c2;
+
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += TLC_PHILOX_W0;
+        k1 += TLC_PHILOX_W1;
+    }
+    words[0] = c0;
+    words[1] = c1;
+    words[2] = c2;
+    words[3] = c3;
+}
+
+/* 24 bits of a word as a fraction, 0 <= u < 1: exact. */
+static inline float tlc_uniform(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+#endif
