@@ -54,26 +54,45 @@ static tlc_status check_config(const tlc_config *c)
     return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
 }
 
-/* The codec, and the largest frame of it and of those reserved. */
-static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
+/* What a codec needs: the largest frame, and scratch. */
+static tlc_status room_for(const tlc_ctx *ctx, const char *text, size_t len, tlc_codec *codec, size_t *bound,
+                           size_t *scratch)
 {
-    tlc_status status = tlc_codec_parse(&ctx->codec, c->codec, strlen(c->codec));
+    size_t units = ctx->parallel.run ? TLC_RANGES_MAX : 1;
+    tlc_status status = tlc_codec_parse(codec, text, len, NULL);
 
     if (!status)
-        status = tlc_codec_frame_bound(&ctx->codec, c->dtype, c->checksum, ctx->n, &ctx->bound);
-    const char *at = c->reserve && *c->reserve ? c->reserve : NULL;
-    while (!status && at) {
-        size_t len = strcspn(at, ";"), bound = 0;
+        status = tlc_codec_frame_bound(codec, ctx->dtype, ctx->checksum, ctx->n, bound);
+    return status ? status : tlc_codec_scratch(codec, ctx->n, units, scratch);
+}
+
+/* The codec, and the room for it and for those reserved. */
+static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
+{
+    tlc_status status = room_for(ctx, c->codec, strlen(c->codec), &ctx->codec, &ctx->bound, &ctx->scratch_size);
+
+    for (const char *at = c->reserve && *c->reserve ? c->reserve : NULL; !status && at;) {
+        size_t len = strcspn(at, ";"), bound, scratch;
         tlc_codec codec;
 
-        status = tlc_codec_parse(&codec, at, len);
-        if (!status)
-            status = tlc_codec_frame_bound(&codec, c->dtype, c->checksum, ctx->n, &bound);
-        if (!status && bound > ctx->bound)
-            ctx->bound = bound;
+        status = room_for(ctx, at, len, &codec, &bound, &scratch);
+        if (status)
+            break;
+        ctx->bound = bound > ctx->bound ? bound : ctx->bound;
+        ctx->scratch_size = scratch > ctx->scratch_size ? scratch : ctx->scratch_size;
         at = at[len] ? at + len + 1 : NULL;
     }
     return status;
+}
+
+/* Memory of this many bytes on a boundary of ALIGNMENT, from *at on, which moves. */
+static void *take(char **at, size_t size)
+{
+    uintptr_t begin = (uintptr_t)*at, aligned = (begin + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    char *taken = *at + (aligned - begin);
+
+    *at = taken + size;
+    return taken;
 }
 
 tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
@@ -89,6 +108,9 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     if (cfg && !tlc_import(&c, sizeof c, cfg))
         return TLC_ERR_PARAM;
     status = check_config(&c);
+    ctx.dtype = c.dtype;
+    ctx.checksum = c.checksum;
+    ctx.parallel = c.parallel;
     if (!status)
         status = resolve_codecs(&ctx, &c);
     if (status)
@@ -101,24 +123,23 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
             return TLC_ERR_SIZE;
         size += ALIGNMENT + n * sizeof(float);
     }
+    if (ctx.scratch_size > SIZE_MAX - size - ALIGNMENT)
+        return TLC_ERR_SIZE;
+    size += ctx.scratch_size ? ALIGNMENT + ctx.scratch_size : 0;
     ctx.kernels = tlc_kernels_for(c.isa);
-    ctx.dtype = c.dtype;
-    ctx.checksum = c.checksum;
     ctx.assume_finite = c.assume_finite;
     ctx.seed = c.seed;
-    ctx.parallel = c.parallel;
     ctx.alloc = c.alloc.alloc ? c.alloc : (tlc_allocator){default_alloc, default_free, NULL};
     memcpy(ctx.codec_text, c.codec, strlen(c.codec) + 1);
     made = ctx.alloc.alloc(ctx.alloc.opaque, size);
     if (!made)
         return TLC_ERR_NOMEM;
-    if (c.residual)
-        ctx.residual = c.residual;
-    else if (ctx.feedback) {
-        uintptr_t end = (uintptr_t)(made + 1), aligned = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        ctx.residual = (float *)(void *)((char *)(made + 1) + (aligned - end));
-        memset(ctx.residual, 0, n * sizeof(float));
-    }
+    char *at = (char *)(made + 1);
+    ctx.residual = c.residual;
+    if (ctx.feedback && !c.residual)
+        ctx.residual = memset(take(&at, n * sizeof(float)), 0, n * sizeof(float));
+    if (ctx.scratch_size)
+        ctx.scratch = take(&at, ctx.scratch_size);
     *made = ctx;
     *out = made;
     return TLC_OK;
@@ -138,15 +159,15 @@ size_t tlc_bound(const tlc_ctx *ctx)
 tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec)
 {
     tlc_codec parsed;
-    size_t bound = 0;
+    size_t bound, scratch;
     tlc_status status;
 
     if (!ctx || !codec)
         return TLC_ERR_PARAM;
-    status = tlc_codec_parse(&parsed, codec, strlen(codec));
-    if (status)
+    status = room_for(ctx, codec, strlen(codec), &parsed, &bound, &scratch);
+    if (status == TLC_ERR_PARAM)
         return status;
-    if (tlc_codec_frame_bound(&parsed, ctx->dtype, ctx->checksum, ctx->n, &bound) || bound > ctx->bound)
+    if (status || bound > ctx->bound || scratch > ctx->scratch_size)
         return TLC_ERR_CAPACITY;
     ctx->codec = parsed;
     memmove(ctx->codec_text, codec, strlen(codec) + 1); /* it may be our own */

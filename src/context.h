@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Coding needs
- * no scratch of the tensor's size: stages hand on pieces that live on the stack, whatever n is.
+ * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Stages hand
+ * on pieces that live on the stack, whatever n is; only sparse codecs need scratch, a bit or two a value.
  */
 #ifndef TLC_CONTEXT_H
 #define TLC_CONTEXT_H
@@ -20,6 +20,8 @@ struct tlc_ctx {
     int feedback, checksum, assume_finite;
     uint64_t seed, step;             /* step: successful compressions */
     float *residual;                 /* NULL without feedback */
+    uint64_t *scratch;               /* of coding, or NULL */
+    size_t scratch_size;             /* what the codec and those reserved need of it */
     tlc_allocator alloc;
     tlc_parallel parallel;
 };

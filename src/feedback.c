@@ -53,6 +53,16 @@ void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf)
         buf[i] = !r ? g[i] : !g ? r[i] : g[i] + r[i];
 }
 
+const float *tlc_input_values(const tlc_input *in, size_t at, size_t count, float *buf)
+{
+    if (!in->residual)
+        return tlc_input_floats(in, at, count, buf);
+    if (!in->grad)
+        return in->residual + at;
+    tlc_input_wanted(in, at, count, buf);
+    return buf;
+}
+
 void tlc_input_settle(const tlc_input *in, size_t at, size_t count, const float *wanted, const float *sent)
 {
     for (size_t i = 0; i < count; i++)

@@ -25,8 +25,11 @@ uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count);
 /* residual += gradient over a range; the maximum of the new residual. */
 uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count);
 
-/* buf[i] = x for count <= TLC_PIECE values. */
+/* buf[i] = x for count values. */
 void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf);
+
+/* x for count values: in place where it lies in memory as floats, else made in buf. */
+const float *tlc_input_values(const tlc_input *in, size_t at, size_t count, float *buf);
 
 /* residual = wanted - sent over a range, for stages that do not settle it themselves. */
 void tlc_input_settle(const tlc_input *in, size_t at, size_t count, const float *wanted, const float *sent);

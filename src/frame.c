@@ -64,13 +64,11 @@ size_t tlc_frame_header_size(const tlc_codec *codec, size_t n)
 size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n,
                        const float *scalars)
 {
-    unsigned pack = codec->pack ? codec->pack->id : 0, shrink = codec->shrink ? codec->shrink->id : 0;
     size_t at = 4;
 
     dst[0] = TLC_FRAME_VERSION;
     dst[1] = (uint8_t)((unsigned)dtype | (checksum ? FLAG_CHECKSUM : 0) | (codec->block ? FLAG_BLOCKED : 0));
-    dst[2] = codec->value->id;
-    dst[3] = (uint8_t)(pack | shrink << 4);
+    tlc_codec_ids(codec, dst + 2);
     at += varint_write(dst + at, n);
     if (codec->block)
         at += varint_write(dst + at, codec->block);
@@ -101,7 +99,7 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return TLC_ERR_CORRUPT;
     if (p[0] != TLC_FRAME_VERSION)
         return TLC_ERR_VERSION;
-    if (!tlc_codec_from_ids(&f->codec, p[2], p[3] & 15u, p[3] >> 4))
+    if (!tlc_codec_from_ids(&f->codec, p + 2))
         return TLC_ERR_UNSUPPORTED;
     f->checksum = (p[1] & FLAG_CHECKSUM) != 0;
     if (f->checksum) {

@@ -10,20 +10,25 @@
  *
  *  version   TLC_FRAME_VERSION
  *  flags     bits 0-1 dtype of the gradients (0 f32, 1 f16, 2 bf16), bit 2 checksum, bit 3 blocked, bits 4-7 zero
- *  values    id of the stage that makes values out of symbols: 1 raw, 2 ternary
- *  coding    bits 0-3 id of the packing stage (0 none, 1 quartic), bits 4-7 id of the shrinking stage (0 none, 1 zerorun)
+ *  values    what makes values: 1 raw, 2 ternary (stochastic-ternary too), 3 sparse-binary, 4 natural, 5 int8, 6 qsgd,
+ *            7 onebit, 8 topk, 9 random-sparse
+ *  coding    ternary, sparse-binary: bits 0-3 packing (1 quartic, 2 golomb), bits 4-7 shrinking (0 none, 1 zerorun);
+ *            natural: bits 0-6 shift, bit 7 set for 9 bits; qsgd: 0 for 8 bits, 1 for 4; others 0
  *  n, B      LEB128: 7 bits a byte, least significant first, bit 7 says that another follows; the shortest form only
- *  scalars   f32 each, finite and with the sign bit clear: ternary M; raw none
+ *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
+ *            onebit the mean of x >= 0, then that of x < 0; others none
  *  payload   unblocked: the bytes that the stages make of all n values.
  *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
+ *            What each stage's payload is, its file in stages/ draws.
  *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it
  *
- * n = 0 is a header alone (with B if blocked, and the checksum if asked for): 5 bytes. An unblocked ternary header is
- * 4 + 1..4 + 4 bytes for n < 2^28. The frame does not hold its own length.
+ * n = 0 is a header alone (with B if blocked, and the checksum if asked for): 5 bytes. An unblocked header is 4 +
+ * 1..4 + 4 bytes per scalar for n < 2^28. The frame does not hold its own length.
  */
 #ifndef TLC_FRAME_H
 #define TLC_FRAME_H
 
+#include "bytes.h"
 #include "codec.h"
 
 #define TLC_FRAME_MIN 5 /* the shortest frame: a header of n = 0 */
@@ -55,29 +60,4 @@ void tlc_frame_seal(uint8_t *frame, size_t len);
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n);
 
 uint32_t tlc_checksum(const void *bytes, size_t len); /* low 32 bits of XXH3_64bits */
-
-/* Unaligned little-endian access. */
-static inline void tlc_store32(void *dst, uint32_t v)
-{
-    uint8_t *p = dst;
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static inline void tlc_store64(void *dst, uint64_t v)
-{
-    tlc_store32(dst, (uint32_t)v);
-    tlc_store32((uint8_t *)dst + 4, (uint32_t)(v >> 32));
-}
-
-static inline uint32_t tlc_load32(const void *src)
-{
-    const uint8_t *p = src;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static inline uint64_t tlc_load64(const void *src)
-{
-    return tlc_load32(src) | (uint64_t)tlc_load32((const uint8_t *)src + 4) << 32;
-}
 #endif

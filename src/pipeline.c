@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "pipeline.h"
 
-#define RANGES_MAX 64    /* of a tensor, for tlc_parallel: their results live on the stack */
 #define RANGE_MIN 16384  /* positions or values below which another thread does not pay */
 #define KEPT_MAX 1024    /* blocks whose maxima are kept from the first sweep to the second, on the stack too */
 
@@ -15,7 +14,7 @@ typedef struct ranges {
 static ranges split(const tlc_parallel *parallel, size_t total, size_t least)
 {
     size_t count = parallel && parallel->run ? total / least : 1;
-    return (ranges){total, count > RANGES_MAX ? RANGES_MAX : count ? count : 1};
+    return (ranges){total, count > TLC_RANGES_MAX ? TLC_RANGES_MAX : count ? count : 1};
 }
 
 static size_t range_start(const ranges *r, size_t i)
@@ -58,7 +57,7 @@ typedef struct measuring {
     input_sweep *sweep;
     ranges ranges;   /* of values, or of blocks whose maxima are kept */
     uint32_t *block; /* these maxima, or NULL */
-    uint32_t max[RANGES_MAX];
+    uint32_t max[TLC_RANGES_MAX];
 } measuring;
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -119,20 +118,34 @@ static tlc_unit forward_unit(const tlc_job *job, size_t first, size_t n)
         .first = first,
         .dtype = job->input.dtype,
         .input = job->input,
+        .seed = job->seed,
+        .step = job->step,
+        .scratch = job->scratch,
     };
 }
 
-/* The scalars of a unit from its maximum. */
-static tlc_status prepare(tlc_unit *u, uint32_t max)
+/* Can values of this largest magnitude be sent? */
+static tlc_status check_max(const tlc_job *job, uint32_t max)
 {
-    return max < TLC_F32_INF ? u->codec->value->value->prepare(u, max) : TLC_ERR_NONFINITE;
+    const tlc_value_ops *value = job->codec->value->value;
+
+    if (max >= TLC_F32_INF)
+        return TLC_ERR_NONFINITE;
+    return value->check ? value->check(job->codec, job->input.dtype, max) : TLC_OK;
+}
+
+static void prepare(tlc_unit *u, uint32_t max)
+{
+    if (u->codec->value->value->prepare)
+        u->codec->value->value->prepare(u, max);
 }
 
 typedef struct forward_ranges {
     const tlc_unit *unit;
     ranges ranges;
     uint8_t *dst;
-    tlc_piece piece[RANGES_MAX];
+    tlc_piece piece[TLC_RANGES_MAX];
+    uint64_t clipped[TLC_RANGES_MAX];
 } forward_ranges;
 
 static void forward_range(void *arg, size_t i)
@@ -145,23 +158,28 @@ static void forward_range(void *arg, size_t i)
         f->piece[i] = u->codec->shrink->shrink->forward(u, from, to, f->dst + from);
     else {
         const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
-        coder->forward(u, from, to, f->dst + from * coder->width(u->dtype));
+        f->clipped[i] = coder->forward(u, from, to, f->dst + coder->head + from * coder->width(u->codec, u->dtype));
     }
 }
 
-/* Writes the payload of a unit whose scalars are set; returns its length. */
+/* Writes the payload of a unit that is prepared; returns its length. */
 static size_t forward_payload(const tlc_unit *u, const tlc_parallel *parallel, uint8_t *dst)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
-    size_t positions = (size_t)coder->positions(u->n), at = 0, open = 0;
+    size_t at = 0, open = 0;
+    uint64_t clipped = 0;
     forward_ranges f;
 
     f.unit = u;
-    f.ranges = split(parallel, positions, RANGE_MIN);
+    f.ranges = split(parallel, (size_t)coder->positions(u->codec, u->n), RANGE_MIN);
     f.dst = dst;
-    run(parallel, f.ranges.count, forward_range, &f);
-    if (!u->codec->shrink)
-        return positions * coder->width(u->dtype);
+    if (coder->forward)
+        run(parallel, f.ranges.count, forward_range, &f);
+    if (!u->codec->shrink) {
+        for (size_t i = 0; coder->forward && i < f.ranges.count; i++)
+            clipped += f.clipped[i];
+        return coder->finish ? coder->finish(u, dst, clipped) : (size_t)coder->bound(u->codec, u->dtype, u->n);
+    }
     const tlc_shrink_ops *shrink = u->codec->shrink->shrink;
     for (size_t i = 0; i < f.ranges.count; i++)
         at = shrink->join(dst, at, &open, &f.piece[i], dst + range_start(&f.ranges, i));
@@ -173,34 +191,40 @@ typedef struct forward_blocks {
     const tlc_job *job;
     ranges groups; /* of blocks */
     size_t entry, bound; /* bytes of a table entry; of a full block's payload */
+    size_t scratch;      /* words of a unit's */
     uint8_t *table, *payloads;
-    int accumulate; /* the first write happens here: assume_finite */
+    int accumulate;      /* residual += gradient happens here */
     const uint32_t *kept; /* maxima of the blocks, or NULL: not known yet */
-    size_t len[RANGES_MAX];
-    tlc_status status[RANGES_MAX];
+    size_t len[TLC_RANGES_MAX];
+    tlc_status status[TLC_RANGES_MAX];
 } forward_blocks;
 
-static tlc_status forward_block(forward_blocks *f, size_t b, uint8_t *dst, size_t *len)
+static tlc_status forward_block(forward_blocks *f, size_t b, uint64_t *scratch, uint8_t *dst, size_t *len)
 {
     const tlc_job *job = f->job;
+    const tlc_value_ops *value = job->codec->value->value;
     size_t block = job->codec->block, first = b * block, n = job->n - first < block ? job->n - first : block;
     tlc_unit u = forward_unit(job, first, n);
     uint8_t *entry = f->table + b * f->entry;
-    tlc_status status = TLC_OK;
     uint32_t max = 0;
 
+    u.scratch = scratch;
     if (f->accumulate) {
         max = tlc_input_accumulate(&job->input, first, n);
         u.input.grad = NULL;
-    } else if (f->kept)
+    }
+    if (value->measure)
+        max = value->measure(&u);
+    else if (f->kept)
         max = f->kept[b];
-    else if (u.input.residual || !job->codec->value->value->exact)
+    else if (!f->accumulate && (u.input.residual || !value->exact))
         max = tlc_input_absmax(&job->input, first, n);
-    status = prepare(&u, max);
+    tlc_status status = check_max(job, max);
     if (status)
         return status;
+    prepare(&u, max);
     *len = forward_payload(&u, NULL, dst);
-    for (unsigned i = 0; i < job->codec->value->value->scalars; i++)
+    for (unsigned i = 0; i < value->scalars; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(u.scalars[i]));
     tlc_store32(entry + f->entry - 4, (uint32_t)*len);
     return TLC_OK;
@@ -211,12 +235,13 @@ static void forward_group(void *arg, size_t i)
     forward_blocks *f = arg;
     size_t b = range_start(&f->groups, i), end = range_start(&f->groups, i + 1);
     uint8_t *dst = f->payloads + b * f->bound;
+    uint64_t *scratch = f->job->scratch ? f->job->scratch + i * f->scratch : NULL;
 
     f->len[i] = 0;
     f->status[i] = TLC_OK;
     for (; b < end && !f->status[i]; b++) {
         size_t len = 0;
-        f->status[i] = forward_block(f, b, dst + f->len[i], &len);
+        f->status[i] = forward_block(f, b, scratch, dst + f->len[i], &len);
         f->len[i] += len;
     }
 }
@@ -226,13 +251,14 @@ static tlc_status forward_blocked(const tlc_job *job, int accumulate, const uint
 {
     const tlc_coder_ops *coder = tlc_codec_coder(job->codec)->coder;
     size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;
-    size_t least = RANGE_MIN / block + 1;
+    size_t unit = block < job->n ? block : job->n;
     forward_blocks f;
 
     f.job = job;
-    f.groups = split(job->parallel, blocks, least);
+    f.groups = split(job->parallel, blocks, RANGE_MIN / block + 1);
     f.entry = tlc_codec_entry_size(job->codec);
-    f.bound = (size_t)coder->positions(block) * coder->width(job->input.dtype);
+    f.bound = (size_t)coder->bound(job->codec, job->input.dtype, unit);
+    f.scratch = coder->scratch ? (size_t)coder->scratch(job->codec, unit) / sizeof *job->scratch : 0;
     f.table = dst;
     f.payloads = dst + blocks * f.entry;
     f.accumulate = accumulate;
@@ -249,6 +275,34 @@ static tlc_status forward_blocked(const tlc_job *job, int accumulate, const uint
     return TLC_OK;
 }
 
+/* Measures the whole tensor, and prepares it if it is not blocked. *accumulate: residual += gradient is still to be done,
+ * for each block. */
+static tlc_status measure_all(const tlc_job *job, tlc_unit *u, uint32_t *kept, int *accumulate)
+{
+    const tlc_value_ops *value = job->codec->value->value;
+    int adds = job->input.residual && job->input.grad, early = adds && job->assume_finite;
+    uint32_t max;
+
+    if (value->measure && !early && !job->codec->block)
+        max = value->measure(u);
+    else
+        max = measure(job, early ? tlc_input_accumulate : tlc_input_absmax, kept);
+    tlc_status status = check_max(job, max);
+    if (status)
+        return status;
+    *accumulate = adds && value->accumulates;
+    if (job->codec->block)
+        return TLC_OK;
+    if (*accumulate && !early)
+        (void)measure(job, tlc_input_accumulate, NULL);
+    if (*accumulate || early)
+        u->input.grad = NULL;
+    if (value->measure && early)
+        (void)value->measure(u);
+    prepare(u, max);
+    return TLC_OK;
+}
+
 tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *written)
 {
     const tlc_codec *codec = job->codec;
@@ -259,11 +313,9 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
     size_t at, len = 0;
 
     if (job->n && (feedback || !codec->value->value->exact) && !(codec->block && job->assume_finite)) {
-        status = prepare(&u, measure(job, accumulate ? tlc_input_accumulate : tlc_input_absmax, kept));
+        status = measure_all(job, &u, kept, &accumulate);
         if (status)
             return status;
-        if (accumulate)
-            u.input.grad = NULL;
     } else
         kept = NULL;
     at = tlc_frame_write(dst, codec, job->input.dtype, job->checksum, job->n, u.scalars);
@@ -294,8 +346,10 @@ static tlc_unit backward_unit(const tlc_kernels *k, const tlc_frame *f, const tl
 
 static int check_payload(const tlc_unit *u, const uint8_t *src, size_t len)
 {
+    uint32_t sign = u->codec->value->value->any_sign ? ~TLC_F32_ABS : 0;
+
     for (unsigned i = 0; i < u->codec->value->value->scalars; i++)
-        if (tlc_float_bits(u->scalars[i]) >= TLC_F32_INF) /* negative, -0, infinite or NaN */
+        if ((tlc_float_bits(u->scalars[i]) & ~sign) >= TLC_F32_INF) /* infinite, NaN, or with a sign that none has */
             return 0;
     if (u->codec->shrink)
         return u->codec->shrink->shrink->check(u, src, len);
@@ -314,7 +368,7 @@ static block_walk walk_start(const tlc_kernels *k, const tlc_frame *f, const tlc
 {
     block_walk w = {.unit = backward_unit(k, f, sink), .frame = f};
 
-    w.blocks = tlc_ceil_div(f->n, f->codec.block);
+    w.blocks = f->codec.block ? tlc_ceil_div(f->n, f->codec.block) : 0;
     w.entry = tlc_codec_entry_size(&f->codec);
     w.offset = (size_t)w.blocks * w.entry; /* once the table is known to fit */
     return w;
@@ -355,22 +409,36 @@ int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f)
     return w.offset + w.len == f->payload_size;
 }
 
-uint64_t tlc_pipeline_nonzero(const tlc_frame *f)
+uint64_t tlc_pipeline_nonzero(const tlc_kernels *k, const tlc_frame *f)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(&f->codec)->coder;
     uint64_t sum = 0;
 
-    if (!f->n)
-        return 0;
     if (!coder->nonzero)
-        return TLC_UNKNOWN;
-    if (!f->codec.block) {
-        tlc_unit u = backward_unit(NULL, f, NULL);
-        return coder->nonzero(&u, f->payload, f->payload_size);
+        return f->n ? TLC_UNKNOWN : 0;
+    if (f->n && !f->codec.block) {
+        tlc_unit u = backward_unit(k, f, NULL);
+        sum = coder->nonzero(&u, f->payload, f->payload_size);
     }
-    for (block_walk w = walk_start(NULL, f, NULL); w.next < w.blocks;) {
+    for (block_walk w = walk_start(k, f, NULL); w.next < w.blocks;) {
         walk_next(&w);
         sum += coder->nonzero(&w.unit, f->payload + w.offset, w.len);
+    }
+    return sum;
+}
+
+uint64_t tlc_pipeline_clipped(const tlc_frame *f)
+{
+    const tlc_coder_ops *coder = tlc_codec_coder(&f->codec)->coder;
+    uint64_t sum = 0;
+
+    if (!coder->clipped || !f->n)
+        return 0;
+    if (!f->codec.block)
+        return coder->clipped(f->payload);
+    for (block_walk w = walk_start(NULL, f, NULL); w.next < w.blocks;) {
+        walk_next(&w);
+        sum += coder->clipped(f->payload + w.offset);
     }
     return sum;
 }
@@ -379,7 +447,7 @@ typedef struct backward_ranges {
     const tlc_unit *unit;
     const uint8_t *src;
     ranges ranges; /* of bytes of a shrunk payload, else of positions */
-    size_t start[RANGES_MAX + 1]; /* the positions where they begin */
+    size_t start[TLC_RANGES_MAX + 1]; /* the positions where they begin */
 } backward_ranges;
 
 static void backward_range(void *arg, size_t i)
@@ -392,15 +460,20 @@ static void backward_range(void *arg, size_t i)
     if (u->codec->shrink)
         u->codec->shrink->shrink->backward(u, b->start[i], b->start[i + 1], b->src + from, to - from);
     else
-        coder->backward(u, from, to, b->src + from * coder->width(u->dtype));
+        coder->backward(u, from, to, b->src + coder->head + from * coder->width(u->codec, u->dtype));
 }
 
 static void backward_payload(const tlc_unit *u, const uint8_t *src, size_t len, const tlc_parallel *parallel)
 {
     const tlc_stage *shrink = u->codec->shrink;
-    size_t positions = (size_t)tlc_codec_coder(u->codec)->coder->positions(u->n);
+    const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
+    size_t positions = (size_t)coder->positions(u->codec, u->n);
     backward_ranges b;
 
+    if (coder->backward_all) {
+        coder->backward_all(u, src, len);
+        return;
+    }
     b.unit = u;
     b.src = src;
     b.ranges = split(parallel, shrink ? len : positions, RANGE_MIN);
@@ -415,7 +488,7 @@ static void backward_payload(const tlc_unit *u, const uint8_t *src, size_t len, 
 
 typedef struct backward_blocks {
     ranges groups; /* of blocks */
-    block_walk walk[RANGES_MAX];
+    block_walk walk[TLC_RANGES_MAX];
 } backward_blocks;
 
 static void backward_group(void *arg, size_t i)

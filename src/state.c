@@ -87,7 +87,7 @@ tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len)
         return TLC_ERR_PARAM;
     if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
         return TLC_ERR_CORRUPT;
-    status = tlc_codec_parse(&codec, (const char *)p + STATE_HEAD, p[7]); /* refuses a NUL, and what is too long */
+    status = tlc_codec_parse(&codec, (const char *)p + STATE_HEAD, p[7], NULL); /* refuses a NUL, and what is too long */
     if (status)
         return status;
     memcpy(text, p + STATE_HEAD, p[7]);

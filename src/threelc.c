@@ -59,6 +59,9 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
         .codec = &ctx->codec,
         .input = {.k = ctx->kernels, .dtype = ctx->dtype, .grad = grad, .residual = ctx->residual},
         .n = ctx->n,
+        .seed = ctx->seed,
+        .step = ctx->step,
+        .scratch = ctx->scratch,
         .checksum = ctx->checksum,
         .assume_finite = ctx->assume_finite,
         .parallel = &ctx->parallel,
@@ -109,7 +112,7 @@ tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t 
 
     if (!codec || !tlc_dtype_valid(dtype) || !bound)
         return TLC_ERR_PARAM;
-    status = tlc_codec_parse(&parsed, codec, strlen(codec));
+    status = tlc_codec_parse(&parsed, codec, strlen(codec), NULL);
     return status ? status : tlc_codec_frame_bound(&parsed, dtype, 1, n, bound);
 }
 
@@ -184,7 +187,8 @@ tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
     status = tlc_frame_read(&f, src, len, NULL);
     if (status)
         return status;
-    if (!tlc_pipeline_check(tlc_kernels_for(TLC_ISA_AUTO), &f))
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    if (!tlc_pipeline_check(k, &f))
         return TLC_ERR_CORRUPT;
     ours.struct_size = info->struct_size;
     ours.version = TLC_FRAME_VERSION;
@@ -193,7 +197,10 @@ tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
     tlc_codec_describe(&f.codec, ours.codec);
     ours.n = f.n;
     ours.block = f.codec.block;
-    ours.nonzero = tlc_pipeline_nonzero(&f);
+    tlc_float_mode mode = tlc_float_enter();
+    ours.nonzero = tlc_pipeline_nonzero(k, &f);
+    tlc_float_leave(mode);
+    ours.clipped = tlc_pipeline_clipped(&f);
     ours.header_size = f.header_size;
     ours.payload_size = f.payload_size;
     memset(info, 0, ours.struct_size);

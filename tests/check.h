@@ -8,9 +8,9 @@
 
 #include "../src/kernels/kernels.h"
 
-enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 3, CHECK_EXTRA = 2048 };
+enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 4, CHECK_EXTRA = 2048 };
 
-typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL } value_type;
+typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_type;
 
 enum { /* operand.io */
     IN = 1,
@@ -30,7 +30,13 @@ typedef struct check_args {
     void *p[CHECK_SLOTS];     /* one for each stream of each operand, in order; n + CHECK_EXTRA values can be filled */
     size_t size[CHECK_SLOTS]; /* bytes: n values, unless fill says otherwise */
     size_t n;
-    float scale;      /* M or w */
+    float scale;      /* M, w or max */
+    float K;          /* levels */
+    int shift;        /* natural */
+    float mean[2];    /* onebit */
+    uint32_t flip, keep, limit; /* masks */
+    int32_t least;
+    uint64_t philox[3];         /* seed, step, first */
     size_t run;       /* zerorun_encode: carried in */
     size_t cut;       /* zerorun_encode: where the work is split into two calls, 0 for one call */
     size_t tokens;    /* zerorun_decode: how many; TLC_ZERORUN_ROOM bytes follow them */
@@ -61,6 +67,8 @@ typedef struct check_kernel {
 } check_kernel;
 
 extern const check_kernel check_kernel_list[]; /* up to the first without a name */
+extern const check_kernel check_level_kernels[], check_mask_kernels[];
+const check_kernel *check_kernel_at(size_t index); /* in all the lists, one behind the other; NULL past their end */
 
 typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;
 
@@ -75,7 +83,13 @@ extern check_options check_opt;
 
 static inline size_t type_size(value_type type)
 {
-    return type == F32 ? 4 : type == HALF ? 2 : 1;
+    return type == MASK ? 8 : type == F32 || type == WORD ? 4 : type == HALF ? 2 : 1;
+}
+
+/* Of n values; BITS is a bit for each in bytes, MASK in words of 64. */
+static inline size_t type_bytes(value_type type, size_t n)
+{
+    return type == BITS ? (n + 7) / 8 : type == MASK ? (n + 63) / 64 * 8 : n * type_size(type);
 }
 
 /* check_inputs.c */

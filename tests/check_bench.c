@@ -53,7 +53,7 @@ static void arrange(const check_kernel *kernel, check_args *a)
 
     for (size_t i = 0; i < CHECK_OPERANDS && kernel->operand[i].type; i++)
         for (size_t stream = 0; stream < kernel->operand[i].streams; stream++) {
-            a->size[slot] = a->n * type_size(kernel->operand[i].type);
+            a->size[slot] = type_bytes(kernel->operand[i].type, a->n);
             a->p[slot] = arenas[i].at + stream * a->size[slot];
             slot++;
         }
@@ -128,11 +128,12 @@ static void bench_size(const check_kernel *kernel, const tlc_kernels *const *tab
 void check_bench(const tlc_kernels *const *tables, const char *const *names, size_t count)
 {
     static const size_t sizes[] = {64, 4096, 65536, 1048576};
+    const check_kernel *kernel;
 
     arenas_alloc(sizes[3]);
     printf("GB/s of the float32 side (zerorun, bytes_max: of the plain bytes), against a memcpy of as many bytes\n");
     printf("%-24s %8s  %-8s %8s %8s %8s\n", "kernel", "values", "isa", "GB/s", "/memcpy", "/scalar");
-    for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
+    for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             if (!check_opt.kernel || strcmp(check_opt.kernel, kernel->name) == 0)
                 bench_size(kernel, tables, names, count, sizes[i]);

@@ -73,12 +73,17 @@ static void tell_case(const check_case *c)
            (unsigned long long)check_opt.seed);
 }
 
-static uint32_t value_at(const uint8_t *p, size_t at, value_type type)
+static uint64_t value_at(const uint8_t *p, size_t at, value_type type)
 {
+    uint64_t mask;
     uint32_t word;
     uint16_t half;
 
-    if (type == F32) {
+    if (type == MASK) {
+        memcpy(&mask, p + 8 * at, sizeof mask);
+        return mask;
+    }
+    if (type == F32 || type == WORD) {
         memcpy(&word, p + 4 * at, sizeof word);
         return word;
     }
@@ -97,8 +102,8 @@ static void tell_value(const check_case *c, size_t i, size_t at)
     printf("#   %s", slots[i].of.name);
     if (slots[i].of.streams > 1)
         printf("[%u]", slots[i].stream);
-    printf("[%zu] is 0x%0*x, scalar 0x%0*x\n", at, digits, value_at(c->tested.p[i], at, type), digits,
-           value_at(c->scalar.p[i], at, type));
+    printf("[%zu] is 0x%0*llx, scalar 0x%0*llx\n", at, digits, (unsigned long long)value_at(c->tested.p[i], at, type),
+           digits, (unsigned long long)value_at(c->scalar.p[i], at, type));
 }
 
 /* ---- the tested call: a fault is a result ---- */
@@ -168,7 +173,9 @@ static void tell_fault(const check_case *c)
 static uint8_t *place(const check_case *c, size_t i)
 {
     const guard_buffer *b = &slots[i].guarded;
-    size_t unit = type_size(slots[i].of.type) == 4 ? 4 : 1, offset;
+    size_t unit = type_size(slots[i].of.type), offset;
+
+    unit = unit < 4 ? 1 : unit;
 
     if (c->place == AT_END)
         return guard_at_end(b, c->tested.size[i]);
@@ -212,7 +219,7 @@ static int same_values(const check_case *c, size_t i, size_t bytes)
     if (memcmp(c->tested.p[i], c->scalar.p[i], bytes) == 0)
         return 1;
     for (size_t at = 0; at < bytes / type_size(type); at++) {
-        uint32_t have = value_at(c->tested.p[i], at, type), want = value_at(c->scalar.p[i], at, type);
+        uint64_t have = value_at(c->tested.p[i], at, type), want = value_at(c->scalar.p[i], at, type);
         int both_nan = (have & TLC_F32_ABS) > TLC_F32_INF && (want & TLC_F32_ABS) > TLC_F32_INF;
 
         if (have == want || (c->kernel->flags & ANY_NAN && both_nan))
@@ -259,7 +266,7 @@ static int fill(check_case *c)
 
     for (size_t i = 0; i < slot_count; i++) {
         a->p[i] = slots[i].plain;
-        a->size[i] = a->n * type_size(slots[i].of.type);
+        a->size[i] = type_bytes(slots[i].of.type, a->n);
         if (slots[i].of.io & OUT)
             memset(a->p[i], UNTOUCHED, a->size[i] + (slots[i].of.io & PREFIX ? CHECK_EXTRA : 0));
     }

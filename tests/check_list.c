@@ -448,3 +448,14 @@ const check_kernel check_kernel_list[] = {
      call_f32_to_bf16, many_floats},
     {0},
 };
+
+const check_kernel *check_kernel_at(size_t index)
+{
+    static const check_kernel *const lists[] = {check_kernel_list, check_level_kernels, check_mask_kernels};
+
+    for (int i = 0; i < COUNT(lists); i++)
+        for (const check_kernel *kernel = lists[i]; kernel->name; kernel++)
+            if (index-- == 0)
+                return kernel;
+    return NULL;
+}

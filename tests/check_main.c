@@ -43,12 +43,13 @@ static int kernel_selected(const char *name)
 static int run_checks(const tlc_kernels *const *tables, const char *const *names, size_t count)
 {
     unsigned kernels = 0, number = 0, failed = 0;
+    const check_kernel *kernel;
 
-    for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
+    for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         kernels += (unsigned)kernel_selected(kernel->name);
     printf("1..%u%s\n", kernels * (unsigned)count, count ? "" : " # SKIP none of these ISAs is supported here");
     for (size_t i = 0; i < count; i++)
-        for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++) {
+        for (size_t at = 0; (kernel = check_kernel_at(at)); at++) {
             if (!kernel_selected(kernel->name))
                 continue;
             int ok = check_kernel_isa(kernel, tables[i], names[i]);
@@ -62,7 +63,9 @@ static int run_checks(const tlc_kernels *const *tables, const char *const *names
 
 static void list(const char *const *names, size_t count)
 {
-    for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
+    const check_kernel *kernel;
+
+    for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         printf("kernel %s\n", kernel->name);
     for (size_t i = 0; i < count; i++)
         printf("isa %s\n", names[i]);
@@ -71,10 +74,11 @@ static void list(const char *const *names, size_t count)
 static int known(const char *isa, const char *kernel)
 {
     int known_isa = !isa, known_kernel = !kernel;
+    const check_kernel *k;
 
     for (size_t i = 0; i < ISAS; i++)
         known_isa |= selected(isa, isas[i].name);
-    for (const check_kernel *k = check_kernel_list; k->name; k++)
+    for (size_t at = 0; (k = check_kernel_at(at)); at++)
         known_kernel |= selected(kernel, k->name);
     return known_isa && known_kernel;
 }

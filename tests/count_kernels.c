@@ -58,7 +58,7 @@ static void count_kernel(const check_kernel *kernel, tlc_isa isa)
     rng_seed(1); /* the same input for every ISA */
     for (size_t i = 0; i < CHECK_OPERANDS && kernel->operand[i].type; i++)
         for (size_t stream = 0; stream < kernel->operand[i].streams; stream++) {
-            a.size[slots] = a.n * type_size(kernel->operand[i].type);
+            a.size[slots] = type_bytes(kernel->operand[i].type, a.n);
             a.p[slots++] = allocate((a.n + CHECK_EXTRA) * sizeof(float));
         }
     kernel->fill(&a, KIND_BENCH);
@@ -131,12 +131,13 @@ int main(void)
 {
     static const size_t sizes[] = {65536, 1048576};
     enum { ISAS = sizeof isas / sizeof isas[0] };
+    const check_kernel *kernel;
 
     getppid();
     getppid();
     counted("nothing", 0, "values", TLC_ISA_AUTO);
     inputs_init();
-    for (const check_kernel *kernel = check_kernel_list; kernel->name; kernel++)
+    for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         for (size_t i = 0; i < ISAS; i++)
             count_kernel(kernel, isas[i]);
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)

@@ -118,9 +118,10 @@ typedef struct tlc_frame_info {
     char codec[128];       /* the decoding form, as a codec string: "ternary+quartic+zerorun", "raw:block=4096" */
     uint64_t n;            /* values */
     uint64_t block;        /* values in a block; 0: not blocked */
-    uint64_t nonzero;      /* symbols other than 0; TLC_UNKNOWN for a codec without a zero symbol (raw) */
+    uint64_t nonzero;      /* symbols, or decoded values, other than 0; TLC_UNKNOWN without a zero (raw, onebit) */
     uint64_t header_size;  /* bytes before the payload (before the block table in a blocked frame) */
     uint64_t payload_size; /* bytes of the payload, block table included, checksum not */
+    uint64_t clipped;      /* natural: values whose exponent was clipped; else 0 */
 } tlc_frame_info;
 
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */

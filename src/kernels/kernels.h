@@ -111,6 +111,9 @@ typedef struct tlc_kernels {
     void (*onebit_decode)(const uint8_t *bits, size_t n, const float mean[2], float *out);
     void (*onebit_add)(const uint8_t *bits, size_t n, const float mean[2], float *sum);
 
+    /* sum += weight * v, both rounded, a NaN stored as TLC_F32_NAN; skip: where v is 0 sum stays as it is. */
+    void (*values_add)(const float *v, size_t n, float weight, int skip, float *sum);
+
     /* Half-even, overflow to infinity; NaN made quiet, sign kept, payload cut or shifted. Any values; the 16-bit side may
      * be unaligned and is in the machine's byte order. */
     void (*f16_to_f32)(const void *in, size_t n, float *out);
@@ -167,7 +170,7 @@ size_t tlc_cpu_stream_threshold(void);
 #endif
 
 /* The functions of every <stage>_<isa>.c: feedback, ternary, quartic, ternary_quartic, zerorun, philox, levels, natural,
- * stochastic, masks, onebit, convert. */
+ * stochastic, masks, onebit, values, convert. */
 #define TLC_KERNEL_PROTOTYPES(isa)                                                                                      \
     uint32_t tlc_absmax_##isa(const float *g, const float *r, size_t n);                                                \
     uint32_t tlc_accumulate_##isa(float *r, const float *g, size_t n);                                                  \
@@ -204,6 +207,7 @@ size_t tlc_cpu_stream_threshold(void);
     void tlc_onebit_encode_##isa(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits);               \
     void tlc_onebit_decode_##isa(const uint8_t *bits, size_t n, const float mean[2], float *out);                       \
     void tlc_onebit_add_##isa(const uint8_t *bits, size_t n, const float mean[2], float *sum);                          \
+    void tlc_values_add_##isa(const float *v, size_t n, float weight, int skip, float *sum);                            \
     void tlc_f16_to_f32_##isa(const void *in, size_t n, float *out);                                                    \
     void tlc_f32_to_f16_##isa(const float *in, size_t n, void *out);                                                    \
     void tlc_bf16_to_f32_##isa(const void *in, size_t n, float *out);                                                   \

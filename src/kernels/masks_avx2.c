@@ -1,17 +1,154 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
+ * are shifted out.
+ */
 #include "kernels.h"
 
-uint64_t tlc_symbol_masks_avx2(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2,popcnt")))
+#define INLINE static inline __attribute__((always_inline, target("avx2,popcnt")))
+
+enum { WORD = 64 };
+
+INLINE __m256i load(const void *p)
 {
-    return tlc_symbol_masks_scalar(q, n, nonzero, negative);
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 
-uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+/* The signs of 32 bytes. */
+INLINE uint32_t signs32(__m256i bytes)
 {
-    return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
+    return (uint32_t)_mm256_movemask_epi8(bytes);
 }
 
-uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
+INLINE uint64_t join(uint32_t low, uint32_t high)
 {
-    return tlc_random_mask_scalar(x, words, n, limit, mask);
+    return low | (uint64_t)high << 32;
 }
+
+INLINE uint64_t minus64(const int8_t *q)
+{
+    return join(signs32(load(q)), signs32(load(q + 32)));
+}
+
+INLINE uint64_t nonzero64(const int8_t *q)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    return ~join(signs32(_mm256_cmpeq_epi8(load(q), zero)), signs32(_mm256_cmpeq_epi8(load(q + 32), zero)));
+}
+
+/* Inlined once with and once without negative. */
+INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+{
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; i + WORD <= n; i += WORD) {
+        uint64_t any = nonzero64(q + i);
+
+        count += (uint64_t)__builtin_popcountll(any);
+        nonzero[i / WORD] = any;
+        if (negative)
+            negative[i / WORD] = minus64(q + i);
+    }
+    if (i == n)
+        return count;
+    unsigned known = (unsigned)(WORD - (n - i));
+    nonzero[i / WORD] = nonzero64(q + n - WORD) >> known;
+    if (negative)
+        negative[i / WORD] = minus64(q + n - WORD) >> known;
+    return count + (uint64_t)__builtin_popcountll(nonzero[i / WORD]);
+}
+
+AVX2 uint64_t tlc_symbol_masks_avx2(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+{
+    if (n < WORD)
+        return tlc_symbol_masks_scalar(q, n, nonzero, negative);
+    return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
+}
+
+/* The signs of 32 integers. Packing saturates, which keeps them; it works within halves, which is undone after. */
+INLINE uint32_t pack32(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return signs32(_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+typedef struct threshold {
+    __m256i flip, keep, least;
+} threshold;
+
+INLINE __m256i below8(const float *x, threshold t)
+{
+    return _mm256_cmpgt_epi32(t.least, _mm256_and_si256(_mm256_xor_si256(load(x), t.flip), t.keep));
+}
+
+INLINE uint32_t below32(const float *x, threshold t)
+{
+    return pack32(below8(x, t), below8(x + 8, t), below8(x + 16, t), below8(x + 24, t));
+}
+
+INLINE uint64_t reached64(const float *x, threshold t)
+{
+    return ~join(below32(x, t), below32(x + 32, t));
+}
+
+AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+{
+    const threshold t = {_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
+    uint64_t count = 0;
+    size_t i = 0;
+
+    if (n < WORD)
+        return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
+    for (; i + WORD <= n; i += WORD) {
+        mask[i / WORD] = reached64(x + i, t);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = reached64(x + n - WORD, t) >> (WORD - (n - i));
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+}
+
+/* All ones where a value is drawn. Words are below 2^24 once shifted, so a signed comparison is as good. */
+INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i limit)
+{
+    __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(load(words), 8));
+    __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(x), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+
+    return _mm256_and_si256(low, _mm256_castps_si256(other));
+}
+
+INLINE uint32_t drawn32(const float *x, const uint32_t *words, __m256i limit)
+{
+    return pack32(drawn8(x, words, limit), drawn8(x + 8, words + 8, limit), drawn8(x + 16, words + 16, limit),
+                  drawn8(x + 24, words + 24, limit));
+}
+
+INLINE uint64_t drawn64(const float *x, const uint32_t *words, __m256i limit)
+{
+    return join(drawn32(x, words, limit), drawn32(x + 32, words + 32, limit));
+}
+
+AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
+{
+    const __m256i most = _mm256_set1_epi32((int)(limit < 1u << 24 ? limit : 1u << 24));
+    uint64_t count = 0;
+    size_t i = 0;
+
+    if (n < WORD)
+        return tlc_random_mask_scalar(x, words, n, limit, mask);
+    for (; i + WORD <= n; i += WORD) {
+        mask[i / WORD] = drawn64(x + i, words + i, most);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = drawn64(x + n - WORD, words + n - WORD, most) >> (WORD - (n - i));
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+}
+#endif

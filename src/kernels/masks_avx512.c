@@ -1,17 +1,120 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * 64 values become a word of bits; those of the last word that do not exist are masked out.
+ */
 #include "kernels.h"
 
-uint64_t tlc_symbol_masks_avx512(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
+#define INLINE AVX512 __attribute__((always_inline)) static inline
+
+enum { WORD = 64, LANES = 16 };
+#define ALL (~(__mmask64)0)
+
+INLINE __mmask64 lanes(size_t left)
 {
-    return tlc_symbol_masks_scalar(q, n, nonzero, negative);
+    return left < WORD ? ((__mmask64)1 << left) - 1 : ALL;
 }
 
-uint64_t tlc_threshold_mask_avx512(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+INLINE uint64_t symbols64(const int8_t *q, __mmask64 mask, uint64_t *nonzero, uint64_t *negative)
 {
-    return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
+    __m512i symbols = _mm512_maskz_loadu_epi8(mask, q);
+
+    *nonzero = _mm512_test_epi8_mask(symbols, symbols);
+    if (negative)
+        *negative = _mm512_movepi8_mask(symbols);
+    return (uint64_t)__builtin_popcountll(*nonzero);
 }
 
-uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
+/* Inlined once with and once without negative. */
+INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
-    return tlc_random_mask_scalar(x, words, n, limit, mask);
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD)
+        count += symbols64(q + i, ALL, nonzero + i / WORD, negative ? negative + i / WORD : NULL);
+    if (i < n)
+        count += symbols64(q + i, lanes(n - i), nonzero + i / WORD, negative ? negative + i / WORD : NULL);
+    return count;
 }
+
+AVX512 uint64_t tlc_symbol_masks_avx512(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+{
+    return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
+}
+
+INLINE uint64_t join(__mmask16 a, __mmask16 b, __mmask16 c, __mmask16 d)
+{
+    return _mm512_kunpackd(_mm512_kunpackw(d, c), _mm512_kunpackw(b, a));
+}
+
+typedef struct threshold {
+    __m512i flip, keep, least;
+} threshold;
+
+INLINE __mmask16 reached16(const float *x, __mmask64 mask, threshold t)
+{
+    __m512i bits = _mm512_maskz_loadu_epi32((__mmask16)mask, x);
+
+    bits = _mm512_and_si512(_mm512_xor_si512(bits, t.flip), t.keep);
+    return _mm512_mask_cmpge_epi32_mask((__mmask16)mask, bits, t.least);
+}
+
+INLINE uint64_t reached64(const float *x, __mmask64 mask, threshold t)
+{
+    return join(reached16(x, mask, t), reached16(x + LANES, mask >> 16, t), reached16(x + 2 * LANES, mask >> 32, t),
+                reached16(x + 3 * LANES, mask >> 48, t));
+}
+
+AVX512 uint64_t tlc_threshold_mask_avx512(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
+                                          uint64_t *mask)
+{
+    const threshold t = {_mm512_set1_epi32((int)flip), _mm512_set1_epi32((int)keep), _mm512_set1_epi32(least)};
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        mask[i / WORD] = reached64(x + i, ALL, t);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = reached64(x + i, lanes(n - i), t);
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+}
+
+/* A lane that is masked out holds 0, which is never drawn. */
+INLINE __mmask16 drawn16(const float *x, const uint32_t *words, __mmask64 mask, __m512i limit)
+{
+    __m512i word = _mm512_maskz_loadu_epi32((__mmask16)mask, words);
+    __mmask16 other = _mm512_cmp_ps_mask(_mm512_maskz_loadu_ps((__mmask16)mask, x), _mm512_setzero_ps(), _CMP_NEQ_UQ);
+
+    return _mm512_mask_cmplt_epu32_mask(other, _mm512_srli_epi32(word, 8), limit);
+}
+
+INLINE uint64_t drawn64(const float *x, const uint32_t *words, __mmask64 mask, __m512i limit)
+{
+    return join(drawn16(x, words, mask, limit), drawn16(x + LANES, words + LANES, mask >> 16, limit),
+                drawn16(x + 2 * LANES, words + 2 * LANES, mask >> 32, limit),
+                drawn16(x + 3 * LANES, words + 3 * LANES, mask >> 48, limit));
+}
+
+AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
+{
+    const __m512i limits = _mm512_set1_epi32((int)limit);
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        mask[i / WORD] = drawn64(x + i, words + i, ALL, limits);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = drawn64(x + i, words + i, lanes(n - i), limits);
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+}
+#endif

@@ -1,17 +1,158 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
+ * are shifted out.
+ */
 #include "kernels.h"
+
+#if defined(__aarch64__)
+#include "neon.h"
+
+enum { WORD = 64 };
+
+/* The bits of 64 bytes that are all ones or all zeros: eight of them, weighted, add up to a byte. */
+TLC_NEON_INLINE uint64_t word_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
+{
+    const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+    uint8x16_t ab = vpaddq_u8(vandq_u8(a, weight), vandq_u8(b, weight));
+    uint8x16_t cd = vpaddq_u8(vandq_u8(c, weight), vandq_u8(d, weight));
+    uint8x16_t abcd = vpaddq_u8(ab, cd);
+
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(abcd, abcd)), 0);
+}
+
+TLC_NEON_INLINE uint8x16_t nonzero16(const int8_t *q)
+{
+    int8x16_t symbols = vld1q_s8(q);
+    return vtstq_s8(symbols, symbols);
+}
+
+TLC_NEON_INLINE uint64_t nonzero64(const int8_t *q)
+{
+    return word_of(nonzero16(q), nonzero16(q + 16), nonzero16(q + 32), nonzero16(q + 48));
+}
+
+TLC_NEON_INLINE uint64_t minus64(const int8_t *q)
+{
+    return word_of(vcltzq_s8(vld1q_s8(q)), vcltzq_s8(vld1q_s8(q + 16)), vcltzq_s8(vld1q_s8(q + 32)),
+                   vcltzq_s8(vld1q_s8(q + 48)));
+}
+
+/* Inlined once with and once without negative. */
+TLC_NEON_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+{
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        uint64_t any = nonzero64(q + i);
+
+        count += (uint64_t)__builtin_popcountll(any);
+        nonzero[i / WORD] = any;
+        if (negative)
+            negative[i / WORD] = minus64(q + i);
+    }
+    if (i == n)
+        return count;
+    unsigned known = (unsigned)(WORD - (n - i));
+    nonzero[i / WORD] = nonzero64(q + n - WORD) >> known;
+    if (negative)
+        negative[i / WORD] = minus64(q + n - WORD) >> known;
+    return count + (uint64_t)__builtin_popcountll(nonzero[i / WORD]);
+}
 
 uint64_t tlc_symbol_masks_neon(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
-    return tlc_symbol_masks_scalar(q, n, nonzero, negative);
+    if (n < WORD)
+        return tlc_symbol_masks_scalar(q, n, nonzero, negative);
+    return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
+}
+
+/* 16 integers that are all ones or all zeros, as bytes. */
+TLC_NEON_INLINE uint8x16_t pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)
+{
+    uint16x8_t ab = vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
+    uint16x8_t cd = vuzp1q_u16(vreinterpretq_u16_u32(c), vreinterpretq_u16_u32(d));
+
+    return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
+}
+
+TLC_NEON_INLINE uint32x4_t float_bits(const float *x)
+{
+    return vreinterpretq_u32_f32(vld1q_f32(x));
+}
+
+typedef struct threshold {
+    uint32x4_t flip, keep;
+    int32x4_t least;
+} threshold;
+
+TLC_NEON_INLINE uint32x4_t reached4(const float *x, threshold t)
+{
+    return vcgeq_s32(vreinterpretq_s32_u32(vandq_u32(veorq_u32(float_bits(x), t.flip), t.keep)), t.least);
+}
+
+TLC_NEON_INLINE uint8x16_t reached16(const float *x, threshold t)
+{
+    return pack16(reached4(x, t), reached4(x + 4, t), reached4(x + 8, t), reached4(x + 12, t));
+}
+
+TLC_NEON_INLINE uint64_t reached64(const float *x, threshold t)
+{
+    return word_of(reached16(x, t), reached16(x + 16, t), reached16(x + 32, t), reached16(x + 48, t));
 }
 
 uint64_t tlc_threshold_mask_neon(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
 {
-    return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
+    const threshold t = {vdupq_n_u32(flip), vdupq_n_u32(keep), vdupq_n_s32(least)};
+    uint64_t count = 0;
+    size_t i = 0;
+
+    if (n < WORD)
+        return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
+    for (; n - i >= WORD; i += WORD) {
+        mask[i / WORD] = reached64(x + i, t);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = reached64(x + n - WORD, t) >> (WORD - (n - i));
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+}
+
+/* A value that is equal to 0 is not drawn; what the comparison leaves out of the other mask is. */
+TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x4_t limit)
+{
+    return vbicq_u32(vcltq_u32(vshrq_n_u32(vld1q_u32(words), 8), limit), vceqzq_f32(vld1q_f32(x)));
+}
+
+TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32x4_t limit)
+{
+    return pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
+                  drawn4(x + 12, words + 12, limit));
+}
+
+TLC_NEON_INLINE uint64_t drawn64(const float *x, const uint32_t *words, uint32x4_t limit)
+{
+    return word_of(drawn16(x, words, limit), drawn16(x + 16, words + 16, limit), drawn16(x + 32, words + 32, limit),
+                   drawn16(x + 48, words + 48, limit));
 }
 
 uint64_t tlc_random_mask_neon(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
 {
-    return tlc_random_mask_scalar(x, words, n, limit, mask);
+    const uint32x4_t limits = vdupq_n_u32(limit);
+    uint64_t count = 0;
+    size_t i = 0;
+
+    if (n < WORD)
+        return tlc_random_mask_scalar(x, words, n, limit, mask);
+    for (; n - i >= WORD; i += WORD) {
+        mask[i / WORD] = drawn64(x + i, words + i, limits);
+        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
+    }
+    if (i == n)
+        return count;
+    mask[i / WORD] = drawn64(x + n - WORD, words + n - WORD, limits) >> (WORD - (n - i));
+    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
+#endif

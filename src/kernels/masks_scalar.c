@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "kernels.h"
 
+/* How many values the word of value i is for. */
+static size_t word_of(size_t i, size_t n)
+{
+    return n - i < 64 ? n - i : 64;
+}
+
 uint64_t tlc_symbol_masks_scalar(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
@@ -8,9 +14,9 @@ uint64_t tlc_symbol_masks_scalar(const int8_t *q, size_t n, uint64_t *nonzero, u
     for (size_t i = 0; i < n; i += 64) {
         uint64_t any = 0, minus = 0;
 
-        for (size_t k = 0; k < 64 && i + k < n; k++) {
-            any |= (uint64_t)(q[i + k] != 0) << k;
-            minus |= (uint64_t)(q[i + k] < 0) << k;
+        for (size_t k = word_of(i, n); k--;) {
+            any = any << 1 | (q[i + k] != 0);
+            minus = minus << 1 | (q[i + k] < 0);
             count += q[i + k] != 0;
         }
         nonzero[i / 64] = any;
@@ -24,11 +30,16 @@ uint64_t tlc_threshold_mask_scalar(const float *x, size_t n, uint32_t flip, uint
 {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        uint64_t is = (int32_t)((tlc_float_bits(x[i]) ^ flip) & keep) >= least;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t word = 0;
 
-        mask[i / 64] = (i % 64 ? mask[i / 64] : 0) | is << i % 64;
-        count += is;
+        for (size_t k = word_of(i, n); k--;) {
+            uint64_t is = (int32_t)((tlc_float_bits(x[i + k]) ^ flip) & keep) >= least;
+
+            word = word << 1 | is;
+            count += is;
+        }
+        mask[i / 64] = word;
     }
     return count;
 }
@@ -37,11 +48,16 @@ uint64_t tlc_random_mask_scalar(const float *x, const uint32_t *words, size_t n,
 {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        uint64_t is = words[i] >> 8 < limit && x[i] != 0;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t word = 0;
 
-        mask[i / 64] = (i % 64 ? mask[i / 64] : 0) | is << i % 64;
-        count += is;
+        for (size_t k = word_of(i, n); k--;) {
+            uint64_t is = words[i + k] >> 8 < limit && x[i + k] != 0;
+
+            word = word << 1 | is;
+            count += is;
+        }
+        mask[i / 64] = word;
     }
     return count;
 }

@@ -32,13 +32,18 @@ uint32_t tlc_side_sums_scalar(const float *g, const float *r, size_t n, double s
 
 void tlc_onebit_encode_scalar(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits)
 {
-    for (size_t i = 0; i < n; i++) {
-        float x = !r ? g[i] : !g ? r[i] : g[i] + r[i];
-        unsigned bit = x >= 0;
+    for (size_t i = 0; i < n; i += 8) {
+        unsigned byte = 0;
 
-        bits[i / 8] = (uint8_t)((i % 8 ? bits[i / 8] : 0) | bit << i % 8);
-        if (r)
-            r[i] = x - mean[!bit];
+        for (size_t k = 0; k < 8 && i + k < n; k++) {
+            float x = !r ? g[i + k] : !g ? r[i + k] : g[i + k] + r[i + k];
+            unsigned bit = x >= 0;
+
+            byte |= bit << k;
+            if (r)
+                r[i + k] = x - mean[!bit];
+        }
+        bits[i / 8] = (uint8_t)byte;
     }
 }
 

@@ -39,6 +39,7 @@
         .onebit_encode = tlc_onebit_encode_##suffix,                                                                    \
         .onebit_decode = tlc_onebit_decode_##suffix,                                                                    \
         .onebit_add = tlc_onebit_add_##suffix,                                                                          \
+        .values_add = tlc_values_add_##suffix,                                                                          \
         .f16_to_f32 = tlc_f16_to_f32_##suffix,                                                                          \
         .f32_to_f16 = tlc_f32_to_f16_##suffix,                                                                          \
         .bf16_to_f32 = tlc_bf16_to_f32_##suffix,                                                                        \

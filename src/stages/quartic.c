@@ -14,13 +14,27 @@ enum {
 static const uint8_t power[5] = {81, 27, 9, 3, 1};
 static const uint32_t inverse[5] = {810, 2428, 7282, 21846, 65536}; /* 2^16 / power, rounded up: exact for bytes to 242 */
 
-static uint64_t positions(uint64_t n)
+static uint64_t bytes(uint64_t n)
 {
     return tlc_ceil_div(n, 5);
 }
 
-static size_t width(tlc_dtype dtype)
+static uint64_t positions(const tlc_codec *codec, uint64_t n)
 {
+    (void)codec;
+    return bytes(n);
+}
+
+static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+{
+    (void)codec;
+    (void)dtype;
+    return bytes(n);
+}
+
+static size_t width(const tlc_codec *codec, tlc_dtype dtype)
+{
+    (void)codec;
     (void)dtype;
     return 1;
 }
@@ -28,7 +42,7 @@ static size_t width(tlc_dtype dtype)
 /* Positions below this have five symbols of the tensor. */
 static size_t full_positions(size_t n)
 {
-    size_t len = (size_t)positions(n), padding = 5 * len - n;
+    size_t len = (size_t)bytes(n), padding = 5 * len - n;
     return padding < len ? len - padding : 0;
 }
 
@@ -97,21 +111,45 @@ static size_t tail_start(size_t from, size_t to)
     return to - from > TAIL ? to - TAIL : from;
 }
 
-static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+/* For value stages that have no sweep of their own: symbols a piece at a time. */
+static void symbol_sweep(const tlc_unit *u, size_t len, size_t from, size_t to, uint8_t *dst)
 {
-    size_t len = (size_t)positions(u->n), end = to > full_positions((size_t)u->n) ? tail_start(from, to) : to;
+    int8_t symbols[5][TLC_PIECE];
+    const int8_t *q[5];
 
+    for (size_t at = from, count; at < to; at += count, dst += count) {
+        count = to - at < TLC_PIECE ? to - at : TLC_PIECE;
+        for (size_t k = 0; k < 5; k++) {
+            size_t some = present(u, len, k, at, count);
+            q[k] = symbols[k];
+            if (some)
+                u->codec->value->value->symbols(u, k * len + at, some, symbols[k]);
+            memset(symbols[k] + some, -1, count - some); /* digit 0 */
+        }
+        u->k->quartic_encode(q, count, dst);
+    }
+}
+
+static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+{
+    size_t len = (size_t)bytes(u->n), end = to > full_positions((size_t)u->n) ? tail_start(from, to) : to;
+
+    if (!u->codec->value->value->quartic) {
+        symbol_sweep(u, len, from, to, dst);
+        return 0;
+    }
     if (from < end)
         sweep(u, len, from, end, dst);
     if (end < to)
         padded(u, len, end, to - end, dst + (end - from));
+    return 0;
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 int tlc_quartic_padding(uint64_t n, const uint8_t *tail)
 {
-    uint64_t len = positions(n);
+    uint64_t len = bytes(n);
     unsigned count = len < PADDED_MAX ? (unsigned)len : PADDED_MAX, padding = (unsigned)(5 * len - n), k = 4, i = count;
 
     for (; padding; padding--) { /* from the last symbol on */
@@ -127,7 +165,7 @@ int tlc_quartic_padding(uint64_t n, const uint8_t *tail)
 
 static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    if (len != positions(u->n) || u->k->bytes_max(src, len) > TLC_QUARTIC_MAX)
+    if (len != bytes(u->n) || u->k->bytes_max(src, len) > TLC_QUARTIC_MAX)
         return 0;
     return tlc_quartic_padding(u->n, src + (len < 4 ? 0 : len - 4));
 }
@@ -145,7 +183,7 @@ static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
 
     for (size_t i = 0; i < len; i++)
         sum += nonzero_digits[src[i]];
-    return sum - (5 * positions(u->n) - u->n); /* padding digits are 0 */
+    return sum - (5 * bytes(u->n) - u->n); /* padding digits are 0 */
 }
 
 /* Positions to the sink one symbol after the other: for what kernels do not do. */
@@ -213,7 +251,7 @@ static void in_place_padded(const tlc_unit *u, size_t len, size_t at, size_t cou
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
 {
     const tlc_sink *s = u->sink;
-    size_t len = (size_t)positions(u->n), full = full_positions((size_t)u->n), end = to > full ? tail_start(from, to) : to;
+    size_t len = (size_t)bytes(u->n), full = full_positions((size_t)u->n), end = to > full ? tail_start(from, to) : to;
     float w = s->weight * u->scalars[0], *out[5];
     int write = s->mode == TLC_SINK_WRITE, in_place = tlc_is_floats(s->dtype, s->out);
 
@@ -239,7 +277,15 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
         in_place_padded(u, len, end, to - end, src + (end - from), w);
 }
 
-static const tlc_coder_ops coder_ops = {positions, width, forward, check, backward, nonzero};
+static const tlc_coder_ops coder_ops = {
+    .bound = bound,
+    .positions = positions,
+    .width = width,
+    .forward = forward,
+    .check = check,
+    .backward = backward,
+    .nonzero = nonzero,
+};
 
 const tlc_stage tlc_stage_quartic = {
     .name = "quartic",
@@ -247,18 +293,20 @@ const tlc_stage tlc_stage_quartic = {
     .in = TLC_KIND_TERNARY,
     .out = TLC_KIND_QUARTIC,
     .coder = &coder_ops,
+    .meaning = "quartic encoding: five symbols a byte",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3",
 };
 
 /* ---- the stage alone --------------------------------------------------------------------------------------------- */
 
 size_t tlc_quartic_size(size_t n)
 {
-    return (size_t)positions(n);
+    return (size_t)bytes(n);
 }
 
 tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size_t cap, size_t *written)
 {
-    size_t len = (size_t)positions(n), full = full_positions(n);
+    size_t len = (size_t)bytes(n), full = full_positions(n);
     const int8_t *stream[5];
     uint8_t *out = dst;
 
@@ -290,7 +338,7 @@ tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
 
     if ((len && !src) || (n && !q))
         return TLC_ERR_PARAM;
-    if (len != positions(n))
+    if (len != bytes(n))
         return TLC_ERR_SIZE;
     if (!len)
         return TLC_OK;

@@ -6,19 +6,33 @@
  */
 #include "stage.h"
 
-static tlc_status prepare(tlc_unit *u, uint32_t max)
+static tlc_status check_max(const tlc_codec *codec, tlc_dtype dtype, uint32_t max)
 {
     static const uint32_t overflow[] = {
         [TLC_F32] = TLC_F32_INF,
         [TLC_F16] = 0x477ff000, /* 65520, halfway from the largest f16 to 2^16 */
         [TLC_BF16] = 0x7f7f8000,
     };
-    return max < overflow[u->dtype] ? TLC_OK : TLC_ERR_NONFINITE;
+    (void)codec;
+    return max < overflow[dtype] ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
-static uint64_t positions(uint64_t n)
+static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
 {
+    (void)codec;
+    return tlc_product(n, tlc_dtype_size(dtype));
+}
+
+static uint64_t positions(const tlc_codec *codec, uint64_t n)
+{
+    (void)codec;
     return n;
+}
+
+static size_t width(const tlc_codec *codec, tlc_dtype dtype)
+{
+    (void)codec;
+    return tlc_dtype_size(dtype);
 }
 
 /* What is left after a value has been narrowed stays in the residual. */
@@ -39,7 +53,7 @@ static void forward_feedback(const tlc_unit *u, size_t at, size_t count, uint8_t
     }
 }
 
-static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
 {
     size_t size = tlc_dtype_size(u->dtype), at = u->first + from;
 
@@ -47,6 +61,7 @@ static void forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
         forward_feedback(u, at, to - from, dst);
     else
         tlc_copy_le(dst, u->input.grad + at * size, to - from, size);
+    return 0;
 }
 
 static int check(const tlc_unit *u, const uint8_t *src, size_t len)
@@ -77,8 +92,16 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
     }
 }
 
-static const tlc_value_ops value_ops = {.exact = 1, .prepare = prepare};
-static const tlc_coder_ops coder_ops = {positions, tlc_dtype_size, forward, check, backward, NULL};
+static const tlc_value_ops value_ops = {.exact = 1, .check = check_max};
+
+static const tlc_coder_ops coder_ops = {
+    .bound = bound,
+    .positions = positions,
+    .width = width,
+    .forward = forward,
+    .check = check,
+    .backward = backward,
+};
 
 const tlc_stage tlc_stage_raw = {
     .name = "raw",
@@ -87,4 +110,5 @@ const tlc_stage tlc_stage_raw = {
     .out = TLC_KIND_BYTES,
     .value = &value_ops,
     .coder = &coder_ops,
+    .meaning = "the floats themselves, in their dtype, bit for bit",
 };

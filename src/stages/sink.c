@@ -45,7 +45,10 @@ void tlc_sink_floats(const tlc_unit *u, size_t at, size_t count, const float *va
         tlc_narrow(u->k, values, count, s->dtype, (uint8_t *)s->out + at * tlc_dtype_size(s->dtype));
         return;
     }
-    float *sum = (float *)s->out + at;
-    for (size_t i = 0; i < count; i++)
-        sum[i] = add_canonical(sum[i], s->weight * values[i]);
+    float *out = (float *)s->out + at;
+    if (s->mode == TLC_SINK_MASK)
+        for (size_t i = 0; i < count; i++)
+            out[i] = values[i] != 0 ? 0.0f : out[i];
+    else
+        u->k->values_add(values, count, s->weight, u->codec->value->value->has_zero, out);
 }

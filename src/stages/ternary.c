@@ -12,10 +12,24 @@ static float scale(float s, uint32_t max)
     return tlc_bits_float(max) * s;
 }
 
-static tlc_status prepare(tlc_unit *u, uint32_t max)
+static tlc_status check_max(const tlc_codec *codec, tlc_dtype dtype, uint32_t max)
+{
+    (void)dtype;
+    return tlc_finite(scale((float)codec->params[0], max)) ? TLC_OK : TLC_ERR_NONFINITE;
+}
+
+static void prepare(tlc_unit *u, uint32_t max)
 {
     u->scalars[0] = scale((float)u->codec->params[0], max);
-    return tlc_finite(u->scalars[0]) ? TLC_OK : TLC_ERR_NONFINITE;
+}
+
+static void symbols(const tlc_unit *u, size_t at, size_t count, int8_t *q)
+{
+    float converted[TLC_PIECE];
+    size_t index = u->first + at;
+    const float *g = tlc_input_floats(&u->input, index, count, converted);
+
+    u->k->ternary_encode(g, u->input.residual ? u->input.residual + index : NULL, count, u->scalars[0], q);
 }
 
 static void quartic(const tlc_unit *u, const float *const *g, float *const *r, size_t len, uint8_t *out)
@@ -23,13 +37,23 @@ static void quartic(const tlc_unit *u, const float *const *g, float *const *r, s
     u->k->ternary_quartic_encode(g, r, len, u->scalars[0], out);
 }
 
-static const tlc_param params[] = {{"s", 24, 1.0, 2.0, 1.0}};
+static const tlc_param params[] = {{
+    .key = "s",
+    .mantissa = 24,
+    .least = 1.0,
+    .below = 2.0,
+    .fallback = 1.0,
+    .range = "1 <= s < 2, default 1",
+    .meaning = "sparsity multiplier: a larger one sends fewer, larger values",
+}};
 
 static const tlc_value_ops value_ops = {
     .scalars = 1,
     .feedback = 1,
     .has_zero = 1,
+    .check = check_max,
     .prepare = prepare,
+    .symbols = symbols,
     .quartic = quartic,
 };
 
@@ -41,6 +65,8 @@ const tlc_stage tlc_stage_ternary = {
     .params = params,
     .param_count = 1,
     .value = &value_ops,
+    .meaning = "3-value quantization with sparsity multiplication",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, sections 3.1 and 3.2",
 };
 
 /* ---- the stage alone --------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static tlc_piece forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst
     for (size_t at = from, count; at < to; at += count) {
         const uint8_t *bytes = chunk;
         count = to - at < CHUNK ? to - at : CHUNK;
-        tlc_codec_coder(u->codec)->coder->forward(u, at, at + count, chunk);
+        (void)tlc_codec_coder(u->codec)->coder->forward(u, at, at + count, chunk);
         size_t rest = count;
         if (leading) {
             size_t zeros = leading_zeros(chunk, count);
@@ -76,7 +76,7 @@ static uint64_t positions(const tlc_kernels *k, const uint8_t *src, size_t len)
 static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     uint8_t tail[4];
-    uint64_t size = tlc_codec_coder(u->codec)->coder->positions(u->n);
+    uint64_t size = tlc_codec_coder(u->codec)->coder->positions(u->codec, u->n);
     unsigned want = size < 4 ? (unsigned)size : 4, have = want;
 
     if (u->k->zerorun_size(src, len) != size)
@@ -141,6 +141,8 @@ const tlc_stage tlc_stage_zerorun = {
     .in = TLC_KIND_QUARTIC,
     .out = TLC_KIND_BYTES,
     .shrink = &shrink_ops,
+    .meaning = "zero-run encoding: runs of up to 14 bytes of five zeros become a byte",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.4",
 };
 
 /* ---- the stage alone --------------------------------------------------------------------------------------------- */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Unaligned little-endian access.
+ */
+#ifndef TLC_BYTES_H
+#define TLC_BYTES_H
+
+#include "float_rules.h"
+
+static inline void tlc_store32(void *dst, uint32_t v)
+{
+    uint8_t *p = dst;
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline void tlc_store64(void *dst, uint64_t v)
+{
+    tlc_store32(dst, (uint32_t)v);
+    tlc_store32((uint8_t *)dst + 4, (uint32_t)(v >> 32));
+}
+
+static inline uint32_t tlc_load32(const void *src)
+{
+    const uint8_t *p = src;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t tlc_load64(const void *src)
+{
+    return tlc_load32(src) | (uint64_t)tlc_load32((const uint8_t *)src + 4) << 32;
+}
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "scatter.h"
+
+enum { FILL = 4096 }; /* values that are cleared before the first of them is written: they stay in the first-level cache */
+
+void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u)
+{
+    s->u = u;
+    s->filled = s->window = 0;
+    memset(s->values, 0, sizeof s->values);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- floats in place --------------------------------------------------------------------------------------------- */
+
+static void clear(tlc_scatter *s, size_t end)
+{
+    if (end > s->filled)
+        memset((float *)s->u->sink->out + s->u->first + s->filled, 0, (end - s->filled) * sizeof(float));
+    s->filled = end;
+}
+
+static void write(tlc_scatter *s, const size_t *index, const float *value, size_t count)
+{
+    float *out = (float *)s->u->sink->out + s->u->first;
+
+    for (size_t i = 0; i < count; i++) {
+        if (index[i] >= s->filled)
+            clear(s, smaller((index[i] / FILL + 1) * FILL, (size_t)s->u->n));
+        out[index[i]] = value[i];
+    }
+}
+
+/* ---- another dtype ----------------------------------------------------------------------------------------------- */
+
+/* The window goes to the sink, and the next one begins. */
+static void advance(tlc_scatter *s)
+{
+    size_t count = smaller((size_t)s->u->n - s->window, TLC_PIECE);
+
+    tlc_sink_floats(s->u, s->window, count, s->values);
+    s->window += count;
+    memset(s->values, 0, sizeof s->values);
+}
+
+static void convert(tlc_scatter *s, const size_t *index, const float *value, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        while (index[i] - s->window >= TLC_PIECE)
+            advance(s);
+        s->values[index[i] - s->window] = value[i];
+    }
+}
+
+/* ---- others ------------------------------------------------------------------------------------------------------ */
+
+/* A NaN in a sum of symbols stays what it was, made quiet; in a sum of values all are one. */
+static void add(const tlc_scatter *s, const size_t *index, const float *value, size_t count)
+{
+    float *out = (float *)s->u->sink->out + s->u->first, weight = s->u->sink->weight;
+    int symbols = s->u->codec->value->out != TLC_KIND_BYTES;
+
+    for (size_t i = 0; i < count; i++) {
+        float old = out[index[i]], sum = old + weight * value[i];
+        int keeps = sum == sum || (symbols && old != old);
+        out[index[i]] = keeps ? sum : tlc_bits_float(TLC_F32_NAN);
+    }
+}
+
+static int in_place(const tlc_scatter *s)
+{
+    return tlc_is_floats(s->u->sink->dtype, s->u->sink->out);
+}
+
+void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, size_t count)
+{
+    const tlc_sink *sink = s->u->sink;
+
+    if (sink->mode == TLC_SINK_ADD)
+        add(s, index, value, count);
+    else if (sink->mode == TLC_SINK_MASK)
+        for (size_t i = 0; i < count; i++)
+            ((float *)sink->out)[s->u->first + index[i]] = 0.0f;
+    else if (in_place(s))
+        write(s, index, value, count);
+    else
+        convert(s, index, value, count);
+}
+
+void tlc_scatter_end(tlc_scatter *s)
+{
+    if (s->u->sink->mode != TLC_SINK_WRITE)
+        return;
+    if (in_place(s)) {
+        clear(s, (size_t)s->u->n);
+        return;
+    }
+    while (s->window < s->u->n)
+        advance(s);
+}
+
+int tlc_sent_values_valid(const uint8_t *src, size_t count)
+{
+    unsigned bad = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = tlc_load32(src + i * sizeof(float)) & TLC_F32_ABS;
+        bad |= magnitude - 1 >= TLC_F32_INF - 1;
+    }
+    return !bad;
+}

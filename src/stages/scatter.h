@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sparse values on their way to the sink: positions in rising order, a batch after the other.
+ */
+#ifndef TLC_SCATTER_H
+#define TLC_SCATTER_H
+
+#include "stage.h"
+
+enum { TLC_BATCH = 256 }; /* positions that are handed on at a time */
+
+typedef struct tlc_scatter {
+    const tlc_unit *u;
+    size_t filled; /* WRITE: values below are 0 but for those written */
+    size_t window; /* WRITE to another dtype: where values[] begins */
+    float values[TLC_PIECE];
+} tlc_scatter;
+
+void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u);
+/* count positions of the unit and what they decode to. */
+void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, size_t count);
+void tlc_scatter_end(tlc_scatter *s); /* all others are 0 */
+
+/* Can these be f32 values that a sparse stage sends, finite and not 0? */
+int tlc_sent_values_valid(const uint8_t *src, size_t count);
+#endif

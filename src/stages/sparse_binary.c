@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sparse binarisation (Sattler et al., "Sparse Binary Compression", 2018, algorithm 2): the largest p of the values and the
+ * largest p of their negatives, of which the side with the larger mean is sent, every value of it as that mean.
+ * Scalar: the mean, with its sign; a symbol is 1 where it is sent, else 0.
+ *
+ * The k-th largest is found exactly by three histograms of the bits of the floats, which order like integers: the upper 11
+ * bits of the magnitude, then among those that share them the next 10, then the last 10.
+ */
+#include "means.h"
+#include "share.h"
+
+enum { TOP_BITS = 11, LOW_BITS = 10, TOP = 1 << TOP_BITS, LOW = 1 << LOW_BITS };
+
+/* The positive values, or, flipped, the negative ones. */
+typedef struct side {
+    uint32_t flip;
+    int32_t least;   /* members have keys from here on */
+    uint64_t ties;   /* and so many of those with just this key, the first ones */
+    uint64_t last;   /* index of the last of these */
+    double sum;
+    uint64_t count;
+} side;
+
+static uint64_t most(const tlc_codec *codec, uint64_t n)
+{
+    uint64_t k = tlc_share_nearest(codec->params[0], n);
+    return k ? k : 1;
+}
+
+static uint32_t key(float x, uint32_t flip)
+{
+    return tlc_float_bits(x) ^ flip;
+}
+
+/* The next chunk of x from at on. */
+static const float *chunk(const tlc_unit *u, size_t at, size_t *count, float *buf)
+{
+    *count = u->n - at < TLC_CHUNK ? (size_t)(u->n - at) : TLC_CHUNK;
+    return tlc_input_values(&u->input, u->first + at, *count, buf);
+}
+
+/* ---- the k-th largest -------------------------------------------------------------------------------------------- */
+
+/* From the top bin down to the one that holds the rank-th; the rank becomes the one within. */
+static size_t find_bin(const size_t *bins, size_t count, uint64_t *rank)
+{
+    size_t bin = count - 1;
+
+    for (; bins[bin] < *rank; bin--)
+        *rank -= bins[bin];
+    return bin;
+}
+
+static void count_top(const tlc_unit *u, size_t bins[2][TOP])
+{
+    float buf[TLC_CHUNK];
+
+    memset(bins, 0, 2 * sizeof bins[0]);
+    for (size_t at = 0, n; at < u->n; at += n) {
+        const float *x = chunk(u, at, &n, buf);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits = tlc_float_bits(x[i]);
+            bins[bits >> 31][(bits & TLC_F32_ABS) >> (2 * LOW_BITS)] += (bits & TLC_F32_ABS) != 0;
+        }
+    }
+}
+
+/* Counts the keys that begin with the bits of prefix, above shift + LOW_BITS, by the bits after them. */
+static void count_below(const tlc_unit *u, const side *s, unsigned shift, size_t bins[LOW])
+{
+    uint32_t prefix = (uint32_t)s->least >> (shift + LOW_BITS);
+    int32_t least = s->least ? s->least : 1; /* no zeros */
+    uint64_t mask[TLC_CHUNK / 64];
+    float buf[TLC_CHUNK];
+
+    memset(bins, 0, LOW * sizeof bins[0]);
+    for (size_t at = 0, n; at < u->n; at += n) {
+        const float *x = chunk(u, at, &n, buf);
+        if (!u->k->threshold_mask(x, n, s->flip, UINT32_MAX, least, mask))
+            continue;
+        for (size_t w = 0; w * 64 < n; w++)
+            for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+                uint32_t k = key(x[w * 64 + (size_t)__builtin_ctzll(bits)], s->flip);
+                if (k >> (shift + LOW_BITS) == prefix)
+                    bins[k >> shift & (LOW - 1)]++;
+            }
+    }
+}
+
+/* Sets least and ties of a side whose values are counted in top. */
+static void select_side(const tlc_unit *u, side *s, const size_t *top)
+{
+    uint64_t rank = most(u->codec, u->n), all = 0;
+    size_t bins[LOW];
+
+    for (size_t i = 0; i < TOP; i++)
+        all += top[i];
+    s->least = 1;
+    s->ties = u->n;
+    if (all <= rank)
+        return;
+    s->least = (int32_t)(find_bin(top, TOP, &rank) << (2 * LOW_BITS));
+    for (unsigned shift = LOW_BITS;; shift = 0) {
+        count_below(u, s, shift, bins);
+        s->least += (int32_t)(find_bin(bins, LOW, &rank) << shift);
+        if (!shift)
+            break;
+    }
+    s->ties = rank;
+}
+
+/* ---- means ------------------------------------------------------------------------------------------------------- */
+
+/* Takes those out of the mask that are equal to least and come after enough of them. */
+static void drop_ties(side *s, const float *x, size_t at, size_t n, uint64_t *mask)
+{
+    for (size_t w = 0; w * 64 < n; w++)
+        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+            if (key(x[i], s->flip) != (uint32_t)s->least)
+                continue;
+            if (!s->ties) {
+                mask[w] &= ~(bits & -bits);
+                continue;
+            }
+            s->ties--;
+            s->last = at + i;
+        }
+}
+
+static void sum_sides(const tlc_unit *u, side s[2])
+{
+    uint64_t mask[TLC_CHUNK / 64];
+    float buf[TLC_CHUNK];
+
+    for (size_t at = 0, n; at < u->n; at += n) {
+        const float *x = chunk(u, at, &n, buf);
+        for (int i = 0; i < 2; i++) {
+            if (!u->k->threshold_mask(x, n, s[i].flip, UINT32_MAX, s[i].least, mask))
+                continue;
+            drop_ties(&s[i], x, at, n, mask);
+            s[i].sum += tlc_masked_sum(x, mask, n);
+            for (size_t w = 0; w * 64 < n; w++)
+                s[i].count += (uint64_t)__builtin_popcountll(mask[w]);
+        }
+    }
+}
+
+static void prepare(tlc_unit *u, uint32_t max)
+{
+    size_t top[2][TOP];
+    side s[2] = {{.flip = 0}, {.flip = ~TLC_F32_ABS}};
+
+    (void)max;
+    count_top(u, top);
+    for (int i = 0; i < 2; i++)
+        select_side(u, &s[i], top[i]);
+    sum_sides(u, s);
+    float up = tlc_mean(s[0].sum, s[0].count), down = tlc_mean(s[1].sum, s[1].count);
+    const side *sent = up >= -down ? &s[0] : &s[1];
+    u->scalars[0] = sent == &s[0] ? up : down;
+    u->members = (tlc_members){.flip = sent->flip, .keep = UINT32_MAX, .least = sent->least, .last = sent->last};
+}
+
+/* ---- symbols ----------------------------------------------------------------------------------------------------- */
+
+static void mask(const tlc_unit *u, size_t at, size_t count, uint64_t *mask)
+{
+    const tlc_members *m = &u->members;
+    float buf[TLC_PIECE], *r = u->input.residual ? u->input.residual + u->first + at : NULL;
+    const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
+
+    if (!u->k->threshold_mask(x, count, m->flip, m->keep, m->least, mask))
+        return;
+    for (size_t w = 0; w * 64 < count; w++)
+        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+            if (at + i > m->last && key(x[i], m->flip) == (uint32_t)m->least)
+                mask[w] &= ~(bits & -bits);
+            else if (r)
+                r[i] = x[i] - u->scalars[0];
+        }
+}
+
+static const tlc_param params[] = {TLC_SHARE_PARAM(0.01, "share of the values that may be sent, from each side")};
+
+static const tlc_value_ops value_ops = {
+    .scalars = 1,
+    .any_sign = 1,
+    .feedback = 1,
+    .has_zero = 1,
+    .accumulates = 1,
+    .prepare = prepare,
+    .most = most,
+    .mask = mask,
+};
+
+const tlc_stage tlc_stage_sparse_binary = {
+    .name = "sparse-binary",
+    .id = 3,
+    .in = TLC_KIND_FLOATS,
+    .out = TLC_KIND_BINARY,
+    .params = params,
+    .param_count = 1,
+    .value = &value_ops,
+    .meaning = "the largest p of the values, or the smallest, as their mean",
+    .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2",
+};

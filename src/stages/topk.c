@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sparsification: about the largest p of the magnitudes, found by a threshold from a sorted sample, as 3LC's comparison
+ * "25%, 5% sparsification" has it (section 5.1; Aji and Heafield, 2017).
+ * Payload: a bitmap of ceil(n / 8) bytes, bit i % 8 of byte i / 8, 0 beyond n; then a f32 for each bit that is set.
+ */
+#include "pieces.h"
+#include "scatter.h"
+#include "share.h"
+
+enum { SAMPLES = 4096 };
+
+static uint64_t bitmap_size(uint64_t n)
+{
+    return tlc_ceil_div(n, 8);
+}
+
+/* The most values that are sent. */
+static uint64_t most(const tlc_codec *codec, uint64_t n)
+{
+    uint64_t twice = tlc_product(tlc_share_up(codec->params[0], n), 2);
+    return twice < n ? twice : n;
+}
+
+static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+{
+    (void)dtype;
+    return tlc_sum(bitmap_size(n), tlc_product(most(codec, n), sizeof(float)));
+}
+
+static uint64_t positions(const tlc_codec *codec, uint64_t n)
+{
+    (void)codec;
+    return n;
+}
+
+static size_t width(const tlc_codec *codec, tlc_dtype dtype)
+{
+    (void)codec;
+    (void)dtype;
+    return 0;
+}
+
+/* ---- the threshold ----------------------------------------------------------------------------------------------- */
+
+/* Magnitudes of m values, the j-th at random within the j-th of m equal stretches. */
+static void sample(const tlc_unit *u, size_t m, uint32_t *magnitudes)
+{
+    size_t stretch = (size_t)u->n / m;
+    uint32_t words[SAMPLES];
+    float buf[1];
+
+    tlc_unit_words(u, 0, m, words);
+    for (size_t j = 0; j < m; j++) {
+        size_t index = u->first + j * stretch + words[j] % stretch;
+        magnitudes[j] = tlc_float_bits(*tlc_input_values(&u->input, index, 1, buf)) & TLC_F32_ABS;
+    }
+}
+
+/* The rank-th largest: the largest bits such that rank values are not below them. */
+static uint32_t ranked(const uint32_t *values, size_t m, size_t rank)
+{
+    uint32_t found = 0;
+
+    for (uint32_t bit = 1u << 30; bit; bit >>= 1) {
+        size_t count = 0;
+        for (size_t j = 0; j < m; j++)
+            count += values[j] >= (found | bit);
+        found |= count >= rank ? bit : 0;
+    }
+    return found;
+}
+
+static void prepare(tlc_unit *u, uint32_t max)
+{
+    size_t m = u->n < SAMPLES ? (size_t)u->n : SAMPLES;
+    uint32_t magnitudes[SAMPLES];
+
+    (void)max;
+    sample(u, m, magnitudes);
+    uint32_t least = ranked(magnitudes, m, (size_t)tlc_share_up(u->codec->params[0], m));
+    u->members = (tlc_members){.keep = TLC_F32_ABS, .least = least ? (int32_t)least : 1, .last = UINT64_MAX};
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* Appends the values whose bits are set, as long as there is room; the others' bits become 0. */
+static uint8_t *append(uint64_t *bits, const float *x, float *r, uint64_t *room, uint8_t *values)
+{
+    for (uint64_t left = *bits; left; left &= left - 1, values += sizeof(float)) {
+        size_t i = (size_t)__builtin_ctzll(left);
+        if (!*room) {
+            *bits &= ~left;
+            break;
+        }
+        --*room;
+        tlc_store32(values, tlc_float_bits(x[i]));
+        if (r)
+            r[i] = 0.0f; /* x - x */
+    }
+    return values;
+}
+
+static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
+{
+    uint8_t *values = payload + bitmap_size(u->n);
+    uint64_t mask[TLC_PIECE / 64], room = most(u->codec, u->n);
+    float buf[TLC_PIECE];
+    const tlc_members *m = &u->members;
+
+    (void)clipped;
+    for (size_t at = 0, count; at < u->n; at += count) {
+        count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
+        const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
+        float *r = u->input.residual ? u->input.residual + u->first + at : NULL;
+
+        (void)u->k->threshold_mask(x, count, m->flip, m->keep, m->least, mask);
+        for (size_t i = 0; i < count; i += 64) {
+            values = append(&mask[i / 64], x + i, r ? r + i : NULL, &room, values);
+            for (size_t byte = 0; byte < 8 && i + 8 * byte < count; byte++)
+                payload[(at + i) / 8 + byte] = (uint8_t)(mask[i / 64] >> (8 * byte));
+        }
+    }
+    return (size_t)(values - payload);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t ones(const uint8_t *bits, size_t len)
+{
+    uint64_t count = 0;
+
+    for (; len >= 8; len -= 8, bits += 8)
+        count += (uint64_t)__builtin_popcountll(tlc_load64(bits));
+    for (size_t i = 0; i < len; i++)
+        count += (uint64_t)__builtin_popcount(bits[i]);
+    return count;
+}
+
+static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    (void)len;
+    return ones(src, (size_t)bitmap_size(u->n));
+}
+
+static int check(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    uint64_t bitmap = bitmap_size(u->n), k;
+
+    if (len < bitmap || !tlc_bits_padding(src, u->n))
+        return 0;
+    k = ones(src, (size_t)bitmap);
+    return (len - bitmap) % sizeof(float) == 0 && (len - bitmap) / sizeof(float) == k &&
+           tlc_sent_values_valid(src + bitmap, (size_t)k);
+}
+
+static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
+{
+    const uint8_t *values = src + bitmap_size(u->n);
+    size_t index[TLC_BATCH], count = 0;
+    float value[TLC_BATCH];
+    tlc_scatter s;
+
+    (void)len;
+    tlc_scatter_begin(&s, u);
+    for (size_t at = 0; at < u->n; at += 8)
+        for (unsigned bits = src[at / 8]; bits; bits &= bits - 1, values += sizeof(float)) {
+            index[count] = at + (size_t)__builtin_ctz(bits);
+            value[count++] = tlc_bits_float(tlc_load32(values));
+            if (count < TLC_BATCH)
+                continue;
+            tlc_scatter_batch(&s, index, value, count);
+            count = 0;
+        }
+    tlc_scatter_batch(&s, index, value, count);
+    tlc_scatter_end(&s);
+}
+
+static const tlc_param params[] = {TLC_SHARE_PARAM(0.05, "share of the values that are sent, about")};
+
+static const tlc_value_ops value_ops = {.feedback = 1, .has_zero = 1, .accumulates = 1, .prepare = prepare};
+
+static const tlc_coder_ops coder_ops = {
+    .bound = bound,
+    .positions = positions,
+    .width = width,
+    .finish = finish,
+    .check = check,
+    .backward_all = backward_all,
+    .nonzero = nonzero,
+};
+
+const tlc_stage tlc_stage_topk = {
+    .name = "topk",
+    .id = 8,
+    .in = TLC_KIND_FLOATS,
+    .out = TLC_KIND_BYTES,
+    .params = params,
+    .param_count = 1,
+    .value = &value_ops,
+    .coder = &coder_ops,
+    .meaning = "the largest p of the magnitudes, by a sampled threshold, as they are",
+    .source = "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
+};

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels of masks_<isa>.c and onebit_<isa>.c: operands, inputs and calls.
+ */
+#include "check.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define RESULT(value) ((check_result){{(value), 0}})
+#define NOTHING RESULT(0)
+#define SIGN (~TLC_F32_ABS)
+
+/* ---- masks ---- */
+
+static const char *const symbol_kinds[] = {"even symbols", "mostly zeros", "zeros", "no zeros", "one non-zero"};
+enum { EVEN, SPARSE, ZEROS, FULL_OF, SINGLE };
+
+static int fill_symbols(check_args *a, int kind)
+{
+    int8_t *q = a->p[0];
+    size_t one = rng_below(a->n + 1); /* n: nowhere */
+
+    for (size_t i = 0; i < a->n; i++) {
+        int other = (kind == EVEN && rng_below(3)) || kind == FULL_OF || (kind == SINGLE && i == one) ||
+                    ((kind == SPARSE || kind == KIND_BENCH) && !rng_below(60));
+        q[i] = (int8_t)(!other ? 0 : rng() & 1 ? 1 : -1);
+    }
+    return 1;
+}
+
+static check_result call_symbol_masks(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->symbol_masks(a->p[0], a->n, a->p[1], a->p[2]));
+}
+
+static void fill_laplace(uint32_t *x, uint32_t *y, size_t n)
+{
+    float unused;
+
+    floats_begin(KIND_BENCH, &unused);
+    floats_fill(x, y, n);
+}
+
+static const char *const threshold_kinds[] = {"magnitudes", "positive", "negative", "any comparison"};
+enum { TOP, POSITIVE, NEGATIVE, ANY };
+
+/* Half of the values lie about the threshold, on both sides of zero. */
+static int fill_threshold(check_args *a, int kind)
+{
+    static const uint32_t special[] = {1, 2, 0x7fffff, 0x800000, TLC_F32_INF - 1, TLC_F32_INF, TLC_F32_INF + 1};
+    uint32_t *x = a->p[0], least = rng() & 3 ? any_float() & TLC_F32_ABS : special[rng_below(COUNT(special))];
+
+    a->flip = kind == NEGATIVE ? SIGN : kind == ANY ? (uint32_t)rng() : 0;
+    a->keep = kind == TOP ? TLC_F32_ABS : kind == ANY ? (uint32_t)rng() : ~0u;
+    a->least = (int32_t)(least ? least : 1);
+    if (kind == ANY)
+        a->least = rng() & 3 ? (int32_t)(rng() & 0xffffffff) : rng() & 1 ? INT32_MAX : INT32_MIN;
+    if (kind == KIND_BENCH) {
+        a->keep = TLC_F32_ABS;
+        a->least = (int32_t)tlc_float_bits(4.6f); /* one in a hundred */
+        fill_laplace(x, NULL, a->n);
+        return 1;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        uint32_t near = ((uint32_t)a->least + (uint32_t)rng_below(3) - 1) ^ a->flip ^ (rng() & 3 ? 0 : SIGN);
+        x[i] = rng() & 1 ? near : any_float();
+    }
+    return 1;
+}
+
+static check_result call_threshold_mask(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->threshold_mask(a->p[0], a->n, a->flip, a->keep, a->least, a->p[1]));
+}
+
+static const char *const random_kinds[] = {"any limit", "none", "limit 1", "all"};
+static const uint32_t random_limits[] = {0, 0, 1, 1u << 24}; /* by kind; the first is not used */
+
+/* Half of the words lie about the limit, and a quarter of the values are zeros. */
+static int fill_random(check_args *a, int kind)
+{
+    uint32_t *x = a->p[0], *words = a->p[1];
+
+    a->limit = kind > 0 ? random_limits[kind] : (uint32_t)rng_below((1u << 24) + 1);
+    if (kind == KIND_BENCH) {
+        a->limit = (1u << 24) / 100;
+        fill_laplace(x, NULL, a->n);
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        uint32_t near = (a->limit + (uint32_t)rng_below(3) - 1) << 8 | (uint32_t)rng_below(256);
+
+        words[i] = kind != KIND_BENCH && rng() & 1 ? near : (uint32_t)rng();
+        if (kind != KIND_BENCH)
+            x[i] = rng() & 3 ? any_float() : (uint32_t)rng() & SIGN;
+    }
+    return 1;
+}
+
+static check_result call_random_mask(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->random_mask(a->p[0], a->p[1], a->n, a->limit, a->p[2]));
+}
+
+/* ---- one bit ---- */
+
+/* Those of float_kinds, and sums that are rounded at almost every step, so that their order shows. */
+static const char *const sum_kinds[] = {"Laplace",      "all magnitudes", "ties",     "subnormal M",    "largest M", "zeros",
+                                        "one non-zero", "real values",    "any bits", "one not finite", "rounded"};
+enum { ROUNDED = FLOAT_KINDS_ANY };
+
+static uint32_t rounded_float(uint32_t spread)
+{
+    uint32_t exponent = 127 - spread + (uint32_t)rng_below(2 * spread + 1);
+    return exponent << 23 | ((uint32_t)rng() & (SIGN | 0x7fffff));
+}
+
+static size_t chunks(size_t n)
+{
+    return n ? (n + TLC_CHUNK - 1) / TLC_CHUNK : 1;
+}
+
+static int fill_sides(check_args *a, int kind)
+{
+    uint32_t *g = a->p[0], *r = a->p[1], spread = rng() & 1 ? 60 : 30;
+    int have = kind == ROUNDED || floats_begin(kind, &a->scale);
+
+    a->size[2] = chunks(a->n) * 2 * sizeof(double);
+    if (have && kind != ROUNDED)
+        floats_fill(g, r, a->n);
+    for (size_t i = 0; kind == ROUNDED && i < a->n; i++) {
+        g[i] = rounded_float(spread);
+        r[i] = rounded_float(spread);
+    }
+    return have;
+}
+
+/* Chunk by chunk; where one is not finite, that is all that its result tells. */
+static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
+{
+    const float *g = a->p[0], *r = a->p[1];
+    uint64_t max = 0, upper = 0;
+
+    for (size_t chunk = 0; chunk < chunks(a->n); chunk++) {
+        size_t at = chunk * TLC_CHUNK, n = a->n - at < TLC_CHUNK ? a->n - at : TLC_CHUNK;
+        double *sums = (double *)a->p[2] + 2 * chunk;
+        uint32_t count, magnitude = k->side_sums(g ? g + at : NULL, r ? r + at : NULL, n, sums, &count);
+
+        if (magnitude >= TLC_F32_INF) {
+            magnitude = TLC_F32_INF;
+            sums[0] = sums[1] = 0;
+        }
+        max = magnitude > max ? magnitude : max;
+        upper += count;
+    }
+    return (check_result){{max, upper}};
+}
+
+/* Mostly what the sides' means may be, sometimes anything finite, and not on the side that they are of. */
+static void fill_means(check_args *a, float unit)
+{
+    a->mean[0] = unit * (float)rng_below(65) / 64;
+    a->mean[1] = -unit * (float)rng_below(65) / 64;
+    for (int i = 0; i < 2; i++)
+        if (!(rng() & 3))
+            a->mean[i] = tlc_bits_float(finite_float());
+}
+
+static int fill_onebit_encode(check_args *a, int kind)
+{
+    int have = floats_begin(kind, &a->scale);
+
+    if (have)
+        floats_fill(a->p[0], a->p[1], a->n);
+    fill_means(a, 0.5f * a->scale);
+    return have;
+}
+
+static check_result call_onebit_encode(const tlc_kernels *k, const check_args *a)
+{
+    k->onebit_encode(a->p[0], a->p[1], a->n, a->mean, a->p[2]);
+    return NOTHING;
+}
+
+static const char *const bit_kinds[] = {"even bits", "infinite means", "zeros", "ones"};
+enum { EVEN_BITS, INFINITE, ZERO_BITS, ONE_BITS };
+
+/* Bits beyond the values are set as well as not: they do not count. */
+static int fill_bits(check_args *a, int kind)
+{
+    uint8_t *bits = a->p[0];
+    uint32_t *sum = a->p[1];
+
+    for (size_t i = 0; i < a->size[0]; i++)
+        bits[i] = (uint8_t)(kind == ZERO_BITS ? 0 : kind == ONE_BITS ? 255 : rng());
+    if (kind == KIND_BENCH) {
+        a->mean[0] = 0.01f;
+        a->mean[1] = -0.01f;
+        return 1;
+    }
+    fill_means(a, tlc_bits_float(finite_float()));
+    if (kind == INFINITE)
+        a->mean[rng() & 1] = tlc_bits_float(TLC_F32_INF | ((uint32_t)rng() & SIGN));
+    for (size_t i = 0; i < a->n; i++)
+        sum[i] = rng() & 3 ? finite_float() : any_float();
+    return 1;
+}
+
+static check_result call_onebit_decode(const tlc_kernels *k, const check_args *a)
+{
+    k->onebit_decode(a->p[0], a->n, a->mean, a->p[1]);
+    return NOTHING;
+}
+
+static check_result call_onebit_add(const tlc_kernels *k, const check_args *a)
+{
+    k->onebit_add(a->p[0], a->n, a->mean, a->p[1]);
+    return NOTHING;
+}
+
+/* ---- the list ---- */
+
+const check_kernel check_mask_kernels[] = {
+    {"symbol_masks", {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,
+     symbol_kinds, COUNT(symbol_kinds), fill_symbols, call_symbol_masks, NULL},
+    {"threshold_mask", {{"x", F32, IN, 1}, {"mask", MASK, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),
+     fill_threshold, call_threshold_mask, NULL},
+    {"random_mask", {{"x", F32, IN, 1}, {"words", WORD, IN, 1}, {"mask", MASK, OUT, 1}}, 0, random_kinds,
+     COUNT(random_kinds), fill_random, call_random_mask, NULL},
+    {"side_sums", {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}, {"sums", MASK, OUT, 1}}, 0, sum_kinds,
+     COUNT(sum_kinds), fill_sides, call_side_sums, NULL},
+    {"onebit_encode", {{"g", F32, IN | MAYBE, 1}, {"r", F32, OUT | MAYBE, 1}, {"bits", BITS, OUT, 1}}, 0, float_kinds,
+     FLOAT_KINDS, fill_onebit_encode, call_onebit_encode, NULL},
+    {"onebit_decode", {{"bits", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
+     call_onebit_decode, NULL},
+    {"onebit_add", {{"bits", BITS, IN, 1}, {"sum", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
+     call_onebit_add, NULL},
+    {0},
+};

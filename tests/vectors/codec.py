@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Codec strings, the two bytes that name a codec in a frame, and the text that tlc_inspect makes of them."""
+import re
+from collections import namedtuple
+from fractions import Fraction
+
+from ieee import Status
+
+MAX_BLOCK = 1 << 28
+MAX_SHIFT = 117
+RAW, TERNARY, SPARSE_BINARY, NATURAL, INT8, QSGD, ONEBIT, TOPK, RANDOM_SPARSE = range(1, 10)
+QUARTIC, GOLOMB, ZERORUN, NINE_BITS = 1, 2, 0x10, 0x80
+
+# values and coding: bytes 2 and 3 of a frame; feedback: whether there is a residual by default
+Codec = namedtuple('Codec', 'values coding block s p stochastic nearest feedback')
+
+# First stage or short name: id, its keys beside block, residual by default.
+STAGES = {'raw': (RAW, '', 0), 'ternary': (TERNARY, 's', 1), 'stochastic-ternary': (TERNARY, '', 0),
+          'sparse-binary': (SPARSE_BINARY, 'p', 1), 'natural': (NATURAL, 'bits rounding shift', 0), 'int8': (INT8, '', 0),
+          'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p', 1),
+          'random-sparse': (RANDOM_SPARSE, 'p', 0)}
+SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'), 'sbc': ('sparse-binary', '+golomb')}
+TAILS = {TERNARY: {'+quartic': QUARTIC, '+quartic+zerorun': QUARTIC | ZERORUN, '+golomb': GOLOMB},
+         SPARSE_BINARY: {'+golomb': GOLOMB}}
+DEFAULT_P = {SPARSE_BINARY: 0.01, TOPK: 0.05, RANDOM_SPARSE: 0.25}
+SCALARS = {TERNARY: 1, SPARSE_BINARY: 1, INT8: 1, QSGD: 1, ONEBIT: 2}
+
+
+def parse_codec(text):
+    m = re.fullmatch(r'([a-z0-9-]+)(?::([a-z]+=[0-9a-z.]+(?:,[a-z]+=[0-9a-z.]+)*))?((?:\+[a-z]+)*)', text)
+    name, tail = (m[1], m[3]) if m else ('', '')
+    if name in SHORT and not tail:
+        name, tail = SHORT[name]
+    if name not in STAGES:
+        raise Status('PARAM')
+    values, keys, feedback = STAGES[name]
+    coding = TAILS.get(values, {'': 0}).get(tail)
+    if coding is None:
+        raise Status('PARAM')
+    s, p, block, nearest, seen = 1.0, DEFAULT_P.get(values), 0, False, set()
+    for key, v in (pair.split('=') for pair in (m[2].split(',') if m[2] else [])):
+        digits, number = re.fullmatch(r'[0-9]+', v), re.fullmatch(r'[0-9]+(\.[0-9]+)?', v)
+        if key in seen or key not in keys.split() + ['block']:
+            raise Status('PARAM')
+        seen.add(key)
+        if key == 's' and number:
+            exact = Fraction(v)  # rounded to binary32 once, so not by way of a double
+            scale = 1 << (23 if exact >= 1 else 24)
+            s = round(exact * scale) / scale
+            ok = 1 <= s < 2
+        elif key == 'p' and number:
+            p = float(v)
+            ok = 0 < p <= 1
+        elif key == 'bits':
+            ok = v in (('8', '9') if values == NATURAL else ('8', '4'))
+            coding |= 0 if v == '8' else NINE_BITS if values == NATURAL else 1
+        elif key == 'rounding':
+            ok, nearest = v in ('random', 'nearest'), v == 'nearest'
+        elif key == 'shift' and digits:
+            ok = int(v) <= MAX_SHIFT
+            coding |= int(v) if ok else 0
+        elif key == 'block' and digits:
+            block = int(v)
+            ok = 1 <= block <= MAX_BLOCK
+        else:
+            ok = False
+        if not ok:
+            raise Status('PARAM')
+    return Codec(values, coding, block, s, p, name == 'stochastic-ternary', nearest, feedback)
+
+
+def known(values, coding):
+    """whether bytes 2 and 3 name a codec"""
+    if values in TAILS:
+        return coding in TAILS[values].values()
+    if values == NATURAL:
+        return coding & 127 <= MAX_SHIFT
+    return RAW <= values <= RANDOM_SPARSE and coding <= (values == QSGD)
+
+
+def inspected(values, coding, block):
+    """the decoding form: stages, and of the parameters those that decoding needs where they are not the default"""
+    name = next(k for k, v in STAGES.items() if v[0] == values)
+    tail = next((k for k, v in TAILS.get(values, {}).items() if v == coding), '')
+    keys = []
+    if values == NATURAL:
+        keys += ['bits=9'] * (coding >> 7) + ['shift=%d' % (coding & 127)] * (coding & 127 > 0)
+    if values == QSGD:
+        keys += ['bits=4'] * coding
+    keys += ['block=%d' % block] * (block > 0)
+    return name + (':' + ','.join(keys) if keys else '') + tail
