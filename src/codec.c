@@ -22,13 +22,12 @@ static const tlc_stage *const stages[] = {
     &tlc_stage_raw,
 };
 
-static const struct {
-    const char *name;
-    const tlc_stage *list[4]; /* up to a NULL */
-} short_names[] = {
-    {"3lc", {&tlc_stage_ternary, &tlc_stage_quartic, &tlc_stage_zerorun}},
-    {"3lc-golomb", {&tlc_stage_ternary, &tlc_stage_golomb}},
-    {"sbc", {&tlc_stage_sparse_binary, &tlc_stage_golomb}},
+static const tlc_short_name short_names[] = {
+    {"3lc", "ternary+quartic+zerorun", "3LC", "Lim, Andersen, Kaminsky, 3LC, 2018"},
+    {"3lc-golomb", "ternary+golomb", "the values of 3LC in about half the bytes",
+     "Lim, Andersen, Kaminsky, 3LC, 2018, with Sattler et al., Sparse Binary Compression, 2018"},
+    {"sbc", "sparse-binary+golomb", "Sparse Binary Compression",
+     "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018"},
 };
 
 const tlc_param tlc_codec_block = {
@@ -45,12 +44,9 @@ const tlc_stage *tlc_codec_stage(size_t i)
     return i < COUNT(stages) ? stages[i] : NULL;
 }
 
-const char *tlc_codec_short_name(size_t i, const tlc_stage *const **list)
+const tlc_short_name *tlc_codec_short_name(size_t i)
 {
-    if (i >= COUNT(short_names))
-        return NULL;
-    *list = short_names[i].list;
-    return short_names[i].name;
+    return i < COUNT(short_names) ? &short_names[i] : NULL;
 }
 
 /* ---- the decoding form ------------------------------------------------------------------------------------------- */

@@ -52,9 +52,13 @@ typedef struct tlc_codec_error {
 /* Parses len bytes of text. TLC_ERR_PARAM for whatever is not a codec; error may be NULL. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error);
 
-/* The registry: stages, and short names with what they stand for; NULL from the end on. */
+typedef struct tlc_short_name {
+    const char *name, *list, *meaning, *source;
+} tlc_short_name;
+
+/* The registry: stages, and short names; NULL from the end on. */
 const tlc_stage *tlc_codec_stage(size_t i);
-const char *tlc_codec_short_name(size_t i, const tlc_stage *const **list);
+const tlc_short_name *tlc_codec_short_name(size_t i);
 extern const tlc_param tlc_codec_block; /* the parameter of all */
 
 /* The two bytes of a frame's header that tell its list, and back with parameters that the decoder does not need at their

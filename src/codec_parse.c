@@ -135,41 +135,43 @@ static const tlc_stage *find_stage(span name)
     return NULL;
 }
 
-static const tlc_stage *const *find_short_name(span name)
+static const tlc_short_name *find_short_name(span name)
 {
-    const tlc_stage *const *list;
-    const char *known;
+    const tlc_short_name *known;
 
-    for (size_t i = 0; (known = tlc_codec_short_name(i, &list)) != NULL; i++)
-        if (span_is(name, known))
-            return list;
-    return NULL;
+    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++)
+        if (span_is(name, known->name))
+            break;
+    return known;
+}
+
+/* Appends what a short name stands for; returns the first stage, which the parameters are for. */
+static const tlc_stage *append_list(parser *p, const char *list)
+{
+    span rest = {list, strlen(list)}, name;
+
+    while (span_cut(&rest, '+', &name))
+        (void)append(&p->codec, find_stage(name)); /* the registry's lists do fit */
+    (void)append(&p->codec, find_stage(name));
+    return p->codec.value;
 }
 
 /* Appends what name stands for. alone: it is the whole codec, so short names count. */
 static const tlc_stage *append_name(parser *p, span name, int alone)
 {
-    const tlc_stage *stage = find_stage(name), *const *list = find_short_name(name);
+    const tlc_stage *stage = find_stage(name);
+    const tlc_short_name *known = find_short_name(name);
 
-    if (list && !alone) {
-        (void)fail(p, TLC_CODEC_SHORT_NAME, name, NULL);
-        return NULL;
-    }
-    if (list) {
-        for (stage = *list; *list; list++)
-            (void)append(&p->codec, *list); /* the registry's lists do fit */
-        return stage;
-    }
-    if (!stage) {
-        (void)fail(p, TLC_CODEC_NO_STAGE, name, NULL);
-        return NULL;
-    }
+    if (known && alone)
+        return append_list(p, known->list);
     p->error.before = last_stage(&p->codec);
-    if (!append(&p->codec, stage)) {
+    if (!stage)
+        (void)fail(p, known ? TLC_CODEC_SHORT_NAME : TLC_CODEC_NO_STAGE, name, NULL);
+    else if (append(&p->codec, stage))
+        return stage;
+    else
         (void)fail(p, TLC_CODEC_MISMATCH, name, stage);
-        return NULL;
-    }
-    return stage;
+    return NULL;
 }
 
 static int read_word(const tlc_param *param, span text, double *value)

@@ -19,6 +19,16 @@ int tlc_import(void *ours, size_t size, const void *theirs)
     return 1;
 }
 
+void tlc_export(void *theirs, const void *ours, size_t size)
+{
+    size_t given;
+
+    memcpy(&given, theirs, sizeof given);
+    memset(theirs, 0, given);
+    memcpy(theirs, ours, given < size ? given : size);
+    memcpy(theirs, &given, sizeof given);
+}
+
 tlc_status tlc_config_init(tlc_config *cfg, size_t struct_size)
 {
     tlc_config defaults = {.struct_size = struct_size, .codec = "3lc", .feedback = -1};

@@ -29,4 +29,7 @@ struct tlc_ctx {
 /* Copies a struct that starts with its struct_size into ours of size bytes, which holds the defaults: missing fields keep
  * them, extra bytes must be 0. Returns 0 if they are not, or if theirs is too small to be one. */
 int tlc_import(void *ours, size_t size, const void *theirs);
+
+/* The other way: fills a struct of the caller's, which starts with its struct_size, from ours of size bytes. */
+void tlc_export(void *theirs, const void *ours, size_t size);
 #endif

@@ -5,7 +5,6 @@
 #include <xxhash.h>
 
 #define FLAG_DTYPE 0x03u
-#define FLAG_CHECKSUM 0x04u
 #define FLAG_BLOCKED 0x08u
 #define FLAG_RESERVED 0xf0u
 
@@ -67,7 +66,7 @@ size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, in
     size_t at = 4;
 
     dst[0] = TLC_FRAME_VERSION;
-    dst[1] = (uint8_t)((unsigned)dtype | (checksum ? FLAG_CHECKSUM : 0) | (codec->block ? FLAG_BLOCKED : 0));
+    dst[1] = (uint8_t)((unsigned)dtype | (checksum ? TLC_FRAME_CHECKSUM : 0) | (codec->block ? FLAG_BLOCKED : 0));
     tlc_codec_ids(codec, dst + 2);
     at += varint_write(dst + at, n);
     if (codec->block)
@@ -95,13 +94,13 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
     uint64_t block = 0;
     size_t at = 4;
 
-    if (len < TLC_FRAME_MIN || (p[1] & FLAG_CHECKSUM && len < TLC_FRAME_MIN + TLC_CHECKSUM_SIZE))
+    if (len < TLC_FRAME_MIN || (p[1] & TLC_FRAME_CHECKSUM && len < TLC_FRAME_MIN + TLC_CHECKSUM_SIZE))
         return TLC_ERR_CORRUPT;
     if (p[0] != TLC_FRAME_VERSION)
         return TLC_ERR_VERSION;
     if (!tlc_codec_from_ids(&f->codec, p + 2))
         return TLC_ERR_UNSUPPORTED;
-    f->checksum = (p[1] & FLAG_CHECKSUM) != 0;
+    f->checksum = (p[1] & TLC_FRAME_CHECKSUM) != 0;
     if (f->checksum) {
         len -= TLC_CHECKSUM_SIZE;
         if (tlc_load32(p + len) != tlc_checksum(p, len))

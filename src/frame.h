@@ -33,6 +33,7 @@
 
 #define TLC_FRAME_MIN 5 /* the shortest frame: a header of n = 0 */
 #define TLC_CHECKSUM_SIZE 4
+#define TLC_FRAME_CHECKSUM 0x04u /* the flag */
 
 typedef struct tlc_frame {
     tlc_codec codec;        /* the decoding form, block included */

@@ -415,7 +415,7 @@ uint64_t tlc_pipeline_nonzero(const tlc_kernels *k, const tlc_frame *f)
     uint64_t sum = 0;
 
     if (!coder->nonzero)
-        return f->n ? TLC_UNKNOWN : 0;
+        return TLC_UNKNOWN;
     if (f->n && !f->codec.block) {
         tlc_unit u = backward_unit(k, f, NULL);
         sum = coder->nonzero(&u, f->payload, f->payload_size);

@@ -190,7 +190,6 @@ tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     if (!tlc_pipeline_check(k, &f))
         return TLC_ERR_CORRUPT;
-    ours.struct_size = info->struct_size;
     ours.version = TLC_FRAME_VERSION;
     ours.dtype = f.dtype;
     ours.checksum = f.checksum;
@@ -203,7 +202,6 @@ tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
     ours.clipped = tlc_pipeline_clipped(&f);
     ours.header_size = f.header_size;
     ours.payload_size = f.payload_size;
-    memset(info, 0, ours.struct_size);
-    memcpy(info, &ours, ours.struct_size < sizeof ours ? ours.struct_size : sizeof ours);
+    tlc_export(info, &ours, sizeof ours);
     return TLC_OK;
 }

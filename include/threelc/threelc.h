@@ -153,6 +153,32 @@ TLC_API size_t tlc_bound(const tlc_ctx *ctx);
  * TLC_ERR_PARAM: bad codec string or dtype; TLC_ERR_SIZE: overflow. */
 TLC_API tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t *bound);
 
+/* Is this a codec string? TLC_OK and an empty message; or TLC_ERR_PARAM, and message says in words why not and where
+ * ("at 8: ..." counts characters from 0). cap: bytes of message, its NUL counted; a longer text is cut; 0: none. */
+TLC_API tlc_status tlc_codec_check(const char *codec, char *message, size_t cap);
+
+typedef struct tlc_codec_param {
+    const char *key, *range, *meaning; /* "s", "1 <= s < 2, default 1", what it does */
+} tlc_codec_param;
+
+/* A short name or a stage, for people and for programs that build menus. All text is constant. */
+typedef struct tlc_codec_entry {
+    size_t struct_size;     /* set by the caller, as for tlc_frame_info */
+    const char *name;       /* "3lc", "ternary", "golomb" */
+    const char *list;       /* of a short name the stages that it stands for; of a stage NULL */
+    const char *takes;      /* what it takes: "floats", "3-value symbols or binary symbols", ... */
+    const char *gives;      /* and gives; a stage that takes floats and gives bytes is a codec, and so is a short name */
+    const char *meaning;    /* a line */
+    const char *source;     /* paper and section; "" if none */
+    int feedback;           /* error feedback by default, where it takes floats */
+    size_t param_count;     /* of its parameters, without block, which all have that take floats */
+    tlc_codec_param param[4];
+} tlc_codec_entry;
+
+/* The i-th entry, short names first. TLC_ERR_SIZE from the end on, TLC_ERR_PARAM for bad arguments; *entry is untouched
+ * then. */
+TLC_API tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry);
+
 /* residual += grad, nothing is sent: local steps between two compressions (SBC, section "communication delay").
  * grad: n values of the context's dtype. TLC_ERR_UNSUPPORTED without error feedback; TLC_ERR_NONFINITE. */
 TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
+#include "levels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,14 +20,14 @@ INLINE __mmask64 byte_lanes(size_t left)
     return left < BYTES ? ((__mmask64)1 << left) - 1 : ~(__mmask64)0;
 }
 
-/* Floor is -8 | 1 for the instruction: round down, no exception. y - floor(y) and the fraction of 2^24 are exact. */
+/* u < y - floor(y), times 2^24 on both sides, which is exact. */
 INLINE void encode16(const float *x, const uint32_t *words, __mmask16 mask, __m512 max, __m512 K, int8_t *q)
 {
     __m512 y = _mm512_mul_ps(_mm512_div_ps(_mm512_maskz_loadu_ps(mask, x), max), K);
     __m512i level;
 
     if (words) {
-        __m512 floor = _mm512_roundscale_ps(y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+        __m512 floor = _mm512_floor_ps(y);
         __m512 u = _mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_maskz_loadu_epi32(mask, words), 8));
         __m512 rest = _mm512_mul_ps(_mm512_sub_ps(y, floor), _mm512_set1_ps(0x1p24f));
 
@@ -67,7 +67,7 @@ INLINE void decode16(const int8_t *q, __mmask16 mask, __m512 max, __m512 high, _
 
 AVX512 void tlc_levels_decode_avx512(const int8_t *q, size_t n, float max, float K, float *out)
 {
-    tlc_levels_inverse inverse = tlc_levels_inverse_of(K);
+    tlc_inverse inverse = tlc_inverse_of(K);
     __m512 all_max = _mm512_set1_ps(max), high = _mm512_set1_ps(inverse.high), low = _mm512_set1_ps(inverse.low);
     size_t i = 0;
 

@@ -96,7 +96,8 @@ INLINE uint64_t reached64(const float *x, threshold t)
     return ~join(below32(x, t), below32(x + 32, t));
 }
 
-AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
+                                      uint64_t *mask)
 {
     const threshold t = {_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
     uint64_t count = 0;

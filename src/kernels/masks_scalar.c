@@ -26,7 +26,8 @@ uint64_t tlc_symbol_masks_scalar(const int8_t *q, size_t n, uint64_t *nonzero, u
     return count;
 }
 
-uint64_t tlc_threshold_mask_scalar(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+uint64_t tlc_threshold_mask_scalar(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
+                                   uint64_t *mask)
 {
     uint64_t count = 0;
 

@@ -163,8 +163,8 @@ INLINE __m256i bits32(const uint8_t *bits)
     return _mm256_set1_epi32(word);
 }
 
-/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point
- * past the end. */
+/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may
+ * point past the end. */
 INLINE void prefetch(const void *to)
 {
     _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);

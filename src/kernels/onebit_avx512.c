@@ -152,8 +152,8 @@ INLINE uint64_t bits16(const uint8_t *bits, size_t left)
     return left > 8 ? bits[0] | (uint64_t)bits[1] << 8 : bits[0];
 }
 
-/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point
- * past the end. */
+/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may
+ * point past the end. */
 INLINE void prefetch(const void *to)
 {
     _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);

@@ -24,7 +24,7 @@ INLINE __m512i all(uint32_t word)
 
 INLINE __m512i high(__m512i product)
 {
-    return _mm512_shuffle_epi32(product, 0xb1);
+    return _mm512_shuffle_epi32(product, _MM_PERM_CDAB);
 }
 
 INLINE __m512i xor3(__m512i a, __m512i b, __m512i c)
@@ -45,7 +45,7 @@ INLINE chain next_round(chain x, __m512i k0, __m512i k1)
 {
     __m512i p0 = _mm512_mul_epu32(x.c0, all(TLC_PHILOX_M0)), p1 = _mm512_mul_epu32(x.c2, all(TLC_PHILOX_M1));
 
-    return (chain){xor3(high(p1), x.c1, k0), p1, xor3(_mm512_shuffle_epi32(p0, 0xb1), x.c3, k1), p0};
+    return (chain){xor3(high(p1), x.c1, k0), p1, xor3(high(p0), x.c3, k1), p0};
 }
 
 /* A product with its halves exchanged is two words of the result already, but for what is combined with the first. */

@@ -8,6 +8,7 @@
  */
 #include "../golomb.h"
 #include "scatter.h"
+#include <threelc/stages.h>
 
 enum { WORD = 64 };
 
@@ -210,3 +211,53 @@ const tlc_stage tlc_stage_golomb = {
     .meaning = "Golomb-coded positions of what is not 0; quartic bytes where those are fewer",
     .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithms 3 and 4",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+size_t tlc_golomb_size(size_t n, size_t k, int signs)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    uint64_t size = tlc_golomb_bound(n, k < n ? k : n, signs != 0);
+
+    tlc_float_leave(mode);
+    return size < SIZE_MAX ? (size_t)size : SIZE_MAX;
+}
+
+tlc_status tlc_golomb_encode(const int8_t *q, size_t n, int signs, uint64_t *scratch, void *dst, size_t cap,
+                             size_t *written)
+{
+    uint64_t *minus = scratch ? scratch + tlc_ceil_div(n, WORD) : NULL, any_minus = 0;
+
+    if ((n && (!q || !scratch)) || !dst || !written || !tlc_symbols_valid(q, n))
+        return TLC_ERR_PARAM;
+    uint64_t k = tlc_kernels_for(TLC_ISA_AUTO)->symbol_masks(q, n, scratch, minus);
+    for (size_t i = 0; !signs && i < tlc_ceil_div(n, WORD); i++)
+        any_minus |= minus[i];
+    if (any_minus)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    size_t len = tlc_golomb_write(scratch, signs ? minus : NULL, n, k, dst, cap);
+    tlc_float_leave(mode);
+    if (!len)
+        return TLC_ERR_CAPACITY;
+    *written = len;
+    return TLC_OK;
+}
+
+tlc_status tlc_golomb_decode(const void *src, size_t len, int signs, int8_t *q, size_t n)
+{
+    uint8_t minus[TLC_BATCH] = {0};
+    size_t index[TLC_BATCH], count, size;
+    tlc_golomb_reader reader;
+
+    if ((len && !src) || (n && !q))
+        return TLC_ERR_PARAM;
+    if (!tlc_golomb_open(&reader, src, len, n, signs != 0) || !tlc_golomb_check(&reader, &size) || size != len)
+        return TLC_ERR_CORRUPT;
+    if (n)
+        memset(q, 0, n);
+    while ((count = tlc_golomb_next(&reader, index, signs ? minus : NULL, TLC_BATCH)) > 0)
+        for (size_t i = 0; i < count; i++)
+            q[index[i]] = minus[i] ? -1 : 1;
+    return TLC_OK;
+}

@@ -8,7 +8,9 @@
  *   negative, 0 for zero, from the least significant bit on.
  * A code stands for +-2^(e + shift): with losses scaled by 2^shift, shift moves the range of exponents along.
  */
+#include "alone.h"
 #include "natural.h"
+#include <threelc/stages.h>
 
 enum { BITS, ROUNDING, SHIFT };
 static const char *const bits_words[] = {"8", "9", NULL}, *const rounding_words[] = {"random", "nearest", NULL};
@@ -59,7 +61,7 @@ static void decode(const tlc_unit *u, const uint8_t *codes, size_t at, size_t co
 
 static const tlc_pieces bytes = {1, encode, decode};
 
-int tlc_natural_codes_valid(const uint8_t *codes, size_t n)
+static int codes_valid(const uint8_t *codes, size_t n)
 {
     unsigned bad = 0;
 
@@ -95,14 +97,14 @@ static int codes9_valid(const tlc_unit *u, const uint8_t *codes)
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
 
-static const tlc_pieces *pieces(const tlc_codec *codec)
+const tlc_pieces *tlc_natural_pieces(const tlc_codec *codec)
 {
     return is_long(codec) ? &exponents_and_signs : &bytes;
 }
 
 static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
 {
-    return tlc_pieces_forward(pieces(u->codec), width(u->codec, u->dtype), is_random(u->codec), u, from, to, dst);
+    return tlc_pieces_forward(tlc_natural_pieces(u->codec), width(u->codec, u->dtype), is_random(u->codec), u, from, to, dst);
 }
 
 static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
@@ -116,18 +118,18 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
     if (len != bound(u->codec, u->dtype, u->n) || tlc_load32(src) > u->n)
         return 0;
     return is_long(u->codec) ? codes9_valid(u, src + TLC_NATURAL_HEAD)
-                             : tlc_natural_codes_valid(src + TLC_NATURAL_HEAD, (size_t)u->n);
+                             : codes_valid(src + TLC_NATURAL_HEAD, (size_t)u->n);
 }
 
 static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
 {
-    tlc_pieces_backward(pieces(u->codec), width(u->codec, u->dtype), u, from, to, src);
+    tlc_pieces_backward(tlc_natural_pieces(u->codec), width(u->codec, u->dtype), u, from, to, src);
 }
 
 static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     (void)len;
-    return tlc_pieces_nonzero(pieces(u->codec), u, src + TLC_NATURAL_HEAD);
+    return tlc_pieces_nonzero(tlc_natural_pieces(u->codec), u, src + TLC_NATURAL_HEAD);
 }
 
 static uint64_t clipped(const uint8_t *src)
@@ -197,5 +199,51 @@ const tlc_stage tlc_stage_natural = {
     .form = form,
     .from_form = from_form,
     .meaning = "powers of two: sign and exponent",
-    .source = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, sections 2 and 4",
+    .source = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, section 2, and IntML's 8 bits",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+static int form_valid(int bits, int shift_by)
+{
+    return (bits == 8 || bits == 9) && shift_by >= 0 && shift_by <= TLC_NATURAL_SHIFT_MAX;
+}
+
+tlc_status tlc_natural_encode(const float *x, size_t n, int bits, int nearest, int shift_by, uint64_t seed,
+                              uint64_t step, void *codes, size_t cap, float *residual, uint64_t *clipped_values)
+{
+    const double values[] = {[BITS] = bits == 9, [ROUNDING] = nearest != 0, [SHIFT] = shift_by};
+    tlc_alone a;
+
+    if (!form_valid(bits, shift_by) || (n && !codes))
+        return TLC_ERR_PARAM;
+    if (cap < n || (bits == 9 && cap - n < tlc_ceil_div(n, 8)))
+        return TLC_ERR_CAPACITY;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = tlc_alone_forward(&a, &tlc_stage_natural, values, x, n, seed, step, residual);
+    if (!status) {
+        uint64_t count = n ? forward(&a.unit, 0, (size_t)positions(&a.codec, n), codes) : 0;
+        if (clipped_values)
+            *clipped_values = count;
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_natural_decode(const void *codes, size_t len, int bits, int shift_by, float *out, size_t n)
+{
+    const double values[] = {[BITS] = bits == 9, [ROUNDING] = 0, [SHIFT] = shift_by};
+    tlc_alone a;
+
+    if (!form_valid(bits, shift_by) || (len && !codes) || (n && !out))
+        return TLC_ERR_PARAM;
+    tlc_alone_backward(&a, &tlc_stage_natural, values, out, n);
+    if (len != (n ? bound(&a.codec, TLC_F32, n) - TLC_NATURAL_HEAD : 0))
+        return TLC_ERR_SIZE;
+    if (!n)
+        return TLC_OK;
+    if (bits == 9 ? !codes9_valid(&a.unit, codes) : !codes_valid(codes, n))
+        return TLC_ERR_CORRUPT;
+    backward(&a.unit, 0, (size_t)positions(&a.codec, n), codes);
+    return TLC_OK;
+}

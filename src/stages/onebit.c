@@ -5,8 +5,10 @@
  * Scalars: the mean of x >= 0 (-0 is there), the mean of x < 0; 0 for a side without values.
  * Payload: ceil(n / 8) bytes, bit i % 8 of byte i / 8; bits beyond n are 0.
  */
+#include "alone.h"
 #include "means.h"
 #include "pieces.h"
+#include <threelc/stages.h>
 
 static uint64_t positions(const tlc_codec *codec, uint64_t n)
 {
@@ -116,3 +118,32 @@ const tlc_stage tlc_stage_onebit = {
     .meaning = "x >= 0 or not; each side decodes to its mean",
     .source = "Seide, Fu, Droppo, Li, Yu, 1-bit SGD, 2014; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (MQE 1-bit)",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residual, float mean[2])
+{
+    size_t written;
+    tlc_alone a;
+
+    if ((n && !bits) || !mean)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = tlc_alone_forward(&a, &tlc_stage_onebit, NULL, x, n, 0, 0, residual);
+    if (!status)
+        status = tlc_alone_payload(&a, bits, SIZE_MAX, &written);
+    for (int side = 0; !status && side < 2; side++)
+        mean[side] = a.unit.scalars[side];
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_onebit_decode(const void *bits, size_t n, const float mean[2], float *out)
+{
+    if ((n && (!bits || !out)) || !mean || !tlc_finite(mean[0]) || !tlc_finite(mean[1]))
+        return TLC_ERR_PARAM;
+    if (!tlc_bits_padding(bits, n))
+        return TLC_ERR_CORRUPT;
+    tlc_kernels_for(TLC_ISA_AUTO)->onebit_decode(bits, n, mean, out);
+    return TLC_OK;
+}

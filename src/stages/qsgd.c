@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unbiased stochastic quantization to uniform levels of x / max|x| (QSGD with the maximum norm, as DCD-PSGD and ECD-PSGD
- * use it: Tang et al., 2018, section 5).
+ * Unbiased stochastic quantization to uniform levels of x / max|x| (QSGD, Alistarh et al., 2017, with the maximum norm,
+ * as DCD-PSGD and ECD-PSGD use it: Tang et al., 2018).
  * Scalar: max. Payload with 8 bits: n bytes, q in two's complement, a value decodes to max * (q / 127). With 4 bits:
  * ceil(n / 2) bytes, even index in the low half, max * (q / 7); the half beside an odd last one is 0.
  */
@@ -136,5 +136,5 @@ const tlc_stage tlc_stage_qsgd = {
     .form = form,
     .from_form = from_form,
     .meaning = "uniform levels of x / max|x|, rounded at random without bias",
-    .source = "Tang, Gan, Zhang, Zhang, Liu, DCD-PSGD and ECD-PSGD, 2018, section 5",
+    .source = "Alistarh et al., QSGD, 2017, with the maximum norm, as in Tang et al., DCD-PSGD and ECD-PSGD, 2018",
 };

@@ -4,9 +4,11 @@
  * 2). p is rounded up to a multiple of 2^-24, P, so that it is just the probability of a 24-bit random number.
  * Payload: Golomb-coded positions (golomb.h in the folder above draws them), then a f32 for each, x / P.
  */
+#include "alone.h"
 #include "../golomb.h"
 #include "scatter.h"
 #include "share.h"
+#include <threelc/stages.h>
 
 enum { WORD = 64 };
 
@@ -163,3 +165,45 @@ const tlc_stage tlc_stage_random_sparse = {
     .meaning = "x / p with probability p, else 0",
     .source = "Tang, Gan, Zhang, Zhang, Liu, DCD-PSGD and ECD-PSGD, 2018, footnote 2",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+/* Of any p; 0 for one that is refused later. */
+static uint64_t bound_of(double p, size_t n)
+{
+    return p > 0 && p <= 1 && n ? bound(NULL, TLC_F32, n) : 0;
+}
+
+tlc_status tlc_random_sparse_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step, uint64_t *scratch,
+                           void *dst, size_t cap, float *residual, size_t *written)
+{
+    tlc_alone a;
+
+    if ((n && !scratch) || !dst || !written)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = cap < bound_of(p, n) ? TLC_ERR_CAPACITY : TLC_OK;
+    if (!status)
+        status = tlc_alone_forward(&a, &tlc_stage_random_sparse, &p, x, n, seed, step, residual);
+    if (!status)
+        a.unit.scratch = scratch;
+    if (!status)
+        status = tlc_alone_payload(&a, dst, cap, written);
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n)
+{
+    static const double any_p = 1.0;
+    tlc_alone a;
+
+    if ((len && !src) || (n && !out))
+        return TLC_ERR_PARAM;
+    tlc_alone_backward(&a, &tlc_stage_random_sparse, &any_p, out, n);
+    if (n ? !check(&a.unit, src, len) : len != 0)
+        return TLC_ERR_CORRUPT;
+    if (n)
+        backward_all(&a.unit, src, len);
+    return TLC_OK;
+}

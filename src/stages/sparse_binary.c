@@ -7,8 +7,10 @@
  * The k-th largest is found exactly by three histograms of the bits of the floats, which order like integers: the upper 11
  * bits of the magnitude, then among those that share them the next 10, then the last 10.
  */
+#include "alone.h"
 #include "means.h"
 #include "share.h"
+#include <threelc/stages.h>
 
 enum { TOP_BITS = 11, LOW_BITS = 10, TOP = 1 << TOP_BITS, LOW = 1 << LOW_BITS };
 
@@ -207,3 +209,39 @@ const tlc_stage tlc_stage_sparse_binary = {
     .meaning = "the largest p of the values, or the smallest, as their mean",
     .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *q, float *residual, float *mean)
+{
+    uint64_t piece[TLC_PIECE / 64];
+    tlc_alone a;
+
+    if ((n && !q) || !mean)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = tlc_alone_forward(&a, &tlc_stage_sparse_binary, &p, x, n, 0, 0, residual);
+    for (size_t at = 0, count; !status && at < n; at += count) {
+        count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
+        mask(&a.unit, at, count, piece);
+        for (size_t i = 0; i < count; i++)
+            q[at + i] = (int8_t)(piece[i / 64] >> i % 64 & 1);
+    }
+    if (!status)
+        *mean = a.unit.scalars[0];
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float *out)
+{
+    unsigned bad = 0;
+
+    if ((n && (!q || !out)) || !tlc_finite(mean))
+        return TLC_ERR_PARAM;
+    for (size_t i = 0; i < n; i++)
+        bad |= (unsigned)q[i] > 1;
+    for (size_t i = 0; !bad && i < n; i++)
+        out[i] = q[i] ? mean : 0.0f;
+    return bad ? TLC_ERR_PARAM : TLC_OK;
+}

@@ -3,7 +3,9 @@
  * Stochastic 3-value quantization: sign(x) with probability |x| / max, else 0, without bias. 3LC's comparison (section
  * 5.1), which is TernGrad without clipping. Scalar: max; decoded as ternary is.
  */
+#include "alone.h"
 #include "stage.h"
+#include <threelc/stages.h>
 
 static void prepare(tlc_unit *u, uint32_t max)
 {
@@ -35,3 +37,24 @@ const tlc_stage tlc_stage_stochastic_ternary = {
     .meaning = "sign(x) with probability |x| / max|x|, else 0",
     .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (stochastic 3-value; TernGrad without clipping)",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, uint64_t seed, uint64_t step, int8_t *q,
+                                         float *residual, float *M)
+{
+    tlc_alone a;
+
+    if ((n && !q) || !M)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = tlc_alone_forward(&a, &tlc_stage_stochastic_ternary, NULL, x, n, seed, step, residual);
+    for (size_t at = 0, count; !status && at < n; at += count) {
+        count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
+        symbols(&a.unit, at, count, q + at);
+    }
+    if (!status)
+        *M = a.unit.scalars[0];
+    tlc_float_leave(mode);
+    return status;
+}

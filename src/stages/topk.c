@@ -4,9 +4,11 @@
  * "25%, 5% sparsification" has it (section 5.1; Aji and Heafield, 2017).
  * Payload: a bitmap of ceil(n / 8) bytes, bit i % 8 of byte i / 8, 0 beyond n; then a f32 for each bit that is set.
  */
+#include "alone.h"
 #include "pieces.h"
 #include "scatter.h"
 #include "share.h"
+#include <threelc/stages.h>
 
 enum { SAMPLES = 4096 };
 
@@ -202,3 +204,44 @@ const tlc_stage tlc_stage_topk = {
     .meaning = "the largest p of the magnitudes, by a sampled threshold, as they are",
     .source = "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
 };
+
+/* ---- the stage alone --------------------------------------------------------------------------------------------- */
+
+/* Of any p; 0 for one that is refused later. */
+static uint64_t bound_of(double p, size_t n)
+{
+    tlc_codec codec = {.params = {p}};
+    return p > 0 && p <= 1 && n ? bound(&codec, TLC_F32, n) : 0;
+}
+
+tlc_status tlc_topk_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step,
+                           void *dst, size_t cap, float *residual, size_t *written)
+{
+    tlc_alone a;
+
+    if (!dst || !written)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = cap < bound_of(p, n) ? TLC_ERR_CAPACITY : TLC_OK;
+    if (!status)
+        status = tlc_alone_forward(&a, &tlc_stage_topk, &p, x, n, seed, step, residual);
+    if (!status)
+        status = tlc_alone_payload(&a, dst, cap, written);
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
+{
+    static const double any_p = 1.0;
+    tlc_alone a;
+
+    if ((len && !src) || (n && !out))
+        return TLC_ERR_PARAM;
+    tlc_alone_backward(&a, &tlc_stage_topk, &any_p, out, n);
+    if (n ? !check(&a.unit, src, len) : len != 0)
+        return TLC_ERR_CORRUPT;
+    if (n)
+        backward_all(&a.unit, src, len);
+    return TLC_OK;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Codecs in words: what is wrong with a string, and what there is to choose from.
+ */
+#include "context.h"
+
+/* A text that is cut where its room ends. */
+typedef struct writer {
+    char *to;
+    size_t at, cap;
+} writer;
+
+static void put(writer *w, const char *text, size_t len)
+{
+    size_t room = w->cap - w->at - 1;
+
+    if (len > room)
+        len = room;
+    memcpy(w->to + w->at, text, len);
+    w->at += len;
+    w->to[w->at] = 0;
+}
+
+static void say(writer *w, const char *text)
+{
+    put(w, text, strlen(text));
+}
+
+static void say_number(writer *w, size_t number)
+{
+    char digits[24];
+    size_t d = sizeof digits;
+
+    do
+        digits[--d] = (char)('0' + number % 10);
+    while (number /= 10);
+    put(w, digits + d, sizeof digits - d);
+}
+
+static void say_quoted(writer *w, const char *text, size_t len)
+{
+    say(w, "\"");
+    put(w, text, len);
+    say(w, "\"");
+}
+
+static void say_stage(writer *w, const tlc_stage *stage)
+{
+    say_quoted(w, stage->name, strlen(stage->name));
+}
+
+static const char *kind_words(unsigned kinds)
+{
+    switch (kinds) {
+    case TLC_KIND_FLOATS: return "floats";
+    case TLC_KIND_TERNARY: return "3-value symbols";
+    case TLC_KIND_BINARY: return "binary symbols";
+    case TLC_KIND_TERNARY | TLC_KIND_BINARY: return "3-value or binary symbols";
+    case TLC_KIND_QUARTIC: return "quartic bytes";
+    default: return "bytes";
+    }
+}
+
+/* ---- what is wrong ----------------------------------------------------------------------------------------------- */
+
+static void say_names(writer *w)
+{
+    const tlc_short_name *known;
+    const tlc_stage *stage;
+
+    say(w, "; there are ");
+    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++) {
+        say(w, known->name);
+        say(w, ", ");
+    }
+    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++) {
+        say(w, stage->name);
+        say(w, tlc_codec_stage(i + 1) ? ", " : "");
+    }
+}
+
+static void say_mismatch(writer *w, const tlc_codec_error *e)
+{
+    say_stage(w, e->stage);
+    say(w, " takes ");
+    say(w, kind_words(e->stage->in));
+    say(w, ", but ");
+    if (e->before) {
+        say_stage(w, e->before);
+        say(w, " before it gives ");
+        say(w, kind_words(e->before->out));
+    } else
+        say(w, "a codec starts from floats");
+}
+
+/* What ends a list that gives no bytes yet. */
+static void say_open_end(writer *w, const tlc_codec_error *e)
+{
+    const char *before = "; add ";
+    const tlc_stage *next;
+
+    say_stage(w, e->stage);
+    say(w, " gives ");
+    say(w, kind_words(e->stage->out));
+    say(w, ", which is no frame yet");
+    for (size_t i = 0; (next = tlc_codec_stage(i)) != NULL; i++)
+        if (next->in & e->stage->out) {
+            say(w, before);
+            say(w, "+");
+            say(w, next->name);
+            before = " or ";
+        }
+}
+
+static void say_key(writer *w, const tlc_codec_error *e)
+{
+    say_stage(w, e->stage);
+    say(w, " has no such parameter");
+    if (!e->stage->value)
+        return;
+    say(w, "; it has ");
+    for (size_t i = 0; i < e->stage->param_count; i++) {
+        say(w, e->stage->params[i].key);
+        say(w, ", ");
+    }
+    say(w, tlc_codec_block.key);
+}
+
+static void say_error(writer *w, const char *codec, const tlc_codec_error *e)
+{
+    say(w, "at ");
+    say_number(w, e->at);
+    say(w, ": ");
+    if (e->reason != TLC_CODEC_TOO_LONG && e->reason != TLC_CODEC_OPEN_END && e->reason != TLC_CODEC_MISMATCH) {
+        say_quoted(w, codec + e->at, e->len);
+        say(w, ": ");
+    }
+    switch (e->reason) {
+    case TLC_CODEC_TOO_LONG: say(w, "longer than 127 characters"); break;
+    case TLC_CODEC_NO_STAGE: say(w, "no codec or stage has this name"); say_names(w); break;
+    case TLC_CODEC_SHORT_NAME: say(w, "a short name stands alone, never beside +"); break;
+    case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
+    case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
+    case TLC_CODEC_NO_VALUE: say(w, "a parameter is key=value"); break;
+    case TLC_CODEC_NO_KEY: say_key(w, e); break;
+    case TLC_CODEC_TWICE: say(w, "given twice"); break;
+    case TLC_CODEC_RANGE:
+        say(w, e->param->key);
+        say(w, " is ");
+        say(w, e->param->range);
+        break;
+    }
+}
+
+tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
+{
+    tlc_codec_error error;
+    tlc_codec parsed;
+    writer w = {message, 0, cap};
+    tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error) : TLC_ERR_PARAM;
+
+    if (!message || !cap)
+        return status;
+    say(&w, "");
+    if (status && codec)
+        say_error(&w, codec, &error);
+    else if (status)
+        say(&w, "no codec string was given");
+    return status;
+}
+
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
+
+/* Short names and the stages that take floats have parameters. */
+static void describe_values(tlc_codec_entry *entry, const tlc_stage *stage)
+{
+    entry->feedback = stage->value ? stage->value->feedback : 0;
+    entry->param_count = stage->param_count;
+    for (size_t i = 0; i < stage->param_count; i++)
+        entry->param[i] = (tlc_codec_param){stage->params[i].key, stage->params[i].range, stage->params[i].meaning};
+}
+
+static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *known)
+{
+    tlc_codec codec;
+
+    entry->name = known->name;
+    entry->list = known->list;
+    entry->takes = kind_words(TLC_KIND_FLOATS);
+    entry->gives = kind_words(TLC_KIND_BYTES);
+    entry->meaning = known->meaning;
+    entry->source = known->source;
+    if (!tlc_codec_parse(&codec, known->name, strlen(known->name), NULL))
+        describe_values(entry, codec.value);
+}
+
+static void describe_stage(tlc_codec_entry *entry, const tlc_stage *stage)
+{
+    entry->name = stage->name;
+    entry->takes = kind_words(stage->in);
+    entry->gives = kind_words(stage->out);
+    entry->meaning = stage->meaning;
+    entry->source = stage->source ? stage->source : "";
+    describe_values(entry, stage);
+}
+
+tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry)
+{
+    tlc_codec_entry ours = {0};
+    size_t names = 0;
+
+    if (!entry || entry->struct_size < sizeof entry->struct_size)
+        return TLC_ERR_PARAM;
+    while (tlc_codec_short_name(names))
+        names++;
+    if (i < names)
+        describe_short_name(&ours, tlc_codec_short_name(i));
+    else if (tlc_codec_stage(i - names))
+        describe_stage(&ours, tlc_codec_stage(i - names));
+    else
+        return TLC_ERR_SIZE;
+    tlc_export(entry, &ours, sizeof ours);
+    return TLC_OK;
+}

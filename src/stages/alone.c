@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "alone.h"
+#include <threelc/stages.h>
+
+static void fill_codec(tlc_codec *codec, const tlc_stage *stage, const double *params)
+{
+    *codec = (tlc_codec){.value = stage};
+    for (size_t i = 0; i < stage->param_count; i++)
+        codec->params[i] = params[i];
+}
+
+/* Words are given as their index, which the callers have checked. */
+static int params_valid(const tlc_stage *stage, const double *params)
+{
+    for (size_t i = 0; i < stage->param_count; i++) {
+        const tlc_param *p = &stage->params[i];
+        if (!p->words && !(params[i] >= p->least && params[i] < p->below))
+            return 0;
+    }
+    return 1;
+}
+
+tlc_status tlc_alone_forward(tlc_alone *a, const tlc_stage *stage, const double *params, const float *x, size_t n,
+                             uint64_t seed, uint64_t step, float *residual)
+{
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_value_ops *value = stage->value;
+
+    if ((n && !x) || !params_valid(stage, params))
+        return TLC_ERR_PARAM;
+    fill_codec(&a->codec, stage, params);
+    uint32_t max = k->absmax(x, NULL, n);
+    tlc_status status = max < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
+    if (!status && value->check)
+        status = value->check(&a->codec, TLC_F32, max);
+    if (status)
+        return status;
+    if (residual && residual != x && n)
+        memcpy(residual, x, n * sizeof *x);
+    a->unit = (tlc_unit){.k = k, .codec = &a->codec, .n = n, .input = {.k = k, .residual = residual}, .seed = seed,
+                         .step = step};
+    if (!residual)
+        a->unit.input.grad = (const uint8_t *)x;
+    if (value->measure)
+        (void)value->measure(&a->unit);
+    if (value->prepare && n)
+        value->prepare(&a->unit, max);
+    return TLC_OK;
+}
+
+tlc_status tlc_alone_payload(tlc_alone *a, void *dst, size_t cap, size_t *written)
+{
+    const tlc_coder_ops *coder = a->codec.value->coder;
+    tlc_unit *u = &a->unit;
+    uint64_t bound = u->n ? coder->bound(&a->codec, TLC_F32, u->n) : 0;
+
+    if (cap < bound)
+        return TLC_ERR_CAPACITY;
+    *written = (size_t)bound;
+    if (u->n && coder->forward)
+        (void)coder->forward(u, 0, (size_t)coder->positions(&a->codec, u->n), dst);
+    else if (u->n)
+        *written = coder->finish(u, dst, 0);
+    return TLC_OK;
+}
+
+void tlc_alone_backward(tlc_alone *a, const tlc_stage *stage, const double *params, float *out, size_t n)
+{
+    fill_codec(&a->codec, stage, params);
+    a->sink = (tlc_sink){.mode = TLC_SINK_WRITE, .dtype = TLC_F32, .out = out};
+    a->unit = (tlc_unit){.k = tlc_kernels_for(TLC_ISA_AUTO), .codec = &a->codec, .n = n, .sink = &a->sink};
+}
+
+tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *words)
+{
+    if (n && !words)
+        return TLC_ERR_PARAM;
+    tlc_kernels_for(TLC_ISA_AUTO)->philox(seed, step, first, n, words);
+    return TLC_OK;
+}
