@@ -145,7 +145,7 @@ typedef struct forward_ranges {
     ranges ranges;
     uint8_t *dst;
     tlc_piece piece[TLC_RANGES_MAX];
-    uint64_t clipped[TLC_RANGES_MAX];
+    uint64_t count[TLC_RANGES_MAX];
 } forward_ranges;
 
 static void forward_range(void *arg, size_t i)
@@ -158,7 +158,7 @@ static void forward_range(void *arg, size_t i)
         f->piece[i] = u->codec->shrink->shrink->forward(u, from, to, f->dst + from);
     else {
         const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
-        f->clipped[i] = coder->forward(u, from, to, f->dst + coder->head + from * coder->width(u->codec, u->dtype));
+        f->count[i] = coder->forward(u, from, to, f->dst + coder->head + from * coder->width(u->codec, u->dtype));
     }
 }
 
@@ -167,7 +167,7 @@ static size_t forward_payload(const tlc_unit *u, const tlc_parallel *parallel, u
 {
     const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
     size_t at = 0, open = 0;
-    uint64_t clipped = 0;
+    uint64_t count = 0;
     forward_ranges f;
 
     f.unit = u;
@@ -177,8 +177,8 @@ static size_t forward_payload(const tlc_unit *u, const tlc_parallel *parallel, u
         run(parallel, f.ranges.count, forward_range, &f);
     if (!u->codec->shrink) {
         for (size_t i = 0; coder->forward && i < f.ranges.count; i++)
-            clipped += f.clipped[i];
-        return coder->finish ? coder->finish(u, dst, clipped) : (size_t)coder->bound(u->codec, u->dtype, u->n);
+            count += f.count[i];
+        return coder->finish ? coder->finish(u, dst, count) : (size_t)coder->bound(u->codec, u->dtype, u->n);
     }
     const tlc_shrink_ops *shrink = u->codec->shrink->shrink;
     for (size_t i = 0; i < f.ranges.count; i++)

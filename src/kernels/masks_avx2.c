@@ -152,4 +152,16 @@ AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t
     mask[i / WORD] = drawn64(x + n - WORD, words + n - WORD, most) >> (WORD - (n - i));
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
+
+__attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, size_t len)
+{
+    uint64_t count = 0, word;
+    size_t i = 0;
+
+    for (; len - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, bits + i, sizeof word);
+        count += (uint64_t)__builtin_popcountll(word);
+    }
+    return count + tlc_ones_scalar(bits + i, len - i);
+}
 #endif

@@ -117,4 +117,16 @@ AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words, si
     mask[i / WORD] = drawn64(x + i, words + i, lanes(n - i), limits);
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
+
+__attribute__((target("popcnt"))) uint64_t tlc_ones_avx512(const uint8_t *bits, size_t len)
+{
+    uint64_t count = 0, word;
+    size_t i = 0;
+
+    for (; len - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, bits + i, sizeof word);
+        count += (uint64_t)__builtin_popcountll(word);
+    }
+    return count + tlc_ones_scalar(bits + i, len - i);
+}
 #endif

@@ -60,27 +60,19 @@ static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
     size_t end = to * WORD < u->n ? to * WORD : (size_t)u->n;
     const tlc_value_ops *value = u->codec->value->value;
     int8_t q[TLC_PIECE];
+    uint64_t k = 0;
 
     (void)dst;
     for (size_t at = from * WORD, count; at < end; at += count) {
         count = end - at < TLC_PIECE ? end - at : TLC_PIECE;
         if (!has_signs(u->codec)) {
-            value->mask(u, at, count, u->scratch + at / WORD);
+            k += value->mask(u, at, count, u->scratch + at / WORD);
             continue;
         }
         value->symbols(u, at, count, q);
-        (void)u->k->symbol_masks(q, count, u->scratch + at / WORD, negative(u) + at / WORD);
+        k += u->k->symbol_masks(q, count, u->scratch + at / WORD, negative(u) + at / WORD);
     }
-    return 0;
-}
-
-static uint64_t ones(const uint64_t *mask, uint64_t n)
-{
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < tlc_ceil_div(n, WORD); i++)
-        count += (uint64_t)__builtin_popcountll(mask[i]);
-    return count;
+    return k;
 }
 
 /* Eight bits of a mask from bit at on; there are that many, or what is read beyond them does not matter. */
@@ -128,13 +120,11 @@ static size_t quartic(const tlc_unit *u, uint8_t *dst)
     return len;
 }
 
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
+static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t k)
 {
-    uint64_t k = ones(u->scratch, u->n);
     size_t cap = (size_t)bound(u->codec, u->dtype, u->n) - (size_t)has_signs(u->codec);
     size_t len = tlc_golomb_write(u->scratch, negative(u), u->n, k, payload, cap);
 
-    (void)clipped;
     return len ? len : quartic(u, payload);
 }
 

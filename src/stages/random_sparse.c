@@ -83,13 +83,13 @@ static uint8_t *keep_piece(const tlc_unit *u, size_t at, size_t count, float P, 
 }
 
 /* The values wait behind where the positions may reach. */
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
+static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t unused)
 {
     size_t room = (size_t)tlc_golomb_bound(u->n, u->n, 0), size;
     uint8_t *values = payload + room, *end = values;
     float P = divisor(u->codec);
 
-    (void)clipped;
+    (void)unused;
     for (size_t at = 0, count; at < u->n; at += count) {
         count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
         end = keep_piece(u, at, count, P, end);
@@ -115,18 +115,14 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     size_t index[TLC_BATCH], count;
-    float value[TLC_BATCH];
     tlc_golomb_reader reader;
     tlc_scatter s;
 
     (void)tlc_golomb_open(&reader, src, len, u->n, 0);
     const uint8_t *values = src + len - (size_t)reader.k * sizeof(float);
     tlc_scatter_begin(&s, u);
-    while ((count = tlc_golomb_next(&reader, index, NULL, TLC_BATCH)) > 0) {
-        for (size_t i = 0; i < count; i++, values += sizeof(float))
-            value[i] = tlc_bits_float(tlc_load32(values));
-        tlc_scatter_batch(&s, index, value, count);
-    }
+    while ((count = tlc_golomb_next(&reader, index, NULL, TLC_BATCH)) > 0)
+        values = tlc_scatter_stored(&s, index, values, count);
     tlc_scatter_end(&s);
 }
 

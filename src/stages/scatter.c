@@ -103,6 +103,15 @@ void tlc_scatter_end(tlc_scatter *s)
         advance(s);
 }
 
+const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uint8_t *values, size_t count)
+{
+    float value[TLC_BATCH + 64];
+
+    tlc_copy_le(value, values, count, sizeof *value);
+    tlc_scatter_batch(s, index, value, count);
+    return values + count * sizeof *value;
+}
+
 int tlc_sent_values_valid(const uint8_t *src, size_t count)
 {
     unsigned bad = 0;

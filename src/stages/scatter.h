@@ -21,6 +21,9 @@ void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u);
 void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, size_t count);
 void tlc_scatter_end(tlc_scatter *s); /* all others are 0 */
 
+/* The same for up to TLC_BATCH + 64 positions whose values lie as f32 in a payload; returns where the next ones lie. */
+const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uint8_t *values, size_t count);
+
 /* Can these be f32 values that a sparse stage sends, finite and not 0? */
 int tlc_sent_values_valid(const uint8_t *src, size_t count);
 #endif

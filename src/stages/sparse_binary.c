@@ -167,22 +167,23 @@ static void prepare(tlc_unit *u, uint32_t max)
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
-static void mask(const tlc_unit *u, size_t at, size_t count, uint64_t *mask)
+static uint64_t mask(const tlc_unit *u, size_t at, size_t count, uint64_t *mask)
 {
     const tlc_members *m = &u->members;
     float buf[TLC_PIECE], *r = u->input.residual ? u->input.residual + u->first + at : NULL;
     const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
 
-    if (!u->k->threshold_mask(x, count, m->flip, m->keep, m->least, mask))
-        return;
-    for (size_t w = 0; w * 64 < count; w++)
+    uint64_t members = u->k->threshold_mask(x, count, m->flip, m->keep, m->least, mask);
+    for (size_t w = 0; members && w * 64 < count; w++)
         for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
             size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
-            if (at + i > m->last && key(x[i], m->flip) == (uint32_t)m->least)
+            if (at + i > m->last && key(x[i], m->flip) == (uint32_t)m->least) {
                 mask[w] &= ~(bits & -bits);
-            else if (r)
+                members--;
+            } else if (r)
                 r[i] = x[i] - u->scalars[0];
         }
+    return members;
 }
 
 static const tlc_param params[] = {TLC_SHARE_PARAM(0.01, "share of the values that may be sent, from each side")};
@@ -223,7 +224,7 @@ tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *
     tlc_status status = tlc_alone_forward(&a, &tlc_stage_sparse_binary, &p, x, n, 0, 0, residual);
     for (size_t at = 0, count; !status && at < n; at += count) {
         count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
-        mask(&a.unit, at, count, piece);
+        (void)mask(&a.unit, at, count, piece);
         for (size_t i = 0; i < count; i++)
             q[at + i] = (int8_t)(piece[i / 64] >> i % 64 & 1);
     }

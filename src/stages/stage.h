@@ -87,9 +87,9 @@ typedef struct tlc_value_ops {
     /* Kind TERNARY, or NULL: all that in one sweep for the quartic bytes of five streams of len values; g or r may be NULL
      * as in kernels.h. */
     void (*quartic)(const tlc_unit *u, const float *const *g, float *const *r, size_t len, uint8_t *out);
-    /* Kind BINARY: the most symbols that are not 0; and a bit for each of count <= TLC_PIECE values from at on, as the kernel threshold_mask; and residuals. */
+    /* Kind BINARY: the most symbols that are not 0; and a bit for each of count <= TLC_PIECE values from at on, as the kernel threshold_mask gives them and counts them; and residuals. */
     uint64_t (*most)(const tlc_codec *codec, uint64_t n);
-    void (*mask)(const tlc_unit *u, size_t at, size_t count, uint64_t *mask);
+    uint64_t (*mask)(const tlc_unit *u, size_t at, size_t count, uint64_t *mask);
 } tlc_value_ops;
 
 /* The stage that lays out the payload: packing stages, and value stages that give bytes. A payload starts with head
@@ -101,10 +101,10 @@ typedef struct tlc_coder_ops {
     size_t (*width)(const tlc_codec *codec, tlc_dtype dtype);
     size_t head;
 
-    /* Codes a range of positions; returns how many values were clipped. NULL: finish does it all. */
+    /* Codes a range of positions; returns a count whose sum finish is told. NULL: finish does it all. */
     uint64_t (*forward)(const tlc_unit *u, size_t from, size_t to, uint8_t *dst);
     /* Ends the payload and returns its length. NULL: that is the bound. */
-    size_t (*finish)(const tlc_unit *u, uint8_t *payload, uint64_t clipped);
+    size_t (*finish)(const tlc_unit *u, uint8_t *payload, uint64_t count);
 
     /* Is src, of any bytes, the payload of u? */
     int (*check)(const tlc_unit *u, const uint8_t *src, size_t len);

@@ -103,14 +103,14 @@ static uint8_t *append(uint64_t *bits, const float *x, float *r, uint64_t *room,
     return values;
 }
 
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
+static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t unused)
 {
     uint8_t *values = payload + bitmap_size(u->n);
     uint64_t mask[TLC_PIECE / 64], room = most(u->codec, u->n);
     float buf[TLC_PIECE];
     const tlc_members *m = &u->members;
 
-    (void)clipped;
+    (void)unused;
     for (size_t at = 0, count; at < u->n; at += count) {
         count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
         const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
@@ -128,21 +128,10 @@ static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t ones(const uint8_t *bits, size_t len)
-{
-    uint64_t count = 0;
-
-    for (; len >= 8; len -= 8, bits += 8)
-        count += (uint64_t)__builtin_popcountll(tlc_load64(bits));
-    for (size_t i = 0; i < len; i++)
-        count += (uint64_t)__builtin_popcount(bits[i]);
-    return count;
-}
-
 static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     (void)len;
-    return ones(src, (size_t)bitmap_size(u->n));
+    return u->k->ones(src, (size_t)bitmap_size(u->n));
 }
 
 static int check(const tlc_unit *u, const uint8_t *src, size_t len)
@@ -151,30 +140,38 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 
     if (len < bitmap || !tlc_bits_padding(src, u->n))
         return 0;
-    k = ones(src, (size_t)bitmap);
+    k = u->k->ones(src, (size_t)bitmap);
     return (len - bitmap) % sizeof(float) == 0 && (len - bitmap) / sizeof(float) == k &&
            tlc_sent_values_valid(src + bitmap, (size_t)k);
 }
 
+/* 64 bits of the bitmap from value at on. */
+static uint64_t load_bits(const uint8_t *bitmap, size_t size, size_t at)
+{
+    uint8_t last[8] = {0};
+
+    if (size - at / 8 >= 8)
+        return tlc_load64(bitmap + at / 8);
+    memcpy(last, bitmap + at / 8, size - at / 8);
+    return tlc_load64(last);
+}
+
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    const uint8_t *values = src + bitmap_size(u->n);
-    size_t index[TLC_BATCH], count = 0;
-    float value[TLC_BATCH];
+    size_t size = (size_t)bitmap_size(u->n), index[TLC_BATCH + 64], count = 0;
+    const uint8_t *values = src + size;
     tlc_scatter s;
 
     (void)len;
     tlc_scatter_begin(&s, u);
-    for (size_t at = 0; at < u->n; at += 8)
-        for (unsigned bits = src[at / 8]; bits; bits &= bits - 1, values += sizeof(float)) {
-            index[count] = at + (size_t)__builtin_ctz(bits);
-            value[count++] = tlc_bits_float(tlc_load32(values));
-            if (count < TLC_BATCH)
-                continue;
-            tlc_scatter_batch(&s, index, value, count);
-            count = 0;
-        }
-    tlc_scatter_batch(&s, index, value, count);
+    for (size_t at = 0; at < u->n; at += 64) {
+        for (uint64_t bits = load_bits(src, size, at); bits; bits &= bits - 1)
+            index[count++] = at + (size_t)__builtin_ctzll(bits);
+        if (count < TLC_BATCH && at + 64 < u->n)
+            continue;
+        values = tlc_scatter_stored(&s, index, values, count);
+        count = 0;
+    }
     tlc_scatter_end(&s);
 }
 
