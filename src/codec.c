@@ -51,11 +51,19 @@ const tlc_short_name *tlc_codec_short_name(size_t i)
 
 /* ---- the decoding form ------------------------------------------------------------------------------------------- */
 
-void tlc_codec_ids(const tlc_codec *codec, uint8_t ids[2])
+#define SECOND_FORM 0x10u /* where a packing stage that has one would have the id of a shrinking stage */
+
+int tlc_codec_has_second(const tlc_codec *codec)
+{
+    const tlc_coder_ops *coder = tlc_codec_coder(codec)->coder;
+    return coder->has_second && coder->has_second(codec);
+}
+
+void tlc_codec_ids(const tlc_codec *codec, int second, uint8_t ids[2])
 {
     ids[0] = codec->value->id;
     if (codec->pack)
-        ids[1] = (uint8_t)(codec->pack->id | (codec->shrink ? codec->shrink->id << 4 : 0));
+        ids[1] = (uint8_t)(codec->pack->id | (codec->shrink ? codec->shrink->id << 4 : 0) | (second ? SECOND_FORM : 0));
     else
         ids[1] = (uint8_t)(codec->value->form ? codec->value->form(codec) : 0);
 }
@@ -79,11 +87,12 @@ static const tlc_stage *by_id(int pack, unsigned id, unsigned before, int *ok)
     return NULL;
 }
 
-int tlc_codec_from_ids(tlc_codec *codec, const uint8_t ids[2])
+int tlc_codec_from_ids(tlc_codec *codec, int *second, const uint8_t ids[2])
 {
     tlc_codec c = {.value = value_by_id(ids[0])};
     int ok = 1;
 
+    *second = 0;
     if (!c.value)
         return 0;
     for (size_t i = 0; i < c.value->param_count; i++)
@@ -92,7 +101,8 @@ int tlc_codec_from_ids(tlc_codec *codec, const uint8_t ids[2])
         ok = c.value->from_form ? c.value->from_form(&c, ids[1]) : !ids[1];
     else {
         c.pack = by_id(1, ids[1] & 15u, c.value->out, &ok);
-        c.shrink = c.pack ? by_id(0, ids[1] >> 4, c.pack->out, &ok) : NULL;
+        *second = c.pack && tlc_codec_has_second(&c) && (ids[1] & 0xf0) == SECOND_FORM;
+        c.shrink = c.pack && !*second ? by_id(0, ids[1] >> 4, c.pack->out, &ok) : NULL;
         ok &= c.pack != NULL;
     }
     *codec = c;

@@ -16,7 +16,7 @@
 #define TLC_MAX_SCALARS 2
 #define TLC_MAX_PARAMS 3
 #define TLC_CODEC_TEXT 128         /* with the NUL */
-#define TLC_BLOCK_MAX (1u << 28)   /* values; a block's payload length fits 32 bits in every codec */
+#define TLC_BLOCK_MAX (1u << 28)   /* values; a block's payload length fits 31 bits in every codec */
 
 typedef struct tlc_stage tlc_stage; /* stages/stage.h */
 typedef struct tlc_param tlc_param;
@@ -62,9 +62,12 @@ const tlc_short_name *tlc_codec_short_name(size_t i);
 extern const tlc_param tlc_codec_block; /* the parameter of all */
 
 /* The two bytes of a frame's header that tell its list, and back with parameters that the decoder does not need at their
- * defaults. Returns 0 for what no list has. */
-void tlc_codec_ids(const tlc_codec *codec, uint8_t ids[2]);
-int tlc_codec_from_ids(tlc_codec *codec, const uint8_t ids[2]);
+ * defaults. second: the payload has its coder's second form. Returns 0 for what no list has. */
+void tlc_codec_ids(const tlc_codec *codec, int second, uint8_t ids[2]);
+int tlc_codec_from_ids(tlc_codec *codec, int *second, const uint8_t ids[2]);
+
+/* Can a payload have a second form? */
+int tlc_codec_has_second(const tlc_codec *codec);
 
 /* The decoding form as a codec string: stage names, parameters that the decoder needs, block. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);

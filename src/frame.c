@@ -67,13 +67,18 @@ size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, in
 
     dst[0] = TLC_FRAME_VERSION;
     dst[1] = (uint8_t)((unsigned)dtype | (checksum ? TLC_FRAME_CHECKSUM : 0) | (codec->block ? FLAG_BLOCKED : 0));
-    tlc_codec_ids(codec, dst + 2);
+    tlc_codec_ids(codec, 0, dst + 2);
     at += varint_write(dst + at, n);
     if (codec->block)
         at += varint_write(dst + at, codec->block);
     for (size_t i = 0; i < scalar_count(codec, n); i++, at += 4)
         tlc_store32(dst + at, tlc_float_bits(scalars[i]));
     return at;
+}
+
+void tlc_frame_mark_second(uint8_t *dst, const tlc_codec *codec)
+{
+    tlc_codec_ids(codec, 1, dst + 2);
 }
 
 uint32_t tlc_checksum(const void *bytes, size_t len)
@@ -98,7 +103,7 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return TLC_ERR_CORRUPT;
     if (p[0] != TLC_FRAME_VERSION)
         return TLC_ERR_VERSION;
-    if (!tlc_codec_from_ids(&f->codec, p + 2))
+    if (!tlc_codec_from_ids(&f->codec, &f->second, p + 2))
         return TLC_ERR_UNSUPPORTED;
     f->checksum = (p[1] & TLC_FRAME_CHECKSUM) != 0;
     if (f->checksum) {
@@ -113,7 +118,7 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
     f->dtype = (tlc_dtype)(p[1] & FLAG_DTYPE);
     if (p[1] & FLAG_RESERVED || !tlc_dtype_valid(f->dtype))
         return TLC_ERR_CORRUPT;
-    if (p[1] & FLAG_BLOCKED && (!varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
+    if (p[1] & FLAG_BLOCKED && (f->second || !varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
         return TLC_ERR_CORRUPT;
     f->codec.block = (size_t)block;
     size_t scalars = scalar_count(&f->codec, f->n);

@@ -12,13 +12,15 @@
  *  flags     bits 0-1 dtype of the gradients (0 f32, 1 f16, 2 bf16), bit 2 checksum, bit 3 blocked, bits 4-7 zero
  *  values    what makes values: 1 raw, 2 ternary (stochastic-ternary too), 3 sparse-binary, 4 natural, 5 int8, 6 qsgd,
  *            7 onebit, 8 topk, 9 random-sparse
- *  coding    ternary, sparse-binary: bits 0-3 packing (1 quartic, 2 golomb), bits 4-7 shrinking (0 none, 1 zerorun);
+ *  coding    ternary, sparse-binary: bits 0-3 packing (1 quartic, 2 golomb), bits 4-7 shrinking (0 none, 1 zerorun), or
+ *            1 after ternary and golomb: the payload has its second form, quartic bytes (not if blocked);
  *            natural: bits 0-6 shift, bit 7 set for 9 bits; qsgd: 0 for 8 bits, 1 for 4; others 0
  *  n, B      LEB128: 7 bits a byte, least significant first, bit 7 says that another follows; the shortest form only
  *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
  *            onebit the mean of x >= 0, then that of x < 0; others none
  *  payload   unblocked: the bytes that the stages make of all n values.
- *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
+ *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length; bit 31: its second form}, then
+ *            the payloads in order.
  *            What each stage's payload is, its file in stages/ draws.
  *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it
  *
@@ -39,6 +41,7 @@ typedef struct tlc_frame {
     tlc_codec codec;        /* the decoding form, block included */
     tlc_dtype dtype;
     int checksum;
+    int second;             /* unblocked: the payload has its coder's second form */
     uint64_t n;
     size_t header_size;     /* scalars included */
     float scalars[TLC_MAX_SCALARS];
@@ -52,6 +55,9 @@ size_t tlc_frame_header_size(const tlc_codec *codec, size_t n);
 /* Writes the header; returns tlc_frame_header_size bytes. */
 size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n,
                        const float *scalars);
+
+/* Says in a header that was written that the payload has its coder's second form. */
+void tlc_frame_mark_second(uint8_t *dst, const tlc_codec *codec);
 
 /* Appends the checksum of the len bytes at frame. */
 void tlc_frame_seal(uint8_t *frame, size_t len);

@@ -2,6 +2,7 @@
 #include "pipeline.h"
 
 #define RANGE_MIN 16384  /* positions or values below which another thread does not pay */
+#define SECOND_FORM (1u << 31) /* in a block's payload length */
 #define KEPT_MAX 1024    /* blocks whose maxima are kept from the first sweep to the second, on the stack too */
 
 /* ---- ranges and threads ------------------------------------------------------------------------------------------ */
@@ -163,7 +164,7 @@ static void forward_range(void *arg, size_t i)
 }
 
 /* Writes the payload of a unit that is prepared; returns its length. */
-static size_t forward_payload(const tlc_unit *u, const tlc_parallel *parallel, uint8_t *dst)
+static size_t forward_payload(tlc_unit *u, const tlc_parallel *parallel, uint8_t *dst)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
     size_t at = 0, open = 0;
@@ -226,7 +227,7 @@ static tlc_status forward_block(forward_blocks *f, size_t b, uint64_t *scratch, 
     *len = forward_payload(&u, NULL, dst);
     for (unsigned i = 0; i < value->scalars; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(u.scalars[i]));
-    tlc_store32(entry + f->entry - 4, (uint32_t)*len);
+    tlc_store32(entry + f->entry - 4, (uint32_t)*len | (u.second ? SECOND_FORM : 0));
     return TLC_OK;
 }
 
@@ -325,6 +326,8 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
         len = forward_payload(&u, job->parallel, dst + at);
     if (status)
         return status;
+    if (u.second)
+        tlc_frame_mark_second(dst, codec);
     at += len;
     if (job->checksum) {
         tlc_frame_seal(dst, at);
@@ -338,7 +341,7 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
 
 static tlc_unit backward_unit(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
 {
-    tlc_unit u = {.k = k, .codec = &f->codec, .n = f->n, .dtype = f->dtype, .sink = sink};
+    tlc_unit u = {.k = k, .codec = &f->codec, .n = f->n, .dtype = f->dtype, .second = f->second, .sink = sink};
 
     memcpy(u.scalars, f->scalars, sizeof u.scalars);
     return u;
@@ -351,6 +354,8 @@ static int check_payload(const tlc_unit *u, const uint8_t *src, size_t len)
     for (unsigned i = 0; i < u->codec->value->value->scalars; i++)
         if ((tlc_float_bits(u->scalars[i]) & ~sign) >= TLC_F32_INF) /* infinite, NaN, or with a sign that none has */
             return 0;
+    if (u->second && !tlc_codec_has_second(u->codec))
+        return 0;
     if (u->codec->shrink)
         return u->codec->shrink->shrink->check(u, src, len);
     return tlc_codec_coder(u->codec)->coder->check(u, src, len);
@@ -386,7 +391,9 @@ static void walk_next(block_walk *w)
     w->unit.first = (size_t)first;
     w->unit.n = w->frame->n - first < block ? w->frame->n - first : block;
     w->offset += w->len;
-    w->len = tlc_load32(entry + w->entry - 4);
+    uint32_t len = tlc_load32(entry + w->entry - 4);
+    w->len = len & ~SECOND_FORM;
+    w->unit.second = (len & SECOND_FORM) != 0;
 }
 
 int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f)

@@ -193,7 +193,8 @@ TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);
 TLC_API tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, size_t *written);
 
 /* Switches codec in mid-run (warm-up, schedules); the residual is kept. TLC_ERR_PARAM: bad string. TLC_ERR_CAPACITY: it
- * was not reserved and needs a larger frame than tlc_bound(ctx). */
+ * was not reserved and needs a larger frame than tlc_bound(ctx), or scratch memory that the context does not have (sparse
+ * codecs want a bit or two a value). */
 TLC_API tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec);
 
 TLC_API float *tlc_residual(tlc_ctx *ctx); /* n floats; NULL without feedback; may be read and written between calls */

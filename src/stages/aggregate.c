@@ -49,7 +49,7 @@ static void sum_piece(const aggregation *a, size_t at, size_t count, float *sum)
     }
 }
 
-static size_t aggregate(const aggregation *a, uint8_t *payload)
+static size_t aggregate(aggregation *a, uint8_t *payload)
 {
     const tlc_pieces *pieces = tlc_natural_pieces(a->unit.codec);
     uint32_t words[TLC_PIECE];

@@ -4,7 +4,7 @@
  * for 3-value symbols with a sign bit each. golomb.h in the folder above draws the stream.
  *
  * For 3-value symbols the payload is the stream only if that is strictly shorter than quartic's ceil(n / 5) bytes, else
- * it is quartic's: its length tells which it is.
+ * it has its second form: quartic's bytes.
  */
 #include "../golomb.h"
 #include "scatter.h"
@@ -120,29 +120,25 @@ static size_t quartic(const tlc_unit *u, uint8_t *dst)
     return len;
 }
 
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t k)
+static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t k)
 {
     size_t cap = (size_t)bound(u->codec, u->dtype, u->n) - (size_t)has_signs(u->codec);
     size_t len = tlc_golomb_write(u->scratch, negative(u), u->n, k, payload, cap);
 
+    u->second = !len;
     return len ? len : quartic(u, payload);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
-
-static int is_quartic(const tlc_unit *u, size_t len)
-{
-    return has_signs(u->codec) && len == tlc_ceil_div(u->n, 5);
-}
 
 static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     tlc_golomb_reader reader;
     size_t size;
 
-    if (is_quartic(u, len))
+    if (u->second)
         return tlc_stage_quartic.coder->check(u, src, len);
-    if (has_signs(u->codec) && len > tlc_ceil_div(u->n, 5))
+    if (has_signs(u->codec) && len >= tlc_ceil_div(u->n, 5))
         return 0;
     return tlc_golomb_open(&reader, src, len, u->n, has_signs(u->codec)) && tlc_golomb_check(&reader, &size) &&
            size == len;
@@ -156,7 +152,7 @@ static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
     tlc_golomb_reader reader;
     tlc_scatter s;
 
-    if (is_quartic(u, len)) {
+    if (u->second) {
         tlc_stage_quartic.coder->backward(u, 0, len, src);
         return;
     }
@@ -174,7 +170,7 @@ static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     tlc_golomb_reader reader;
 
-    if (is_quartic(u, len))
+    if (u->second)
         return tlc_stage_quartic.coder->nonzero(u, src, len);
     (void)tlc_golomb_open(&reader, src, len, u->n, has_signs(u->codec));
     return reader.k;
@@ -185,6 +181,7 @@ static const tlc_coder_ops coder_ops = {
     .scratch = scratch,
     .positions = positions,
     .width = width,
+    .has_second = has_signs,
     .forward = forward,
     .finish = finish,
     .check = check,

@@ -107,7 +107,7 @@ static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
     return tlc_pieces_forward(tlc_natural_pieces(u->codec), width(u->codec, u->dtype), is_random(u->codec), u, from, to, dst);
 }
 
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t clipped)
+static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t clipped)
 {
     tlc_store32(payload, clipped < UINT32_MAX ? (uint32_t)clipped : UINT32_MAX);
     return (size_t)bound(u->codec, u->dtype, u->n);

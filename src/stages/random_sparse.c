@@ -83,7 +83,7 @@ static uint8_t *keep_piece(const tlc_unit *u, size_t at, size_t count, float P, 
 }
 
 /* The values wait behind where the positions may reach. */
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t unused)
+static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t unused)
 {
     size_t room = (size_t)tlc_golomb_bound(u->n, u->n, 0), size;
     uint8_t *values = payload + room, *end = values;

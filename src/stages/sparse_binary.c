@@ -5,20 +5,25 @@
  * Scalar: the mean, with its sign; a symbol is 1 where it is sent, else 0.
  *
  * The k-th largest is found exactly by three histograms of the bits of the floats, which order like integers: the upper 11
- * bits of the magnitude, then among those that share them the next 10, then the last 10.
+ * bits of the magnitude, then among those that share them the next 10, then the last 10. In large tensors a sample tells
+ * the first histogram a threshold that k values surely exceed, so that it need not look at the others; if they do not, it
+ * is made again of all.
  */
 #include "alone.h"
 #include "means.h"
+#include "rank.h"
 #include "share.h"
 #include <threelc/stages.h>
 
-enum { TOP_BITS = 11, LOW_BITS = 10, TOP = 1 << TOP_BITS, LOW = 1 << LOW_BITS };
+enum { SAMPLES = 4096, SAMPLED_FROM = 16 * SAMPLES, LEVELS = 3, BINS = 2048 };
+static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
 /* The positive values, or, flipped, the negative ones. */
 typedef struct side {
     uint32_t flip;
-    int32_t least;   /* members have keys from here on */
-    uint64_t ties;   /* and so many of those with just this key, the first ones */
+    int32_t least;   /* members have keys from here on; while it is sought, its upper bits */
+    uint64_t rank;   /* of the one that is sought, among those that share these bits; 0: all are members */
+    uint64_t ties;   /* so many of those with just this key are members, the first ones */
     uint64_t last;   /* index of the last of these */
     double sum;
     uint64_t count;
@@ -44,72 +49,109 @@ static const float *chunk(const tlc_unit *u, size_t at, size_t *count, float *bu
 
 /* ---- the k-th largest -------------------------------------------------------------------------------------------- */
 
-/* From the top bin down to the one that holds the rank-th; the rank becomes the one within. */
-static size_t find_bin(const size_t *bins, size_t count, uint64_t *rank)
+/* Counts keys from least on by the bits of a level; behind the first level only those that share the bits before. */
+static void count_keys(const side *s, int level, const float *x, const uint64_t *mask, size_t n, size_t bins[BINS])
 {
-    size_t bin = count - 1;
+    unsigned shift = level_shift[level], above = level ? level_shift[level - 1] : 31;
+    uint32_t prefix = level ? (uint32_t)s->least >> above : 0;
 
-    for (; bins[bin] < *rank; bin--)
-        *rank -= bins[bin];
-    return bin;
+    for (size_t w = 0; w * 64 < n; w++)
+        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+            uint32_t k = key(x[w * 64 + (size_t)__builtin_ctzll(bits)], s->flip);
+            if (k >> above == prefix)
+                bins[k >> shift & (level_bins[level] - 1)]++;
+        }
 }
 
-static void count_top(const tlc_unit *u, size_t bins[2][TOP])
+/* Fills the bins of the sides that are still sought. */
+static void count_level(const tlc_unit *u, const side s[2], int level, size_t bins[2][BINS])
 {
+    uint64_t mask[TLC_CHUNK / 64];
     float buf[TLC_CHUNK];
 
     memset(bins, 0, 2 * sizeof bins[0]);
     for (size_t at = 0, n; at < u->n; at += n) {
         const float *x = chunk(u, at, &n, buf);
-        for (size_t i = 0; i < n; i++) {
-            uint32_t bits = tlc_float_bits(x[i]);
-            bins[bits >> 31][(bits & TLC_F32_ABS) >> (2 * LOW_BITS)] += (bits & TLC_F32_ABS) != 0;
+        for (int i = 0; i < 2; i++)
+            if (s[i].rank &&
+                u->k->threshold_mask(x, n, s[i].flip, UINT32_MAX, s[i].least ? s[i].least : 1, mask)) /* no zeros */
+                count_keys(&s[i], level, x, mask, n, bins[i]);
+    }
+}
+
+/* From the top bin down to the one that holds the rank-th; the rank becomes the one within. */
+static void find_bin(side *s, int level, const size_t *bins)
+{
+    size_t bin = level_bins[level] - 1;
+
+    for (; bins[bin] < s->rank; bin--)
+        s->rank -= bins[bin];
+    s->least = (int32_t)((level ? (uint32_t)s->least : 0) | (uint32_t)bin << level_shift[level]);
+}
+
+/* A key that the rank-th largest of a large tensor most likely reaches; else 1. */
+static int32_t guess(const tlc_unit *u, const side *s)
+{
+    uint64_t rank = SAMPLES * s->rank / u->n;
+    uint32_t keys[SAMPLES];
+    float buf[1];
+
+    rank += rank / 4 + 16;
+    if (u->n < SAMPLED_FROM || s->rank > u->n / 4)
+        return 1;
+    for (size_t j = 0; j < SAMPLES; j++) {
+        size_t index = u->first + j * (size_t)(u->n / SAMPLES);
+        uint32_t k = key(*tlc_input_values(&u->input, index, 1, buf), s->flip);
+        keys[j] = k <= TLC_F32_ABS ? k : 0; /* the other side */
+    }
+    uint32_t found = tlc_ranked(keys, SAMPLES, (size_t)rank);
+    return found ? (int32_t)found : 1;
+}
+
+static uint64_t sum_of(const size_t bins[BINS])
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < BINS; i++)
+        sum += bins[i];
+    return sum;
+}
+
+/* Counts the first level. Sides with too few values to choose from have all of them. */
+static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
+{
+    for (int i = 0; i < 2; i++)
+        s[i].least = guess(u, &s[i]);
+    count_level(u, s, 0, bins);
+    for (int i = 0; i < 2; i++)
+        if (sum_of(bins[i]) < s[i].rank && s[i].least > 1) { /* the sample was a bad one */
+            s[0].least = s[1].least = 1;
+            count_level(u, s, 0, bins);
         }
-    }
+    for (int i = 0; i < 2; i++)
+        if (sum_of(bins[i]) <= s[i].rank) {
+            s[i].least = 1;
+            s[i].rank = 0;
+            s[i].ties = u->n;
+        }
 }
 
-/* Counts the keys that begin with the bits of prefix, above shift + LOW_BITS, by the bits after them. */
-static void count_below(const tlc_unit *u, const side *s, unsigned shift, size_t bins[LOW])
+/* Sets least and ties. */
+static void select_members(const tlc_unit *u, side s[2])
 {
-    uint32_t prefix = (uint32_t)s->least >> (shift + LOW_BITS);
-    int32_t least = s->least ? s->least : 1; /* no zeros */
-    uint64_t mask[TLC_CHUNK / 64];
-    float buf[TLC_CHUNK];
+    size_t bins[2][BINS];
 
-    memset(bins, 0, LOW * sizeof bins[0]);
-    for (size_t at = 0, n; at < u->n; at += n) {
-        const float *x = chunk(u, at, &n, buf);
-        if (!u->k->threshold_mask(x, n, s->flip, UINT32_MAX, least, mask))
-            continue;
-        for (size_t w = 0; w * 64 < n; w++)
-            for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
-                uint32_t k = key(x[w * 64 + (size_t)__builtin_ctzll(bits)], s->flip);
-                if (k >> (shift + LOW_BITS) == prefix)
-                    bins[k >> shift & (LOW - 1)]++;
-            }
+    s[0].rank = s[1].rank = most(u->codec, u->n);
+    count_first(u, s, bins);
+    for (int level = 0; level < LEVELS; level++) {
+        if (level && (s[0].rank || s[1].rank))
+            count_level(u, s, level, bins);
+        for (int i = 0; i < 2; i++)
+            if (s[i].rank)
+                find_bin(&s[i], level, bins[i]);
     }
-}
-
-/* Sets least and ties of a side whose values are counted in top. */
-static void select_side(const tlc_unit *u, side *s, const size_t *top)
-{
-    uint64_t rank = most(u->codec, u->n), all = 0;
-    size_t bins[LOW];
-
-    for (size_t i = 0; i < TOP; i++)
-        all += top[i];
-    s->least = 1;
-    s->ties = u->n;
-    if (all <= rank)
-        return;
-    s->least = (int32_t)(find_bin(top, TOP, &rank) << (2 * LOW_BITS));
-    for (unsigned shift = LOW_BITS;; shift = 0) {
-        count_below(u, s, shift, bins);
-        s->least += (int32_t)(find_bin(bins, LOW, &rank) << shift);
-        if (!shift)
-            break;
-    }
-    s->ties = rank;
+    for (int i = 0; i < 2; i++)
+        s[i].ties = s[i].rank ? s[i].rank : s[i].ties;
 }
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
@@ -151,13 +193,10 @@ static void sum_sides(const tlc_unit *u, side s[2])
 
 static void prepare(tlc_unit *u, uint32_t max)
 {
-    size_t top[2][TOP];
     side s[2] = {{.flip = 0}, {.flip = ~TLC_F32_ABS}};
 
     (void)max;
-    count_top(u, top);
-    for (int i = 0; i < 2; i++)
-        select_side(u, &s[i], top[i]);
+    select_members(u, s);
     sum_sides(u, s);
     float up = tlc_mean(s[0].sum, s[0].count), down = tlc_mean(s[1].sum, s[1].count);
     const side *sent = up >= -down ? &s[0] : &s[1];

@@ -52,6 +52,7 @@ typedef struct tlc_unit {
     uint64_t seed, step;            /* forward: of random words */
     tlc_members members;            /* forward: what prepare chose */
     uint64_t *scratch;              /* forward: what the coder's scratch asks for */
+    int second;                     /* the payload has the coder's second form; finish sets it */
     const tlc_sink *sink;           /* backward */
     tlc_lines *lines;               /* backward: not NULL if the sink streams and a range comes in parts, of multiples of */
     int last;                       /* 16 positions but for the last; whether this is it */
@@ -100,11 +101,12 @@ typedef struct tlc_coder_ops {
     uint64_t (*positions)(const tlc_codec *codec, uint64_t n);
     size_t (*width)(const tlc_codec *codec, tlc_dtype dtype);
     size_t head;
+    int (*has_second)(const tlc_codec *codec); /* may a payload have a second form? The frame tells. NULL: no */
 
     /* Codes a range of positions; returns a count whose sum finish is told. NULL: finish does it all. */
     uint64_t (*forward)(const tlc_unit *u, size_t from, size_t to, uint8_t *dst);
     /* Ends the payload and returns its length. NULL: that is the bound. */
-    size_t (*finish)(const tlc_unit *u, uint8_t *payload, uint64_t count);
+    size_t (*finish)(tlc_unit *u, uint8_t *payload, uint64_t count);
 
     /* Is src, of any bytes, the payload of u? */
     int (*check)(const tlc_unit *u, const uint8_t *src, size_t len);

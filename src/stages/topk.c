@@ -6,6 +6,7 @@
  */
 #include "alone.h"
 #include "pieces.h"
+#include "rank.h"
 #include "scatter.h"
 #include "share.h"
 #include <threelc/stages.h>
@@ -59,20 +60,6 @@ static void sample(const tlc_unit *u, size_t m, uint32_t *magnitudes)
     }
 }
 
-/* The rank-th largest: the largest bits such that rank values are not below them. */
-static uint32_t ranked(const uint32_t *values, size_t m, size_t rank)
-{
-    uint32_t found = 0;
-
-    for (uint32_t bit = 1u << 30; bit; bit >>= 1) {
-        size_t count = 0;
-        for (size_t j = 0; j < m; j++)
-            count += values[j] >= (found | bit);
-        found |= count >= rank ? bit : 0;
-    }
-    return found;
-}
-
 static void prepare(tlc_unit *u, uint32_t max)
 {
     size_t m = u->n < SAMPLES ? (size_t)u->n : SAMPLES;
@@ -80,7 +67,7 @@ static void prepare(tlc_unit *u, uint32_t max)
 
     (void)max;
     sample(u, m, magnitudes);
-    uint32_t least = ranked(magnitudes, m, (size_t)tlc_share_up(u->codec->params[0], m));
+    uint32_t least = tlc_ranked(magnitudes, m, (size_t)tlc_share_up(u->codec->params[0], m));
     u->members = (tlc_members){.keep = TLC_F32_ABS, .least = least ? (int32_t)least : 1, .last = UINT64_MAX};
 }
 
@@ -103,7 +90,7 @@ static uint8_t *append(uint64_t *bits, const float *x, float *r, uint64_t *room,
     return values;
 }
 
-static size_t finish(const tlc_unit *u, uint8_t *payload, uint64_t unused)
+static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t unused)
 {
     uint8_t *values = payload + bitmap_size(u->n);
     uint64_t mask[TLC_PIECE / 64], room = most(u->codec, u->n);

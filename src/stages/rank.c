@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#include "rank.h"
+
+/* The largest number that rank values are not below, bit by bit from the top. */
+uint32_t tlc_ranked(const uint32_t *values, size_t count, size_t rank)
+{
+    uint32_t found = 0;
+
+    for (uint32_t bit = 1u << 30; bit; bit >>= 1) {
+        size_t reached = 0;
+        for (size_t i = 0; i < count; i++)
+            reached += values[i] >= (found | bit);
+        found |= reached >= rank ? bit : 0;
+    }
+    return found;
+}
