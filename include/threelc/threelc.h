@@ -83,12 +83,15 @@ typedef struct tlc_parallel {
  * accepted while the extra bytes are 0, else TLC_ERR_PARAM. Always start from tlc_config_init(). */
 typedef struct tlc_config {
     size_t struct_size;    /* set by tlc_config_init */
-    const char *codec;     /* "3lc", "3lc:s=1.75", "ternary:s=1.5,block=65536+quartic", "raw"; default "3lc"; copied */
+    const char *codec;     /* "3lc:s=1.75", "sbc:p=0.001", "natural", "ternary:s=1.5,block=65536+golomb", ...: see
+                              tlc_codec_check and tlc_codec_list; default "3lc"; copied */
     const char *reserve;   /* further codecs, ';' between them, that tlc_set_codec must be able to switch to; or NULL, "" */
     tlc_dtype dtype;       /* of the gradients passed in; default TLC_F32 */
     int feedback;          /* error feedback: -1 (default) as `codec` has it by default, 0 off, 1 on. Resolved once:
                               a run that warms up in raw and then switches to 3lc sets 1 */
-    uint64_t seed;         /* of the stochastic codecs: value = f(seed, step, index); saved with the state */
+    uint64_t seed;         /* of the stochastic codecs: a random number is a function of seed, step (successful
+                              compressions so far) and the value's index, the same on every machine; saved with the state.
+                              Give machines different ones: errors then average out */
     tlc_isa isa;           /* default TLC_ISA_AUTO; one the machine lacks is TLC_ERR_UNSUPPORTED */
     int checksum;          /* 1: frames end in 4 bytes of XXH3; default 0 */
     int assume_finite;     /* 1: the caller has checked (loss scalers do), so the first sweep may already write. A NaN or
@@ -184,12 +187,13 @@ TLC_API tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry);
 TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);
 
 /* Compresses residual + grad (grad alone without feedback) into one frame and keeps in the residual what was not sent
- * (3LC, sections 3.1 to 3.4: error accumulation, 3-value quantization, quartic encoding, zero-run encoding).
+ * (3LC, sections 3.1 to 3.4: error accumulation, 3-value quantization, quartic encoding, zero-run encoding; for the papers
+ * of the other codecs see tlc_codec_list).
  * grad: n values of the context's dtype, never written; NULL sends from the residual alone (TLC_ERR_UNSUPPORTED without
  * feedback). dst: cap >= tlc_bound(ctx) bytes, else TLC_ERR_CAPACITY before anything is touched; bytes of dst beyond
  * *written may be overwritten. TLC_ERR_NONFINITE: residual + grad or the scale is not finite (raw with feedback:
- * or a value becomes infinite when it is narrowed to the dtype); nothing has changed, unless assume_finite was set. raw
- * without feedback sends any values. */
+ * or a value becomes infinite when it is narrowed to the dtype; random-sparse: or max|x| / p is infinite); nothing has
+ * changed, unless assume_finite was set. raw without feedback sends any values. */
 TLC_API tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, size_t *written);
 
 /* Switches codec in mid-run (warm-up, schedules); the residual is kept. TLC_ERR_PARAM: bad string. TLC_ERR_CAPACITY: it
@@ -228,15 +232,16 @@ TLC_API tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len);
 TLC_API tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *out, size_t n,
                                   const tlc_decode_options *opt);
 
-/* sum[i] += weight * value i. For 3-value codecs w = weight * M is rounded once, a symbol 0 leaves sum[i] untouched (any
- * bits) and the others add +w or -w: a NaN in sum[i] stays, made quiet. For codecs with a value each the product is
- * rounded, then the sum, and a NaN is stored as the bits 0x7fc00000, as is one that infinite w makes out of infinite
- * sum[i]. TLC_ERR_PARAM: weight is not finite. */
+/* sum[i] += weight * value i. For codecs of symbols (ternary, stochastic-ternary, sparse-binary) w = weight * M is rounded
+ * once, a symbol 0 leaves sum[i] untouched (any bits) and the others add +w or -w: a NaN in sum[i] stays, made quiet. For
+ * codecs with a value each (the others) the product is rounded, then the sum, a NaN is stored as the bits 0x7fc00000, and a
+ * value 0 leaves sum[i] untouched too, but for raw and onebit. Infinite w and infinite sum[i] can make a NaN: 0x7fc00000.
+ * TLC_ERR_PARAM: weight is not finite. */
 TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                                       const tlc_decode_options *opt);
 
-/* momentum[i] = +0 wherever the frame's symbol i is not zero (SBC's momentum masking). TLC_ERR_UNSUPPORTED, after all
- * other checks, for codecs without a zero symbol (raw). */
+/* momentum[i] = +0 wherever the frame's symbol i, or value i for codecs with a value each, is not 0 (SBC's momentum
+ * masking). TLC_ERR_UNSUPPORTED, after all other checks, for codecs without a zero (raw, onebit). */
 TLC_API tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt);
 
 /* Checks the frame as the decoders do (n aside) and describes it. */
