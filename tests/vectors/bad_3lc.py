@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames that are not to be taken, and frames that our encoder does not write but a decoder takes: what all codecs share, with
-3lc, ternary+quartic and raw."""
+"""Frames that are not to be taken, and frames that our encoder does not write but a decoder takes: what all codecs
+share, with 3lc, ternary+quartic and raw."""
 import struct
 
 from codec import MAX_BLOCK

@@ -59,10 +59,14 @@ def bad_state():
         add(name, c, seal(b), 'CORRUPT')
     add('off-residual', ctx(feedback=0), seal(ctx(feedback=0).state()[:-4] + bytes(40)), 'CORRUPT')
     for text in (b'3lc:s=2.5', b'3lc:s=1,5', b'nonsense!', b'3lc:s=1.x', b'3lc+3lc:s', b'3lc:x=1.5', b'3lc:s=1.\0',
-                 b'3lc\0s=1.5', b'raw:s=1.5'):
+                 b'3lc\0s=1.5', b'raw:s=1.5', b'int8:p=.1', b'topk:p=2.', b'sbc:p=0.0', b'sbc+zeror',
+                 b'int8+int8', b'onebit:p='):
         add('codec-' + text.hex(), c, seal(patch(32, text)), 'PARAM')
     add('codec-empty', c, seal(open_bytes[:7] + b'\0' + open_bytes[8:32] + open_bytes[41:]), 'PARAM')
     add('codec-larger', c, ctx('raw').state(), 'CAPACITY')
+    add('codec-int8', c, ctx('int8').state(), 'CAPACITY')
+    add('codec-from-int8', ctx('int8'), good_bytes, 'OK')
+    add('step-large', c, seal(patch(24, struct.pack('<Q', 0xfedcba9876543210))), 'OK')
     add('codec-smaller', ctx('raw'), good_bytes, 'OK')
     add('same', c, good_bytes, 'OK')
     return out

@@ -10,16 +10,18 @@ MAX_BLOCK = 1 << 28
 MAX_SHIFT = 117
 RAW, TERNARY, SPARSE_BINARY, NATURAL, INT8, QSGD, ONEBIT, TOPK, RANDOM_SPARSE = range(1, 10)
 QUARTIC, GOLOMB, ZERORUN, NINE_BITS = 1, 2, 0x10, 0x80
+SECOND = 0x10  # beside GOLOMB: this ternary payload has quartic bytes
 
 # values and coding: bytes 2 and 3 of a frame; feedback: whether there is a residual by default
 Codec = namedtuple('Codec', 'values coding block s p stochastic nearest feedback')
 
 # First stage or short name: id, its keys beside block, residual by default.
 STAGES = {'raw': (RAW, '', 0), 'ternary': (TERNARY, 's', 1), 'stochastic-ternary': (TERNARY, '', 0),
-          'sparse-binary': (SPARSE_BINARY, 'p', 1), 'natural': (NATURAL, 'bits rounding shift', 0), 'int8': (INT8, '', 0),
-          'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p', 1),
+          'sparse-binary': (SPARSE_BINARY, 'p', 1), 'natural': (NATURAL, 'bits rounding shift', 0),
+          'int8': (INT8, '', 0), 'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p', 1),
           'random-sparse': (RANDOM_SPARSE, 'p', 0)}
-SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'), 'sbc': ('sparse-binary', '+golomb')}
+SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'),
+         'sbc': ('sparse-binary', '+golomb')}
 TAILS = {TERNARY: {'+quartic': QUARTIC, '+quartic+zerorun': QUARTIC | ZERORUN, '+golomb': GOLOMB},
          SPARSE_BINARY: {'+golomb': GOLOMB}}
 DEFAULT_P = {SPARSE_BINARY: 0.01, TOPK: 0.05, RANDOM_SPARSE: 0.25}
@@ -72,7 +74,7 @@ def parse_codec(text):
 def known(values, coding):
     """whether bytes 2 and 3 name a codec"""
     if values in TAILS:
-        return coding in TAILS[values].values()
+        return coding in TAILS[values].values() or (values, coding) == (TERNARY, GOLOMB | SECOND)
     if values == NATURAL:
         return coding & 127 <= MAX_SHIFT
     return RAW <= values <= RANDOM_SPARSE and coding <= (values == QSGD)
@@ -81,7 +83,7 @@ def known(values, coding):
 def inspected(values, coding, block):
     """the decoding form: stages, and of the parameters those that decoding needs where they are not the default"""
     name = next(k for k, v in STAGES.items() if v[0] == values)
-    tail = next((k for k, v in TAILS.get(values, {}).items() if v == coding), '')
+    tail = next((k for k, v in TAILS.get(values, {}).items() if v == (coding if coding & 15 < GOLOMB else GOLOMB)), '')
     keys = []
     if values == NATURAL:
         keys += ['bits=9'] * (coding >> 7) + ['shift=%d' % (coding & 127)] * (coding & 127 > 0)

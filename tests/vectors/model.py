@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The second model of libthreelc's formats: every codec, frame and state, written from the design and from the drawing in
-src/frame.h alone, never from the C code, so that two readings of the same text check each other.
+"""The second model of libthreelc's formats: every codec, frame and state, written from the design and from the drawing
+in src/frame.h alone, never from the C code, so that two readings of the same text check each other.
 
     model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write
@@ -19,9 +19,10 @@ import zlib
 from math import isfinite
 
 import philox
-from codec import MAX_BLOCK, ONEBIT, RAW, SCALARS, SPARSE_BINARY, TERNARY, inspected, known, parse_codec
-from ieee import (CANONICAL_NAN, DTYPES, INFINITE, MINUS, WIDTH, Status, bits_of, convert, f32, float_of, floats, pack_row,
-                  unwords, words)
+from codec import (GOLOMB, INT8, MAX_BLOCK, ONEBIT, RAW, SCALARS, SECOND, SPARSE_BINARY, TERNARY, inspected, known,
+                   parse_codec)
+from ieee import (CANONICAL_NAN, DTYPES, INFINITE, MINUS, WIDTH, Status, bits_of, convert, f32, float_of, floats,
+                  pack_row, unwords, words)
 from packing import read_varint, varint
 from values import decode, encode, expand
 from xxh3 import word, xxh3_64
@@ -42,11 +43,18 @@ def spans(n, block):
     return [(i, min(i + block, n)) for i in range(0, n, block)] if block else [(0, n)]
 
 
+def second(codec, payload, n):
+    """0x10 for a ternary+golomb payload of n values that has quartic bytes: golomb codes are shorter than those"""
+    return SECOND * ((codec.values, codec.coding, len(payload)) == (TERNARY, GOLOMB, -(-n // 5)))
+
+
 def write_frame(codec, dtype, checksum, n, parts):
     """parts: (scalars, payload) of each block"""
-    b = header(dtype, checksum, codec.values, codec.coding, n, codec.block)
+    form = second(codec, parts[0][1], n) if n and not codec.block else 0
+    b = header(dtype, checksum, codec.values, codec.coding | form, n, codec.block)
     if n and codec.block:
-        b += b''.join(pack_row(scalars) + struct.pack('<I', len(payload)) for scalars, payload in parts)
+        b += b''.join(pack_row(scalars) + struct.pack('<I', len(payload) | second(codec, payload, stop - start) << 27)
+                      for (scalars, payload), (start, stop) in zip(parts, spans(n, codec.block)))
         b += b''.join(payload for _, payload in parts)
     elif n:
         b += pack_row(parts[0][0]) + parts[0][1]
@@ -78,7 +86,7 @@ class Frame:
         self.block = 0
         if flags & 8:
             self.block, at = read_varint(data, at)
-            if not 1 <= self.block <= MAX_BLOCK:
+            if not 1 <= self.block <= MAX_BLOCK or (self.values, self.coding) == (TERNARY, GOLOMB | SECOND):
                 raise Status('CORRUPT')
         scalars = 4 * SCALARS.get(self.values, 0)
         entry = scalars + (4 if self.block else 0)
@@ -90,11 +98,15 @@ class Frame:
         self.parts = []  # (length, Part), or (length, bytes) of raw
         for start, stop in spans(self.n, self.block) if self.n else []:
             size = word(data, at + scalars, 4) if self.block else len(data) - end
+            form = size >> 31 if self.block else 0  # bit 31 of a block's length
+            size -= form << 31
+            if form and (self.values, self.coding) != (TERNARY, GOLOMB):
+                raise Status('CORRUPT')
             payload, count = data[end:end + size], stop - start
             if len(payload) != size or self.values == RAW and size != count * WIDTH[self.dtype]:
                 raise Status('CORRUPT')
-            part = payload if self.values == RAW else decode(self.values, self.coding, words(data[at:at + scalars]),
-                                                             payload, count)
+            part = payload if self.values == RAW else decode(self.values, self.coding | form * SECOND,
+                                                             words(data[at:at + scalars]), payload, count)
             self.parts.append((count, part))
             at += entry
             end += size
@@ -113,8 +125,8 @@ class Frame:
         return convert(unwords([b for count, p in self.parts for b in expand(p, count)]), 'f32', dtype)
 
     def sent(self):
-        """(index, binary32 bits) of what is added and masked: of all values, of those that are not 0 where the codec has a
-        zero, of those whose symbol is not 0 where there are symbols"""
+        """(index, binary32 bits) of what is added and masked: of all values, of those that are not 0 where the codec
+        has a zero, of those whose symbol is not 0 where there are symbols"""
         if self.values == RAW:
             return list(enumerate(words(self.decode('f32'))))
         pairs, first = [], 0
@@ -189,7 +201,8 @@ class Context:
                 scalars, payload = encode(c, v[i:j], lambda m: philox.random_words(self.seed, self.step, i, m))
                 parts.append((scalars, payload))
                 if self.feedback:
-                    sent += expand(decode(c.values, c.coding, words(pack_row(scalars)), payload, j - i), j - i)
+                    sent += expand(decode(c.values, c.coding | second(c, payload, j - i), words(pack_row(scalars)),
+                                          payload, j - i), j - i)
             if self.feedback:
                 r = pack_row(a - b for a, b in zip(v, floats(unwords(sent))))
         self.residual = r
@@ -203,7 +216,7 @@ class Context:
 
     def room(self, codec):
         """the largest payload, which decides at n > 8 what a context has room for; only of codecs where it is plain"""
-        return {RAW: WIDTH[self.dtype] * self.n, TERNARY: -(-self.n // 5)}[codec.values]
+        return {RAW: WIDTH[self.dtype] * self.n, INT8: self.n, TERNARY: -(-self.n // 5)}[codec.values]
 
     def load_status(self, b):
         """what tlc_state_load would say of these bytes"""

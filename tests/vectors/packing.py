@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The lossless stages: symbols and positions to bytes and back. Lengths are checked before anything of n's size is made."""
+"""The lossless stages: symbols and positions to bytes and back. Lengths are checked before anything of n's size is
+made."""
 import re
 
 from ieee import Status
@@ -70,14 +71,12 @@ def unbitmap(b, n):
 
 # ---- Golomb codes of positions, from the most significant bit of a byte ----
 
-def golomb(n, at, negative=None, b=None):
-    """at: indices, rising; negative: for each of them whether it is, or None where there are no signs; b: as the encoder
-    chooses unless given"""
-    if b is None:
-        b, q = 0, 1.0 - len(at) / n
-        while at and not q < GOLDEN and b < MAX_REMAINDER:
-            q *= q
-            b += 1
+def golomb(n, at, negative=None):
+    """at: indices, rising; negative: for each of them whether it is, or None where there are no signs"""
+    b, q = 0, 1.0 - len(at) / n
+    while at and not q < GOLDEN and b < MAX_REMAINDER:
+        q *= q
+        b += 1
     out, last = [], -1
     for j, i in enumerate(at):
         quotient, remainder = divmod(i - last - 1, 1 << b)

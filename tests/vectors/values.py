@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The lossy stages, on a unit: the whole tensor or one block, n > 0 values.
 
-encode(codec, x, draw) gives the scalars, as floats, and the payload; draw(m) gives the random words of the unit's first m
-elements. decode(values, coding, scalars, payload, n) gives a Part."""
+encode(codec, x, draw) gives the scalars, as floats, and the payload; draw(m) gives the random words of the unit's first
+m elements. decode(values, coding, scalars, payload, n) gives a Part."""
 import struct
 from collections import namedtuple
 from math import ceil, floor, frexp, isfinite
 
-from codec import (GOLOMB, INT8, NATURAL, NINE_BITS, ONEBIT, QSGD, RANDOM_SPARSE, SPARSE_BINARY, TERNARY, TOPK, ZERORUN)
+from codec import (GOLOMB, INT8, NATURAL, NINE_BITS, ONEBIT, QSGD, QUARTIC, RANDOM_SPARSE, SECOND,
+                   SPARSE_BINARY, TERNARY, TOPK, ZERORUN)
 from ieee import MINUS, Status, bits_of, f32, float_of, floats, is_finite, pack_row, rounded, words
 from packing import bitmap, golomb, quartic, unbitmap, ungolomb, unquartic, unzerorun, zerorun
 
@@ -69,11 +70,12 @@ def encode_ternary(c, x, draw):
 
 def decode_ternary(coding, scalars, payload, n):
     M, L = scalars[0], -(-n // 5)
-    if coding == GOLOMB and len(payload) < L:
+    if coding == GOLOMB:
+        corrupt_if(len(payload) >= L)
         at, negative, rest = ungolomb(payload, n, 1)
         corrupt_if(rest)
         return Part(at, [M | MINUS if k else M for k in negative], 0)
-    q = unquartic(unzerorun(payload, L) if coding & ZERORUN else payload, n)
+    q = unquartic(unzerorun(payload, L) if coding == QUARTIC | ZERORUN else payload, n)
     return Part([i for i, k in enumerate(q) if k], [M if k > 0 else M | MINUS for k in q if k], 0)
 
 
@@ -218,8 +220,8 @@ def decode_onebit(coding, scalars, payload, n):
 
 
 CODERS = {TERNARY: (encode_ternary, decode_ternary), SPARSE_BINARY: (encode_sparse_binary, decode_sparse_binary),
-          NATURAL: (encode_natural, decode_natural), INT8: (encode_int8, decode_levels), QSGD: (encode_qsgd, decode_levels),
-          ONEBIT: (encode_onebit, decode_onebit), TOPK: (encode_topk, decode_topk),
+          NATURAL: (encode_natural, decode_natural), INT8: (encode_int8, decode_levels),
+          QSGD: (encode_qsgd, decode_levels), ONEBIT: (encode_onebit, decode_onebit), TOPK: (encode_topk, decode_topk),
           RANDOM_SPARSE: (encode_random_sparse, decode_random_sparse)}
 
 
