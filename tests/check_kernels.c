@@ -69,8 +69,8 @@ static void tell_case(const check_case *c)
     for (size_t i = 0; i < slot_count; i++)
         if (!c->tested.p[i] && slots[i].stream == 0)
             printf(", %s NULL", slots[i].of.name);
-    printf(", M %a, run %zu, cut %zu, seed %llu\n", (double)c->scalar.scale, c->scalar.run, c->scalar.cut,
-           (unsigned long long)check_opt.seed);
+    printf(", M %a, K %g, shift %d, run %zu, cut %zu, seed %llu\n", (double)c->scalar.scale, (double)c->scalar.K,
+           c->scalar.shift, c->scalar.run, c->scalar.cut, (unsigned long long)check_opt.seed);
 }
 
 static uint64_t value_at(const uint8_t *p, size_t at, value_type type)

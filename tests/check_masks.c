@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of masks_<isa>.c and onebit_<isa>.c: operands, inputs and calls.
+ * The kernels of masks_<isa>.c, onebit_<isa>.c and values_<isa>.c: operands, inputs and calls.
  */
 #include "check.h"
 
@@ -102,15 +102,19 @@ static check_result call_random_mask(const tlc_kernels *k, const check_args *a)
 
 /* ---- one bit ---- */
 
-/* Those of float_kinds, and sums that are rounded at almost every step, so that their order shows. */
-static const char *const sum_kinds[] = {"Laplace",      "all magnitudes", "ties",     "subnormal M",    "largest M", "zeros",
-                                        "one non-zero", "real values",    "any bits", "one not finite", "rounded"};
-enum { ROUNDED = FLOAT_KINDS_ANY };
+/* Those of float_kinds, and values whose sums are rounded at almost every step, so that the order shows. */
+static const char *const sum_kinds[] = {"Laplace", "all magnitudes", "ties",        "subnormal M", "largest M",
+                                        "zeros",   "one non-zero",   "real values", "any bits",    "one not finite",
+                                        "rounded", "rounded, on one side"};
+enum { ROUNDED = FLOAT_KINDS_ANY, ONE_SIDE };
 
-static uint32_t rounded_float(uint32_t spread)
+/* Magnitudes from 2^-spread to 2^spread; signs of the given ones at random. */
+static void fill_rounded(uint32_t *x, size_t n, uint32_t spread, uint32_t signs)
 {
-    uint32_t exponent = 127 - spread + (uint32_t)rng_below(2 * spread + 1);
-    return exponent << 23 | ((uint32_t)rng() & (SIGN | 0x7fffff));
+    for (size_t i = 0; i < n; i++) {
+        uint32_t exponent = 127 - spread + (uint32_t)rng_below(2 * spread + 1);
+        x[i] = exponent << 23 | ((uint32_t)rng() & (signs | 0x7fffff));
+    }
 }
 
 static size_t chunks(size_t n)
@@ -121,15 +125,14 @@ static size_t chunks(size_t n)
 static int fill_sides(check_args *a, int kind)
 {
     uint32_t *g = a->p[0], *r = a->p[1], spread = rng() & 1 ? 60 : 30;
-    int have = kind == ROUNDED || floats_begin(kind, &a->scale);
+    int have = kind >= ROUNDED || floats_begin(kind, &a->scale);
 
     a->size[2] = chunks(a->n) * 2 * sizeof(double);
-    if (have && kind != ROUNDED)
+    if (kind >= ROUNDED) {
+        fill_rounded(g, a->n, spread, kind == ONE_SIDE ? 0 : SIGN);
+        fill_rounded(r, a->n, spread, kind == ONE_SIDE ? 0 : SIGN);
+    } else if (have)
         floats_fill(g, r, a->n);
-    for (size_t i = 0; kind == ROUNDED && i < a->n; i++) {
-        g[i] = rounded_float(spread);
-        r[i] = rounded_float(spread);
-    }
     return have;
 }
 
@@ -216,9 +219,56 @@ static check_result call_onebit_add(const tlc_kernels *k, const check_args *a)
     return NOTHING;
 }
 
+/* ---- bytes and values ---- */
+
+static const char *const ones_kinds[] = {"any bytes"};
+
+static int fill_ones(check_args *a, int kind)
+{
+    uint8_t *bits = a->p[0];
+
+    (void)kind;
+    for (size_t i = 0; i < a->n; i++)
+        bits[i] = (uint8_t)rng();
+    return 1;
+}
+
+static check_result call_ones(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->ones(a->p[0], a->n));
+}
+
+static const char *const value_kinds[] = {"some zeros", "zeros are added too", "large weight"};
+enum { SKIP, ADD_ALL, LARGE };
+
+/* Values are finite, sums anything. */
+static int fill_values(check_args *a, int kind)
+{
+    uint32_t *v = a->p[0], *sum = a->p[1];
+
+    a->scale = kind == KIND_BENCH ? 0.5f : kind == LARGE ? -3e38f : tlc_bits_float(finite_float());
+    a->run = kind != ADD_ALL; /* skip */
+    for (size_t i = 0; i < a->n; i++) {
+        v[i] = rng() & 3 ? finite_float() : (uint32_t)rng() & SIGN;
+        sum[i] = rng() & 3 ? finite_float() : any_float();
+    }
+    if (kind == KIND_BENCH)
+        fill_laplace(v, sum, a->n);
+    return 1;
+}
+
+static check_result call_values_add(const tlc_kernels *k, const check_args *a)
+{
+    k->values_add(a->p[0], a->n, a->scale, a->run != 0, a->p[1]);
+    return NOTHING;
+}
+
 /* ---- the list ---- */
 
 const check_kernel check_mask_kernels[] = {
+    {"ones", {{"bits", BYTE, IN, 1}}, BYTE_SIDE, ones_kinds, COUNT(ones_kinds), fill_ones, call_ones, NULL},
+    {"values_add", {{"v", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, value_kinds, COUNT(value_kinds), fill_values,
+     call_values_add, NULL},
     {"symbol_masks", {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,
      symbol_kinds, COUNT(symbol_kinds), fill_symbols, call_symbol_masks, NULL},
     {"threshold_mask", {{"x", F32, IN, 1}, {"mask", MASK, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),

@@ -72,7 +72,7 @@ uint64_t tlc_natural9_encode_scalar(const float *x, const uint32_t *words, size_
 void tlc_natural9_decode_scalar(const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t sign = signs[i / 8] >> i % 8 & 1u;
+        uint32_t sign = (uint32_t)(signs[i / 8] >> i % 8) & 1u;
         out[i] = in[i] ? tlc_bits_float(sign << 31 | (uint32_t)(in[i] + shift) << 23) : 0.0f;
     }
 }

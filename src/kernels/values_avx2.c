@@ -10,7 +10,10 @@
 INLINE void add8(const float *v, __m256 weight, __m256 all, float *sum)
 {
     __m256 value = _mm256_loadu_ps(v), old = _mm256_loadu_ps(sum);
-    __m256 x = _mm256_add_ps(old, _mm256_mul_ps(value, weight));
+    __m256 product = _mm256_mul_ps(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    __m256 x = _mm256_add_ps(old, product);
     __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q), changed = _mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_NEQ_UQ);
 
     x = _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(TLC_F32_NAN)), nan);

@@ -13,7 +13,10 @@ enum { LANES = 16 };
 INLINE void add16(const float *v, __mmask16 mask, __m512 weight, int skip, float *sum)
 {
     __m512 value = _mm512_maskz_loadu_ps(mask, v), old = _mm512_maskz_loadu_ps(mask, sum);
-    __m512 x = _mm512_add_ps(old, _mm512_mul_ps(value, weight));
+    __m512 product = _mm512_mul_ps(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    __m512 x = _mm512_add_ps(old, product);
     __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 
     if (skip)

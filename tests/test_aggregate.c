@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tlc_natural_aggregate is decode-add in order, then natural compression with the aggregator's own random words: the very
+ * frame that a context makes of the sum.
+ */
+#include "support.h"
+
+#define MOST 9
+
+typedef struct inputs {
+    const void *frames[MOST];
+    size_t lens[MOST], count, n;
+    float *sum; /* from +0 on, in order */
+} inputs;
+
+/* Frames of gradients of this magnitude. */
+static inputs make(const char *codec, size_t count, size_t n, int checksum, float scale)
+{
+    inputs in = {.count = count, .n = n, .sum = floats(n)};
+    float *grad = floats(n);
+
+    memset(in.sum, 0, n * sizeof *in.sum);
+    for (size_t i = 0; i < count; i++) {
+        tlc_config cfg = config(codec, i % 2 ? TLC_F32 : TLC_BF16, TLC_ISA_AUTO);
+        cfg.seed = 100 + i;
+        cfg.checksum = checksum;
+        tlc_ctx *ctx = create(&cfg, n);
+        uint8_t *frame = bytes(tlc_bound(ctx));
+        fill(i == 3 ? DATA_SPARSE : DATA_LAPLACE, i, grad, n);
+        for (size_t k = 0; k < n; k++)
+            grad[k] *= scale;
+        uint8_t *narrow = bytes(n * sizeof *grad);
+        require_status(tlc_convert(grad, TLC_F32, narrow, cfg.dtype, n), TLC_OK);
+        in.lens[i] = compress(ctx, narrow, frame);
+        in.frames[i] = frame;
+        require_status(tlc_decompress_add(frame, in.lens[i], 1.0f, in.sum, n, NULL), TLC_OK);
+        free(narrow);
+        tlc_destroy(ctx);
+    }
+    free(grad);
+    return in;
+}
+
+static void release(inputs *in)
+{
+    for (size_t i = 0; i < in->count; i++)
+        free((void *)(uintptr_t)in->frames[i]);
+    free(in->sum);
+}
+
+/* The frame of a context whose step is this. */
+static size_t expected(const inputs *in, const char *codec, int checksum, uint64_t seed, unsigned step, uint8_t *frame)
+{
+    tlc_config cfg = config(codec, TLC_BF16, TLC_ISA_SCALAR);
+    size_t len = 0;
+
+    cfg.dtype = TLC_F32;
+    cfg.seed = seed;
+    cfg.checksum = checksum;
+    tlc_ctx *ctx = create(&cfg, in->n);
+    for (unsigned i = 0; i <= step; i++)
+        len = compress(ctx, in->sum, frame);
+    tlc_destroy(ctx);
+    return len;
+}
+
+static size_t capacity(const char *codec, size_t n)
+{
+    size_t bound = 0;
+
+    require_status(tlc_codec_bound(codec, TLC_F32, n, &bound), TLC_OK);
+    return bound;
+}
+
+static const char *const natural_codecs[] = {"natural", "natural:bits=9", "natural:shift=6", "natural:bits=9,shift=70"};
+
+static void check_sum(const char *codec, size_t count, size_t n, int checksum, unsigned step)
+{
+    inputs in = make(codec, count, n, checksum, 1.0f);
+    size_t cap = capacity(codec, n), written = 0, len;
+    uint8_t *got = bytes(cap), *want = bytes(cap);
+
+    at.codec = codec;
+    at.n = n;
+    at.i = count;
+    len = expected(&in, codec, checksum, 7, step, want);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, count, 7, step, got, cap, &written), TLC_OK);
+    require(written == len);
+    want[1] = (uint8_t)((want[1] & ~3u) | TLC_BF16); /* the first frame's dtype */
+    size_t body = len - (checksum ? 4 : 0);
+    require(same(got, want, body));
+    tlc_frame_info info = {.struct_size = sizeof info};
+    require_status(tlc_inspect(got, written, &info), TLC_OK);
+    require(info.checksum == checksum && info.n == n && info.dtype == TLC_BF16);
+    free(got);
+    free(want);
+    release(&in);
+}
+
+static void aggregates(void **state)
+{
+    static const size_t sizes[] = {0, 1, 7, 8, 9, 1023, 1024, 1025, 5000};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(natural_codecs); c++)
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            for (size_t count = 1; count <= MOST; count += 4)
+                check_sum(natural_codecs[c], count, sizes[i], (int)(i & 1), (unsigned)(i % 3));
+}
+
+/* Sums beyond binary32 are clipped, and counted, like any that are too large. */
+static void overflowing_sums(void **state)
+{
+    const size_t n = 50;
+    float *grad = floats(n), *out = floats(n);
+    size_t cap = capacity("natural:bits=9", n), len = 0, written = 0;
+    uint8_t *frame = bytes(cap), *got = bytes(cap);
+    const void *frames[4] = {frame, frame, frame, frame};
+    tlc_frame_info info = {.struct_size = sizeof info};
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        grad[i] = i % 2 ? 0x1p127f : -0x1p127f;
+    tlc_config cfg = config("natural:bits=9", TLC_F32, TLC_ISA_AUTO);
+    tlc_ctx *ctx = create(&cfg, n);
+    len = compress(ctx, grad, frame);
+    const size_t lens[4] = {len, len, len, len};
+    require_status(tlc_natural_aggregate(frames, lens, 4, 1, 0, got, cap, &written), TLC_OK);
+    require_status(tlc_inspect(got, written, &info), TLC_OK);
+    require(info.clipped == n);
+    require_status(tlc_decompress(got, written, TLC_F32, out, n, NULL), TLC_OK);
+    require(same(out, grad, n * sizeof *out)); /* 2^127 is where they are clipped */
+    tlc_destroy(ctx);
+    free(grad);
+    free(out);
+    free(frame);
+    free(got);
+}
+
+/* What cannot be added up is refused, and dst and *written stay as they were. */
+static void refused(const inputs *in, const void *other, size_t other_len, tlc_status want)
+{
+    const void *frames[2] = {in->frames[0], other};
+    const size_t lens[2] = {in->lens[0], other_len};
+    size_t cap = capacity("natural:bits=9", 2 * in->n), written = 77;
+    uint8_t *got = bytes(cap);
+
+    memset(got, 0x5a, cap);
+    require_status(tlc_natural_aggregate(frames, lens, 2, 1, 0, got, cap, &written), want);
+    require(written == 77 && all_bytes(got, cap, 0x5a));
+    free(got);
+}
+
+static void refuses(void **state)
+{
+    static const struct {
+        const char *codec;
+        size_t n;
+        tlc_status status;
+    } others[] = {
+        {"natural:shift=1", 40, TLC_ERR_PARAM},    {"natural:bits=9", 40, TLC_ERR_PARAM}, {"natural", 41, TLC_ERR_SIZE},
+        {"natural:block=8", 40, TLC_ERR_UNSUPPORTED}, {"int8", 40, TLC_ERR_UNSUPPORTED},  {"3lc", 40, TLC_ERR_UNSUPPORTED},
+    };
+    inputs in = make("natural", 2, 40, 1, 1.0f);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        at.codec = others[i].codec;
+        inputs other = make(others[i].codec, 1, others[i].n, 0, 1.0f);
+        refused(&in, other.frames[0], other.lens[0], others[i].status);
+        release(&other);
+    }
+    for (size_t len = 0; len < in.lens[1]; len++)
+        refused(&in, in.frames[1], len, len < 9 ? TLC_ERR_CORRUPT : TLC_ERR_CHECKSUM);
+    refused(&in, NULL, 5, TLC_ERR_PARAM);
+
+    size_t written, cap = capacity("natural", 40);
+    uint8_t *got = bytes(cap);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, 0, 1, 0, got, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(NULL, in.lens, 2, 1, 0, got, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, NULL, 2, 1, 0, got, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, NULL, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap, NULL), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap - 1, &written), TLC_ERR_CAPACITY);
+    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap, &written), TLC_OK);
+    free(got);
+    release(&in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aggregates),
+        cmocka_unit_test(overflowing_sums),
+        cmocka_unit_test(refuses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
