@@ -84,6 +84,15 @@ static void decode9(const tlc_unit *u, const uint8_t *codes, size_t at, size_t c
 
 static const tlc_pieces exponents_and_signs = {8, encode9, decode9};
 
+/* Bit i: byte i of the word is 0. */
+static unsigned zero_bytes(uint64_t word)
+{
+    const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+    uint64_t zero = ~(((word & low) + low) | word | low); /* the top bit of each */
+
+    return (unsigned)((zero >> 7) * UINT64_C(0x0102040810204080) >> 56);
+}
+
 static int codes9_valid(const tlc_unit *u, const uint8_t *codes)
 {
     size_t n = (size_t)u->n;
@@ -91,7 +100,11 @@ static int codes9_valid(const tlc_unit *u, const uint8_t *codes)
     unsigned most = 254u - (unsigned)shift(u->codec), bad = 0;
 
     for (size_t i = 0; i < n; i++)
-        bad |= codes[i] > most || (!codes[i] && signs[i / 8] >> i % 8 & 1);
+        bad |= codes[i] > most;
+    for (size_t i = 0; i + 8 <= n; i += 8) /* a zero has no sign */
+        bad |= zero_bytes(tlc_load64(codes + i)) & signs[i / 8];
+    for (size_t i = n - n % 8; i < n; i++)
+        bad |= !codes[i] && signs[i / 8] >> i % 8 & 1;
     return !bad && tlc_bits_padding(signs, n);
 }
 
