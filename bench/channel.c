@@ -38,6 +38,7 @@ static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const c
     tlc_status status = TLC_OK;
 
     c->tensor = t;
+    c->delay = options->delay ? options->delay : 1;
     c->peer = options->peer;
     c->decode = (tlc_decode_options){.struct_size = sizeof c->decode, .isa = options->isa, .parallel = options->parallel};
     if (options->codec)
@@ -84,6 +85,13 @@ void channels_close(channel *channels, size_t count)
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------------------ */
+
+bool channel_accumulate(const channel *c, size_t step, char *why)
+{
+    tlc_status status = tlc_accumulate(c->ctx, tensor_step(c->tensor, step));
+
+    return !status || explain(why, "tlc_accumulate: %s", tlc_status_string(status));
+}
 
 bool channel_compress(const channel *c, size_t step, size_t *len, char *why)
 {
@@ -160,15 +168,13 @@ void frames_close(frame_store *frames)
     *frames = (frame_store){.count = 0};
 }
 
-static bool frame_matches(const frame_store *frames, size_t i, tlc_ctx *ctx, const void *grad, unsigned char *frame,
-                          char *why)
+static bool frame_matches(const frame_store *frames, size_t i, const channel *c, size_t step, char *why)
 {
     size_t len;
-    tlc_status status = tlc_compress(ctx, grad, frame, tlc_bound(ctx), &len);
 
-    if (status)
-        return explain(why, "tlc_compress: %s", tlc_status_string(status));
-    return (len == frames->len[i] && !memcmp(frame, frames->bytes + frames->offset[i], len)) ||
+    if (!channel_compress(c, step, &len, why))
+        return false;
+    return (len == frames->len[i] && !memcmp(c->frame, frames->bytes + frames->offset[i], len)) ||
            explain(why, "the frame is not the one that a single thread makes without assume_finite");
 }
 
@@ -179,15 +185,14 @@ bool frames_match(const frame_store *frames, const tensor *tensors, size_t count
     bool ok = true;
 
     for (size_t t = 0; ok && t < count; t++) {
-        tlc_ctx *ctx = NULL;
-        tlc_status status = make_context(&ctx, tensors[t].n, dtype, options);
-        unsigned char *frame = status ? NULL : channel_buffer(tlc_bound(ctx));
-        ok = frame || explain(why, "%s", tlc_status_string(status ? status : TLC_ERR_NOMEM));
-        for (size_t step = 0; ok && step < tensors[t].steps; step++)
-            ok = frame_matches(frames, step * count + t, ctx, tensor_step(&tensors[t], step), frame, reason) ||
+        channel *c = channels_open(&tensors[t], 1, dtype, options, why);
+        ok = c != NULL;
+        for (size_t step = 0; ok && step < tensors[t].steps; step++) {
+            ok = (channel_sends(c, step) ? frame_matches(frames, step / c->delay * count + t, c, step, reason)
+                                         : channel_accumulate(c, step, reason)) ||
                  explain(why, "%s, step %zu: %s", tensors[t].name, step, reason);
-        tlc_destroy(ctx);
-        free(frame);
+        }
+        channels_close(c, 1);
     }
     return ok;
 }

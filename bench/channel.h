@@ -16,11 +16,13 @@ typedef struct channel_options {
     int feedback; /* as tlc_config has it: -1 the codec's default */
     int checksum, assume_finite;
     uint64_t seed;
+    size_t delay; /* one frame for so many steps: the others are accumulated; 0: as 1 */
     tlc_parallel parallel;
 } channel_options;
 
 typedef struct channel {
     const tensor *tensor;
+    size_t delay;         /* at least 1 */
     tlc_ctx *ctx;         /* of a codec */
     const peer *peer;     /* or a peer, */
     void *state;          /* and its state */
@@ -39,13 +41,20 @@ void *channel_buffer(size_t size);
 channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why);
 void channels_close(channel *channels, size_t count); /* NULL is fine */
 
+/* Whether the step's frame is sent, the gradients of those before it with it. */
+static inline bool channel_sends(const channel *c, size_t step)
+{
+    return (step + 1) % c->delay == 0;
+}
+
+bool channel_accumulate(const channel *c, size_t step, char *why);
 /* Into c->frame. */
 bool channel_compress(const channel *c, size_t step, size_t *len, char *why);
 /* Into out, values of the dtype, which for peers is f32. */
 bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dtype dtype, void *out, char *why);
 const float *channel_residual(const channel *c); /* NULL without feedback */
 
-/* Frames of count steps of all channels, as a receiver gets them: step by step, each at a multiple of 64. */
+/* Frames of all channels, as a receiver gets them: step by step, each at a multiple of 64. */
 typedef struct frame_store {
     unsigned char *bytes;
     size_t used, size;

@@ -6,7 +6,7 @@
 
 #define CODECS VIEW_CODECS
 #define SPEEDS (VIEW_CODECS | VIEW_ROOFLINE | VIEW_DENSITY)
-#define ALL (SPEEDS | VIEW_SMALL)
+#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE)
 
 const column columns[COLUMNS] = {
     [TENSOR] = {"tensor", TEXT, 0, NULL, NULL, NULL},
@@ -18,6 +18,8 @@ const column columns[COLUMNS] = {
     [ASSUME_FINITE] = {"assume_finite", COUNT, 0, NULL, NULL, NULL},
     [THREADS] = {"threads", COUNT, ALL, "threads", "", NULL},
     [STEPS] = {"steps", COUNT, 0, NULL, NULL, NULL},
+    [DELAY] = {"delay", COUNT, 0, NULL, NULL, NULL},
+    [INPUTS] = {"inputs", COUNT, VIEW_AGGREGATE, "inputs", "", NULL},
     [VALUES] = {"values", COUNT, ALL, "values", "", NULL},
     [ROUNDS] = {"rounds", COUNT, 0, NULL, NULL, NULL},
     [MEMCPY] = {"memcpy_gb_s", REAL, 0, NULL, NULL, NULL},
@@ -27,6 +29,7 @@ const column columns[COLUMNS] = {
     [COMPRESS_NS] = {"compress_ns", REAL, VIEW_SMALL, "compress", "ns", "%.1f"},
     [COMPRESS_X] = {"compress_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
     [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
+    [RANDOM] = {"random_share", REAL, SPEEDS, "random", "share", "%.3f"},
     [DECOMPRESS] = {"decompress_gb_s", REAL, SPEEDS, "decompress", "GB/s", "%.2f"},
     [DECOMPRESS_BEST] = {"decompress_best_gb_s", REAL, 0, NULL, NULL, NULL},
     [DECOMPRESS_NS] = {"decompress_ns", REAL, VIEW_SMALL, "decompress", "ns", "%.1f"},
@@ -37,8 +40,14 @@ const column columns[COLUMNS] = {
     [ADD_NS] = {"decompress_add_ns", REAL, VIEW_SMALL, "decompress-add", "ns", "%.1f"},
     [ADD_X] = {"decompress_add_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
     [ADD_ROOF] = {"add_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
+    [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, "aggregate", "G ATE/s", "%.3f"},
+    [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, "frames", "GB/s", "%.2f"},
+    [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, "memcpy", "x", "%.3f"},
     [RATIO] = {"ratio", REAL, CODECS, "ratio", "", "%.2f"},
     [BITS] = {"bits_per_value", REAL, CODECS, "bits per", "value", "%.4f"},
+    [ENTROPY] = {"entropy_bits_per_value", REAL, 0, NULL, NULL, NULL},
+    [ENTROPY_X] = {"bits_x_entropy", REAL, CODECS, "entropy", "x", "%.3f"},
+    [CLIPPED] = {"clipped", COUNT, ALL, "clipped", "values", NULL},
     [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, "non-zero", "%", "%.3f"},
     [STEP_ERROR] = {"step_relative_error", REAL, CODECS, "error of", "one step", "%.4f"},
     [SUM_ERROR] = {"sum_relative_error", REAL, CODECS, "error of", "the sum", "%.1e"},
@@ -48,41 +57,62 @@ const column columns[COLUMNS] = {
     [CRC] = {"crc32", TEXT, 0, NULL, NULL, NULL},
 };
 
+/* Whether the column tells something of the row that goes without saying where there is no such column. */
+static bool is_telling(const report *r, const report_row *row, column_id id)
+{
+    char buffer[CELL];
+
+    switch (id) {
+    case THREADS: return row->threads > 1;
+    case CLIPPED: return row->verified.clipped;
+    case RANDOM:
+    case ENTROPY_X: return *column_cell(r, row, id, true, buffer);
+    default: return true;
+    }
+}
+
 /* Columns that would say the same in every row are for CSV and JSON only. */
 bool column_shown(const report *r, column_id id)
 {
-    if (id == VALUES && r->source_count == 1)
+    if (!(columns[id].views & (unsigned)r->view) || (id == VALUES && r->source_count == 1))
         return false;
-    if (id == THREADS) {
-        for (size_t i = 0; i < r->count; i++) {
-            if (r->rows[i].threads > 1)
-                return true;
-        }
-        return false;
+    for (size_t i = 0; i < r->count; i++) {
+        if (is_telling(r, &r->rows[i], id))
+            return true;
     }
-    return columns[id].views & (unsigned)r->view;
+    return false;
 }
 
 static bool is_sent(const report_row *row)
 {
-    return row->kind == ROW_CODEC || row->kind == ROW_PEER;
+    return (row->kind == ROW_CODEC || row->kind == ROW_PEER) && !row->inputs;
+}
+
+/* The name and, in tables, what sets the row apart from another with this name. */
+static const char *codec_of(const report_row *row, bool in_table, char *buffer)
+{
+    char delay[32] = "";
+
+    if (!in_table || (!row->assume_finite && row->delay <= 1) || strlen(row->name) > CELL / 2)
+        return row->name;
+    if (row->delay > 1)
+        snprintf(delay, sizeof delay, " (delay %zu)", row->delay);
+    snprintf(buffer, CELL, "%s%s%s", row->name, delay, row->assume_finite ? " (assume_finite)" : "");
+    return buffer;
 }
 
 static const char *text_of(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
 {
     static const char *const kinds[] = {
         [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec", [ROW_PEER] = "peer",
+        [ROW_AGGREGATE] = "aggregate",
     };
 
     switch (id) {
     case TENSOR: return row->tensor ? row->tensor : "";
     case KIND: return kinds[row->kind];
-    case CODEC:
-        if (!in_table || !row->assume_finite || strlen(row->name) > CELL / 2)
-            return row->name;
-        snprintf(buffer, CELL, "%s (assume_finite)", row->name);
-        return buffer;
-    case ISA: return row->kind == ROW_CODEC ? tlc_isa_name(row->verified.isa) : "";
+    case CODEC: return codec_of(row, in_table, buffer);
+    case ISA: return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE ? tlc_isa_name(row->verified.isa) : "";
     case DTYPE: return dtype_name(r->dtype);
     case CRC:
         snprintf(buffer, CELL, "%08" PRIx32, row->verified.crc);
@@ -97,6 +127,9 @@ static bool count_of(const report_row *row, column_id id, uint64_t *count)
     case STEPS: *count = row->steps; return true;
     case VALUES: *count = row->values; return true;
     case THREADS: *count = row->threads; return true;
+    case DELAY: *count = row->delay; return row->kind == ROW_CODEC;
+    case INPUTS: *count = row->inputs; return row->inputs;
+    case CLIPPED: *count = row->verified.clipped; return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE;
     case ROUNDS: *count = row->rounds; return true;
     case ASSUME_FINITE: *count = row->assume_finite; return row->kind == ROW_CODEC;
     case FEEDBACK: *count = row->verified.feedback; return is_sent(row);
@@ -129,11 +162,21 @@ static double nanoseconds(const report_row *row, int time)
     return row->time[time].median / (double)row->calls * 1e9;
 }
 
+/* Of decoding: what comes out of a frame are the values of one step, whatever the delay. */
+static double decoded_speed(const report_row *row, double seconds)
+{
+    return speed(row, seconds) / (double)row->delay;
+}
+
 static double speed_of(const report_row *row, column_id id)
 {
     const timing *t = row->time;
 
     switch (id) {
+    case RANDOM: return over(t[TIME_RANDOM].median, t[TIME_COMPRESS].median);
+    case AGGREGATE_ATE: return over((double)row->inputs * (double)row->values * 1e-9, t[TIME_AGGREGATE].median);
+    case AGGREGATE: return speed(row, t[TIME_AGGREGATE].median);
+    case AGGREGATE_X: return over(t[TIME_MEMCPY].median, t[TIME_AGGREGATE].median);
     case MEMCPY: return speed(row, t[TIME_MEMCPY].median);
     case MEMCPY_BEST: return speed(row, t[TIME_MEMCPY].best);
     case COMPRESS: return speed(row, t[TIME_COMPRESS].median);
@@ -141,15 +184,15 @@ static double speed_of(const report_row *row, column_id id)
     case COMPRESS_NS: return nanoseconds(row, TIME_COMPRESS);
     case COMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_COMPRESS].median);
     case COMPRESS_ROOF: return over(t[TIME_COMPRESS_ROOF].median, t[TIME_COMPRESS].median);
-    case DECOMPRESS: return speed(row, t[TIME_DECOMPRESS].median);
-    case DECOMPRESS_BEST: return speed(row, t[TIME_DECOMPRESS].best);
+    case DECOMPRESS: return decoded_speed(row, t[TIME_DECOMPRESS].median);
+    case DECOMPRESS_BEST: return decoded_speed(row, t[TIME_DECOMPRESS].best);
     case DECOMPRESS_NS: return nanoseconds(row, TIME_DECOMPRESS);
-    case DECOMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_DECOMPRESS].median);
+    case DECOMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_DECOMPRESS].median) / (double)row->delay;
     case DECOMPRESS_ROOF: return over(t[TIME_DECOMPRESS_ROOF].median, t[TIME_DECOMPRESS].median);
-    case ADD: return speed(row, t[TIME_ADD].median);
-    case ADD_BEST: return speed(row, t[TIME_ADD].best);
+    case ADD: return decoded_speed(row, t[TIME_ADD].median);
+    case ADD_BEST: return decoded_speed(row, t[TIME_ADD].best);
     case ADD_NS: return nanoseconds(row, TIME_ADD);
-    case ADD_X: return over(t[TIME_MEMCPY].median, t[TIME_ADD].median);
+    case ADD_X: return over(t[TIME_MEMCPY].median, t[TIME_ADD].median) / (double)row->delay;
     case ADD_ROOF: return over(t[TIME_ADD_ROOF].median, t[TIME_ADD].median);
     default: return NAN;
     }
@@ -167,7 +210,9 @@ static double size_of(const report *r, const report_row *row, column_id id)
     switch (id) {
     case RATIO: return v->values ? over((double)v->input_bytes, (double)v->frame_bytes) : NAN;
     case BITS: return 8 * over((double)v->frame_bytes, (double)v->values);
-    case NONZERO: return 100 * over((double)v->nonzero, (double)v->values);
+    case ENTROPY: return v->entropy_bits > 0 ? v->entropy_bits / (double)v->values : NAN;
+    case ENTROPY_X: return over(8 * (double)v->frame_bytes, v->entropy_bits);
+    case NONZERO: return 100 * over((double)v->nonzero * (double)row->delay, (double)v->values);
     case STEP_ERROR: return v->step_error;
     case SUM_ERROR: return v->sum_error;
     case RESIDUAL_X: return v->feedback ? over(v->residual_norm, v->grad_norm) : NAN;

@@ -14,7 +14,7 @@
 enum { /* of options without a letter */
     KEY_STEPS = 256, KEY_WARMUP, KEY_SYNTHETIC, KEY_VALUES, KEY_SEED, KEY_DTYPE, KEY_ISA, KEY_FEEDBACK, KEY_CHECKSUM,
     KEY_FORMAT, KEY_PER_TENSOR, KEY_VERSION, KEY_ROOFLINE, KEY_SMALL, KEY_DENSITY, KEY_SIZES, KEY_THREADS,
-    KEY_ASSUME_FINITE, KEY_PEERS
+    KEY_ASSUME_FINITE, KEY_PEERS, KEY_DELAY, KEY_AGGREGATE, KEY_LIST
 };
 
 #define BY_DEFAULT SIZE_MAX /* of warmup: a matter of what is measured */
@@ -23,16 +23,21 @@ static const struct entry {
     int key; /* its letter, if below 256 */
     const char *name, *argument, *help;
 } table[] = {
-    {'c', "codec", "CODEC", "codec to measure; repeat it for more\n"
+    {'c', "codec", "CODEC", "codec to measure, or all; repeat it for more\n"
                             "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
+    {KEY_LIST, "list", NULL, "print the names, parameters and papers of all codecs, and exit"},
     {KEY_ROOFLINE, "roofline", NULL, "speeds at 4Ki to 64Mi laplace values, against what memory allows\n"
                                       "(defaults: 3lc and 3lc:block=65536, each also with\n"
                                       "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
     {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
     {KEY_DENSITY, "density", NULL, "speeds of 3lc at 0.01% to 30% of symbols that are not 0"},
-    {KEY_SIZES, "sizes", "LIST", "values in a step, for these three or --synthetic: 4Ki,1Mi"},
+    {KEY_AGGREGATE, "aggregate", "[=LIST]", "speed of making so many natural frames into one\n"
+                                            "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
+    {KEY_SIZES, "sizes", "LIST", "values in a step, for these four or --synthetic: 4Ki,1Mi"},
     {KEY_THREADS, "threads", "LIST", "rows for each number of threads: 1,2 (default 1)"},
     {KEY_ASSUME_FINITE, "assume-finite", NULL, "a second row for each lossy codec, with assume_finite"},
+    {KEY_DELAY, "delay", "K", "local steps: one frame for K steps, the others accumulated;\n"
+                              "for codecs with error feedback"},
     {KEY_PEERS, "peers", NULL, "rows for general compressors, f16 and a plain 3LC, where\n"
                           "the gradients are f32 and there is one thread"},
     {KEY_SYNTHETIC, "synthetic", "NAME", "draw the gradients: gauss or laplace"},
@@ -54,13 +59,20 @@ static const struct entry {
 };
 enum { ENTRIES = sizeof table / sizeof table[0] };
 
+/* Whether its argument may be left out: "[=LIST]". */
+static bool is_optional(const struct entry *e)
+{
+    return e->argument && *e->argument == '[';
+}
+
 /* ---- help ---------------------------------------------------------------------------------------------------------- */
 
 static void print_entry(FILE *f, const struct entry *e)
 {
     char left[32];
 
-    snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
+    snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument && !is_optional(e) ? " " : "",
+             e->argument ? e->argument : "");
     if (e->key < 256)
         fprintf(f, "  -%c, %-20s ", e->key, left);
     else
@@ -77,7 +89,8 @@ void options_print_help(FILE *f)
 {
     fputs("usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
           "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
-          "       tlc-bench [OPTION]... --roofline|--small|--density\n"
+          "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate\n"
+          "       tlc-bench --list\n"
           "\n"
           "Compresses gradients step by step, the residual carried on, verifies every round trip, and compares the\n"
           "speeds with memcpy's. Input: .npy files (1-D, or 2-D with steps as rows; f2 or f4), raw .f32 files, or\n"
@@ -91,6 +104,8 @@ void options_print_help(FILE *f)
           "error of one step   ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
           "error of the sum    ||sum of gradients - (sum of decoded + residual)|| / ||sum of gradients||\n"
           "residual            ||residual|| after the last step / mean ||gradient|| of a step\n"
+          "entropy x           bits of frames / order-0 entropy of the symbols, for codecs that have them\n"
+          "random share        time that the random words alone take / time of compress\n"
           "\n"
           "Exit status: 0 if all is well, 1 if a check or the output fails, 2 for bad files or options.\n", f);
 }
@@ -160,12 +175,13 @@ static bool parse_list(const char *text, size_list *l)
     return false;
 }
 
-static bool parse_threads(const char *text, size_list *l)
+/* Each from 1 to most. */
+static bool parse_counts(const char *text, size_t most, size_list *l)
 {
     if (!parse_list(text, l))
         return false;
     for (size_t i = 0; i < l->count; i++) {
-        if (!l->items[i] || l->items[i] > MAX_THREADS)
+        if (!l->items[i] || l->items[i] > most)
             return false;
     }
     return true;
@@ -220,6 +236,20 @@ static bool add_codec(options *o, const char *codec)
     return true;
 }
 
+static bool add_codecs(options *o, const char *codec)
+{
+    bool ok = true;
+
+    if (strcmp(codec, "all") != 0)
+        return add_codec(o, codec);
+    if (o->all.count)
+        return true;
+    ok = codecs_all(&o->all);
+    for (size_t i = 0; ok && i < o->all.count; i++)
+        ok = add_codec(o, o->all.codecs[i]);
+    return ok;
+}
+
 /* ---- parsing -------------------------------------------------------------------------------------------------------- */
 
 /* Takes one option; false if its value is none or, without a value, if it does not go with the view. */
@@ -231,7 +261,7 @@ static bool take(options *o, int key, const char *value)
     int choice;
 
     switch (key) {
-    case 'c': return add_codec(o, value);
+    case 'c': return add_codecs(o, value);
     case 't': return parse_seconds(value, &o->seconds);
     case KEY_STEPS: return parse_steps(value, &o->source.steps);
     case KEY_WARMUP: return parse_size(value, &o->warmup);
@@ -244,13 +274,17 @@ static bool take(options *o, int key, const char *value)
     case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE);
     case KEY_SMALL: return set_view(o, VIEW_SMALL);
     case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
+    case KEY_AGGREGATE:
+        return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
+    case KEY_DELAY: return parse_steps(value, &o->channel.delay);
     case KEY_SIZES: return parse_list(value, &o->sizes);
-    case KEY_THREADS: return parse_threads(value, &o->threads);
+    case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
     case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
     case KEY_PEERS: o->peers = true; return true;
     case KEY_PER_TENSOR: o->per_tensor = true; return true;
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
+    case KEY_LIST: o->command = COMMAND_LIST; return true;
     case KEY_VERSION: o->command = COMMAND_VERSION; return true;
     case KEY_DTYPE:
         if (!parse_choice(value, dtypes, &choice))
@@ -282,7 +316,7 @@ static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES +
     for (int i = 0; i < ENTRIES; i++) {
         longs[i] = (struct option){
             .name = table[i].name,
-            .has_arg = table[i].argument ? required_argument : no_argument,
+            .has_arg = is_optional(&table[i]) ? optional_argument : table[i].argument ? required_argument : no_argument,
             .val = table[i].key,
         };
         if (table[i].key < 256) {
@@ -301,20 +335,42 @@ static const char *view_name(report_view view)
     case VIEW_ROOFLINE: return "--roofline";
     case VIEW_SMALL: return "--small";
     case VIEW_DENSITY: return "--density";
+    case VIEW_AGGREGATE: return "--aggregate";
     default: return NULL;
     }
 }
 
 static bool check_codecs(const options *o, char *why)
 {
-    size_t bound;
+    char message[1024];
 
     for (size_t i = 0; i < o->codec_count; i++) {
-        tlc_status status = tlc_codec_bound(o->codecs[i], o->source.dtype, 0, &bound);
-        if (status)
-            return explain(why, "--codec %s: %s", o->codecs[i],
-                           status == TLC_ERR_PARAM ? "no such codec, or a parameter is out of range"
-                                                   : tlc_status_string(status));
+        const char *codec = o->codecs[i];
+        if (tlc_codec_check(codec, message, sizeof message))
+            return explain(why, "--codec %s: %s", codec, message);
+        if (o->channel.delay > 1 && !codec_has_residual(codec, o->channel.feedback))
+            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay, codec);
+        if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
+            return explain(why, "--codec %s: --aggregate takes natural only, and no blocks", codec);
+    }
+    return true;
+}
+
+/* Aggregators know nothing of these. */
+static bool check_aggregate(const options *o, char *why)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } others[] = {
+        {o->threads.count, "--threads"}, {o->assume_finite, "--assume-finite"}, {o->channel.delay, "--delay"},
+        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"}, {o->channel.isa != TLC_ISA_AUTO, "--isa"},
+        {o->channel.feedback >= 0, "--feedback"}, {o->per_tensor, "--per-tensor"},
+    };
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].given)
+            return explain(why, "%s does not go with --aggregate", others[i].name);
     }
     return true;
 }
@@ -331,12 +387,14 @@ static bool check(const options *o, char *why)
     if (o->view == VIEW_DENSITY && o->synthetic)
         return explain(why, "--synthetic does not go with --density");
     if (o->sizes.count && !view && !o->synthetic)
-        return explain(why, "--sizes goes with --synthetic, --roofline, --small or --density");
+        return explain(why, "--sizes goes with --synthetic, --roofline, --small, --density or --aggregate");
     if (o->source.has_values && (view || o->sizes.count))
         return explain(why, "--values does not go with %s", o->sizes.count ? "--sizes" : view);
     if (!tlc_isa_supported(o->channel.isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
-    return check_codecs(o, why);
+    if (o->channel.delay > 1 && !o->channel.feedback)
+        return explain(why, "--delay %zu: --feedback off leaves no residual", o->channel.delay);
+    return (o->view != VIEW_AGGREGATE || check_aggregate(o, why)) && check_codecs(o, why);
 }
 
 static void set_defaults(options *o)
@@ -351,8 +409,10 @@ static void set_defaults(options *o)
         {VIEW_ROOFLINE, 0.5, 50, {"3lc", "3lc:block=65536"}, "4Ki,64Ki,1Mi,16Mi,64Mi"},
         {VIEW_SMALL, 0.5, 50, {"3lc", "raw"}, "1,16,64,256,1024"},
         {VIEW_DENSITY, 0.5, 50, {"3lc"}, "64Ki,1Mi,16Mi"},
+        {VIEW_AGGREGATE, 0.5, 0, {"natural"}, "25Mi"},
     };
     const struct defaults *d = table_of;
+    bool chosen = o->codec_count;
 
     while (d->view != o->view)
         d++;
@@ -362,12 +422,16 @@ static void set_defaults(options *o)
         o->warmup = d->warmup;
     if (o->view == VIEW_ROOFLINE && !o->codec_count)
         o->assume_finite = true;
-    for (size_t i = 0; !o->codec_count || (i && d->codecs[i]); i++)
-        o->codecs[o->codec_count++] = d->codecs[i];
+    for (size_t i = 0; !chosen && d->codecs[i]; i++) {
+        if (o->channel.delay <= 1 || codec_has_residual(d->codecs[i], o->channel.feedback))
+            add_codec(o, d->codecs[i]);
+    }
     if (d->sizes && !o->sizes.count)
         parse_list(d->sizes, &o->sizes);
     if (d->sizes && !o->synthetic)
         o->synthetic = o->view == VIEW_DENSITY ? "sparse" : "laplace";
+    if (!o->inputs.count)
+        o->inputs = (size_list){.count = 2, .items = {4, 8}};
     if (!o->threads.count)
         o->threads = (size_list){.count = 1, .items = {1}};
     o->channel.seed = o->source.seed;
@@ -394,7 +458,7 @@ static bool parse(options *o, int argc, char **argv, char *why)
             return explain(why, "%s: there is no such option", argv[optind - 1]);
         if (take(o, key, optarg))
             continue;
-        if (optarg)
+        if (optarg && (key != KEY_AGGREGATE || o->view == VIEW_AGGREGATE))
             return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
         return explain(why, "--%s does not go with %s", e->name, view_name(o->view));
     }

@@ -6,13 +6,14 @@
 #define BENCH_OPTIONS_H
 
 #include "channel.h"
+#include "codecs.h"
 #include "report.h"
 #include "source.h"
 #include "threads.h"
 
-enum { MAX_CODECS = 64, MAX_LIST = 32 };
+enum { MAX_LIST = 32, MAX_INPUTS = 64 };
 
-typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_VERSION } command;
+typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
 
 /* 4Ki,64Ki,... */
 typedef struct list {
@@ -25,11 +26,13 @@ typedef struct options {
     report_view view;          /* what is measured: VIEW_CODECS for the default */
     const char *codecs[MAX_CODECS];
     size_t codec_count;
+    codec_set all;             /* what "all" stands for, once it is asked for */
     const char *synthetic;     /* NULL: files, or densities */
     char *const *paths;
     size_t path_count;
-    size_list sizes;                /* none: source has the values */
+    size_list sizes;           /* none: source has the values */
     size_list threads;
+    size_list inputs;          /* that are aggregated, for VIEW_AGGREGATE */
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */
@@ -39,7 +42,7 @@ typedef struct options {
     bool per_tensor, quiet;
 } options;
 
-/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. The strings of o are argv's. */
+/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. The strings of o are argv's, or its own: it stays where it is. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
 void options_print_help(FILE *stream);

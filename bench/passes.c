@@ -2,6 +2,7 @@
 #include "passes.h"
 #include "explain.h"
 #include <string.h>
+#include <threelc/stages.h>
 
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
@@ -77,23 +78,86 @@ static void sweep_slice(void *arg, size_t i)
     __asm__ volatile("" ::"r"(max) : "memory"); /* what it found is used */
 }
 
+/* A step that is only accumulated: if nothing may be written before all is checked, r + g is read twice. */
+static void choose_accumulating(const roofline_loops *loops, int which, sweep *sweeps[2])
+{
+    bool checks_first = which == ROOFLINE_TWO_SWEEPS;
+
+    sweeps[0] = loops->sweeps[which][0];
+    sweeps[1] = checks_first ? loops->sweeps[ROOFLINE_ASSUME_FINITE][0] : NULL;
+    if (which == ROOFLINE_ONE_SWEEP)
+        sweeps[0] = loops->sweeps[ROOFLINE_ASSUME_FINITE][0];
+}
+
+static bool is_decoding(int which)
+{
+    return which == ROOFLINE_WRITE || which == ROOFLINE_STREAM || which == ROOFLINE_ADD;
+}
+
+static void sweep_step(const subject *s, int which, size_t step)
+{
+    sweep *sweeps[2] = {s->loops->sweeps[which][0], s->loops->sweeps[which][1]};
+    sweep_job j = {.threads = s->threads};
+
+    if (!channel_sends(s->channels, step)) {
+        if (is_decoding(which))
+            return;
+        choose_accumulating(s->loops, which, sweeps);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const channel *c = &s->channels[i];
+        j.whole = (slice){.g = tensor_step(c->tensor, step), .r = c->sum, .bytes = c->frame, .n = c->tensor->n,
+                          .out = (float *)(void *)(which == ROOFLINE_STREAM ? s->streamed : c->out)};
+        for (int k = 0; k < 2 && sweeps[k]; k++) {
+            j.sweep = sweeps[k];
+            each_slice(s, sweep_slice, &j);
+        }
+    }
+}
+
 bool pass_roofline(const void *subject_, int which, char *why)
 {
     const subject *s = subject_;
-    sweep *const *sweeps = s->loops->sweeps[which];
-    sweep_job j = {.threads = s->threads};
-    bool streams = which == ROOFLINE_STREAM;
 
     (void)why;
+    for (size_t step = 0; step < s->steps; step++)
+        sweep_step(s, which, step);
+    return true;
+}
+
+/* ---- random words ------------------------------------------------------------------------------------------------- */
+
+enum { WORDS = 1024 }; /* drawn at a time, a multiple of 4 */
+
+typedef struct random_job {
+    uint64_t seed, step;
+    size_t n, threads;
+} random_job;
+
+static void draw_slice(void *arg, size_t i)
+{
+    const random_job *j = arg;
+    size_t from = slice_start(j->n, 4, i, j->threads), to = slice_start(j->n, 4, i + 1, j->threads);
+    uint32_t words[WORDS];
+
+    for (; from < to; from += WORDS) {
+        tlc_philox(j->seed, j->step, from, to - from < WORDS ? to - from : WORDS, words);
+        __asm__ volatile("" ::"r"(words) : "memory"); /* they are used */
+    }
+}
+
+bool pass_random(const void *subject_, int which, char *why)
+{
+    const subject *s = subject_;
+    random_job j = {.seed = s->seed, .threads = s->threads};
+
+    (void)which;
+    (void)why;
     for (size_t step = 0; step < s->steps; step++) {
-        for (size_t i = 0; i < s->count; i++) {
-            const channel *c = &s->channels[i];
-            j.whole = (slice){.g = tensor_step(c->tensor, step), .r = c->sum, .bytes = c->frame, .n = c->tensor->n,
-                              .out = (float *)(void *)(streams ? s->streamed : c->out)};
-            for (int k = 0; k < 2 && sweeps[k]; k++) {
-                j.sweep = sweeps[k];
-                each_slice(s, sweep_slice, &j);
-            }
+        for (size_t i = 0; i < s->count && channel_sends(s->channels, step); i++) {
+            j.step = step;
+            j.n = s->channels[i].tensor->n;
+            each_slice(s, draw_slice, &j);
         }
     }
     return true;
@@ -109,8 +173,10 @@ bool pass_compress(const void *subject_, int which, char *why)
 
     (void)which;
     for (size_t step = 0; ok && step < s->steps; step++) {
-        for (size_t i = 0; ok && i < s->count; i++)
-            ok = channel_compress(&s->channels[i], step, &len, why);
+        for (size_t i = 0; ok && i < s->count; i++) {
+            const channel *c = &s->channels[i];
+            ok = channel_sends(c, step) ? channel_compress(c, step, &len, why) : channel_accumulate(c, step, why);
+        }
     }
     return ok;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_WIDTH = 160 };
+enum { LINE_MAX_WIDTH = 180 };
 
 static bool starts_table(const report *r, size_t i)
 {
@@ -20,7 +20,7 @@ static const report_row *first_codec(const report *r)
 {
     const report_row *row = r->rows;
 
-    while (row->kind != ROW_CODEC)
+    while (row->kind != ROW_CODEC && row->kind != ROW_AGGREGATE)
         row++;
     return row;
 }
@@ -51,8 +51,10 @@ static void print_heading(FILE *f, const report *r, size_t i)
                 row->steps, row->steps == 1 ? "" : "s");
     else
         fprintf(f, "%s; ", s->tensors[0].name);
-    fputs("every round trip verified\n", f);
-    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY)) {
+    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified\n" : "every round trip verified\n", f);
+    if (r->view == VIEW_AGGREGATE)
+        fputs("ATE/s: aggregated tensor elements, inputs x values, in a second; frames: GB/s of those read\n", f);
+    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);
         fputc('\n', f);

@@ -14,13 +14,15 @@
 typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON } report_format;
 
 /* Which columns tables have. */
-typedef enum report_view { VIEW_CODECS = 1, VIEW_ROOFLINE = 2, VIEW_SMALL = 4, VIEW_DENSITY = 8 } report_view;
+typedef enum report_view {
+    VIEW_CODECS = 1, VIEW_ROOFLINE = 2, VIEW_SMALL = 4, VIEW_DENSITY = 8, VIEW_AGGREGATE = 16
+} report_view;
 
-typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER } row_kind;
+typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE } row_kind;
 
-/* What is timed in the rounds of a row; the last three are what the ones before are compared with, beside memcpy. */
+/* What is timed in the rounds of a row; those with ROOF are what the ones before are compared with, beside memcpy. */
 enum { TIME_MEMCPY, TIME_COMPRESS, TIME_DECOMPRESS, TIME_ADD, TIME_COMPRESS_ROOF, TIME_DECOMPRESS_ROOF, TIME_ADD_ROOF,
-       TIMES };
+       TIME_RANDOM, TIME_AGGREGATE, TIMES };
 
 typedef struct report_row {
     row_kind kind;
@@ -28,8 +30,10 @@ typedef struct report_row {
     const char *tensor; /* NULL: all of them */
     bool assume_finite;
     size_t threads, steps, rounds;
+    size_t delay;       /* steps for each frame */
+    size_t inputs;      /* frames that are aggregated, each from the values of a step; 0: nothing is */
     size_t values;      /* in a step */
-    size_t calls;       /* in a pass */
+    size_t calls;       /* frames in a pass */
     double gigabytes;   /* of input, in a pass */
     timing time[TIMES]; /* NaN where it is not timed */
     verified verified;  /* of codecs and peers */

@@ -10,7 +10,8 @@
 #include <immintrin.h>
 #endif
 
-enum { ADD = 1, MEASURE = 2, STORE = 4, SEND = 8, FETCH = 16 }; /* what a sweep does; SEND stores too */
+/* What a sweep does. SEND stores too, unless ALONE, which leaves r out. */
+enum { ADD = 1, MEASURE = 2, STORE = 4, SEND = 8, FETCH = 16, ALONE = 32 };
 enum { WRITE, NON_TEMPORAL, PLUS };
 #define FAR ((size_t)1 << 17) /* from so many values on it pays to prefetch: some 5%, which it costs in the near caches */
 #define AHEAD 1024            /* bytes */

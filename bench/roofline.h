@@ -15,6 +15,7 @@ typedef enum roofline {
     ROOFLINE_TWO_SWEEPS,    /* read g and r, maximum; then read g and r, write r and n/5 bytes */
     ROOFLINE_ASSUME_FINITE, /* read g and r, maximum, write r; then read r, write r and n/5 bytes */
     ROOFLINE_ONE_SWEEP,     /* read g and r, maximum, write r and n/5 bytes: the limit of small blocks with assume_finite */
+    ROOFLINE_NO_RESIDUAL,   /* read g, maximum; then read g, write n/5 bytes */
     ROOFLINE_WRITE,         /* read n/5 bytes, write out */
     ROOFLINE_STREAM,        /* the same with non-temporal stores */
     ROOFLINE_ADD,           /* read n/5 bytes, add to r */

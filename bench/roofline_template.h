@@ -22,13 +22,13 @@ typedef uint32_t NAME(any_words) __attribute__((vector_size(VECTOR), aligned(1),
 /* One vector; returns words that depend on its values. */
 INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) *max)
 {
-    NAME(floats) x = *(const NAME(floats) *)r;
+    NAME(floats) x = *(const NAME(floats) *)(flags & ALONE ? g : r);
 
     if (flags & ADD)
         x += *(const NAME(floats) *)g;
     if (flags & MEASURE)
         *max = MAX(*max, (NAME(words))x & ~SIGN);
-    if (flags & SEND)
+    if (flags & SEND && !(flags & ALONE))
         *(NAME(floats) *)r = x - (NAME(floats))(((NAME(words))x & SIGN) | ONE);
     else if (flags & STORE)
         *(NAME(floats) *)r = x;
@@ -49,7 +49,7 @@ INLINE void NAME(visit_rest)(const float *g, float *r, uint8_t *bytes, size_t n,
         memcpy(g_copy, g + i, left * sizeof *g);
         memcpy(r_copy, r + i, left * sizeof *r);
         made ^= NAME(visit)(g_copy, r_copy, flags, max);
-        if (flags & (SEND | STORE))
+        if (flags & (SEND | STORE) && !(flags & ALONE))
             memcpy(r + i, r_copy, left * sizeof *r);
     }
     if (flags & SEND) {
@@ -75,8 +75,9 @@ INLINE uint32_t NAME(forward_as)(const slice *s, int flags)
 #pragma GCC unroll 5
             for (size_t k = j; k < j + 5; k++) {
                 if (flags & FETCH && k * VECTOR % 64 == 0) {
-                    __builtin_prefetch((const char *)(r + k * WIDTH) + AHEAD);
-                    if (flags & ADD)
+                    if (!(flags & ALONE))
+                        __builtin_prefetch((const char *)(r + k * WIDTH) + AHEAD);
+                    if (flags & (ADD | ALONE))
                         __builtin_prefetch((const char *)(g + k * WIDTH) + AHEAD);
                 }
                 five ^= NAME(visit)(g + k * WIDTH, r + k * WIDTH, flags, &max);
@@ -101,6 +102,8 @@ TARGET static uint32_t NAME(measure)(const slice *s) { return NAME(forward)(s, A
 TARGET static uint32_t NAME(send)(const slice *s) { return NAME(forward)(s, ADD | SEND); }
 TARGET static uint32_t NAME(accumulate)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | STORE); }
 TARGET static uint32_t NAME(send_residual)(const slice *s) { return NAME(forward)(s, SEND); }
+TARGET static uint32_t NAME(look)(const slice *s) { return NAME(forward)(s, ALONE | MEASURE); }
+TARGET static uint32_t NAME(send_alone)(const slice *s) { return NAME(forward)(s, ALONE | SEND); }
 TARGET static uint32_t NAME(one_sweep)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | SEND); }
 
 /* ---- decompress ---------------------------------------------------------------------------------------------------- */
@@ -184,6 +187,7 @@ static const roofline_loops NAME(loops) = {
         [ROOFLINE_TWO_SWEEPS] = {NAME(measure), NAME(send)},
         [ROOFLINE_ASSUME_FINITE] = {NAME(accumulate), NAME(send_residual)},
         [ROOFLINE_ONE_SWEEP] = {NAME(one_sweep)},
+        [ROOFLINE_NO_RESIDUAL] = {NAME(look), NAME(send_alone)},
         [ROOFLINE_WRITE] = {NAME(write)},
         [ROOFLINE_ADD] = {NAME(add)},
 #ifdef STREAM

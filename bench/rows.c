@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "rows.h"
+#include "codecs.h"
 #include "explain.h"
 #include "passes.h"
 #include <math.h>
@@ -20,24 +21,27 @@ typedef struct group {
     tlc_parallel parallel;
 } group;
 
-/* Only on a terminal. */
-static void progress(const group *g, const char *name, const char *what)
+void rows_progress(const options *o, size_t number, const char *name, const char *of, const char *what)
 {
-    if (!g->o->quiet && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K[%zu] %.40s, %.40s: %s", g->list->count + 1, name, g->tensors->name, what);
+    if (!o->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K[%zu] %.40s, %.40s: %s", number, name, of, what);
 }
 
-static void progress_end(const options *o)
+void rows_progress_end(const options *o)
 {
     if (!o->quiet && isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
 }
 
+static void progress(const group *g, const char *name, const char *what)
+{
+    rows_progress(g->o, g->list->count + 1, name, g->tensors->name, what);
+}
+
 /* ---- lists -------------------------------------------------------------------------------------------------------- */
 
-static report_row *add_row(const group *g, row_kind kind, const char *name)
+report_row *rows_append(row_list *list)
 {
-    row_list *list = g->list;
     report_row *row;
 
     if (list->count == list->slots) {
@@ -49,13 +53,27 @@ static report_row *add_row(const group *g, row_kind kind, const char *name)
         list->slots = slots;
     }
     row = &list->rows[list->count++];
-    *row = (report_row){.kind = kind, .name = name, .tensor = g->name, .threads = g->threads, .steps = g->steps};
+    *row = (report_row){.threads = 1, .steps = 1, .delay = 1};
+    for (int time = 0; time < TIMES; time++)
+        row->time[time] = (timing){NAN, NAN};
+    return row;
+}
+
+static report_row *add_row(const group *g, row_kind kind, const char *name)
+{
+    report_row *row = rows_append(g->list);
+
+    if (!row)
+        return NULL;
+    row->kind = kind;
+    row->name = name;
+    row->tensor = g->name;
+    row->threads = g->threads;
+    row->steps = g->steps;
     for (size_t i = 0; i < g->count; i++)
         row->values += g->tensors[i].n;
     row->calls = g->count * g->steps;
     row->gigabytes = (double)row->values * (double)dtype_size(g->dtype) * (double)g->steps * 1e-9;
-    for (int time = 0; time < TIMES; time++)
-        row->time[time] = (timing){NAN, NAN};
     return row;
 }
 
@@ -103,7 +121,7 @@ static bool subject_open(subject *s, const group *g, const channel *channels, co
     for (size_t i = 0; i < g->count; i++)
         largest = g->tensors[i].n > largest ? g->tensors[i].n : largest;
     *s = (subject){.channels = channels, .count = g->count, .steps = g->steps, .dtype = g->dtype, .frames = frames,
-                   .loops = g->loops, .threads = g->threads, .parallel = g->parallel};
+                   .seed = g->o->channel.seed, .loops = g->loops, .threads = g->threads, .parallel = g->parallel};
     s->streamed = channel_buffer(largest * dtype_size(g->dtype));
     return s->streamed || explain(why, "out of memory");
 }
@@ -131,6 +149,7 @@ static const struct floor_row {
     {ROW_ROOFLINE, "roofline (non-temporal)", -1, FLOOR_ROOFLINES + ROOFLINE_STREAM, -1},
     {ROW_ROOFLINE, "roofline (assume_finite)", FLOOR_ROOFLINES + ROOFLINE_ASSUME_FINITE, -1, -1},
     {ROW_ROOFLINE, "roofline (one sweep)", FLOOR_ROOFLINES + ROOFLINE_ONE_SWEEP, -1, -1},
+    {ROW_ROOFLINE, "roofline (no residual)", FLOOR_ROOFLINES + ROOFLINE_NO_RESIDUAL, -1, -1},
 };
 
 static void set_time(report_row *row, int time, const timing *timings, int floor)
@@ -202,17 +221,12 @@ static bool is_blocked(const frame_store *frames)
     return !tlc_inspect(frames->bytes + frames->offset[0], frames->len[0], &info) && info.block;
 }
 
-/* Whether there is nothing that the codec must do with memory but a copy. */
-static bool only_copies(const channel_options *sent, const report_row *row)
+/* feedback: whether there is a residual. */
+static void add_roofs(plan *p, const subject *s, bool feedback, bool assume_finite)
 {
-    return !row->verified.feedback || codec_is_raw(sent->codec);
-}
+    int sweeps = feedback ? ROOFLINE_TWO_SWEEPS : ROOFLINE_NO_RESIDUAL;
 
-static void add_roofs(plan *p, const subject *s, bool assume_finite)
-{
-    int sweeps = ROOFLINE_TWO_SWEEPS;
-
-    if (assume_finite)
+    if (feedback && assume_finite)
         sweeps = is_blocked(s->frames) ? ROOFLINE_ONE_SWEEP : ROOFLINE_ASSUME_FINITE;
     add_operation(p, TIME_COMPRESS_ROOF, pass_roofline, s, sweeps, 0);
     add_operation(p, TIME_DECOMPRESS_ROOF, pass_roofline, s, ROOFLINE_WRITE, 0);
@@ -225,6 +239,7 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
                          const frame_store *frames, report_row *row, char *why)
 {
     size_t warmup = g->o->warmup ? (g->o->warmup - 1) / g->steps : 0;
+    bool copies = sent->codec && codec_is_raw(sent->codec); /* it must do nothing else with memory */
     plan p = {.count = 0};
     subject s;
     bool ok;
@@ -232,17 +247,19 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
     if (!subject_open(&s, g, channels, frames, why))
         return false;
     add_operation(&p, TIME_MEMCPY, pass_copy, &s, COPY_LIBC, 0);
-    if (sent->codec && has_roofs(g) && !only_copies(sent, row))
-        add_roofs(&p, &s, sent->assume_finite);
+    if (sent->codec && has_roofs(g) && !copies)
+        add_roofs(&p, &s, row->verified.feedback, sent->assume_finite);
+    if (sent->codec && codec_is_stochastic(sent->codec))
+        add_operation(&p, TIME_RANDOM, pass_random, &s, 0, 0);
     add_operation(&p, TIME_COMPRESS, pass_compress, &s, 0, warmup);
     add_operation(&p, TIME_DECOMPRESS, pass_decompress, &s, 0, 0);
     if (sent->codec)
         add_operation(&p, TIME_ADD, pass_add, &s, 0, 0);
     ok = measure_row(&p, g->o->seconds, row, why);
     free(s.streamed);
-    if (sent->codec && only_copies(sent, row)) {
-        for (int time = TIME_COMPRESS_ROOF; time <= TIME_ADD_ROOF; time++)
-            row->time[time] = row->time[TIME_MEMCPY];
+    for (int time = TIME_COMPRESS_ROOF; copies && time <= TIME_ADD_ROOF; time++) {
+        double steps = time == TIME_COMPRESS_ROOF ? 1 : (double)row->delay; /* for each frame that is decoded */
+        row->time[time].median = row->time[TIME_MEMCPY].median / steps;
     }
     return ok;
 }
@@ -294,6 +311,9 @@ static bool add_sent(const group *g, const char *codec, const peer *other, bool 
     if (!row)
         return explain(why, "out of memory");
     row->assume_finite = assume_finite;
+    if (sent.delay > 1)
+        row->delay = sent.delay;
+    row->calls /= row->delay;
     sent.codec = codec;
     sent.peer = other;
     sent.assume_finite = assume_finite;
@@ -325,8 +345,8 @@ static bool add_group(const group *g, char *why)
         if (ok && o->assume_finite && !codec_is_raw(o->codecs[i]))
             ok = add_sent(g, o->codecs[i], NULL, true, why);
     }
-    /* peers know neither threads nor other dtypes */
-    return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || add_peers(g, why));
+    /* peers know neither threads nor other dtypes nor delays */
+    return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || o->channel.delay > 1 || add_peers(g, why));
 }
 
 static bool add_threads(group *g, const cores *c, char *why)
@@ -357,6 +377,6 @@ bool rows_add(row_list *list, const options *o, const source *s, const cores *c,
         g.name = g.tensors->name;
         ok = add_threads(&g, c, why);
     }
-    progress_end(o);
+    rows_progress_end(o);
     return ok;
 }

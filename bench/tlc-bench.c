@@ -2,6 +2,8 @@
  *
  * tlc-bench: how small, how exact and how fast libthreelc compresses gradients. It uses the public API only.
  */
+#include "aggregate.h"
+#include "codecs.h"
 #include "explain.h"
 #include "options.h"
 #include "rows.h"
@@ -62,6 +64,8 @@ static bool draw(const options *o, source *s, size_t index, char *why)
     }
     if (o->view != VIEW_CODECS && !wanted.steps)
         wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones would take much memory */
+    if (o->channel.delay > 1 && !o->source.steps) /* whole periods */
+        wanted.steps = ((wanted.steps ? wanted.steps : 16) + o->channel.delay - 1) / o->channel.delay * o->channel.delay;
     return source_draw(s, o->synthetic, &wanted, why);
 }
 
@@ -81,6 +85,15 @@ static bool load(const options *o, source *s, size_t index, char *why)
     return false;
 }
 
+/* --delay wants whole periods. */
+static bool check_steps(const options *o, const source *s, char *why)
+{
+    size_t delay = o->channel.delay;
+
+    return delay <= 1 || s->steps % delay == 0 ||
+           explain(why, "--delay %zu: the %zu steps are not a multiple of it (--steps takes the first ones)", delay, s->steps);
+}
+
 /* ---- the program --------------------------------------------------------------------------------------------------- */
 
 /* Loads or draws, and measures, one source after the other; the values of one at a time are in memory. */
@@ -90,7 +103,12 @@ static int run_sources(const options *o, source *sources, size_t count, row_list
 
     cores_find(&c);
     for (size_t i = 0; i < count; i++) {
-        if (!load(o, &sources[i], i, why))
+        if (o->view == VIEW_AGGREGATE) {
+            if (!aggregate_rows(list, o, &sources[i], o->sizes.items[i], why))
+                return EXIT_FAILED;
+            continue;
+        }
+        if (!load(o, &sources[i], i, why) || !check_steps(o, &sources[i], why))
             return EXIT_USAGE;
         if (!rows_add(list, o, &sources[i], &c, why))
             return EXIT_FAILED;
@@ -137,6 +155,7 @@ int main(int argc, char **argv)
         return fail(EXIT_USAGE, why);
     switch (o.command) {
     case COMMAND_HELP: options_print_help(stdout); return close_output();
+    case COMMAND_LIST: codecs_print(stdout); return close_output();
     case COMMAND_VERSION: options_print_version(stdout); return close_output();
     default: return run(&o);
     }

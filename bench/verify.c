@@ -3,6 +3,7 @@
  * What is checked is listed in verify.h. The sums that the checks compare with are this file's own.
  */
 #include "verify.h"
+#include "codecs.h"
 #include "explain.h"
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ typedef struct pass {
     size_t count, steps;
     tlc_dtype dtype;
     const char *codec; /* NULL: a peer */
-    bool raw, checked_bits; /* checked_bits: the gradient's bits must come back */
+    codec_symbols symbols;
+    bool checked_bits; /* the gradient's bits must come back */
     frame_store *frames;
     verified *result;
     double wanted2, left2, grad2;         /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
@@ -42,16 +44,6 @@ typedef struct sent {
     const float *grad, *decoded;
     size_t n, len;
 } sent;
-
-bool codec_is_raw(const char *codec)
-{
-    return !strncmp(codec, "raw", 3) && (codec[3] == '\0' || codec[3] == ':');
-}
-
-bool codec_takes_nonfinite(const char *codec, int feedback)
-{
-    return codec_is_raw(codec) && feedback != 1;
-}
 
 /* zlib's: polynomial 0x04c11db7, reflected; crc is 0 at first. */
 static uint32_t crc32(uint32_t crc, const unsigned char *bytes, size_t len)
@@ -72,17 +64,18 @@ static double quotient(double a, double b)
 
 /* ---- one step of one channel -------------------------------------------------------------------------------------- */
 
-static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzero)
+static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzero, tlc_frame_info *info)
 {
-    tlc_frame_info info = {.struct_size = sizeof info};
-    tlc_status status = tlc_inspect(c->frame, len, &info);
+    tlc_status status;
     size_t bound;
 
+    *info = (tlc_frame_info){.struct_size = sizeof *info};
+    status = tlc_inspect(c->frame, len, info);
     if (status)
         return explain(p->why, "tlc_inspect: %s", tlc_status_string(status));
-    if (info.n != c->tensor->n || info.dtype != p->dtype)
+    if (info->n != c->tensor->n || info->dtype != p->dtype)
         return explain(p->why, "tlc_inspect gives another n or dtype");
-    if (info.nonzero != TLC_UNKNOWN && info.nonzero != nonzero)
+    if (info->nonzero != TLC_UNKNOWN && info->nonzero != nonzero)
         return explain(p->why, "tlc_inspect gives another number of non-zero values");
     status = tlc_codec_bound(p->codec, p->dtype, c->tensor->n, &bound);
     if (status)
@@ -156,7 +149,7 @@ static uint64_t account(pass *p, const ledger *l, const sent *s)
 }
 
 /* The sum so far moves to before, which the step no longer needs. */
-static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s)
+static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s, bool has_zero)
 {
     tlc_status status;
 
@@ -166,7 +159,7 @@ static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s)
         return explain(p->why, "tlc_decompress_add: %s", tlc_status_string(status));
     for (size_t i = 0; i < s->n; i++) {
         float want = l->before[i];
-        if (p->raw || s->decoded[i] != 0)
+        if (!has_zero || s->decoded[i] != 0)
             want += s->decoded[i];
         if (memcmp(&c->sum[i], &want, sizeof want) != 0 && !(isnan(c->sum[i]) && isnan(want)))
             return explain(p->why, "tlc_decompress_add gives another sum at index %zu", i);
@@ -174,28 +167,63 @@ static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s)
     return true;
 }
 
-static bool send_step(pass *p, const channel *c, const ledger *l, size_t step)
+/* What the library alone tells. */
+static bool check_frame(pass *p, const channel *c, const ledger *l, const sent *s, uint64_t nonzero)
+{
+    verified *v = p->result;
+    tlc_frame_info info;
+
+    if (!check_inspect(p, c, s->len, nonzero, &info) || !check_sum(p, c, l, s, info.nonzero != TLC_UNKNOWN))
+        return false;
+    v->clipped += info.clipped;
+    if (p->symbols != SYMBOLS_OTHER)
+        v->entropy_bits += codec_entropy(p->symbols, s->n, nonzero);
+    return true;
+}
+
+static bool send_step(pass *p, const channel *c, const ledger *l, size_t step, sent *s)
+{
+    verified *v = p->result;
+    uint64_t nonzero;
+
+    if (!channel_compress(c, step, &s->len, p->why) || !decode(p, c, l, step, s) || !check_balance(p, c, s))
+        return false;
+    nonzero = account(p, l, s);
+    v->nonzero += nonzero;
+    v->frame_bytes += s->len;
+    v->step_bytes[step] += s->len;
+    v->crc = crc32(v->crc, c->frame, s->len);
+    return (!p->codec || check_frame(p, c, l, s, nonzero)) && frames_append(p->frames, c->frame, s->len, p->why);
+}
+
+/* Nothing is sent. The norms are those that roundings and shares are told of. */
+static bool accumulate_step(pass *p, const channel *c, size_t step, const sent *s)
+{
+    const float *residual = channel_residual(c);
+
+    if (!channel_accumulate(c, step, p->why))
+        return false;
+    for (size_t i = 0; i < s->n; i++) {
+        float x = s->before[i] + s->grad[i];
+        if (memcmp(&residual[i], &x, sizeof x) != 0)
+            return explain(p->why, "tlc_accumulate gives another residual at index %zu", i);
+        p->wanted2 += (double)x * (double)x;
+        p->grad2 += (double)s->grad[i] * (double)s->grad[i];
+    }
+    return true;
+}
+
+static bool take_step(pass *p, const channel *c, const ledger *l, size_t step)
 {
     const float *residual = channel_residual(c);
     sent s = {.n = c->tensor->n, .grad = l->wide[0] ? l->wide[0] : tensor_step(c->tensor, step)};
-    verified *v = p->result;
-    uint64_t nonzero;
 
     if (l->wide[0])
         tlc_convert(tensor_step(c->tensor, step), p->dtype, l->wide[0], TLC_F32, s.n);
     if (residual)
         s.before = memcpy(l->before, residual, s.n * sizeof *l->before);
-    if (!channel_compress(c, step, &s.len, p->why) || !decode(p, c, l, step, &s) || !check_balance(p, c, &s))
-        return false;
-    nonzero = account(p, l, &s);
-    v->nonzero += nonzero;
-    v->values += s.n;
-    v->frame_bytes += s.len;
-    v->step_bytes[step] += s.len;
-    v->crc = crc32(v->crc, c->frame, s.len);
-    if (p->codec && (!check_sum(p, c, l, &s) || !check_inspect(p, c, s.len, nonzero)))
-        return false;
-    return frames_append(p->frames, c->frame, s.len, p->why);
+    p->result->values += s.n;
+    return channel_sends(c, step) ? send_step(p, c, l, step, &s) : accumulate_step(p, c, step, &s);
 }
 
 /* ---- all steps ---------------------------------------------------------------------------------------------------- */
@@ -236,10 +264,10 @@ static bool send_all(pass *p)
     for (size_t step = 0; step < p->steps; step++) {
         p->wanted2 = p->left2 = p->grad2 = 0;
         for (size_t i = 0; i < p->count; i++) {
-            if (!send_step(p, &p->channels[i], &p->ledgers[i], step))
+            if (!take_step(p, &p->channels[i], &p->ledgers[i], step))
                 return explain(why, "%s, step %zu: %s", p->channels[i].tensor->name, step, reason);
         }
-        if (p->wanted2 > 0) {
+        if (p->wanted2 > 0 && channel_sends(p->channels, step)) {
             p->step_errors += sqrt(p->left2 / p->wanted2);
             p->steps_with_values++;
         }
@@ -307,8 +335,8 @@ bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channe
     result->step_bytes = calloc(p.steps, sizeof *result->step_bytes);
     for (size_t i = 0; i < count; i++)
         result->feedback = result->feedback || channel_residual(&channels[i]);
-    p.raw = p.codec && codec_is_raw(p.codec);
-    p.checked_bits = p.codec ? p.raw && !result->feedback : options->peer->exact;
+    p.symbols = p.codec ? codec_symbols_of(p.codec) : SYMBOLS_OTHER;
+    p.checked_bits = p.codec ? codec_is_raw(p.codec) && !result->feedback : options->peer->exact;
     p.ledgers = calloc(count, sizeof *p.ledgers);
     ok = p.ledgers && result->step_bytes;
     for (size_t i = 0; ok && i < count; i++)

@@ -115,6 +115,35 @@ static void compress_sweeps(void **state)
     }
 }
 
+/* The same bytes of g alone, of which it finds the maximum; r is left as it is. */
+static void without_residual(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(isa) {
+        const roofline_loops *loops = roofline_loops_of(isa);
+        for (size_t i = 0; i < COUNT(sizes); i++) {
+            sweep *const *sweeps = loops->sweeps[ROOFLINE_NO_RESIDUAL];
+            size_t n = at.n = sizes[i];
+            float *zeros = floats(n);
+            buffers b;
+            at.isa = isa;
+            buffers_open(&b, n, 1);
+            uint8_t *want = bytes(b.len);
+            for (size_t k = 0; k < n; k++)
+                zeros[k] = 0;
+            loops->sweeps[ROOFLINE_TWO_SWEEPS][1](&(slice){.g = b.slice.g, .r = zeros, .bytes = want, .n = n});
+            memset(b.slice.bytes, 0xa5, b.len);
+            require(sweeps[0](&b.slice) == largest(b.slice.g, n));
+            require(all_bytes(b.slice.bytes, b.len, 0xa5));
+            sweeps[1](&b.slice);
+            require(same(b.slice.bytes, want, b.len) && same(b.slice.r, b.r, n * sizeof(float)));
+            buffers_close(&b);
+            free(zeros);
+            free(want);
+        }
+    }
+}
+
 /* Each byte of whole groups is made from an odd number of signs: it changes when they all do. */
 static void all_values_count(void **state)
 {
@@ -198,8 +227,8 @@ static void copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compress_sweeps), cmocka_unit_test(all_values_count), cmocka_unit_test(decompress_sweeps),
-        cmocka_unit_test(copies),
+        cmocka_unit_test(compress_sweeps), cmocka_unit_test(without_residual), cmocka_unit_test(all_values_count),
+        cmocka_unit_test(decompress_sweeps), cmocka_unit_test(copies),
     };
 
     print_isas();

@@ -144,9 +144,12 @@ refuses '-x: there is no such option' -x good.npy
 refuses '-c: it needs a value' good.npy -c
 refuses '--codec: it needs a value' good.npy --codec
 refuses '--quiet=1: it takes no value' --quiet=1 good.npy
-refuses '--codec 4lc: no such codec*' -c 4lc good.npy
-refuses '--codec 3lc:s=2: *' -c 3lc:s=2 good.npy
-refuses '--codec : *' -c '' good.npy
+refuses '--codec 4lc: at 0: "4lc": no codec or stage has this name; there are 3lc, *, raw' -c 4lc good.npy
+refuses '--codec 3lc:s=2: at 6: "2": s is 1 <= s < 2*' -c 3lc:s=2 good.npy
+refuses '--codec quartic+ternary: at 0: "quartic" takes *' -c all -c quartic+ternary good.npy
+refuses '--codec ternary: at 7: "ternary" gives *' -c ternary good.npy
+refuses '--codec : at 0: *' -c '' good.npy
+refuses '--codec all:s=1: at 0: *' -c all:s=1 good.npy
 refuses '--isa sse9: not one of its values*' --isa sse9 good.npy
 refuses '--dtype f64: not one of its values*' --dtype f64 good.npy
 refuses '--format xml: not one of its values*' --format xml good.npy
@@ -163,19 +166,33 @@ refuses '--seed x: not one of its values*' --seed x good.npy
 refuses '--values*' --synthetic gauss --values 9999999999999Mi
 refuses '--values goes with --synthetic or .f32 files' --values 3 good.npy
 refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
-for view in roofline small density; do
+for view in roofline small density aggregate; do
   refuses "good.npy: no files go with --$view" --$view good.npy
   refuses "--values does not go with --$view" --$view --values 5
 done
 refuses '--small does not go with --roofline' --roofline --small
 refuses '--roofline does not go with --density' --density --roofline
 refuses '--synthetic does not go with --density' --density --synthetic gauss
+refuses '--aggregate does not go with --small' --small --aggregate
+refuses '--aggregate does not go with --small' --small --aggregate=4
+for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3' '--isa scalar' '--feedback on' --per-tensor; do
+  # shellcheck disable=SC2086 # words
+  refuses "${option% *} does not go with --aggregate" --aggregate $option
+done
+refuses '--codec int8: --aggregate takes natural only, and no blocks' --aggregate -c natural -c int8
+refuses '--codec natural:block=9: --aggregate *' --aggregate -c natural:block=9
+refuses '--delay 2: natural has no error feedback (--feedback on gives it)' --delay 2 -c 3lc -c natural good.npy
+refuses '--delay 2: --feedback off leaves no residual' --delay 2 --feedback off good.npy
+refuses '--delay 3: the 2 steps are not a multiple of it*' --delay 3 good.npy
+refuses '--delay 0: not one of its values*' --delay 0 good.npy
 refuses '--values does not go with --sizes' --synthetic gauss --sizes 5 --values 5
 refuses '--sizes goes with --synthetic, *' --sizes 5 good.npy
 for list in '' ',' '1,' ',1' '1,,2' x '1,x' -1 1.5 "$(seq -s, 33)"; do
   refuses "--sizes $list: not one of its values*" --small --sizes "$list"
   refuses "--threads $list: not one of its values*" --threads "$list" good.npy
+  refuses "--aggregate $list: not one of its values*" --aggregate="$list"
 done
+refuses '--aggregate 4,65: not one of its values*' --aggregate=4,65
 refuses '--threads 0: not one of its values*' --threads 0 good.npy
 refuses '--threads 1,257: not one of its values*' --threads 1,257 good.npy
 refuses '--synthetic sparse: not one of its values*' --synthetic sparse
@@ -199,13 +216,73 @@ while read -r name; do
 done < <(grep -oE -- '^ .*--[a-z-]+' help | grep -oE -- '[a-z-]+$' | sed 's/^--//')
 run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
 
+# ---- all codecs
+
+count=$((count + 1))
+run --list >list || bad "--list: exit status $?"
+sed -n '/^The codecs of -c all$/,$p' list | sed -n 's/^  //p' >all
+for codec in 3lc 3lc:s=1.75 3lc-golomb sbc sbc:p=0.001 ternary+quartic stochastic-ternary+quartic \
+  stochastic-ternary+quartic+zerorun stochastic-ternary+golomb natural natural:rounding=nearest natural:bits=9 int8 qsgd \
+  qsgd:bits=4 onebit topk random-sparse raw; do
+  grep -qx -- "$codec" all || bad "--list: $codec is not among the codecs of -c all"
+done
+[[ $(sort all | uniq -d) == '' ]] || bad "--list: a codec of -c all comes twice"
+! grep -qxE 'ternary\+quartic\+zerorun|ternary\+golomb|sparse-binary\+golomb' all || bad "--list: what has a short name comes again"
+grep -qE '^  quartic +3-value symbols to ' list || bad "--list: no stage quartic"
+grep -qE '^ +s +1 <= s < 2, default 1' list || bad "--list: no range of s"
+accepts --format csv -c all --steps 2 "$data"
+awk -F, '$2 == "codec" {print $3}' out | cmp -s - all || bad "-c all: not the codecs of --list"
+accepts -c all good.npy
+accepts -c all --synthetic laplace --values 5000 --steps 3 --threads 2 --assume-finite --dtype bf16
+[[ $(awk 'length > 180' out) == '' ]] || bad "table: -c all: wider than 180 columns"
+! grep -q clipped out || bad "table: a column of clipped values, and there are none"
+accepts -c all --feedback on --synthetic gauss --values 3001 --steps 4 --delay 2 --checksum
+accepts -c natural large.npy
+awk '/^natural/ {found = / 4 +100.0 /} END {exit !found}' out || bad "table: not 4 clipped values"
+for n in 0 1 4; do accepts -c all --synthetic gauss --values $n --steps 2; done
+accepts --aggregate --sizes 1000,1 --checksum --peers -c natural -c natural:bits=9,shift=4 -c natural:rounding=nearest
+(($(grep -cE '^natural(:[^ ]*)? +[48] +(1|1000) ' out) == 12)) || bad "--aggregate: not a row for each size and codec"
+(($(grep -c '^decompress-add, compress ' out) == 12)) || bad "--aggregate: not a peer for each"
+accepts --aggregate=3,64 --sizes 77 --synthetic gauss --format csv
+awk -F, '$2 == "aggregate" {print $11}' out | xargs | grep -qx '3 64' || bad "--aggregate=3,64: other inputs"
+if command -v python3 >/dev/null; then
+  accepts -c all --synthetic laplace --values 20000 --steps 1 --format json && cp out all.json
+  accepts -c 3lc -c sbc -c onebit --synthetic laplace --values 2000 --delay 3 --format json && cp out delay.json
+  accepts --aggregate --sizes 500 --format json && cp out aggregate.json
+  count=$((count + 1))
+  python3 - <<'PYTHON' || bad "a row does not add up"
+import json, math
+def rows(name, kind='codec'):
+    return {row['codec'] if kind == 'codec' else row['inputs']: row
+            for row in json.load(open(name))['rows'] if row['kind'] == kind}
+for codec, row in rows('all.json').items():
+    p, symbols = row['nonzero_percent'] / 100, 'ternary' in codec or codec[:3] in ('3lc', 'sbc')
+    assert (row['entropy_bits_per_value'] is not None) == symbols, row
+    if symbols:
+        entropy = -p * math.log2(p) - (1 - p) * math.log2(1 - p) + (0 if codec.startswith('sbc') else p)
+        assert abs(row['entropy_bits_per_value'] / entropy - 1) < 1e-6, (row, entropy)
+        assert abs(row['bits_x_entropy'] * entropy / row['bits_per_value'] - 1) < 1e-6, row
+    stochastic = codec.startswith(('stochastic', 'qsgd', 'random')) or codec in ('natural', 'natural:bits=9')
+    assert (row['random_share'] is not None) == stochastic, row
+    assert row['delay'] == 1 and row['clipped'] == 0 and row['compress_roofline'] > 0, row
+for row in rows('delay.json').values():
+    assert row['delay'] == 3 and row['steps'] == 18, row
+    assert [bits > 0 for bits in row['bits_by_step']] == [False, False, True] * 6, row
+    assert abs(row['ratio'] * row['frame_bytes'] / (18 * 2000 * 4) - 1) < 1e-6, row
+    assert abs(sum(row['bits_by_step']) / 18 - row['bits_per_value']) < 1e-4 and row['sum_relative_error'] < 1e-5, row
+for inputs, row in rows('aggregate.json', 'aggregate').items():
+    elements = inputs * 500 / row['aggregate_g_ate_s'] # ns of a call
+    assert abs(elements * row['aggregate_gb_s'] / (inputs * 500) - 1) < .1 and row['aggregate_x_memcpy'] > 0, row
+PYTHON
+fi
+
 # ---- output
 
 accepts --per-tensor "$data"
 (($(grep -c '^memcpy ' out) > 1)) || bad "table: no row of memcpy for each tensor"
-[[ $(awk 'length > 160' out) == '' ]] || bad "table: wider than 160 columns"
+[[ $(awk 'length > 180' out) == '' ]] || bad "table: wider than 180 columns"
 accepts -c ternary:s=1.999999,block=268435456+quartic+zerorun --synthetic gauss --values 10
-[[ $(awk 'length > 160' out) == '' ]] || bad "table: wider than 160 columns"
+[[ $(awk 'length > 180' out) == '' ]] || bad "table: wider than 180 columns"
 accepts --format markdown "$data"
 [[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
 accepts -c 3lc:s=1.5,block=64 -c raw --format csv --per-tensor "$data"
@@ -269,7 +346,7 @@ views=(
 for ((i = 0; i < ${#views[@]}; i += 2)); do
   read -ra options <<<"${views[i]}"
   accepts "${options[@]}"
-  [[ $(awk 'length > 160' out) == '' ]] || bad "table: ${options[*]}: wider than 160 columns"
+  [[ $(awk 'length > 180' out) == '' ]] || bad "table: ${options[*]}: wider than 180 columns"
   if [[ $(head -n 1 out) != *' steps; '* ]]; then
     (($(grep -c '^codec ' out) == 1)) || bad "${options[*]}: more than one table"
   fi
@@ -290,14 +367,14 @@ accepts --density --sizes 20000,5
 awk '$1 == "3lc" && $2 == 20000 && $NF > 28.4 && $NF < 31.6 {seen++} END {exit seen != 1}' out || bad "density: not 30%"
 accepts --roofline --sizes 640
 grep -qE '^last-level cache ([0-9.]+ MiB|unknown), memcpy streams from ([0-9.]+ MiB|unknown)$' out || bad "no cache size"
-for name in memcpy roofline 'roofline (assume_finite)' 'roofline (one sweep)'; do
+for name in memcpy roofline 'roofline (assume_finite)' 'roofline (one sweep)' 'roofline (no residual)'; do
   grep -qF "$name " out || bad "no row of $name"
 done
 accepts --peers "$data" --format csv -c 3lc
 awk -F, '$3 == "3lc" {bytes = $(NF - 2); nonzero = $(NF - 7)}
   $3 == "naive 3LC" {found = $1 == "" && $2 == "peer" && $(NF - 2) < bytes && $(NF - 7) == nonzero}
   END {exit !found}' out || bad "the naive 3LC does not send the same symbols"
-for options in '--dtype f16' '--threads 2'; do
+for options in '--dtype f16' '--threads 2' '--delay 2 -c 3lc'; do
   # shellcheck disable=SC2086 # words
   accepts --peers $options --format csv good.npy
   ! grep -q '^,peer,' out || bad "peers with $options"
@@ -323,7 +400,7 @@ run -t 0 good.npy >&- 2>err
 # ---- the same frames, always
 
 for dtype in f32 f16 bf16; do
-  options=(--dtype "$dtype" --checksum -c 3lc -c "3lc:s=1.75,block=100" -c ternary+quartic -c raw)
+  options=(--dtype "$dtype" --checksum -c all -c "3lc:s=1.75,block=100" -c "natural:shift=9,block=70")
   for input in files drawn; do
     count=$((count + 1))
     case $input in
@@ -331,7 +408,7 @@ for dtype in f32 f16 bf16; do
       *) options[-1]=--synthetic options+=(laplace --values 5000 --steps 3 --seed 7) ;;
     esac
     first=$(crcs "${options[@]}")
-    (($(wc -l <<<"$first") == 4)) || bad "csv: ${options[*]}: $first"
+    (($(wc -l <<<"$first") == $(wc -l <all) + 2)) || bad "csv: ${options[*]}: $first"
     [[ $(crcs "${options[@]}") == "$first" ]] || bad "$dtype: a second run gives other frames"
     [[ $(crcs "${options[@]}" --threads 2 --steps 3) == $(crcs "${options[@]}" --steps 3) ]] ||
       bad "$dtype: other frames with threads"
@@ -346,6 +423,8 @@ first=$(crcs "${drawn[@]}")
 [[ $(crcs "${drawn[@]}" --assume-finite | uniq) == "$first" ]] || bad "other frames with assume_finite"
 [[ $(crcs "${drawn[@]}" --threads 1,4) == "$first"$'\n'"$first" ]] || bad "other frames with 4 threads"
 [[ $(crcs "${drawn[@]}" --threads 3 --assume-finite | uniq) == "$first" ]] || bad "other frames with both"
+first=$(crcs "${drawn[@]}" -c sbc --delay 2)
+[[ $(crcs "${drawn[@]}" -c sbc --delay 2 --threads 3 --assume-finite | uniq) == "$first" ]] || bad "other frames with a delay"
 for isa in scalar avx2 avx512 neon; do
   run --version | grep -qw "$isa" || refuses "--isa $isa: this machine or build does not support it" --isa $isa good.npy
 done

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "aggregate.h"
+#include "channel.h"
+#include "explain.h"
+#include <stdlib.h>
+#include <string.h>
+#include <threelc/stages.h>
+
+/* The inputs, and what they are made into. */
+typedef struct gathering {
+    const options *o;
+    const char *codec;
+    char form[CODEC_SIZE]; /* the frames' codec as tlc_inspect has it, whose rounding is that of the aggregator */
+    size_t n, count;       /* values of an input; inputs that are aggregated */
+    uint64_t seed;         /* the aggregator's own */
+    size_t lens[MAX_INPUTS], total;
+    void *frames[MAX_INPUTS];
+    unsigned char *copy, *dst, *plain; /* total bytes; cap bytes each */
+    size_t cap;
+    float *sum;
+    tlc_ctx *ctx; /* of the plain way */
+} gathering;
+
+/* ---- inputs -------------------------------------------------------------------------------------------------------- */
+
+static bool make_context(const gathering *g, const char *codec, uint64_t seed, tlc_ctx **ctx, char *why)
+{
+    tlc_config cfg;
+    tlc_status status = tlc_config_init(&cfg, sizeof cfg);
+
+    cfg.codec = codec;
+    cfg.seed = seed;
+    cfg.feedback = 0;
+    cfg.checksum = g->o->channel.checksum;
+    status = status ? status : tlc_create(ctx, &cfg, g->n);
+    return !status || explain(why, "tlc_create: %s", tlc_status_string(status));
+}
+
+/* Its frame, at a multiple of 64, is that of a sender with a seed of its own. */
+static bool compress_input(gathering *g, const float *values, size_t i, char *why)
+{
+    tlc_ctx *ctx = NULL;
+    bool ok = make_context(g, g->codec, g->o->channel.seed + 1 + i, &ctx, why);
+
+    if (ok) {
+        g->frames[i] = channel_buffer(tlc_bound(ctx));
+        ok = g->frames[i] || explain(why, "out of memory");
+    }
+    if (ok) {
+        tlc_status status = tlc_compress(ctx, values, g->frames[i], tlc_bound(ctx), &g->lens[i]);
+        ok = !status || explain(why, "tlc_compress: %s", tlc_status_string(status));
+    }
+    tlc_destroy(ctx);
+    return ok;
+}
+
+static bool draw_inputs(gathering *g, source *s, size_t count, char *why)
+{
+    source_options wanted = g->o->source;
+    bool ok = true;
+
+    wanted.has_values = true;
+    wanted.values = g->n;
+    wanted.steps = 1;
+    for (size_t i = 0; ok && i < count; i++) {
+        rows_progress(g->o, i + 1, g->codec, g->o->synthetic, "drawing an input");
+        source_free(s);
+        ok = source_draw(s, g->o->synthetic, &wanted, why) && compress_input(g, tensor_step(s->tensors, 0), i, why);
+        wanted.seed++;
+        source_drop_values(s);
+    }
+    return ok;
+}
+
+static bool gathering_open(gathering *g, source *s, size_t count, char *why)
+{
+    tlc_frame_info info = {.struct_size = sizeof info};
+    size_t total = 0;
+
+    if (!draw_inputs(g, s, count, why))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        total += g->lens[i];
+    if (tlc_inspect(g->frames[0], g->lens[0], &info))
+        return explain(why, "tlc_inspect refuses a frame");
+    memcpy(g->form, info.codec, sizeof info.codec);
+    if (!make_context(g, g->form, g->seed, &g->ctx, why))
+        return false;
+    g->cap = tlc_bound(g->ctx);
+    g->copy = channel_buffer(total);
+    g->dst = channel_buffer(g->cap);
+    g->plain = channel_buffer(g->cap);
+    g->sum = channel_buffer(g->n * sizeof *g->sum);
+    return (g->copy && g->dst && g->plain && g->sum) || explain(why, "out of memory");
+}
+
+static void gathering_close(gathering *g)
+{
+    for (size_t i = 0; i < MAX_INPUTS; i++)
+        free(g->frames[i]);
+    free(g->copy);
+    free(g->dst);
+    free(g->plain);
+    free(g->sum);
+    tlc_destroy(g->ctx);
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------------------- */
+
+static bool pass_copy_frames(const void *subject, int which, char *why)
+{
+    const gathering *g = subject;
+    size_t at = 0;
+
+    (void)which;
+    (void)why;
+    for (size_t i = 0; i < g->count; at += g->lens[i++])
+        memcpy(g->copy + at, g->frames[i], g->lens[i]);
+    __asm__ volatile("" ::"r"(g->copy) : "memory"); /* the copy is used */
+    return true;
+}
+
+static bool aggregate(const gathering *g, size_t *len, char *why)
+{
+    tlc_status status = tlc_natural_aggregate((const void *const *)g->frames, g->lens, g->count, g->seed, 0, g->dst,
+                                              g->cap, len);
+
+    return !status || explain(why, "tlc_natural_aggregate: %s", tlc_status_string(status));
+}
+
+static bool pass_aggregate(const void *subject, int which, char *why)
+{
+    size_t len;
+
+    (void)which;
+    return aggregate(subject, &len, why);
+}
+
+/* What the aggregator has to equal: its words are those of step 0, as those of a context that has sent nothing. */
+static bool aggregate_plainly(const gathering *g, size_t *len, char *why)
+{
+    tlc_status status = TLC_OK;
+
+    memset(g->sum, 0, g->n * sizeof *g->sum);
+    for (size_t i = 0; !status && i < g->count; i++)
+        status = tlc_decompress_add(g->frames[i], g->lens[i], 1.0f, g->sum, g->n, NULL);
+    tlc_reset(g->ctx);
+    if (!status)
+        status = tlc_compress(g->ctx, g->sum, g->plain, g->cap, len);
+    return !status || explain(why, "adding and compressing: %s", tlc_status_string(status));
+}
+
+static bool pass_plain(const void *subject, int which, char *why)
+{
+    size_t len;
+
+    (void)which;
+    return aggregate_plainly(subject, &len, why);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+
+static bool check(const gathering *g, verified *v, char *why)
+{
+    tlc_frame_info info = {.struct_size = sizeof info};
+    size_t len, plain;
+
+    if (!aggregate(g, &len, why) || !aggregate_plainly(g, &plain, why))
+        return false;
+    if (len != plain || memcmp(g->dst, g->plain, len) != 0)
+        return explain(why, "the aggregate is not what adding and compressing give");
+    if (tlc_inspect(g->dst, len, &info))
+        return explain(why, "tlc_inspect refuses the aggregate");
+    *v = (verified){.isa = tlc_isa_used(g->ctx), .clipped = info.clipped};
+    return true;
+}
+
+static bool add_one(row_list *list, const gathering *g, row_kind kind, const char *name, const timing *copy,
+                    const timing *own, size_t rounds, const verified *v, char *why)
+{
+    report_row *row = rows_append(list);
+
+    if (!row)
+        return explain(why, "out of memory");
+    row->kind = kind;
+    row->name = name;
+    row->inputs = g->count;
+    row->values = g->n;
+    row->calls = 1;
+    row->gigabytes = (double)g->total * 1e-9;
+    row->rounds = rounds;
+    row->verified = *v;
+    row->time[TIME_MEMCPY] = *copy;
+    row->time[TIME_AGGREGATE] = *own;
+    return true;
+}
+
+static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
+{
+    const options *o = g->o;
+    size_t warmup = o->warmup ? o->warmup - 1 : 0, rounds;
+    operation operations[] = {
+        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup}, {pass_plain, g, 0, 0}, /* the last one of --peers */
+    };
+    timing t[3];
+    verified v;
+
+    g->count = count;
+    g->total = 0;
+    for (size_t i = 0; i < count; i++)
+        g->total += g->lens[i];
+    rows_progress(o, list->count + 1, g->codec, o->synthetic, "measuring");
+    if (!check(g, &v, why) || !measure(operations, o->peers ? 3 : 2, o->seconds, t, &rounds, why))
+        return false;
+    return add_one(list, g, ROW_AGGREGATE, g->codec, &t[0], &t[1], rounds, &v, why) &&
+           (!o->peers || add_one(list, g, ROW_PEER, "decompress-add, compress", &t[0], &t[2], rounds, &v, why));
+}
+
+static bool add_codec(row_list *list, const options *o, const char *codec, source *s, size_t values, char *why)
+{
+    gathering g = {.o = o, .codec = codec, .n = values, .seed = o->channel.seed};
+    size_t most = 0;
+    bool ok;
+
+    for (size_t i = 0; i < o->inputs.count; i++)
+        most = o->inputs.items[i] > most ? o->inputs.items[i] : most;
+    ok = gathering_open(&g, s, most, why);
+    for (size_t i = 0; ok && i < o->inputs.count; i++)
+        ok = add_rows(list, &g, o->inputs.items[i], why);
+    gathering_close(&g);
+    rows_progress_end(o);
+    return ok;
+}
+
+bool aggregate_rows(row_list *list, const options *o, source *s, size_t values, char *why)
+{
+    char reason[WHY_SIZE];
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < o->codec_count; i++)
+        ok = add_codec(list, o, o->codecs[i], s, values, reason) || explain(why, "%s: %s", o->codecs[i], reason);
+    return ok;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "codecs.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threelc/stages.h>
+
+/* ---- what the library says ----------------------------------------------------------------------------------------- */
+
+static bool entry_at(size_t i, tlc_codec_entry *e)
+{
+    *e = (tlc_codec_entry){.struct_size = sizeof *e};
+    return !tlc_codec_list(i, e);
+}
+
+static bool takes_floats(const tlc_codec_entry *e)
+{
+    return !strcmp(e->takes, "floats");
+}
+
+/* The length of the name at the start of a codec string. */
+static size_t name_length(const char *codec)
+{
+    return strcspn(codec, ":+");
+}
+
+/* Whether codec begins with just this name. */
+static bool begins_with(const char *codec, const char *name)
+{
+    return name_length(codec) == strlen(name) && !strncmp(codec, name, strlen(name));
+}
+
+static bool find_entry(const char *codec, tlc_codec_entry *e)
+{
+    for (size_t i = 0; entry_at(i, e); i++) {
+        if (begins_with(codec, e->name))
+            return true;
+    }
+    return false;
+}
+
+/* ---- all codecs ---------------------------------------------------------------------------------------------------- */
+
+/* Beside the codecs with their defaults: what else the papers report on. */
+static const char *const variants[] = {"3lc:s=1.75", "sbc:p=0.001", "natural:rounding=nearest", "natural:bits=9",
+                                       "qsgd:bits=4"};
+
+static bool add(codec_set *set, const char *codec)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (!strcmp(set->codecs[i], codec))
+            return true;
+    }
+    if (set->count == MAX_CODECS || strlen(codec) >= CODEC_SIZE)
+        return false;
+    strcpy(set->codecs[set->count++], codec);
+    return true;
+}
+
+static bool add_variants(codec_set *set, const char *name)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < sizeof variants / sizeof variants[0]; i++) {
+        if (begins_with(variants[i], name) && !tlc_codec_check(variants[i], NULL, 0))
+            ok = add(set, variants[i]);
+    }
+    return ok;
+}
+
+static bool has_short_name(const char *codec)
+{
+    tlc_codec_entry e;
+
+    for (size_t i = 0; entry_at(i, &e); i++) {
+        if (e.list && !strcmp(e.list, codec))
+            return true;
+    }
+    return false;
+}
+
+/* The codecs that begin with these stages and go on. */
+static bool add_compositions(codec_set *set, const char *stages)
+{
+    char longer[CODEC_SIZE];
+    tlc_codec_entry e;
+    bool ok = true;
+
+    for (size_t i = 0; ok && entry_at(i, &e); i++) {
+        if (snprintf(longer, sizeof longer, "%s+%s", stages, e.name) >= CODEC_SIZE || tlc_codec_check(longer, NULL, 0))
+            continue;
+        ok = (has_short_name(longer) || add(set, longer)) && add_compositions(set, longer);
+    }
+    return ok;
+}
+
+bool codecs_all(codec_set *set)
+{
+    tlc_codec_entry e;
+    bool ok = true;
+
+    for (size_t i = 0; ok && entry_at(i, &e); i++) {
+        if (takes_floats(&e) && !tlc_codec_check(e.name, NULL, 0))
+            ok = add(set, e.name) && add_variants(set, e.name);
+        else if (takes_floats(&e))
+            ok = add_compositions(set, e.name);
+    }
+    return ok;
+}
+
+/* ---- the list ------------------------------------------------------------------------------------------------------ */
+
+static void print_entry(FILE *f, const tlc_codec_entry *e)
+{
+    fprintf(f, "  %-18s ", e->name);
+    if (e->list)
+        fprintf(f, "%s", e->list);
+    else
+        fprintf(f, "%s to %s", e->takes, e->gives);
+    fprintf(f, "%s\n%21s%s\n", takes_floats(e) ? e->feedback ? "; error feedback" : "; no error feedback" : "", "",
+            e->meaning);
+    for (const tlc_codec_param *p = e->param; p < e->param + e->param_count; p++)
+        fprintf(f, "%21s%-9s%s\n%30s%s\n", "", p->key, p->range, "", p->meaning);
+    if (*e->source)
+        fprintf(f, "%21s%s\n", "", e->source);
+}
+
+static void print_entries(FILE *f, bool short_names)
+{
+    tlc_codec_entry e;
+
+    for (size_t i = 0; entry_at(i, &e); i++) {
+        if ((e.list != NULL) == short_names)
+            print_entry(f, &e);
+    }
+}
+
+void codecs_print(FILE *f)
+{
+    codec_set set = {.count = 0};
+
+    fputs("Short names, which stand alone; error feedback is what they have by default\n", f);
+    print_entries(f, true);
+    fputs("\nStages, with + between those that fit together\n", f);
+    print_entries(f, false);
+    fputs("\nWhatever takes floats has the parameter block too: the values in a run that is coded on its own.\n"
+          "\nThe codecs of -c all\n", f);
+    codecs_all(&set);
+    for (size_t i = 0; i < set.count; i++)
+        fprintf(f, "  %s\n", set.codecs[i]);
+}
+
+/* ---- what codecs do ------------------------------------------------------------------------------------------------ */
+
+static tlc_ctx *open_codec(const char *codec, int feedback, uint64_t seed, size_t n)
+{
+    tlc_ctx *ctx = NULL;
+    tlc_config cfg;
+
+    if (tlc_config_init(&cfg, sizeof cfg))
+        return NULL;
+    cfg.codec = codec;
+    cfg.feedback = feedback;
+    cfg.seed = seed;
+    return tlc_create(&ctx, &cfg, n) ? NULL : ctx;
+}
+
+/* One frame of n values in a buffer of its own, for free(); NULL: it cannot be made. */
+static unsigned char *one_frame(const char *codec, uint64_t seed, const float *values, size_t n, size_t *len)
+{
+    tlc_ctx *ctx = open_codec(codec, 0, seed, n);
+    unsigned char *frame = ctx ? malloc(tlc_bound(ctx) + 1) : NULL;
+
+    if (frame && tlc_compress(ctx, values, frame, tlc_bound(ctx), len)) {
+        free(frame);
+        frame = NULL;
+    }
+    tlc_destroy(ctx);
+    return frame;
+}
+
+bool codec_is_raw(const char *codec)
+{
+    return codec_takes_nonfinite(codec, 0);
+}
+
+bool codec_takes_nonfinite(const char *codec, int feedback)
+{
+    tlc_ctx *ctx = open_codec(codec, feedback, 0, 1);
+    unsigned char frame[256];
+    float nan = NAN;
+    size_t len;
+    bool takes = ctx && tlc_bound(ctx) <= sizeof frame && !tlc_compress(ctx, &nan, frame, sizeof frame, &len);
+
+    tlc_destroy(ctx);
+    return takes;
+}
+
+bool codec_has_residual(const char *codec, int feedback)
+{
+    tlc_ctx *ctx = open_codec(codec, feedback, 0, 1);
+    bool has = ctx && tlc_residual(ctx);
+
+    tlc_destroy(ctx);
+    return has;
+}
+
+/* Then another seed gives another frame, but for a chance of 2^-100 and less. With few values a sample is all of them, so
+ * that codecs that only sample at random are not among these. */
+bool codec_is_stochastic(const char *codec)
+{
+    enum { N = 512 };
+    float values[N];
+    size_t len[2] = {0};
+    unsigned char *frames[2];
+    bool differ;
+
+    for (size_t i = 0; i < N; i++)
+        values[i] = (i & 1 ? -1.0f : 1.0f) + (float)i * 0.001f;
+    for (uint64_t seed = 0; seed < 2; seed++)
+        frames[seed] = one_frame(codec, seed, values, N, &len[seed]);
+    differ = frames[0] && frames[1] && (len[0] != len[1] || memcmp(frames[0], frames[1], len[0]) != 0);
+    free(frames[0]);
+    free(frames[1]);
+    return differ;
+}
+
+bool codec_aggregates(const char *codec)
+{
+    float value = 1;
+    size_t len = 0, made;
+    unsigned char *frame = one_frame(codec, 0, &value, 1, &len), dst[256];
+    const void *frames[] = {frame};
+    bool takes = frame && !tlc_natural_aggregate(frames, &len, 1, 0, 0, dst, sizeof dst, &made);
+
+    free(frame);
+    return takes;
+}
+
+/* ---- symbols ------------------------------------------------------------------------------------------------------- */
+
+codec_symbols codec_symbols_of(const char *codec)
+{
+    tlc_codec_entry e;
+
+    if (!find_entry(codec, &e) || (e.list && !find_entry(e.list, &e)))
+        return SYMBOLS_OTHER;
+    return !strcmp(e.gives, "3-value symbols") ? SYMBOLS_TERNARY : !strcmp(e.gives, "binary symbols") ? SYMBOLS_BINARY
+                                                                                                      : SYMBOLS_OTHER;
+}
+
+double codec_entropy(codec_symbols symbols, uint64_t n, uint64_t nonzero)
+{
+    double k = (double)nonzero, rest = (double)(n - nonzero), bits = symbols == SYMBOLS_TERNARY ? k : 0;
+
+    if (nonzero && nonzero < n)
+        bits += k * log2((double)n / k) + rest * log2((double)n / rest);
+    return bits;
+}
