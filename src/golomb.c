@@ -37,42 +37,65 @@ static uint64_t bound_of(uint64_t n, uint64_t k, unsigned signs)
     return head_size(k) + bits / 8 + (bits % 8 != 0);
 }
 
-/* Each operation of the parameter rounds monotonically, so it falls as k rises; and where it stays the same the bound
- * rises with k. So the largest is at the last k of one of the parameters. */
+/* The last k whose parameter is more than b; most's is not. Each operation of the parameter rounds monotonically, so it
+ * falls as k rises. */
+static uint64_t last_above(uint64_t n, uint64_t most, unsigned b)
+{
+    uint64_t low = 0;
+
+    for (uint64_t high = most; high - low > 1;) {
+        uint64_t middle = low + (high - low) / 2;
+        if (tlc_golomb_parameter(middle, n) > b)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* While the parameter stays the same the bound rises with k, so the largest is at the last k of a parameter. The last k
+ * of b + 1 is 0.56 of that of b or less, but for b = 0: there a full set without signs needs less than 0.382 n positions
+ * do. So no parameter but that of most and the one above it can have the largest. */
 uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs)
 {
-    uint64_t largest = 2;
+    uint64_t k = most < n ? most : n, here, above;
 
-    for (uint64_t k = most < n ? most : n; k;) {
-        unsigned b = tlc_golomb_parameter(k, n);
-        uint64_t bound = bound_of(n, k, signs != 0), low = 0;
-
-        largest = bound > largest ? bound : largest;
-        for (uint64_t high = k; high - low > 1;) { /* the parameter of low is above b (or low is 0), that of high is not */
-            uint64_t middle = low + (high - low) / 2;
-            if (tlc_golomb_parameter(middle, n) > b)
-                low = middle;
-            else
-                high = middle;
-        }
-        k = low;
-    }
-    return largest;
+    if (!k)
+        return 2;
+    here = bound_of(n, k, signs != 0);
+    k = last_above(n, k, tlc_golomb_parameter(k, n));
+    above = k ? bound_of(n, k, signs != 0) : 0;
+    return here > above ? here : above;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct writer {
     uint8_t *at, *end;
-    uint64_t bits; /* the low `used` */
+    uint64_t bits; /* the low `used` are not yet stored; above them is what was */
     unsigned used; /* < 8 between calls */
 } writer;
 
-/* count <= 56 */
-static int put(writer *w, uint64_t code, unsigned count)
+/* Stores whole bytes of the 1..64 bits in use; there are 8 bytes of room. */
+static inline void flush(writer *w)
+{
+    uint64_t word = tlc_big_endian(w->bits << (64 - w->used));
+
+    memcpy(w->at, &word, sizeof word);
+    w->at += w->used / 8;
+    w->used %= 8;
+}
+
+/* 1 <= count <= 57. Returns 0 if there is no room. */
+static inline int put(writer *w, uint64_t code, unsigned count)
 {
     w->bits = w->bits << count | code;
-    for (w->used += count; w->used >= 8; w->used -= 8) {
+    w->used += count;
+    if (w->end - w->at >= 8) {
+        flush(w);
+        return 1;
+    }
+    for (; w->used >= 8; w->used -= 8) {
         if (w->at == w->end)
             return 0;
         *w->at++ = (uint8_t)(w->bits >> (w->used - 8));
@@ -80,136 +103,220 @@ static int put(writer *w, uint64_t code, unsigned count)
     return 1;
 }
 
+/* distance: d - 1; signs: 0 or 1 bit, which is sign */
 static int put_position(writer *w, uint64_t distance, unsigned b, unsigned signs, unsigned sign)
 {
-    uint64_t quotient = distance >> b;
+    uint64_t quotient = distance >> b, rest = (distance & (((uint64_t)1 << b) - 1)) << signs | sign;
 
-    for (; quotient >= 48; quotient -= 48)
-        if (!put(w, 0xffffffffffffu, 48))
+    while (quotient > 56 - b - signs) { /* which is 7 at least */
+        unsigned some = quotient < 48 ? 8 : 48;
+        if (!put(w, ((uint64_t)1 << some) - 1, some))
             return 0;
-    if (!put(w, ((uint64_t)1 << (quotient + 1)) - 2, (unsigned)quotient + 1) ||
-        !put(w, distance & (((uint64_t)1 << b) - 1), b))
+        quotient -= some;
+    }
+    return put(w, (((uint64_t)2 << quotient) - 2) << (b + signs) | rest, (unsigned)quotient + 1 + b + signs);
+}
+
+/* Positions of a stretch of the mask. */
+enum { BATCH = 512, STRETCH = 1024 /* words of the mask at most */ };
+typedef struct batch {
+    uint64_t base;
+    const uint64_t *negative; /* from base on, or NULL */
+    size_t count;
+    uint32_t at[BATCH + 64]; /* less base; beyond count is room for writes that do not count */
+} batch;
+
+static inline unsigned sign_at(const uint64_t *negative, uint32_t at)
+{
+    return (unsigned)(negative[at / 64] >> at % 64 & 1);
+}
+
+/* Those from first up to last; *next is the least index that the next position can have. */
+static int put_each(writer *w, const batch *p, size_t first, size_t last, unsigned b, uint64_t *next)
+{
+    const unsigned signs = p->negative != NULL;
+
+    for (size_t i = first; i < last; i++) {
+        uint64_t index = p->base + p->at[i];
+        if (!put_position(w, index - *next, b, signs, signs ? sign_at(p->negative, p->at[i]) : 0))
+            return 0;
+        *next = index + 1;
+    }
+    return 1;
+}
+
+/* Nearly all distances are short, so their codes lie in a table, indexed with d: code << 8 | its bits, 23 at most. */
+enum { TABLE_B = 6, TABLE_QUOTIENTS = 16, TABLE = TABLE_QUOTIENTS << TABLE_B };
+
+static void fill_table(uint32_t *table, unsigned b, unsigned signs)
+{
+    for (uint32_t q = 0; q < TABLE_QUOTIENTS; q++)
+        for (uint32_t r = 0; r < (uint32_t)1 << b; r++)
+            table[(q << b) + r + 1] = (((((uint32_t)2 << q) - 2) << b) + r) << signs << 8 | (q + 1 + b + signs);
+}
+
+/* Four positions from at on. Returns 0 if a code is not in the table or they take more than 57 bits. */
+static inline __attribute__((always_inline)) int put_four(writer *w, const uint32_t *at, const uint64_t *negative,
+                                                          unsigned b, const uint32_t *table)
+{
+    uint32_t d1 = at[0] - at[-1], d2 = at[1] - at[0], d3 = at[2] - at[1], d4 = at[3] - at[2];
+    uint32_t e1, e2, e3, e4, bits;
+    uint64_t c1, c2, c3, c4;
+
+    if (__builtin_expect((d1 | d2 | d3 | d4) >= (uint32_t)TABLE_QUOTIENTS << b, 0))
         return 0;
-    return !signs || put(w, sign, 1);
+    e1 = table[d1], e2 = table[d2], e3 = table[d3], e4 = table[d4];
+    bits = (e1 + e2 + e3 + e4) & 255;
+    if (__builtin_expect(bits > 57, 0))
+        return 0;
+    c1 = e1 >> 8, c2 = e2 >> 8, c3 = e3 >> 8, c4 = e4 >> 8;
+    if (negative) {
+        c1 |= sign_at(negative, at[0]);
+        c2 |= sign_at(negative, at[1]);
+        c3 |= sign_at(negative, at[2]);
+        c4 |= sign_at(negative, at[3]);
+    }
+    c1 = c1 << (e2 & 63) | c2;
+    c3 = c3 << (e4 & 63) | c4;
+    w->bits = w->bits << bits | c1 << ((e3 + e4) & 63) | c3;
+    w->used += bits;
+    flush(w);
+    return 1;
+}
+
+/* Those from 1 on, with room for all of them and 8 bytes more. */
+static inline __attribute__((always_inline)) int put_fours(writer *w, const batch *p, const uint64_t *negative, unsigned b,
+                                                           const uint32_t *table, uint64_t *next)
+{
+    writer v = *w, slow; /* v may live in registers */
+    size_t i = 1;
+
+    for (; i + 3 < p->count; i += 4) {
+        if (put_four(&v, p->at + i, negative, b, table))
+            continue;
+        slow = v;
+        *next = p->base + p->at[i - 1] + 1;
+        if (!put_each(&slow, p, i, i + 4, b, next))
+            return 0;
+        v = slow;
+    }
+    *w = v;
+    *next = p->base + p->at[i - 1] + 1;
+    return put_each(w, p, i, p->count, b, next);
+}
+
+/* table: NULL, or that of b. The batch is not empty. */
+static int put_batch(writer *w, const batch *p, unsigned b, const uint32_t *table, uint64_t *next)
+{
+    uint64_t bits;
+
+    if (!put_each(w, p, 0, 1, b, next))
+        return 0;
+    /* the rest's d add up to what lies between the first and the last */
+    bits = p->count * (2 + b) + ((p->at[p->count - 1] - p->at[0]) >> b);
+    if (!table || (uint64_t)(w->end - w->at) < bits / 8 + 9)
+        return put_each(w, p, 1, p->count, b, next);
+    return p->negative ? put_fours(w, p, p->negative, b, table, next) : put_fours(w, p, NULL, b, table, next);
+}
+
+/* __builtin_popcountll is a call where the build does not ask for the instruction. */
+static inline unsigned ones(uint64_t x)
+{
+    x -= x >> 1 & 0x5555555555555555;
+    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    return (unsigned)(x * 0x0101010101010101 >> 56);
+}
+
+/* 63 for 0 */
+static inline uint32_t lowest(uint64_t x)
+{
+    return (uint32_t)__builtin_ctzll(x | (uint64_t)1 << 63);
+}
+
+/* Both of these fill a batch from the words on and return how many words they took. What costs most is a branch that
+ * the data decides, so they write positions that a word may not have, and count only those that it has. */
+
+/* `some` at a time */
+static inline __attribute__((always_inline)) size_t take_dense(batch *p, const uint64_t *mask, size_t words, size_t some)
+{
+    size_t i = 0, count = 0;
+
+    for (; i < words && count <= BATCH - 64; i++) {
+        uint64_t word = mask[i];
+        size_t end = count + ones(word);
+        do {
+            for (size_t j = 0; j < some; j++, word &= word - 1)
+                p->at[count + j] = (uint32_t)i * 64 + lowest(word);
+            count += some;
+        } while (count < end);
+        count = end;
+    }
+    p->count = count;
+    return i;
+}
+
+/* Most words are 0 or have a single position. */
+static size_t take_sparse(batch *p, const uint64_t *mask, size_t words)
+{
+    uint16_t filled[STRETCH];
+    size_t count = 0, fills = 0;
+
+    for (size_t i = 0; i < words; i++) {
+        filled[fills] = (uint16_t)i;
+        fills += (size_t)(mask[i] != 0);
+    }
+    for (size_t j = 0; j < fills; j++) {
+        uint64_t word = mask[filled[j]];
+        uint32_t base = filled[j] * 64u;
+        p->at[count] = base + lowest(word);
+        word &= word - 1;
+        p->at[count + 1] = base + lowest(word);
+        count += 1 + (size_t)((word | -word) >> 63); /* "word != 0" gcc would make a branch */
+        while (word &= word - 1)
+            p->at[count++] = base + lowest(word);
+        if (count > BATCH - 64) {
+            p->count = count;
+            return filled[j] + (size_t)1;
+        }
+    }
+    p->count = count;
+    return words;
+}
+
+static size_t take(batch *p, const uint64_t *mask, size_t words, unsigned b)
+{
+    words = words < STRETCH ? words : STRETCH;
+    if (b < 5)
+        return take_dense(p, mask, words, 8);
+    return b == 5 ? take_dense(p, mask, words, 4) : take_sparse(p, mask, words);
 }
 
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap)
 {
-    unsigned b = tlc_golomb_parameter(k, n);
+    const unsigned b = tlc_golomb_parameter(k, n);
+    const size_t words = (size_t)(n / 64 + (n % 64 != 0));
+    const int tabled = b <= TABLE_B && k >= (uint64_t)4 << b; /* else filling it takes longer than it saves */
     writer w = {dst, dst + cap, 0, 0};
     uint64_t next = 0, rest = k;
+    uint32_t table[TABLE + 1];
+    batch p;
 
     for (; rest >= 128; rest >>= 7)
         if (!put(&w, rest % 128 + 128, 8))
             return 0;
     if (!put(&w, rest, 8) || !put(&w, b, 8))
         return 0;
-    for (size_t i = 0; i < n / 64 + (n % 64 != 0); i++)
-        for (uint64_t word = mask[i]; word; word &= word - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(word);
-            uint64_t index = (uint64_t)i * 64 + bit;
-            if (!put_position(&w, index - next, b, negative != NULL, negative ? negative[i] >> bit & 1 : 0))
-                return 0;
-            next = index + 1;
-        }
+    if (tabled)
+        fill_table(table, b, negative != NULL);
+    for (size_t i = 0, taken; i < words; i += taken) {
+        p.base = (uint64_t)i * 64;
+        p.negative = negative ? negative + i : NULL;
+        taken = take(&p, mask + i, words - i, b);
+        if (p.count && !put_batch(&w, &p, b, tabled ? table : NULL, &next))
+            return 0;
+    }
     if (w.used && !put(&w, 0, 8 - w.used))
         return 0;
     return (size_t)(w.at - dst);
-}
-
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
-
-int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint64_t n, int signs)
-{
-    const uint8_t *p = src;
-    size_t at = 0;
-    uint64_t k = 0;
-
-    for (unsigned shift = 0;; shift += 7) {
-        if (at == len || shift > 63 || (shift == 63 && p[at] > 1))
-            return 0;
-        k |= (uint64_t)(p[at] & 127) << shift;
-        if (p[at++] < 128)
-            break;
-    }
-    if ((at > 1 && !p[at - 1]) || at == len || k > n || p[at] > TLC_GOLOMB_MAX)
-        return 0;
-    *reader = (tlc_golomb_reader){
-        .stream = p + at + 1,
-        .head = at + 1,
-        .size = len - at - 1,
-        .n = n,
-        .k = k,
-        .left = k,
-        .b = p[at],
-        .signs = signs != 0,
-    };
-    return 1;
-}
-
-/* The next 57 bits or more from the top down; 0 bits behind the stream. */
-static uint64_t window(const tlc_golomb_reader *r, uint64_t bit)
-{
-    uint64_t word = 0;
-
-    for (size_t i = 0, at = (size_t)(bit / 8); i < 8; i++)
-        word = word << 8 | (at + i < r->size ? r->stream[at + i] : 0);
-    return word << bit % 8;
-}
-
-/* One code. Returns 0 if it does not end within the stream or its position is not below n. */
-static int read_code(tlc_golomb_reader *r, uint64_t *index, uint8_t *sign)
-{
-    uint64_t end = (uint64_t)r->size * 8, quotient = 0, ones, distance;
-
-    do {
-        ones = (uint64_t)__builtin_clzll(~window(r, r->bit) | 0x7f); /* 57 at most */
-        quotient += ones;
-        r->bit += ones;
-    } while (ones == 57);
-    if (end < r->bit || end - r->bit < 1 + r->b + r->signs || r->index >= r->n ||
-        quotient > (r->n - r->index - 1) >> r->b)
-        return 0;
-    r->bit++;
-    distance = (quotient << r->b) + (r->b ? window(r, r->bit) >> (64 - r->b) : 0);
-    r->bit += r->b;
-    if (distance >= r->n - r->index)
-        return 0;
-    *index = r->index + distance;
-    *sign = r->signs ? (uint8_t)(window(r, r->bit) >> 63) : 0;
-    r->bit += r->signs;
-    r->index = *index + 1;
-    r->left--;
-    return 1;
-}
-
-int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
-{
-    tlc_golomb_reader r = *reader;
-    uint64_t index;
-    uint8_t sign;
-
-    while (r.left)
-        if (!read_code(&r, &index, &sign))
-            return 0;
-    if (r.bit % 8 && window(&r, r.bit) >> (56 + r.bit % 8))
-        return 0;
-    *size = r.head + (size_t)(r.bit / 8) + (r.bit % 8 != 0);
-    return 1;
-}
-
-size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap)
-{
-    size_t count = 0;
-
-    for (; count < cap && reader->left; count++) {
-        uint64_t at;
-        uint8_t sign;
-        if (!read_code(reader, &at, &sign))
-            break;
-        index[count] = (size_t)at;
-        if (negative)
-            negative[count] = sign;
-    }
-    return count;
 }

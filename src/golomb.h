@@ -17,12 +17,22 @@
 
 #define TLC_GOLOMB_MAX 48 /* largest b */
 
+/* 8 bytes of a stream as a number, most significant bit first. */
+static inline uint64_t tlc_big_endian(uint64_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_bswap64(word);
+#else
+    return word;
+#endif
+}
+
 /* b*: the least b >= 0 with (1 - k/n)^(2^b) < 0.6180339887498949, by repeated squaring in binary64, at most
  * TLC_GOLOMB_MAX; 0 for k = 0. k <= n. Runs in the default float mode. */
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n);
 
 /* The largest payload of any set of at most `most` positions among n values, in bytes, head included; exact, but
- * UINT64_MAX where it has more than 2^64 bits. signs: 0 or 1 bit each. Runs in the default float mode. */
+ * UINT64_MAX where it has 2^64 bits or more. signs: 0 or 1 bit each. Runs in the default float mode. */
 uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs);
 
 /* Head and stream of the k bits set in mask (ceil(n/64) words, least significant bit first, bits from n on are 0).
@@ -30,13 +40,19 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs);
  * cap; what lies in dst behind the payload but below dst + cap may be overwritten. Runs in the default float mode. */
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap);
 
+/* How far a stream is read. */
+typedef struct tlc_golomb_run {
+    uint64_t bit;   /* where the next code starts */
+    uint64_t count; /* codes before it */
+    uint64_t next;  /* the sum of their d: the least index that the next position can have */
+} tlc_golomb_run;
+
 typedef struct tlc_golomb_reader {
     const uint8_t *stream;
     size_t head, size; /* bytes before the stream and in it, with whatever follows the payload */
-    uint64_t n, k, left; /* left: positions not yet read */
-    uint64_t index;      /* least that the next position can have */
-    uint64_t bit;        /* of the stream, where the next code starts */
+    uint64_t n, k;
     unsigned b, signs;
+    tlc_golomb_run run;
 } tlc_golomb_reader;
 
 /* Reads the head of any len bytes. Returns 0 if it is not one for n values. */

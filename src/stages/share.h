@@ -7,25 +7,24 @@
 
 #include "stage.h"
 
+/* share to the nearest whole number, half to even; from 2^52 on all are whole. Conversions to integers are given nothing
+ * else: of a fraction, i386's would set the flags of a float unit whose state is not ours to change. */
+static inline double tlc_whole(double share)
+{
+    return share < 0x1p52 ? share + 0x1p52 - 0x1p52 : share;
+}
+
 /* p n in binary64, half to even, or rounded up; at most n. */
 static inline uint64_t tlc_share_nearest(double p, uint64_t n)
 {
     double share = p * (double)n;
-
-    if (share >= (double)n)
-        return n;
-    return (uint64_t)(share < 0x1p52 ? share + 0x1p52 - 0x1p52 : share); /* from 2^52 on all are whole */
+    return share < (double)n ? (uint64_t)tlc_whole(share) : n;
 }
 
 static inline uint64_t tlc_share_up(double p, uint64_t n)
 {
-    double share = p * (double)n;
-    uint64_t whole;
-
-    if (share >= (double)n)
-        return n;
-    whole = (uint64_t)share;
-    return whole + ((double)whole < share);
+    double share = p * (double)n, whole = tlc_whole(share);
+    return share < (double)n ? (uint64_t)(whole < share ? whole + 1.0 : whole) : n;
 }
 
 #define TLC_SHARE_PARAM(share, what)                                                                                    \

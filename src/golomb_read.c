@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "float_rules.h"
+
+#include "golomb.h"
+
+typedef tlc_golomb_run run;
+
+int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint64_t n, int signs)
+{
+    const uint8_t *p = src;
+    size_t at = 0;
+    uint64_t k = 0;
+
+    for (unsigned shift = 0;; shift += 7) {
+        if (at == len || shift > 63 || (shift == 63 && p[at] > 1))
+            return 0;
+        k |= (uint64_t)(p[at] & 127) << shift;
+        if (p[at++] < 128)
+            break;
+    }
+    if ((at > 1 && !p[at - 1]) || at == len || k > n || p[at] > TLC_GOLOMB_MAX)
+        return 0;
+    *reader = (tlc_golomb_reader){
+        .stream = p + at + 1,
+        .head = at + 1,
+        .size = len - at - 1,
+        .n = n,
+        .k = k,
+        .b = p[at],
+        .signs = signs != 0,
+    };
+    return 1;
+}
+
+/* ---- one code at a time ------------------------------------------------------------------------------------------- */
+
+/* What every code of a stream shares. */
+typedef struct shape {
+    const uint8_t *stream;
+    size_t size;
+    unsigned b, signs, least; /* least: bits of the shortest code */
+    int fast;                 /* no sum of d that the stream can hold overflows, and two codes or more fit 57 bits */
+} shape;
+
+static inline shape shape_of(const tlc_golomb_reader *r)
+{
+    return (shape){r->stream, r->size, r->b, r->signs, 1 + r->b + r->signs, r->b <= 20 && (uint64_t)r->size >> 32 == 0};
+}
+
+static inline uint64_t load(const uint8_t *p)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof word);
+    return tlc_big_endian(word);
+}
+
+/* The next 57 bits or more from the top down; 0 bits behind the stream. */
+static uint64_t window(const shape *s, uint64_t bit)
+{
+    const size_t at = (size_t)(bit / 8);
+    uint64_t word = 0;
+
+    if (s->size >= 8 && at <= s->size - 8)
+        return load(s->stream + at) << bit % 8;
+    for (size_t i = at; i < at + 8; i++)
+        word = word << 8 | (i < s->size ? s->stream[i] : 0);
+    return word << bit % 8;
+}
+
+/* One code of any length. Returns 0 if it does not end within the stream, or no n is large enough for its position. */
+static int take_one(run *r, const shape *s)
+{
+    uint64_t bit = r->bit, quotient = 0, ones, index;
+
+    do { /* ends at the stream's end, if not before: there are 0 bits behind it */
+        ones = (uint64_t)__builtin_clzll(~window(s, bit) | 0x7f); /* 57 at most */
+        quotient += ones;
+        bit += ones;
+    } while (ones == 57);
+    if ((uint64_t)s->size * 8 - bit < s->least || quotient > UINT64_MAX >> s->b)
+        return 0;
+    index = (quotient << s->b) + (s->b ? window(s, bit + 1) >> (64 - s->b) : 0);
+    if (__builtin_add_overflow(index, r->next, &index) || index == UINT64_MAX)
+        return 0;
+    *r = (run){bit + s->least, r->count + 1, index + 1};
+    return 1;
+}
+
+/* ---- checking ----------------------------------------------------------------------------------------------------- */
+
+#define FORCED static inline __attribute__((always_inline)) /* so that group is a constant */
+
+/* group codes at once; the 8 bytes at r->bit are there. Returns 0 if they take more than 57 bits. Inverted, a quotient
+ * counts as leading zeros, and what follows is a 1 and the inverted remainder: 2^(b + 1) - 1 - remainder. */
+FORCED int take_group(run *r, const shape *s, unsigned group)
+{
+    uint64_t word = ~load(s->stream + r->bit / 8) << r->bit % 8, rests = 0;
+    unsigned quotients = 0, bits;
+
+    for (unsigned i = 0; i < group; i++) {
+        if (__builtin_expect(!word, 0))
+            return 0;
+        unsigned quotient = (unsigned)__builtin_clzll(word);
+        rests += word >> ((63 - s->b - quotient) & 63); /* & 63: not undefined where it is too much, as bits then is */
+        word <<= (quotient + s->least) & 63;
+        quotients += quotient;
+    }
+    bits = quotients + group * s->least;
+    if (__builtin_expect(bits > 57, 0))
+        return 0;
+    r->next += ((uint64_t)quotients << s->b) + group * ((uint64_t)2 << s->b) - rests;
+    r->bit += bits;
+    r->count += group;
+    return 1;
+}
+
+FORCED int take_some(run *r, const shape *s, unsigned group)
+{
+    run slow; /* r may live in registers */
+
+    if (__builtin_expect(take_group(r, s, group), 1))
+        return 1;
+    slow = *r;
+    if (!take_one(&slow, s))
+        return 0;
+    *r = slow;
+    return 1;
+}
+
+/* Takes the codes that start before limit, which is the stream's end or before it. */
+FORCED int take_until(run *r, const shape *s, uint64_t limit, unsigned group)
+{
+    run v = *r;
+
+    while (v.bit + 57 <= limit)
+        if (!take_some(&v, s, group))
+            return 0;
+    *r = v;
+    while (r->bit < limit)
+        if (!take_one(r, s))
+            return 0;
+    return 1;
+}
+
+/* How far ahead decoding starts where a code may not start. A code starts at every (least + 1)th bit or so, so each code
+ * that is read wrongly has about that chance to end where one starts: after 8 * least codes hardly any is still wrong. */
+static inline uint64_t lead_of(const shape *s)
+{
+    return 8 * s->least * s->least;
+}
+
+/* Where a code starts is known only when the one before it is decoded: the processor waits. So the stretch up to limit is
+ * cut into three that are decoded side by side, the second and the third from some bits ahead, to fall into step with
+ * the codes. Where they did not, the stretch before them ends at another bit, and they are decoded again from there. */
+FORCED int take_three(run *r, const shape *s, uint64_t limit, unsigned group)
+{
+    const uint64_t third = (limit - r->bit) / 3, end_x = r->bit + third, end_y = end_x + third;
+    run x = *r, y = {end_x - lead_of(s), 0, 0}, z = {end_y - lead_of(s), 0, 0};
+    int good_y = take_until(&y, s, end_x, group), good_z = take_until(&z, s, end_y, group);
+    const uint64_t start_y = y.bit, start_z = z.bit;
+
+    y.count = y.next = z.count = z.next = 0;
+    while (good_y & good_z && x.bit + 57 <= end_x && y.bit + 57 <= end_y && z.bit + 57 <= limit) {
+        if (!take_some(&x, s, group))
+            return 0;
+        good_y = take_some(&y, s, group);
+        good_z = take_some(&z, s, group);
+    }
+    if (!take_until(&x, s, end_x, group))
+        return 0;
+    if (good_y && start_y == x.bit && take_until(&y, s, end_y, group))
+        x = (run){y.bit, x.count + y.count, x.next + y.next};
+    else if (!take_until(&x, s, end_y, group))
+        return 0;
+    if (good_z && start_z == x.bit && take_until(&z, s, limit, group))
+        x = (run){z.bit, x.count + z.count, x.next + z.next};
+    else if (!take_until(&x, s, limit, group))
+        return 0;
+    *r = x;
+    return 1;
+}
+
+FORCED int take_groups(run *r, const shape *s, uint64_t limit, unsigned group)
+{
+    return limit - r->bit > 12 * lead_of(s) ? take_three(r, s, limit, group) : take_until(r, s, limit, group);
+}
+
+/* Groups of as many codes as nearly always fit 57 bits. */
+static int take_stretch(run *r, const shape *s, uint64_t limit)
+{
+    if (s->least <= 5)
+        return take_groups(r, s, limit, 6);
+    if (s->least <= 9)
+        return take_groups(r, s, limit, 4);
+    return take_groups(r, s, limit, 2);
+}
+
+int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
+{
+    const shape s = shape_of(reader);
+    const uint64_t end = (uint64_t)s.size * 8;
+    run r = reader->run;
+
+    if (reader->k > end / s.least)
+        return 0;
+    while (s.fast) {
+        uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* all up to there belongs to the codes left */
+        limit = limit < end ? limit : end;
+        if (limit - r.bit < 64)
+            break;
+        if (!take_stretch(&r, &s, limit))
+            return 0;
+    }
+    while (r.count < reader->k)
+        if (!take_one(&r, &s))
+            return 0;
+    if (r.next > reader->n || (r.bit % 8 && window(&s, r.bit) >> (56 + r.bit % 8)))
+        return 0;
+    *size = reader->head + (size_t)(r.bit / 8) + (r.bit % 8 != 0);
+    return 1;
+}
+
+/* ---- giving the positions ----------------------------------------------------------------------------------------- */
+
+static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
+{
+    if (!take_one(r, s))
+        return 0;
+    *index = (size_t)(r->next - 1);
+    if (negative)
+        *negative = s->stream[(r->bit - 1) / 8] >> (7 - (r->bit - 1) % 8) & 1;
+    return 1;
+}
+
+/* The inverted bits from a bit on: `valid` at the top of word; those behind them start at the byte `from`, and the top
+ * ones of these may be in word too. */
+typedef struct source {
+    const uint8_t *from;
+    uint64_t word;
+    unsigned valid;
+} source;
+
+static inline source source_at(const shape *s, uint64_t bit)
+{
+    source from = {s->stream + bit / 8, 0, (8 - bit % 8) % 8};
+
+    if (from.valid)
+        from.word = ~(uint64_t)*from.from++ << (64 - from.valid);
+    return from;
+}
+
+/* Then 56 are valid or more. Which bytes are loaded depends on a sum of sizes only, not on the last code's bits: the load
+ * is done when they are. */
+static inline void refill(source *from)
+{
+    from->word |= ~load(from->from) >> from->valid;
+    from->from += (63 - from->valid) / 8;
+    from->valid |= 56;
+}
+
+/* group codes as take_group takes them, with top = 63 - quotient, which is what x86 counts. *next is 64 * 2^b + 2^b - 1
+ * more than the least index that the next position can have. Returns 0 if they take more than 56 bits. */
+FORCED int give_group(source *from, const shape *s, unsigned group, int signs, uint64_t *next, size_t *index,
+                      uint8_t *negative)
+{
+    uint64_t word = from->word, at = *next;
+    unsigned bits = group * (63 + s->least);
+
+    for (unsigned i = 0; i < group; i++) {
+        if (__builtin_expect(!word, 0))
+            return 0;
+        unsigned top = 63 ^ (unsigned)__builtin_clzll(word);
+        uint64_t low = word >> ((top - s->b - (unsigned)signs) & 63);
+        word <<= (s->least - 1 - top) & 63;
+        bits -= top;
+        at -= ((uint64_t)top << s->b) + (low >> signs);
+        index[i] = (size_t)at;
+        at += (uint64_t)65 << s->b;
+        if (signs)
+            negative[i] = (uint8_t)(~low & 1);
+    }
+    if (__builtin_expect(bits > 56, 0))
+        return 0;
+    from->word = word;
+    from->valid -= bits;
+    *next = at;
+    return 1;
+}
+
+/* Up to a group of many bits, or of few codes, or near the stream's end. */
+FORCED size_t give_groups(run *r, const shape *s, unsigned group, int signs, size_t *index, uint8_t *negative, size_t cap)
+{
+    source from = source_at(s, r->bit);
+    uint64_t next = r->next + ((uint64_t)65 << s->b) - 1;
+    size_t count = 0;
+
+    while (cap - count >= group && s->stream + s->size - from.from >= 8) {
+        refill(&from);
+        if (!give_group(&from, s, group, signs, &next, index + count, signs ? negative + count : NULL))
+            break;
+        count += group;
+    }
+    *r = (run){(uint64_t)(from.from - s->stream) * 8 - from.valid, r->count + count, next + 1 - ((uint64_t)65 << s->b)};
+    return count;
+}
+
+static size_t give_some(run *r, const shape *s, size_t *index, uint8_t *negative, size_t cap)
+{
+    if (!s->fast)
+        return 0;
+    if (s->least > 9)
+        return negative ? give_groups(r, s, 2, 1, index, negative, cap) : give_groups(r, s, 2, 0, index, NULL, cap);
+    return negative ? give_groups(r, s, 4, 1, index, negative, cap) : give_groups(r, s, 4, 0, index, NULL, cap);
+}
+
+size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap)
+{
+    const shape s = shape_of(reader);
+    const uint64_t left = reader->k - reader->run.count;
+    size_t count = 0;
+
+    cap = left < cap ? (size_t)left : cap;
+    if (!s.signs)
+        negative = NULL;
+    while (count < cap) {
+        count += give_some(&reader->run, &s, index + count, negative ? negative + count : NULL, cap - count);
+        if (count == cap || !give_one(&reader->run, &s, index + count, negative ? negative + count : NULL))
+            break;
+        count++;
+    }
+    return count;
+}
