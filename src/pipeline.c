@@ -1,53 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pipeline.h"
+#include "ranges.h"
 
-#define RANGE_MIN 16384  /* positions or values below which another thread does not pay */
-#define SECOND_FORM (1u << 31) /* in a block's payload length */
-#define KEPT_MAX 1024    /* blocks whose maxima are kept from the first sweep to the second, on the stack too */
-
-/* ---- ranges and threads ------------------------------------------------------------------------------------------ */
-
-typedef struct ranges {
-    size_t total, count;
-} ranges;
-
-/* One range without threads; else as many as pay, a matter of the size alone. */
-static ranges split(const tlc_parallel *parallel, size_t total, size_t least)
-{
-    size_t count = parallel && parallel->run ? total / least : 1;
-    return (ranges){total, count > TLC_RANGES_MAX ? TLC_RANGES_MAX : count ? count : 1};
-}
-
-static size_t range_start(const ranges *r, size_t i)
-{
-    size_t share = r->total / r->count, more = r->total % r->count;
-    return i * share + (i < more ? i : more);
-}
-
-typedef struct threaded {
-    void (*task)(void *arg, size_t i);
-    void *arg;
-} threaded;
-
-/* Another thread has a float mode of its own. */
-static void run_threaded(void *arg, size_t i)
-{
-    const threaded *t = arg;
-    tlc_float_mode mode = tlc_float_enter();
-
-    t->task(t->arg, i);
-    tlc_float_leave(mode);
-}
-
-static void run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg)
-{
-    threaded t = {task, arg};
-
-    if (count > 1)
-        parallel->run(parallel->opaque, count, run_threaded, &t);
-    else
-        task(arg, 0);
-}
+#define KEPT_MAX 1024 /* blocks whose maxima are kept from the first sweep to the second, on the stack */
 
 /* ---- the first sweep --------------------------------------------------------------------------------------------- */
 
@@ -56,7 +11,7 @@ typedef uint32_t input_sweep(const tlc_input *in, size_t at, size_t count);
 typedef struct measuring {
     const tlc_job *job;
     input_sweep *sweep;
-    ranges ranges;   /* of values, or of blocks whose maxima are kept */
+    tlc_ranges ranges;   /* of values, or of blocks whose maxima are kept */
     uint32_t *block; /* these maxima, or NULL */
     uint32_t max[TLC_RANGES_MAX];
 } measuring;
@@ -69,7 +24,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 static void measure_range(void *arg, size_t i)
 {
     measuring *m = arg;
-    size_t from = range_start(&m->ranges, i), to = range_start(&m->ranges, i + 1), block = m->job->codec->block;
+    size_t from = tlc_range_start(&m->ranges, i), to = tlc_range_start(&m->ranges, i + 1), block = m->job->codec->block;
 
     if (!m->block) {
         m->max[i] = m->sweep(&m->job->input, from, to - from);
@@ -93,9 +48,9 @@ static uint32_t measure(const tlc_job *job, input_sweep *sweep, uint32_t *kept)
     m.job = job;
     m.sweep = sweep;
     m.block = kept;
-    m.ranges = kept ? split(job->parallel, (size_t)tlc_ceil_div(job->n, block), RANGE_MIN / block + 1)
-                    : split(job->parallel, job->n, RANGE_MIN);
-    run(job->parallel, m.ranges.count, measure_range, &m);
+    m.ranges = kept ? tlc_ranges_split(job->parallel, (size_t)tlc_ceil_div(job->n, block), TLC_RANGE_MIN / block + 1)
+                    : tlc_ranges_split(job->parallel, job->n, TLC_RANGE_MIN);
+    tlc_ranges_run(job->parallel, m.ranges.count, measure_range, &m);
     for (size_t i = 0; i < m.ranges.count; i++)
         max = larger(max, m.max[i]);
     return max;
@@ -143,7 +98,7 @@ static void prepare(tlc_unit *u, uint32_t max)
 
 typedef struct forward_ranges {
     const tlc_unit *unit;
-    ranges ranges;
+    tlc_ranges ranges;
     uint8_t *dst;
     tlc_piece piece[TLC_RANGES_MAX];
     uint64_t count[TLC_RANGES_MAX];
@@ -153,7 +108,7 @@ static void forward_range(void *arg, size_t i)
 {
     forward_ranges *f = arg;
     const tlc_unit *u = f->unit;
-    size_t from = range_start(&f->ranges, i), to = range_start(&f->ranges, i + 1);
+    size_t from = tlc_range_start(&f->ranges, i), to = tlc_range_start(&f->ranges, i + 1);
 
     if (u->codec->shrink)
         f->piece[i] = u->codec->shrink->shrink->forward(u, from, to, f->dst + from);
@@ -172,10 +127,10 @@ static size_t forward_payload(tlc_unit *u, const tlc_parallel *parallel, uint8_t
     forward_ranges f;
 
     f.unit = u;
-    f.ranges = split(parallel, (size_t)coder->positions(u->codec, u->n), RANGE_MIN);
+    f.ranges = tlc_ranges_split(parallel, (size_t)coder->positions(u->codec, u->n), TLC_RANGE_MIN);
     f.dst = dst;
     if (coder->forward)
-        run(parallel, f.ranges.count, forward_range, &f);
+        tlc_ranges_run(parallel, f.ranges.count, forward_range, &f);
     if (!u->codec->shrink) {
         for (size_t i = 0; coder->forward && i < f.ranges.count; i++)
             count += f.count[i];
@@ -183,14 +138,14 @@ static size_t forward_payload(tlc_unit *u, const tlc_parallel *parallel, uint8_t
     }
     const tlc_shrink_ops *shrink = u->codec->shrink->shrink;
     for (size_t i = 0; i < f.ranges.count; i++)
-        at = shrink->join(dst, at, &open, &f.piece[i], dst + range_start(&f.ranges, i));
+        at = shrink->join(dst, at, &open, &f.piece[i], dst + tlc_range_start(&f.ranges, i));
     return shrink->finish(dst, at, open);
 }
 
 /* Groups of neighbouring blocks, each group a task; a block is measured and coded while it is in the cache. */
 typedef struct forward_blocks {
     const tlc_job *job;
-    ranges groups; /* of blocks */
+    tlc_ranges groups; /* of blocks */
     size_t entry, bound; /* bytes of a table entry; of a full block's payload */
     size_t scratch;      /* words of a unit's */
     uint8_t *table, *payloads;
@@ -227,14 +182,14 @@ static tlc_status forward_block(forward_blocks *f, size_t b, uint64_t *scratch, 
     *len = forward_payload(&u, NULL, dst);
     for (unsigned i = 0; i < value->scalars; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(u.scalars[i]));
-    tlc_store32(entry + f->entry - 4, (uint32_t)*len | (u.second ? SECOND_FORM : 0));
+    tlc_store32(entry + f->entry - 4, (uint32_t)*len | (u.second ? TLC_BLOCK_SECOND : 0));
     return TLC_OK;
 }
 
 static void forward_group(void *arg, size_t i)
 {
     forward_blocks *f = arg;
-    size_t b = range_start(&f->groups, i), end = range_start(&f->groups, i + 1);
+    size_t b = tlc_range_start(&f->groups, i), end = tlc_range_start(&f->groups, i + 1);
     uint8_t *dst = f->payloads + b * f->bound;
     uint64_t *scratch = f->job->scratch ? f->job->scratch + i * f->scratch : NULL;
 
@@ -256,7 +211,7 @@ static tlc_status forward_blocked(const tlc_job *job, int accumulate, const uint
     forward_blocks f;
 
     f.job = job;
-    f.groups = split(job->parallel, blocks, RANGE_MIN / block + 1);
+    f.groups = tlc_ranges_split(job->parallel, blocks, TLC_RANGE_MIN / block + 1);
     f.entry = tlc_codec_entry_size(job->codec);
     f.bound = (size_t)coder->bound(job->codec, job->input.dtype, unit);
     f.scratch = coder->scratch ? (size_t)coder->scratch(job->codec, unit) / sizeof *job->scratch : 0;
@@ -264,11 +219,11 @@ static tlc_status forward_blocked(const tlc_job *job, int accumulate, const uint
     f.payloads = dst + blocks * f.entry;
     f.accumulate = accumulate;
     f.kept = kept;
-    run(job->parallel, f.groups.count, forward_group, &f);
+    tlc_ranges_run(job->parallel, f.groups.count, forward_group, &f);
     for (size_t i = 0; i < f.groups.count; at += f.len[i++]) {
         if (f.status[i])
             return f.status[i];
-        size_t start = range_start(&f.groups, i) * f.bound;
+        size_t start = tlc_range_start(&f.groups, i) * f.bound;
         if (at != start)
             memmove(f.payloads + at, f.payloads + start, f.len[i]);
     }
@@ -392,8 +347,8 @@ static void walk_next(block_walk *w)
     w->unit.n = w->frame->n - first < block ? w->frame->n - first : block;
     w->offset += w->len;
     uint32_t len = tlc_load32(entry + w->entry - 4);
-    w->len = len & ~SECOND_FORM;
-    w->unit.second = (len & SECOND_FORM) != 0;
+    w->len = len & ~TLC_BLOCK_SECOND;
+    w->unit.second = (len & TLC_BLOCK_SECOND) != 0;
 }
 
 int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f)
@@ -453,7 +408,7 @@ uint64_t tlc_pipeline_clipped(const tlc_frame *f)
 typedef struct backward_ranges {
     const tlc_unit *unit;
     const uint8_t *src;
-    ranges ranges; /* of bytes of a shrunk payload, else of positions */
+    tlc_ranges ranges; /* of bytes of a shrunk payload, else of positions */
     size_t start[TLC_RANGES_MAX + 1]; /* the positions where they begin */
 } backward_ranges;
 
@@ -461,7 +416,7 @@ static void backward_range(void *arg, size_t i)
 {
     const backward_ranges *b = arg;
     const tlc_unit *u = b->unit;
-    size_t from = range_start(&b->ranges, i), to = range_start(&b->ranges, i + 1);
+    size_t from = tlc_range_start(&b->ranges, i), to = tlc_range_start(&b->ranges, i + 1);
     const tlc_coder_ops *coder = tlc_codec_coder(u->codec)->coder;
 
     if (u->codec->shrink)
@@ -483,18 +438,18 @@ static void backward_payload(const tlc_unit *u, const uint8_t *src, size_t len, 
     }
     b.unit = u;
     b.src = src;
-    b.ranges = split(parallel, shrink ? len : positions, RANGE_MIN);
+    b.ranges = tlc_ranges_split(parallel, shrink ? len : positions, TLC_RANGE_MIN);
     b.start[0] = 0;
     for (size_t i = 0; shrink && i + 1 < b.ranges.count; i++) {
-        size_t from = range_start(&b.ranges, i), to = range_start(&b.ranges, i + 1);
+        size_t from = tlc_range_start(&b.ranges, i), to = tlc_range_start(&b.ranges, i + 1);
         b.start[i + 1] = b.start[i] + (size_t)shrink->shrink->positions(u->k, src + from, to - from);
     }
     b.start[b.ranges.count] = positions;
-    run(parallel, b.ranges.count, backward_range, &b);
+    tlc_ranges_run(parallel, b.ranges.count, backward_range, &b);
 }
 
 typedef struct backward_blocks {
-    ranges groups; /* of blocks */
+    tlc_ranges groups; /* of blocks */
     block_walk walk[TLC_RANGES_MAX];
 } backward_blocks;
 
@@ -503,7 +458,7 @@ static void backward_group(void *arg, size_t i)
     backward_blocks *b = arg;
     block_walk *w = &b->walk[i];
 
-    for (uint64_t end = range_start(&b->groups, i + 1); w->next < end;) {
+    for (uint64_t end = tlc_range_start(&b->groups, i + 1); w->next < end;) {
         walk_next(w);
         backward_payload(&w->unit, w->frame->payload + w->offset, w->len, NULL);
     }
@@ -522,11 +477,11 @@ void tlc_pipeline_backward(const tlc_kernels *k, const tlc_frame *f, const tlc_s
         return;
     }
     block_walk w = walk_start(k, f, sink);
-    b.groups = split(parallel, (size_t)w.blocks, RANGE_MIN / f->codec.block + 1);
+    b.groups = tlc_ranges_split(parallel, (size_t)w.blocks, TLC_RANGE_MIN / f->codec.block + 1);
     for (size_t i = 0; i < b.groups.count; i++) {
-        while (w.next < range_start(&b.groups, i))
+        while (w.next < tlc_range_start(&b.groups, i))
             walk_next(&w);
         b.walk[i] = w;
     }
-    run(parallel, b.groups.count, backward_group, &b);
+    tlc_ranges_run(parallel, b.groups.count, backward_group, &b);
 }

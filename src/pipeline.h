@@ -17,7 +17,7 @@
 #include "frame.h"
 #include "stages/stage.h"
 
-#define TLC_RANGES_MAX 64 /* of a tensor, for tlc_parallel: their results live on the stack */
+#define TLC_BLOCK_SECOND (1u << 31) /* in a block's payload length: the payload has its coder's second form */
 
 /* What is compressed, and how. */
 typedef struct tlc_job {

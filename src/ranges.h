@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How work is shared out: among as many ranges as pay, a matter of the size alone, so that results are the same for any
+ * number of threads.
+ */
+#ifndef TLC_RANGES_H
+#define TLC_RANGES_H
+
+#include "float_rules.h"
+#include <threelc/threelc.h>
+
+#define TLC_RANGES_MAX 64   /* of a tensor: their results live on the stack */
+#define TLC_RANGE_MIN 16384 /* positions or values below which another thread does not pay */
+
+typedef struct tlc_ranges {
+    size_t total, count;
+} tlc_ranges;
+
+/* One range without threads. */
+static inline tlc_ranges tlc_ranges_split(const tlc_parallel *parallel, size_t total, size_t least)
+{
+    size_t count = parallel && parallel->run ? total / least : 1;
+    return (tlc_ranges){total, count > TLC_RANGES_MAX ? TLC_RANGES_MAX : count ? count : 1};
+}
+
+static inline size_t tlc_range_start(const tlc_ranges *r, size_t i)
+{
+    size_t share = r->total / r->count, more = r->total % r->count;
+    return i * share + (i < more ? i : more);
+}
+
+/* Calls task(arg, i) for each i < count, on the caller's threads if that is more than one. */
+void tlc_ranges_run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg);
+#endif
