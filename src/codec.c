@@ -62,9 +62,10 @@ int tlc_codec_has_second(const tlc_codec *codec)
 void tlc_codec_ids(const tlc_codec *codec, int second, uint8_t ids[2])
 {
     ids[0] = codec->value->id;
-    if (codec->pack)
-        ids[1] = (uint8_t)(codec->pack->id | (codec->shrink ? codec->shrink->id << 4 : 0) | (second ? SECOND_FORM : 0));
-    else
+    if (codec->pack) {
+        unsigned shrink = codec->shrink ? codec->shrink->id : 0;
+        ids[1] = (uint8_t)(codec->pack->id | shrink << 4 | (second ? SECOND_FORM : 0));
+    } else
         ids[1] = (uint8_t)(codec->value->form ? codec->value->form(codec) : 0);
 }
 

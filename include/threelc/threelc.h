@@ -169,7 +169,7 @@ typedef struct tlc_codec_entry {
     size_t struct_size;     /* set by the caller, as for tlc_frame_info */
     const char *name;       /* "3lc", "ternary", "golomb" */
     const char *list;       /* of a short name the stages that it stands for; of a stage NULL */
-    const char *takes;      /* what it takes: "floats", "3-value symbols or binary symbols", ... */
+    const char *takes;      /* what it takes: "floats", "3-value or binary symbols", ... */
     const char *gives;      /* and gives; a stage that takes floats and gives bytes is a codec, and so is a short name */
     const char *meaning;    /* a line */
     const char *source;     /* paper and section; "" if none */

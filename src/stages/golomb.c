@@ -125,8 +125,10 @@ static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t k)
     size_t cap = (size_t)bound(u->codec, u->dtype, u->n) - (size_t)has_signs(u->codec);
     size_t len = tlc_golomb_write(u->scratch, negative(u), u->n, k, payload, cap);
 
-    u->second = !len;
-    return len ? len : quartic(u, payload);
+    if (len)
+        return len;
+    u->second = 1; /* binary symbols always fit their bound */
+    return quartic(u, payload);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */

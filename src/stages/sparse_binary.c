@@ -117,7 +117,7 @@ static uint64_t sum_of(const size_t bins[BINS])
     return sum;
 }
 
-/* Counts the first level. Sides with too few values to choose from have all of them. */
+/* Counts the first level, from a guess on if that is low enough. Sides with no more values than that have all of them. */
 static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
 {
     for (int i = 0; i < 2; i++)
@@ -130,7 +130,6 @@ static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
         }
     for (int i = 0; i < 2; i++)
         if (sum_of(bins[i]) <= s[i].rank) {
-            s[i].least = 1;
             s[i].rank = 0;
             s[i].ties = u->n;
         }
