@@ -32,18 +32,20 @@ typedef struct tlc_codec {
 int tlc_parse_number(const char *text, size_t len, int mantissa, double *value);
 
 /* Why a text is no codec. */
+typedef enum tlc_codec_reason {
+    TLC_CODEC_TOO_LONG,
+    TLC_CODEC_NO_STAGE,   /* no stage has this name */
+    TLC_CODEC_SHORT_NAME, /* a short name beside others */
+    TLC_CODEC_MISMATCH,   /* stage does not take what the one before it, if any, gives */
+    TLC_CODEC_OPEN_END,   /* stage gives no bytes, and is the last */
+    TLC_CODEC_NO_VALUE,   /* a parameter without = */
+    TLC_CODEC_NO_KEY,     /* stage has no such parameter */
+    TLC_CODEC_TWICE,
+    TLC_CODEC_RANGE       /* what param cannot be */
+} tlc_codec_reason;
+
 typedef struct tlc_codec_error {
-    enum {
-        TLC_CODEC_TOO_LONG,
-        TLC_CODEC_NO_STAGE,   /* no stage has this name */
-        TLC_CODEC_SHORT_NAME, /* a short name beside others */
-        TLC_CODEC_MISMATCH,   /* stage does not take what the one before it, if any, gives */
-        TLC_CODEC_OPEN_END,   /* stage gives no bytes, and is the last */
-        TLC_CODEC_NO_VALUE,   /* a parameter without = */
-        TLC_CODEC_NO_KEY,     /* stage has no such parameter */
-        TLC_CODEC_TWICE,
-        TLC_CODEC_RANGE       /* what param cannot be */
-    } reason;
+    tlc_codec_reason reason;
     size_t at, len; /* the place */
     const tlc_stage *stage, *before;
     const tlc_param *param;

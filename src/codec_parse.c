@@ -93,7 +93,7 @@ typedef struct parser {
     tlc_codec_error error;
 } parser;
 
-static int fail(parser *p, int reason, span where, const tlc_stage *stage)
+static int fail(parser *p, tlc_codec_reason reason, span where, const tlc_stage *stage)
 {
     p->error.reason = reason;
     p->error.at = (size_t)(where.text - p->text);
