@@ -72,42 +72,42 @@ void tlc_codec_ids(const tlc_codec *codec, int second, uint8_t ids[2])
 static const tlc_stage *value_by_id(unsigned id)
 {
     for (size_t i = 0; i < COUNT(stages); i++)
-        if (stages[i]->value && stages[i]->id == id)
+        if (stages[i]->id == id && stages[i]->value)
             return stages[i];
     return NULL;
 }
 
-/* pack: whether it is a packing stage or a shrinking one. NULL if id is 0 or unknown, which *ok tells apart. */
-static const tlc_stage *by_id(int pack, unsigned id, unsigned before, int *ok)
+/* A packing stage, or else a shrinking one, that takes what the stage before gives. */
+static const tlc_stage *next_by_id(const tlc_stage *before, int pack, unsigned id)
 {
-    for (size_t i = 0; id && i < COUNT(stages); i++)
-        if (!stages[i]->value && (pack ? stages[i]->coder != NULL : stages[i]->shrink != NULL) && stages[i]->id == id &&
-            stages[i]->in & before)
+    for (size_t i = 0; i < COUNT(stages); i++)
+        if (stages[i]->id == id && stages[i]->in & before->out && (pack ? stages[i]->coder != NULL : stages[i]->shrink != NULL))
             return stages[i];
-    *ok &= !id;
     return NULL;
 }
 
 int tlc_codec_from_ids(tlc_codec *codec, int *second, const uint8_t ids[2])
 {
-    tlc_codec c = {.value = value_by_id(ids[0])};
-    int ok = 1;
+    unsigned form = ids[1] >> 4;
 
     *second = 0;
-    if (!c.value)
+    codec->pack = codec->shrink = NULL;
+    codec->block = 0;
+    codec->value = value_by_id(ids[0]);
+    if (!codec->value)
         return 0;
-    for (size_t i = 0; i < c.value->param_count; i++)
-        c.params[i] = c.value->params[i].fallback;
-    if (c.value->coder)
-        ok = c.value->from_form ? c.value->from_form(&c, ids[1]) : !ids[1];
-    else {
-        c.pack = by_id(1, ids[1] & 15u, c.value->out, &ok);
-        *second = c.pack && tlc_codec_has_second(&c) && (ids[1] & 0xf0) == SECOND_FORM;
-        c.shrink = c.pack && !*second ? by_id(0, ids[1] >> 4, c.pack->out, &ok) : NULL;
-        ok &= c.pack != NULL;
-    }
-    *codec = c;
-    return ok;
+    for (size_t i = 0; i < codec->value->param_count; i++)
+        codec->params[i] = codec->value->params[i].fallback;
+    if (codec->value->coder)
+        return codec->value->from_form ? codec->value->from_form(codec, ids[1]) : !ids[1];
+    codec->pack = next_by_id(codec->value, 1, ids[1] & 15u);
+    if (!codec->pack || !form)
+        return codec->pack != NULL;
+    *second = form == SECOND_FORM >> 4 && tlc_codec_has_second(codec);
+    if (*second)
+        return 1;
+    codec->shrink = next_by_id(codec->pack, 0, form);
+    return codec->shrink != NULL;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

@@ -124,8 +124,9 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
     size_t scalars = scalar_count(&f->codec, f->n);
     if (len - at < 4 * scalars)
         return TLC_ERR_CORRUPT;
-    for (size_t i = 0; i < scalars; i++, at += 4)
-        f->scalars[i] = tlc_bits_float(tlc_load32(p + at));
+    for (size_t i = 0; i < TLC_MAX_SCALARS; i++)
+        f->scalars[i] = i < scalars ? tlc_bits_float(tlc_load32(p + at + 4 * i)) : 0.0f;
+    at += 4 * scalars;
     f->header_size = at;
     f->payload = p + at;
     f->payload_size = len - at;

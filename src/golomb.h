@@ -65,4 +65,40 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size);
 /* The next positions, in rising order, and their signs (0 or 1; negative may be NULL without signs): at most cap.
  * Returns how many, 0 at the end. The stream must have passed the check. */
 size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap);
+
+/* golomb_dense.c: streams of short codes. */
+enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
+
+/* What a byte of a stream adds to what came before it. */
+typedef struct tlc_golomb_meaning {
+    uint32_t mask;    /* if b <= 2: a bit for each index, 1 where a code ends: bit 23 or below, as a code that begins here has 5
+                         bits of quotient at most before its 0 and 2 */
+    uint8_t distance; /* indices */
+    uint8_t codes;    /* that end */
+    uint16_t tail;    /* 256 * the bits that the last code still lacks */
+} tlc_golomb_meaning;
+
+/* Moves the run of a fresh reader, whose k codes may fit its stream, over most of them, if they are short and many. It may
+ * stop within the ones of a quotient: then these are counted, and the rest is read like a code. */
+void tlc_golomb_skim(const tlc_golomb_reader *reader, tlc_golomb_run *run);
+
+/* The positions as a mask, a piece after the other. */
+typedef struct tlc_golomb_masks {
+    tlc_golomb_meaning meaning[3 * 256]; /* by tail and byte */
+    const uint8_t *from, *end; /* what is left of the stream */
+    uint64_t left;             /* codes in it */
+    unsigned b;
+    uint64_t tail;                                   /* of the code that *from is in */
+    uint64_t open;                                   /* bits behind the bytes that are filled, */
+    unsigned bits;                                   /* so many */
+    size_t filled;
+    uint8_t out[8 * TLC_GOLOMB_WORDS + TLC_GOLOMB_OPEN]; /* an append may pass the end by 40 bytes */
+} tlc_golomb_masks;
+
+/* Takes a fresh reader of a stream that passed the check and that nothing follows. Returns 0 if it is not one of dense
+ * positions without signs: tlc_golomb_next is for those. */
+int tlc_golomb_masks_begin(tlc_golomb_masks *masks, const tlc_golomb_reader *reader);
+/* Bit i % 64 of word i / 64 tells whether the i-th index from the last call's end on is a position; words is at most
+ * TLC_GOLOMB_WORDS. */
+void tlc_golomb_masks_next(tlc_golomb_masks *masks, uint64_t *mask, size_t words);
 #endif

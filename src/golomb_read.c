@@ -204,6 +204,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
 
     if (reader->k > end / s.least)
         return 0;
+    tlc_golomb_skim(reader, &r);
     while (s.fast) {
         uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* all up to there belongs to the codes left */
         limit = limit < end ? limit : end;

@@ -65,18 +65,17 @@ tlc_status tlc_pipeline_accumulate(const tlc_job *job)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-static tlc_unit forward_unit(const tlc_job *job, size_t first, size_t n)
+/* Units are filled in where they lie: a copy would wait for the stores before it, and small tensors with it. */
+static void forward_unit(tlc_unit *u, const tlc_job *job, tlc_work *work, size_t first, size_t n)
 {
-    return (tlc_unit){
+    *u = (tlc_unit){
         .k = job->input.k,
         .codec = job->codec,
         .n = n,
         .first = first,
         .dtype = job->input.dtype,
         .input = job->input,
-        .seed = job->seed,
-        .step = job->step,
-        .scratch = job->scratch,
+        .work = work,
     };
 }
 
@@ -160,11 +159,12 @@ static tlc_status forward_block(forward_blocks *f, size_t b, uint64_t *scratch, 
     const tlc_job *job = f->job;
     const tlc_value_ops *value = job->codec->value->value;
     size_t block = job->codec->block, first = b * block, n = job->n - first < block ? job->n - first : block;
-    tlc_unit u = forward_unit(job, first, n);
+    tlc_work work = {.seed = job->seed, .step = job->step, .scratch = scratch};
+    tlc_unit u;
     uint8_t *entry = f->table + b * f->entry;
     uint32_t max = 0;
 
-    u.scratch = scratch;
+    forward_unit(&u, job, &work, first, n);
     if (f->accumulate) {
         max = tlc_input_accumulate(&job->input, first, n);
         u.input.grad = NULL;
@@ -264,10 +264,12 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
     const tlc_codec *codec = job->codec;
     int feedback = job->input.residual != NULL, accumulate = job->assume_finite && feedback && job->input.grad;
     uint32_t maxima[KEPT_MAX], *kept = codec->block && (job->n - 1) / codec->block < KEPT_MAX ? maxima : NULL;
-    tlc_unit u = forward_unit(job, 0, job->n);
+    tlc_work work = {.seed = job->seed, .step = job->step, .scratch = job->scratch};
     tlc_status status = TLC_OK;
     size_t at, len = 0;
+    tlc_unit u;
 
+    forward_unit(&u, job, &work, 0, job->n);
     if (job->n && (feedback || !codec->value->value->exact) && !(codec->block && job->assume_finite)) {
         status = measure_all(job, &u, kept, &accumulate);
         if (status)
@@ -294,12 +296,11 @@ tlc_status tlc_pipeline_forward(const tlc_job *job, uint8_t *dst, size_t *writte
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-static tlc_unit backward_unit(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
+static void backward_unit(tlc_unit *u, const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
 {
-    tlc_unit u = {.k = k, .codec = &f->codec, .n = f->n, .dtype = f->dtype, .second = f->second, .sink = sink};
-
-    memcpy(u.scalars, f->scalars, sizeof u.scalars);
-    return u;
+    *u = (tlc_unit){.k = k, .codec = &f->codec, .n = f->n, .dtype = f->dtype, .second = f->second, .sink = sink};
+    for (size_t i = 0; i < TLC_MAX_SCALARS; i++)
+        u->scalars[i] = f->scalars[i];
 }
 
 static int check_payload(const tlc_unit *u, const uint8_t *src, size_t len)
@@ -324,14 +325,15 @@ typedef struct block_walk {
     size_t entry, offset, len; /* of the block's payload */
 } block_walk;
 
-static block_walk walk_start(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
+static void walk_start(block_walk *w, const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink)
 {
-    block_walk w = {.unit = backward_unit(k, f, sink), .frame = f};
-
-    w.blocks = f->codec.block ? tlc_ceil_div(f->n, f->codec.block) : 0;
-    w.entry = tlc_codec_entry_size(&f->codec);
-    w.offset = (size_t)w.blocks * w.entry; /* once the table is known to fit */
-    return w;
+    backward_unit(&w->unit, k, f, sink);
+    w->frame = f;
+    w->blocks = f->codec.block ? tlc_ceil_div(f->n, f->codec.block) : 0;
+    w->next = 0;
+    w->entry = tlc_codec_entry_size(&f->codec);
+    w->offset = (size_t)w->blocks * w->entry; /* once the table is known to fit */
+    w->len = 0;
 }
 
 /* Moves to the next block; the table fits the frame, and there is a next one. */
@@ -353,13 +355,16 @@ static void walk_next(block_walk *w)
 
 int tlc_pipeline_check(const tlc_kernels *k, const tlc_frame *f)
 {
+    block_walk w;
+
     if (!f->n)
         return !f->payload_size;
     if (!f->codec.block) {
-        tlc_unit u = backward_unit(k, f, NULL);
+        tlc_unit u;
+        backward_unit(&u, k, f, NULL);
         return check_payload(&u, f->payload, f->payload_size);
     }
-    block_walk w = walk_start(k, f, NULL);
+    walk_start(&w, k, f, NULL);
     if (w.blocks > f->payload_size / w.entry)
         return 0;
     while (w.next < w.blocks) {
@@ -375,14 +380,17 @@ uint64_t tlc_pipeline_nonzero(const tlc_kernels *k, const tlc_frame *f)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(&f->codec)->coder;
     uint64_t sum = 0;
+    block_walk w;
 
     if (!coder->nonzero)
         return TLC_UNKNOWN;
     if (f->n && !f->codec.block) {
-        tlc_unit u = backward_unit(k, f, NULL);
+        tlc_unit u;
+        backward_unit(&u, k, f, NULL);
         sum = coder->nonzero(&u, f->payload, f->payload_size);
     }
-    for (block_walk w = walk_start(k, f, NULL); w.next < w.blocks;) {
+    walk_start(&w, k, f, NULL);
+    while (w.next < w.blocks) {
         walk_next(&w);
         sum += coder->nonzero(&w.unit, f->payload + w.offset, w.len);
     }
@@ -393,12 +401,14 @@ uint64_t tlc_pipeline_clipped(const tlc_frame *f)
 {
     const tlc_coder_ops *coder = tlc_codec_coder(&f->codec)->coder;
     uint64_t sum = 0;
+    block_walk w;
 
     if (!coder->clipped || !f->n)
         return 0;
     if (!f->codec.block)
         return coder->clipped(f->payload);
-    for (block_walk w = walk_start(NULL, f, NULL); w.next < w.blocks;) {
+    walk_start(&w, NULL, f, NULL);
+    while (w.next < w.blocks) {
         walk_next(&w);
         sum += coder->clipped(f->payload + w.offset);
     }
@@ -467,16 +477,18 @@ static void backward_group(void *arg, size_t i)
 void tlc_pipeline_backward(const tlc_kernels *k, const tlc_frame *f, const tlc_sink *sink,
                            const tlc_parallel *parallel)
 {
+    block_walk w;
     backward_blocks b;
 
     if (!f->n)
         return;
     if (!f->codec.block) {
-        tlc_unit u = backward_unit(k, f, sink);
+        tlc_unit u;
+        backward_unit(&u, k, f, sink);
         backward_payload(&u, f->payload, f->payload_size, parallel);
         return;
     }
-    block_walk w = walk_start(k, f, sink);
+    walk_start(&w, k, f, sink);
     b.groups = tlc_ranges_split(parallel, (size_t)w.blocks, TLC_RANGE_MIN / f->codec.block + 1);
     for (size_t i = 0; i < b.groups.count; i++) {
         while (w.next < tlc_range_start(&b.groups, i))

@@ -164,4 +164,34 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
     }
     return count + tlc_ones_scalar(bits + i, len - i);
 }
+
+/* For each mask of 8 lanes and each lane, in a byte: which value it gets, or 128 for none. */
+#define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
+#define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
+#define SOURCES(m)                                                                                                      \
+    (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
+#define SOURCES4(m) SOURCES(m), SOURCES(m + 1), SOURCES(m + 2), SOURCES(m + 3)
+#define SOURCES16(m) SOURCES4(m), SOURCES4(m + 4), SOURCES4(m + 8), SOURCES4(m + 12)
+#define SOURCES64(m) SOURCES16(m), SOURCES16(m + 16), SOURCES16(m + 32), SOURCES16(m + 48)
+static const uint64_t sources[256] = {SOURCES64(0), SOURCES64(64), SOURCES64(128), SOURCES64(192)};
+
+INLINE size_t expand8(unsigned bits, const uint8_t *values, float *out)
+{
+    __m256i source = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)&sources[bits]));
+    __m256i some = _mm256_permutevar8x32_epi32(load(values), source);
+
+    _mm256_storeu_si256((__m256i *)out, _mm256_andnot_si256(_mm256_srai_epi32(source, 31), some));
+    return (size_t)__builtin_popcount(bits);
+}
+
+AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
+{
+    const uint8_t *from = values;
+    size_t at = 0, i = 0;
+
+    for (; n - i >= WORD && have - at >= WORD; i += WORD)
+        for (unsigned lane = 0; lane < WORD; lane += 8)
+            at += expand8(mask[i / WORD] >> lane & 0xff, from + 4 * at, out + i + lane);
+    return at + tlc_expand_scalar(mask + i / WORD, n - i, from + 4 * at, have - at, out + i);
+}
 #endif

@@ -129,4 +129,29 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx512(const uint8_t *bits, 
     }
     return count + tlc_ones_scalar(bits + i, len - i);
 }
+
+/* Reads 16 values where there are so many, else those that are wanted. */
+INLINE size_t expand16(__mmask16 bits, __mmask16 mask, const uint8_t *values, size_t have, float *out)
+{
+    unsigned count = (unsigned)__builtin_popcount(bits);
+    __mmask16 load = (__mmask16)(have < LANES ? (1u << count) - 1 : 0xffff);
+
+    _mm512_mask_storeu_ps(out, mask, _mm512_maskz_expand_ps(bits, _mm512_maskz_loadu_ps(load, values)));
+    return count;
+}
+
+AVX512 size_t tlc_expand_avx512(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
+{
+    const uint8_t *from = values;
+    size_t at = 0, i = 0;
+
+    for (; n - i >= WORD && have - at >= WORD; i += WORD)
+        for (unsigned lane = 0; lane < WORD; lane += LANES)
+            at += expand16((__mmask16)(mask[i / WORD] >> lane), 0xffff, from + 4 * at, LANES, out + i + lane);
+    for (; i < n; i += LANES) {
+        __mmask16 exist = (__mmask16)lanes(n - i);
+        at += expand16((__mmask16)(mask[i / WORD] >> i % WORD) & exist, exist, from + 4 * at, have - at, out + i);
+    }
+    return at;
+}
 #endif

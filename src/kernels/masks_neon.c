@@ -165,4 +165,29 @@ uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
         count += vaddlvq_u8(vcntq_u8(vld1q_u8(bits + i)));
     return count + tlc_ones_scalar(bits + i, len - i);
 }
+
+/* For each mask of 4 lanes: which bytes they get, 255 for none. */
+#define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
+#define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
+#define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
+#define SOURCES(m) {LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)}
+#define SOURCES4(m) SOURCES(m), SOURCES(m + 1), SOURCES(m + 2), SOURCES(m + 3)
+static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), SOURCES4(12)};
+
+TLC_NEON_INLINE size_t expand4(unsigned bits, const uint8_t *values, float *out)
+{
+    vst1q_f32(out, vreinterpretq_f32_u8(vqtbl1q_u8(vld1q_u8(values), vld1q_u8(sources[bits]))));
+    return (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3);
+}
+
+size_t tlc_expand_neon(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
+{
+    const uint8_t *from = values;
+    size_t at = 0, i = 0;
+
+    for (; n - i >= WORD && have - at >= WORD; i += WORD)
+        for (unsigned lane = 0; lane < WORD; lane += 4)
+            at += expand4(mask[i / WORD] >> lane & 15, from + 4 * at, out + i + lane);
+    return at + tlc_expand_scalar(mask + i / WORD, n - i, from + 4 * at, have - at, out + i);
+}
 #endif

@@ -71,3 +71,18 @@ uint64_t tlc_ones_scalar(const uint8_t *bits, size_t len)
         count += (uint64_t)__builtin_popcount(bits[i]);
     return count;
 }
+
+size_t tlc_expand_scalar(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
+{
+    const uint8_t *from = values;
+
+    (void)have;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = word_of(i, n) < 64 ? mask[i / 64] & (((uint64_t)1 << (n - i)) - 1) : mask[i / 64];
+
+        memset(out + i, 0, word_of(i, n) * sizeof *out);
+        for (; bits; bits &= bits - 1, from += sizeof *out)
+            memcpy(out + i + __builtin_ctzll(bits), from, sizeof *out);
+    }
+    return (size_t)(from - (const uint8_t *)values) / sizeof *out;
+}

@@ -36,6 +36,7 @@
         .threshold_mask = tlc_threshold_mask_##suffix,                                                                  \
         .random_mask = tlc_random_mask_##suffix,                                                                        \
         .ones = tlc_ones_##suffix,                                                                                      \
+        .expand = tlc_expand_##suffix,                                                                                  \
         .side_sums = tlc_side_sums_##suffix,                                                                            \
         .onebit_encode = tlc_onebit_encode_##suffix,                                                                    \
         .onebit_decode = tlc_onebit_decode_##suffix,                                                                    \

@@ -83,8 +83,9 @@ tlc_status tlc_natural_aggregate(const void *const *frames, const size_t *lens, 
         return status;
     if (cap < bound)
         return TLC_ERR_CAPACITY;
+    tlc_work work = {.seed = seed, .step = step};
     aggregation a = {frames, lens, count, {.k = tlc_kernels_for(TLC_ISA_AUTO), .codec = &first.codec, .n = first.n,
-                                           .dtype = first.dtype, .seed = seed, .step = step}};
+                                           .dtype = first.dtype, .work = &work}};
     tlc_float_mode mode = tlc_float_enter();
     at = tlc_frame_write(dst, &first.codec, first.dtype, first.checksum, (size_t)first.n, NULL);
     if (first.n)

@@ -37,8 +37,8 @@ tlc_status tlc_alone_forward(tlc_alone *a, const tlc_stage *stage, const double 
         return status;
     if (residual && residual != x && n)
         memcpy(residual, x, n * sizeof *x);
-    a->unit = (tlc_unit){.k = k, .codec = &a->codec, .n = n, .input = {.k = k, .residual = residual}, .seed = seed,
-                         .step = step};
+    a->work = (tlc_work){.seed = seed, .step = step};
+    a->unit = (tlc_unit){.k = k, .codec = &a->codec, .n = n, .input = {.k = k, .residual = residual}, .work = &a->work};
     if (!residual)
         a->unit.input.grad = (const uint8_t *)x;
     if (value->measure)

@@ -9,6 +9,7 @@
 
 typedef struct tlc_alone {
     tlc_unit unit;
+    tlc_work work;
     tlc_codec codec;
     tlc_sink sink;
 } tlc_alone;

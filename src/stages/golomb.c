@@ -52,7 +52,7 @@ static size_t width(const tlc_codec *codec, tlc_dtype dtype)
 
 static uint64_t *negative(const tlc_unit *u)
 {
-    return has_signs(u->codec) ? u->scratch + tlc_ceil_div(u->n, WORD) : NULL;
+    return has_signs(u->codec) ? u->work->scratch + tlc_ceil_div(u->n, WORD) : NULL;
 }
 
 static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
@@ -66,11 +66,11 @@ static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
     for (size_t at = from * WORD, count; at < end; at += count) {
         count = end - at < TLC_PIECE ? end - at : TLC_PIECE;
         if (!has_signs(u->codec)) {
-            k += value->mask(u, at, count, u->scratch + at / WORD);
+            k += value->mask(u, at, count, u->work->scratch + at / WORD);
             continue;
         }
         value->symbols(u, at, count, q);
-        k += u->k->symbol_masks(q, count, u->scratch + at / WORD, negative(u) + at / WORD);
+        k += u->k->symbol_masks(q, count, u->work->scratch + at / WORD, negative(u) + at / WORD);
     }
     return k;
 }
@@ -96,7 +96,7 @@ static void symbols_from(const tlc_unit *u, size_t at, size_t count, int8_t *q)
     size_t words = (size_t)tlc_ceil_div(u->n, WORD);
 
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t any = spread(eight_bits(u->scratch, at + i, words)), minus = spread(eight_bits(negative(u), at + i, words));
+        uint64_t any = spread(eight_bits(u->work->scratch, at + i, words)), minus = spread(eight_bits(negative(u), at + i, words));
         tlc_store64(q + i, any | minus * 0xff); /* 1, or 255 where negative */
     }
 }
@@ -123,7 +123,7 @@ static size_t quartic(const tlc_unit *u, uint8_t *dst)
 static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t k)
 {
     size_t cap = (size_t)bound(u->codec, u->dtype, u->n) - (size_t)has_signs(u->codec);
-    size_t len = tlc_golomb_write(u->scratch, negative(u), u->n, k, payload, cap);
+    size_t len = tlc_golomb_write(u->work->scratch, negative(u), u->n, k, payload, cap);
 
     if (len)
         return len;

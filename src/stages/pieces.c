@@ -8,7 +8,7 @@ static size_t smaller(size_t a, size_t b)
 
 void tlc_unit_words(const tlc_unit *u, size_t at, size_t count, uint32_t *words)
 {
-    u->k->philox(u->seed, u->step, (uint64_t)u->first + at, count, words);
+    u->k->philox(u->work->seed, u->work->step, (uint64_t)u->first + at, count, words);
 }
 
 uint64_t tlc_pieces_forward(const tlc_pieces *p, size_t width, int random, const tlc_unit *u, size_t from, size_t to,

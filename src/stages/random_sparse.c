@@ -60,7 +60,7 @@ static tlc_status check_max(const tlc_codec *codec, tlc_dtype dtype, uint32_t ma
 /* A piece: its mask, its values appended, its residual settled. */
 static uint8_t *keep_piece(const tlc_unit *u, size_t at, size_t count, float P, uint8_t *values)
 {
-    uint64_t *mask = u->scratch + at / WORD;
+    uint64_t *mask = u->work->scratch + at / WORD;
     float wanted[TLC_PIECE], sent[TLC_PIECE];
     uint32_t words[TLC_PIECE];
     const float *x = tlc_input_values(&u->input, u->first + at, count, wanted);
@@ -95,7 +95,7 @@ static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t unused)
         end = keep_piece(u, at, count, P, end);
     }
     size = (size_t)(end - values);
-    size_t len = tlc_golomb_write(u->scratch, NULL, u->n, size / sizeof(float), payload, room);
+    size_t len = tlc_golomb_write(u->work->scratch, NULL, u->n, size / sizeof(float), payload, room);
     memmove(payload + len, values, size);
     return len + size;
 }
@@ -112,14 +112,31 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
            tlc_sent_values_valid(src + size, (size_t)reader.k);
 }
 
+static void backward_dense(const tlc_unit *u, tlc_golomb_masks *masks, const uint8_t *values, const uint8_t *end)
+{
+    uint64_t mask[TLC_PIECE / WORD];
+
+    for (size_t at = 0, count; at < u->n; at += count) {
+        count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
+        tlc_golomb_masks_next(masks, mask, (size_t)tlc_ceil_div(count, WORD));
+        values = tlc_expand_stored(u, at, count, mask, values, end);
+    }
+}
+
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
     size_t index[TLC_BATCH], count;
     tlc_golomb_reader reader;
+    tlc_golomb_masks masks;
     tlc_scatter s;
 
     (void)tlc_golomb_open(&reader, src, len, u->n, 0);
     const uint8_t *values = src + len - (size_t)reader.k * sizeof(float);
+    (void)tlc_golomb_open(&reader, src, (size_t)(values - src), u->n, 0);
+    if (tlc_golomb_masks_begin(&masks, &reader)) {
+        backward_dense(u, &masks, values, src + len);
+        return;
+    }
     tlc_scatter_begin(&s, u);
     while ((count = tlc_golomb_next(&reader, index, NULL, TLC_BATCH)) > 0)
         values = tlc_scatter_stored(&s, index, values, count);
@@ -182,7 +199,7 @@ tlc_status tlc_random_sparse_encode(const float *x, size_t n, double p, uint64_t
     if (!status)
         status = tlc_alone_forward(&a, &tlc_stage_random_sparse, &p, x, n, seed, step, residual);
     if (!status)
-        a.unit.scratch = scratch;
+        a.work.scratch = scratch;
     if (!status)
         status = tlc_alone_payload(&a, dst, cap, written);
     tlc_float_leave(mode);

@@ -112,6 +112,28 @@ const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uin
     return values + count * sizeof *value;
 }
 
+const uint8_t *tlc_expand_stored(const tlc_unit *u, size_t at, size_t count, const uint64_t *mask, const uint8_t *values,
+                                 const uint8_t *end)
+{
+    const tlc_sink *sink = u->sink;
+    int in_place = sink->mode == TLC_SINK_WRITE && tlc_is_floats(sink->dtype, sink->out);
+    float piece[TLC_PIECE], *out = in_place ? (float *)sink->out + u->first + at : piece;
+    size_t have = (size_t)(end - values) / sizeof(float);
+    const void *from = values;
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    float native[TLC_PIECE];
+
+    have = smaller(have, count);
+    tlc_copy_le(native, values, have, sizeof *native);
+    from = native;
+#endif
+    size_t taken = u->k->expand(mask, count, from, have, out);
+
+    if (!in_place)
+        tlc_sink_floats(u, at, count, piece);
+    return values + taken * sizeof(float);
+}
+
 int tlc_sent_values_valid(const uint8_t *src, size_t count)
 {
     unsigned bad = 0;

@@ -24,6 +24,11 @@ void tlc_scatter_end(tlc_scatter *s); /* all others are 0 */
 /* The same for up to TLC_BATCH + 64 positions whose values lie as f32 in a payload; returns where the next ones lie. */
 const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uint8_t *values, size_t count);
 
+/* The same for count <= TLC_PIECE values of the unit from at on, of which those in the mask lie in a payload, from values up
+ * to end; the others are 0. Comes alone: no tlc_scatter takes part. */
+const uint8_t *tlc_expand_stored(const tlc_unit *u, size_t at, size_t count, const uint64_t *mask, const uint8_t *values,
+                                 const uint8_t *end);
+
 /* Can these be f32 values that a sparse stage sends, finite and not 0? */
 int tlc_sent_values_valid(const uint8_t *src, size_t count);
 #endif

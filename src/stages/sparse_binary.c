@@ -200,14 +200,14 @@ static void prepare(tlc_unit *u, uint32_t max)
     float up = tlc_mean(s[0].sum, s[0].count), down = tlc_mean(s[1].sum, s[1].count);
     const side *sent = up >= -down ? &s[0] : &s[1];
     u->scalars[0] = sent == &s[0] ? up : down;
-    u->members = (tlc_members){.flip = sent->flip, .keep = UINT32_MAX, .least = sent->least, .last = sent->last};
+    u->work->members = (tlc_members){.flip = sent->flip, .keep = UINT32_MAX, .least = sent->least, .last = sent->last};
 }
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t mask(const tlc_unit *u, size_t at, size_t count, uint64_t *mask)
 {
-    const tlc_members *m = &u->members;
+    const tlc_members *m = &u->work->members;
     float buf[TLC_PIECE], *r = u->input.residual ? u->input.residual + u->first + at : NULL;
     const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
 

@@ -41,22 +41,36 @@ typedef struct tlc_members {
     uint64_t last;
 } tlc_members;
 
+/* What coding forward needs besides the values. */
+typedef struct tlc_work {
+    uint64_t seed, step;  /* of random words */
+    uint64_t *scratch;    /* what the coder's scratch asks for */
+    tlc_members members;  /* what prepare chose */
+} tlc_work;
+
+/* Kept below the size from which compilers clear and copy by string instructions, which cost more than a small tensor. */
 typedef struct tlc_unit {
     const tlc_kernels *k;
     const tlc_codec *codec;
-    uint64_t n;                     /* values in the unit */
-    size_t first;                   /* index of its first value in the tensor */
+    uint64_t n;   /* values in the unit */
+    size_t first; /* index of its first value in the tensor */
     float scalars[TLC_MAX_SCALARS];
-    tlc_dtype dtype;                /* of the gradients */
-    tlc_input input;                /* forward: of the whole tensor */
-    uint64_t seed, step;            /* forward: of random words */
-    tlc_members members;            /* forward: what prepare chose */
-    uint64_t *scratch;              /* forward: what the coder's scratch asks for */
-    int second;                     /* the payload has the coder's second form; finish sets it */
-    const tlc_sink *sink;           /* backward */
-    tlc_lines *lines;               /* backward: not NULL if the sink streams and a range comes in parts, of multiples of */
-    int last;                       /* 16 positions but for the last; whether this is it */
+    tlc_dtype dtype; /* of the gradients */
+    int second;      /* the payload has the coder's second form; finish sets it */
+    union {
+        struct { /* forward */
+            tlc_input input; /* of the whole tensor */
+            tlc_work *work;
+        };
+        struct { /* backward */
+            const tlc_sink *sink;
+            tlc_lines *lines; /* not NULL if the sink streams and a range comes in parts, of multiples of 16 positions */
+            int last;         /* but for the last; whether this is it */
+        };
+    };
 } tlc_unit;
+
+_Static_assert(sizeof(tlc_unit) <= 96, "see above");
 
 typedef struct tlc_param {
     const char *key;

@@ -68,7 +68,7 @@ static void prepare(tlc_unit *u, uint32_t max)
     (void)max;
     sample(u, m, magnitudes);
     uint32_t least = tlc_ranked(magnitudes, m, (size_t)tlc_share_up(u->codec->params[0], m));
-    u->members = (tlc_members){.keep = TLC_F32_ABS, .least = least ? (int32_t)least : 1, .last = UINT64_MAX};
+    u->work->members = (tlc_members){.keep = TLC_F32_ABS, .least = least ? (int32_t)least : 1, .last = UINT64_MAX};
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ static size_t finish(tlc_unit *u, uint8_t *payload, uint64_t unused)
     uint8_t *values = payload + bitmap_size(u->n);
     uint64_t mask[TLC_PIECE / 64], room = most(u->codec, u->n);
     float buf[TLC_PIECE];
-    const tlc_members *m = &u->members;
+    const tlc_members *m = &u->work->members;
 
     (void)unused;
     for (size_t at = 0, count; at < u->n; at += count) {
@@ -132,34 +132,19 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
            tlc_sent_values_valid(src + bitmap, (size_t)k);
 }
 
-/* 64 bits of the bitmap from value at on. */
-static uint64_t load_bits(const uint8_t *bitmap, size_t size, size_t at)
-{
-    uint8_t last[8] = {0};
-
-    if (size - at / 8 >= 8)
-        return tlc_load64(bitmap + at / 8);
-    memcpy(last, bitmap + at / 8, size - at / 8);
-    return tlc_load64(last);
-}
-
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    size_t size = (size_t)bitmap_size(u->n), index[TLC_BATCH + 64], count = 0;
-    const uint8_t *values = src + size;
-    tlc_scatter s;
+    const uint8_t *values = src + bitmap_size(u->n);
 
-    (void)len;
-    tlc_scatter_begin(&s, u);
-    for (size_t at = 0; at < u->n; at += 64) {
-        for (uint64_t bits = load_bits(src, size, at); bits; bits &= bits - 1)
-            index[count++] = at + (size_t)__builtin_ctzll(bits);
-        if (count < TLC_BATCH && at + 64 < u->n)
-            continue;
-        values = tlc_scatter_stored(&s, index, values, count);
-        count = 0;
+    for (size_t at = 0, count; at < u->n; at += count) {
+        uint64_t mask[TLC_PIECE / 64] = {0};
+
+        count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
+        tlc_copy_le(mask, src + at / 8, count / 64, sizeof *mask);
+        for (size_t i = count & ~(size_t)63; i < count; i += 8)
+            mask[i / 64] |= (uint64_t)src[(at + i) / 8] << i % 64;
+        values = tlc_expand_stored(u, at, count, mask, values, src + len);
     }
-    tlc_scatter_end(&s);
 }
 
 static const tlc_param params[] = {TLC_SHARE_PARAM(0.05, "share of the values that are sent, about")};

@@ -113,18 +113,24 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
 {
     uint8_t chunk[GROUP + TOKENS * TLC_RUN_MAX + TLC_ZERORUN_ROOM];
     size_t at = from, have = 0;
-    tlc_unit parts = *u;
+    const tlc_unit *unit = u;
     tlc_lines lines;
+    tlc_unit parts;
 
-    lines.open = 0;
-    parts.lines = u->sink->stream ? &lines : NULL;
+    if (u->sink->stream) {
+        lines.open = 0;
+        parts = *u;
+        parts.lines = &lines;
+        unit = &parts;
+    }
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(u->k, &src, end, chunk + have);
         size_t count = src < end ? have / GROUP * GROUP : have;
         if (!count)
             continue;
-        parts.last = src == end;
-        tlc_codec_coder(u->codec)->coder->backward(&parts, at, at + count, chunk);
+        if (u->sink->stream)
+            parts.last = src == end;
+        tlc_codec_coder(u->codec)->coder->backward(unit, at, at + count, chunk);
         at += count;
         have -= count;
         if (src < end) /* less than a group is left; it moves whole, and not onto itself */

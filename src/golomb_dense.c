@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of short codes, a byte at a time. What a byte of a stream means depends on one number only, the tail: how many
+ * bits of the last code's remainder and sign it starts with. A table tells for each tail and byte what is needed, codes
+ * that began earlier or end later included, for all of it adds up: a quotient's one adds 2^b to the distance, a remainder's
+ * one its weight, the end of a code 1.
+ */
+#include "golomb.h"
+
+#include "bytes.h"
+
+#define FORCED static inline __attribute__((always_inline))
+
+enum { STATES = 6, LANES = 4, ROUND = 16, LEAD = 64 };
+
+/* ---- the tables --------------------------------------------------------------------------------------------------- */
+
+typedef tlc_golomb_meaning meaning;
+
+/* m, then one more bit. */
+static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
+{
+    unsigned tail = m.tail / 256, distance = m.distance;
+
+    if (!tail && bit) {
+        m.distance = (uint8_t)(distance + (1u << b));
+        return m;
+    }
+    tail = tail ? tail - 1 : b + signs;
+    if (m.tail && tail >= signs)
+        distance += bit << (tail - signs);
+    if (!tail) {
+        m.mask |= distance < 32 ? (uint32_t)1 << distance : 0;
+        m.codes++;
+        distance++;
+    }
+    m.distance = (uint8_t)distance;
+    m.tail = (uint16_t)(256 * tail);
+    return m;
+}
+
+static meaning after(meaning m, meaning next)
+{
+    m.mask |= m.distance < 32 ? next.mask << m.distance : 0;
+    m.distance = (uint8_t)(m.distance + next.distance);
+    m.codes = (uint8_t)(m.codes + next.codes);
+    m.tail = next.tail;
+    return m;
+}
+
+/* Four bits each. */
+static void tabulate_halves(meaning half[STATES][16], unsigned b, unsigned signs)
+{
+    for (unsigned tail = 0; tail <= b + signs; tail++)
+        for (unsigned bits = 0; bits < 16; bits++) {
+            meaning m = {.tail = (uint16_t)(256 * tail)};
+            for (unsigned i = 4; i-- > 0;)
+                m = after_bit(m, bits >> i & 1, b, signs);
+            half[tail][bits] = m;
+        }
+}
+
+FORCED meaning of_byte(meaning half[STATES][16], unsigned tail, unsigned byte)
+{
+    meaning high = half[tail][byte >> 4];
+    return after(high, half[high.tail / 256][byte & 15]);
+}
+
+/* ---- counting codes, and the sum of their distances --------------------------------------------------------------- */
+
+/* Bits 0..15: the tail, as in the other table. 16..23: codes that end. 24..31: the distance, 128 at most as b <= 4. */
+typedef struct sums {
+    uint32_t entry[256 * STATES];
+} sums;
+
+static void tabulate_sums(sums *table, unsigned b, unsigned signs)
+{
+    meaning half[STATES][16];
+
+    tabulate_halves(half, b, signs);
+    for (unsigned i = 0; i < 256 * (1 + b + signs); i++) {
+        meaning m = of_byte(half, i / 256, i % 256);
+        table->entry[i] = (uint32_t)m.distance << 24 | (uint32_t)m.codes << 16 | m.tail;
+    }
+}
+
+typedef struct lane {
+    const uint8_t *from;
+    uint64_t entry; /* the last one; its tail counts */
+    uint64_t codes, sum;
+} lane;
+
+/* rounds * ROUND bytes of each of count lanes. Each entry waits for the one before it: lanes fill the time. */
+FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
+{
+    lane v[LANES];
+
+    memcpy(v, lanes, count * sizeof *v);
+    for (; rounds; rounds--) {
+        uint64_t acc[LANES] = {0}; /* of whole entries: codes stay below 2^8, and distances have nothing above them */
+
+        for (unsigned j = 0; j < ROUND; j++)
+            for (unsigned i = 0; i < count; i++) {
+                v[i].entry = table->entry[(v[i].entry & 0xffff) + v[i].from[j]];
+                acc[i] += v[i].entry;
+            }
+        for (unsigned i = 0; i < count; i++) {
+            v[i].from += ROUND;
+            v[i].codes += acc[i] >> 16 & 0xff;
+            v[i].sum += acc[i] >> 24;
+        }
+    }
+    memcpy(lanes, v, count * sizeof *v);
+}
+
+/* Rounds from *x on. All lanes but the first start with a tail that is found by decoding from a bit earlier, where any tail
+ * is assumed: it falls into step with the codes soon, and where it did not, the rest is walked again. */
+static void walk_lanes(const sums *table, lane *x, size_t rounds)
+{
+    const size_t each = rounds / LANES;
+    uint64_t start[LANES] = {0};
+    lane v[LANES] = {*x};
+
+    for (unsigned i = 1; i < LANES; i++) {
+        v[i] = (lane){.from = x->from + i * each * ROUND - LEAD};
+        walk(table, &v[i], 1, LEAD / ROUND);
+        start[i] = v[i].entry & 0xffff;
+        v[i].codes = v[i].sum = 0;
+    }
+    walk(table, v, LANES, each);
+    *x = v[0];
+    for (unsigned i = 1; i < LANES; i++)
+        if ((x->entry & 0xffff) == start[i])
+            *x = (lane){v[i].from, v[i].entry, x->codes + v[i].codes, x->sum + v[i].sum};
+        else
+            walk(table, x, 1, each);
+    walk(table, x, 1, rounds % LANES);
+}
+
+/* The fewest rounds that are worth it: as long as the table takes to make. */
+enum { ROUNDS_MIN = 256 };
+
+/* Rounds that surely belong to the codes left, of which one may have begun; 8 bytes are left over for its tail. */
+static size_t rounds_left(const tlc_golomb_reader *r, const lane *x)
+{
+    size_t bytes = r->size - (size_t)(x->from - r->stream);
+    uint64_t needed = (r->k - x->codes) * (1 + r->b + r->signs) / 8;
+
+    if (bytes < 16 || needed < 16)
+        return 0;
+    return (needed < bytes ? (size_t)needed - 8 : bytes - 8) / ROUND;
+}
+
+void tlc_golomb_skim(const tlc_golomb_reader *r, tlc_golomb_run *run)
+{
+    lane x = {.from = r->stream};
+    uint64_t tail, bits;
+    sums table;
+
+    if (r->b > 4 || rounds_left(r, &x) < ROUNDS_MIN)
+        return;
+    tabulate_sums(&table, r->b, r->signs);
+    for (size_t rounds; (rounds = rounds_left(r, &x)) >= LANES * 2 * LEAD / ROUND;)
+        walk_lanes(&table, &x, rounds);
+    tail = x.entry >> 8 & 0xff;
+    bits = (uint64_t)*x.from >> (8 - tail); /* 5 at most */
+    *run = (tlc_golomb_run){
+        .bit = (uint64_t)(x.from - r->stream) * 8 + tail,
+        .count = x.codes + (tail > 0),
+        .next = x.sum + (tail > 0) + (bits >> r->signs),
+    };
+}
+
+/* ---- masks -------------------------------------------------------------------------------------------------------- */
+
+enum { POSITIONS_MIN = 512 }; /* as many as the table takes to make */
+
+int tlc_golomb_masks_begin(tlc_golomb_masks *m, const tlc_golomb_reader *r)
+{
+    meaning half[STATES][16];
+
+    if (r->b > 2 || r->signs || r->k < POSITIONS_MIN)
+        return 0;
+    tabulate_halves(half, r->b, 0);
+    for (unsigned i = 0; i < 256 * (1 + r->b); i++)
+        m->meaning[i] = of_byte(half, i / 256, i % 256);
+    m->from = r->stream;
+    m->end = r->stream + r->size;
+    m->left = r->k;
+    m->b = r->b;
+    m->tail = 0;
+    m->open = 0;
+    m->filled = m->bits = 0;
+    return 1;
+}
+
+/* The bits of each byte in reverse: what a stream has first comes lowest. */
+static inline uint64_t reversed(uint64_t x)
+{
+    x = (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
+    x = (x >> 2 & UINT64_C(0x3333333333333333)) | (x & UINT64_C(0x3333333333333333)) << 2;
+    return (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
+}
+
+/* b = 1: the bits that are remainders; *tail: is the first one, and the one after the last? A zero ends a quotient if it is
+ * not a remainder, that is, in each stretch of zeros the first, the third and so on; so remainders are what lies an odd
+ * number of bits from the start of a stretch, up to the bit behind it. A carry through a stretch tells where it ends. */
+static inline uint64_t remainders(uint64_t word, uint64_t *tail)
+{
+    const uint64_t even = UINT64_C(0x5555555555555555);
+    uint64_t zeros = ~reversed(word) & ~*tail, behind = zeros << 1 | *tail, starts = zeros & ~even & ~behind, ends;
+
+    *tail = __builtin_add_overflow(starts, zeros, &ends);
+    return (even ^ ends << 1) & behind;
+}
+
+typedef struct sink {
+    uint8_t *to;
+    uint64_t open; /* bits from *to on */
+    unsigned bits; /* 0..7 of them are known, those above are 0 */
+    uint64_t codes;
+} sink;
+
+/* The masks of two bytes: 7 + 32 + 32 bits, of which the last 8 are 0. */
+FORCED void append(sink *s, const meaning *a, const meaning *b)
+{
+    unsigned first = a->distance, bits = s->bits + (first + b->distance);
+
+    s->open |= (a->mask | (uint64_t)b->mask << first) << s->bits;
+    tlc_store64(s->to, s->open);
+    s->to += bits / 8;
+    s->open = bits < 64 ? s->open >> (bits & 56) : 0;
+    s->bits = bits % 8;
+    s->codes += (unsigned)a->codes + b->codes;
+}
+
+/* b = 1. Which bytes start with a remainder is known early: no byte waits for the one before it. */
+FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
+{
+    const uint64_t bytes = UINT64_C(0x00ff00ff00ff00ff), ones = UINT64_C(0x0001000100010001);
+    uint64_t tails = remainders(word, tail), even = (word & bytes) | (tails & ones) << 8;
+    uint64_t odd = (word >> 8 & bytes) | (tails & ones << 8);
+
+    for (unsigned i = 0; i < 64; i += 16)
+        append(s, &table[even >> i & 0xffff], &table[odd >> i & 0xffff]);
+}
+
+/* Any b. */
+FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
+{
+    for (unsigned i = 0; i < 64; i += 16) {
+        const meaning *a = &table[*tail + (word >> i & 0xff)], *b = &table[a->tail + (word >> i >> 8 & 0xff)];
+
+        *tail = b->tail;
+        append(s, a, b);
+    }
+}
+
+/* 8 bytes of the stream from m->from on, with ones behind its end: they end no code. */
+static uint64_t next_word(tlc_golomb_masks *m)
+{
+    size_t size = (size_t)(m->end - m->from);
+    uint8_t last[8];
+
+    memset(last, 0xff, sizeof last);
+    memcpy(last, m->from, size < 8 ? size : 8);
+    m->from += size < 8 ? size : 8;
+    return tlc_load64(last);
+}
+
+/* The zeros that fill the stream's last byte look like codes: takes the last `more` ones out of the masks. */
+static void take_back(sink *s, uint64_t more)
+{
+    uint8_t *at = s->to + 7;
+
+    for (tlc_store64(s->to, s->open); more; more--) {
+        while (!*at)
+            at--;
+        *at = (uint8_t)(*at & ~(0x80u >> (__builtin_clz(*at) - 24)));
+    }
+    s->open = tlc_load64(s->to);
+}
+
+/* b is a constant wherever this is inlined. */
+FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b, uint64_t *tail)
+{
+    if (b == 1)
+        append_word(s, table, word, tail);
+    else
+        append_chain(s, table, word, tail);
+}
+
+FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
+{
+    sink s = {m->out + m->filled, m->open, m->bits, 0};
+    const uint8_t *end = m->out + bytes;
+    uint64_t tail = m->tail;
+
+    while (s.to < end && m->end - m->from > 8) {
+        append_some(&s, m->meaning, tlc_load64(m->from), b, &tail);
+        m->from += 8;
+    }
+    m->left -= s.codes;
+    if (s.to < end && m->from < m->end) {
+        s.codes = 0;
+        append_some(&s, m->meaning, next_word(m), b, &tail);
+        take_back(&s, s.codes - m->left);
+        m->left = 0;
+    }
+    m->tail = tail;
+    m->open = s.open;
+    m->bits = s.bits;
+    m->filled = (size_t)(s.to - m->out);
+    if (s.to < end) { /* the stream has ended: the open bits, then 0 */
+        tlc_store64(s.to, s.open);
+        memset(s.to + 8, 0, sizeof m->out - m->filled - 8);
+        m->open = m->bits = 0;
+        m->filled = bytes;
+    }
+}
+
+void tlc_golomb_masks_next(tlc_golomb_masks *m, uint64_t *mask, size_t words)
+{
+    size_t bytes = words * sizeof *mask;
+
+    if (m->b == 0)
+        fill(m, bytes, 0);
+    else if (m->b == 1)
+        fill(m, bytes, 1);
+    else
+        fill(m, bytes, 2);
+    for (size_t i = 0; i < words; i++)
+        mask[i] = tlc_load64(m->out + i * sizeof *mask);
+    m->filled -= bytes;
+    memmove(m->out, m->out + bytes, TLC_GOLOMB_OPEN);
+}
