@@ -190,18 +190,18 @@ tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     if (!tlc_pipeline_check(k, &f))
         return TLC_ERR_CORRUPT;
+    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
     ours.version = TLC_FRAME_VERSION;
     ours.dtype = f.dtype;
     ours.checksum = f.checksum;
     tlc_codec_describe(&f.codec, ours.codec);
     ours.n = f.n;
     ours.block = f.codec.block;
-    tlc_float_mode mode = tlc_float_enter();
     ours.nonzero = tlc_pipeline_nonzero(k, &f);
-    tlc_float_leave(mode);
-    ours.clipped = tlc_pipeline_clipped(&f);
     ours.header_size = f.header_size;
     ours.payload_size = f.payload_size;
+    ours.clipped = tlc_pipeline_clipped(&f);
+    tlc_float_leave(mode);
     tlc_export(info, &ours, sizeof ours);
     return TLC_OK;
 }

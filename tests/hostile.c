@@ -41,7 +41,16 @@ static uint64_t masked(const uint8_t *momentum, size_t n)
     return count;
 }
 
-static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_status decoded, tlc_status mask)
+static int all_finite(const uint8_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((widened(TLC_F32, values, i) & 0x7fffffffu) >= 0x7f800000u)
+            return 0;
+    return 1;
+}
+
+static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_status decoded, tlc_status mask,
+                    int finite)
 {
     tlc_frame_info info;
 
@@ -58,7 +67,11 @@ static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_st
     require(decoded == TLC_OK || decoded == TLC_ERR_SIZE);
     require((decoded == TLC_OK) == (info.n == n));
     require(info.header_size + info.payload_size + (info.checksum ? 4u : 0u) == len);
-    if (mask == TLC_OK && info.nonzero != TLC_UNKNOWN)
+    require(info.clipped <= info.n);
+    require_status(tlc_codec_check(info.codec, NULL, 0), TLC_OK);
+    require(decoded != TLC_OK || finite || !strncmp(info.codec, "raw", 3)); /* others send what is finite */
+    require(decoded != TLC_OK || (mask == TLC_ERR_UNSUPPORTED) == (info.nonzero == TLC_UNKNOWN));
+    if (mask == TLC_OK)
         require(masked(h->out.given, n) == info.nonzero);
 }
 
@@ -67,12 +80,14 @@ tlc_status hostile_decode(hostile *h, const void *bytes_, size_t len, size_t n, 
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
     const uint8_t *src = arena_copy(&h->src, bytes_, len, 1);
     tlc_status status = TLC_OK, mask;
+    int finite = 1;
 
     FOR_EACH_DTYPE(dtype) {
         tlc_status got = tlc_decompress(src, len, dtype, output(h, n * dtype_size[dtype], isa), n, &opt);
         require(dtype == TLC_F32 || got == status);
         status = got;
         require_untouched(h, status);
+        finite &= dtype != TLC_F32 || status || all_finite(h->out.given, n);
     }
     float *sum = (float *)(void *)output(h, n * sizeof *sum, isa);
     require_status(tlc_decompress_add(src, len, 0.75f, sum, n, &opt), status);
@@ -81,6 +96,6 @@ tlc_status hostile_decode(hostile *h, const void *bytes_, size_t len, size_t n, 
     mask = tlc_mask(src, len, momentum, n, &opt);
     require(mask == status || (!status && mask == TLC_ERR_UNSUPPORTED));
     require_untouched(h, mask);
-    inspect(h, src, len, n, status, mask);
+    inspect(h, src, len, n, status, mask, finite);
     return status;
 }

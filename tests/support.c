@@ -1,26 +1,95 @@
 /* SPDX-License-Identifier: MIT */
 #include "support.h"
 #include <dirent.h>
-#include <fenv.h>
 #include <math.h>
-#include <pthread.h>
+
+#define TERNARY .has_zero = 1, .symbols = 1, .scalars = 1
+#define STOCHASTIC TERNARY, .random = 2
+#define GOLOMB .scratch = 2, .together = 64
+#define SPARSE_BINARY                                                                                                   \
+    .feedback = 1, .has_zero = 1, .symbols = 1, .scalars = 1, .any_sign = 1, .scratch = 1, .together = 64,              \
+    .bound = BOUND_BY_PLACES
+#define NATURAL .has_zero = 1, .clips = 1
+#define INT8 .has_zero = 1, .scalars = 1
+#define QSGD INT8, .random = 2
+#define ONEBIT .feedback = 1, .scalars = 2, .any_sign = 1, .together = 8
+#define TOPK .feedback = 1, .has_zero = 1, .bound = BOUND_BY_TIES
+#define RANDOM_SPARSE .has_zero = 1, .scratch = 1, .bound = BOUND_BY_CHANCE
 
 const codec_case codecs[] = {
-    /* text                        decoding form                            feedback exact has_zero */
-    {"3lc",                        "ternary+quartic+zerorun",               1, 0, 1},
-    {"3lc:s=1.75",                 "ternary+quartic+zerorun",               1, 0, 1},
-    {"ternary:s=1.25+quartic",     "ternary+quartic",                       1, 0, 1},
-    {"raw",                        "raw",                                   0, 1, 0},
-    {"3lc:block=64",               "ternary:block=64+quartic+zerorun",      1, 0, 1},
-    {"3lc:s=1.75,block=40001",     "ternary:block=40001+quartic+zerorun",   1, 0, 1},
-    {"ternary:block=7+quartic",    "ternary:block=7+quartic",               1, 0, 1},
-    {"raw:block=33",               "raw:block=33",                          0, 1, 0},
+    {"3lc", "ternary+quartic+zerorun", .feedback = 1, TERNARY},
+    {"3lc:s=1.75", "ternary+quartic+zerorun", .feedback = 1, TERNARY},
+    {"ternary:s=1.25+quartic", "ternary+quartic", .feedback = 1, TERNARY},
+    {"raw", "raw", .exact = 1, .lossless = 1},
+    {"3lc:block=64", "ternary:block=64+quartic+zerorun", .feedback = 1, TERNARY},
+    {"3lc:s=1.75,block=40001", "ternary:block=40001+quartic+zerorun", .feedback = 1, TERNARY},
+    {"ternary:block=7+quartic", "ternary:block=7+quartic", .feedback = 1, TERNARY},
+    {"raw:block=33", "raw:block=33", .exact = 1, .lossless = 1},
+
+    {"3lc-golomb", "ternary+golomb", .feedback = 1, TERNARY, GOLOMB},
+    {"3lc-golomb:block=64", "ternary:block=64+golomb", .feedback = 1, TERNARY, GOLOMB},
+    {"ternary:s=1.9,block=3001+golomb", "ternary:block=3001+golomb", .feedback = 1, TERNARY, GOLOMB},
+    {"stochastic-ternary+quartic", "ternary+quartic", STOCHASTIC},
+    {"stochastic-ternary+quartic+zerorun", "ternary+quartic+zerorun", STOCHASTIC},
+    {"stochastic-ternary:block=71+quartic+zerorun", "ternary:block=71+quartic+zerorun", STOCHASTIC},
+    {"stochastic-ternary+golomb", "ternary+golomb", STOCHASTIC, GOLOMB},
+    {"sbc", "sparse-binary+golomb", SPARSE_BINARY},
+    {"sbc:p=0.001", "sparse-binary+golomb", SPARSE_BINARY},
+    {"sbc:p=0.1,block=100", "sparse-binary:block=100+golomb", SPARSE_BINARY},
+    {"sparse-binary:p=0.9+golomb", "sparse-binary+golomb", SPARSE_BINARY},
+
+    {"natural", "natural", NATURAL, .random = 2},
+    {"natural:rounding=nearest", "natural", NATURAL},
+    {"natural:bits=9,shift=3", "natural:bits=9,shift=3", NATURAL, .random = 2, .together = 8},
+    {"natural:bits=9,block=70", "natural:bits=9,block=70", NATURAL, .random = 2},
+    {"natural:shift=20,rounding=nearest,block=19", "natural:shift=20,block=19", NATURAL},
+    {"int8", "int8", INT8},
+    {"int8:block=64", "int8:block=64", INT8},
+    {"qsgd", "qsgd", QSGD},
+    {"qsgd:bits=4", "qsgd:bits=4", QSGD, .together = 2},
+    {"qsgd:bits=4,block=33", "qsgd:bits=4,block=33", QSGD},
+    {"onebit", "onebit", ONEBIT},
+    {"onebit:block=5000", "onebit:block=5000", ONEBIT},
+    {"onebit:block=13", "onebit:block=13", ONEBIT},
+    {"topk", "topk", TOPK, .random = 20000},
+    {"topk:p=0.3,block=77", "topk:block=77", TOPK},
+    {"topk:p=1", "topk", TOPK, .lossless = 1},
+    {"random-sparse", "random-sparse", RANDOM_SPARSE, .random = 2},
+    {"random-sparse:p=1", "random-sparse", RANDOM_SPARSE, .lossless = 1},
+    {"random-sparse:p=0.6,block=129", "random-sparse:block=129", RANDOM_SPARSE, .random = 2},
 };
 const size_t codec_count = COUNT(codecs);
 
 const tlc_dtype dtypes[3] = {TLC_F32, TLC_F16, TLC_BF16};
 const char *const dtype_name[3] = {"f32", "f16", "bf16"};
 const size_t dtype_size[3] = {4, 2, 2};
+
+size_t block_of(const char *text)
+{
+    const char *block = strstr(text, "block=");
+    return block ? (size_t)strtoull(block + 6, NULL, 10) : 0;
+}
+
+size_t scratch_words(const codec_case *c, size_t n)
+{
+    size_t block = block_of(c->text), unit = block && block < n ? block : n;
+    return (unit + 63) / 64 * c->scratch;
+}
+
+const char *reserve_all(void)
+{
+    static char text[4096];
+
+    if (*text)
+        return text;
+    strcpy(text, "raw:block=1");
+    FOR_EACH_CODEC(c)
+        if (strlen(text) + strlen(c->text) + 2 <= sizeof text)
+            strcat(strcat(text, ";"), c->text);
+        else
+            fail_msg("the list of codecs is too long");
+    return text;
+}
 
 int quick(void)
 {
@@ -158,29 +227,59 @@ static float signed_value(rng *r, double magnitude)
     return (float)(rng_next(r) & 1 ? magnitude : -magnitude);
 }
 
+/* Stretches of zeros and of values; what is left of either. */
+typedef struct stretches {
+    size_t zeros, values;
+} stretches;
+
+static float sparse_value(rng *r, stretches *s)
+{
+    if (s->zeros) {
+        s->zeros--;
+        return 0.0f;
+    }
+    if (s->values) {
+        s->values--;
+        return laplace(r);
+    }
+    s->zeros = rng_below(r, (size_t)1 << rng_below(r, 14));
+    s->values = rng_below(r, 30);
+    return 0.0f;
+}
+
+static float tie(rng *r)
+{
+    static const float values[] = {0.0f, 0.25f, 1.0f, 1.0f, 1.5f, 1.5f, 3.0f, 1e-20f};
+    return values[rng_below(r, COUNT(values))] * (rng_next(r) & 1 ? 1.0f : -1.0f);
+}
+
+/* Any mantissa; magnitudes below 2^-126 are subnormal. */
+static float wide(rng *r)
+{
+    uint32_t exponent = (uint32_t)rng_below(r, 127 + 90), mantissa = (uint32_t)rng_next(r) & 0x7fffffu;
+
+    if (!exponent)
+        mantissa >>= rng_below(r, 23);
+    return bits_float((uint32_t)(rng_next(r) & 0x80000000u) | exponent << 23 | mantissa);
+}
+
 void fill(data_kind kind, uint64_t seed, float *x, size_t n)
 {
     rng r = {seed * 8 + (uint64_t)kind};
-    size_t zeros = rng_below(&r, 90), values = 0;
+    stretches s = {rng_below(&r, 90), 0};
 
-    for (size_t i = 0; i < n; i++) {
-        x[i] = 0.0f;
-        if (kind == DATA_LAPLACE)
-            x[i] = laplace(&r);
-        else if (kind == DATA_DENSE)
-            x[i] = signed_value(&r, 0.95 + 0.05 * rng_double(&r));
-        else if (kind == DATA_TINY)
-            x[i] = bits_float((uint32_t)(rng_next(&r) & 0x803fffffu));
-        else if (kind == DATA_SPARSE && zeros)
-            zeros--;
-        else if (kind == DATA_SPARSE && values) {
-            values--;
-            x[i] = laplace(&r);
-        } else if (kind == DATA_SPARSE) {
-            zeros = rng_below(&r, (size_t)1 << rng_below(&r, 14));
-            values = rng_below(&r, 30);
+    for (size_t i = 0; i < n; i++)
+        switch (kind) {
+        case DATA_LAPLACE: x[i] = laplace(&r); break;
+        case DATA_SPARSE: x[i] = sparse_value(&r, &s); break;
+        case DATA_DENSE: x[i] = signed_value(&r, 0.95 + 0.05 * rng_double(&r)); break;
+        case DATA_TINY: x[i] = bits_float((uint32_t)(rng_next(&r) & 0x803fffffu)); break;
+        case DATA_POSITIVE: x[i] = fabsf(laplace(&r)); break;
+        case DATA_NEGATIVE: x[i] = -fabsf(laplace(&r)); break;
+        case DATA_TIES: x[i] = tie(&r); break;
+        case DATA_WIDE: x[i] = wide(&r); break;
+        default: x[i] = 0.0f; break;
         }
-    }
 }
 
 void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n)
@@ -188,6 +287,8 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
     float *x = floats(n);
 
     fill(kind, seed, x, n);
+    for (size_t i = 0; dtype == TLC_F16 && i < n; i++) /* none infinite, nor sums of some */
+        x[i] = fminf(fmaxf(x[i], -1000.0f), 1000.0f);
     require_status(tlc_convert(x, TLC_F32, grad, dtype, n), TLC_OK);
     free(x);
 }
@@ -363,89 +464,3 @@ void arena_readonly(arena *a, int on)
     if (mprotect(a->pages.start, (size_t)(a->pages.end - a->pages.start), on ? PROT_READ : PROT_READ | PROT_WRITE))
         fail_msg("mprotect");
 }
-
-/* ---- ways to run tasks ------------------------------------------------------------------------------------------- */
-
-size_t most_tasks;
-
-typedef void (*task_function)(void *arg, size_t i);
-
-static void count_tasks(size_t count)
-{
-    most_tasks = count > most_tasks ? count : most_tasks;
-}
-
-static void run_backwards(void *opaque, size_t count, task_function task, void *arg)
-{
-    (void)opaque;
-    count_tasks(count);
-    while (count)
-        task(arg, --count);
-}
-
-static void run_shuffled(void *opaque, size_t count, task_function task, void *arg)
-{
-    static rng order = {17}; /* another order each time */
-    size_t *index = malloc(count * sizeof *index);
-
-    (void)opaque;
-    count_tasks(count);
-    for (size_t i = 0; index && i < count; i++) {
-        size_t j = rng_below(&order, i + 1);
-        index[i] = index[j];
-        index[j] = i;
-    }
-    for (size_t i = 0; index && i < count; i++)
-        task(arg, index[i]);
-    free(index);
-}
-
-typedef struct worker {
-    size_t first, count;
-    task_function task;
-    void *arg;
-    int rounding;
-} worker;
-
-#define WORKERS 4
-
-static void *work(void *opaque)
-{
-    const worker *w = opaque;
-
-    (void)fesetround(w->rounding);
-    for (size_t i = w->first; i < w->count; i += WORKERS)
-        w->task(w->arg, i);
-    return NULL;
-}
-
-/* All at the same time; the threads differ in rounding mode, which must not show. */
-static void run_threads(void *opaque, size_t count, task_function task, void *arg)
-{
-    static const int rounding[WORKERS] = {FE_UPWARD, FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD};
-    pthread_t thread[WORKERS];
-    worker w[WORKERS];
-    int started[WORKERS];
-
-    (void)opaque;
-    count_tasks(count);
-    for (size_t i = 0; i < WORKERS; i++) {
-        w[i] = (worker){i, count, task, arg, rounding[i]};
-        started[i] = !pthread_create(&thread[i], NULL, work, &w[i]);
-    }
-    for (size_t i = 0; i < WORKERS; i++)
-        if (started[i])
-            pthread_join(thread[i], NULL);
-        else {
-            w[i].rounding = fegetround();
-            work(&w[i]);
-        }
-}
-
-const runner runners[] = {
-    {"alone", {NULL, NULL}},
-    {"backwards", {run_backwards, NULL}},
-    {"shuffled", {run_shuffled, NULL}},
-    {"threads", {run_threads, NULL}},
-};
-const size_t runner_count = COUNT(runners);

@@ -32,10 +32,19 @@
 /* A new codec joins every test with a line in support.c. */
 typedef struct codec_case {
     const char *text;
-    const char *decoding; /* its decoding form, as tlc_inspect tells it */
-    int feedback;         /* error feedback by default */
-    int exact;            /* sends any bits without feedback, NaN included; the residual stays 0 but for narrowing */
-    int has_zero;         /* tlc_mask works */
+    const char *decoding;   /* its decoding form, as tlc_inspect tells it */
+    int feedback;           /* error feedback by default */
+    int exact;              /* sends any bits without feedback, NaN included */
+    int lossless;           /* what is finite arrives as it is, but for narrowing, so the residual stays 0 */
+    int has_zero;           /* tlc_mask works */
+    int symbols;            /* sends symbols times a scalar; else a value each */
+    size_t random;          /* frames depend on seed and step, from this many values on; 0: they do not */
+    int clips;              /* large and tiny values are sent as others */
+    unsigned scalars;       /* f32 in the header, or in each entry of the block table */
+    int any_sign;           /* they may be negative */
+    unsigned scratch;       /* bits a value that a context keeps for coding */
+    unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger to be shared out */
+    enum { BOUND_ALWAYS, BOUND_BY_TIES, BOUND_BY_PLACES, BOUND_BY_CHANCE } bound; /* what makes the largest frame */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -44,6 +53,13 @@ extern const size_t codec_count;
 extern const tlc_dtype dtypes[3];
 extern const char *const dtype_name[3];
 extern const size_t dtype_size[3];
+
+/* The block=B of a codec string, or 0. */
+size_t block_of(const char *text);
+/* Words of scratch that a context of n values needs for a codec, without tlc_parallel. */
+size_t scratch_words(const codec_case *c, size_t n);
+/* Every codec of the list, and raw:block=1, for tlc_config.reserve. */
+const char *reserve_all(void);
 
 #define FOR_EACH_CODEC(c) for (const codec_case *c = codecs; c < codecs + codec_count; c++)
 #define FOR_EACH_DTYPE(t) for (tlc_dtype t = TLC_F32; t <= TLC_BF16; t++)
@@ -103,6 +119,10 @@ typedef enum data_kind {
     DATA_SPARSE, /* stretches of zeros up to thousands long between short Laplace ones: runs cross every border */
     DATA_DENSE,  /* no symbol is 0, nothing can be shrunk: the largest frames */
     DATA_TINY,   /* subnormals */
+    DATA_POSITIVE,
+    DATA_NEGATIVE,
+    DATA_TIES,   /* a few magnitudes, again and again, and zeros of both signs */
+    DATA_WIDE,   /* exponents from -149 to 90 */
     DATA_COUNT
 } data_kind;
 void fill(data_kind kind, uint64_t seed, float *x, size_t n);

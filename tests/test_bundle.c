@@ -68,7 +68,7 @@ static void written_as_drawn(void **state)
 static void compressed_in_place(void **state)
 {
     enum { N = 333 };
-    uint8_t *dst = bytes(8 * ROOM), *reference = bytes(8 * ROOM), *grad = bytes(4 * N);
+    uint8_t *dst = bytes(32 * ROOM), *reference = bytes(32 * ROOM), *grad = bytes(4 * N);
     float out[N], want[N];
     tlc_bundle_writer w;
     tlc_bundle_reader r;
@@ -80,7 +80,7 @@ static void compressed_in_place(void **state)
         all += len;
     }
     require_status(tlc_bundle_bound((uint32_t)codec_count, all, &bound), TLC_OK);
-    require(bound <= 8 * ROOM);
+    require(bound <= 32 * ROOM);
     require_status(tlc_bundle_init(&w, dst, bound, (uint32_t)codec_count), TLC_OK);
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Codec strings, the numbers in them, and the bounds that follow from them.
+ * Codec strings, the numbers in them, and the bounds that follow from them. (What is said of them: test_codec_words.c.)
  */
 #include "support.h"
 #include <locale.h>
@@ -26,10 +26,11 @@ static tlc_status parse(const char *text)
             require_status(tlc_set_codec(ctx, text), TLC_OK);
         tlc_destroy(ctx);
     }
-    cfg.reserve = "raw:block=1;3lc:block=1"; /* room for anything */
+    cfg.reserve = "onebit:block=1;3lc-golomb"; /* room and scratch for anything */
     ctx = create(&cfg, 10);
     require_status(tlc_set_codec(ctx, text), status);
     tlc_destroy(ctx);
+    require_status(tlc_codec_check(text, NULL, 0), status);
     return status;
 }
 
@@ -42,6 +43,15 @@ static void good_strings(void **state)
         "3lc:s=1.9999999",                  /* below 2 - 2^-24: not rounded up to 2 */
         "3lc:s=0.99999999999",              /* rounds to 1 */
         "3lc:s=1.00000000000000000000000",  /* zeros at the end say nothing */
+        "3lc-golomb", "3lc-golomb:s=1.5,block=9", "ternary+golomb", "ternary:block=9,s=1.5+golomb",
+        "stochastic-ternary+quartic", "stochastic-ternary:block=5+golomb", "stochastic-ternary+quartic+zerorun",
+        "sbc", "sbc:p=1", "sbc:p=1.0", "sbc:p=0.5,block=3", "sbc:block=3,p=0.000000001", "sparse-binary:p=0.3+golomb",
+        "sbc:p=01.000", "sbc:p=0.99999999999999999999", /* rounds to 1 */
+        "sbc:p=1.0000000000000001110223024625156540423631668090820312500", /* 1 + 2^-53 is a tie: to 1 */
+        "topk", "topk:p=0.25", "random-sparse:p=0.5,block=7", "random-sparse", "onebit", "onebit:block=1", "int8",
+        "int8:block=268435456", "qsgd", "qsgd:bits=8", "qsgd:bits=4", "qsgd:block=3,bits=4", "natural", "natural:bits=8",
+        "natural:bits=9", "natural:rounding=random", "natural:rounding=nearest", "natural:shift=0", "natural:shift=117",
+        "natural:shift=007", "natural:block=3,shift=117,rounding=nearest,bits=9",
     };
 
     (void)state;
@@ -66,6 +76,10 @@ static void bad_strings(void **state)
         "3lc:s=1:block=5",
         "3lc:s=1,s=1", "3lc:block=5,block=5", "3lc:S=1", "3lc: s=1", "3lc:s =1", "3lc:s= 1", "3lc:s=1 ", "3lc:x=1",
         "raw:s=1",
+        "3lc-golomb:p=0.5", "sbc:s=1", "sbc:p", "sbc:p=", "sbc:p=0.1,p=0.1", "sbc:p=0.1,block=2,p=0.2", "sbc:P=0.1",
+        "sparse-binary+golomb:p=0.1", "sbc+golomb", "sbc+quartic", "3lc-golomb+golomb", "int8:bits=8", "int8:p=1",
+        "onebit:p=0.5", "qsgd:p=1", "stochastic-ternary:s=1+quartic", "natural:bits=9,bits=9", "natural:bits=8,bits=9",
+        "natural:shift=1,bits=9,shift=1", "qsgd:bits=8,bits=8", "int8:block=3,block=3", "raw:shift=0", "raw:seed=1",
         "ternary+quartic:s=1", "ternary+quartic:block=5", "ternary+quartic+zerorun:block=5", "ternary:+quartic",
         "3lc:s==1",
         /* numbers */
@@ -73,6 +87,15 @@ static void bad_strings(void **state)
         "3lc:s=inf", "3lc:s=.", "3lc:s=1.", "3lc:s=.5", "3lc:s=1..5", "3lc:s=1.5.5", "3lc:s=1,5", "3lc:s=1'5",
         "3lc:s=1_5",
         "3lc:s=1.99999999", /* rounds to 2 */
+        "sbc:p=0", "sbc:p=0.0", "sbc:p=1.1", "sbc:p=2", "sbc:p=-0.1", "sbc:p=.1", "sbc:p=1.", "sbc:p=1e-3", "sbc:p=1%",
+        "sbc:p=1.0000000000000001110223024625156540423631668090820312501", "sbc:p=1.0000000000000003", "topk:p=0",
+        "topk:p=1.0001", "random-sparse:p=0", "random-sparse:p=1.5", "random-sparse:p=nan", "sbc:p=0.1 ", "sbc:p= 0.1",
+        "natural:bits=", "natural:bits=7", "natural:bits=10", "natural:bits=08", "natural:bits=8.0", "natural:bits=9 ",
+        "natural:bits=89", "natural:rounding=", "natural:rounding=Random", "natural:rounding=near",
+        "natural:rounding=nearest1", "natural:rounding=0", "natural:rounding=randomnearest", "natural:shift=118",
+        "natural:shift=-1", "natural:shift=1.0", "natural:shift=1.5", "natural:shift=", "natural:shift=1e1",
+        "natural:shift=18446744073709551616", "natural:shift=18446744073709551617", "qsgd:bits=9", "qsgd:bits=2",
+        "qsgd:bits=", "qsgd:bits=4.0", "qsgd:bits=04",
         "3lc:s=18446744073709551616", "3lc:s=18446744073709551617", "3lc:s=99999999999999999999999999",
         "3lc:block=0", "3lc:block=00", "3lc:block=-1", "3lc:block=1.0", "3lc:block=1.", "3lc:block=1.5", "3lc:block=",
         "3lc:block=268435457", "3lc:block=4294967297", "3lc:block=18446744073709551617", "3lc:block=1e3", "raw:block=0",
@@ -177,7 +200,56 @@ static void numbers_know_no_locale(void **state)
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
-/* The worst data reach the bound to the byte, so it is neither too small nor too large. */
+/* The frame of ones at the last k values of each whole block and the last others of what is left, and else zeros: for
+ * so many positions none has a longer code. */
+static size_t frame_of_places(tlc_ctx *ctx, size_t n, size_t block, size_t k, size_t others, uint8_t *dst)
+{
+    size_t whole = block ? n / block * block : 0;
+    float *x = floats(n);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = (i < whole ? i % block >= block - k : i >= n - others) ? 1.0f : 0.0f;
+    size_t len = compress(ctx, x, dst);
+    free(x);
+    return len;
+}
+
+/* Whole blocks and the rest have longest payloads of their own. */
+static size_t largest_of_places(tlc_ctx *ctx, size_t n, size_t block, uint8_t *dst)
+{
+    size_t none = frame_of_places(ctx, n, block, 0, 0, dst), most = none, most_others = none;
+
+    for (size_t k = 1; block && k <= block && block <= n; k++) {
+        size_t len = frame_of_places(ctx, n, block, k, 0, dst);
+        most = len > most ? len : most;
+    }
+    for (size_t k = 1; k <= (block ? n % block : n); k++) {
+        size_t len = frame_of_places(ctx, n, block, 0, k, dst);
+        most_others = len > most_others ? len : most_others;
+    }
+    return most + most_others - none;
+}
+
+static size_t largest_frame(const codec_case *c, tlc_ctx *ctx, tlc_dtype dtype, size_t n)
+{
+    uint8_t *grad = bytes(4 * n), *dst = bytes(tlc_bound(ctx));
+    float *ones = floats(n);
+    size_t len;
+
+    for (size_t i = 0; i < n; i++)
+        ones[i] = i % 3 ? 1.0f : -1.0f;
+    fill_grad(DATA_DENSE, n, dtype, grad, n);
+    if (c->bound == BOUND_BY_TIES)
+        require_status(tlc_convert(ones, TLC_F32, grad, dtype, n), TLC_OK);
+    len = c->bound == BOUND_BY_PLACES ? largest_of_places(ctx, n, block_of(c->text), dst) : compress(ctx, grad, dst);
+    free(grad);
+    free(dst);
+    free(ones);
+    return len;
+}
+
+/* The worst data reach the bound to the byte, so it is neither too small nor too large. Where chance decides what is
+ * sent the bound counts all values, and positions that are not quite as many: a few bytes too many. */
 static void bounds_are_exact(void **state)
 {
     (void)state;
@@ -187,17 +259,20 @@ static void bounds_are_exact(void **state)
                 for (int checksum = 0; checksum < 2; checksum++) {
                     tlc_config cfg = config(c->text, dtype, TLC_ISA_AUTO);
                     size_t bound = 0;
+                    if (c->bound == BOUND_BY_PLACES && (dtype != TLC_F32 || checksum))
+                        continue;
                     cfg.checksum = checksum;
+                    cfg.feedback = 0;
                     at = (place){.codec = c->text, .dtype = dtype, .n = n};
                     tlc_ctx *ctx = create(&cfg, n);
-                    uint8_t *grad = bytes(4 * n), *dst = bytes(tlc_bound(ctx));
-                    fill_grad(DATA_DENSE, n, dtype, grad, n);
-                    require(compress(ctx, grad, dst) == tlc_bound(ctx));
+                    size_t largest = largest_frame(c, ctx, dtype, n);
+                    if (c->bound == BOUND_BY_CHANCE)
+                        require(!c->lossless || tlc_bound(ctx) - largest <= n / 64 + 3);
+                    else
+                        require(largest == tlc_bound(ctx));
                     require_status(tlc_codec_bound(c->text, dtype, n, &bound), TLC_OK);
                     require(bound == tlc_bound(ctx) + (checksum ? 0 : 4)); /* the receiver counts one in */
                     tlc_destroy(ctx);
-                    free(grad);
-                    free(dst);
                 }
 }
 
@@ -266,6 +341,41 @@ static void sizes_overflow(void **state)
     require(bound > SIZE_MAX / 5 && bound < SIZE_MAX / 5 + 40);
     require_status(create_huge("3lc", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* large, but it can be said */
     require_status(create_huge("3lc", TLC_F32, 1, SIZE_MAX / 4 - 4096), TLC_ERR_NOMEM);
+    require_status(create_huge("3lc-golomb", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* scratch and all */
+    require_status(create_huge("onebit", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM);
+    require_status(create_huge("sbc", TLC_F32, -1, SIZE_MAX / 4 - 1), TLC_ERR_SIZE); /* residual and scratch */
+    require_status(create_huge("random-sparse", TLC_F32, 0, SIZE_MAX / 4), TLC_ERR_SIZE);
+}
+
+/* Bounds of tensors that no memory holds; n is in units of SIZE_MAX / 64. */
+static void huge_bounds(void **state)
+{
+    static const struct {
+        const char *codec;
+        size_t n, least, most; /* of the bound; 0: it overflows */
+    } cases[] = {
+        {"3lc-golomb", 64, 12, 13}, {"ternary+golomb", 64, 12, 13}, {"stochastic-ternary+golomb", 64, 12, 13},
+        {"sbc", 64, 0, 1},          {"sbc:p=0.5", 32, 0, 8},        {"int8", 63, 63, 64},
+        {"int8", 64, 0, 0},         {"qsgd", 63, 63, 64},           {"qsgd", 64, 0, 0},
+        {"qsgd:bits=4", 64, 32, 33}, {"natural", 63, 63, 64},       {"natural", 64, 0, 0},
+        {"natural:bits=9", 56, 63, 64}, {"natural:bits=9", 57, 0, 0}, {"onebit", 64, 8, 9},
+        {"topk", 64, 33, 35},       {"topk:p=1", 15, 61, 63},       {"topk:p=1", 16, 0, 0},
+        {"topk:p=0.5", 15, 61, 63}, {"random-sparse", 15, 61, 63},  {"random-sparse:p=0.001", 16, 0, 0},
+        {"int8:block=1", 6, 0, 60}, {"int8:block=1", 8, 0, 0},      {"onebit:block=1", 4, 0, 60},
+        {"onebit:block=1", 6, 0, 0}, {"natural:block=1", 8, 0, 0},
+    };
+    const size_t unit = SIZE_MAX / 64;
+
+    (void)state;
+    for (at = (place){.note = "huge"}; at.i < COUNT(cases); at.i++) {
+        size_t n = cases[at.i].n == 64 ? SIZE_MAX : cases[at.i].n * unit, bound = 77;
+        tlc_status status = tlc_codec_bound(cases[at.i].codec, TLC_F32, n, &bound);
+        at.codec = cases[at.i].codec;
+        if (cases[at.i].most)
+            require(!status && bound >= cases[at.i].least * unit && bound / unit <= cases[at.i].most);
+        else
+            require(status == TLC_ERR_SIZE && bound == 77);
+    }
 }
 
 int main(void)
@@ -274,7 +384,8 @@ int main(void)
         cmocka_unit_test(good_strings),     cmocka_unit_test(bad_strings),
         cmocka_unit_test(long_strings),     cmocka_unit_test(numbers_are_rounded_right),
         cmocka_unit_test(bounds_are_exact), cmocka_unit_test(headers_are_small),
-        cmocka_unit_test(sizes_overflow),   cmocka_unit_test(numbers_know_no_locale),
+        cmocka_unit_test(sizes_overflow),   cmocka_unit_test(huge_bounds),
+        cmocka_unit_test(numbers_know_no_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

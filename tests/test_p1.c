@@ -163,10 +163,12 @@ static void p1_nonfinite_by_way_of_the_residual(void **state)
                 }
 }
 
-/* max is finite and s * max is not; in the last of the blocks, too. */
+/* max is finite and s * max, or x / p, is not; in the last of the blocks, too. */
 static void p1_infinite_scale(void **state)
 {
-    static const char *const text[] = {"3lc:s=1.75", "ternary:s=1.5,block=7+quartic", "3lc:s=1.1,block=64"};
+    static const char *const text[] = {"3lc:s=1.75", "ternary:s=1.5,block=7+quartic", "3lc:s=1.1,block=64",
+                                       "ternary:s=1.5+golomb", "ternary:s=1.5,block=9+golomb", "random-sparse",
+                                       "random-sparse:p=0.99,block=7"};
 
     (void)state;
     for (size_t c = 0; c < COUNT(text); c++)
@@ -186,6 +188,27 @@ static void p1_infinite_scale(void **state)
                 }
                 tear_down(&f);
             }
+}
+
+/* p is rounded up to P, a multiple of 2^-24, and x / P is what must be finite: just so, or just not. */
+static void p1_largest_quotient(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(isa)
+        for (int feedback = 0; feedback < 2; feedback++) {
+            tlc_config cfg = config("random-sparse:p=0.24999995", TLC_F32, isa); /* P = 0.25 */
+            cfg.feedback = feedback;
+            fixture f = set_up(&cfg, 40);
+            if (feedback)
+                memset(tlc_residual(f.ctx), 0, 4 * 40);
+            snap_free(&f.before);
+            f.before = snap(f.ctx);
+            poison(TLC_F32, f.grad, 39, 0x7e800000u); /* 2^126: times 4 it is infinite */
+            require_refused(&f, f.grad, f.cap, TLC_ERR_NONFINITE);
+            poison(TLC_F32, f.grad, 39, 0x7e7fffffu);
+            require_status(tlc_compress(f.ctx, f.grad, f.dst, f.cap, &(size_t){0}), TLC_OK);
+            tear_down(&f);
+        }
 }
 
 /* raw with error feedback sends the sum narrowed, which must not overflow either. */
@@ -274,6 +297,7 @@ int main(void)
         cmocka_unit_test(p1_nonfinite_gradient_with_tasks),
         cmocka_unit_test(p1_nonfinite_by_way_of_the_residual),
         cmocka_unit_test(p1_infinite_scale),
+        cmocka_unit_test(p1_largest_quotient),
         cmocka_unit_test(p1_narrowing_overflow),
         cmocka_unit_test(p1_capacity),
         cmocka_unit_test(p1_bad_arguments),

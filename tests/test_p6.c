@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * P6: nothing is lost. The decoded values of all steps and the residual add up to the gradients, but for the rounding of
- * the operations in between, each of which is off by half a unit in the last place of its result: a value's limit is
- * 2^-24 of the sum of all its results. The sums here are binary64.
+ * P6: nothing is lost. The decoded values of all steps and the residual add up to the gradients, but for the rounding
+ * of the operations in between, each of which is off by half a unit in the last place of its result: a value's limit
+ * is 2^-24 of the sum of all its results. The sums here are binary64.
  */
 #include "support.h"
 #include <math.h>
@@ -43,7 +43,10 @@ static void close_ledger(ledger *l)
 
 static void convert(ledger *l, const float *gradient)
 {
-    require_status(tlc_convert(gradient, TLC_F32, l->grad, l->dtype, l->n), TLC_OK);
+    memcpy(l->out, gradient, 4 * l->n);
+    for (size_t i = 0; l->dtype == TLC_F16 && i < l->n; i++) /* not infinite */
+        l->out[i] = fminf(fmaxf(gradient[i], -1000.0f), 1000.0f);
+    require_status(tlc_convert(l->out, TLC_F32, l->grad, l->dtype, l->n), TLC_OK);
     memcpy(l->before, tlc_residual(l->ctx), 4 * l->n);
     for (size_t i = 0; i < l->n; i++) {
         double g = bits_float(widened(l->dtype, l->grad, i));
@@ -107,7 +110,7 @@ static void p6_every_codec(void **state)
                 cfg.feedback = 1;
                 ledger l = open_ledger(&cfg, n);
                 for (uint64_t step = 0; step < 20; step++) {
-                    fill((data_kind)(step % 5 == 4 ? DATA_SPARSE : DATA_LAPLACE), step, g, n);
+                    fill((data_kind)(step < DATA_COUNT ? step : step % 5 == 4 ? DATA_SPARSE : DATA_LAPLACE), step, g, n);
                     send_step(&l, g);
                 }
                 send_step(&l, NULL);
@@ -117,24 +120,27 @@ static void p6_every_codec(void **state)
     free(g);
 }
 
+/* 2 local steps; Sparse Binary Compression's delays. */
 static void p6_local_steps(void **state)
 {
-    size_t n = quick() ? 499 : 5003;
+    static const size_t delays[] = {2, 10, 100};
+    size_t n = quick() ? 499 : 2003;
     float *g = floats(n);
 
     (void)state;
     FOR_EACH_CODEC(c)
-        FOR_EACH_DTYPE(dtype) {
-            tlc_config cfg = config(c->text, dtype, TLC_ISA_AUTO);
+        for (size_t d = 0; d < COUNT(delays); d++) {
+            tlc_config cfg = config(c->text, dtypes[d], TLC_ISA_AUTO);
             cfg.feedback = 1;
             ledger l = open_ledger(&cfg, n);
-            for (uint64_t step = 0; step < 21; step++) {
-                fill(DATA_LAPLACE, step, g, n);
-                if (step % 4 == 3)
+            for (uint64_t step = 1; step <= 2 * delays[d] + 1; step++) {
+                fill(step % 4 == 1 ? DATA_TIES : DATA_LAPLACE, step, g, n);
+                if (step % delays[d] == 0)
                     send_step(&l, g);
                 else
                     local_step(&l, g);
             }
+            require_balanced(&l);
             send_step(&l, NULL);
             require_balanced(&l);
             close_ledger(&l);
@@ -152,7 +158,7 @@ static void p6_schedules(void **state)
     FOR_EACH_DTYPE(dtype) {
         tlc_config cfg = config("raw", dtype, TLC_ISA_AUTO);
         cfg.feedback = 1;
-        cfg.reserve = "raw:block=1;3lc:block=1";
+        cfg.reserve = reserve_all();
         ledger l = open_ledger(&cfg, n);
         for (size_t step = 0; step < codec_count * codec_count; step++) {
             size_t c = (step / codec_count + step % codec_count * (step / codec_count + 1)) % codec_count;
@@ -173,21 +179,23 @@ static void p6_schedules(void **state)
 
 static void on_trace(const char *name, const float *values, size_t rows, size_t cols)
 {
-    static const char *const text[] = {"3lc", "3lc:s=1.75", "3lc:block=64", "ternary+quartic"};
-    size_t count = quick() ? 1 : COUNT(text);
+    size_t turn = 0;
 
-    at.note = name;
-    for (size_t c = 0; c < count; c++) {
-        tlc_config cfg = config(text[c], dtypes[c % 3], TLC_ISA_AUTO);
+    FOR_EACH_CODEC(c) {
+        tlc_config cfg = config(c->text, dtypes[turn % 3], TLC_ISA_AUTO);
+        if (!c->feedback || (quick() && c != codecs))
+            continue;
+        at.note = name;
         ledger l = open_ledger(&cfg, cols);
         require(rows >= 16);
         for (size_t row = 0; row < rows; row++)
-            if (c == 1 && row % 2)
+            if (turn % 2 && row % 2) /* two local steps */
                 local_step(&l, values + row * cols);
             else
                 send_step(&l, values + row * cols);
         require_balanced(&l);
         close_ledger(&l);
+        turn++;
     }
     at.note = NULL;
 }

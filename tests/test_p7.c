@@ -109,9 +109,9 @@ static void decode(const input *in, const way *w, journal *j, const uint8_t *fra
     info.struct_size = sizeof info;
     IN_MODE(w, tlc_inspect(frame, len, &info));
     const uint64_t numbers[] = {info.version, (uint64_t)info.dtype, info.n, info.block, info.nonzero, info.header_size,
-                                info.payload_size};
+                                info.payload_size, info.clipped};
     memcpy(note(j, "info", sizeof numbers), numbers, sizeof numbers);
-    if (strncmp(info.codec, "raw", 3) != 0) {
+    if (info.nonzero != TLC_UNKNOWN) {
         IN_MODE(w, tlc_mask(frame, len, sum, n, &opt));
         memcpy(note(j, "masked", 4 * n), sum, 4 * n);
     }
@@ -189,9 +189,9 @@ static void p7_isas(void **state)
 
     (void)state;
     FOR_EACH_CODEC(c)
-        for (size_t n = 0, turn = 0; n < most; n += n < 150 ? step : 179, turn++) {
-            input in = {c->text, dtypes[turn % 3], n, 2, !c->exact || n % 2, n / 2 % 2, (data_kind)(turn % DATA_COUNT),
-                        NULL, NULL};
+        for (size_t n = 0, turn = 0; n < most; n += n < 330 ? step : 179, turn++) {
+            input in = {c->text, dtypes[turn % 3], n, 2, (c->feedback + (int)turn / 3) % 2, turn / 2 % 2,
+                        (data_kind)((turn + turn / DATA_COUNT) % DATA_COUNT), NULL, NULL};
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
             FOR_EACH_ISA(isa) {
@@ -221,15 +221,18 @@ static tlc_isa pick_isa(size_t turn)
 
 static void p7_parallel(void **state)
 {
-    /* so many ranges of 16,384 quartic bytes; with four some have a neighbour on either side */
-    size_t ranges = quick() ? 2 : 4, n = 16384 * 5 * ranges + 13, turn = 0;
-    bench b = bench_open(n, 1);
+    /* so many ranges of 16,384 quartic bytes, or of what else is coded as one; with four some have a neighbour on either
+     * side (masks: p7_borders) */
+    static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_WIDE, DATA_DENSE, DATA_ZERO, DATA_TIES};
+    size_t ranges = quick() ? 2 : 4, turn = 0;
+    bench b = bench_open(16384 * 8 * ranges + 13, 1);
 
     (void)state;
     FOR_EACH_CODEC(c)
-        for (int kind = 0; kind < DATA_TINY; kind += quick() ? 2 : 1, turn++) {
-            input in = {c->text, dtypes[turn % 3], n, 1, !c->exact || turn % 2, turn / 2 % 2, (data_kind)kind,
-                        NULL, NULL};
+        for (size_t round = 0; round < (quick() ? 1 : COUNT(kinds) / 2); round++, turn++) {
+            size_t n = (size_t)16384 * (c->together == 8 ? 8 : 5) * ranges + 13;
+            input in = {c->text, dtypes[turn % 3], n, 1, (c->feedback + (int)turn / 3) % 2, turn / 2 % 2,
+                        kinds[(2 * round + turn / 3) % COUNT(kinds)], NULL, NULL};
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
             size_t last = quick() ? 1 : runner_count - 1;
@@ -263,8 +266,8 @@ static void p7_float_modes(void **state)
         }
         FOR_EACH_CODEC(c)
             for (size_t s = 0; s < COUNT(sizes); s++)
-                for (int kind = 0; kind < DATA_COUNT; kind += quick() ? 2 : 1, turn++) {
-                    input in = {c->text, dtypes[turn % 3], sizes[s], 2, !c->exact || turn % 2, turn % 2,
+                for (int kind = (int)s % 2; kind < DATA_COUNT; kind += quick() ? 4 : 2, turn++) {
+                    input in = {c->text, dtypes[turn % 3], sizes[s], 2, (c->feedback + (int)turn / 3) % 2, turn % 2,
                                 (data_kind)kind, NULL, NULL};
                     input_open(&in);
                     run(&in, &plain, &b.want, b.frame);
@@ -287,29 +290,35 @@ static void p7_float_flags(void **state)
 
     (void)state;
     fill(DATA_LAPLACE, 3, g, N);
-    FOR_EACH_ISA(isa) {
-        tlc_config cfg = config("3lc:s=1.3", TLC_F32, isa);
-        tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
-        tlc_ctx *ctx = create(&cfg, N);
-        uint8_t *frame = bytes(tlc_bound(ctx));
+    FOR_EACH_CODEC(c)
+        FOR_EACH_ISA(isa) {
+            tlc_config cfg = config(c->text, TLC_F32, isa);
+            tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
+            tlc_frame_info info = {.struct_size = sizeof info};
+            cfg.feedback = 1;
+            tlc_ctx *ctx = create(&cfg, N);
+            uint8_t *frame = bytes(tlc_bound(ctx));
 
-        at = (place){.codec = cfg.codec, .n = N, .isa = isa};
-        for (int flags = 0; flags <= FE_DIVBYZERO; flags += FE_DIVBYZERO) {
+            at = (place){.codec = c->text, .n = N, .isa = isa};
+            for (int flags = 0; flags <= FE_DIVBYZERO; flags += FE_DIVBYZERO) {
+                (void)feclearexcept(FE_ALL_EXCEPT);
+                (void)feraiseexcept(flags);
+                require_status(tlc_accumulate(ctx, g), TLC_OK);
+                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+                size_t len = compress(ctx, g, frame);
+                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+                require_status(tlc_decompress(frame, len, TLC_F16, out, N, &opt), TLC_OK);
+                require_status(tlc_decompress(frame, len, TLC_F32, out, N, &opt), TLC_OK);
+                require_status(tlc_decompress_add(frame, len, 0.1f, out, N, &opt), TLC_OK);
+                require_status(tlc_inspect(frame, len, &info), TLC_OK);
+                require_status(tlc_set_codec(ctx, c->text), TLC_OK);
+                require_status(tlc_codec_bound(c->text, TLC_F32, N, &(size_t){0}), TLC_OK);
+                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+            }
             (void)feclearexcept(FE_ALL_EXCEPT);
-            (void)feraiseexcept(flags);
-            require_status(tlc_accumulate(ctx, g), TLC_OK);
-            require(fetestexcept(FE_ALL_EXCEPT) == flags);
-            size_t len = compress(ctx, g, frame);
-            require(fetestexcept(FE_ALL_EXCEPT) == flags);
-            require_status(tlc_decompress(frame, len, TLC_F16, out, N, &opt), TLC_OK);
-            require_status(tlc_decompress(frame, len, TLC_F32, out, N, &opt), TLC_OK);
-            require_status(tlc_decompress_add(frame, len, 0.1f, out, N, &opt), TLC_OK);
-            require(fetestexcept(FE_ALL_EXCEPT) == flags);
+            tlc_destroy(ctx);
+            free(frame);
         }
-        (void)feclearexcept(FE_ALL_EXCEPT);
-        tlc_destroy(ctx);
-        free(frame);
-    }
 }
 
 /* Tasks run on threads that inherit or have modes of their own. */
@@ -319,9 +328,10 @@ static void p7_float_modes_with_tasks(void **state)
     bench b = bench_open(n, 2);
 
     (void)state;
-    for (size_t c = 0; c < codec_count; c += quick() ? codec_count : 3)
+    for (size_t c = 0; c < codec_count; c += quick() ? 5 : 1)
         for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
-            input in = {codecs[c].text, TLC_F32, n, 1, 1, 0, mode == MODE_FLUSH ? DATA_TINY : DATA_LAPLACE, NULL, NULL};
+            input in = {codecs[c].text, TLC_F32, n, 1, (int)((c + (size_t)mode) % 2), 0,
+                        mode == MODE_FLUSH ? DATA_TINY : DATA_LAPLACE, NULL, NULL};
             way w = {TLC_ISA_AUTO, &runners[runner_count - 1], mode};
             int has = mode_enter(mode);
             mode_leave();
@@ -367,10 +377,60 @@ static void stages_in(const way *w, journal *j, const float *x, size_t n)
     free(out);
 }
 
+/* residual, symbols or bytes, and what they decode to */
+static void note_stage(journal *j, const float *residual, const void *coded, size_t len, const float *out, size_t n)
+{
+    memcpy(note(j, "residual", 4 * n), residual, 4 * n);
+    memcpy(note(j, "coded", len), coded, len);
+    memcpy(note(j, "decoded", 4 * n), out, 4 * n);
+}
+
+static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
+{
+    uint8_t *code = bytes(8 * n + 64), *scratch = bytes(n / 4 + 64);
+    float *residual = floats(n), *out = floats(n), scalar[2];
+    uint64_t *words = (uint64_t *)(void *)scratch;
+    int8_t *q = (int8_t *)bytes(n);
+    size_t len = 0;
+
+    IN_MODE(w, tlc_stochastic_ternary_encode(x, n, 1, 2, q, residual, scalar));
+    IN_MODE(w, tlc_golomb_encode(q, n, 1, words, code, 8 * n + 64, &len));
+    IN_MODE(w, tlc_ternary_decode(q, n, scalar[0], out));
+    note_stage(j, residual, code, len, out, n);
+    IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
+    IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));
+    note_stage(j, residual, q, n, out, n);
+    for (int random = 0; random < 2; random++) {
+        IN_MODE(w, tlc_levels_encode(x, n, random ? 7 : 127, random, 1, 2, q, residual, scalar));
+        IN_MODE(w, tlc_levels_decode(q, n, random ? 7 : 127, scalar[0], out));
+        note_stage(j, residual, q, n, out, n);
+        IN_MODE(w, tlc_natural_encode(x, n, 8, !random, 3, 1, 2, code, n, residual, NULL));
+        IN_MODE(w, tlc_natural_decode(code, n, 8, 3, out, n));
+        note_stage(j, residual, code, n, out, n);
+    }
+    IN_MODE(w, tlc_onebit_encode(x, n, code, residual, scalar));
+    IN_MODE(w, tlc_onebit_decode(code, n, scalar, out));
+    note_stage(j, residual, code, (n + 7) / 8, out, n);
+    IN_MODE(w, tlc_topk_encode(x, n, 0.07, 1, 2, code, 8 * n + 64, residual, &len));
+    IN_MODE(w, tlc_topk_decode(code, len, out, n));
+    note_stage(j, residual, code, len, out, n);
+    IN_MODE(w, tlc_random_sparse_encode(x, n, 0.3, 1, 2, words, code, 8 * n + 64, residual, &len));
+    IN_MODE(w, tlc_random_sparse_decode(code, len, out, n));
+    note_stage(j, residual, code, len, out, n);
+    IN_MODE(w, tlc_codec_check("sbc:p=0.0123456789012345678901234567890", NULL, 0));
+    IN_MODE(w, tlc_codec_bound("topk:p=0.333333333333333333333,block=12345", TLC_F32, n * 1000, &len));
+    memcpy(note(j, "bound", sizeof len), &len, sizeof len);
+    free(code);
+    free(scratch);
+    free(residual);
+    free(out);
+    free(q);
+}
+
 static void p7_float_modes_of_the_stages(void **state)
 {
     size_t n = 1409;
-    bench b = bench_open(2 * n, 3);
+    bench b = bench_open(2 * n, 8);
     float *x = floats(n);
 
     (void)state;
@@ -384,7 +444,9 @@ static void p7_float_modes_of_the_stages(void **state)
                 continue;
             fill((data_kind)kind, 7, x, n);
             stages_in(&plain, &b.want, x, n);
+            value_stages_in(&plain, &b.want, x, n);
             stages_in(&w, &b.got, x, n);
+            value_stages_in(&w, &b.got, x, n);
             require_same_journal(&b.got, &b.want);
         }
     free(x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * P7 where pieces of the work meet: runs across the ranges of tlc_parallel, and outputs so large that they go past the
- * caches line by line.
+ * P7 where pieces of the work meet: runs across the ranges of tlc_parallel, masks of so many words that there are
+ * ranges of them, and outputs so large that they go past the caches line by line.
  */
 #include "support.h"
 
@@ -62,6 +62,37 @@ static void p7_runs_at_borders(void **state)
     free(got);
 }
 
+/* Masks are shared out by their words of 64 values. */
+static void p7_ranges_of_masks(void **state)
+{
+    size_t n = (size_t)64 * RANGE * 2 + 77, words = 0;
+    float *g = floats(n);
+
+    (void)state;
+    FOR_EACH_CODEC(c) {
+        tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
+        if (c->together != 64 || block_of(c->text) || (quick() && words++))
+            continue;
+        at = (place){.codec = c->text, .n = n};
+        fill(c->symbols && !c->any_sign ? DATA_LAPLACE : DATA_TIES, 3, g, n);
+        cfg.feedback = 1;
+        tlc_ctx *alone = create(&cfg, n);
+        cfg.parallel = runners[runner_count - 1].parallel;
+        tlc_ctx *shared = create(&cfg, n);
+        uint8_t *want = bytes(tlc_bound(alone)), *got = bytes(tlc_bound(alone));
+        for (size_t step = 0; step < 2; step++) {
+            size_t len = compress(alone, g, want);
+            require(compress(shared, g, got) == len && same(got, want, len));
+            require(same(tlc_residual(shared), tlc_residual(alone), 4 * n));
+        }
+        tlc_destroy(alone);
+        tlc_destroy(shared);
+        free(want);
+        free(got);
+    }
+    free(g);
+}
+
 /* Decodes a gradient of 1, 0 and -1 into a place that is no multiple of a cache line, on every ISA, alone and shared. */
 static void large_output(const char *text, const float *g, size_t n, float *out)
 {
@@ -87,11 +118,13 @@ static void large_output(const char *text, const float *g, size_t n, float *out)
     free(frame);
 }
 
-/* Outputs that exceed the caches go another way, in cache lines, which the tensor and its five streams share with others
- * at their ends. */
+/* Outputs that exceed the caches go another way, in cache lines, which the tensor and its five streams share with
+ * others at their ends. */
 static void p7_large_outputs(void **state)
 {
-    static const char *const texts[] = {"3lc", "3lc:block=70001", "ternary+quartic", "3lc:block=999"};
+    static const char *const texts[] = {"3lc", "3lc:block=70001", "ternary+quartic", "3lc:block=999", "3lc-golomb",
+                                        "3lc-golomb:block=70001", "stochastic-ternary+golomb", "int8", "qsgd:bits=4",
+                                        "natural", "natural:bits=9,block=70001", "topk:p=1", "random-sparse:p=1"};
     size_t n = ((size_t)8 << 20) + 12347;
     float *g = floats(n), *out = floats(n + 32);
 
@@ -112,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p7_runs_at_borders),
+        cmocka_unit_test(p7_ranges_of_masks),
         cmocka_unit_test(p7_large_outputs),
     };
     print_isas();

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the library says of codecs: tlc_codec_check, and tlc_codec_list, by which all lists of stages are tried.
+ */
+#include "support.h"
+
+enum { ROOM = 512 };
+
+/* What tlc_codec_check must hold to for any text; returns its status. */
+static tlc_status check(const char *text, char message[ROOM])
+{
+    size_t bound = 0;
+    tlc_status status = tlc_codec_check(text, message, ROOM);
+    char *end = message;
+
+    at.note = text;
+    require_status(tlc_codec_bound(text, TLC_F32, 10, &bound), status);
+    require_status(tlc_codec_check(text, NULL, 0), status);
+    require(memchr(message, 0, ROOM) != NULL && (status == TLC_OK) == (*message == 0));
+    if (!status)
+        return status;
+    require_status(status, TLC_ERR_PARAM);
+    require(!strncmp(message, "at ", 3) && strtoul(message + 3, &end, 10) <= strlen(text));
+    require(end > message + 3 && !strncmp(end, ": ", 2) && end[2]);
+    require(!strchr(message, '\n') || strchr(text, '\n'));
+    return status;
+}
+
+/* ---- reasons ----------------------------------------------------------------------------------------------------- */
+
+#define ZEROS "00000000000000000000000000000000000000000000000000000000000000"
+#define LONG "3lc:s=1." ZEROS ZEROS
+
+static const struct {
+    const char *text;
+    unsigned long at;
+    const char *words; /* somewhere in the message; " ... " in between: one after the other */
+} reasons[] = {
+    {LONG, 0, "127"},
+    {"", 0, "no codec or stage"},
+    {"3l", 0, "\"3l\" ... 3lc, 3lc-golomb, sbc, ternary"},
+    {"ternary+nothing", 8, "\"nothing\" ... no codec or stage"},
+    {"ternary+", 8, "no codec or stage"},
+    {"+quartic", 0, "no codec or stage"},
+    {"ternary +quartic", 0, "\"ternary \""},
+    {"3lc+zerorun", 0, "short name"},
+    {"ternary+3lc", 8, "short name"},
+    {"ternary+quartic+sbc", 16, "short name"},
+    {"quartic+ternary", 0, "\"quartic\" ... 3-value symbols ... floats"},
+    {"zerorun", 0, "\"zerorun\" ... quartic bytes ... floats"},
+    {"int8+zerorun", 5, "\"zerorun\" ... quartic bytes ... \"int8\" ... bytes"},
+    {"ternary+zerorun", 8, "\"zerorun\" ... \"ternary\" ... 3-value symbols"},
+    {"sparse-binary+quartic", 14, "\"quartic\" ... 3-value ... \"sparse-binary\" ... binary symbols"},
+    {"natural+golomb", 8, "\"golomb\" ... symbols ... \"natural\" ... bytes"},
+    {"ternary+quartic+golomb", 16, "\"golomb\" ... \"quartic\" ... quartic bytes"},
+    {"ternary+golomb+zerorun", 15, "\"zerorun\" ... \"golomb\""},
+    {"raw+raw", 4, "\"raw\" ... floats ... bytes"},
+    {"ternary", 7, "\"ternary\" ... no frame ... +quartic or +golomb"},
+    {"ternary:s=1.5", 13, "no frame"},
+    {"sparse-binary", 13, "\"sparse-binary\" ... +golomb"},
+    {"stochastic-ternary:block=5", 26, "+quartic or +golomb"},
+    {"3lc:", 4, "key=value"},
+    {"3lc:s", 4, "\"s\" ... key=value"},
+    {"3lc:s=1,", 8, "key=value"},
+    {"3lc:,s=1", 4, "key=value"},
+    {"3lc:x=1", 4, "\"x\" ... no such parameter ... s, block"},
+    {"sbc:s=1", 4, "\"s\" ... no such parameter ... p, block"},
+    {"natural:p=1", 8, "no such parameter ... bits, rounding, shift, block"},
+    {"int8:bits=8", 5, "no such parameter ... block"},
+    {"ternary+quartic:block=5", 16, "\"quartic\" has no such parameter"},
+    {"ternary+quartic+zerorun:s=1", 24, "no such parameter"},
+    {"3lc:s=1,s=1", 8, "\"s\" ... twice"},
+    {"natural:block=5,shift=1,block=5", 24, "\"block\" ... twice"},
+    {"3lc:s=2", 6, "\"2\" ... s is 1 <= s < 2"},
+    {"3lc:s=", 6, "s is 1 <= s < 2"},
+    {"ternary:block=7,s=1e0+quartic", 18, "\"1e0\" ... s is"},
+    {"sbc:p=0", 6, "p is 0 < p <= 1 ... 0.01"},
+    {"topk:p=1.5", 7, "\"1.5\" ... p is ... 0.05"},
+    {"random-sparse:p=.5", 16, "p is ... 0.25"},
+    {"natural:bits=7", 13, "\"7\" ... bits is 8 or 9"},
+    {"natural:rounding=up", 17, "\"up\" ... rounding is random or nearest"},
+    {"natural:shift=118", 14, "shift is ... 117"},
+    {"natural:bits=9,shift=1.5", 21, "\"1.5\" ... shift is whole"},
+    {"qsgd:bits=9", 10, "bits is 8 or 4"},
+    {"int8:block=0", 11, "block is whole, 1 to 268435456"},
+    {"raw:block=1.5", 10, "\"1.5\" ... block is whole"},
+    {"3lc:s=1:block=5", 6, "\"1:block=5\""},
+};
+
+/* Are the parts of words in text, one behind the other? */
+static int holds(const char *text, const char *words)
+{
+    char part[ROOM];
+
+    while (*words) {
+        const char *gap = strstr(words, " ... ");
+        size_t len = gap ? (size_t)(gap - words) : strlen(words);
+        memcpy(part, words, len);
+        part[len] = 0;
+        text = strstr(text, part);
+        if (!text)
+            return 0;
+        text += len;
+        words += gap ? len + 5 : len;
+    }
+    return 1;
+}
+
+static void every_reason(void **state)
+{
+    char message[ROOM];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(reasons); i++) {
+        require_status(check(reasons[i].text, message), TLC_ERR_PARAM);
+        at.note = message;
+        at.i = i;
+        require(strtoul(message + 3, NULL, 10) == reasons[i].at && holds(message, reasons[i].words));
+    }
+}
+
+/* Cut where cap says, with a NUL, and nothing beyond is touched. */
+static void cut_messages(void **state)
+{
+    static const char *const texts[] = {"3lc:s=2", "", "natural:p=1", "int8+zerorun", "ternary", "3lc", LONG};
+    char message[ROOM], part[ROOM + 8];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        tlc_status status = check(texts[i], message);
+        for (size_t cap = 1; cap < strlen(message) + 4; cap++) {
+            at.i = cap;
+            memset(part, 0x3c, sizeof part);
+            require_status(tlc_codec_check(texts[i], part, cap), status);
+            size_t len = strlen(message) < cap ? strlen(message) : cap - 1;
+            require(same(part, message, len) && part[len] == 0);
+            require(all_bytes(part + len + 1, sizeof part - len - 1, 0x3c));
+        }
+        memset(part, 0x3c, sizeof part);
+        require_status(tlc_codec_check(texts[i], part, 0), status);
+        require(all_bytes(part, sizeof part, 0x3c));
+        require_status(tlc_codec_check(texts[i], NULL, 0), status);
+        require_status(tlc_codec_check(texts[i], NULL, 10), TLC_ERR_PARAM);
+    }
+    require_status(tlc_codec_check(NULL, message, ROOM), TLC_ERR_PARAM);
+    require(*message && strlen(message) < ROOM);
+    require_status(tlc_codec_check(NULL, message, 1), TLC_ERR_PARAM);
+    require(*message == 0);
+    require_status(tlc_codec_check(NULL, NULL, 0), TLC_ERR_PARAM);
+}
+
+static void any_text(void **state)
+{
+    static const char *const parts[] = {
+        "3lc", "3lc-golomb", "sbc", "ternary", "stochastic-ternary", "sparse-binary", "quartic", "zerorun", "golomb",
+        "natural", "int8", "qsgd", "onebit", "topk", "random-sparse", "raw", "s", "p", "bits", "rounding", "shift",
+        "block", "=", ":", ",", "+", "1", "0.5", "8", "9", "4", "random", "nearest", ":p=0.1", ":s=1.5",
+        ":bits=8", ":block=7", ",block=7",
+        "+quartic", "+golomb", "+zerorun", "+quartic", "+golomb", "1.5", "2", " ", "\n", "x", "\xff",
+    };
+    char text[200], message[ROOM];
+    size_t good = 0, count = quick() ? 3000 : 100000;
+    rng r = {5};
+
+    (void)state;
+    for (at.i = 0; at.i < count; at.i++) {
+        size_t len = 0;
+        for (size_t k = 1 + rng_below(&r, rng_below(&r, 8) ? 5 : 14); k--;) {
+            const char *part = parts[rng_below(&r, COUNT(parts))];
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s", part);
+            if (len > 180)
+                break;
+        }
+        good += check(text, message) == TLC_OK;
+    }
+    require(good > count / 100);
+}
+
+/* ---- lists of stages --------------------------------------------------------------------------------------------- */
+
+/* Kinds by letters: floats, 3-value symbols, binary symbols, quartic bytes, bytes. */
+static const struct {
+    const char *name, *takes;
+    char gives;
+} kinds[] = {
+    {"ternary", "f", 't'}, {"stochastic-ternary", "f", 't'}, {"sparse-binary", "f", 's'}, {"quartic", "t", 'q'},
+    {"zerorun", "q", 'b'}, {"golomb", "ts", 'b'},            {"natural", "f", 'b'},       {"int8", "f", 'b'},
+    {"qsgd", "f", 'b'},    {"onebit", "f", 'b'},             {"topk", "f", 'b'},          {"random-sparse", "f", 'b'},
+    {"raw", "f", 'b'},
+};
+
+static tlc_codec_entry entry(size_t i)
+{
+    tlc_codec_entry e = {.struct_size = sizeof e};
+    require_status(tlc_codec_list(i, &e), TLC_OK);
+    return e;
+}
+
+static size_t entry_count(void)
+{
+    tlc_codec_entry e = {.struct_size = sizeof e};
+    size_t i = 0;
+
+    while (tlc_codec_list(i, &e) == TLC_OK)
+        i++;
+    return i;
+}
+
+/* Lists of one to three stages, all that there are: a codec just where each takes what the one before it gives. */
+static void every_list_of_stages(void **state)
+{
+    char text[ROOM], message[ROOM];
+    size_t good = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds) * (COUNT(kinds) + 1) * (COUNT(kinds) + 1); i++) {
+        const size_t rest = i / COUNT(kinds), part[3] = {i % COUNT(kinds), rest % (COUNT(kinds) + 1),
+                                                         rest / (COUNT(kinds) + 1)};
+        char before = 'f';
+        int fits = part[1] < COUNT(kinds) || part[2] == COUNT(kinds); /* the last of them is none */
+        *text = 0;
+        if (!fits)
+            continue;
+        for (size_t k = 0; k < 3 && part[k] < COUNT(kinds); k++) {
+            fits &= strchr(kinds[part[k]].takes, before) != NULL;
+            before = kinds[part[k]].gives;
+            strcat(strcat(text, k ? "+" : ""), kinds[part[k]].name);
+        }
+        fits &= before == 'b' || before == 'q';
+        require_status(check(text, message), fits ? TLC_OK : TLC_ERR_PARAM);
+        good += (size_t)fits;
+    }
+    require(good == 7 + 7);
+}
+
+static void walk_the_list(void **state)
+{
+    static const char *const words[] = {"f", "floats",        "t", "3-value symbols", "s",  "binary symbols",
+                                        "q", "quartic bytes", "b", "bytes",           "ts", "3-value or binary symbols"};
+    size_t count = entry_count(), names = 0;
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        tlc_codec_entry e = entry(i);
+        at = (place){.codec = e.name, .i = i};
+        require(e.name && *e.name && e.takes && e.gives && e.meaning && *e.meaning && e.source);
+        for (size_t j = 0; j < i; j++)
+            require(strcmp(entry(j).name, e.name) != 0);
+        if (e.list) {
+            require(i == names++); /* short names come first */
+            require_status(tlc_codec_check(e.list, NULL, 0), TLC_OK);
+            require(strchr(e.list, '+') && !strcmp(e.takes, "floats") && !strcmp(e.gives, "bytes"));
+            continue;
+        }
+        size_t k = 0;
+        while (k < COUNT(kinds) && strcmp(kinds[k].name, e.name) != 0)
+            k++;
+        require(k < COUNT(kinds));
+        const char *takes = NULL, *gives = NULL;
+        for (size_t w = 0; w < COUNT(words); w += 2) {
+            takes = strcmp(words[w], kinds[k].takes) ? takes : words[w + 1];
+            gives = words[w][0] == kinds[k].gives && !words[w][1] ? words[w + 1] : gives;
+        }
+        require(!strcmp(e.takes, takes) && !strcmp(e.gives, gives));
+        require(!strcmp(e.takes, "floats") || (!e.feedback && !e.param_count));
+    }
+    require(names == 3 && count == names + COUNT(kinds));
+}
+
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+/* A codec that starts with the entry's name. */
+static void as_codec(const tlc_codec_entry *e, const char *params, char text[ROOM])
+{
+    int whole = !strcmp(e->gives, "bytes");
+    snprintf(text, ROOM, "%s%s%s", e->name, params, whole ? "" : "+golomb");
+}
+
+static size_t frame_of(const char *codec, const float *g, size_t n, uint8_t *dst, int *feedback)
+{
+    tlc_config cfg = config(codec, TLC_F32, TLC_ISA_AUTO);
+    tlc_ctx *ctx = create(&cfg, n);
+    size_t len = compress(ctx, g, dst);
+
+    *feedback = tlc_residual(ctx) != NULL;
+    tlc_destroy(ctx);
+    return len;
+}
+
+/* Every entry that takes floats can be a context; its parameters' defaults, as their range tells them, change nothing,
+ * and it has the error feedback that it says. */
+static void defaults_are_true(void **state)
+{
+    enum { N = 300 };
+    uint8_t plain[8 * N], given[8 * N];
+    float g[N];
+    size_t params = 0;
+
+    (void)state;
+    fill(DATA_LAPLACE, 1, g, N);
+    for (size_t i = 0; i < entry_count(); i++) {
+        tlc_codec_entry e = entry(i);
+        char text[ROOM], param[64];
+        int feedback, same_feedback;
+        if (strcmp(e.takes, "floats") != 0)
+            continue;
+        as_codec(&e, "", text);
+        at = (place){.codec = e.name, .note = text};
+        size_t len = frame_of(text, g, N, plain, &feedback);
+        require(feedback == e.feedback);
+        if (e.list) {
+            require(frame_of(e.list, g, N, given, &same_feedback) == len && same(plain, given, len));
+            require(same_feedback == feedback);
+        }
+        for (size_t p = 0; p < e.param_count; p++, params++) {
+            const char *fallback = strstr(e.param[p].range, "default ");
+            require(e.param[p].key && *e.param[p].meaning && fallback);
+            snprintf(param, sizeof param, ":%s=%s", e.param[p].key, fallback + strlen("default "));
+            as_codec(&e, param, text);
+            require(frame_of(text, g, N, given, &same_feedback) == len && same(plain, given, len));
+        }
+        for (size_t p = e.param_count; p < COUNT(e.param); p++)
+            require(!e.param[p].key && !e.param[p].range && !e.param[p].meaning);
+        as_codec(&e, ":block=7", text);
+        require_status(tlc_codec_check(text, NULL, 0), TLC_OK);
+    }
+    require(params == 11);
+}
+
+static void entry_sizes(void **state)
+{
+    static const size_t ends[] = {offsetof(tlc_codec_entry, name), offsetof(tlc_codec_entry, list),
+                                  offsetof(tlc_codec_entry, takes), offsetof(tlc_codec_entry, feedback),
+                                  offsetof(tlc_codec_entry, param_count), offsetof(tlc_codec_entry, param),
+                                  sizeof(tlc_codec_entry)};
+    struct {
+        tlc_codec_entry e;
+        uint8_t more[16];
+    } other;
+    const size_t first = sizeof other.e.struct_size, count = entry_count();
+    tlc_codec_entry full = entry(0);
+
+    (void)state;
+    for (at.i = 0; at.i < COUNT(ends); at.i++) {
+        memset(&other, 0xa5, sizeof other);
+        other.e.struct_size = ends[at.i];
+        require_status(tlc_codec_list(0, &other.e), TLC_OK);
+        require(other.e.struct_size == ends[at.i]);
+        if (ends[at.i] > offsetof(tlc_codec_entry, name))
+            require(other.e.name == full.name);
+        require(all_bytes((uint8_t *)&other + ends[at.i], sizeof other - ends[at.i], 0xa5));
+    }
+    memset(&other, 0xa5, sizeof other);
+    other.e.struct_size = sizeof other;
+    require_status(tlc_codec_list(0, &other.e), TLC_OK);
+    require(other.e.struct_size == sizeof other && all_bytes(other.more, sizeof other.more, 0));
+
+    memset(&other, 0xa5, sizeof other);
+    other.e.struct_size = sizeof other.e;
+    require_status(tlc_codec_list(count, &other.e), TLC_ERR_SIZE);
+    require_status(tlc_codec_list(SIZE_MAX, &other.e), TLC_ERR_SIZE);
+    require_status(tlc_codec_list(0, NULL), TLC_ERR_PARAM);
+    require(all_bytes((uint8_t *)&other + first, sizeof other - first, 0xa5));
+    other.e.struct_size = first - 1;
+    require_status(tlc_codec_list(0, &other.e), TLC_ERR_PARAM);
+    require(all_bytes((uint8_t *)&other + first, sizeof other - first, 0xa5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_reason),         cmocka_unit_test(cut_messages),  cmocka_unit_test(any_text),
+        cmocka_unit_test(every_list_of_stages), cmocka_unit_test(walk_the_list), cmocka_unit_test(defaults_are_true),
+        cmocka_unit_test(entry_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
