@@ -234,6 +234,21 @@ FORCED void append(sink *s, const meaning *a, const meaning *b)
     s->codes += (unsigned)a->codes + b->codes;
 }
 
+static inline uint64_t count_ones(uint64_t x)
+{
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    return ((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56;
+}
+
+/* b = 0: the stream is the mask, inverted. */
+FORCED void append_inverse(sink *s, uint64_t word)
+{
+    tlc_store64(s->to, ~reversed(word));
+    s->to += 8;
+    s->codes += count_ones(~word);
+}
+
 /* b = 1. Which bytes start with a remainder is known early: no byte waits for the one before it. */
 FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
@@ -284,7 +299,9 @@ static void take_back(sink *s, uint64_t more)
 /* b is a constant wherever this is inlined. */
 FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b, uint64_t *tail)
 {
-    if (b == 1)
+    if (b == 0)
+        append_inverse(s, word);
+    else if (b == 1)
         append_word(s, table, word, tail);
     else
         append_chain(s, table, word, tail);

@@ -12,19 +12,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return n;
 }
 
-static uint64_t positions(const tlc_codec *codec, uint64_t n)
-{
-    (void)codec;
-    return n;
-}
-
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 1;
-}
-
 static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
 {
     return tlc_pieces_forward(&tlc_level_bytes, 1, 0, u, from, to, dst);
@@ -45,8 +32,8 @@ static const tlc_value_ops value_ops = {.scalars = 1, .has_zero = 1, .prepare = 
 
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
-    .positions = positions,
-    .width = width,
+    .positions = tlc_layout_values,
+    .width = tlc_layout_bytes,
     .forward = forward,
     .check = tlc_level_bytes_check,
     .backward = backward,

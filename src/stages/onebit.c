@@ -22,13 +22,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return positions(codec, n);
 }
 
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 1;
-}
-
 /* Sums of the two sides come with the maximum. */
 static uint32_t measure(tlc_unit *u)
 {
@@ -102,7 +95,7 @@ static const tlc_value_ops value_ops = {.scalars = 2, .any_sign = 1, .feedback =
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
     .positions = positions,
-    .width = width,
+    .width = tlc_layout_bytes,
     .forward = forward,
     .check = check,
     .backward = backward,

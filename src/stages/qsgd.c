@@ -26,13 +26,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return positions(codec, n);
 }
 
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 1;
-}
-
 /* ---- two a byte -------------------------------------------------------------------------------------------------- */
 
 static uint64_t encode(const tlc_unit *u, const float *x, const uint32_t *words, size_t at, size_t count, uint8_t *codes)
@@ -117,7 +110,7 @@ static const tlc_value_ops value_ops = {.scalars = 1, .has_zero = 1, .prepare = 
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
     .positions = positions,
-    .width = width,
+    .width = tlc_layout_bytes,
     .forward = forward,
     .check = check,
     .backward = backward,

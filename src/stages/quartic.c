@@ -32,13 +32,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return bytes(n);
 }
 
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 1;
-}
-
 /* Positions below this have five symbols of the tensor. */
 static size_t full_positions(size_t n)
 {
@@ -280,7 +273,7 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
     .positions = positions,
-    .width = width,
+    .width = tlc_layout_bytes,
     .forward = forward,
     .check = check,
     .backward = backward,

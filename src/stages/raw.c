@@ -23,12 +23,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return tlc_product(n, tlc_dtype_size(dtype));
 }
 
-static uint64_t positions(const tlc_codec *codec, uint64_t n)
-{
-    (void)codec;
-    return n;
-}
-
 static size_t width(const tlc_codec *codec, tlc_dtype dtype)
 {
     (void)codec;
@@ -96,7 +90,7 @@ static const tlc_value_ops value_ops = {.exact = 1, .check = check_max};
 
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
-    .positions = positions,
+    .positions = tlc_layout_values,
     .width = width,
     .forward = forward,
     .check = check,

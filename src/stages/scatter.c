@@ -2,6 +2,7 @@
 #include "scatter.h"
 
 enum { FILL = 4096 }; /* values that are cleared before the first of them is written: they stay in the first-level cache */
+enum { FEW = 8 };     /* one in so many: is added on its own */
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u)
 {
@@ -59,16 +60,19 @@ static void convert(tlc_scatter *s, const size_t *index, const float *value, siz
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
 /* A NaN in a sum of symbols stays what it was, made quiet; in a sum of values all are one. */
+static inline float sum_of(float old, float product, int symbols)
+{
+    float sum = old + product;
+    return sum == sum || (symbols && old != old) ? sum : tlc_bits_float(TLC_F32_NAN);
+}
+
 static void add(const tlc_scatter *s, const size_t *index, const float *value, size_t count)
 {
     float *out = (float *)s->u->sink->out + s->u->first, weight = s->u->sink->weight;
     int symbols = s->u->codec->value->out != TLC_KIND_BYTES;
 
-    for (size_t i = 0; i < count; i++) {
-        float old = out[index[i]], sum = old + weight * value[i];
-        int keeps = sum == sum || (symbols && old != old);
-        out[index[i]] = keeps ? sum : tlc_bits_float(TLC_F32_NAN);
-    }
+    for (size_t i = 0; i < count; i++)
+        out[index[i]] = sum_of(out[index[i]], weight * value[i], symbols);
 }
 
 static int in_place(const tlc_scatter *s)
@@ -112,26 +116,46 @@ const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uin
     return values + count * sizeof *value;
 }
 
-const uint8_t *tlc_expand_stored(const tlc_unit *u, size_t at, size_t count, const uint64_t *mask, const uint8_t *values,
-                                 const uint8_t *end)
+/* ---- by masks ---------------------------------------------------------------------------------------------------- */
+
+static const uint8_t *add_few(const tlc_sink *sink, const uint64_t *mask, size_t count, const uint8_t *values, float *out)
 {
-    const tlc_sink *sink = u->sink;
-    int in_place = sink->mode == TLC_SINK_WRITE && tlc_is_floats(sink->dtype, sink->out);
-    float piece[TLC_PIECE], *out = in_place ? (float *)sink->out + u->first + at : piece;
-    size_t have = (size_t)(end - values) / sizeof(float);
-    const void *from = values;
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    for (size_t i = 0; i < count; i += 64)
+        for (uint64_t bits = mask[i / 64]; bits; bits &= bits - 1, values += sizeof(float)) {
+            float *to = out + i + __builtin_ctzll(bits);
+            *to = sum_of(*to, sink->weight * tlc_bits_float(tlc_load32(values)), 0);
+        }
+    return values;
+}
+
+static const uint8_t *expand(const tlc_kernels *k, const uint64_t *mask, size_t count, const uint8_t *values,
+                             const uint8_t *end, float *out)
+{
+    size_t have = (size_t)(end - values) / sizeof *out;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return values + k->expand(mask, count, values, have, out) * sizeof *out;
+#else
     float native[TLC_PIECE];
 
     have = smaller(have, count);
     tlc_copy_le(native, values, have, sizeof *native);
-    from = native;
+    return values + k->expand(mask, count, native, have, out) * sizeof *out;
 #endif
-    size_t taken = u->k->expand(mask, count, from, have, out);
+}
 
-    if (!in_place)
-        tlc_sink_floats(u, at, count, piece);
-    return values + taken * sizeof(float);
+const uint8_t *tlc_expand_stored(const tlc_unit *u, size_t at, size_t count, const uint64_t *mask, const uint8_t *values,
+                                 const uint8_t *end)
+{
+    const tlc_sink *sink = u->sink;
+    float piece[TLC_PIECE], *out = (float *)sink->out + u->first + at;
+
+    if (sink->mode == TLC_SINK_WRITE && tlc_is_floats(sink->dtype, sink->out))
+        return expand(u->k, mask, count, values, end, out);
+    if (sink->mode == TLC_SINK_ADD && u->k->ones((const uint8_t *)mask, (count + 63) / 64 * 8) < count / FEW)
+        return add_few(sink, mask, count, values, out);
+    values = expand(u->k, mask, count, values, end, piece);
+    tlc_sink_floats(u, at, count, piece);
+    return values;
 }
 
 int tlc_sent_values_valid(const uint8_t *src, size_t count)

@@ -174,6 +174,12 @@ extern const tlc_stage tlc_stage_golomb, tlc_stage_int8, tlc_stage_natural, tlc_
     tlc_stage_quartic, tlc_stage_random_sparse, tlc_stage_raw, tlc_stage_sparse_binary, tlc_stage_stochastic_ternary,
     tlc_stage_ternary, tlc_stage_topk, tlc_stage_zerorun;
 
+/* layout.c: positions and width of payloads that have a position for each value, a byte for each position, or no place
+ * of their own for positions. */
+uint64_t tlc_layout_values(const tlc_codec *codec, uint64_t n);
+size_t tlc_layout_bytes(const tlc_codec *codec, tlc_dtype dtype);
+size_t tlc_layout_none(const tlc_codec *codec, tlc_dtype dtype);
+
 /* The random words of values at .. at + count of the unit. */
 void tlc_unit_words(const tlc_unit *u, size_t at, size_t count, uint32_t *words);
 

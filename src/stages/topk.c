@@ -132,18 +132,25 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
            tlc_sent_values_valid(src + bitmap, (size_t)k);
 }
 
+/* The mask of count <= TLC_PIECE values from at on, a multiple of 64. */
+static void load_mask(const uint8_t *bitmap, size_t at, size_t count, uint64_t *mask)
+{
+    tlc_copy_le(mask, bitmap + at / 8, count / 64, sizeof *mask);
+    if (count % 64)
+        mask[count / 64] = 0;
+    for (size_t i = count - count % 64; i < count; i += 8)
+        mask[i / 64] |= (uint64_t)bitmap[(at + i) / 8] << i % 64;
+}
+
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    const uint8_t *values = src + bitmap_size(u->n);
+    const uint8_t *values = src + bitmap_size(u->n), *end = src + len;
+    uint64_t mask[TLC_PIECE / 64];
 
     for (size_t at = 0, count; at < u->n; at += count) {
-        uint64_t mask[TLC_PIECE / 64] = {0};
-
         count = u->n - at < TLC_PIECE ? (size_t)(u->n - at) : TLC_PIECE;
-        tlc_copy_le(mask, src + at / 8, count / 64, sizeof *mask);
-        for (size_t i = count & ~(size_t)63; i < count; i += 8)
-            mask[i / 64] |= (uint64_t)src[(at + i) / 8] << i % 64;
-        values = tlc_expand_stored(u, at, count, mask, values, src + len);
+        load_mask(src, at, count, mask);
+        values = tlc_expand_stored(u, at, count, mask, values, end);
     }
 }
 
