@@ -71,6 +71,43 @@ void tlc_alone_backward(tlc_alone *a, const tlc_stage *stage, const double *para
     a->unit = (tlc_unit){.k = tlc_kernels_for(TLC_ISA_AUTO), .codec = &a->codec, .n = n, .sink = &a->sink};
 }
 
+tlc_status tlc_alone_encode(const tlc_stage *stage, const double *params, const float *x, size_t n, uint64_t seed,
+                            uint64_t step, uint64_t *scratch, void *dst, size_t cap, float *residual, size_t *written)
+{
+    tlc_status status = TLC_OK;
+    tlc_alone a;
+
+    if ((n && stage->coder->scratch && !scratch) || !dst || !written || !params_valid(stage, params))
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    fill_codec(&a.codec, stage, params);
+    if (n && cap < stage->coder->bound(&a.codec, TLC_F32, n))
+        status = TLC_ERR_CAPACITY;
+    if (!status)
+        status = tlc_alone_forward(&a, stage, params, x, n, seed, step, residual);
+    if (!status) {
+        a.work.scratch = scratch;
+        status = tlc_alone_payload(&a, dst, cap, written);
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_alone_decode(const tlc_stage *stage, const double *params, const void *src, size_t len, float *out,
+                            size_t n)
+{
+    tlc_alone a;
+
+    if ((len && !src) || (n && !out))
+        return TLC_ERR_PARAM;
+    tlc_alone_backward(&a, stage, params, out, n);
+    if (n ? !stage->coder->check(&a.unit, src, len) : len != 0)
+        return TLC_ERR_CORRUPT;
+    if (n)
+        stage->coder->backward_all(&a.unit, src, len);
+    return TLC_OK;
+}
+
 tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *words)
 {
     if (n && !words)

@@ -23,6 +23,15 @@ tlc_status tlc_alone_forward(tlc_alone *a, const tlc_stage *stage, const double 
 /* The payload of a prepared unit, without its head. TLC_ERR_CAPACITY if the largest one exceeds cap. */
 tlc_status tlc_alone_payload(tlc_alone *a, void *dst, size_t cap, size_t *written);
 
+/* Both for stages whose payload is all there is, from x to dst; scratch is what the coder asks for. TLC_ERR_PARAM too for
+ * pointers that are missing. */
+tlc_status tlc_alone_encode(const tlc_stage *stage, const double *params, const float *x, size_t n, uint64_t seed,
+                            uint64_t step, uint64_t *scratch, void *dst, size_t cap, float *residual, size_t *written);
+
+/* And back, from any bytes: TLC_ERR_CORRUPT. */
+tlc_status tlc_alone_decode(const tlc_stage *stage, const double *params, const void *src, size_t len, float *out,
+                            size_t n);
+
 /* A unit that decodes into the n values out. */
 void tlc_alone_backward(tlc_alone *a, const tlc_stage *stage, const double *params, float *out, size_t n);
 #endif

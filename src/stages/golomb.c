@@ -41,13 +41,6 @@ static uint64_t positions(const tlc_codec *codec, uint64_t n)
     return tlc_ceil_div(n, WORD);
 }
 
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 0;
-}
-
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t *negative(const tlc_unit *u)
@@ -182,7 +175,7 @@ static const tlc_coder_ops coder_ops = {
     .bound = bound,
     .scratch = scratch,
     .positions = positions,
-    .width = width,
+    .width = tlc_layout_none,
     .has_second = has_signs,
     .forward = forward,
     .finish = finish,

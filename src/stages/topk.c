@@ -31,19 +31,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return tlc_sum(bitmap_size(n), tlc_product(most(codec, n), sizeof(float)));
 }
 
-static uint64_t positions(const tlc_codec *codec, uint64_t n)
-{
-    (void)codec;
-    return n;
-}
-
-static size_t width(const tlc_codec *codec, tlc_dtype dtype)
-{
-    (void)codec;
-    (void)dtype;
-    return 0;
-}
-
 /* ---- the threshold ----------------------------------------------------------------------------------------------- */
 
 /* Magnitudes of m values, the j-th at random within the j-th of m equal stretches. */
@@ -160,8 +147,8 @@ static const tlc_value_ops value_ops = {.feedback = 1, .has_zero = 1, .accumulat
 
 static const tlc_coder_ops coder_ops = {
     .bound = bound,
-    .positions = positions,
-    .width = width,
+    .positions = tlc_layout_values,
+    .width = tlc_layout_none,
     .finish = finish,
     .check = check,
     .backward_all = backward_all,
@@ -183,41 +170,14 @@ const tlc_stage tlc_stage_topk = {
 
 /* ---- the stage alone --------------------------------------------------------------------------------------------- */
 
-/* Of any p; 0 for one that is refused later. */
-static uint64_t bound_of(double p, size_t n)
+tlc_status tlc_topk_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step, void *dst, size_t cap,
+                           float *residual, size_t *written)
 {
-    tlc_codec codec = {.params = {p}};
-    return p > 0 && p <= 1 && n ? bound(&codec, TLC_F32, n) : 0;
-}
-
-tlc_status tlc_topk_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step,
-                           void *dst, size_t cap, float *residual, size_t *written)
-{
-    tlc_alone a;
-
-    if (!dst || !written)
-        return TLC_ERR_PARAM;
-    tlc_float_mode mode = tlc_float_enter();
-    tlc_status status = cap < bound_of(p, n) ? TLC_ERR_CAPACITY : TLC_OK;
-    if (!status)
-        status = tlc_alone_forward(&a, &tlc_stage_topk, &p, x, n, seed, step, residual);
-    if (!status)
-        status = tlc_alone_payload(&a, dst, cap, written);
-    tlc_float_leave(mode);
-    return status;
+    return tlc_alone_encode(&tlc_stage_topk, &p, x, n, seed, step, NULL, dst, cap, residual, written);
 }
 
 tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
 {
     static const double any_p = 1.0;
-    tlc_alone a;
-
-    if ((len && !src) || (n && !out))
-        return TLC_ERR_PARAM;
-    tlc_alone_backward(&a, &tlc_stage_topk, &any_p, out, n);
-    if (n ? !check(&a.unit, src, len) : len != 0)
-        return TLC_ERR_CORRUPT;
-    if (n)
-        backward_all(&a.unit, src, len);
-    return TLC_OK;
+    return tlc_alone_decode(&tlc_stage_topk, &any_p, src, len, out, n);
 }
