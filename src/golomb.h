@@ -71,8 +71,7 @@ enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
 
 /* What a byte of a stream adds to what came before it. */
 typedef struct tlc_golomb_meaning {
-    uint32_t mask;    /* if b <= 2: a bit for each index, 1 where a code ends: bit 23 or below, as a code that begins here has 5
-                         bits of quotient at most before its 0 and 2 */
+    uint32_t mask;    /* if b <= 2: 1 where a code ends: bit 23 or below, since at most 5 of the 8 bits come before the 0 */
     uint8_t distance; /* indices */
     uint8_t codes;    /* that end */
     uint16_t tail;    /* 256 * the bits that the last code still lacks */

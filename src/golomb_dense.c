@@ -11,13 +11,18 @@
 
 #define FORCED static inline __attribute__((always_inline))
 
-enum { STATES = 6, LANES = 4, ROUND = 16, LEAD = 64 };
+enum {
+    STATES = 6, /* tails: b <= 4, perhaps a sign, or none left */
+    LANES = 4,
+    ROUND = 16, /* bytes whose entries are added up before the fields are told apart */
+    LEAD = 64   /* bytes: some 90 codes, of which each that is read wrongly has one chance in 7 or so to be the last */
+};
 
-/* ---- the tables --------------------------------------------------------------------------------------------------- */
+/* ---- what a byte means -------------------------------------------------------------------------------------------- */
 
 typedef tlc_golomb_meaning meaning;
 
-/* m, then one more bit. */
+/* m, then one more bit. The mask is right if b <= 2, without signs. */
 static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
 {
     unsigned tail = m.tail / 256, distance = m.distance;
@@ -39,6 +44,7 @@ static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
     return m;
 }
 
+/* m, then what follows. */
 static meaning after(meaning m, meaning next)
 {
     m.mask |= m.distance < 32 ? next.mask << m.distance : 0;
@@ -48,7 +54,7 @@ static meaning after(meaning m, meaning next)
     return m;
 }
 
-/* Four bits each. */
+/* Half bytes first: a byte is two of them, which is cheaper than eight bits. */
 static void tabulate_halves(meaning half[STATES][16], unsigned b, unsigned signs)
 {
     for (unsigned tail = 0; tail <= b + signs; tail++)
@@ -68,7 +74,7 @@ FORCED meaning of_byte(meaning half[STATES][16], unsigned tail, unsigned byte)
 
 /* ---- counting codes, and the sum of their distances --------------------------------------------------------------- */
 
-/* Bits 0..15: the tail, as in the other table. 16..23: codes that end. 24..31: the distance, 128 at most as b <= 4. */
+/* The same without the mask. Bits 0..15: the tail. 16..23: codes that end. 24..31: the distance, about 128 at most. */
 typedef struct sums {
     uint32_t entry[256 * STATES];
 } sums;
@@ -97,7 +103,7 @@ FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
 
     memcpy(v, lanes, count * sizeof *v);
     for (; rounds; rounds--) {
-        uint64_t acc[LANES] = {0}; /* of whole entries: codes stay below 2^8, and distances have nothing above them */
+        uint64_t acc[LANES] = {0}; /* of whole entries: the lower fields stay below 2^16 and 2^8 */
 
         for (unsigned j = 0; j < ROUND; j++)
             for (unsigned i = 0; i < count; i++) {
@@ -137,8 +143,7 @@ static void walk_lanes(const sums *table, lane *x, size_t rounds)
     walk(table, x, 1, rounds % LANES);
 }
 
-/* The fewest rounds that are worth it: as long as the table takes to make. */
-enum { ROUNDS_MIN = 256 };
+enum { ROUNDS_MIN = 256 }; /* fewer are not worth the table */
 
 /* Rounds that surely belong to the codes left, of which one may have begun; 8 bytes are left over for its tail. */
 static size_t rounds_left(const tlc_golomb_reader *r, const lane *x)
@@ -173,7 +178,7 @@ void tlc_golomb_skim(const tlc_golomb_reader *r, tlc_golomb_run *run)
 
 /* ---- masks -------------------------------------------------------------------------------------------------------- */
 
-enum { POSITIONS_MIN = 512 }; /* as many as the table takes to make */
+enum { POSITIONS_MIN = 512 }; /* fewer are not worth the table */
 
 int tlc_golomb_masks_begin(tlc_golomb_masks *m, const tlc_golomb_reader *r)
 {
@@ -202,9 +207,10 @@ static inline uint64_t reversed(uint64_t x)
     return (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
 }
 
-/* b = 1: the bits that are remainders; *tail: is the first one, and the one after the last? A zero ends a quotient if it is
- * not a remainder, that is, in each stretch of zeros the first, the third and so on; so remainders are what lies an odd
- * number of bits from the start of a stretch, up to the bit behind it. A carry through a stretch tells where it ends. */
+/* b = 1: the bits that are remainders; *tail: is the first one, and the one after the last? In each stretch of zeros the
+ * first ends a quotient, the second is its remainder, the third ends the next, and so on; so remainders lie an odd number
+ * of bits behind the start of a stretch, in it or just behind it. Adding the starts at odd bits to the zeros carries through
+ * their stretches and leaves the others alone, which tells the two kinds apart. (As simdjson finds escaped characters.) */
 static inline uint64_t remainders(uint64_t word, uint64_t *tail)
 {
     const uint64_t even = UINT64_C(0x5555555555555555);
@@ -221,7 +227,7 @@ typedef struct sink {
     uint64_t codes;
 } sink;
 
-/* The masks of two bytes: 7 + 32 + 32 bits, of which the last 8 are 0. */
+/* The masks of two bytes: 7 + 32 + 32 bits at most, but no 1 beyond bit 7 + 32 + 23. */
 FORCED void append(sink *s, const meaning *a, const meaning *b)
 {
     unsigned first = a->distance, bits = s->bits + (first + b->distance);
@@ -260,7 +266,7 @@ FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *
         append(s, &table[even >> i & 0xffff], &table[odd >> i & 0xffff]);
 }
 
-/* Any b. */
+/* Any b: each byte waits for the tail that the one before it leaves. */
 FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
     for (unsigned i = 0; i < 64; i += 16) {
@@ -271,15 +277,14 @@ FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t 
     }
 }
 
-/* 8 bytes of the stream from m->from on, with ones behind its end: they end no code. */
-static uint64_t next_word(tlc_golomb_masks *m)
+/* The last bytes of the stream, 8 at most, with ones behind its end: they end no code. */
+static uint64_t last_word(tlc_golomb_masks *m)
 {
-    size_t size = (size_t)(m->end - m->from);
     uint8_t last[8];
 
     memset(last, 0xff, sizeof last);
-    memcpy(last, m->from, size < 8 ? size : 8);
-    m->from += size < 8 ? size : 8;
+    memcpy(last, m->from, (size_t)(m->end - m->from));
+    m->from = m->end;
     return tlc_load64(last);
 }
 
@@ -307,6 +312,7 @@ FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b
         append_chain(s, table, word, tail);
 }
 
+/* Fills so many bytes of m->out, and some more. */
 FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
 {
     sink s = {m->out + m->filled, m->open, m->bits, 0};
@@ -320,7 +326,7 @@ FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
     m->left -= s.codes;
     if (s.to < end && m->from < m->end) {
         s.codes = 0;
-        append_some(&s, m->meaning, next_word(m), b, &tail);
+        append_some(&s, m->meaning, last_word(m), b, &tail);
         take_back(&s, s.codes - m->left);
         m->left = 0;
     }

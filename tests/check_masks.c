@@ -238,6 +238,58 @@ static check_result call_ones(const tlc_kernels *k, const check_args *a)
     return RESULT(k->ones(a->p[0], a->n));
 }
 
+static const char *const expand_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1"};
+
+/* Values of any bits, exactly as many as wanted or more, at any address. Bits beyond n are set as well as not. */
+static int fill_expand(check_args *a, int kind)
+{
+    uint64_t *mask = a->p[0];
+    uint32_t *values = a->p[1];
+    size_t words = a->size[0] / sizeof *mask;
+
+    a->tokens = kind != KIND_BENCH && rng() & 1 ? rng_below(200) : 0; /* more than wanted */
+    for (size_t i = 0; i < words; i++) {
+        uint64_t few = rng() & rng() & rng() & rng();
+        mask[i] = kind == 0 ? rng() : kind == 2 ? 0 : kind == 3 ? UINT64_MAX : kind == 4 ? ~few : few;
+        a->tokens += (size_t)__builtin_popcountll(mask[i]);
+    }
+    if (a->n % 64)
+        a->tokens -= (size_t)__builtin_popcountll(mask[words - 1] >> a->n % 64);
+    for (size_t i = 0; i <= a->tokens; i++)
+        values[i] = (uint32_t)rng();
+    a->shift = (int)rng_below(4);
+    a->size[1] = a->tokens * sizeof *values + (size_t)a->shift;
+    return 1;
+}
+
+static check_result call_expand(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->expand(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->p[2]));
+}
+
+static const char *const expand_add_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1", "large weight"};
+
+/* Values are finite, sums anything. */
+static int fill_expand_add(check_args *a, int kind)
+{
+    uint32_t *values = a->p[1], *sum = a->p[2];
+
+    (void)fill_expand(a, kind == COUNT(expand_kinds) ? 0 : kind);
+    a->scale = kind == KIND_BENCH ? 0.5f : kind == COUNT(expand_kinds) ? -3e38f : tlc_bits_float(finite_float());
+    for (size_t i = 0; i < a->tokens; i++) {
+        uint32_t value = finite_float();
+        memcpy((uint8_t *)values + a->shift + 4 * i, &value, sizeof value);
+    }
+    for (size_t i = 0; i < a->n; i++)
+        sum[i] = kind == KIND_BENCH || rng() & 3 ? finite_float() : any_float();
+    return 1;
+}
+
+static check_result call_expand_add(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->expand_add(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->scale, a->p[2]));
+}
+
 static const char *const value_kinds[] = {"some zeros", "zeros are added too", "large weight"};
 enum { SKIP, ADD_ALL, LARGE };
 
@@ -267,6 +319,10 @@ static check_result call_values_add(const tlc_kernels *k, const check_args *a)
 
 const check_kernel check_mask_kernels[] = {
     {"ones", {{"bits", BYTE, IN, 1}}, BYTE_SIDE, ones_kinds, COUNT(ones_kinds), fill_ones, call_ones, NULL},
+    {"expand", {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds, COUNT(expand_kinds),
+     fill_expand, call_expand, NULL},
+    {"expand_add", {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,
+     COUNT(expand_add_kinds), fill_expand_add, call_expand_add, NULL},
     {"values_add", {{"v", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, value_kinds, COUNT(value_kinds), fill_values,
      call_values_add, NULL},
     {"symbol_masks", {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,

@@ -156,6 +156,29 @@ static inline size_t slow_read(const uint8_t *src, size_t len, uint64_t n, int s
     return (size_t)(r.at / 8);
 }
 
+/* The same positions as masks, in pieces of all sizes, and 0 behind the last. */
+static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const uint64_t *index)
+{
+    uint64_t mask[TLC_GOLOMB_WORDS + 1], beyond = 0;
+    tlc_golomb_masks masks;
+    tlc_golomb_reader r;
+    size_t count = 1;
+
+    require(tlc_golomb_open(&r, src, len, n, 0));
+    if (!tlc_golomb_masks_begin(&masks, &r))
+        return;
+    require(r.b <= 2 && r.k);
+    for (uint64_t i = 0, first = 0; beyond < 3; first += 64 * count, count = count % TLC_GOLOMB_WORDS + 1) {
+        uint64_t want[TLC_GOLOMB_WORDS] = {0};
+        for (; i < r.k && index[i] - first < 64 * count; i++)
+            want[(index[i] - first) / 64] |= (uint64_t)1 << index[i] % 64;
+        memset(mask, 0x55, sizeof mask);
+        tlc_golomb_masks_next(&masks, mask, count);
+        require(same(mask, want, 8 * count) && mask[count] == UINT64_C(0x5555555555555555));
+        beyond += i == r.k;
+    }
+}
+
 /* Does the library find of these bytes what the slow decoder finds? The bytes end at a guard page. Returns the payload's
  * length, 0 if they are not sound. */
 static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64_t n, int signs, size_t chunk)
@@ -186,6 +209,8 @@ static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64
             count += got;
         } while (got);
         require(count == k && got_index[chunk] == 777 && got_sign[chunk] == 77);
+        if (!signs)
+            judge_masks(arena_copy(a, bytes_in, want, 1), want, n, index);
     }
     free(index);
     free(sign);

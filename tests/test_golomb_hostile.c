@@ -89,6 +89,12 @@ static void hostile(void **state)
             any_stream(&a, &r, 1, b, UINT64_MAX, 19000, kind, 1);
             any_stream(&a, &r, 19000 * 8 / (2 + b), b, UINT64_MAX >> b / 2, 19000, kind, 0);
         }
+    for (int i = 0; i < (quick() ? 100 : 3000); i++) { /* short codes by the thousand: what has tables */
+        size_t len = 500 + rng_below(&r, 18500);
+        unsigned b = (unsigned)rng_below(&r, 6), kind = (unsigned)rng_below(&r, 5);
+        uint64_t bits = 1 + b + (unsigned)(i % 2) + (kind == 2 ? 1u : kind == 4 ? 4u : 0u), k = 8 * len / bits;
+        any_stream(&a, &r, k - rng_below(&r, (size_t)k / 2), b, UINT64_MAX, len, (int)kind, i % 2);
+    }
     for (int i = 0; i < (quick() ? 3000 : 100000); i++) {
         size_t len = rng_below(&r, sizeof src);
         for (size_t j = 0; j < len; j++)

@@ -105,6 +105,8 @@ typedef struct tlc_kernels {
     /* out[i] is the next of the values where bit i is set, else 0; returns how many were taken. There are have of them or
      * more, which are enough; they may be unaligned and are in the machine's byte order. Any values. */
     size_t (*expand)(const uint64_t *mask, size_t n, const void *values, size_t have, float *out);
+    /* The same with sum[i] += weight * value, both rounded, a NaN stored as TLC_F32_NAN, and sum[i] left as it is. */
+    size_t (*expand_add)(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum);
 
     /* A chunk of n <= TLC_CHUNK values x = g + r as in absmax, whose result is returned: sums[0] of x >= 0 and sums[1] of
      * x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1, and the number of x >= 0. Takes any values; the sums mean
@@ -210,6 +212,8 @@ size_t tlc_cpu_stream_threshold(void);
     uint64_t tlc_random_mask_##isa(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask);    \
     uint64_t tlc_ones_##isa(const uint8_t *bits, size_t len);                                                           \
     size_t tlc_expand_##isa(const uint64_t *mask, size_t n, const void *values, size_t have, float *out);               \
+    size_t tlc_expand_add_##isa(const uint64_t *mask, size_t n, const void *values, size_t have, float weight,          \
+                                float *sum);                                                                            \
     uint32_t tlc_side_sums_##isa(const float *g, const float *r, size_t n, double sums[2], uint32_t *count);            \
     void tlc_onebit_encode_##isa(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits);               \
     void tlc_onebit_decode_##isa(const uint8_t *bits, size_t n, const float mean[2], float *out);                       \

@@ -175,23 +175,65 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
 #define SOURCES64(m) SOURCES16(m), SOURCES16(m + 16), SOURCES16(m + 32), SOURCES16(m + 48)
 static const uint64_t sources[256] = {SOURCES64(0), SOURCES64(64), SOURCES64(128), SOURCES64(192)};
 
-INLINE size_t expand8(unsigned bits, const uint8_t *values, float *out)
+/* Eight values, where source is not negative. */
+INLINE __m256i expand8(__m256i source, const uint8_t *values)
 {
-    __m256i source = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)&sources[bits]));
-    __m256i some = _mm256_permutevar8x32_epi32(load(values), source);
+    return _mm256_permutevar8x32_epi32(load(values), source);
+}
 
-    _mm256_storeu_si256((__m256i *)out, _mm256_andnot_si256(_mm256_srai_epi32(source, 31), some));
-    return (size_t)__builtin_popcount(bits);
+INLINE void store8(__m256i source, const uint8_t *values, float *out)
+{
+    __m256i some = _mm256_andnot_si256(_mm256_srai_epi32(source, 31), expand8(source, values));
+    _mm256_storeu_si256((__m256i *)out, some);
+}
+
+INLINE void add8(__m256i source, const uint8_t *values, __m256 weight, float *sum)
+{
+    __m256 old = _mm256_loadu_ps(sum), product = _mm256_mul_ps(_mm256_castsi256_ps(expand8(source, values)), weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    __m256 x = _mm256_add_ps(old, product), nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+
+    x = _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(TLC_F32_NAN)), nan);
+    TLC_OPAQUE(x);
+    _mm256_storeu_ps(sum, _mm256_blendv_ps(x, old, _mm256_castsi256_ps(source)));
+}
+
+/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without. Returns how
+ * many words, and in *at how many values were taken. */
+INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add, float weight,
+                     float *out, size_t *at)
+{
+    const __m256 w = _mm256_set1_ps(weight);
+    size_t i = 0;
+
+    for (*at = 0; i < words && have - *at >= WORD; i++)
+        for (unsigned lane = 0; lane < WORD; lane += 8) {
+            unsigned bits = mask[i] >> lane & 0xff;
+            __m256i source = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)&sources[bits]));
+
+            if (add)
+                add8(source, values + 4 * *at, w, out + i * WORD + lane);
+            else
+                store8(source, values + 4 * *at, out + i * WORD + lane);
+            *at += (size_t)__builtin_popcount(bits);
+        }
+    return i;
 }
 
 AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
 {
     const uint8_t *from = values;
-    size_t at = 0, i = 0;
+    size_t at, i = expand(mask, n / WORD, from, have, 0, 0, out, &at);
 
-    for (; n - i >= WORD && have - at >= WORD; i += WORD)
-        for (unsigned lane = 0; lane < WORD; lane += 8)
-            at += expand8(mask[i / WORD] >> lane & 0xff, from + 4 * at, out + i + lane);
-    return at + tlc_expand_scalar(mask + i / WORD, n - i, from + 4 * at, have - at, out + i);
+    return at + tlc_expand_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, out + i * WORD);
+}
+
+AVX2 size_t tlc_expand_add_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum)
+{
+    const uint8_t *from = values;
+    size_t at, i = expand(mask, n / WORD, from, have, 1, weight, sum, &at);
+
+    return at + tlc_expand_add_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, weight, sum + i * WORD);
 }
 #endif

@@ -118,40 +118,57 @@ AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words, si
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-__attribute__((target("popcnt"))) uint64_t tlc_ones_avx512(const uint8_t *bits, size_t len)
+uint64_t tlc_ones_avx512(const uint8_t *bits, size_t len)
 {
-    uint64_t count = 0, word;
-    size_t i = 0;
-
-    for (; len - i >= sizeof word; i += sizeof word) {
-        memcpy(&word, bits + i, sizeof word);
-        count += (uint64_t)__builtin_popcountll(word);
-    }
-    return count + tlc_ones_scalar(bits + i, len - i);
+    return tlc_ones_avx2(bits, len);
 }
 
-/* Reads 16 values where there are so many, else those that are wanted. */
-INLINE size_t expand16(__mmask16 bits, __mmask16 mask, const uint8_t *values, size_t have, float *out)
+/* The values of 16 bits: reads 16 where there are so many, else those that are wanted. */
+INLINE __m512 expand16(__mmask16 bits, const uint8_t *values, size_t have)
 {
-    unsigned count = (unsigned)__builtin_popcount(bits);
-    __mmask16 load = (__mmask16)(have < LANES ? (1u << count) - 1 : 0xffff);
+    __mmask16 load = (__mmask16)(have < LANES ? (1u << __builtin_popcount(bits)) - 1 : 0xffff);
+    return _mm512_maskz_expand_ps(bits, _mm512_maskz_loadu_ps(load, values));
+}
 
-    _mm512_mask_storeu_ps(out, mask, _mm512_maskz_expand_ps(bits, _mm512_maskz_loadu_ps(load, values)));
-    return count;
+INLINE void add16(__mmask16 bits, __m512 value, __m512 weight, float *sum)
+{
+    __m512 product = _mm512_mul_ps(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    __m512 x = _mm512_add_ps(_mm512_maskz_loadu_ps(bits, sum), product);
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+
+    x = _mm512_mask_mov_ps(x, nan, _mm512_castsi512_ps(_mm512_set1_epi32(TLC_F32_NAN)));
+    _mm512_mask_storeu_ps(sum, bits, x);
+}
+
+/* Inlined once with add, where weight counts, and once without. */
+INLINE size_t expand(const uint64_t *mask, size_t n, const uint8_t *values, size_t have, int add, float weight, float *out)
+{
+    const __m512 w = _mm512_set1_ps(weight);
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 exist = (__mmask16)lanes(n - i), bits = (__mmask16)(mask[i / WORD] >> i % WORD) & exist;
+        __m512 value = expand16(bits, values + 4 * at, have - at);
+
+        if (add)
+            add16(bits, value, w, out + i);
+        else
+            _mm512_mask_storeu_ps(out + i, exist, value);
+        at += (size_t)__builtin_popcount(bits);
+    }
+    return at;
 }
 
 AVX512 size_t tlc_expand_avx512(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
 {
-    const uint8_t *from = values;
-    size_t at = 0, i = 0;
+    return expand(mask, n, values, have, 0, 0, out);
+}
 
-    for (; n - i >= WORD && have - at >= WORD; i += WORD)
-        for (unsigned lane = 0; lane < WORD; lane += LANES)
-            at += expand16((__mmask16)(mask[i / WORD] >> lane), 0xffff, from + 4 * at, LANES, out + i + lane);
-    for (; i < n; i += LANES) {
-        __mmask16 exist = (__mmask16)lanes(n - i);
-        at += expand16((__mmask16)(mask[i / WORD] >> i % WORD) & exist, exist, from + 4 * at, have - at, out + i);
-    }
-    return at;
+AVX512 size_t tlc_expand_add_avx512(const uint64_t *mask, size_t n, const void *values, size_t have, float weight,
+                                    float *sum)
+{
+    return expand(mask, n, values, have, 1, weight, sum);
 }
 #endif

@@ -174,20 +174,54 @@ uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
 #define SOURCES4(m) SOURCES(m), SOURCES(m + 1), SOURCES(m + 2), SOURCES(m + 3)
 static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), SOURCES4(12)};
 
-TLC_NEON_INLINE size_t expand4(unsigned bits, const uint8_t *values, float *out)
+TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, float *sum)
 {
-    vst1q_f32(out, vreinterpretq_f32_u8(vqtbl1q_u8(vld1q_u8(values), vld1q_u8(sources[bits]))));
-    return (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3);
+    float32x4_t old = vld1q_f32(sum), product = vmulq_n_f32(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    float32x4_t x = vaddq_f32(old, product);
+    uint32x4_t number = vceqq_f32(x, x), none = vceqq_u32(vreinterpretq_u32_u8(source), vdupq_n_u32(UINT32_MAX));
+
+    x = vbslq_f32(number, x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
+    TLC_OPAQUE(x);
+    vst1q_f32(sum, vbslq_f32(none, old, x));
+}
+
+/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without. Returns how
+ * many words, and in *at how many values were taken. */
+TLC_NEON_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
+                              float weight, float *out, size_t *at)
+{
+    size_t i = 0;
+
+    for (*at = 0; i < words && have - *at >= WORD; i++)
+        for (unsigned lane = 0; lane < WORD; lane += 4) {
+            unsigned bits = mask[i] >> lane & 15;
+            uint8x16_t source = vld1q_u8(sources[bits]);
+            float32x4_t value = vreinterpretq_f32_u8(vqtbl1q_u8(vld1q_u8(values + 4 * *at), source));
+
+            if (add)
+                add4(value, source, weight, out + i * WORD + lane);
+            else
+                vst1q_f32(out + i * WORD + lane, value);
+            *at += (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3);
+        }
+    return i;
 }
 
 size_t tlc_expand_neon(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
 {
     const uint8_t *from = values;
-    size_t at = 0, i = 0;
+    size_t at, i = expand(mask, n / WORD, from, have, 0, 0, out, &at);
 
-    for (; n - i >= WORD && have - at >= WORD; i += WORD)
-        for (unsigned lane = 0; lane < WORD; lane += 4)
-            at += expand4(mask[i / WORD] >> lane & 15, from + 4 * at, out + i + lane);
-    return at + tlc_expand_scalar(mask + i / WORD, n - i, from + 4 * at, have - at, out + i);
+    return at + tlc_expand_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, out + i * WORD);
+}
+
+size_t tlc_expand_add_neon(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum)
+{
+    const uint8_t *from = values;
+    size_t at, i = expand(mask, n / WORD, from, have, 1, weight, sum, &at);
+
+    return at + tlc_expand_add_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, weight, sum + i * WORD);
 }
 #endif

@@ -72,17 +72,37 @@ uint64_t tlc_ones_scalar(const uint8_t *bits, size_t len)
     return count;
 }
 
+/* Of value i and those behind it; bits beyond n do not count. */
+static uint64_t bits_of(const uint64_t *mask, size_t i, size_t n)
+{
+    return n - i < 64 ? mask[i / 64] & (((uint64_t)1 << (n - i)) - 1) : mask[i / 64];
+}
+
 size_t tlc_expand_scalar(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
 {
     const uint8_t *from = values;
 
     (void)have;
     for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = word_of(i, n) < 64 ? mask[i / 64] & (((uint64_t)1 << (n - i)) - 1) : mask[i / 64];
-
         memset(out + i, 0, word_of(i, n) * sizeof *out);
-        for (; bits; bits &= bits - 1, from += sizeof *out)
+        for (uint64_t bits = bits_of(mask, i, n); bits; bits &= bits - 1, from += sizeof *out)
             memcpy(out + i + __builtin_ctzll(bits), from, sizeof *out);
     }
     return (size_t)(from - (const uint8_t *)values) / sizeof *out;
+}
+
+size_t tlc_expand_add_scalar(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum)
+{
+    const uint8_t *from = values;
+
+    (void)have;
+    for (size_t i = 0; i < n; i += 64)
+        for (uint64_t bits = bits_of(mask, i, n); bits; bits &= bits - 1, from += sizeof *sum) {
+            float *to = sum + i + __builtin_ctzll(bits), value, x;
+
+            memcpy(&value, from, sizeof value);
+            x = *to + weight * value;
+            *to = x == x ? x : tlc_bits_float(TLC_F32_NAN);
+        }
+    return (size_t)(from - (const uint8_t *)values) / sizeof *sum;
 }

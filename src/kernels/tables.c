@@ -37,6 +37,7 @@
         .random_mask = tlc_random_mask_##suffix,                                                                        \
         .ones = tlc_ones_##suffix,                                                                                      \
         .expand = tlc_expand_##suffix,                                                                                  \
+        .expand_add = tlc_expand_add_##suffix,                                                                          \
         .side_sums = tlc_side_sums_##suffix,                                                                            \
         .onebit_encode = tlc_onebit_encode_##suffix,                                                                    \
         .onebit_decode = tlc_onebit_decode_##suffix,                                                                    \

@@ -74,14 +74,14 @@ void tlc_alone_backward(tlc_alone *a, const tlc_stage *stage, const double *para
 tlc_status tlc_alone_encode(const tlc_stage *stage, const double *params, const float *x, size_t n, uint64_t seed,
                             uint64_t step, uint64_t *scratch, void *dst, size_t cap, float *residual, size_t *written)
 {
-    tlc_status status = TLC_OK;
     tlc_alone a;
 
-    if ((n && stage->coder->scratch && !scratch) || !dst || !written || !params_valid(stage, params))
+    if ((n && stage->coder->scratch && !scratch) || !dst || !written)
         return TLC_ERR_PARAM;
     tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = params_valid(stage, params) ? TLC_OK : TLC_ERR_PARAM;
     fill_codec(&a.codec, stage, params);
-    if (n && cap < stage->coder->bound(&a.codec, TLC_F32, n))
+    if (!status && n && cap < stage->coder->bound(&a.codec, TLC_F32, n))
         status = TLC_ERR_CAPACITY;
     if (!status)
         status = tlc_alone_forward(&a, stage, params, x, n, seed, step, residual);

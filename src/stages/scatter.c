@@ -2,7 +2,7 @@
 #include "scatter.h"
 
 enum { FILL = 4096 }; /* values that are cleared before the first of them is written: they stay in the first-level cache */
-enum { FEW = 8 };     /* one in so many: is added on its own */
+enum { FEW = 16 };    /* where fewer than one in so many are added, one after the other is faster than vectors */
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u)
 {
@@ -118,28 +118,16 @@ const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uin
 
 /* ---- by masks ---------------------------------------------------------------------------------------------------- */
 
-static const uint8_t *add_few(const tlc_sink *sink, const uint64_t *mask, size_t count, const uint8_t *values, float *out)
+/* The values in the machine's byte order: as they lie, or in native. */
+static const void *stored(const uint8_t *values, size_t have, float *native)
 {
-    for (size_t i = 0; i < count; i += 64)
-        for (uint64_t bits = mask[i / 64]; bits; bits &= bits - 1, values += sizeof(float)) {
-            float *to = out + i + __builtin_ctzll(bits);
-            *to = sum_of(*to, sink->weight * tlc_bits_float(tlc_load32(values)), 0);
-        }
-    return values;
-}
-
-static const uint8_t *expand(const tlc_kernels *k, const uint64_t *mask, size_t count, const uint8_t *values,
-                             const uint8_t *end, float *out)
-{
-    size_t have = (size_t)(end - values) / sizeof *out;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return values + k->expand(mask, count, values, have, out) * sizeof *out;
+    (void)have;
+    (void)native;
+    return values;
 #else
-    float native[TLC_PIECE];
-
-    have = smaller(have, count);
     tlc_copy_le(native, values, have, sizeof *native);
-    return values + k->expand(mask, count, native, have, out) * sizeof *out;
+    return native;
 #endif
 }
 
@@ -147,15 +135,21 @@ const uint8_t *tlc_expand_stored(const tlc_unit *u, size_t at, size_t count, con
                                  const uint8_t *end)
 {
     const tlc_sink *sink = u->sink;
-    float piece[TLC_PIECE], *out = (float *)sink->out + u->first + at;
+    float piece[TLC_PIECE], native[TLC_PIECE], *out = (float *)sink->out + u->first + at;
+    size_t left = (size_t)(end - values) / sizeof(float), have = smaller(left, TLC_PIECE), taken;
+    const void *from = stored(values, have, native);
 
-    if (sink->mode == TLC_SINK_WRITE && tlc_is_floats(sink->dtype, sink->out))
-        return expand(u->k, mask, count, values, end, out);
-    if (sink->mode == TLC_SINK_ADD && u->k->ones((const uint8_t *)mask, (count + 63) / 64 * 8) < count / FEW)
-        return add_few(sink, mask, count, values, out);
-    values = expand(u->k, mask, count, values, end, piece);
-    tlc_sink_floats(u, at, count, piece);
-    return values;
+    if (sink->mode == TLC_SINK_ADD && left < (u->n - at) / FEW)
+        taken = tlc_expand_add_scalar(mask, count, from, have, sink->weight, out);
+    else if (sink->mode == TLC_SINK_ADD)
+        taken = u->k->expand_add(mask, count, from, have, sink->weight, out);
+    else if (sink->mode == TLC_SINK_WRITE && tlc_is_floats(sink->dtype, sink->out))
+        taken = u->k->expand(mask, count, from, have, out);
+    else {
+        taken = u->k->expand(mask, count, from, have, piece);
+        tlc_sink_floats(u, at, count, piece);
+    }
+    return values + taken * sizeof(float);
 }
 
 int tlc_sent_values_valid(const uint8_t *src, size_t count)
