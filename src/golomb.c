@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "float_rules.h"
-
 #include "golomb.h"
 
 /* ---- the parameter and the bound ---------------------------------------------------------------------------------- */

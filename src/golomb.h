@@ -12,8 +12,7 @@
 #ifndef TLC_GOLOMB_H
 #define TLC_GOLOMB_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "float_rules.h"
 
 #define TLC_GOLOMB_MAX 48 /* largest b */
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "float_rules.h"
-
 #include "golomb.h"
 
 typedef tlc_golomb_run run;
