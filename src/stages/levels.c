@@ -31,12 +31,12 @@ const tlc_pieces tlc_level_bytes = {1, encode, decode};
 
 int tlc_level_bytes_check(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    unsigned bad = 0;
+    uint8_t bad = 0;
 
     if (len != u->n)
         return 0;
     for (size_t i = 0; i < len; i++)
-        bad |= src[i] == 0x80; /* -128 is no level */
+        bad = (uint8_t)(bad | (src[i] == 0x80)); /* -128 is no level */
     return !bad;
 }
 

@@ -61,12 +61,15 @@ static void decode(const tlc_unit *u, const uint8_t *codes, size_t at, size_t co
 
 static const tlc_pieces bytes = {1, encode, decode};
 
+/* In bytes all the way: so compilers make vectors of it. */
 static int codes_valid(const uint8_t *codes, size_t n)
 {
-    unsigned bad = 0;
+    uint8_t bad = 0;
 
-    for (size_t i = 0; i < n; i++)
-        bad |= (codes[i] & 0x7f) > TLC_NATURAL_MOST - TLC_NATURAL_LEAST && codes[i] != TLC_NATURAL_ZERO;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t above = (codes[i] & 0x7f) > TLC_NATURAL_MOST - TLC_NATURAL_LEAST, nonzero = codes[i] != TLC_NATURAL_ZERO;
+        bad = (uint8_t)(bad | (above & nonzero));
+    }
     return !bad;
 }
 
@@ -99,8 +102,7 @@ static int codes9_valid(const tlc_unit *u, const uint8_t *codes)
     const uint8_t *signs = codes + n;
     unsigned most = 254u - (unsigned)shift(u->codec), bad = 0;
 
-    for (size_t i = 0; i < n; i++)
-        bad |= codes[i] > most;
+    bad |= u->k->bytes_max(codes, n) > most;
     for (size_t i = 0; i + 8 <= n; i += 8) /* a zero has no sign */
         bad |= zero_bytes(tlc_load64(codes + i)) & signs[i / 8];
     for (size_t i = n - n % 8; i < n; i++)
