@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unaligned little-endian access.
+ * Unaligned little-endian access, and bits of words.
  */
 #ifndef TLC_BYTES_H
 #define TLC_BYTES_H
@@ -29,5 +29,14 @@ static inline uint32_t tlc_load32(const void *src)
 static inline uint64_t tlc_load64(const void *src)
 {
     return tlc_load32(src) | (uint64_t)tlc_load32((const uint8_t *)src + 4) << 32;
+}
+
+/* How many bits are 1. __builtin_popcountll is a call where the build does not ask for the instruction. */
+static inline unsigned tlc_ones(uint64_t x)
+{
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(x * UINT64_C(0x0101010101010101) >> 56);
 }
 #endif

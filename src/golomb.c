@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "golomb.h"
 
+#include "bytes.h"
+
 /* ---- the parameter and the bound ---------------------------------------------------------------------------------- */
 
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n)
@@ -217,15 +219,6 @@ static int put_batch(writer *w, const batch *p, unsigned b, const uint32_t *tabl
     return p->negative ? put_fours(w, p, p->negative, b, table, next) : put_fours(w, p, NULL, b, table, next);
 }
 
-/* __builtin_popcountll is a call where the build does not ask for the instruction. */
-static inline unsigned ones(uint64_t x)
-{
-    x -= x >> 1 & 0x5555555555555555;
-    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
-    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
-    return (unsigned)(x * 0x0101010101010101 >> 56);
-}
-
 /* 63 for 0 */
 static inline uint32_t lowest(uint64_t x)
 {
@@ -242,7 +235,7 @@ static inline __attribute__((always_inline)) size_t take_dense(batch *p, const u
 
     for (; i < words && count <= BATCH - 64; i++) {
         uint64_t word = mask[i];
-        size_t end = count + ones(word);
+        size_t end = count + tlc_ones(word);
         do {
             for (size_t j = 0; j < some; j++, word &= word - 1)
                 p->at[count + j] = (uint32_t)i * 64 + lowest(word);

@@ -240,19 +240,12 @@ FORCED void append(sink *s, const meaning *a, const meaning *b)
     s->codes += (unsigned)a->codes + b->codes;
 }
 
-static inline uint64_t count_ones(uint64_t x)
-{
-    x -= x >> 1 & UINT64_C(0x5555555555555555);
-    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
-    return ((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56;
-}
-
 /* b = 0: the stream is the mask, inverted. */
 FORCED void append_inverse(sink *s, uint64_t word)
 {
     tlc_store64(s->to, ~reversed(word));
     s->to += 8;
-    s->codes += count_ones(~word);
+    s->codes += tlc_ones(~word);
 }
 
 /* b = 1. Which bytes start with a remainder is known early: no byte waits for the one before it. */

@@ -185,7 +185,7 @@ static void sum_sides(const tlc_unit *u, side s[2])
             drop_ties(&s[i], x, at, n, mask);
             s[i].sum += tlc_masked_sum(x, mask, n);
             for (size_t w = 0; w * 64 < n; w++)
-                s[i].count += (uint64_t)__builtin_popcountll(mask[w]);
+                s[i].count += tlc_ones(mask[w]);
         }
     }
 }
