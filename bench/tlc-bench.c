@@ -39,7 +39,7 @@ static int close_output(void)
 /* ---- sources ------------------------------------------------------------------------------------------------------- */
 
 /* Of values other than zero, for --density. */
-static const double densities[] = {0.0001, 0.001, 0.01, 0.03, 0.1, 0.3};
+static const double densities[] = {0.0001, 0.001, 0.01, 0.03, 0.05, 0.1, 0.3};
 enum { DENSITIES = sizeof densities / sizeof densities[0] };
 
 static size_t densities_of(const options *o)

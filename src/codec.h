@@ -74,6 +74,9 @@ int tlc_codec_has_second(const tlc_codec *codec);
 /* The decoding form as a codec string: stage names, parameters that the decoder needs, block. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);
 
+/* A number in decimal digits, 20 at most and no NUL; returns how many. */
+size_t tlc_put_number(char *to, uint64_t value);
+
 /* The stage that lays out the payload: the packing one, or the value stage where that gives bytes; every list has one. */
 static inline const tlc_stage *tlc_codec_coder(const tlc_codec *codec)
 {

@@ -28,13 +28,9 @@ static void say(writer *w, const char *text)
 
 static void say_number(writer *w, size_t number)
 {
-    char digits[24];
-    size_t d = sizeof digits;
+    char digits[20];
 
-    do
-        digits[--d] = (char)('0' + number % 10);
-    while (number /= 10);
-    put(w, digits + d, sizeof digits - d);
+    put(w, digits, tlc_put_number(digits, number));
 }
 
 static void say_quoted(writer *w, const char *text, size_t len)
@@ -170,6 +166,8 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 }
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof ((tlc_codec_entry *)0)->param / sizeof(tlc_codec_param) >= TLC_MAX_PARAMS, "an entry holds them all");
 
 /* Short names and the stages that take floats have parameters. */
 static void describe_values(tlc_codec_entry *entry, const tlc_stage *stage)

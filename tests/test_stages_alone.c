@@ -389,7 +389,8 @@ static void refusals(void **state)
     require_status(tlc_natural_encode(x, N, 8, 0, -1, 1, 0, out, sizeof out, NULL, NULL), TLC_ERR_PARAM);
     require_status(tlc_philox(1, 2, 3, 1, NULL), TLC_ERR_PARAM);
     require_status(tlc_philox(1, 2, 3, 0, NULL), TLC_OK);
-    require(tlc_golomb_size(SIZE_MAX, SIZE_MAX, 1) > 0);
+    require(tlc_golomb_size(100, 0, 1) == 2 && tlc_golomb_size(100, 1, 0) == 3); /* b = 6: 1 + 6 bits, and 99 >> 6 */
+    require(SIZE_MAX == UINT32_MAX || tlc_golomb_size(SIZE_MAX, SIZE_MAX, 1) == SIZE_MAX);
 }
 
 int main(void)

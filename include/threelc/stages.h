@@ -66,7 +66,7 @@ TLC_API tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mea
 
 /* Golomb-coded positions of the symbols that are not 0 (SBC, algorithms 3 and 4), each with a sign bit if signs is 1: LEB128
  * of their number k, a byte b, then distances. signs 0 takes symbols 0 and 1 only. scratch: 2 ceil(n / 64) words.
- * TLC_ERR_CAPACITY: they need more than cap bytes; tlc_golomb_size is the most that k symbols of n can need.
+ * TLC_ERR_CAPACITY: they need more than cap bytes; tlc_golomb_size is the most that k symbols of n, or fewer, can need.
  * TLC_ERR_PARAM: a symbol that is not allowed. Bytes of dst beyond *written may be overwritten. */
 TLC_API size_t tlc_golomb_size(size_t n, size_t k, int signs); /* SIZE_MAX on overflow */
 TLC_API tlc_status tlc_golomb_encode(const int8_t *q, size_t n, int signs, uint64_t *scratch, void *dst, size_t cap,

@@ -56,7 +56,8 @@ tlc_status tlc_levels_encode(const float *x, size_t n, int K, int random, uint64
     for (size_t at = 0, count; !status && at < n; at += count) {
         count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
         const float *piece = tlc_input_values(&a.unit.input, at, count, wanted);
-        tlc_unit_words(&a.unit, at, count, words);
+        if (random)
+            tlc_unit_words(&a.unit, at, count, words);
         tlc_levels_of(&a.unit, piece, random ? words : NULL, count, (float)K, q + at);
         if (!residual)
             continue;

@@ -109,7 +109,7 @@ void tlc_scatter_end(tlc_scatter *s)
 
 const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uint8_t *values, size_t count)
 {
-    float value[TLC_BATCH + 64];
+    float value[TLC_BATCH];
 
     tlc_copy_le(value, values, count, sizeof *value);
     tlc_scatter_batch(s, index, value, count);

@@ -21,7 +21,7 @@ void tlc_scatter_begin(tlc_scatter *s, const tlc_unit *u);
 void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, size_t count);
 void tlc_scatter_end(tlc_scatter *s); /* all others are 0 */
 
-/* The same for up to TLC_BATCH + 64 positions whose values lie as f32 in a payload; returns where the next ones lie. */
+/* The same for up to TLC_BATCH positions whose values lie as f32 in a payload; returns where the next ones lie. */
 const uint8_t *tlc_scatter_stored(tlc_scatter *s, const size_t *index, const uint8_t *values, size_t count);
 
 /* The same for count <= TLC_PIECE values of the unit from at on, of which those in the mask lie in a payload, from values up

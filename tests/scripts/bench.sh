@@ -338,7 +338,7 @@ views=(
   "--small" "codec|3lc|0|1|1 codec|raw|0|1|1 codec|3lc|0|1|16 codec|raw|0|1|16 codec|3lc|0|1|64 codec|raw|0|1|64
     codec|3lc|0|1|256 codec|raw|0|1|256 codec|3lc|0|1|1024 codec|raw|0|1|1024"
   "--density --sizes 9999" "codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999
-    codec|3lc|0|1|9999"
+    codec|3lc|0|1|9999 codec|3lc|0|1|9999"
   "--synthetic gauss --sizes 1Ki,7 -c 3lc -c raw --assume-finite" "codec|3lc|0|1|1024 codec|3lc|1|1|1024 codec|raw|0|1|1024
     codec|3lc|0|1|7 codec|3lc|1|1|7 codec|raw|0|1|7"
   "--synthetic gauss --values 5000 -c 3lc --threads 3,1" "codec|3lc|0|3|5000 codec|3lc|0|1|5000"
