@@ -80,6 +80,7 @@ static bool has_short_name(const char *codec)
 }
 
 /* The codecs that begin with these stages and go on. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than a codec has stages */
 static bool add_compositions(codec_set *set, const char *stages)
 {
     char longer[CODEC_SIZE];

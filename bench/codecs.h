@@ -25,7 +25,7 @@ typedef struct codec_set {
 bool codecs_all(codec_set *set);
 
 /* The library's list, and then the codecs of codecs_all. */
-void codecs_print(FILE *stream);
+void codecs_print(FILE *f);
 
 /* Whether what is sent comes back bit for bit. */
 bool codec_is_raw(const char *codec);

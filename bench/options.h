@@ -45,6 +45,6 @@ typedef struct options {
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. The strings of o are argv's, or its own: it stays where it is. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
-void options_print_help(FILE *stream);
-void options_print_version(FILE *stream);
+void options_print_help(FILE *f);
+void options_print_version(FILE *f);
 #endif

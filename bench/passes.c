@@ -109,6 +109,7 @@ static void sweep_step(const subject *s, int which, size_t step)
         j.whole = (slice){.g = tensor_step(c->tensor, step), .r = c->sum, .bytes = c->frame, .n = c->tensor->n,
                           .out = (float *)(void *)(which == ROOFLINE_STREAM ? s->streamed : c->out)};
         for (int k = 0; k < 2 && sweeps[k]; k++) {
+            /* cppcheck-suppress AssignmentIntegerToAddress ; they are pointers to functions */
             j.sweep = sweeps[k];
             each_slice(s, sweep_slice, &j);
         }

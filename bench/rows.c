@@ -303,7 +303,7 @@ static bool run_sent(const group *g, const channel_options *sent, report_row *ro
 /* codec or other: one of them is NULL. */
 static bool add_sent(const group *g, const char *codec, const peer *other, bool assume_finite, char *why)
 {
-    const char *name = codec ? codec : other->name;
+    const char *name = other ? other->name : codec;
     report_row *row = add_row(g, codec ? ROW_CODEC : ROW_PEER, name);
     channel_options sent = g->o->channel;
     char reason[WHY_SIZE];

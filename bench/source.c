@@ -195,7 +195,7 @@ static bool add_folder(source *s, const char *folder, char *why)
         explain(why, "%s: there is no .npy or .f32 file in it", folder);
     for (int i = 0; i < count; i++) {
         size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
-        char *path = malloc(size);
+        char *path = ok ? malloc(size) : NULL;
         if (path)
             snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", entries[i]->d_name);
         if (ok && (!path || !add_tensor(s, path))) {
@@ -370,12 +370,14 @@ bool source_knows(const char *distribution)
 
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why)
 {
-    double (*draw)(generator *) = find_distribution(distribution)->draw;
+    const struct distribution *known = find_distribution(distribution);
     generator g = {.state = options->seed, .density = options->density};
     float values[CHUNK];
     tensor *t;
 
     *s = (source){.dtype = options->dtype};
+    if (!known)
+        return explain(why, "%s: is no distribution", distribution);
     t = add_tensor(s, NULL);
     if (t) {
         t->n = options->has_values ? options->values : (size_t)1 << 20;
@@ -390,7 +392,7 @@ bool source_draw(source *s, const char *distribution, const source_options *opti
         for (size_t i = 0, count; i < t->n; i += count) {
             count = t->n - i < CHUNK ? t->n - i : CHUNK;
             for (size_t k = 0; k < count; k++)
-                values[k] = (float)draw(&g);
+                values[k] = (float)known->draw(&g);
             store(t, options->dtype, step, i, values, TLC_F32, count);
         }
     }

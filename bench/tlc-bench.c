@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     char why[WHY_SIZE];
     options o;
 
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error like others */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error like others */
     if (!options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
     switch (o.command) {

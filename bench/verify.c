@@ -35,7 +35,8 @@ typedef struct pass {
     double wanted2, left2, grad2;         /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
     double step_errors, wanted_norms;     /* sums over the steps */
     size_t steps_with_values;
-    char *why;
+    char *why; /* the caller's, or step_why, where the message does not say yet which step it is about */
+    char step_why[WHY_SIZE];
 } pass;
 
 /* A step of one channel in f32. */
@@ -161,6 +162,7 @@ static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s,
         float want = l->before[i];
         if (!has_zero || s->decoded[i] != 0)
             want += s->decoded[i];
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bits, of which 0 and -0 differ */
         if (memcmp(&c->sum[i], &want, sizeof want) != 0 && !(isnan(c->sum[i]) && isnan(want)))
             return explain(p->why, "tlc_decompress_add gives another sum at index %zu", i);
     }
@@ -204,7 +206,9 @@ static bool accumulate_step(pass *p, const channel *c, size_t step, const sent *
     if (!channel_accumulate(c, step, p->why))
         return false;
     for (size_t i = 0; i < s->n; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what accumulates has a residual, so it was kept */
         float x = s->before[i] + s->grad[i];
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bits */
         if (memcmp(&residual[i], &x, sizeof x) != 0)
             return explain(p->why, "tlc_accumulate gives another residual at index %zu", i);
         p->wanted2 += (double)x * (double)x;
@@ -257,15 +261,14 @@ static void ledgers_close(ledger *ledgers, size_t count)
 
 static bool send_all(pass *p)
 {
-    char reason[WHY_SIZE];
     char *why = p->why;
 
-    p->why = reason;
+    p->why = p->step_why;
     for (size_t step = 0; step < p->steps; step++) {
         p->wanted2 = p->left2 = p->grad2 = 0;
         for (size_t i = 0; i < p->count; i++) {
             if (!take_step(p, &p->channels[i], &p->ledgers[i], step))
-                return explain(why, "%s, step %zu: %s", p->channels[i].tensor->name, step, reason);
+                return explain(why, "%s, step %zu: %s", p->channels[i].tensor->name, step, p->step_why);
         }
         if (p->wanted2 > 0 && channel_sends(p->channels, step)) {
             p->step_errors += sqrt(p->left2 / p->wanted2);
@@ -337,6 +340,7 @@ bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channe
         result->feedback = result->feedback || channel_residual(&channels[i]);
     p.symbols = p.codec ? codec_symbols_of(p.codec) : SYMBOLS_OTHER;
     p.checked_bits = p.codec ? codec_is_raw(p.codec) && !result->feedback : options->peer->exact;
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): there is a tensor, so count is not 0 */
     p.ledgers = calloc(count, sizeof *p.ledgers);
     ok = p.ledgers && result->step_bytes;
     for (size_t i = 0; ok && i < count; i++)

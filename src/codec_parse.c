@@ -248,6 +248,7 @@ static int parse(parser *p, span rest)
         first = 0;
     } while (more);
     stage = last_stage(&p->codec);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what a list begins with takes floats, so it is the value stage */
     if (!p->codec.pack && !p->codec.value->coder)
         return fail(p, TLC_CODEC_OPEN_END, (span){whole.text + whole.len, 0}, stage);
     return 1;

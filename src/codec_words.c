@@ -33,10 +33,12 @@ static void say_number(writer *w, size_t number)
     put(w, digits, tlc_put_number(digits, number));
 }
 
+/* Of the caller's text; what a terminal might obey shows as '?'. */
 static void say_quoted(writer *w, const char *text, size_t len)
 {
     say(w, "\"");
-    put(w, text, len);
+    for (size_t i = 0; i < len; i++)
+        put(w, text[i] >= ' ' && text[i] <= '~' ? text + i : "?", 1);
     say(w, "\"");
 }
 

@@ -110,7 +110,7 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
 {
     tlc_ctx ctx = {.n = n}, *made;
     tlc_config c;
-    size_t size = sizeof ctx;
+    uint64_t size = sizeof ctx, residual;
     tlc_status status;
 
     if (!out)
@@ -129,20 +129,19 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.value->value->feedback;
     if (c.residual && !ctx.feedback)
         return TLC_ERR_PARAM;
-    if (ctx.feedback && !c.residual) {
-        if (n > (SIZE_MAX - size - ALIGNMENT) / sizeof(float))
-            return TLC_ERR_SIZE;
-        size += ALIGNMENT + n * sizeof(float);
-    }
-    if (ctx.scratch_size > SIZE_MAX - size - ALIGNMENT)
+    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* so many bytes must be possible, whosever they are */
+    if (ctx.feedback && !c.residual)
+        size = tlc_sum(size, tlc_sum(ALIGNMENT, residual));
+    if (ctx.scratch_size)
+        size = tlc_sum(size, tlc_sum(ALIGNMENT, ctx.scratch_size));
+    if (residual >= SIZE_MAX || size >= SIZE_MAX)
         return TLC_ERR_SIZE;
-    size += ctx.scratch_size ? ALIGNMENT + ctx.scratch_size : 0;
     ctx.kernels = tlc_kernels_for(c.isa);
     ctx.assume_finite = c.assume_finite;
     ctx.seed = c.seed;
     ctx.alloc = c.alloc.alloc ? c.alloc : (tlc_allocator){default_alloc, default_free, NULL};
     memcpy(ctx.codec_text, c.codec, strlen(c.codec) + 1);
-    made = ctx.alloc.alloc(ctx.alloc.opaque, size);
+    made = ctx.alloc.alloc(ctx.alloc.opaque, (size_t)size);
     if (!made)
         return TLC_ERR_NOMEM;
     char *at = (char *)(made + 1);

@@ -47,10 +47,15 @@ uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count)
 
 void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf)
 {
-    const float *g = tlc_input_floats(in, at, count, buf), *r = in->residual ? in->residual + at : NULL;
+    const float *r = in->residual + at;
 
+    if (!in->grad) {
+        memcpy(buf, r, count * sizeof *r);
+        return;
+    }
+    const float *g = tlc_input_floats(in, at, count, buf);
     for (size_t i = 0; i < count; i++)
-        buf[i] = !r ? g[i] : !g ? r[i] : g[i] + r[i];
+        buf[i] = g[i] + r[i];
 }
 
 const float *tlc_input_values(const tlc_input *in, size_t at, size_t count, float *buf)

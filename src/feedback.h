@@ -25,7 +25,7 @@ uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count);
 /* residual += gradient over a range; the maximum of the new residual. */
 uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count);
 
-/* buf[i] = x for count values. */
+/* buf[i] = x for count values, where there is a residual. */
 void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf);
 
 /* x for count values: in place where it lies in memory as floats, else made in buf. */

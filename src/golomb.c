@@ -283,6 +283,21 @@ static size_t take(batch *p, const uint64_t *mask, size_t words, unsigned b)
     return b == 5 ? take_dense(p, mask, words, 4) : take_sparse(p, mask, words);
 }
 
+uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int signs)
+{
+    const unsigned b = tlc_golomb_parameter(k, n);
+    const size_t words = (size_t)(n / 64 + (n % 64 != 0));
+    uint64_t bits = k * (1 + b + (signs != 0)), next = 0;
+
+    for (size_t i = 0; i < words; i++)
+        for (uint64_t word = mask[i]; word; word &= word - 1) {
+            uint64_t index = (uint64_t)i * 64 + lowest(word);
+            bits += (index - next) >> b;
+            next = index + 1;
+        }
+    return head_size(k) + bits / 8 + (bits % 8 != 0);
+}
+
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap)
 {
     const unsigned b = tlc_golomb_parameter(k, n);

@@ -39,6 +39,10 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs);
  * cap; what lies in dst behind the payload but below dst + cap may be overwritten. Runs in the default float mode. */
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap);
 
+/* The payload's length in bytes of the k bits set in mask, as tlc_golomb_write takes it; signs: 0 or 1 bit each. Runs in the
+ * default float mode. */
+uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int signs);
+
 /* How far a stream is read. */
 typedef struct tlc_golomb_run {
     uint64_t bit;   /* where the next code starts */

@@ -35,7 +35,7 @@ static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
     if (m.tail && tail >= signs)
         distance += bit << (tail - signs);
     if (!tail) {
-        m.mask |= distance < 32 ? (uint32_t)1 << distance : 0;
+        m.mask |= (uint32_t)1 << distance; /* 15 at most: m is of half a byte */
         m.codes++;
         distance++;
     }

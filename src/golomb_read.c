@@ -145,7 +145,7 @@ FORCED int take_until(run *r, const shape *s, uint64_t limit, unsigned group)
  * that is read wrongly has about that chance to end where one starts: after 8 * least codes hardly any is still wrong. */
 static inline uint64_t lead_of(const shape *s)
 {
-    return 8 * s->least * s->least;
+    return UINT64_C(8) * s->least * s->least;
 }
 
 /* Where a code starts is known only when the one before it is decoded: the processor waits. So the stretch up to limit is

@@ -180,7 +180,7 @@ static tlc_status forward_block(forward_blocks *f, size_t b, uint64_t *scratch, 
         return status;
     prepare(&u, max);
     *len = forward_payload(&u, NULL, dst);
-    for (unsigned i = 0; i < value->scalars; i++)
+    for (size_t i = 0; i < value->scalars; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(u.scalars[i]));
     tlc_store32(entry + f->entry - 4, (uint32_t)*len | (u.second ? TLC_BLOCK_SECOND : 0));
     return TLC_OK;
@@ -343,7 +343,7 @@ static void walk_next(block_walk *w)
     const uint8_t *entry = w->frame->payload + (size_t)w->next * w->entry;
     uint64_t first = w->next++ * block;
 
-    for (unsigned i = 0; i < w->frame->codec.value->value->scalars; i++)
+    for (size_t i = 0; i < w->frame->codec.value->value->scalars; i++)
         w->unit.scalars[i] = tlc_bits_float(tlc_load32(entry + 4 * i));
     w->unit.first = (size_t)first;
     w->unit.n = w->frame->n - first < block ? w->frame->n - first : block;

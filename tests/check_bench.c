@@ -29,7 +29,7 @@ static size_t slow_count;
 static void arenas_alloc(size_t values)
 {
     for (size_t i = 0; i <= CHECK_OPERANDS; i++) {
-        arenas[i].map = calloc(values + CHECK_EXTRA + ALIGN, sizeof(float));
+        arenas[i].map = calloc((values + CHECK_EXTRA) * sizeof(float) + ALIGN, 1);
         if (!arenas[i].map) {
             fputs("check_kernels: out of memory\n", stderr);
             exit(2);

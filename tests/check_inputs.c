@@ -114,7 +114,7 @@ uint32_t sweep_float(uint64_t i)
 {
     uint64_t pattern = i >> 9, word = mix(i);
     uint32_t bit = (uint32_t)(pattern % 23), tie = 1u << bit, round = (uint32_t)(pattern / 92);
-    uint32_t low[4] = {tie, tie - 1, tie + 1, (uint32_t)word & (tie - 1)};
+    const uint32_t low[4] = {tie, tie - 1, tie + 1, (uint32_t)word & (tie - 1)};
     uint32_t high = round == 1 ? ~0u : round == 2 ? 0 : (uint32_t)(word >> 32);
     uint32_t mantissa = high << bit << 1 | low[pattern / 23 % 4];
 

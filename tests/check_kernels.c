@@ -117,7 +117,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if (!fault_expected) {
-        signal(number, SIG_DFL);
+        (void)signal(number, SIG_DFL);
         return; /* and fault again, for a core file */
     }
     fault_signal = number;

@@ -47,6 +47,7 @@ static int run_checks(const tlc_kernels *const *tables, const char *const *names
 
     for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         kernels += (unsigned)kernel_selected(kernel->name);
+    /* cppcheck-suppress invalidPrintfArgType_uint ; a product of two unsigned */
     printf("1..%u%s\n", kernels * (unsigned)count, count ? "" : " # SKIP none of these ISAs is supported here");
     for (size_t i = 0; i < count; i++)
         for (size_t at = 0; (kernel = check_kernel_at(at)); at++) {

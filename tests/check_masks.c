@@ -80,6 +80,7 @@ static int fill_random(check_args *a, int kind)
 {
     uint32_t *x = a->p[0], *words = a->p[1];
 
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; there are as many kinds as limits */
     a->limit = kind > 0 ? random_limits[kind] : (uint32_t)rng_below((1u << 24) + 1);
     if (kind == KIND_BENCH) {
         a->limit = (1u << 24) / 100;
@@ -249,6 +250,7 @@ static int fill_expand(check_args *a, int kind)
 
     a->tokens = kind != KIND_BENCH && rng() & 1 ? rng_below(200) : 0; /* more than wanted */
     for (size_t i = 0; i < words; i++) {
+        /* NOLINTNEXTLINE(misc-redundant-expression): another number each time */
         uint64_t few = rng() & rng() & rng() & rng();
         mask[i] = kind == 0 ? rng() : kind == 2 ? 0 : kind == 3 ? UINT64_MAX : kind == 4 ? ~few : few;
         a->tokens += (size_t)__builtin_popcountll(mask[i]);

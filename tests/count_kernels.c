@@ -76,7 +76,7 @@ typedef struct call {
     tlc_ctx *ctx;
     float *g[GRADIENTS], *out;
     void *frame;
-    size_t n, cap, len;
+    size_t cap, len;
     tlc_decode_options decode;
 } call;
 
@@ -88,7 +88,7 @@ static void compress(call *c, size_t step)
 /* s = 1, the residual carried, Laplace: what tlc-bench measures. */
 static void count_calls(size_t n, tlc_isa isa)
 {
-    call c = {.n = n, .decode = {.struct_size = sizeof c.decode, .isa = isa}};
+    call c = {.decode = {.struct_size = sizeof c.decode, .isa = isa}};
     tlc_config cfg;
     float M;
 

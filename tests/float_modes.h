@@ -28,7 +28,7 @@ static const char *const mode_name[MODE_COUNT] = {"default mode", "upward",     
 static inline uint64_t mode_read(void)
 {
 #if defined(__SSE2__)
-    uint16_t x87;
+    uint16_t x87 = 0; /* MemorySanitizer does not see what assembly writes */
     __asm__ __volatile__("fnstcw %0" : "=m"(x87));
     return (uint64_t)x87 << 32 | (_mm_getcsr() & 0xffc0u);
 #elif defined(__aarch64__)

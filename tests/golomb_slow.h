@@ -170,6 +170,7 @@ static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const
     require(r.b <= 2 && r.k);
     for (uint64_t i = 0, first = 0; beyond < 3; first += 64 * count, count = count % TLC_GOLOMB_WORDS + 1) {
         uint64_t want[TLC_GOLOMB_WORDS] = {0};
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): slow_read has filled r.k of them */
         for (; i < r.k && index[i] - first < 64 * count; i++)
             want[(index[i] - first) / 64] |= (uint64_t)1 << index[i] % 64;
         memset(mask, 0x55, sizeof mask);
@@ -186,12 +187,13 @@ static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64
     const uint8_t *src = arena_copy(a, bytes_in, len, 1);
     uint64_t *index = malloc(64 * len + 8), k;
     uint8_t *sign = bytes(8 * len + 1), got_sign[257];
-    size_t want = slow_read(src, len, n, signs, index, sign), size = 0, got_index[257], count = 0, got;
+    size_t want, size = 0, got_index[257], count = 0, got;
     tlc_golomb_reader r;
     unsigned b;
 
     at.n = (size_t)n, at.i = len;
     require(chunk <= 256 && index);
+    want = slow_read(src, len, n, signs, index, sign);
     require(tlc_golomb_open(&r, src, len, n, signs) == (slow_head(src, len, n, &k, &b) > 0));
     if (slow_head(src, len, n, &k, &b)) {
         tlc_golomb_reader before = r;
@@ -205,12 +207,17 @@ static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64
             got = tlc_golomb_next(&r, got_index, signs || len % 2 ? got_sign : NULL, chunk);
             require(got == (k - count < chunk ? k - count : chunk));
             for (size_t i = 0; i < got; i++)
+                /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): slow_read has filled k of them */
                 require(got_index[i] == (size_t)index[count + i] && (!signs || got_sign[i] == sign[count + i]));
             count += got;
         } while (got);
         require(count == k && got_index[chunk] == 777 && got_sign[chunk] == 77);
         if (!signs)
             judge_masks(arena_copy(a, bytes_in, want, 1), want, n, index);
+        else {
+            tlc_golomb_masks masks;
+            require(!tlc_golomb_masks_begin(&masks, &r)); /* they have no signs */
+        }
     }
     free(index);
     free(sign);

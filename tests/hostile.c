@@ -75,10 +75,10 @@ static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_st
         require(masked(h->out.given, n) == info.nonzero);
 }
 
-tlc_status hostile_decode(hostile *h, const void *bytes_, size_t len, size_t n, tlc_isa isa)
+tlc_status hostile_decode(hostile *h, const void *frame, size_t len, size_t n, tlc_isa isa)
 {
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
-    const uint8_t *src = arena_copy(&h->src, bytes_, len, 1);
+    const uint8_t *src = arena_copy(&h->src, frame, len, 1);
     tlc_status status = TLC_OK, mask;
     int finite = 1;
 

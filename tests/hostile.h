@@ -18,6 +18,6 @@ void hostile_open(hostile *h, size_t most_bytes, size_t most_values);
 void hostile_close(hostile *h);
 
 /* Decodes len bytes as n values in every way, on one ISA; returns tlc_decompress's status. */
-tlc_status hostile_decode(hostile *h, const void *src, size_t len, size_t n, tlc_isa isa);
+tlc_status hostile_decode(hostile *h, const void *frame, size_t len, size_t n, tlc_isa isa);
 
 #endif

@@ -32,6 +32,7 @@ static void run_shuffled(void *opaque, size_t count, task_function task, void *a
     count_tasks(count);
     for (size_t i = 0; index && i < count; i++) {
         size_t j = rng_below(&order, i + 1);
+        index[i] = i; /* j may be i */
         index[i] = index[j];
         index[j] = i;
     }

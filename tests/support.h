@@ -61,12 +61,14 @@ size_t scratch_words(const codec_case *c, size_t n);
 /* Every codec of the list, and raw:block=1, for tlc_config.reserve. */
 const char *reserve_all(void);
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names to declare */
 #define FOR_EACH_CODEC(c) for (const codec_case *c = codecs; c < codecs + codec_count; c++)
 #define FOR_EACH_DTYPE(t) for (tlc_dtype t = TLC_F32; t <= TLC_BF16; t++)
 /* Those that this machine supports. */
 #define FOR_EACH_ISA(isa)                                                                                               \
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                      \
         if (tlc_isa_supported(isa))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 int quick(void); /* is TLC_TEST_QUICK set? */
 void print_isas(void);
@@ -84,7 +86,7 @@ extern place at; /* of the main thread */
 /* Fails the test, and says where it was. Main thread only. */
 #define require(condition) ((condition) ? (void)0 : require_failed(#condition, __FILE__, __LINE__))
 #define require_status(call, want) require_status_is(#call, call, want, __FILE__, __LINE__)
-void require_failed(const char *what, const char *file, int line);
+_Noreturn void require_failed(const char *what, const char *file, int line);
 void require_status_is(const char *what, tlc_status got, tlc_status want, const char *file, int line);
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */

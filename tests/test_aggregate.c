@@ -151,6 +151,20 @@ static void refused(const inputs *in, const void *other, size_t other_len, tlc_s
     free(got);
 }
 
+/* A frame without checksum, one of whose bytes is no code. */
+static void refused_codes(void)
+{
+    inputs in = make("natural", 2, 40, 0, 1.0f), other = make("natural", 1, 40, 0, 1.0f);
+    uint8_t *frame = bytes(other.lens[0]);
+
+    memcpy(frame, other.frames[0], other.lens[0]);
+    frame[other.lens[0] - 1] = 0x7f;
+    refused(&in, frame, other.lens[0], TLC_ERR_CORRUPT);
+    free(frame);
+    release(&other);
+    release(&in);
+}
+
 static void refuses(void **state)
 {
     static const struct {
@@ -173,6 +187,8 @@ static void refuses(void **state)
     for (size_t len = 0; len < in.lens[1]; len++)
         refused(&in, in.frames[1], len, len < 9 ? TLC_ERR_CORRUPT : TLC_ERR_CHECKSUM);
     refused(&in, NULL, 5, TLC_ERR_PARAM);
+    refused(&in, NULL, 0, TLC_ERR_CORRUPT);
+    refused_codes();
 
     size_t written, cap = capacity("natural", 40);
     uint8_t *got = bytes(cap);

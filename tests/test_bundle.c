@@ -137,8 +137,12 @@ static void writer_refusals(void **state)
     require_status(tlc_bundle_commit(&w, 17), TLC_ERR_CAPACITY);
     require_status(tlc_bundle_commit(&w, SIZE_MAX), TLC_ERR_CAPACITY);
     require_status(tlc_bundle_add(&w, NULL, 1), TLC_ERR_PARAM);
+    require_status(tlc_bundle_add(NULL, entry, 1), TLC_ERR_PARAM);
+    require_status(tlc_bundle_commit(NULL, 1), TLC_ERR_PARAM);
+    require_status(tlc_bundle_space(NULL, &space, &cap), TLC_ERR_PARAM);
     require_status(tlc_bundle_space(&w, NULL, &cap), TLC_ERR_PARAM);
     require_status(tlc_bundle_space(&w, &space, NULL), TLC_ERR_PARAM);
+    require_status(tlc_bundle_finish(NULL, &written), TLC_ERR_PARAM);
     require_status(tlc_bundle_finish(&w, &written), TLC_ERR_PARAM); /* frames are missing */
     require(space == &w && cap == 77 && written == 77 && all_bytes(dst + 24, 16, 0x3c));
     require_status(tlc_bundle_add(&w, entry, 16), TLC_OK);
@@ -285,6 +289,7 @@ static void reader_arguments(void **state)
     require_status(tlc_bundle_open(&r, NULL, len), TLC_ERR_PARAM);
     require_status(tlc_bundle_open(&r, NULL, 0), TLC_ERR_CORRUPT);
     require_status(tlc_bundle_open(&r, good, len), TLC_OK);
+    require(tlc_bundle_count(NULL) == 0);
     require_status(tlc_bundle_next(&r, NULL, &len), TLC_ERR_PARAM);
     require_status(tlc_bundle_next(&r, &frame, NULL), TLC_ERR_PARAM);
     require_status(tlc_bundle_next(NULL, &frame, &len), TLC_ERR_PARAM);

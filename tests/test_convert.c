@@ -8,9 +8,11 @@
 enum { ALL = 65536 };
 
 /* TLC_ISA_AUTO stands for tlc_convert itself. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): isa is a name to declare */
 #define FOR_EACH_WAY(isa)                                                                                               \
     for (tlc_isa isa = TLC_ISA_AUTO; isa <= TLC_ISA_NEON; isa++)                                                        \
         if (tlc_isa_supported(isa))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* A raw frame holds any bits, and its decoder converts with the ISA that it is told. */
 static void convert(tlc_isa isa, const void *in, tlc_dtype from, void *out, tlc_dtype to, size_t n)

@@ -299,6 +299,9 @@ static void inspect_sizes(void **state)
     require(other.info.n == N && other.info.payload_size == full.payload_size);
     for (other.info.struct_size = 0; other.info.struct_size < sizeof(size_t); other.info.struct_size++)
         require_status(tlc_inspect(frame, len, &other.info), TLC_ERR_PARAM);
+    require_status(tlc_inspect(frame, len, NULL), TLC_ERR_PARAM);
+    require_status(tlc_inspect(NULL, len, &other.info), TLC_ERR_PARAM);
+    require_status(tlc_inspect(NULL, 0, &other.info), TLC_ERR_CORRUPT);
 }
 
 int main(void)

@@ -278,11 +278,35 @@ static void shaped_sets(void **state)
     arena_close(&a);
 }
 
+/* Quotients around those that are written in several parts. */
+static void long_quotients(void **state)
+{
+    const uint64_t n = 131072, quotients[][2] = {{40, 60}, {88, 108}};
+    arena a;
+
+    (void)state;
+    arena_open(&a, 60000);
+    for (unsigned b = 9; b <= 10; b++)
+        for (size_t i = 0; i < COUNT(quotients); i++)
+            for (uint64_t q = quotients[i][0]; q < quotients[i][1]; q += quick() ? 3 : 1) {
+                set s = set_new(n);
+                uint64_t first = n * 2 / 3 >> b; /* b is for 0.48 to 0.96 of n / 2^b */
+                for (uint64_t j = 0; j < first; j++)
+                    set_add(&s, j, j % 3 == 0);
+                set_add(&s, first + (q << b) + 5, 1);
+                require(tlc_golomb_parameter(s.k, n) == b);
+                round_trip(&a, &s, (int)(q / 3) % 2);
+                set_free(&s);
+            }
+    arena_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worked_examples), cmocka_unit_test(parameter),   cmocka_unit_test(mean_bits),
         cmocka_unit_test(bound),           cmocka_unit_test(round_trips), cmocka_unit_test(shaped_sets),
+        cmocka_unit_test(long_quotients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

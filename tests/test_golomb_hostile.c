@@ -104,6 +104,40 @@ static void hostile(void **state)
     arena_close(&a);
 }
 
+/* Streams that turn into ones somewhere, which end no code: wherever a decoder that cuts its stream is by then. */
+static void cut_codes(void **state)
+{
+    static const struct {
+        unsigned b;
+        int signs;
+    } shapes[] = {{0, 0}, {0, 1}, {1, 0}, {3, 1}, {4, 0}, {5, 1}, {7, 0}, {8, 1}, {9, 0}, {13, 1}, {20, 0}};
+    static const size_t lens[] = {300, 700, 3500, 15000};
+    const size_t cuts = quick() ? 6 : 24;
+    uint8_t *src = bytes(16000);
+    rng r = {8};
+    arena a;
+
+    (void)state;
+    arena_open(&a, 16000);
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        for (size_t j = 0; j < COUNT(lens); j++)
+            for (size_t cut = 0; cut <= cuts; cut++)
+                for (unsigned noise = 0; noise < 2; noise++) {
+                    size_t head = 0, from = lens[j] * cut / cuts;
+                    uint64_t least = 1 + shapes[i].b + (unsigned)shapes[i].signs;
+                    uint64_t k = lens[j] * 8 / (least + noise) - cut % 3;
+                    for (uint64_t rest = k; rest || !head; rest >>= 7)
+                        src[head++] = (uint8_t)(rest % 128 + (rest > 127 ? 128 : 0));
+                    src[head++] = (uint8_t)shapes[i].b;
+                    for (size_t at_byte = 0; at_byte < lens[j]; at_byte++)
+                        src[head + at_byte] = (uint8_t)(at_byte >= from ? 255 : noise ? rng_next(&r) : 0);
+                    size_t size = judge(&a, src, head + lens[j], UINT64_MAX, shapes[i].signs, 100);
+                    require(from + least < lens[j] ? size == 0 : size <= head + lens[j]);
+                }
+    arena_close(&a);
+    free(src);
+}
+
 /* Distances near 2^64: quotients of b = 48, then a remainder that is all ones but for its last bit. */
 static void far_positions(void **state)
 {
@@ -193,6 +227,7 @@ static void heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_codes),
         cmocka_unit_test(damaged),
         cmocka_unit_test(far_positions),
         cmocka_unit_test(heads),

@@ -115,6 +115,7 @@ static void kinds_of_arrays(void **state)
 static void malformed_dicts(void **state)
 {
     static const char *const dicts[] = {
+        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): GOOD and what is behind it */
         "", "\n", "{}\n", "{", GOOD, GOOD "\n\n", GOOD "x\n", GOOD "\t\n", "[]\n",
         "{'descr': '<f4', 'fortran_order': False}\n",
         "{'descr': '<f4', 'shape': (2, 3)}\n",
@@ -208,6 +209,7 @@ static void altered_files(void **state)
     for (size_t i = 0; i < f.len; i++) {
         image cut = {malloc(i + 1), i};
         npy_header h;
+        assert_non_null(cut.bytes);
         memcpy(cut.bytes, f.bytes, i);
         assert_false(parse((image){memmove(cut.bytes + 1, cut.bytes, i), i}, &h));
         free(cut.bytes);

@@ -233,29 +233,47 @@ static void p1_narrowing_overflow(void **state)
 
 /* ---- room -------------------------------------------------------------------------------------------------------- */
 
+/* A buffer of just this capacity between guard pages. */
+static tlc_status try_capacity(fixture *f, arena *a, size_t cap, int state)
+{
+    uint8_t *dst = arena_take(a, cap, 1);
+    size_t written = 77;
+    tlc_status status;
+
+    at.i = cap;
+    memset(dst, FILL, cap);
+    status = state ? tlc_state_save(f->ctx, dst, cap, &written) : tlc_compress(f->ctx, f->grad, dst, cap, &written);
+    require(arena_intact(a));
+    if (status) {
+        require(written == 77 && all_bytes(dst, cap, FILL));
+        require_same_state(f->ctx, &f->before);
+    } else
+        require(written <= cap);
+    return status;
+}
+
 static void p1_capacity(void **state)
 {
     static const size_t sizes[] = {0, 1, 4, 5, 6, 36, 73};
+    arena a;
 
     (void)state;
+    arena_open(&a, 32 * 73 + 256);
     FOR_EACH_CODEC(c)
-        for (size_t s = 0; s < COUNT(sizes); s++) {
-            tlc_config cfg = config(c->text, dtypes[s % 3], TLC_ISA_AUTO);
-            size_t written = 77;
+        for (size_t s = 0; s < 3 * COUNT(sizes); s++) {
+            tlc_config cfg = config(c->text, dtypes[s / COUNT(sizes)], TLC_ISA_AUTO);
             cfg.checksum = s & 1;
-            fixture f = set_up(&cfg, sizes[s]);
+            cfg.feedback = s >> 1 & 1;
+            fixture f = set_up(&cfg, sizes[s % COUNT(sizes)]);
             for (size_t cap = 0; cap < f.cap; cap++)
-                require_refused(&f, f.grad, cap, TLC_ERR_CAPACITY);
-            for (size_t cap = 0; cap < f.before.size; cap++) {
-                uint8_t *dst = bytes(cap);
-                memset(dst, FILL, cap);
-                require_status(tlc_state_save(f.ctx, dst, cap, &written), TLC_ERR_CAPACITY);
-                require(written == 77 && all_bytes(dst, cap, FILL));
-                free(dst);
-            }
-            compress(f.ctx, f.grad, f.dst); /* and the bound is enough */
+                require_status(try_capacity(&f, &a, cap, 0), TLC_ERR_CAPACITY);
+            for (size_t cap = 0; cap < f.before.size; cap++)
+                require_status(try_capacity(&f, &a, cap, 1), TLC_ERR_CAPACITY);
+            require_status(try_capacity(&f, &a, f.before.size, 1), TLC_OK);
+            require_status(try_capacity(&f, &a, f.cap, 0), TLC_OK); /* the bound is enough */
             tear_down(&f);
         }
+    arena_close(&a);
 }
 
 static void p1_bad_arguments(void **state)

@@ -125,6 +125,55 @@ static void p1_single_bit_flips(void **state)
     each_frame(flip);
 }
 
+/* The same with frames that vectors and blocks of their own are at work on: each bit on one ISA in turn. */
+static void flip_in_longer(hostile *h, const codec_case *c, int checksum, data_kind kind)
+{
+    enum { LONGER = 619 };
+    tlc_config cfg = config(c->text, dtypes[(size_t)kind % 3], TLC_ISA_AUTO);
+    const size_t stride = quick() ? 61 : 1;
+    tlc_isa isa = TLC_ISA_NEON;
+
+    cfg.checksum = checksum;
+    tlc_ctx *ctx = create(&cfg, LONGER);
+    uint8_t *grad = bytes(4 * LONGER), *src = bytes(tlc_bound(ctx));
+    at = (place){.codec = c->text, .dtype = cfg.dtype, .n = LONGER, .note = "longer"};
+    fill_grad(kind, 7, cfg.dtype, grad, LONGER);
+    size_t len = compress(ctx, grad, src);
+    for (size_t bit = 0; bit < 8 * len; bit += bit < 512 ? 1 : stride) {
+        do
+            isa = isa < TLC_ISA_NEON ? (tlc_isa)(isa + 1) : TLC_ISA_SCALAR;
+        while (!tlc_isa_supported(isa));
+        at.isa = isa;
+        at.i = bit;
+        src[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        tlc_status status = hostile_decode(h, src, len, LONGER, isa);
+        require(!checksum || status != TLC_OK);
+        src[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    for (size_t bit = 0; checksum && bit < 8 * len; bit++) { /* each is reported */
+        tlc_frame_info info = {.struct_size = sizeof info};
+        at.i = bit;
+        src[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        require(tlc_inspect(src, len, &info) != TLC_OK);
+        src[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    tlc_destroy(ctx);
+    free(grad);
+    free(src);
+}
+
+static void p1_single_bit_flips_of_longer_frames(void **state)
+{
+    hostile h;
+
+    (void)state;
+    hostile_open(&h, 16 * 1024, 619);
+    FOR_EACH_CODEC(c)
+        for (int checksum = 0; checksum < 2; checksum++)
+            flip_in_longer(&h, c, checksum, (c - codecs) % 2 ? DATA_SPARSE : DATA_LAPLACE);
+    hostile_close(&h);
+}
+
 static void other_size(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa)
 {
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
@@ -246,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p1_truncated_frames),  cmocka_unit_test(p1_trailing_bytes),
         cmocka_unit_test(p1_single_bit_flips),  cmocka_unit_test(p1_another_size),
+        cmocka_unit_test(p1_single_bit_flips_of_longer_frames),
         cmocka_unit_test(p1_bad_scalars),
         cmocka_unit_test(p1_decoder_arguments), cmocka_unit_test(p1_order_of_reports),
     };

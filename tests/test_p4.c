@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * P4: different contexts are free of each other, and decoding is re-entrant: threads at work at the same time, each on
- * contexts of its own and all on one frame, give what one thread gives.
+ * contexts of its own and all on the same frames, give what one thread gives.
  */
 #include "support.h"
 #include <pthread.h>
@@ -132,8 +132,94 @@ static void p4_threads(void **state)
     free(gradient);
 }
 
+/* ---- all on the same frames --------------------------------------------------------------------------------------- */
+
+typedef struct frames {
+    uint8_t *frame[64];
+    size_t len[64];
+} frames;
+
+typedef struct reader {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    const frames *frames;
+    float *out;
+    uint64_t digest;
+    int failed;
+} reader;
+
+static void read_frame(reader *r, size_t i)
+{
+    const uint8_t *src = r->frames->frame[i];
+    size_t len = r->frames->len[i];
+    tlc_frame_info info = {.struct_size = sizeof info};
+
+    FOR_EACH_DTYPE(dtype) {
+        r->failed |= tlc_decompress(src, len, dtype, r->out, N, NULL) != TLC_OK;
+        r->digest = digest(r->digest, r->out, N * dtype_size[dtype]);
+    }
+    memset(r->out, 0, N * sizeof *r->out);
+    r->failed |= tlc_decompress_add(src, len, 0.5f, r->out, N, NULL) != TLC_OK;
+    r->digest = digest(r->digest, r->out, N * sizeof *r->out);
+    r->failed |= tlc_inspect(src, len, &info) != TLC_OK || info.n != N;
+    r->digest = digest(r->digest, &info.nonzero, sizeof info.nonzero);
+    r->failed |= tlc_mask(src, len, r->out, N, NULL) != (codecs[i].has_zero ? TLC_OK : TLC_ERR_UNSUPPORTED);
+    r->digest = digest(r->digest, r->out, N * sizeof *r->out);
+}
+
+static void *read_frames(void *arg)
+{
+    reader *r = arg;
+
+    r->digest = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < codec_count; i++) {
+        if (r->start)
+            (void)pthread_barrier_wait(r->start); /* all come to each frame at the same time */
+        for (size_t again = 0; again < AGAIN; again++)
+            read_frame(r, i);
+    }
+    return NULL;
+}
+
+static void p4_same_frames(void **state)
+{
+    float *gradient = floats(N), *out = floats(N * (THREADS + 1));
+    pthread_barrier_t start;
+    reader readers[THREADS], one;
+    frames f;
+
+    (void)state;
+    require(codec_count <= COUNT(f.frame) && pthread_barrier_init(&start, NULL, THREADS) == 0);
+    fill(DATA_SPARSE, 2, gradient, N);
+    FOR_EACH_CODEC(c) {
+        tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
+        tlc_ctx *ctx = create(&cfg, N);
+        f.frame[c - codecs] = bytes(tlc_bound(ctx));
+        f.len[c - codecs] = compress(ctx, gradient, f.frame[c - codecs]);
+        tlc_destroy(ctx);
+    }
+    one = (reader){.frames = &f, .out = out + THREADS * N};
+    read_frames(&one);
+    for (size_t i = 0; i < THREADS; i++) {
+        readers[i] = (reader){.start = &start, .frames = &f, .out = out + i * N};
+        require(pthread_create(&readers[i].thread, NULL, read_frames, &readers[i]) == 0);
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        require(pthread_join(readers[i].thread, NULL) == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        require(!one.failed && !readers[i].failed && readers[i].digest == one.digest);
+    for (size_t i = 0; i < codec_count; i++)
+        free(f.frame[i]);
+    pthread_barrier_destroy(&start);
+    free(gradient);
+    free(out);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(p4_threads)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(p4_threads), /* the first */
+        cmocka_unit_test(p4_same_frames),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ static void *counted_alloc(void *opaque, size_t size)
         if (!c->live[i]) {
             c->made++;
             c->live[i] = malloc(size);
+            require(c->live[i] != NULL);
             memset(c->live[i], 0xd5, size); /* malloc promises no zeros */
             return c->live[i];
         }

@@ -72,7 +72,7 @@ static void send_step(ledger *l, const float *gradient)
     require_status(tlc_decompress(l->dst, len, TLC_F32, l->out, l->n, NULL), TLC_OK);
     for (size_t i = 0; i < l->n; i++) {
         l->sent[i] += l->out[i];
-        l->limit[i] += HALF_ULP * fabs(tlc_residual(l->ctx)[i]);
+        l->limit[i] += HALF_ULP * (double)fabsf(tlc_residual(l->ctx)[i]);
     }
 }
 
@@ -82,7 +82,7 @@ static void scale(ledger *l, float factor)
     require_status(tlc_residual_scale(l->ctx, factor), TLC_OK);
     for (size_t i = 0; i < l->n; i++) {
         l->given[i] = (l->given[i] - l->sent[i]) * factor + l->sent[i];
-        l->limit[i] = l->limit[i] * factor + HALF_ULP * fabs(tlc_residual(l->ctx)[i]) + 1e-45;
+        l->limit[i] = l->limit[i] * factor + HALF_ULP * (double)fabsf(tlc_residual(l->ctx)[i]) + 1e-45;
     }
 }
 

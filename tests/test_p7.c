@@ -211,11 +211,12 @@ static void p7_isas(void **state)
 /* Every ISA has its turn. */
 static tlc_isa pick_isa(size_t turn)
 {
-    tlc_isa isas[8];
+    tlc_isa isas[8] = {TLC_ISA_SCALAR};
     size_t count = 0;
 
     FOR_EACH_ISA(isa)
         isas[count++] = isa;
+    require(count > 0);
     return isas[turn % count];
 }
 
@@ -237,6 +238,7 @@ static void p7_parallel(void **state)
             run(&in, &plain, &b.want, b.frame);
             size_t last = quick() ? 1 : runner_count - 1;
             for (size_t r = 1; r <= last; r++) {
+                /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there are several runners */
                 way w = {pick_isa(turn + r), &runners[quick() ? 1 + turn % (runner_count - 1) : r], MODE_DEFAULT};
                 most_tasks = 0;
                 run(&in, &w, &b.got, b.frame);
@@ -303,17 +305,18 @@ static void p7_float_flags(void **state)
             for (int flags = 0; flags <= FE_DIVBYZERO; flags += FE_DIVBYZERO) {
                 (void)feclearexcept(FE_ALL_EXCEPT);
                 (void)feraiseexcept(flags);
+                int before = fetestexcept(FE_ALL_EXCEPT); /* flags, but for valgrind, which emulates none */
                 require_status(tlc_accumulate(ctx, g), TLC_OK);
-                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+                require(fetestexcept(FE_ALL_EXCEPT) == before);
                 size_t len = compress(ctx, g, frame);
-                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+                require(fetestexcept(FE_ALL_EXCEPT) == before);
                 require_status(tlc_decompress(frame, len, TLC_F16, out, N, &opt), TLC_OK);
                 require_status(tlc_decompress(frame, len, TLC_F32, out, N, &opt), TLC_OK);
                 require_status(tlc_decompress_add(frame, len, 0.1f, out, N, &opt), TLC_OK);
                 require_status(tlc_inspect(frame, len, &info), TLC_OK);
                 require_status(tlc_set_codec(ctx, c->text), TLC_OK);
                 require_status(tlc_codec_bound(c->text, TLC_F32, N, &(size_t){0}), TLC_OK);
-                require(fetestexcept(FE_ALL_EXCEPT) == flags);
+                require(fetestexcept(FE_ALL_EXCEPT) == before);
             }
             (void)feclearexcept(FE_ALL_EXCEPT);
             tlc_destroy(ctx);

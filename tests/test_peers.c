@@ -138,6 +138,7 @@ static void refusals(void **state)
         require(!list[i]->exact || !list[i]->bound(list[i], SIZE_MAX, &len));
         trip_close(&t);
         trip_open(&t, list[i], N);
+        fill(DATA_DENSE, 1, t.g, N);
         require(list[i]->compress(t.state, t.g, N, t.bytes, t.cap, &t.len));
         for (size_t cut = 0; cut < t.len; cut += t.len / 5 + 1)
             require(!list[i]->decompress(t.state, t.bytes, cut, t.decoded, N));

@@ -109,7 +109,7 @@ static const char *const shares[] = {"0.001", "0.01", "0.05", "0.25", "0.5", "1"
 
 static void sparse_binary_is_exact(void **state)
 {
-    static const size_t sizes[] = {1, 2, 3, 10, 50, 63, 64, 65, 150, 1000, 4095, 4096, 4097, 9001, 20000};
+    static const size_t sizes[] = {1, 2, 3, 10, 50, 63, 64, 65, 150, 1000, 1023, 1024, 1025, 4095, 4096, 4097, 9001, 20000};
     float *x = floats(20000);
 
     (void)state;

@@ -153,7 +153,7 @@ static void all_values_count(void **state)
     FOR_EACH_ISA(isa) {
         sweep *one = roofline_loops_of(isa)->sweeps[ROOFLINE_ONE_SWEEP][0];
         float g[N], r[N] = {0};
-        uint8_t plus[N / 5], minus[N / 5];
+        uint8_t plus[N / 5] = {0}, minus[N / 5] = {0};
         at.isa = isa;
         fill(DATA_LAPLACE, 7, g, N);
         one(&(slice){.g = g, .r = r, .bytes = plus, .n = N});

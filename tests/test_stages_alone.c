@@ -10,7 +10,7 @@ static const size_t sizes[] = {0, 1, 2, 7, 8, 63, 64, 65, 1000, 1025, 5003};
 /* A frame of x, taken apart, and what a context decodes and keeps. */
 typedef struct sent {
     const uint8_t *payload;
-    size_t size, n;
+    size_t size;
     float scalar[2];
     uint8_t *frame;
     float *decoded, *residual;
@@ -23,7 +23,7 @@ static uint32_t load32(const uint8_t *p)
 
 static sent send(const char *codec, const float *x, size_t n, unsigned scalars)
 {
-    sent s = {.n = n, .decoded = floats(n), .residual = floats(n)};
+    sent s = {.decoded = floats(n), .residual = floats(n)};
     tlc_config cfg = config(codec, TLC_F32, TLC_ISA_AUTO);
     tlc_frame_info info = {.struct_size = sizeof info};
 

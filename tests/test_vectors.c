@@ -345,7 +345,7 @@ static void good_record(const line *r, tlc_isa isa)
     if (find(r, "residual0"))
         memcpy(tlc_residual(ctx), elements(get(r, "residual0"), 4, 0).p, 4 * n);
     for (const line *l = r; l->key; l++) {
-        if (strcmp(l->key, "grad"))
+        if (strcmp(l->key, "grad") != 0)
             continue;
         at_step++;
         const int null = !strcmp(l->value, "null");

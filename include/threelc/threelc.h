@@ -157,7 +157,8 @@ TLC_API size_t tlc_bound(const tlc_ctx *ctx);
 TLC_API tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t *bound);
 
 /* Is this a codec string? TLC_OK and an empty message; or TLC_ERR_PARAM, and message says in words why not and where
- * ("at 8: ..." counts characters from 0). cap: bytes of message, its NUL counted; a longer text is cut; 0: none. */
+ * ("at 8: ..." counts characters from 0). cap: bytes of message, its NUL counted; a longer text is cut; 0: none. It is
+ * printable ASCII, whatever codec holds. */
 TLC_API tlc_status tlc_codec_check(const char *codec, char *message, size_t cap);
 
 typedef struct tlc_codec_param {

@@ -10,10 +10,18 @@
 
 #if defined(__x86_64__)
 #include <libcpuid/libcpuid.h>
+#include <string.h>
 
 #define XCR0_AVX 0x06u    /* XMM, YMM */
 #define XCR0_AVX512 0xe6u /* and opmask, ZMM */
 #define BITS(value, mask) (((value) & (mask)) == (mask))
+
+/* Zeros first: MemorySanitizer does not see what libcpuid, built without it, writes. */
+static int read_cpuid(struct cpu_raw_data_t *raw)
+{
+    memset(raw, 0, sizeof *raw);
+    return cpuid_get_raw_data(raw) == 0;
+}
 
 static uint32_t read_xcr0(void)
 {
@@ -29,7 +37,7 @@ static unsigned detect(void)
     struct cpu_raw_data_t raw;
     unsigned isas = 0;
 
-    if (cpuid_get_raw_data(&raw) != 0 || raw.basic_cpuid[0][EAX] < 7 ||
+    if (!read_cpuid(&raw) || raw.basic_cpuid[0][EAX] < 7 ||
         !BITS(raw.basic_cpuid[1][ECX], popcnt_osxsave_f16c))
         return 0;
     uint32_t xcr0 = read_xcr0();
@@ -55,7 +63,7 @@ static size_t last_level_cache(void)
     struct cpu_raw_data_t raw;
     size_t largest = 0;
 
-    if (cpuid_get_raw_data(&raw) != 0)
+    if (!read_cpuid(&raw))
         return 0;
     for (int i = 0; i < MAX_INTELFN4_LEVEL && i < MAX_AMDFN8000001DH_LEVEL; i++) {
         size_t intel = raw.basic_cpuid[0][EAX] >= 4 ? cache_size(raw.intel_fn4[i]) : 0;

@@ -170,9 +170,9 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
 #define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
 #define SOURCES(m)                                                                                                      \
     (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
-#define SOURCES4(m) SOURCES(m), SOURCES(m + 1), SOURCES(m + 2), SOURCES(m + 3)
-#define SOURCES16(m) SOURCES4(m), SOURCES4(m + 4), SOURCES4(m + 8), SOURCES4(m + 12)
-#define SOURCES64(m) SOURCES16(m), SOURCES16(m + 16), SOURCES16(m + 32), SOURCES16(m + 48)
+#define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
+#define SOURCES16(m) SOURCES4(m), SOURCES4((m) + 4), SOURCES4((m) + 8), SOURCES4((m) + 12)
+#define SOURCES64(m) SOURCES16(m), SOURCES16((m) + 16), SOURCES16((m) + 32), SOURCES16((m) + 48)
 static const uint64_t sources[256] = {SOURCES64(0), SOURCES64(64), SOURCES64(128), SOURCES64(192)};
 
 /* Eight values, where source is not negative. */

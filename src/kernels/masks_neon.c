@@ -171,7 +171,7 @@ uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
 #define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
 #define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
 #define SOURCES(m) {LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)}
-#define SOURCES4(m) SOURCES(m), SOURCES(m + 1), SOURCES(m + 2), SOURCES(m + 3)
+#define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
 static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), SOURCES4(12)};
 
 TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, float *sum)

@@ -6,7 +6,7 @@
 
 #define KERNELS(isa_id, suffix)                                                                                         \
     {                                                                                                                   \
-        .isa = isa_id,                                                                                                  \
+        .isa = (isa_id),                                                                                                \
         .absmax = tlc_absmax_##suffix,                                                                                  \
         .accumulate = tlc_accumulate_##suffix,                                                                          \
         .ternary_encode = tlc_ternary_encode_##suffix,                                                                  \

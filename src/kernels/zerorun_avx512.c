@@ -15,7 +15,7 @@
 
 enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
 
-#define ROW(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
+#define ROW(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
 
 INLINE __mmask64 lanes(size_t count)

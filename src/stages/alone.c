@@ -48,20 +48,17 @@ tlc_status tlc_alone_forward(tlc_alone *a, const tlc_stage *stage, const double 
     return TLC_OK;
 }
 
-tlc_status tlc_alone_payload(tlc_alone *a, void *dst, size_t cap, size_t *written)
+size_t tlc_alone_payload(tlc_alone *a, void *dst)
 {
     const tlc_coder_ops *coder = a->codec.value->coder;
     tlc_unit *u = &a->unit;
-    uint64_t bound = u->n ? coder->bound(&a->codec, TLC_F32, u->n) : 0;
 
-    if (cap < bound)
-        return TLC_ERR_CAPACITY;
-    *written = (size_t)bound;
-    if (u->n && coder->forward)
-        (void)coder->forward(u, 0, (size_t)coder->positions(&a->codec, u->n), dst);
-    else if (u->n)
-        *written = coder->finish(u, dst, 0);
-    return TLC_OK;
+    if (!u->n)
+        return 0;
+    if (!coder->forward)
+        return coder->finish(u, dst, 0);
+    (void)coder->forward(u, 0, (size_t)coder->positions(&a->codec, u->n), dst);
+    return (size_t)coder->bound(&a->codec, TLC_F32, u->n);
 }
 
 void tlc_alone_backward(tlc_alone *a, const tlc_stage *stage, const double *params, float *out, size_t n)
@@ -76,7 +73,7 @@ tlc_status tlc_alone_encode(const tlc_stage *stage, const double *params, const 
 {
     tlc_alone a;
 
-    if ((n && stage->coder->scratch && !scratch) || !dst || !written)
+    if ((n && stage->coder->scratch && !scratch) || (cap && !dst) || !written)
         return TLC_ERR_PARAM;
     tlc_float_mode mode = tlc_float_enter();
     tlc_status status = params_valid(stage, params) ? TLC_OK : TLC_ERR_PARAM;
@@ -87,7 +84,7 @@ tlc_status tlc_alone_encode(const tlc_stage *stage, const double *params, const 
         status = tlc_alone_forward(&a, stage, params, x, n, seed, step, residual);
     if (!status) {
         a.work.scratch = scratch;
-        status = tlc_alone_payload(&a, dst, cap, written);
+        *written = tlc_alone_payload(&a, dst);
     }
     tlc_float_leave(mode);
     return status;

@@ -20,8 +20,8 @@ typedef struct tlc_alone {
 tlc_status tlc_alone_forward(tlc_alone *a, const tlc_stage *stage, const double *params, const float *x, size_t n,
                              uint64_t seed, uint64_t step, float *residual);
 
-/* The payload of a prepared unit, without its head. TLC_ERR_CAPACITY if the largest one exceeds cap. */
-tlc_status tlc_alone_payload(tlc_alone *a, void *dst, size_t cap, size_t *written);
+/* The payload of a prepared unit, without its head, into room for the largest one; returns its length. */
+size_t tlc_alone_payload(tlc_alone *a, void *dst);
 
 /* Both for stages whose payload is all there is, from x to dst; scratch is what the coder asks for. TLC_ERR_PARAM too for
  * pointers that are missing. */

@@ -83,13 +83,14 @@ static uint64_t spread(unsigned bits)
     return ends | (uint64_t)(bits >> 7) << 56;
 }
 
-/* The symbols from at on; up to 7 more than count are written. */
+/* The symbols, which have signs, from at on; up to 7 more than count are written. */
 static void symbols_from(const tlc_unit *u, size_t at, size_t count, int8_t *q)
 {
     size_t words = (size_t)tlc_ceil_div(u->n, WORD);
+    const uint64_t *set = u->work->scratch, *below = set + words;
 
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t any = spread(eight_bits(u->work->scratch, at + i, words)), minus = spread(eight_bits(negative(u), at + i, words));
+        uint64_t any = spread(eight_bits(set, at + i, words)), minus = spread(eight_bits(below, at + i, words));
         tlc_store64(q + i, any | minus * 0xff); /* 1, or 255 where negative */
     }
 }
@@ -141,7 +142,8 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 
 static void backward_all(const tlc_unit *u, const uint8_t *src, size_t len)
 {
-    float value[TLC_BATCH], sent[2] = {u->scalars[0], -u->scalars[0]};
+    const float sent[2] = {u->scalars[0], -u->scalars[0]};
+    float value[TLC_BATCH];
     uint8_t minus[TLC_BATCH] = {0};
     size_t index[TLC_BATCH], count;
     tlc_golomb_reader reader;
@@ -213,12 +215,15 @@ tlc_status tlc_golomb_encode(const int8_t *q, size_t n, int signs, uint64_t *scr
     if ((n && (!q || !scratch)) || !dst || !written || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
     uint64_t k = tlc_kernels_for(TLC_ISA_AUTO)->symbol_masks(q, n, scratch, minus);
-    for (size_t i = 0; !signs && i < tlc_ceil_div(n, WORD); i++)
+    for (size_t i = 0; !signs && i * WORD < n; i++)
         any_minus |= minus[i];
     if (any_minus)
         return TLC_ERR_PARAM;
+    size_t len = 0;
     tlc_float_mode mode = tlc_float_enter();
-    size_t len = tlc_golomb_write(scratch, signs ? minus : NULL, n, k, dst, cap);
+    /* A writer that runs out of room has changed dst by then. */
+    if (cap >= tlc_golomb_bound(n, k, signs != 0) || cap >= tlc_golomb_length(scratch, n, k, signs))
+        len = tlc_golomb_write(scratch, signs ? minus : NULL, n, k, dst, cap);
     tlc_float_leave(mode);
     if (!len)
         return TLC_ERR_CAPACITY;

@@ -116,7 +116,6 @@ const tlc_stage tlc_stage_onebit = {
 
 tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residual, float mean[2])
 {
-    size_t written;
     tlc_alone a;
 
     if ((n && !bits) || !mean)
@@ -124,7 +123,7 @@ tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residu
     tlc_float_mode mode = tlc_float_enter();
     tlc_status status = tlc_alone_forward(&a, &tlc_stage_onebit, NULL, x, n, 0, 0, residual);
     if (!status)
-        status = tlc_alone_payload(&a, bits, SIZE_MAX, &written);
+        (void)tlc_alone_payload(&a, bits);
     for (int side = 0; !status && side < 2; side++)
         mean[side] = a.unit.scalars[side];
     tlc_float_leave(mode);

@@ -164,10 +164,10 @@ static int check(const tlc_unit *u, const uint8_t *src, size_t len)
 }
 
 /* The digits other than 1 of every byte; a zero-run token, 243 and above, stands for none. */
-#define DIGITS1(c) c + 1, c, c + 1
-#define DIGITS2(c) DIGITS1(c + 1), DIGITS1(c), DIGITS1(c + 1)
-#define DIGITS3(c) DIGITS2(c + 1), DIGITS2(c), DIGITS2(c + 1)
-#define DIGITS4(c) DIGITS3(c + 1), DIGITS3(c), DIGITS3(c + 1)
+#define DIGITS1(c) (c) + 1, (c), (c) + 1
+#define DIGITS2(c) DIGITS1((c) + 1), DIGITS1(c), DIGITS1((c) + 1)
+#define DIGITS3(c) DIGITS2((c) + 1), DIGITS2(c), DIGITS2((c) + 1)
+#define DIGITS4(c) DIGITS3((c) + 1), DIGITS3(c), DIGITS3((c) + 1)
 static const uint8_t nonzero_digits[256] = {DIGITS4(1), DIGITS4(0), DIGITS4(1)};
 
 static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)

@@ -29,7 +29,7 @@ static inline uint64_t tlc_share_up(double p, uint64_t n)
 
 #define TLC_SHARE_PARAM(share, what)                                                                                    \
     {                                                                                                                   \
-        .key = "p", .mantissa = 53, .least = 0x1p-1074, .below = 1.0 + DBL_EPSILON, .fallback = share,                  \
-        .range = "0 < p <= 1, default " #share, .meaning = what                                                         \
+        .key = "p", .mantissa = 53, .least = 0x1p-1074, .below = 1.0 + DBL_EPSILON, .fallback = (share),                \
+        .range = "0 < p <= 1, default " #share, .meaning = (what)                                                       \
     }
 #endif

@@ -7,7 +7,7 @@
  * The k-th largest is found exactly by three histograms of the bits of the floats, which order like integers: the upper 11
  * bits of the magnitude, then among those that share them the next 10, then the last 10. In large tensors a sample tells
  * the first histogram a threshold that k values surely exceed, so that it need not look at the others; if they do not, it
- * is made again of all.
+ * is made again of all. Small tensors and blocks, for which histograms are too large, seek it bit by bit.
  */
 #include "alone.h"
 #include "means.h"
@@ -15,7 +15,7 @@
 #include "share.h"
 #include <threelc/stages.h>
 
-enum { SAMPLES = 4096, SAMPLED_FROM = 16 * SAMPLES, LEVELS = 3, BINS = 2048 };
+enum { FEW = 1024, SAMPLES = 4096, SAMPLED_FROM = 16 * SAMPLES, LEVELS = 3, BINS = 2048 };
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
 /* The positive values, or, flipped, the negative ones. */
@@ -135,11 +135,38 @@ static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
         }
 }
 
+/* What select_members does, for at most FEW values. */
+static void select_of_few(const tlc_unit *u, side *s)
+{
+    const uint64_t rank = most(u->codec, u->n);
+    uint32_t keys[FEW];
+    float buf[FEW];
+    const float *x = tlc_input_values(&u->input, u->first, (size_t)u->n, buf);
+    size_t count = 0;
+
+    for (size_t i = 0; i < u->n; i++) {
+        keys[count] = key(x[i], s->flip);
+        count += keys[count] - 1 < TLC_F32_ABS; /* of this side, and not 0 */
+    }
+    s->least = 1;
+    s->ties = rank;
+    if (rank > count)
+        return; /* all are members */
+    s->least = (int32_t)tlc_ranked(keys, count, (size_t)rank);
+    for (size_t i = 0; i < count; i++)
+        s->ties -= (int32_t)keys[i] > s->least;
+}
+
 /* Sets least and ties. */
 static void select_members(const tlc_unit *u, side s[2])
 {
     size_t bins[2][BINS];
 
+    if (u->n <= FEW) {
+        select_of_few(u, &s[0]);
+        select_of_few(u, &s[1]);
+        return;
+    }
     s[0].rank = s[1].rank = most(u->codec, u->n);
     count_first(u, s, bins);
     for (int level = 0; level < LEVELS; level++) {

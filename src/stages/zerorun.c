@@ -125,9 +125,7 @@ static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *s
     }
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(u->k, &src, end, chunk + have);
-        size_t count = src < end ? have / GROUP * GROUP : have;
-        if (!count)
-            continue;
+        size_t count = src < end ? have / GROUP * GROUP : have; /* TOKENS of them at least, or the last: not 0 */
         if (u->sink->stream)
             parts.last = src == end;
         tlc_codec_coder(u->codec)->coder->backward(unit, at, at + count, chunk);

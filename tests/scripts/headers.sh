@@ -1,19 +1,62 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Each public header compiles alone, in C and C++, without a warning.
+# Public headers compile without a warning: each alone, and all of them twice in any order, in every C and C++ from C99
+# and C++11 on, with every compiler here, for 32 bits too.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
-warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$root/include")
-for header in "$root"/include/threelc/*.h; do
-  name=threelc/$(basename "$header")
-  for std in c99 c11 c17; do
-    echo "#include <$name>" | ${CC:-cc} -std=$std "${warnings[@]}" -x c -
+CC=${CC:-cc}
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Werror)
+flags=("${warnings[@]}" -fsyntax-only -I"$root/include")
+cd "$root/include"
+headers=(threelc/*.h)
+
+# includes NAME...
+includes() { printf '#include <%s>\n' "$@"; }
+
+# permutations TAKEN -- LEFT...: a line for each
+permutations() {
+  local taken=$1 i
+  shift 2
+  (($#)) || echo "$taken"
+  for ((i = 1; i <= $#; i++)); do
+    permutations "$taken ${!i}" -- "${@:1:i-1}" "${@:i+1}"
   done
-  for cxx in g++ clang++; do
-    command -v $cxx >/dev/null || { echo "# $cxx is not installed: skipped"; continue; }
-    for std in c++11 c++20; do
-      echo "#include <$name>" | $cxx -std=$std "${warnings[@]}" -x c++ -
-    done
+}
+
+# check LANGUAGE COMPILER AND FLAGS...
+check() {
+  local language=$1 header order
+  shift
+  for header in "${headers[@]}"; do
+    includes "$header" | "$@" "${flags[@]}" -x "$language" - || { echo "$*: $header"; exit 1; }
   done
-done
+  while read -ra order; do
+    includes "${order[@]}" "${order[@]}" | "$@" "${flags[@]}" -x "$language" - ||
+      { echo "$*: ${order[*]}"; exit 1; }
+  done < <(permutations '' -- "${headers[@]}")
+}
+
+# knows LANGUAGE COMPILER AND FLAGS...: of those that a compiler may lack, a line says so
+knows() {
+  local language=$1
+  shift
+  "$@" -fsyntax-only -x "$language" /dev/null 2>/dev/null || { echo "# $* is not known here: skipped"; return 1; }
+}
+
+# standards LANGUAGE COMPILER: the newest standard may be unknown to it. For 32 bits no 32-bit C library is needed.
+standards() {
+  local language=$1 std all=(c99 c11 c17) newest=c2x compiler
+  read -ra compiler <<<"$2"
+  [[ $language == c ]] || all=(c++11 c++14 c++17 c++20) newest=c++2b
+  command -v "${compiler[0]}" >/dev/null || { echo "# $2 is not installed: skipped"; return; }
+  for std in "${all[@]}"; do
+    check "$language" "${compiler[@]}" -std=$std
+  done
+  ! knows "$language" "${compiler[@]}" -std=$newest || check "$language" "${compiler[@]}" -std=$newest
+  ! knows "$language" "${compiler[@]}" -m32 || check "$language" "${compiler[@]}" -m32 -ffreestanding -std="${all[0]}"
+}
+
+mapfile -t compilers < <(printf '%s\n' "$CC" gcc clang | awk '!seen[$0]++')
+for compiler in "${compilers[@]}"; do standards c "$compiler"; done
+for compiler in g++ clang++; do standards c++ "$compiler"; done

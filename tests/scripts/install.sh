@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs into a prefix of its own and builds README's example against it as users would: through pkg-config, shared and
-# static, through CMake's find_package, and as a meson subproject. It must print what README says.
+# static, through CMake's find_package, and as a meson subproject. It must print what README says. All public functions are
+# found from C++ too.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 root=$1 build=$2
@@ -36,6 +37,32 @@ prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
 $CC "${cflags[@]}" example.c "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static
 prints_what_it_says ./static
 
+# every function that the headers declare, by its address; the C++ compiler is the C compiler's sister
+case $CC in
+  *clang*) read -ra cxx <<<"${CC/clang/clang++}" ;;
+  *gcc*) read -ra cxx <<<"${CC/gcc/g++}" ;;
+  *) cxx=(c++) ;;
+esac
+if "${cxx[@]}" --version >/dev/null 2>&1; then
+  headers=("$prefix"/include/threelc/*.h)
+  mapfile -t functions < <(sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}")
+  ((${#functions[@]} > 20)) || { echo "no functions found in the headers"; exit 1; }
+  {
+    printf '#include <threelc/%s>\n' "${headers[@]##*/}"
+    echo '#include <cstdio>'
+    echo 'void (*volatile functions[])() = {'
+    printf '    reinterpret_cast<void (*)()>(%s),\n' "${functions[@]}"
+    echo '};'
+    echo 'int main() { return functions[0] && std::puts(tlc_status_string(TLC_OK)) >= 0 ? 0 : 1; }'
+  } >all.cpp
+  "${cxx[@]}" -std=c++11 "${cflags[@]}" all.cpp "${shared_flags[@]}" -o shared-c++
+  LD_LIBRARY_PATH=$libdir ./shared-c++ >/dev/null
+  "${cxx[@]}" -std=c++11 "${cflags[@]}" all.cpp "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static-c++
+  ./static-c++ >/dev/null
+else
+  echo "# ${cxx[*]} is not installed: skipped"
+fi
+
 if command -v cmake >/dev/null; then
   cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
@@ -47,6 +74,12 @@ CMAKE
   cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
     cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
   prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
+  echo 'include(${FILE})
+message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
+  for asked in 0.1=TRUE 0.1.0=TRUE 0.0=FALSE 0.1.1=FALSE 0.2=FALSE 0.10=FALSE 1=FALSE; do
+    told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" -P version.cmake 2>&1)
+    [[ $told == "${asked#*=}" ]] || { echo "find_package(threelc ${asked%=*}): $told"; exit 1; }
+  done
 else
   echo "# cmake is not installed: skipped"
 fi

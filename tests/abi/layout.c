@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The layouts of the public structs, and the values of constants, in numbers: checked by every compiler that builds the
+ * tests, for 64-bit and 32-bit machines. tests/scripts/abi.sh says which version a change needs.
+ */
+#include <threelc/bundle.h>
+#include <threelc/stages.h>
+#include <threelc/threelc.h>
+
+struct aligned {
+    char c;
+    uint64_t v;
+};
+
+enum {
+    WIDE = sizeof(void *) == 8,
+    /* i386 aligns 64-bit integers to 4 bytes, other 32-bit machines to 8 */
+    GAP = !WIDE && offsetof(struct aligned, v) == 8 ? 4 : 0
+};
+
+#define SIZE(type, wide, narrow) _Static_assert(sizeof(type) == (WIDE ? (wide) : (narrow)), "the size of " #type)
+#define AT(type, field, wide, narrow) \
+    _Static_assert(offsetof(type, field) == (WIDE ? (wide) : (narrow)), "the offset of " #type "." #field)
+
+/* NOLINTBEGIN(bugprone-branch-clone): many numbers are the same at both widths */
+_Static_assert(sizeof(void *) == 8 || sizeof(void *) == 4, "a data model without numbers here");
+SIZE(size_t, 8, 4);
+SIZE(tlc_status, 4, 4);
+SIZE(tlc_dtype, 4, 4);
+SIZE(tlc_isa, 4, 4);
+
+SIZE(tlc_allocator, 24, 12);
+AT(tlc_allocator, alloc, 0, 0);
+AT(tlc_allocator, free, 8, 4);
+AT(tlc_allocator, opaque, 16, 8);
+
+SIZE(tlc_parallel, 16, 8);
+AT(tlc_parallel, run, 0, 0);
+AT(tlc_parallel, opaque, 8, 4);
+
+SIZE(tlc_config, 104, 64 + 2 * GAP);
+AT(tlc_config, struct_size, 0, 0);
+AT(tlc_config, codec, 8, 4);
+AT(tlc_config, reserve, 16, 8);
+AT(tlc_config, dtype, 24, 12);
+AT(tlc_config, feedback, 28, 16);
+AT(tlc_config, seed, 32, 20 + GAP);
+AT(tlc_config, isa, 40, 28 + GAP);
+AT(tlc_config, checksum, 44, 32 + GAP);
+AT(tlc_config, assume_finite, 48, 36 + GAP);
+AT(tlc_config, residual, 56, 40 + GAP);
+AT(tlc_config, alloc, 64, 44 + GAP);
+AT(tlc_config, parallel, 88, 56 + GAP);
+
+SIZE(tlc_decode_options, 32, 16);
+AT(tlc_decode_options, struct_size, 0, 0);
+AT(tlc_decode_options, isa, 8, 4);
+AT(tlc_decode_options, parallel, 16, 8);
+
+SIZE(tlc_frame_info, 200, 192);
+AT(tlc_frame_info, struct_size, 0, 0);
+AT(tlc_frame_info, version, 8, 4);
+AT(tlc_frame_info, dtype, 12, 8);
+AT(tlc_frame_info, checksum, 16, 12);
+AT(tlc_frame_info, codec, 20, 16);
+AT(tlc_frame_info, n, 152, 144);
+AT(tlc_frame_info, block, 160, 152);
+AT(tlc_frame_info, nonzero, 168, 160);
+AT(tlc_frame_info, header_size, 176, 168);
+AT(tlc_frame_info, payload_size, 184, 176);
+AT(tlc_frame_info, clipped, 192, 184);
+
+SIZE(tlc_codec_param, 24, 12);
+AT(tlc_codec_param, key, 0, 0);
+AT(tlc_codec_param, range, 8, 4);
+AT(tlc_codec_param, meaning, 16, 8);
+
+SIZE(tlc_codec_entry, 168, 84);
+AT(tlc_codec_entry, struct_size, 0, 0);
+AT(tlc_codec_entry, name, 8, 4);
+AT(tlc_codec_entry, list, 16, 8);
+AT(tlc_codec_entry, takes, 24, 12);
+AT(tlc_codec_entry, gives, 32, 16);
+AT(tlc_codec_entry, meaning, 40, 20);
+AT(tlc_codec_entry, source, 48, 24);
+AT(tlc_codec_entry, feedback, 56, 28);
+AT(tlc_codec_entry, param_count, 64, 32);
+AT(tlc_codec_entry, param, 72, 36);
+
+SIZE(tlc_bundle_writer, 32, 20);
+AT(tlc_bundle_writer, dst, 0, 0);
+AT(tlc_bundle_writer, cap, 8, 4);
+AT(tlc_bundle_writer, used, 16, 8);
+AT(tlc_bundle_writer, count, 24, 12);
+AT(tlc_bundle_writer, index, 28, 16);
+
+SIZE(tlc_bundle_reader, 32, 20);
+AT(tlc_bundle_reader, src, 0, 0);
+AT(tlc_bundle_reader, len, 8, 4);
+AT(tlc_bundle_reader, offset, 16, 8);
+AT(tlc_bundle_reader, count, 24, 12);
+AT(tlc_bundle_reader, index, 28, 16);
+/* NOLINTEND(bugprone-branch-clone) */
+
+_Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
+_Static_assert(TLC_UNKNOWN == 0xffffffffffffffff, "TLC_UNKNOWN");

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The input is a frame: any bytes. All decoders must agree on whether it is one, on every ISA; what is one must decode to
+ * the same bits everywhere, and keep the laws of its codec when it is encoded again.
+ * A wrong checksum stops most inputs early, so those that claim one are tried with the right one, too.
+ */
+#include "../hostile.h"
+#include "fuzz.h"
+#include <xxhash.h>
+
+enum { MOST_BYTES = 1 << 16, MOST_VALUES = 1 << 14 };
+
+typedef struct frame {
+    const uint8_t *src;
+    size_t len, n;
+    tlc_frame_info info;
+    float *values; /* as the scalar kernels decode them */
+} frame;
+
+/* ---- the same on every ISA --------------------------------------------------------------------------------------- */
+
+/* Sums and momenta of any bits: NaN, infinities and -0 among them. */
+static void fill_any(uint64_t seed, float *x, size_t n)
+{
+    static const uint32_t special[] = {0, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffa00001u, 1, 0x7f7fffffu};
+    rng r = {seed};
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = rng_next(&r);
+        x[i] = bits_float(word >> 60 ? (uint32_t)word : special[word & 7]);
+    }
+}
+
+static void require_finish(tlc_status status)
+{
+    require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* the latter: tlc_mask of codecs without a zero */
+}
+
+/* All outputs of one ISA, one behind the other. */
+static void outputs(const frame *f, const tlc_decode_options *opt, uint8_t *out)
+{
+    /* NOLINTNEXTLINE(bugprone-integer-division): it is the index that is divided */
+    const float weight = (float)f->src[f->len / 2] / 64.0f - 1.5f;
+    float *x = floats(f->n);
+
+    FOR_EACH_DTYPE(t) {
+        require_status(tlc_decompress(f->src, f->len, t, out, f->n, opt), TLC_OK);
+        out += f->n * dtype_size[t];
+    }
+    fill_any(f->len, x, f->n);
+    require_status(tlc_decompress_add(f->src, f->len, weight, x, f->n, opt), TLC_OK);
+    if (f->n)
+        memcpy(out, x, 4 * f->n);
+    fill_any(f->n, x, f->n);
+    require_finish(tlc_mask(f->src, f->len, x, f->n, opt));
+    if (f->n)
+        memcpy(out + 4 * f->n, x, 4 * f->n);
+    free(x);
+}
+
+static void same_everywhere(const frame *f)
+{
+    const size_t size = 16 * f->n;
+    uint8_t *want = bytes(size + 1), *got = bytes(size + 1);
+    tlc_decode_options opt = {.struct_size = sizeof opt, .isa = TLC_ISA_SCALAR};
+
+    outputs(f, &opt, want + 1); /* unaligned */
+    fuzz_fold(want + 1, f->n, 4);
+    fuzz_fold(want + 1 + 4 * f->n, 2 * f->n, 2);
+    fuzz_fold(want + 1 + 8 * f->n, 2 * f->n, 4);
+    opt.parallel = runners[1].parallel;
+    FOR_EACH_ISA(isa) {
+        at.isa = opt.isa = isa;
+        memset(got, 0x55, size + 1);
+        outputs(f, &opt, got + 1);
+        require(same(got + 1, want + 1, size));
+    }
+    free(want);
+    free(got);
+}
+
+/* ---- laws -------------------------------------------------------------------------------------------------------- */
+
+/* Equal, where zeros of both signs are, and so are all NaN. */
+static int alike(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (float_bits(a[i]) != float_bits(b[i]) && !(a[i] == b[i]) && !(a[i] != a[i] && b[i] != b[i]))
+            return 0;
+    return 1;
+}
+
+/* 0 + 1 value is the value. */
+static void adding(const frame *f)
+{
+    float *sum = floats(f->n);
+
+    for (size_t i = 0; i < f->n; i++)
+        sum[i] = 0.0f;
+    require_status(tlc_decompress_add(f->src, f->len, 1.0f, sum, f->n, NULL), TLC_OK);
+    require(alike(sum, f->values, f->n));
+    free(sum);
+}
+
+/* What is not 0 is masked; what is masked is counted. */
+static void masking(const frame *f)
+{
+    float *momentum = floats(f->n);
+    uint64_t masked = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        momentum[i] = 7.0f;
+    if (tlc_mask(f->src, f->len, momentum, f->n, NULL) == TLC_OK) {
+        for (size_t i = 0; i < f->n; i++) {
+            require(momentum[i] == 7.0f || float_bits(momentum[i]) == 0);
+            require(momentum[i] == 0.0f || f->values[i] == 0.0f);
+            masked += momentum[i] == 0.0f;
+        }
+        require(masked == f->info.nonzero);
+    }
+    free(momentum);
+}
+
+/* Codecs by the first stage of their decoding form: how to encode decoded values again. */
+typedef struct again {
+    const char *stage, *params; /* what the encoder needs beside what the form tells */
+    enum { NOTHING, STABLE, EXACT, IDENTICAL } law;
+    size_t most; /* values for which it is so; 0: any */
+} again;
+
+static const again table[] = {
+    {"ternary", "", EXACT, 0},
+    {"sparse-binary", "p=1", EXACT, 0}, /* all are of one sign */
+    {"natural", "rounding=nearest", EXACT, 0},
+    {"random-sparse", "p=1", EXACT, 0},
+    {"topk", "p=1", EXACT, 4096}, /* all are in the sample */
+    {"onebit", "", STABLE, 0}, /* a first encoding may change the means, a second may not */
+    {"int8", "", STABLE, 0},   /* likewise the maximum */
+    {"qsgd", "", NOTHING, 0},  /* rounds at random */
+    {"raw", "", IDENTICAL, 0},
+};
+
+static const again *law_of(const char *form)
+{
+    for (size_t i = 0; i < COUNT(table); i++) {
+        size_t len = strlen(table[i].stage);
+        if (!strncmp(form, table[i].stage, len) && !strchr("-abcdefghijklmnopqrstuvwxyz", form[len] ? form[len] : '+'))
+            return &table[i];
+    }
+    fail_msg("%s: a codec that this target does not know", form);
+    return NULL;
+}
+
+/* The form "stage[:params][+rest]" with params of our own in front. */
+static void encoder(const again *a, const char *form, char *text, size_t cap)
+{
+    const size_t name = strlen(a->stage);
+    const char *colon = *a->params || form[name] == ':' ? ":" : "", *comma = *a->params && form[name] == ':' ? "," : "";
+
+    snprintf(text, cap, "%s%s%s%s%s", a->stage, colon, a->params, comma, form + name + (form[name] == ':'));
+}
+
+/* Compresses values (of dtype) and decodes the frame again; returns its length. frame: of tlc_codec_bound. */
+static size_t encode(const char *codec, tlc_dtype dtype, int checksum, const void *values, size_t n, uint8_t *dst,
+                     float *decoded)
+{
+    tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
+    size_t len;
+
+    cfg.checksum = checksum;
+    cfg.feedback = 0;
+    tlc_ctx *ctx = create(&cfg, n);
+    len = compress(ctx, values, dst);
+    tlc_destroy(ctx);
+    require_status(tlc_decompress(dst, len, TLC_F32, decoded, n, NULL), TLC_OK);
+    return len;
+}
+
+static float largest(const float *x, size_t n)
+{
+    float max = 0.0f;
+
+    for (size_t i = 0; i < n; i++) {
+        float magnitude = bits_float(float_bits(x[i]) & 0x7fffffffu);
+        max = magnitude > max ? magnitude : max;
+    }
+    return max;
+}
+
+/* raw frames have one form. */
+static void identical(const frame *f)
+{
+    uint8_t *values = bytes(4 * f->n), *dst;
+    float *decoded = floats(f->n);
+    size_t bound = 0, len;
+
+    require_status(tlc_decompress(f->src, f->len, f->info.dtype, values, f->n, NULL), TLC_OK);
+    require_status(tlc_codec_bound(f->info.codec, f->info.dtype, f->n, &bound), TLC_OK);
+    dst = bytes(bound);
+    len = encode(f->info.codec, f->info.dtype, f->info.checksum, values, f->n, dst, decoded);
+    require(len == f->len && same(dst, f->src, len));
+    free(values);
+    free(decoded);
+    free(dst);
+}
+
+static void encoded_again(const frame *f, const again *a)
+{
+    char codec[160];
+    size_t bound = 0, first, second;
+    float *once = floats(f->n), *twice = floats(f->n);
+
+    encoder(a, f->info.codec, codec, sizeof codec);
+    require_status(tlc_codec_bound(codec, TLC_F32, f->n, &bound), TLC_OK);
+    uint8_t *dst = bytes(bound), *dst2 = bytes(bound);
+    first = encode(codec, TLC_F32, f->info.checksum, f->values, f->n, dst, once);
+    if (a->law == EXACT)
+        require(alike(once, f->values, f->n));
+    /* The levels of a maximum near the least floats are not apart; nor is what only rounds to a maximum near the largest. */
+    float max = largest(once, f->n);
+    if (a->law == EXACT || (max > 1e-30f && max < 1e38f)) {
+        second = encode(codec, TLC_F32, f->info.checksum, once, f->n, dst2, twice);
+        require(second == first && same(dst, dst2, first));
+    }
+    free(once);
+    free(twice);
+    free(dst);
+    free(dst2);
+}
+
+/* ---- one frame --------------------------------------------------------------------------------------------------- */
+
+/* The n that a header claims, so that the decoders look beyond it. */
+static uint64_t claimed(const uint8_t *src, size_t len)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 4; i < len && i < 14; i++) {
+        n |= (uint64_t)(src[i] & 127) << 7 * (i - 4);
+        if (!(src[i] & 128))
+            break;
+    }
+    return n;
+}
+
+static void laws(frame *f)
+{
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = TLC_ISA_SCALAR};
+
+    f->info.struct_size = sizeof f->info;
+    require_status(tlc_inspect(f->src, f->len, &f->info), TLC_OK);
+    f->values = floats(f->n);
+    require_status(tlc_decompress(f->src, f->len, TLC_F32, f->values, f->n, &opt), TLC_OK);
+    same_everywhere(f);
+    adding(f);
+    masking(f);
+    const again *a = law_of(f->info.codec);
+    if (a->law == IDENTICAL)
+        identical(f);
+    else if (a->law != NOTHING && (!a->most || f->n <= a->most))
+        encoded_again(f, a);
+    free(f->values);
+}
+
+static tlc_status one_frame(const uint8_t *src, size_t len)
+{
+    static hostile h;
+    const uint64_t claim = claimed(src, len);
+    const size_t n = claim <= MOST_VALUES ? (size_t)claim : MOST_VALUES;
+
+    if (!h.src.pages.start)
+        hostile_open(&h, MOST_BYTES + 1, MOST_VALUES);
+    at = (place){.n = n, .isa = TLC_ISA_SCALAR};
+    tlc_status status = hostile_decode(&h, src, len, n, TLC_ISA_SCALAR);
+    fuzz_fold_number(status);
+    FOR_EACH_ISA(isa) {
+        at.isa = isa;
+        require(isa == TLC_ISA_SCALAR || hostile_decode(&h, src, len, n, isa) == status);
+    }
+    if (status == TLC_OK)
+        laws(&(frame){.src = src, .len = len, .n = n});
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size > MOST_BYTES)
+        return 0;
+    if (one_frame(data, size) == TLC_ERR_CHECKSUM) {
+        uint8_t *sealed = bytes(size);
+        memcpy(sealed, data, size);
+        uint64_t sum = XXH3_64bits(sealed, size - 4);
+        for (size_t i = 0; i < 4; i++)
+            sealed[size - 4 + i] = (uint8_t)(sum >> (8 * i));
+        require(one_frame(sealed, size) != TLC_ERR_CHECKSUM);
+        free(sealed);
+    }
+    return 0;
+}

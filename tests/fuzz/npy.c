@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The input is a file for the bench's readers, .npy and .f32: what they accept must fit the file exactly, and what they
+ * refuse they must explain.
+ */
+#include "../../bench/explain.h"
+#include "../../bench/npy.h"
+#include "fuzz.h"
+#include <sys/mman.h>
+
+enum { MOST_INPUT = 1 << 17, MOST_ROWS = 64 };
+
+static void explained(const char *why)
+{
+    size_t len = strnlen(why, WHY_SIZE);
+    require(len > 0 && len < WHY_SIZE);
+}
+
+/* The header alone, as of a file that is longer or shorter, too. */
+static bool header(const uint8_t *data, size_t size, npy_header *h)
+{
+    char why[WHY_SIZE] = "";
+    npy_header other;
+
+    memset(h, 0, sizeof *h);
+    bool ok = npy_parse_header(data, size, size, h, why);
+    fuzz_fold_number(ok);
+    if (!ok) {
+        explained(why);
+        return false;
+    }
+    require(h->offset <= size && (h->width == 2 || h->width == 4));
+    require(h->rows * h->cols * h->width == size - h->offset);
+    require(h->cols <= SIZE_MAX / h->width);
+    require(!npy_parse_header(data, size, (uint64_t)size + 1, &other, why)); /* or the values are not all there */
+    fuzz_fold_number(h->rows);
+    fuzz_fold_number(h->cols);
+    return true;
+}
+
+static void read_rows(npy_file *file)
+{
+    char why[WHY_SIZE] = "";
+    const npy_header *h = &file->header;
+    uint8_t *row = bytes((size_t)h->cols * h->width);
+
+    for (uint64_t i = 0; i < h->rows && i < MOST_ROWS; i++) {
+        require(npy_read_row(file, row, why));
+        fuzz_fold(row, (size_t)h->cols, h->width);
+    }
+    if (h->rows <= MOST_ROWS && h->rows && h->cols) {
+        require(!npy_read_row(file, row, why)); /* no more */
+        explained(why);
+    }
+    free(row);
+    npy_close(file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[32], why[WHY_SIZE] = "";
+    npy_header h;
+    npy_file file;
+
+    if (size > MOST_INPUT)
+        return 0;
+    bool ok = header(data, size, &h);
+
+    int fd = memfd_create("npy", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        fail_msg("no memory for the test");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    require(npy_open(&file, path, why) == ok);
+    if (ok) {
+        const npy_header *read = &file.header;
+        require(read->offset == h.offset && read->rows == h.rows && read->cols == h.cols && read->width == h.width);
+        read_rows(&file);
+    } else {
+        explained(why);
+    }
+    uint64_t row = size && data[0] & 1 ? data[size / 2] : 0; /* 0: all in one */
+    ok = npy_open_f32(&file, path, row, why);
+    require(ok == (size && size % 4 == 0 && (!row || size / 4 % row == 0)));
+    if (ok)
+        read_rows(&file);
+    else
+        explained(why);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The input is which stage, how many values, and bytes for its decoder, as it is offered alone (stages.h), or for bundles
+ * (bundle.h). What is refused must leave the output alone; what is accepted must keep the stage's law.
+ */
+#include "fuzz.h"
+#include <math.h>
+#include <threelc/bundle.h>
+
+enum { MOST_INPUT = 1 << 16, MOST_VALUES = 1 << 13, FILL = 0x3c };
+
+typedef struct sample {
+    const uint8_t *src;
+    size_t len, n;
+    uint8_t detail;   /* a parameter of the stage */
+    int8_t *q, *q2;   /* n symbols each */
+    float *x, *y;     /* n values each */
+    uint64_t *scratch;
+} sample;
+
+/* An output of count elements is as it was, or goes into the digest. */
+static int accepted(tlc_status status, const void *out, size_t count, size_t width)
+{
+    fuzz_fold_number(status);
+    if (status)
+        require(all_bytes(out, count * width, FILL));
+    else
+        fuzz_fold(out, count, width);
+    return status == TLC_OK;
+}
+
+static int same_values(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(a[i] == b[i]))
+            return 0;
+    return 1;
+}
+
+static void quartic(const sample *s)
+{
+    uint8_t *again = bytes(s->len);
+    size_t written = 0;
+
+    if (accepted(tlc_quartic_decode(s->src, s->len, s->q, s->n), s->q, s->n, 1)) {
+        require_status(tlc_quartic_encode(s->q, s->n, again, s->len, &written), TLC_OK);
+        require(written == s->len && same(again, s->src, s->len)); /* there is one code only */
+    }
+    free(again);
+}
+
+static void zerorun(const sample *s)
+{
+    const uint64_t size = tlc_zerorun_decoded_size(s->src, s->len);
+    const size_t cap = size < 4 * s->n ? (size_t)size : 4 * s->n;
+    uint8_t *out = bytes(cap), *again = bytes(cap);
+    size_t written = 77, len = 0;
+
+    memset(out, FILL, cap);
+    tlc_status status = tlc_zerorun_decode(s->src, s->len, out, cap, &written);
+    require(status == (size > cap ? TLC_ERR_CAPACITY : TLC_OK));
+    if (accepted(status, out, cap, 1)) {
+        require(written == cap);
+        require_status(tlc_zerorun_encode(out, cap, again, cap, &len), TLC_OK);
+        require(len <= s->len && tlc_zerorun_decoded_size(again, len) == size);
+    }
+    free(out);
+    free(again);
+}
+
+static void golomb(const sample *s)
+{
+    const int signs = s->detail & 1;
+    size_t k = 0, written = 0;
+
+    if (!accepted(tlc_golomb_decode(s->src, s->len, signs, s->q, s->n), s->q, s->n, 1))
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        k += s->q[i] != 0;
+    size_t cap = tlc_golomb_size(s->n, k, signs);
+    uint8_t *again = bytes(cap);
+    require_status(tlc_golomb_encode(s->q, s->n, signs, s->scratch, again, cap, &written), TLC_OK);
+    require(written <= cap);
+    require_status(tlc_golomb_decode(again, written, signs, s->q2, s->n), TLC_OK);
+    require(same(s->q, s->q2, s->n));
+    free(again);
+}
+
+static void natural(const sample *s)
+{
+    const int bits = s->detail & 1 ? 9 : 8, shift = s->detail >> 1;
+    uint8_t *again = bytes(2 * s->n);
+    uint64_t clipped = 77;
+
+    if (accepted(tlc_natural_decode(s->src, s->len, bits, shift, s->x, s->n), s->x, s->n, 4)) {
+        require_status(tlc_natural_encode(s->x, s->n, bits, 1, shift, 0, 0, again, 2 * s->n, s->y, &clipped), TLC_OK);
+        require(clipped == 0 && same(again, s->src, s->len));
+        for (size_t i = 0; i < s->n; i++)
+            require(s->y[i] == 0.0f);
+    }
+    free(again);
+}
+
+static void onebit(const sample *s)
+{
+    fuzz_input in = {s->src, s->src + s->len};
+    float mean[2], again[2];
+    uint8_t *bits = bytes(s->n / 8 + 1);
+
+    mean[0] = bits_float(take_number(&in, 4));
+    mean[1] = bits_float(take_number(&in, 4));
+    if ((size_t)(in.end - in.at) >= (s->n + 7) / 8 &&
+        accepted(tlc_onebit_decode(in.at, s->n, mean, s->x), s->x, s->n, 4) && mean[0] >= 0.0f && mean[1] < 0.0f) {
+        require_status(tlc_onebit_encode(s->x, s->n, bits, NULL, again), TLC_OK);
+        require(same(bits, in.at, (s->n + 7) / 8));
+    }
+    free(bits);
+}
+
+static void topk(const sample *s)
+{
+    const size_t cap = (s->n + 7) / 8 + 4 * s->n, n = s->n;
+    uint8_t *again = bytes(cap);
+    size_t written = 0;
+
+    if (accepted(tlc_topk_decode(s->src, s->len, s->x, n), s->x, n, 4) && n <= 4096) { /* all in the sample */
+        require_status(tlc_topk_encode(s->x, n, 1.0, 0, 0, again, cap, NULL, &written), TLC_OK);
+        require(written == s->len && same(again, s->src, s->len));
+    }
+    free(again);
+}
+
+static void random_sparse(const sample *s)
+{
+    const size_t cap = tlc_golomb_size(s->n, s->n, 0) + 4 * s->n;
+    uint8_t *again = bytes(cap);
+    size_t written = 0;
+
+    if (accepted(tlc_random_sparse_decode(s->src, s->len, s->x, s->n), s->x, s->n, 4)) {
+        require_status(tlc_random_sparse_encode(s->x, s->n, 1.0, 0, 0, s->scratch, again, cap, NULL, &written), TLC_OK);
+        require_status(tlc_random_sparse_decode(again, written, s->y, s->n), TLC_OK);
+        require(same_values(s->x, s->y, s->n));
+    }
+    free(again);
+}
+
+/* Symbols straight from the input, which may be of any value; each stage has its range, and its scale. */
+static void symbols(const sample *s)
+{
+    fuzz_input in = {s->src, s->src + s->len};
+    const float scale = bits_float(take_number(&in, 4));
+    const int kind = s->detail >> 1 & 3, K = s->detail & 8 ? 7 : 127;
+    const int most = kind == 3 ? K : 1, least = kind == 2 ? 0 : -most;
+    int good = isfinite(scale) && (kind == 1 || kind == 2 || !signbit(scale)); /* M and the maximum are magnitudes */
+    tlc_status status;
+
+    for (size_t i = 0; i < s->n; i++) {
+        uint8_t byte = take_byte(&in);
+        s->q[i] = (int8_t)(s->detail & 1 ? byte : byte % (most - least + 1) + least);
+        good &= s->q[i] >= least && s->q[i] <= most;
+    }
+    switch (kind) {
+    case 0: status = tlc_ternary_decode(s->q, s->n, scale, s->x); break;
+    case 1: status = tlc_ternary_add(s->q, s->n, scale, s->x); break;
+    case 2: status = tlc_sparse_binary_decode(s->q, s->n, scale, s->x); break;
+    default: status = tlc_levels_decode(s->q, s->n, K, scale, s->x); break;
+    }
+    require_status(status, good ? TLC_OK : TLC_ERR_PARAM);
+    accepted(status, s->x, s->n, 4);
+}
+
+static void convert(const sample *s)
+{
+    const tlc_dtype from = (tlc_dtype)(s->detail & 3), to = (tlc_dtype)(s->detail >> 2 & 3);
+    const size_t width = from == TLC_F32 ? 4 : 2, count = s->len / width < s->n ? s->len / width : s->n;
+
+    if (!accepted(tlc_convert(s->src, from, s->x, to, count), s->x, count, to == TLC_F32 ? 4 : 2))
+        return;
+    require(from <= TLC_BF16 && to <= TLC_BF16);
+    for (size_t i = 0; i < count && to == TLC_F32 && from != TLC_F32; i++)
+        require(float_bits(s->x[i]) == widened(from, s->src, i));
+}
+
+/* The frames of a bundle, or none if it is no bundle. */
+static size_t frames_of(const sample *s, const void **frames, size_t *lens, size_t most)
+{
+    tlc_bundle_reader r;
+    size_t count = 0, at_end = 0;
+
+    memset(&r, FILL, sizeof r);
+    tlc_status status = tlc_bundle_open(&r, s->src, s->len);
+    fuzz_fold_number(status);
+    if (status)
+        return 0;
+    for (; tlc_bundle_next(&r, &frames[count], &lens[count]) == TLC_OK; count += count + 1 < most) {
+        const uint8_t *frame = frames[count];
+        require(frame >= s->src + at_end && frame + lens[count] <= s->src + s->len);
+        at_end = (size_t)(frame - s->src) + lens[count];
+    }
+    require(tlc_bundle_count(&r) == 0 || at_end == s->len);
+    return count;
+}
+
+static void bundle(const sample *s)
+{
+    enum { MOST = 300 };
+    const void *frames[MOST];
+    size_t lens[MOST], written = 0, count = frames_of(s, frames, lens, MOST);
+    uint8_t *again = bytes(s->len);
+    tlc_bundle_writer w;
+
+    if (count && count + 1 < MOST) {
+        require_status(tlc_bundle_init(&w, again, s->len, (uint32_t)count), TLC_OK);
+        for (size_t i = 0; i < count; i++)
+            require_status(tlc_bundle_add(&w, frames[i], lens[i]), TLC_OK);
+        require_status(tlc_bundle_finish(&w, &written), TLC_OK);
+        require(written == s->len && same(again, s->src, s->len));
+    }
+    free(again);
+}
+
+/* The frames of a bundle added up into one. */
+static void aggregate(const sample *s)
+{
+    enum { MOST = 9 };
+    const void *frames[MOST];
+    size_t lens[MOST], written = 77, bound = 0, count = frames_of(s, frames, lens, MOST);
+    tlc_frame_info info = {.struct_size = sizeof info}, sum = {.struct_size = sizeof sum};
+
+    if (!count || tlc_inspect(frames[0], lens[0], &info) || info.n > MOST_VALUES ||
+        tlc_codec_bound(info.codec, info.dtype, (size_t)info.n, &bound))
+        return;
+    uint8_t *dst = bytes(bound);
+    memset(dst, FILL, bound);
+    tlc_status status = tlc_natural_aggregate(frames, lens, count, 5, s->detail, dst, bound, &written);
+    if (accepted(status, dst, status ? bound : written, 1)) {
+        require_status(tlc_inspect(dst, written, &sum), TLC_OK);
+        require(sum.n == info.n && sum.dtype == info.dtype && sum.checksum == info.checksum);
+        require(!strcmp(sum.codec, info.codec));
+    } else {
+        require(written == 77);
+    }
+    free(dst);
+}
+
+static void (*const stages[])(const sample *) = {quartic, zerorun, golomb,  natural, onebit,   topk,
+                                                 random_sparse, symbols, convert, bundle,  aggregate};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_input in = {data, data + size};
+    const size_t stage = take_byte(&in) % COUNT(stages), n = take_number(&in, 2) % (MOST_VALUES + 1);
+    sample s = {.n = n, .detail = take_byte(&in)};
+
+    if (size > MOST_INPUT)
+        return 0;
+    s.len = (size_t)(in.end - in.at);
+    uint8_t *src = bytes(s.len); /* of exactly this size, and aligned to nothing */
+    if (s.len)
+        memcpy(src, in.at, s.len);
+    s.src = src;
+    at = (place){.n = n, .i = stage};
+    s.q = memset(bytes(n), FILL, n);
+    s.q2 = memset(bytes(n), FILL, n);
+    s.x = memset(floats(n), FILL, 4 * n);
+    s.y = memset(floats(n), FILL, 4 * n);
+    s.scratch = (uint64_t *)(void *)bytes((n + 63) / 64 * 16);
+    stages[stage](&s);
+    free(src);
+    free(s.q);
+    free(s.q2);
+    free(s.x);
+    free(s.y);
+    free(s.scratch);
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "no_memory.h"
+
+memory_use memory;
+
+static _Thread_local int inside; /* a call of the library */
+
+void starve(size_t left)
+{
+    memory.asked = 0;
+    memory.left = left;
+    inside = 1;
+}
+
+void feed(void)
+{
+    inside = 0;
+}
+
+static int refused(void)
+{
+    if (!inside)
+        return 0;
+    memory.asked++;
+    if (!memory.left)
+        return 1;
+    memory.left--;
+    memory.live++;
+    return 0;
+}
+
+/* ---- what the linker puts in the place of malloc and its kin ------------------------------------------------------ */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *ptr, size_t size);
+void __real_free(void *ptr);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *ptr, size_t size);
+void __wrap_free(void *ptr);
+
+/* used: link-time optimisation does not see who calls them */
+__attribute__((used)) void *__wrap_malloc(size_t size)
+{
+    void *p = refused() ? NULL : __real_malloc(size);
+
+    if (inside && p)
+        memset(p, 0xd5, size); /* malloc promises no zeros */
+    return p;
+}
+
+__attribute__((used)) void *__wrap_calloc(size_t count, size_t size)
+{
+    return refused() ? NULL : __real_calloc(count, size);
+}
+
+__attribute__((used)) void *__wrap_realloc(void *ptr, size_t size)
+{
+    return refused() ? NULL : __real_realloc(ptr, size);
+}
+
+__attribute__((used)) void __wrap_free(void *ptr)
+{
+    if (inside && ptr)
+        memory.live--;
+    __real_free(ptr);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
+/* ---- tlc_parallel ------------------------------------------------------------------------------------------------- */
+
+typedef struct handed {
+    void (*task)(void *arg, size_t i);
+    void *arg;
+} handed;
+
+static void run_task(void *arg, size_t i)
+{
+    const handed *h = arg;
+
+    inside = 1;
+    h->task(h->arg, i);
+    inside = 0;
+}
+
+static void run(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg)
+{
+    const tlc_parallel *theirs = opaque;
+    handed h = {task, arg};
+
+    inside = 0;
+    theirs->run(theirs->opaque, count, run_task, &h);
+    inside = 1;
+}
+
+tlc_parallel starved_runner(const runner *r)
+{
+    return r->parallel.run ? (tlc_parallel){run, (void *)(uintptr_t)&r->parallel} : r->parallel;
+}

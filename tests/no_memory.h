@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The library without memory: in a program that is linked with no_memory.c and no_memory_link_args every call of malloc
+ * and its kin arrives here first. Those made within a call of the library are counted, and may fail; those of the test
+ * itself go through.
+ */
+#ifndef TLC_TEST_NO_MEMORY_H
+#define TLC_TEST_NO_MEMORY_H
+
+#include "support.h"
+#include <stdatomic.h>
+
+typedef struct memory_use {
+    atomic_size_t asked, left, live; /* allocations wanted; that may still succeed; not freed yet */
+} memory_use;
+extern memory_use memory;
+
+/* What this thread does between these two is the library's; `left` allocations succeed. */
+void starve(size_t left);
+void feed(void);
+
+/* A call that returns want without asking for memory: there is none. */
+#define starved(call, want)                                                                                             \
+    do {                                                                                                                \
+        starve(0);                                                                                                      \
+        tlc_status status_ = (call);                                                                                    \
+        feed();                                                                                                         \
+        require_status_is(#call, status_, want, __FILE__, __LINE__);                                                    \
+        require(memory.asked == 0);                                                                                     \
+    } while (0)
+
+/* The same for what returns no status. */
+#define starved_run(statement)                                                                                          \
+    do {                                                                                                                \
+        starve(0);                                                                                                      \
+        statement;                                                                                                      \
+        feed();                                                                                                         \
+        require(memory.asked == 0);                                                                                     \
+    } while (0)
+
+/* The runner, whose tasks are the library's and whose own doings are not. */
+tlc_parallel starved_runner(const runner *r);
+
+#endif
