@@ -165,9 +165,11 @@ size_t compress(tlc_ctx *ctx, const void *grad, void *dst)
 
 snapshot snap(const tlc_ctx *ctx)
 {
-    snapshot s = {bytes(tlc_state_size(ctx)), tlc_state_size(ctx), tlc_bound(ctx)};
+    snapshot s = {NULL, tlc_state_size(ctx), tlc_bound(ctx)};
     size_t written = 0;
 
+    require(s.size < SIZE_MAX); /* there is a state that can be saved */
+    s.state = bytes(s.size);
     require_status(tlc_state_save(ctx, s.state, s.size, &written), TLC_OK);
     require(written == s.size);
     return s;
