@@ -25,9 +25,10 @@ static void fill_any(uint64_t seed, float *x, size_t n)
     static const uint32_t special[] = {0, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffa00001u, 1, 0x7f7fffffu};
     rng r = {seed};
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) { /* as bits: an x87 register would make signalling NaN quiet */
         uint64_t word = rng_next(&r);
-        x[i] = bits_float(word >> 60 ? (uint32_t)word : special[word & 7]);
+        uint32_t bits = word >> 60 ? (uint32_t)word : special[word & 7];
+        memcpy(x + i, &bits, sizeof bits);
     }
 }
 

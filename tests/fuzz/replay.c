@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs one fuzz target over recorded inputs: fuzz_TARGET [-d DIGEST] FILE...
+ * Runs one fuzz target over recorded inputs: fuzz_TARGET [-v | -d DIGEST] FILE...
  * A FILE of the name *.hex holds one input a line, in hexadecimal (an empty line is an empty input, # begins a comment); any
- * other is one input. With -d the digest of all results must be DIGEST, on every machine.
+ * other is one input. With -d the digest of all results must be DIGEST, on every machine; -v prints each input's own, to find
+ * the one for which machines differ.
  */
 #include "fuzz.h"
 #include <inttypes.h>
+
+static int verbose;
 
 static int digit(char c)
 {
@@ -22,7 +25,11 @@ static void feed(const uint8_t *input, size_t len)
         fail_msg("no memory for the test");
     if (len)
         memcpy(exact, input, len);
+    if (verbose)
+        fuzz_digest = 0;
     (void)LLVMFuzzerTestOneInput(exact, len);
+    if (verbose)
+        printf("# %016" PRIx64 "\n", fuzz_digest);
     free(exact);
 }
 
@@ -104,12 +111,14 @@ int main(int argc, char **argv)
     const char *digest = NULL;
     char result[17];
 
+    verbose = argc > 1 && !strcmp(argv[1], "-v");
+    first += verbose;
     if (argc > 2 && !strcmp(argv[1], "-d")) {
         digest = argv[2];
         first = 3;
     }
     if (first == argc) {
-        fprintf(stderr, "usage: %s [-d DIGEST] FILE...\n", argv[0]);
+        fprintf(stderr, "usage: %s [-v | -d DIGEST] FILE...\n", argv[0]);
         return 2;
     }
     print_isas();

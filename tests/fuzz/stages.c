@@ -173,12 +173,20 @@ static void convert(const sample *s)
 {
     const tlc_dtype from = (tlc_dtype)(s->detail & 3), to = (tlc_dtype)(s->detail >> 2 & 3);
     const size_t width = from == TLC_F32 ? 4 : 2, count = s->len / width < s->n ? s->len / width : s->n;
+    fuzz_input in = {s->src, s->src + s->len};
+    uint8_t *src = bytes(count * width + 1) + 1; /* unaligned, in the machine's byte order */
 
-    if (!accepted(tlc_convert(s->src, from, s->x, to, count), s->x, count, to == TLC_F32 ? 4 : 2))
-        return;
-    require(from <= TLC_BF16 && to <= TLC_BF16);
-    for (size_t i = 0; i < count && to == TLC_F32 && from != TLC_F32; i++)
-        require(float_bits(s->x[i]) == widened(from, s->src, i));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word = take_number(&in, (unsigned)width);
+        uint16_t half = (uint16_t)word;
+        memcpy(src + i * width, width == 4 ? (const void *)&word : &half, width);
+    }
+    if (accepted(tlc_convert(src, from, s->x, to, count), s->x, count, to == TLC_F32 ? 4 : 2)) {
+        require(from <= TLC_BF16 && to <= TLC_BF16);
+        for (size_t i = 0; i < count && to == TLC_F32 && from != TLC_F32; i++)
+            require(float_bits(s->x[i]) == widened(from, src, i));
+    }
+    free(src - 1);
 }
 
 /* The frames of a bundle, or none if it is no bundle. */

@@ -31,6 +31,7 @@ sanitize=$(meson introspect "$build" --buildoptions |
   python3 -c 'import json, sys; print({o["name"]: o["value"] for o in json.load(sys.stdin)}["b_sanitize"])')
 cflags=()
 [[ $sanitize == none ]] || cflags=(-fsanitize="$sanitize")
+[[ ! ${CC_LD-} ]] || cflags+=(-fuse-ld="$CC_LD") # nor can every linker read the objects of link-time optimisation
 
 $CC "${cflags[@]}" example.c "${shared_flags[@]}" -o shared
 prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
