@@ -33,6 +33,19 @@ void fuzz_fold_number(uint64_t number)
     fuzz_fold(&number, 1, sizeof number);
 }
 
+void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len))
+{
+    if (try_one(data, size) != TLC_ERR_CHECKSUM)
+        return;
+    uint8_t *sealed = bytes(size);
+    memcpy(sealed, data, size);
+    uint64_t sum = XXH3_64bits(sealed, size - 4);
+    for (size_t i = 0; i < 4; i++)
+        sealed[size - 4 + i] = (uint8_t)(sum >> (8 * i));
+    require(try_one(sealed, size) != TLC_ERR_CHECKSUM);
+    free(sealed);
+}
+
 uint8_t take_byte(fuzz_input *in)
 {
     return in->at < in->end ? *in->at++ : 0;

@@ -16,6 +16,9 @@ extern uint64_t fuzz_digest;
 void fuzz_fold(const void *elements, size_t count, size_t width); /* in the machine's byte order */
 void fuzz_fold_number(uint64_t number);
 
+/* Tries an input, and, if its checksum is wrong, once more with the right one: none that a fuzzer makes up is. */
+void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len));
+
 /* Splits an input: each take_ gives what is next of it, and zeros from its end on. */
 typedef struct fuzz_input {
     const uint8_t *at, *end;

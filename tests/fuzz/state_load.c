@@ -6,7 +6,6 @@
  * writes.
  */
 #include "fuzz.h"
-#include <xxhash.h>
 
 enum { MOST_BYTES = 1 << 16, MOST_VALUES = 4096 };
 
@@ -112,16 +111,7 @@ static tlc_status one_state(const uint8_t *src, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size > MOST_BYTES)
-        return 0;
-    if (one_state(data, size) == TLC_ERR_CHECKSUM) {
-        uint8_t *sealed = bytes(size);
-        memcpy(sealed, data, size);
-        uint64_t sum = XXH3_64bits(sealed, size - 4);
-        for (size_t i = 0; i < 4; i++)
-            sealed[size - 4 + i] = (uint8_t)(sum >> (8 * i));
-        require(one_state(sealed, size) != TLC_ERR_CHECKSUM);
-        free(sealed);
-    }
+    if (size <= MOST_BYTES)
+        fuzz_with_checksum(data, size, one_state);
     return 0;
 }
