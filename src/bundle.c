@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "frame.h"
+#include "coding/frame.h"
 #include <threelc/bundle.h>
 
 #define BUNDLE_MAGIC 'B'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
-#include "ranges.h"
+#include "coding/ranges.h"
 #include <stdlib.h>
 
 #define ALIGNMENT 64 /* of the residual that a context owns: a cache line */

@@ -6,9 +6,9 @@
 #ifndef TLC_CONTEXT_H
 #define TLC_CONTEXT_H
 
-#include "codec.h"
-#include "frame.h"
-#include "pipeline.h"
+#include "codec/codec.h"
+#include "coding/frame.h"
+#include "coding/pipeline.h"
 
 struct tlc_ctx {
     const tlc_kernels *kernels;

@@ -3,7 +3,7 @@
  * tlc_parse_number against the C library's strtof and strtod, which round right: all that can be in a codec string, and
  * whole numbers up to the last that are taken.
  */
-#include "../src/codec.h"
+#include "../src/codec/codec.h"
 
 #include "support.h"
 #include <float.h>

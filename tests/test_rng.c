@@ -4,7 +4,7 @@
  * against src/rng.h, wherever a call begins and ends and however the counter carries.
  */
 #include "../src/kernels/kernels.h"
-#include "../src/rng.h"
+#include "../src/common/rng.h"
 #include "support.h"
 
 enum { LONGEST = 700, AROUND = 150 };

@@ -9,7 +9,7 @@
 #ifndef TLC_KERNELS_H
 #define TLC_KERNELS_H
 
-#include "../float_rules.h"
+#include "../common/float_rules.h"
 #include <threelc/threelc.h>
 
 #define TLC_QUARTIC_ZERO 121 /* five digits 1: five symbols 0 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "levels.h"
+#include "inverse.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "levels.h"
+#include "inverse.h"
 
 #if defined(__aarch64__)
 #include "neon.h"

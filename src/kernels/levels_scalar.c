@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../rng.h"
+#include "../common/rng.h"
 #include "kernels.h"
 
 /* Half to even, for |y| < 2^22: the sum has no bits left below 1. */

@@ -6,7 +6,7 @@
 #ifndef TLC_KERNELS_PHILOX_H
 #define TLC_KERNELS_PHILOX_H
 
-#include "../rng.h"
+#include "../common/rng.h"
 #include "kernels.h"
 
 enum { TLC_PHILOX_LAST = TLC_PHILOX_ROUNDS - 1, TLC_PHILOX_BATCH_MOST = 128 };

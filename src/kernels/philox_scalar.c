@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../rng.h"
+#include "../common/rng.h"
 #include "kernels.h"
 
 void tlc_philox_scalar(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out)

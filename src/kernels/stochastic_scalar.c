@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../rng.h"
+#include "../common/rng.h"
 #include "kernels.h"
 
 void tlc_stochastic_encode_scalar(const float *x, const uint32_t *words, size_t n, float max, int8_t *q)

@@ -3,8 +3,8 @@
  * An aggregator of natural frames, as IntML's switches are (Horvath et al., "Natural compression", 2019): it decodes, adds
  * and compresses again, so that one frame leaves for many that arrive.
  */
-#include "../frame.h"
-#include "../pipeline.h"
+#include "../coding/frame.h"
+#include "../coding/pipeline.h"
 #include "natural.h"
 #include <threelc/stages.h>
 

@@ -6,7 +6,7 @@
  * For 3-value symbols the payload is the stream only if that is strictly shorter than quartic's ceil(n / 5) bytes, else
  * it has its second form: quartic's bytes.
  */
-#include "../golomb.h"
+#include "../golomb/golomb.h"
 #include "scatter.h"
 #include <threelc/stages.h>
 

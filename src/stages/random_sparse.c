@@ -5,7 +5,7 @@
  * Payload: Golomb-coded positions (golomb.h in the folder above draws them), then a f32 for each, x / P.
  */
 #include "alone.h"
-#include "../golomb.h"
+#include "../golomb/golomb.h"
 #include "scatter.h"
 #include "share.h"
 #include <threelc/stages.h>

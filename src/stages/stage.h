@@ -9,9 +9,9 @@
 #ifndef TLC_STAGE_H
 #define TLC_STAGE_H
 
-#include "../bytes.h"
-#include "../codec.h"
-#include "../feedback.h"
+#include "../common/bytes.h"
+#include "../codec/codec.h"
+#include "../values/input.h"
 
 /* What flows between stages; a stage may take several kinds. */
 typedef enum tlc_kind {

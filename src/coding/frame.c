@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "frame.h"
-#include "dtype.h"
-#include "stages/stage.h"
+#include "../values/dtype.h"
+#include "../stages/stage.h"
 #include <xxhash.h>
 
 #define FLAG_DTYPE 0x03u

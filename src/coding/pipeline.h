@@ -15,7 +15,7 @@
 #define TLC_PIPELINE_H
 
 #include "frame.h"
-#include "stages/stage.h"
+#include "../stages/stage.h"
 
 #define TLC_BLOCK_SECOND (1u << 31) /* in a block's payload length: the payload has its coder's second form */
 

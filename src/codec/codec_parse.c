@@ -3,7 +3,7 @@
  * Reads codec strings, and knows why it cannot.
  */
 #include "codec.h"
-#include "stages/stage.h"
+#include "../stages/stage.h"
 
 /* A part of a codec string. */
 typedef struct span {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "feedback.h"
+#include "input.h"
 
 const float *tlc_input_floats(const tlc_input *in, size_t at, size_t count, float *buf)
 {

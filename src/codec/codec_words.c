@@ -2,7 +2,7 @@
  *
  * Codecs in words: what is wrong with a string, and what there is to choose from.
  */
-#include "context.h"
+#include "../context.h"
 
 /* A text that is cut where its room ends. */
 typedef struct writer {

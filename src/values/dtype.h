@@ -5,7 +5,7 @@
 #ifndef TLC_DTYPE_H
 #define TLC_DTYPE_H
 
-#include "kernels/kernels.h"
+#include "../kernels/kernels.h"
 
 /* Values of a tensor that are worked on at a time where they must be converted: they stay in the first-level cache. */
 #define TLC_PIECE 1024

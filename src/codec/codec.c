@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "codec.h"
-#include "frame.h"
-#include "stages/stage.h"
+#include "../coding/frame.h"
+#include "../stages/stage.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 

@@ -30,8 +30,8 @@
 #ifndef TLC_FRAME_H
 #define TLC_FRAME_H
 
-#include "bytes.h"
-#include "codec.h"
+#include "../common/bytes.h"
+#include "../codec/codec.h"
 
 #define TLC_FRAME_MIN 5 /* the shortest frame: a header of n = 0 */
 #define TLC_CHECKSUM_SIZE 4

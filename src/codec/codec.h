@@ -11,7 +11,7 @@
 #ifndef TLC_CODEC_H
 #define TLC_CODEC_H
 
-#include "kernels/kernels.h"
+#include "../kernels/kernels.h"
 
 #define TLC_MAX_SCALARS 2
 #define TLC_MAX_PARAMS 3

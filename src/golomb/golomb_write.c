@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "golomb.h"
 
-#include "bytes.h"
+#include "../common/bytes.h"
 
 /* ---- the parameter and the bound ---------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  */
 #include "golomb.h"
 
-#include "bytes.h"
+#include "../common/bytes.h"
 
 #define FORCED static inline __attribute__((always_inline))
 

@@ -12,7 +12,7 @@
 #ifndef TLC_GOLOMB_H
 #define TLC_GOLOMB_H
 
-#include "float_rules.h"
+#include "../common/float_rules.h"
 
 #define TLC_GOLOMB_MAX 48 /* largest b */
 

@@ -6,7 +6,7 @@
 #ifndef TLC_RANGES_H
 #define TLC_RANGES_H
 
-#include "float_rules.h"
+#include "../common/float_rules.h"
 #include <threelc/threelc.h>
 
 #define TLC_RANGES_MAX 64   /* of a tensor: their results live on the stack */
