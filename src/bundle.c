@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "coding/frame.h"
+#include "common/bytes.h"
 #include <threelc/bundle.h>
 
 #define BUNDLE_MAGIC 'B'

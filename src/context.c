@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
+#include "coding/bounds.h"
 #include "coding/ranges.h"
+#include "common/sizes.h"
+#include "common/structs.h"
 #include <stdlib.h>
 
 #define ALIGNMENT 64 /* of the residual that a context owns: a cache line */
-
-int tlc_import(void *ours, size_t size, const void *theirs)
-{
-    const uint8_t *from = theirs;
-    size_t given;
-
-    memcpy(&given, theirs, sizeof given);
-    if (given < sizeof given)
-        return 0;
-    for (size_t i = size; i < given; i++)
-        if (from[i])
-            return 0;
-    memcpy(ours, theirs, given < size ? given : size);
-    return 1;
-}
-
-void tlc_export(void *theirs, const void *ours, size_t size)
-{
-    size_t given;
-
-    memcpy(&given, theirs, sizeof given);
-    memset(theirs, 0, given);
-    memcpy(theirs, ours, given < size ? given : size);
-    memcpy(theirs, &given, sizeof given);
-}
 
 tlc_status tlc_config_init(tlc_config *cfg, size_t struct_size)
 {
@@ -69,12 +47,12 @@ static tlc_status check_config(const tlc_config *c)
 static tlc_status room_for(const tlc_ctx *ctx, const char *text, size_t len, tlc_codec *codec, size_t *bound,
                            size_t *scratch)
 {
-    size_t units = ctx->parallel.run ? TLC_RANGES_MAX : 1;
+    size_t tasks = ctx->parallel.run ? TLC_RANGES_MAX : 1;
     tlc_status status = tlc_codec_parse(codec, text, len, NULL);
 
     if (!status)
-        status = tlc_codec_frame_bound(codec, ctx->dtype, ctx->checksum, ctx->n, bound);
-    return status ? status : tlc_codec_scratch(codec, ctx->n, units, scratch);
+        status = tlc_frame_bound(codec, ctx->dtype, ctx->checksum, ctx->n, bound);
+    return status ? status : tlc_scratch_size(codec, ctx->n, tasks, scratch);
 }
 
 /* The codec, and the room for it and for those reserved. */
@@ -126,7 +104,7 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
         status = resolve_codecs(&ctx, &c);
     if (status)
         return status;
-    ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.value->value->feedback;
+    ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.quantizer->quantize->feedback;
     if (c.residual && !ctx.feedback)
         return TLC_ERR_PARAM;
     residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* so many bytes must be possible, whosever they are */

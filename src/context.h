@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Stages hand
- * on pieces that live on the stack, whatever n is; only sparse codecs need scratch, a bit or two a value.
+ * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Chunks between
+ * stages live on the stack, whatever n is; only codecs of positions need scratch, a bit or two a value.
  */
 #ifndef TLC_CONTEXT_H
 #define TLC_CONTEXT_H
 
 #include "codec/codec.h"
-#include "coding/frame.h"
-#include "coding/pipeline.h"
 
 struct tlc_ctx {
     const tlc_kernels *kernels;
@@ -26,10 +24,4 @@ struct tlc_ctx {
     tlc_parallel parallel;
 };
 
-/* Copies a struct that starts with its struct_size into ours of size bytes, which holds the defaults: missing fields keep
- * them, extra bytes must be 0. Returns 0 if they are not, or if theirs is too small to be one. */
-int tlc_import(void *ours, size_t size, const void *theirs);
-
-/* The other way: fills a struct of the caller's, which starts with its struct_size, from ours of size bytes. */
-void tlc_export(void *theirs, const void *ours, size_t size);
 #endif

@@ -14,6 +14,8 @@
  *   then    the residual, n f32, if there is one
  *   then    checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  */
+#include "coding/frame.h"
+#include "common/bytes.h"
 #include "context.h"
 
 #define STATE_VERSION 1

@@ -2,19 +2,24 @@
  *
  * Entry points that code and decode: they validate, set the float mode and delegate.
  */
+#include "coding/bounds.h"
+#include "coding/decode.h"
+#include "coding/encode.h"
+#include "common/structs.h"
 #include "context.h"
-
-#define STRING(x) #x
-#define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
 uint32_t tlc_version(void)
 {
-    return TLC_VERSION_MAJOR * 10000 + TLC_VERSION_MINOR * 100 + TLC_VERSION_PATCH;
+    return TLC_VERSION;
 }
 
 const char *tlc_version_string(void)
 {
-    return DOTTED(TLC_VERSION_MAJOR, TLC_VERSION_MINOR, TLC_VERSION_PATCH);
+    static const char text[] = {'0' + TLC_VERSION / 10000, '.', '0' + TLC_VERSION / 100 % 100, '.',
+                                '0' + TLC_VERSION % 100, 0};
+
+    _Static_assert(TLC_VERSION / 10000 < 10 && TLC_VERSION / 100 % 100 < 10 && TLC_VERSION % 100 < 10, "one digit each");
+    return text;
 }
 
 const char *tlc_status_string(tlc_status s)
@@ -51,7 +56,7 @@ const char *tlc_isa_name(tlc_isa isa)
     return (unsigned)isa < sizeof name / sizeof name[0] ? name[(unsigned)isa] : "unknown";
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
+/* ---- encode ------------------------------------------------------------------------------------------------------ */
 
 static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
 {
@@ -59,8 +64,7 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
         .codec = &ctx->codec,
         .input = {.k = ctx->kernels, .dtype = ctx->dtype, .grad = grad, .residual = ctx->residual},
         .n = ctx->n,
-        .seed = ctx->seed,
-        .step = ctx->step,
+        .random = {ctx->seed, ctx->step},
         .scratch = ctx->scratch,
         .checksum = ctx->checksum,
         .assume_finite = ctx->assume_finite,
@@ -82,7 +86,7 @@ tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad)
         return TLC_ERR_PARAM;
     tlc_job job = context_job(ctx, grad);
     tlc_float_mode mode = tlc_float_enter();
-    status = tlc_pipeline_accumulate(&job);
+    status = tlc_encode_accumulate(&job);
     tlc_float_leave(mode);
     return status;
 }
@@ -99,7 +103,7 @@ tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, s
         return TLC_ERR_UNSUPPORTED;
     tlc_job job = context_job(ctx, grad);
     tlc_float_mode mode = tlc_float_enter();
-    status = tlc_pipeline_forward(&job, dst, written);
+    status = tlc_encode_frame(&job, dst, written);
     tlc_float_leave(mode);
     ctx->step += status == TLC_OK;
     return status;
@@ -113,10 +117,10 @@ tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t 
     if (!codec || !tlc_dtype_valid(dtype) || !bound)
         return TLC_ERR_PARAM;
     status = tlc_codec_parse(&parsed, codec, strlen(codec), NULL);
-    return status ? status : tlc_codec_frame_bound(&parsed, dtype, 1, n, bound);
+    return status ? status : tlc_frame_bound(&parsed, dtype, 1, n, bound);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
+/* ---- decode ------------------------------------------------------------------------------------------------------ */
 
 static tlc_status decode_options(tlc_decode_options *ours, const tlc_kernels **k, const tlc_decode_options *opt)
 {
@@ -130,26 +134,25 @@ static tlc_status decode_options(tlc_decode_options *ours, const tlc_kernels **k
 }
 
 /* Checks all of a frame, then decodes it. */
-static tlc_status decode(const void *src, size_t len, const tlc_sink *sink, size_t n, const tlc_decode_options *opt)
+static tlc_status decode(const void *src, size_t len, tlc_output *output, size_t n, const tlc_decode_options *opt)
 {
     tlc_decode_options options;
-    const tlc_kernels *k;
     tlc_frame f;
     tlc_status status;
 
-    if ((!src && len) || (!sink->out && n))
+    if ((!src && len) || (!output->out && n))
         return TLC_ERR_PARAM;
-    status = decode_options(&options, &k, opt);
+    status = decode_options(&options, &output->k, opt);
     if (!status)
-        status = tlc_frame_read(&f, src, len, &n);
+        status = tlc_frame_read(&f, src, len, &n, 1);
     if (status)
         return status;
-    if (!tlc_pipeline_check(k, &f))
+    if (!tlc_decode_check(output->k, &f))
         return TLC_ERR_CORRUPT;
-    if (sink->mode == TLC_SINK_MASK && !f.codec.value->value->has_zero)
+    if (output->mode == TLC_OUTPUT_MASK && !f.codec.quantizer->quantize->has_zero)
         return TLC_ERR_UNSUPPORTED;
     tlc_float_mode mode = tlc_float_enter();
-    tlc_pipeline_backward(k, &f, sink, &options.parallel);
+    tlc_decode_frame(&f, output, &options.parallel);
     tlc_float_leave(mode);
     return TLC_OK;
 }
@@ -157,51 +160,77 @@ static tlc_status decode(const void *src, size_t len, const tlc_sink *sink, size
 tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *out, size_t n,
                           const tlc_decode_options *opt)
 {
-    tlc_sink sink = {.mode = TLC_SINK_WRITE, .dtype = dtype, .out = out};
+    tlc_output output = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
 
-    sink.stream = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
-    return tlc_dtype_valid(dtype) ? decode(src, len, &sink, n, opt) : TLC_ERR_PARAM;
+    output.stream = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
+    return tlc_dtype_valid(dtype) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
 }
 
 tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                               const tlc_decode_options *opt)
 {
-    tlc_sink sink = {.mode = TLC_SINK_ADD, .dtype = TLC_F32, .out = sum, .weight = weight};
-    return tlc_finite(weight) ? decode(src, len, &sink, n, opt) : TLC_ERR_PARAM;
+    tlc_output output = {.mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = sum, .weight = weight};
+    return tlc_finite(weight) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
 }
 
 tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt)
 {
-    tlc_sink sink = {.mode = TLC_SINK_MASK, .dtype = TLC_F32, .out = momentum};
-    return decode(src, len, &sink, n, opt);
+    tlc_output output = {.mode = TLC_OUTPUT_MASK, .dtype = TLC_F32, .out = momentum};
+    return decode(src, len, &output, n, opt);
 }
 
-tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
+/* ---- what a frame is --------------------------------------------------------------------------------------------- */
+
+/* What the header tells. */
+static void describe(tlc_frame_info *info, const tlc_frame *f)
 {
-    tlc_frame_info ours = {0};
+    memset(info, 0, sizeof *info);
+    info->version = TLC_FRAME_VERSION;
+    info->dtype = f->dtype;
+    info->checksum = f->checksum;
+    tlc_codec_describe(&f->codec, info->codec);
+    info->n = f->n;
+    info->block = f->codec.block;
+    info->nonzero = info->clipped = TLC_UNKNOWN;
+    info->header_size = f->header_size;
+    info->payload_size = f->payload_size;
+}
+
+/* Reads and describes a frame. whole: checks all of it, and looks at the payload. */
+static tlc_status inspect(const void *src, size_t len, tlc_frame_info *info, int whole)
+{
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    tlc_frame_info ours;
     tlc_frame f;
     tlc_status status;
 
     if (!info || (!src && len) || info->struct_size < sizeof info->struct_size)
         return TLC_ERR_PARAM;
-    status = tlc_frame_read(&f, src, len, NULL);
+    status = tlc_frame_read(&f, src, len, NULL, whole);
+    if (!status && whole && !tlc_decode_check(k, &f))
+        status = TLC_ERR_CORRUPT;
     if (status)
         return status;
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
-    if (!tlc_pipeline_check(k, &f))
-        return TLC_ERR_CORRUPT;
     tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
-    ours.version = TLC_FRAME_VERSION;
-    ours.dtype = f.dtype;
-    ours.checksum = f.checksum;
-    tlc_codec_describe(&f.codec, ours.codec);
-    ours.n = f.n;
-    ours.block = f.codec.block;
-    ours.nonzero = tlc_pipeline_nonzero(k, &f);
-    ours.header_size = f.header_size;
-    ours.payload_size = f.payload_size;
-    ours.clipped = tlc_pipeline_clipped(&f);
+    describe(&ours, &f);
+    if (whole)
+        ours.clipped = tlc_decode_clipped(&f);
+    if (whole && f.codec.quantizer->quantize->has_zero) {
+        tlc_output count = {.k = k, .mode = TLC_OUTPUT_COUNT, .dtype = TLC_F32, .nonzero = &ours.nonzero};
+        ours.nonzero = 0;
+        tlc_decode_frame(&f, &count, NULL);
+    }
     tlc_float_leave(mode);
     tlc_export(info, &ours, sizeof ours);
     return TLC_OK;
+}
+
+tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info)
+{
+    return inspect(src, len, info, 1);
+}
+
+tlc_status tlc_peek(const void *src, size_t len, tlc_frame_info *info)
+{
+    return inspect(src, len, info, 0);
 }

@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-#include "../src/golomb/golomb.h"
+#include "../src/positions/golomb.h"
 
 typedef struct set {
     uint64_t n, k, *mask, *negative;

@@ -3,6 +3,10 @@
  * Every stage alone, as a plain function over the caller's arrays, for users who compose by hand. The arithmetic is that
  * of the codecs, bit for bit; the best ISA of the machine is used. Buffers must not overlap unless a comment allows it.
  * Failure, threads, alignment and float mode: as threelc.h says.
+ *
+ * Functions with many parameters take a struct. Start from {.struct_size = sizeof(...)}: a field that is 0 has its
+ * default. A smaller struct_size than the library's leaves the missing fields 0; in a larger one the extra bytes must be 0,
+ * else TLC_ERR_PARAM.
  */
 #ifndef THREELC_STAGES_H
 #define THREELC_STAGES_H
@@ -45,16 +49,28 @@ TLC_API uint64_t tlc_zerorun_decoded_size(const void *src, size_t len);
 TLC_API tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written);
 
 /* Random words: words[i] is the word of element first + i of a tensor (Philox 4x32-10 of Salmon et al., 2011, with the key
- * seed and the counter {element / 4, step}), the same on every machine. Those of all stages below have first = 0. */
+ * seed and the counter {element / 4, step}), the same on every machine. All stages below have first = 0. */
 TLC_API tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *words);
 
-/* In the stages below residual, if not NULL, gets what is not sent, x[i] - decoded[i]; it may be x itself. All give
- * TLC_ERR_NONFINITE if a value of x is not finite. */
+/* In the stages below:
+ * - residual, if not NULL, gets what is not sent, x[i] - decoded[i]; it may be x itself.
+ * - seed and step choose the random numbers, as tlc_philox does.
+ * - TLC_ERR_NONFINITE: a value of x is not finite. */
+
+typedef enum tlc_rounding {
+    TLC_ROUND_RANDOM = 0, /* up or down at random, without bias */
+    TLC_ROUND_NEAREST = 1
+} tlc_rounding;
 
 /* Stochastic 3-value quantization (3LC, section 5.1; TernGrad without clipping): *M = max|x|, q[i] = the sign of x[i] with
- * probability |x[i]| / M, else 0. Decoded as ternary is. */
-TLC_API tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, uint64_t seed, uint64_t step, int8_t *q,
-                                                 float *residual, float *M);
+ * probability |x[i]| / M, else 0. Decoded as ternary is. params NULL: all 0. */
+typedef struct tlc_stochastic_ternary_params {
+    size_t struct_size;
+    uint64_t seed, step;
+    float *residual;
+} tlc_stochastic_ternary_params;
+TLC_API tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params,
+                                                 int8_t *q, float *M);
 
 /* Sparse binarisation (SBC, algorithm 2): of the k = max(1, rint(p n)) largest values the positive ones, or of the k
  * smallest the negative ones, whichever have the larger mean, get q[i] = 1 and decode to that mean; the others 0.
@@ -64,61 +80,105 @@ TLC_API tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, 
 /* out[i] = mean where q[i] is 1, +0 where it is 0. TLC_ERR_PARAM: another symbol, or mean is not finite. */
 TLC_API tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float *out);
 
-/* Golomb-coded positions of the symbols that are not 0 (SBC, algorithms 3 and 4), each with a sign bit if signs is 1: LEB128
- * of their number k, a byte b, then distances. signs 0 takes symbols 0 and 1 only. scratch: 2 ceil(n / 64) words.
- * TLC_ERR_CAPACITY: they need more than cap bytes; tlc_golomb_size is the most that k symbols of n, or fewer, can need.
- * TLC_ERR_PARAM: a symbol that is not allowed. Bytes of dst beyond *written may be overwritten. */
-TLC_API size_t tlc_golomb_size(size_t n, size_t k, int signs); /* SIZE_MAX on overflow */
-TLC_API tlc_status tlc_golomb_encode(const int8_t *q, size_t n, int signs, uint64_t *scratch, void *dst, size_t cap,
+/* Golomb-coded positions of the symbols that are not 0 (SBC, algorithms 3 and 4): LEB128 of their number k, a byte b, then
+ * distances; with TLC_GOLOMB_SIGNED a sign bit after each distance. TLC_GOLOMB_UNSIGNED takes symbols 0 and 1 only.
+ * scratch: 2 ceil(n / 64) words. tlc_golomb_size is the most bytes that k symbols of n, or fewer, can need.
+ * TLC_ERR_CAPACITY: they need more than cap bytes. TLC_ERR_PARAM: a symbol that is not allowed. Bytes of dst beyond *written
+ * may be overwritten. */
+typedef enum tlc_golomb_signs { TLC_GOLOMB_UNSIGNED = 0, TLC_GOLOMB_SIGNED = 1 } tlc_golomb_signs;
+typedef struct tlc_golomb_params {
+    size_t struct_size;
+    tlc_golomb_signs signs;
+    uint64_t *scratch;
+} tlc_golomb_params;
+TLC_API size_t tlc_golomb_size(size_t n, size_t k, tlc_golomb_signs signs); /* SIZE_MAX on overflow */
+TLC_API tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params *params, void *dst, size_t cap,
                                      size_t *written);
 
 /* The inverse, for any bytes, all of which must be the code of n symbols: else TLC_ERR_CORRUPT. */
-TLC_API tlc_status tlc_golomb_decode(const void *src, size_t len, int signs, int8_t *q, size_t n);
+TLC_API tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_signs signs, int8_t *q, size_t n);
 
-/* 2 K + 1 uniform levels of x / max|x|, K = 127 or 7: q[i] = x[i] / max K, to the nearest (random 0; 3LC's 8-bit int) or up
- * or down at random without bias (random 1; QSGD with the maximum norm). TLC_ERR_PARAM: another K. */
-TLC_API tlc_status tlc_levels_encode(const float *x, size_t n, int K, int random, uint64_t seed, uint64_t step, int8_t *q,
-                                     float *residual, float *max);
+/* 2 K + 1 uniform levels of x / max|x|: q[i] = x[i] / max K, rounded to the nearest (3LC's 8-bit int) or at random (QSGD with
+ * the maximum norm). *max gets max|x|. TLC_ERR_PARAM: a number that is not in the enums. */
+typedef enum tlc_levels { TLC_LEVELS_255 = 127, TLC_LEVELS_15 = 7 } tlc_levels; /* K */
+typedef struct tlc_levels_params {
+    size_t struct_size;
+    tlc_levels levels; /* 0: TLC_LEVELS_255 */
+    tlc_rounding rounding;
+    uint64_t seed, step;
+    float *residual;
+} tlc_levels_params;
+TLC_API tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max);
 
-/* out[i] = max * (q[i] / K). TLC_ERR_PARAM: |q[i]| > K, or max is negative or not finite. */
-TLC_API tlc_status tlc_levels_decode(const int8_t *q, size_t n, int K, float max, float *out);
+/* out[i] = max * (q[i] / K). TLC_ERR_PARAM: |q[i]| > K, another K, or max is negative or not finite. */
+TLC_API tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float max, float *out);
 
-/* Natural compression (Horvath et al., 2019, section 2): powers of two, at random without bias or to the nearest. bits 8:
- * n bytes, sign << 7 | (e + 50), exponents e in -50..10, 0x40 for 0. bits 9: n bytes e + 127 (0 for 0), then
- * ceil(n / 8) bytes of signs. A code is +-2^(e + shift), 0 <= shift <= 117. *clipped, if not NULL, gets how many exponents
- * were out of range. TLC_ERR_CAPACITY: cap < n, or n + ceil(n / 8). */
-TLC_API tlc_status tlc_natural_encode(const float *x, size_t n, int bits, int nearest, int shift, uint64_t seed,
-                                      uint64_t step, void *codes, size_t cap, float *residual, uint64_t *clipped);
+/* Natural compression (Horvath et al., 2019, section 2): powers of two.
+ * TLC_NATURAL_8: n bytes, sign << 7 | (e + 50), exponents e in -50..10, 0x40 for 0.
+ * TLC_NATURAL_9: n bytes e + 127 (0 for 0), then ceil(n / 8) bytes of signs.
+ * A code is +-2^(e + shift), 0 <= shift <= 117. *clipped, if not NULL, gets how many exponents were out of range.
+ * TLC_ERR_CAPACITY: cap < n, or n + ceil(n / 8). TLC_ERR_PARAM: a number that is not in the enums, or another shift. */
+typedef enum tlc_natural_bits { TLC_NATURAL_8 = 8, TLC_NATURAL_9 = 9 } tlc_natural_bits;
+typedef struct tlc_natural_params {
+    size_t struct_size;
+    tlc_natural_bits bits; /* 0: TLC_NATURAL_8 */
+    tlc_rounding rounding;
+    int shift;
+    uint64_t seed, step;
+    float *residual;
+} tlc_natural_params;
+TLC_API tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params *params, void *codes, size_t cap,
+                                      uint64_t *clipped);
 
-/* The inverse, for any bytes. TLC_ERR_SIZE: len is another; TLC_ERR_CORRUPT: a byte that is no code. */
-TLC_API tlc_status tlc_natural_decode(const void *codes, size_t len, int bits, int shift, float *out, size_t n);
+/* The inverse, for any bytes. TLC_ERR_SIZE: another len; TLC_ERR_CORRUPT: a byte that is no code. */
+TLC_API tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural_bits bits, int shift, float *out, size_t n);
 
 /* Adds count natural frames of the same n, bits and shift, not blocked, in their order from +0 on, and compresses the sum
- * again with random words of its own into one frame (IntML's aggregator): its dtype and whether it has a checksum are the
- * first frame's. cap: what tlc_codec_bound says. An overflowing sum is clipped like any large value.
+ * again with random numbers of its own into one frame (IntML's aggregator): its dtype and whether it has a checksum are the
+ * first frame's. cap: what tlc_codec_bound says. A sum that overflows is clipped like any large value. params NULL: all 0.
  * TLC_ERR_SIZE: another n; TLC_ERR_PARAM: other bits or shift; TLC_ERR_UNSUPPORTED: not natural, or blocked; else as
  * tlc_decompress. dst must not overlap a frame. */
-TLC_API tlc_status tlc_natural_aggregate(const void *const *frames, const size_t *lens, size_t count, uint64_t seed,
-                                         uint64_t step, void *dst, size_t cap, size_t *written);
+typedef struct tlc_natural_aggregate_params {
+    size_t struct_size;
+    uint64_t seed, step;
+} tlc_natural_aggregate_params;
+TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const tlc_natural_aggregate_params *params,
+                                         void *dst, size_t cap, size_t *written);
 
 /* One bit a value, x[i] >= 0 or not (bit i % 8 of byte i / 8, ceil(n / 8) bytes); mean[0] is the mean of the former, mean[1]
  * of the others (1-bit SGD with minimum squared error). Sums are binary64, in chunks of 4096 values: within one 16 lanes
  * (index mod 16), folded 16-8-4-2-1, then the chunks in rising order. */
 TLC_API tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residual, float mean[2]);
 
-/* out[i] = mean[0] where the bit is 1, else mean[1]. TLC_ERR_PARAM: a mean is not finite; TLC_ERR_CORRUPT: bits beyond n. */
-TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t n, const float mean[2], float *out);
+/* out[i] = mean[0] where the bit is 1, else mean[1]. bits: len bytes. TLC_ERR_SIZE: len is not ceil(n / 8); TLC_ERR_PARAM: a
+ * mean is not finite; TLC_ERR_CORRUPT: a bit beyond n is 1. */
+TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], float *out, size_t n);
 
 /* About the largest p of the magnitudes (3LC, section 5.1), by a threshold from min(n, 4096) sampled values: a bitmap of
- * ceil(n / 8) bytes, then the values as f32. TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 min(n, 2 ceil(p n)). */
-TLC_API tlc_status tlc_topk_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step, void *dst, size_t cap,
-                                   float *residual, size_t *written);
+ * ceil(n / 8) bytes, then the values as f32. TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 min(n, 2 ceil(p n)).
+ * TLC_ERR_PARAM: p is not in (0, 1]. */
+typedef struct tlc_topk_params {
+    size_t struct_size;
+    double p;
+    uint64_t seed, step;
+    float *residual;
+} tlc_topk_params;
+TLC_API tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
+                                   size_t *written);
 TLC_API tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n); /* TLC_ERR_CORRUPT */
 
 /* x / p with probability p, else 0 (Tang et al., DCD-PSGD, 2018, footnote 2): Golomb-coded positions, then the values as
- * f32. scratch: ceil(n / 64) words. TLC_ERR_CAPACITY: cap < tlc_golomb_size(n, n, 0) + 4 n. */
-TLC_API tlc_status tlc_random_sparse_encode(const float *x, size_t n, double p, uint64_t seed, uint64_t step,
-                                            uint64_t *scratch, void *dst, size_t cap, float *residual, size_t *written);
+ * f32. scratch: ceil(n / 64) words. TLC_ERR_CAPACITY: cap < tlc_golomb_size(n, n, TLC_GOLOMB_UNSIGNED) + 4 n.
+ * TLC_ERR_PARAM: p is not in (0, 1]. */
+typedef struct tlc_random_sparse_params {
+    size_t struct_size;
+    double p;
+    uint64_t seed, step;
+    uint64_t *scratch;
+    float *residual;
+} tlc_random_sparse_params;
+TLC_API tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst,
+                                            size_t cap, size_t *written);
 TLC_API tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n); /* TLC_ERR_CORRUPT */
 
 /* n values from one dtype to another: widening is exact, narrowing rounds half to even and overflows to infinity; a NaN

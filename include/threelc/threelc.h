@@ -29,10 +29,8 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION_MAJOR 0
-#define TLC_VERSION_MINOR 1
-#define TLC_VERSION_PATCH 0
-#define TLC_FRAME_VERSION 1 /* the frame format that this library writes and reads */
+#define TLC_VERSION 200     /* 0.2.0: major * 10000 + minor * 100 + patch */
+#define TLC_FRAME_VERSION 1 /* of the frame format that this library writes and reads */
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,7 +89,8 @@ typedef struct tlc_config {
                               a run that warms up in raw and then switches to 3lc sets 1 */
     uint64_t seed;         /* of the stochastic codecs: a random number is a function of seed, step (successful
                               compressions so far) and the value's index, the same on every machine; saved with the state.
-                              Give machines different ones: errors then average out */
+                              WARNING: give every machine, and every tensor, a seed of its own. Machines with equal seeds
+                              draw equal random numbers, so their rounding errors are equal and do not average out */
     tlc_isa isa;           /* default TLC_ISA_AUTO; one the machine lacks is TLC_ERR_UNSUPPORTED */
     int checksum;          /* 1: frames end in 4 bytes of XXH3; default 0 */
     int assume_finite;     /* 1: the caller has checked (loss scalers do), so the first sweep may already write. A NaN or
@@ -111,26 +110,33 @@ typedef struct tlc_decode_options {
 
 #define TLC_UNKNOWN UINT64_MAX
 
-/* What tlc_inspect tells of a frame. The caller sets struct_size; a smaller one gets the fields that fit it, of a larger
- * one the extra bytes become 0. */
+/* What tlc_inspect and tlc_peek tell about a frame. The caller sets struct_size. If it is smaller than the library's, the
+ * caller gets the fields that fit; if it is larger, the extra bytes become 0. */
 typedef struct tlc_frame_info {
     size_t struct_size;
     uint32_t version;      /* of the frame format */
-    tlc_dtype dtype;       /* of the gradients it was made from */
-    int checksum;          /* 1 if the frame carries one (and it is right) */
-    char codec[128];       /* the decoding form, as a codec string: "ternary+quartic+zerorun", "raw:block=4096" */
+    tlc_dtype dtype;       /* of the gradients that were compressed */
+    int checksum;          /* 1: the frame has a checksum */
+    char codec[128];       /* what a decoder must know, as a codec string: "ternary+quartic+zerorun", "raw:block=4096" */
     uint64_t n;            /* values */
     uint64_t block;        /* values in a block; 0: not blocked */
-    uint64_t nonzero;      /* symbols, or decoded values, other than 0; TLC_UNKNOWN without a zero (raw, onebit) */
-    uint64_t header_size;  /* bytes before the payload (before the block table in a blocked frame) */
-    uint64_t payload_size; /* bytes of the payload, block table included, checksum not */
-    uint64_t clipped;      /* natural: values whose exponent was clipped; else 0 */
+    uint64_t nonzero;      /* symbols, or decoded values, other than 0; TLC_UNKNOWN for codecs without a zero (raw, onebit)
+                              and from tlc_peek */
+    uint64_t header_size;  /* bytes before the payload (before the block table if the frame is blocked) */
+    uint64_t payload_size; /* bytes of the payload, with the block table, without the checksum */
+    uint64_t clipped;      /* natural: values whose exponent was clipped; else 0; TLC_UNKNOWN from tlc_peek */
 } tlc_frame_info;
+
+/* Some bytes of the caller's: a frame, a message. */
+typedef struct tlc_message {
+    const void *data;
+    size_t len;
+} tlc_message;
 
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
 
-TLC_API uint32_t tlc_version(void);                    /* major * 10000 + minor * 100 + patch */
-TLC_API const char *tlc_version_string(void);          /* "0.1.0" */
+TLC_API uint32_t tlc_version(void);                    /* TLC_VERSION of the library that runs */
+TLC_API const char *tlc_version_string(void);          /* "0.2.0" */
 TLC_API const char *tlc_status_string(tlc_status s);   /* one line for people; never NULL, whatever s is */
 TLC_API int tlc_isa_supported(tlc_isa isa);            /* 1 if built in and this machine and its OS can run it */
 TLC_API const char *tlc_isa_name(tlc_isa isa);         /* "auto", "scalar", "avx2", "avx512", "neon"; else "unknown" */
@@ -165,18 +171,29 @@ typedef struct tlc_codec_param {
     const char *key, *range, *meaning; /* "s", "1 <= s < 2, default 1", what it does */
 } tlc_codec_param;
 
+typedef enum tlc_entry_kind {
+    TLC_ENTRY_SHORT_NAME = 0, /* stands for a list of stages */
+    TLC_ENTRY_QUANTIZER = 1,  /* a stage that takes floats: the first of every codec */
+    TLC_ENTRY_PACKER = 2,     /* a stage that turns symbols into bytes */
+    TLC_ENTRY_SHRINKER = 3    /* a stage that turns bytes into fewer bytes */
+} tlc_entry_kind;
+
 /* A short name or a stage, for people and for programs that build menus. All text is constant. */
 typedef struct tlc_codec_entry {
     size_t struct_size;     /* set by the caller, as for tlc_frame_info */
     const char *name;       /* "3lc", "ternary", "golomb" */
-    const char *list;       /* of a short name the stages that it stands for; of a stage NULL */
-    const char *takes;      /* what it takes: "floats", "3-value or binary symbols", ... */
-    const char *gives;      /* and gives; a stage that takes floats and gives bytes is a codec, and so is a short name */
-    const char *meaning;    /* a line */
+    const char *list;       /* a short name: the stages that it stands for; a stage: NULL */
+    const char *takes;      /* in words: "floats", "3-value or binary symbols", ... */
+    const char *gives;      /* in words */
+    const char *meaning;    /* one line */
     const char *source;     /* paper and section; "" if none */
-    int feedback;           /* error feedback by default, where it takes floats */
-    size_t param_count;     /* of its parameters, without block, which all have that take floats */
+    int feedback;           /* 1: error feedback by default */
+    size_t param_count;     /* parameters, without block, which every short name and quantizer has */
     tlc_codec_param param[4];
+    tlc_entry_kind kind;
+    int codec;              /* 1: the name alone is a codec string */
+    int symbols;            /* 1: every decoded value is -1, 0 or 1 times a scale */
+    int sparse;             /* 1: some values are sent, the others decode to 0 (sparse-binary, topk, random-sparse) */
 } tlc_codec_entry;
 
 /* The i-th entry, short names first. TLC_ERR_SIZE from the end on, TLC_ERR_PARAM for bad arguments; *entry is untouched
@@ -224,7 +241,7 @@ TLC_API tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len);
 
 /* ---- decoding: no context; any bytes are safe to pass; no allocation; opt NULL means defaults -------------------- */
 
-/* These return, in this order: TLC_ERR_PARAM (arguments), TLC_ERR_UNSUPPORTED (opt->isa), TLC_ERR_CORRUPT (too short for
+/* The decoders return, in this order: TLC_ERR_PARAM (arguments), TLC_ERR_UNSUPPORTED (opt->isa), TLC_ERR_CORRUPT (too short for
  * a header), TLC_ERR_VERSION, TLC_ERR_UNSUPPORTED (codec), TLC_ERR_CHECKSUM, TLC_ERR_SIZE (n is not the frame's),
  * TLC_ERR_CORRUPT (anything else). The whole frame is checked before the first value is written, in time O(n + len).
  * len must be the frame's exact length: trailing bytes are TLC_ERR_CORRUPT. */
@@ -233,11 +250,16 @@ TLC_API tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len);
 TLC_API tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *out, size_t n,
                                   const tlc_decode_options *opt);
 
-/* sum[i] += weight * value i. For codecs of symbols (ternary, stochastic-ternary, sparse-binary) w = weight * M is rounded
- * once, a symbol 0 leaves sum[i] untouched (any bits) and the others add +w or -w: a NaN in sum[i] stays, made quiet. For
- * codecs with a value each (the others) the product is rounded, then the sum, a NaN is stored as the bits 0x7fc00000, and a
- * value 0 leaves sum[i] untouched too, but for raw and onebit. Infinite w and infinite sum[i] can make a NaN: 0x7fc00000.
- * TLC_ERR_PARAM: weight is not finite. */
+/* sum[i] += weight * value i. TLC_ERR_PARAM: weight is not finite.
+ *
+ *                         | codecs of symbols: ternary,           | codecs of values:
+ *                         | stochastic-ternary, sparse-binary     | the others
+ *   ----------------------+---------------------------------------+---------------------------------------------
+ *   what is added         | w = weight * M, rounded once; +w, -w  | weight * value, rounded for each value
+ *   symbol or value 0     | sum[i] keeps its bits                 | sum[i] keeps its bits (raw and onebit: +-0 is added)
+ *   sum[i] is a NaN       | stays that NaN, made quiet            | becomes 0x7fc00000
+ *   a new NaN (inf - inf) | 0x7fc00000                            | 0x7fc00000
+ */
 TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                                       const tlc_decode_options *opt);
 
@@ -245,8 +267,13 @@ TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight,
  * masking). TLC_ERR_UNSUPPORTED, after all other checks, for codecs without a zero (raw, onebit). */
 TLC_API tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt);
 
-/* Checks the frame as the decoders do (n aside) and describes it. */
+/* Checks the whole frame as the decoders do (but for n) and describes it. O(len). */
 TLC_API tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info);
+
+/* The same from the header alone, in O(1), for receivers that choose by n, dtype or codec what to do with a frame. Neither
+ * the payload nor the checksum is looked at: what decodes may still be refused. Returns what the decoders would for the
+ * header, but for TLC_ERR_CHECKSUM and TLC_ERR_SIZE. */
+TLC_API tlc_status tlc_peek(const void *src, size_t len, tlc_frame_info *info);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads codec strings, and knows why it cannot.
+ * Reads codec strings, and says why a text is none.
  */
 #include "codec.h"
-#include "../stages/stage.h"
 
 /* A part of a codec string. */
 typedef struct span {
@@ -89,7 +88,7 @@ int tlc_parse_number(const char *text, size_t len, int mantissa, double *value)
 typedef struct parser {
     const char *text;
     tlc_codec codec;
-    unsigned seen; /* parameters of the value stage that were given */
+    unsigned seen; /* parameters of the quantizer that were given */
     tlc_codec_error error;
 } parser;
 
@@ -104,24 +103,22 @@ static int fail(parser *p, tlc_codec_reason reason, span where, const tlc_stage 
 
 static const tlc_stage *last_stage(const tlc_codec *codec)
 {
-    return codec->shrink ? codec->shrink : codec->pack ? codec->pack : codec->value;
+    return codec->shrinker ? codec->shrinker : codec->packer ? codec->packer : codec->quantizer;
 }
 
-/* Puts a stage behind the ones that are in the list; 0 if it does not fit there. */
+/* Puts a stage behind those of the list. Returns 0 if it does not fit there. */
 static int append(tlc_codec *codec, const tlc_stage *stage)
 {
     const tlc_stage *last = last_stage(codec);
 
-    if (!(stage->in & (last ? last->out : TLC_KIND_FLOATS)))
+    if (!(stage->takes & (last ? (unsigned)last->gives : TLC_KIND_FLOATS)))
         return 0;
-    if (stage->value) {
-        codec->value = stage;
-        for (size_t i = 0; i < stage->param_count; i++)
-            codec->params[i] = stage->params[i].fallback;
-    } else if (stage->coder)
-        codec->pack = stage;
+    if (stage->quantize)
+        tlc_codec_fill(codec, stage, NULL, NULL);
+    else if (stage->shrink)
+        codec->shrinker = stage;
     else
-        codec->shrink = stage;
+        codec->packer = stage;
     return 1;
 }
 
@@ -145,7 +142,7 @@ static const tlc_short_name *find_short_name(span name)
     return known;
 }
 
-/* Appends what a short name stands for; returns the first stage, which the parameters are for. */
+/* Appends what a short name stands for. Returns the quantizer, which takes the parameters. */
 static const tlc_stage *append_list(parser *p, const char *list)
 {
     span rest = {list, strlen(list)}, name;
@@ -153,16 +150,16 @@ static const tlc_stage *append_list(parser *p, const char *list)
     while (span_cut(&rest, '+', &name))
         (void)append(&p->codec, find_stage(name)); /* the registry's lists do fit */
     (void)append(&p->codec, find_stage(name));
-    return p->codec.value;
+    return p->codec.quantizer;
 }
 
-/* Appends what name stands for. alone: it is the whole codec, so short names count. */
-static const tlc_stage *append_name(parser *p, span name, int alone)
+/* Appends what name stands for. only: it is the whole codec, so that it may be a short name. */
+static const tlc_stage *append_name(parser *p, span name, int only)
 {
     const tlc_stage *stage = find_stage(name);
     const tlc_short_name *known = find_short_name(name);
 
-    if (known && alone)
+    if (known && only)
         return append_list(p, known->list);
     p->error.before = last_stage(&p->codec);
     if (!stage)
@@ -194,7 +191,7 @@ static int read_value(const tlc_param *param, span text, double *value)
            *value >= param->least && *value < param->below;
 }
 
-/* key=value: a parameter of the value stage, or block. */
+/* key=value: a parameter of the quantizer, or block. */
 static int set_param(parser *p, const tlc_stage *stage, span pair)
 {
     const tlc_param *param = &tlc_codec_block;
@@ -208,7 +205,7 @@ static int set_param(parser *p, const tlc_stage *stage, span pair)
         i++;
     if (i < stage->param_count)
         param = &stage->params[i];
-    else if (stage->value && span_is(key, tlc_codec_block.key))
+    else if (stage->quantize && span_is(key, tlc_codec_block.key))
         i = TLC_MAX_PARAMS;
     else
         return fail(p, TLC_CODEC_NO_KEY, key, stage);
@@ -248,8 +245,7 @@ static int parse(parser *p, span rest)
         first = 0;
     } while (more);
     stage = last_stage(&p->codec);
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what a list begins with takes floats, so it is the value stage */
-    if (!p->codec.pack && !p->codec.value->coder)
+    if (stage->gives != TLC_KIND_BYTES && stage->gives != TLC_KIND_QUARTIC)
         return fail(p, TLC_CODEC_OPEN_END, (span){whole.text + whole.len, 0}, stage);
     return 1;
 }

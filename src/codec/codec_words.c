@@ -2,7 +2,8 @@
  *
  * Codecs in words: what is wrong with a string, and what there is to choose from.
  */
-#include "../context.h"
+#include "../common/structs.h"
+#include "codec.h"
 
 /* A text that is cut where its room ends. */
 typedef struct writer {
@@ -81,12 +82,12 @@ static void say_mismatch(writer *w, const tlc_codec_error *e)
 {
     say_stage(w, e->stage);
     say(w, " takes ");
-    say(w, kind_words(e->stage->in));
+    say(w, kind_words(e->stage->takes));
     say(w, ", but ");
     if (e->before) {
         say_stage(w, e->before);
         say(w, " before it gives ");
-        say(w, kind_words(e->before->out));
+        say(w, kind_words(e->before->gives));
     } else
         say(w, "a codec starts from floats");
 }
@@ -99,10 +100,10 @@ static void say_open_end(writer *w, const tlc_codec_error *e)
 
     say_stage(w, e->stage);
     say(w, " gives ");
-    say(w, kind_words(e->stage->out));
+    say(w, kind_words(e->stage->gives));
     say(w, ", which is no frame yet");
     for (size_t i = 0; (next = tlc_codec_stage(i)) != NULL; i++)
-        if (next->in & e->stage->out) {
+        if (next->takes & e->stage->gives) {
             say(w, before);
             say(w, "+");
             say(w, next->name);
@@ -114,7 +115,7 @@ static void say_key(writer *w, const tlc_codec_error *e)
 {
     say_stage(w, e->stage);
     say(w, " has no such parameter");
-    if (!e->stage->value)
+    if (!e->stage->quantize)
         return;
     say(w, "; it has ");
     for (size_t i = 0; i < e->stage->param_count; i++) {
@@ -171,10 +172,13 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 
 _Static_assert(sizeof ((tlc_codec_entry *)0)->param / sizeof(tlc_codec_param) >= TLC_MAX_PARAMS, "an entry holds them all");
 
-/* Short names and the stages that take floats have parameters. */
-static void describe_values(tlc_codec_entry *entry, const tlc_stage *stage)
+static void describe_quantizer(tlc_codec_entry *entry, const tlc_stage *stage)
 {
-    entry->feedback = stage->value ? stage->value->feedback : 0;
+    const tlc_quantizer *q = stage->quantize;
+
+    entry->feedback = q->feedback;
+    entry->symbols = q->makes == TLC_MAKES_SYMBOLS || (q->makes == TLC_MAKES_MEMBERS && !q->sends_values);
+    entry->sparse = q->makes == TLC_MAKES_MEMBERS;
     entry->param_count = stage->param_count;
     for (size_t i = 0; i < stage->param_count; i++)
         entry->param[i] = (tlc_codec_param){stage->params[i].key, stage->params[i].range, stage->params[i].meaning};
@@ -184,6 +188,8 @@ static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *kn
 {
     tlc_codec codec;
 
+    entry->kind = TLC_ENTRY_SHORT_NAME;
+    entry->codec = 1;
     entry->name = known->name;
     entry->list = known->list;
     entry->takes = kind_words(TLC_KIND_FLOATS);
@@ -191,17 +197,20 @@ static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *kn
     entry->meaning = known->meaning;
     entry->source = known->source;
     if (!tlc_codec_parse(&codec, known->name, strlen(known->name), NULL))
-        describe_values(entry, codec.value);
+        describe_quantizer(entry, codec.quantizer);
 }
 
 static void describe_stage(tlc_codec_entry *entry, const tlc_stage *stage)
 {
+    entry->kind = stage->quantize ? TLC_ENTRY_QUANTIZER : stage->shrink ? TLC_ENTRY_SHRINKER : TLC_ENTRY_PACKER;
+    entry->codec = stage->quantize && stage->gives == TLC_KIND_BYTES;
     entry->name = stage->name;
-    entry->takes = kind_words(stage->in);
-    entry->gives = kind_words(stage->out);
+    entry->takes = kind_words(stage->takes);
+    entry->gives = kind_words(stage->gives);
     entry->meaning = stage->meaning;
     entry->source = stage->source ? stage->source : "";
-    describe_values(entry, stage);
+    if (stage->quantize)
+        describe_quantizer(entry, stage);
 }
 
 tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry)

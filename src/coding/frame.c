@@ -1,63 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "frame.h"
-#include "../values/dtype.h"
-#include "../stages/stage.h"
+#include "../common/bytes.h"
+#include "../common/varint.h"
 #include <xxhash.h>
 
 #define FLAG_DTYPE 0x03u
 #define FLAG_BLOCKED 0x08u
 #define FLAG_RESERVED 0xf0u
 
-/* ---- LEB128 ---------------------------------------------------------------------------------------------------- */
-
-static size_t varint_size(uint64_t v)
-{
-    size_t size = 1;
-
-    while (v >>= 7)
-        size++;
-    return size;
-}
-
-static size_t varint_write(uint8_t *dst, uint64_t v)
-{
-    size_t at = 0;
-
-    for (; v > 0x7f; v >>= 7)
-        dst[at++] = (uint8_t)(v | 0x80);
-    dst[at++] = (uint8_t)v;
-    return at;
-}
-
-/* Reads from *at on. 0: cut short, 64 bits exceeded, or not the shortest form. */
-static int varint_read(const uint8_t *src, size_t len, size_t *at, uint64_t *value)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; *at < len && shift < 64; shift += 7) {
-        uint8_t byte = src[(*at)++];
-
-        if (shift == 63 && byte > 1)
-            return 0;
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte & 0x80)
-            continue;
-        *value = v;
-        return byte || !shift;
-    }
-    return 0;
-}
-
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static size_t scalar_count(const tlc_codec *codec, uint64_t n)
 {
-    return n && !codec->block ? codec->value->value->scalars : 0;
+    return n && !codec->block ? codec->quantizer->quantize->scalars : 0;
 }
 
 size_t tlc_frame_header_size(const tlc_codec *codec, size_t n)
 {
-    return 4 + varint_size(n) + (codec->block ? varint_size(codec->block) : 0) + 4 * scalar_count(codec, n);
+    return 4 + tlc_varint_size(n) + (codec->block ? tlc_varint_size(codec->block) : 0) + 4 * scalar_count(codec, n);
 }
 
 size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n,
@@ -68,17 +28,22 @@ size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, in
     dst[0] = TLC_FRAME_VERSION;
     dst[1] = (uint8_t)((unsigned)dtype | (checksum ? TLC_FRAME_CHECKSUM : 0) | (codec->block ? FLAG_BLOCKED : 0));
     tlc_codec_ids(codec, 0, dst + 2);
-    at += varint_write(dst + at, n);
+    at += tlc_varint_write(dst + at, n);
     if (codec->block)
-        at += varint_write(dst + at, codec->block);
+        at += tlc_varint_write(dst + at, codec->block);
     for (size_t i = 0; i < scalar_count(codec, n); i++, at += 4)
         tlc_store32(dst + at, tlc_float_bits(scalars[i]));
     return at;
 }
 
-void tlc_frame_mark_second(uint8_t *dst, const tlc_codec *codec)
+void tlc_frame_mark_fallback(uint8_t *dst, const tlc_codec *codec)
 {
     tlc_codec_ids(codec, 1, dst + 2);
+}
+
+size_t tlc_table_entry_size(const tlc_codec *codec)
+{
+    return 4 * (size_t)codec->quantizer->quantize->scalars + 4;
 }
 
 uint32_t tlc_checksum(const void *bytes, size_t len)
@@ -93,7 +58,7 @@ void tlc_frame_seal(uint8_t *frame, size_t len)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n)
+tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum)
 {
     const uint8_t *p = src;
     uint64_t block = 0;
@@ -103,22 +68,22 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return TLC_ERR_CORRUPT;
     if (p[0] != TLC_FRAME_VERSION)
         return TLC_ERR_VERSION;
-    if (!tlc_codec_from_ids(&f->codec, &f->second, p + 2))
+    if (!tlc_codec_from_ids(&f->codec, &f->fallback, p + 2))
         return TLC_ERR_UNSUPPORTED;
     f->checksum = (p[1] & TLC_FRAME_CHECKSUM) != 0;
     if (f->checksum) {
         len -= TLC_CHECKSUM_SIZE;
-        if (tlc_load32(p + len) != tlc_checksum(p, len))
+        if (check_sum && tlc_load32(p + len) != tlc_checksum(p, len))
             return TLC_ERR_CHECKSUM;
     }
-    if (!varint_read(p, len, &at, &f->n))
+    if (!tlc_varint_read(p, len, &at, &f->n))
         return TLC_ERR_CORRUPT;
     if (n && f->n != *n)
         return TLC_ERR_SIZE;
     f->dtype = (tlc_dtype)(p[1] & FLAG_DTYPE);
     if (p[1] & FLAG_RESERVED || !tlc_dtype_valid(f->dtype))
         return TLC_ERR_CORRUPT;
-    if (p[1] & FLAG_BLOCKED && (f->second || !varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
+    if (p[1] & FLAG_BLOCKED && (f->fallback || !tlc_varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
         return TLC_ERR_CORRUPT;
     f->codec.block = (size_t)block;
     size_t scalars = scalar_count(&f->codec, f->n);

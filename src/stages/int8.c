@@ -1,52 +1,56 @@
 /* SPDX-License-Identifier: MIT
  *
  * 255 levels of x / max|x|, rounded to the nearest: 3LC's comparison "8-bit int" (section 5.1).
- * Scalar: max. Payload: n bytes, q in two's complement; a value decodes to max * (q / 127).
+ * Scalar: max. A code is a byte, q in two's complement; it decodes to max * (q / 127).
  */
-#include "levels.h"
+#include "../values/levels.h"
+#include "stage.h"
 
-static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+#define K 127.0f
+
+static tlc_layout layout(const double *params, tlc_dtype dtype)
 {
-    (void)codec;
+    (void)params;
     (void)dtype;
-    return n;
+    return (tlc_layout){.bits = {8}};
 }
 
-static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
+static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    return tlc_pieces_forward(&tlc_level_bytes, 1, 0, u, from, to, dst);
+    tlc_levels_of(u->k, c->x, NULL, c->count, u->scalars[0], K, (int8_t *)c->codes[0]);
+    return 0;
 }
 
-static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
+static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out)
 {
-    tlc_pieces_backward(&tlc_level_bytes, 1, u, from, to, src);
+    u->k->levels_decode((const int8_t *)codes[0], count, u->scalars[0], K, out);
 }
 
-static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
+static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
-    (void)len;
-    return tlc_pieces_nonzero(&tlc_level_bytes, u, src);
+    uint8_t bad = 0;
+
+    for (size_t i = 0; i < u->n; i++)
+        bad = (uint8_t)(bad | (codes[0][i] == 0x80)); /* -128 is no level */
+    return !bad;
 }
 
-static const tlc_value_ops value_ops = {.scalars = 1, .has_zero = 1, .prepare = tlc_levels_prepare};
-
-static const tlc_coder_ops coder_ops = {
-    .bound = bound,
-    .positions = tlc_layout_values,
-    .width = tlc_layout_bytes,
-    .forward = forward,
-    .check = tlc_level_bytes_check,
-    .backward = backward,
-    .nonzero = nonzero,
+static const tlc_quantizer quantizer = {
+    .makes = TLC_MAKES_CODES,
+    .scalars = 1,
+    .has_zero = 1,
+    .layout = layout,
+    .encode = encode,
+    .decode = decode,
+    .valid = valid,
 };
 
 const tlc_stage tlc_stage_int8 = {
     .name = "int8",
     .id = 5,
-    .in = TLC_KIND_FLOATS,
-    .out = TLC_KIND_BYTES,
-    .value = &value_ops,
-    .coder = &coder_ops,
+    .takes = TLC_KIND_FLOATS,
+    .gives = TLC_KIND_BYTES,
+    .quantize = &quantizer,
     .meaning = "255 levels of x / max|x|, to the nearest",
     .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (8-bit int)",
 };

@@ -2,132 +2,96 @@
  *
  * Unbiased stochastic quantization to uniform levels of x / max|x| (QSGD, Alistarh et al., 2017, with the maximum norm,
  * as DCD-PSGD and ECD-PSGD use it: Tang et al., 2018).
- * Scalar: max. Payload with 8 bits: n bytes, q in two's complement, a value decodes to max * (q / 127). With 4 bits:
- * ceil(n / 2) bytes, even index in the low half, max * (q / 7); the half beside an odd last one is 0.
+ * Scalar: max. 8 bits: a code is a byte, q in two's complement; it decodes to max * (q / 127). 4 bits: half a byte, the even
+ * index in the low half; it decodes to max * (q / 7).
  */
-#include "levels.h"
+#include "../values/levels.h"
+#include "stage.h"
 
 enum { BITS };
 static const char *const bits_words[] = {"8", "4", NULL};
 
-static int in_bytes(const tlc_codec *codec)
+static int in_bytes(const double *params)
 {
-    return codec->params[BITS] < 1;
+    return params[BITS] < 1;
 }
 
-static uint64_t positions(const tlc_codec *codec, uint64_t n)
-{
-    return in_bytes(codec) ? n : tlc_ceil_div(n, 2);
-}
-
-static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+static tlc_layout layout(const double *params, tlc_dtype dtype)
 {
     (void)dtype;
-    return positions(codec, n);
+    return (tlc_layout){.bits = {in_bytes(params) ? 8 : 4}};
 }
 
-/* ---- two a byte -------------------------------------------------------------------------------------------------- */
-
-static uint64_t encode(const tlc_unit *u, const float *x, const uint32_t *words, size_t at, size_t count, uint8_t *codes)
+static float levels(const tlc_unit *u)
 {
-    int8_t q[TLC_PIECE];
+    return in_bytes(u->params) ? 127.0f : 7.0f;
+}
 
-    tlc_levels_of(u, x, words, count, TLC_LEVELS_4, q);
-    u->k->nibbles_pack(q, count, codes + at / 2);
+static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
+{
+    uint32_t words[TLC_PIECE];
+    int8_t q[TLC_PIECE], *to = in_bytes(u->params) ? (int8_t *)c->codes[0] : q;
+
+    tlc_unit_words(u, c->at, c->count, words);
+    tlc_levels_of(u->k, c->x, words, c->count, u->scalars[0], levels(u), to);
+    if (to == q)
+        u->k->nibbles_pack(q, c->count, c->codes[0]);
     return 0;
 }
 
-static void decode(const tlc_unit *u, const uint8_t *codes, size_t at, size_t count, float *out)
+static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out)
 {
-    int8_t q[TLC_PIECE];
+    int8_t unpacked[TLC_PIECE];
+    const int8_t *q = (const int8_t *)codes[0];
 
-    u->k->nibbles_unpack(codes + at / 2, count, q);
-    u->k->levels_decode(q, count, u->scalars[0], TLC_LEVELS_4, out);
+    if (!in_bytes(u->params)) {
+        u->k->nibbles_unpack(codes[0], count, unpacked);
+        q = unpacked;
+    }
+    u->k->levels_decode(q, count, u->scalars[0], levels(u), out);
 }
 
-static const tlc_pieces nibbles = {2, encode, decode};
-
-static int nibbles_check(const tlc_unit *u, const uint8_t *src, size_t len)
+/* -128 and -8 are no levels. */
+static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
-    unsigned bad = 0;
+    size_t len = (size_t)(in_bytes(u->params) ? u->n : u->n / 2 + u->n % 2);
+    uint8_t bad = 0;
 
-    if (len != tlc_ceil_div(u->n, 2))
-        return 0;
-    for (size_t i = 0; i < len; i++)
-        bad |= (src[i] & 0x0f) == 0x08 || (src[i] & 0xf0) == 0x80; /* -8 is no level */
-    return !bad && (u->n % 2 == 0 || src[len - 1] < 0x10);
-}
-
-/* ---- the stage --------------------------------------------------------------------------------------------------- */
-
-static const tlc_pieces *pieces(const tlc_unit *u)
-{
-    return in_bytes(u->codec) ? &tlc_level_bytes : &nibbles;
-}
-
-static uint64_t forward(const tlc_unit *u, size_t from, size_t to, uint8_t *dst)
-{
-    return tlc_pieces_forward(pieces(u), 1, 1, u, from, to, dst);
-}
-
-static int check(const tlc_unit *u, const uint8_t *src, size_t len)
-{
-    return in_bytes(u->codec) ? tlc_level_bytes_check(u, src, len) : nibbles_check(u, src, len);
-}
-
-static void backward(const tlc_unit *u, size_t from, size_t to, const uint8_t *src)
-{
-    tlc_pieces_backward(pieces(u), 1, u, from, to, src);
-}
-
-static uint64_t nonzero(const tlc_unit *u, const uint8_t *src, size_t len)
-{
-    (void)len;
-    return tlc_pieces_nonzero(pieces(u), u, src);
-}
-
-static unsigned form(const tlc_codec *codec)
-{
-    return !in_bytes(codec);
-}
-
-static int from_form(tlc_codec *codec, unsigned byte)
-{
-    codec->params[BITS] = byte;
-    return byte <= 1;
+    if (in_bytes(u->params))
+        for (size_t i = 0; i < len; i++)
+            bad = (uint8_t)(bad | (codes[0][i] == 0x80));
+    else
+        for (size_t i = 0; i < len; i++)
+            bad = (uint8_t)(bad | ((codes[0][i] & 0x0f) == 0x08) | ((codes[0][i] & 0xf0) == 0x80));
+    return !bad;
 }
 
 static const tlc_param params[] = {{
     .key = "bits",
     .words = bits_words,
-    .decoding = 1,
+    .wire_bits = 1,
     .range = "8 or 4, default 8",
     .meaning = "255 or 15 levels",
 }};
 
-static const tlc_value_ops value_ops = {.scalars = 1, .has_zero = 1, .prepare = tlc_levels_prepare};
-
-static const tlc_coder_ops coder_ops = {
-    .bound = bound,
-    .positions = positions,
-    .width = tlc_layout_bytes,
-    .forward = forward,
-    .check = check,
-    .backward = backward,
-    .nonzero = nonzero,
+static const tlc_quantizer quantizer = {
+    .makes = TLC_MAKES_CODES,
+    .scalars = 1,
+    .has_zero = 1,
+    .layout = layout,
+    .encode = encode,
+    .decode = decode,
+    .valid = valid,
 };
 
 const tlc_stage tlc_stage_qsgd = {
     .name = "qsgd",
     .id = 6,
-    .in = TLC_KIND_FLOATS,
-    .out = TLC_KIND_BYTES,
+    .takes = TLC_KIND_FLOATS,
+    .gives = TLC_KIND_BYTES,
     .params = params,
     .param_count = 1,
-    .value = &value_ops,
-    .coder = &coder_ops,
-    .form = form,
-    .from_form = from_form,
+    .quantize = &quantizer,
     .meaning = "uniform levels of x / max|x|, rounded at random without bias",
     .source = "Alistarh et al., QSGD, 2017, with the maximum norm, as in Tang et al., DCD-PSGD and ECD-PSGD, 2018",
 };

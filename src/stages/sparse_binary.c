@@ -9,11 +9,11 @@
  * the first histogram a threshold that k values surely exceed, so that it need not look at the others; if they do not, it
  * is made again of all. Small tensors and blocks, for which histograms are too large, seek it bit by bit.
  */
-#include "alone.h"
-#include "means.h"
-#include "rank.h"
-#include "share.h"
-#include <threelc/stages.h>
+#include "../common/bytes.h"
+#include "../values/fraction.h"
+#include "../values/kth_largest.h"
+#include "../values/sums.h"
+#include "stage.h"
 
 enum { FEW = 1024, SAMPLES = 4096, SAMPLED_FROM = 16 * SAMPLES, LEVELS = 3, BINS = 2048 };
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
@@ -29,9 +29,9 @@ typedef struct side {
     uint64_t count;
 } side;
 
-static uint64_t most(const tlc_codec *codec, uint64_t n)
+static uint64_t members_max(const double *params, uint64_t n)
 {
-    uint64_t k = tlc_share_nearest(codec->params[0], n);
+    uint64_t k = tlc_fraction_nearest(params[0], n);
     return k ? k : 1;
 }
 
@@ -44,7 +44,7 @@ static uint32_t key(float x, uint32_t flip)
 static const float *chunk(const tlc_unit *u, size_t at, size_t *count, float *buf)
 {
     *count = u->n - at < TLC_CHUNK ? (size_t)(u->n - at) : TLC_CHUNK;
-    return tlc_input_values(&u->input, u->first + at, *count, buf);
+    return tlc_unit_values(u, at, *count, buf);
 }
 
 /* ---- the k-th largest -------------------------------------------------------------------------------------------- */
@@ -100,11 +100,10 @@ static int32_t guess(const tlc_unit *u, const side *s)
     if (u->n < SAMPLED_FROM || s->rank > u->n / 4)
         return 1;
     for (size_t j = 0; j < SAMPLES; j++) {
-        size_t index = u->first + j * (size_t)(u->n / SAMPLES);
-        uint32_t k = key(*tlc_input_values(&u->input, index, 1, buf), s->flip);
+        uint32_t k = key(*tlc_unit_values(u, j * (size_t)(u->n / SAMPLES), 1, buf), s->flip);
         keys[j] = k <= TLC_F32_ABS ? k : 0; /* the other side */
     }
-    uint32_t found = tlc_ranked(keys, SAMPLES, (size_t)rank);
+    uint32_t found = tlc_kth_largest(keys, SAMPLES, (size_t)rank);
     return found ? (int32_t)found : 1;
 }
 
@@ -138,10 +137,10 @@ static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
 /* What select_members does, for at most FEW values. */
 static void select_of_few(const tlc_unit *u, side *s)
 {
-    const uint64_t rank = most(u->codec, u->n);
+    const uint64_t rank = members_max(u->params, u->n);
     uint32_t keys[FEW];
     float buf[FEW];
-    const float *x = tlc_input_values(&u->input, u->first, (size_t)u->n, buf);
+    const float *x = tlc_unit_values(u, 0, (size_t)u->n, buf);
     size_t count = 0;
 
     for (size_t i = 0; i < u->n; i++) {
@@ -152,7 +151,7 @@ static void select_of_few(const tlc_unit *u, side *s)
     s->ties = rank;
     if (rank > count)
         return; /* all are members */
-    s->least = (int32_t)tlc_ranked(keys, count, (size_t)rank);
+    s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)rank);
     for (size_t i = 0; i < count; i++)
         s->ties -= (int32_t)keys[i] > s->least;
 }
@@ -167,7 +166,7 @@ static void select_members(const tlc_unit *u, side s[2])
         select_of_few(u, &s[1]);
         return;
     }
-    s[0].rank = s[1].rank = most(u->codec, u->n);
+    s[0].rank = s[1].rank = members_max(u->params, u->n);
     count_first(u, s, bins);
     for (int level = 0; level < LEVELS; level++) {
         if (level && (s[0].rank || s[1].rank))
@@ -217,97 +216,61 @@ static void sum_sides(const tlc_unit *u, side s[2])
     }
 }
 
-static void prepare(tlc_unit *u, uint32_t max)
+static uint32_t choose(tlc_unit *u)
 {
     side s[2] = {{.flip = 0}, {.flip = ~TLC_F32_ABS}};
 
-    (void)max;
     select_members(u, s);
     sum_sides(u, s);
     float up = tlc_mean(s[0].sum, s[0].count), down = tlc_mean(s[1].sum, s[1].count);
     const side *sent = up >= -down ? &s[0] : &s[1];
     u->scalars[0] = sent == &s[0] ? up : down;
-    u->work->members = (tlc_members){.flip = sent->flip, .keep = UINT32_MAX, .least = sent->least, .last = sent->last};
+    u->selection = (tlc_selection){.flip = sent->flip, .keep = UINT32_MAX, .least = sent->least, .last = sent->last};
+    return 0;
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t mask(const tlc_unit *u, size_t at, size_t count, uint64_t *mask)
+static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    const tlc_members *m = &u->work->members;
-    float buf[TLC_PIECE], *r = u->input.residual ? u->input.residual + u->first + at : NULL;
-    const float *x = tlc_input_values(&u->input, u->first + at, count, buf);
+    const tlc_selection *s = &u->selection;
+    uint64_t k = u->k->threshold_mask(c->x, c->count, s->flip, s->keep, s->least, c->mask);
 
-    uint64_t members = u->k->threshold_mask(x, count, m->flip, m->keep, m->least, mask);
-    for (size_t w = 0; members && w * 64 < count; w++)
-        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+    if (!k || c->at + c->count - 1 <= s->last)
+        return k;
+    for (size_t w = 0; w * 64 < c->count; w++) /* those that are equal to least, behind the last of them that is sent */
+        for (uint64_t bits = c->mask[w]; bits; bits &= bits - 1) {
             size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
-            if (at + i > m->last && key(x[i], m->flip) == (uint32_t)m->least) {
-                mask[w] &= ~(bits & -bits);
-                members--;
-            } else if (r)
-                r[i] = x[i] - u->scalars[0];
+            if (c->at + i > s->last && key(c->x[i], s->flip) == (uint32_t)s->least) {
+                c->mask[w] &= ~(bits & -bits);
+                k--;
+            }
         }
-    return members;
+    return k;
 }
 
-static const tlc_param params[] = {TLC_SHARE_PARAM(0.01, "share of the values that may be sent, from each side")};
+static const tlc_param params[] = {TLC_FRACTION_PARAM(0.01, "share of the values that may be sent, from each side")};
 
-static const tlc_value_ops value_ops = {
+static const tlc_quantizer quantizer = {
+    .makes = TLC_MAKES_MEMBERS,
+    .chooses = TLC_CHOOSES_BY_VALUES,
     .scalars = 1,
     .any_sign = 1,
     .feedback = 1,
     .has_zero = 1,
-    .accumulates = 1,
-    .prepare = prepare,
-    .most = most,
-    .mask = mask,
+    .choose = choose,
+    .members_max = members_max,
+    .encode = encode,
 };
 
 const tlc_stage tlc_stage_sparse_binary = {
     .name = "sparse-binary",
     .id = 3,
-    .in = TLC_KIND_FLOATS,
-    .out = TLC_KIND_BINARY,
+    .takes = TLC_KIND_FLOATS,
+    .gives = TLC_KIND_BINARY,
     .params = params,
     .param_count = 1,
-    .value = &value_ops,
+    .quantize = &quantizer,
     .meaning = "the largest p of the values, or the smallest, as their mean",
     .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2",
 };
-
-/* ---- the stage alone --------------------------------------------------------------------------------------------- */
-
-tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *q, float *residual, float *mean)
-{
-    uint64_t piece[TLC_PIECE / 64];
-    tlc_alone a;
-
-    if ((n && !q) || !mean)
-        return TLC_ERR_PARAM;
-    tlc_float_mode mode = tlc_float_enter();
-    tlc_status status = tlc_alone_forward(&a, &tlc_stage_sparse_binary, &p, x, n, 0, 0, residual);
-    for (size_t at = 0, count; !status && at < n; at += count) {
-        count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
-        (void)mask(&a.unit, at, count, piece);
-        for (size_t i = 0; i < count; i++)
-            q[at + i] = (int8_t)(piece[i / 64] >> i % 64 & 1);
-    }
-    if (!status)
-        *mean = a.unit.scalars[0];
-    tlc_float_leave(mode);
-    return status;
-}
-
-tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float *out)
-{
-    unsigned bad = 0;
-
-    if ((n && (!q || !out)) || !tlc_finite(mean))
-        return TLC_ERR_PARAM;
-    for (size_t i = 0; i < n; i++)
-        bad |= (unsigned)q[i] > 1;
-    for (size_t i = 0; !bad && i < n; i++)
-        out[i] = q[i] ? mean : 0.0f;
-    return bad ? TLC_ERR_PARAM : TLC_OK;
-}

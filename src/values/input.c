@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "input.h"
 
-const float *tlc_input_floats(const tlc_input *in, size_t at, size_t count, float *buf)
+const float *tlc_input_gradient(const tlc_input *in, size_t at, size_t count, float *buf)
 {
     if (!in->grad)
         return NULL;
@@ -12,11 +12,21 @@ const float *tlc_input_floats(const tlc_input *in, size_t at, size_t count, floa
     return buf;
 }
 
-/* How many values of a range can be taken at once. */
+const float *tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf)
+{
+    if (!in->residual)
+        return tlc_input_gradient(in, at, count, buf);
+    const float *r = in->residual + at, *g = tlc_input_gradient(in, at, count, buf);
+    if (!g)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        buf[i] = g[i] + r[i];
+    return buf;
+}
+
 static size_t stride(const tlc_input *in, size_t left)
 {
-    int whole = !in->grad || tlc_is_floats(in->dtype, in->grad);
-    return whole || left < TLC_PIECE ? left : TLC_PIECE;
+    return tlc_input_in_place(in) || left < TLC_PIECE ? left : TLC_PIECE;
 }
 
 uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count)
@@ -26,7 +36,7 @@ uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count)
 
     for (size_t end = at + count; at < end; at += count) {
         count = stride(in, end - at);
-        uint32_t m = in->k->absmax(tlc_input_floats(in, at, count, buf), in->residual ? in->residual + at : NULL, count);
+        uint32_t m = in->k->absmax(tlc_input_gradient(in, at, count, buf), tlc_input_residual(in, at), count);
         max = m > max ? m : max;
     }
     return max;
@@ -39,37 +49,8 @@ uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count)
 
     for (size_t end = at + count; at < end; at += count) {
         count = stride(in, end - at);
-        uint32_t m = in->k->accumulate(in->residual + at, tlc_input_floats(in, at, count, buf), count);
+        uint32_t m = in->k->accumulate(in->residual + at, tlc_input_gradient(in, at, count, buf), count);
         max = m > max ? m : max;
     }
     return max;
-}
-
-void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf)
-{
-    const float *r = in->residual + at;
-
-    if (!in->grad) {
-        memcpy(buf, r, count * sizeof *r);
-        return;
-    }
-    const float *g = tlc_input_floats(in, at, count, buf);
-    for (size_t i = 0; i < count; i++)
-        buf[i] = g[i] + r[i];
-}
-
-const float *tlc_input_values(const tlc_input *in, size_t at, size_t count, float *buf)
-{
-    if (!in->residual)
-        return tlc_input_floats(in, at, count, buf);
-    if (!in->grad)
-        return in->residual + at;
-    tlc_input_wanted(in, at, count, buf);
-    return buf;
-}
-
-void tlc_input_settle(const tlc_input *in, size_t at, size_t count, const float *wanted, const float *sent)
-{
-    for (size_t i = 0; i < count; i++)
-        in->residual[at + i] = wanted[i] - sent[i];
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is to be sent, x = residual + gradient (the gradient alone without error feedback), for gradients of any dtype
- * and alignment, and what is left of it afterwards.
+ * The values to send: x = residual + gradient, or the gradient alone without error feedback. Gradients have any dtype and
+ * alignment.
  */
-#ifndef TLC_FEEDBACK_H
-#define TLC_FEEDBACK_H
+#ifndef TLC_INPUT_H
+#define TLC_INPUT_H
 
 #include "dtype.h"
 
@@ -12,25 +12,30 @@ typedef struct tlc_input {
     const tlc_kernels *k;
     tlc_dtype dtype;
     const uint8_t *grad; /* NULL: x is the residual alone */
-    float *residual;     /* NULL: no error feedback; not both NULL */
+    float *residual;     /* NULL: no error feedback; grad and residual are not both NULL */
 } tlc_input;
 
-/* Gradient values at .. at + count as floats: in place where that can be, else converted into buf. NULL without a
- * gradient. */
-const float *tlc_input_floats(const tlc_input *in, size_t at, size_t count, float *buf);
+/* Gradient values at .. at + count as floats: in place where possible, else converted into buf, which has room for them.
+ * NULL without a gradient. */
+const float *tlc_input_gradient(const tlc_input *in, size_t at, size_t count, float *buf);
 
-/* The largest |x| of a range as bits, as the kernel absmax. */
-uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count);
+/* x of the same values: in place where it lies in memory as floats, else made in buf. */
+const float *tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf);
 
-/* residual += gradient over a range; the maximum of the new residual. */
-uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count);
+/* The residual from a value on, or NULL. */
+static inline float *tlc_input_residual(const tlc_input *in, size_t at)
+{
+    return in->residual ? in->residual + at : NULL;
+}
 
-/* buf[i] = x for count values, where there is a residual. */
-void tlc_input_wanted(const tlc_input *in, size_t at, size_t count, float *buf);
+/* Can a sweep take all values at once? Else gradients are converted a chunk at a time. */
+static inline int tlc_input_in_place(const tlc_input *in)
+{
+    return !in->grad || tlc_is_floats(in->dtype, in->grad);
+}
 
-/* x for count values: in place where it lies in memory as floats, else made in buf. */
-const float *tlc_input_values(const tlc_input *in, size_t at, size_t count, float *buf);
-
-/* residual = wanted - sent over a range, for stages that do not settle it themselves. */
-void tlc_input_settle(const tlc_input *in, size_t at, size_t count, const float *wanted, const float *sent);
+/* A sweep over any number of values: the largest |x| as bits, as the kernel absmax gives it. */
+typedef uint32_t tlc_input_sweep(const tlc_input *in, size_t at, size_t count);
+tlc_input_sweep tlc_input_absmax;
+tlc_input_sweep tlc_input_accumulate; /* residual += gradient; the maximum of the new residual */
 #endif

@@ -2,6 +2,7 @@
 #include "golomb.h"
 
 #include "../common/bytes.h"
+#include "../common/varint.h"
 
 /* ---- the parameter and the bound ---------------------------------------------------------------------------------- */
 
@@ -16,13 +17,10 @@ unsigned tlc_golomb_parameter(uint64_t k, uint64_t n)
     return b;
 }
 
+/* Bytes of k and b. */
 static size_t head_size(uint64_t k)
 {
-    size_t size = 2;
-
-    while (k >>= 7)
-        size++;
-    return size;
+    return tlc_varint_size(k) + 1;
 }
 
 /* Largest payload of exactly k positions. All d - 1 add up to at most n - k, so the quotients add up to at most
@@ -303,16 +301,16 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
     const unsigned b = tlc_golomb_parameter(k, n);
     const size_t words = (size_t)(n / 64 + (n % 64 != 0));
     const int tabled = b <= TABLE_B && k >= (uint64_t)4 << b; /* else filling it takes longer than it saves */
+    uint8_t head[TLC_VARINT_MAX + 1];
     writer w = {dst, dst + cap, 0, 0};
-    uint64_t next = 0, rest = k;
     uint32_t table[TABLE + 1];
+    uint64_t next = 0;
     batch p;
 
-    for (; rest >= 128; rest >>= 7)
-        if (!put(&w, rest % 128 + 128, 8))
+    head[tlc_varint_write(head, k)] = (uint8_t)b;
+    for (size_t i = 0; i < head_size(k); i++)
+        if (!put(&w, head[i], 8))
             return 0;
-    if (!put(&w, rest, 8) || !put(&w, b, 8))
-        return 0;
     if (tabled)
         fill_table(table, b, negative != NULL);
     for (size_t i = 0, taken; i < words; i += taken) {

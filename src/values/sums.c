@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "means.h"
+#include "sums.h"
 
 double tlc_masked_sum(const float *x, const uint64_t *mask, size_t n)
 {

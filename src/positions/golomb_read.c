@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "golomb.h"
 
+#include "../common/varint.h"
+
 typedef tlc_golomb_run run;
 
 int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint64_t n, int signs)
 {
     const uint8_t *p = src;
     size_t at = 0;
-    uint64_t k = 0;
+    uint64_t k;
 
-    for (unsigned shift = 0;; shift += 7) {
-        if (at == len || shift > 63 || (shift == 63 && p[at] > 1))
-            return 0;
-        k |= (uint64_t)(p[at] & 127) << shift;
-        if (p[at++] < 128)
-            break;
-    }
-    if ((at > 1 && !p[at - 1]) || at == len || k > n || p[at] > TLC_GOLOMB_MAX)
+    if (!tlc_varint_read(p, len, &at, &k) || at == len || k > n || p[at] > TLC_GOLOMB_MAX)
         return 0;
     *reader = (tlc_golomb_reader){
         .stream = p + at + 1,

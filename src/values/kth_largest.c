@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "rank.h"
+#include "kth_largest.h"
 
-/* The largest number that rank values are not below, bit by bit from the top. */
-uint32_t tlc_ranked(const uint32_t *values, size_t count, size_t rank)
+/* The largest number that at least k of the numbers reach, found bit by bit from the top. */
+uint32_t tlc_kth_largest(const uint32_t *numbers, size_t count, size_t k)
 {
     uint32_t found = 0;
 
@@ -10,8 +10,8 @@ uint32_t tlc_ranked(const uint32_t *values, size_t count, size_t rank)
         const int32_t more = (int32_t)(found | bit); /* signed, as vectors compare */
         uint32_t reached = 0;
         for (size_t i = 0; i < count; i++)
-            reached += (int32_t)values[i] >= more;
-        found |= reached >= rank ? bit : 0;
+            reached += (int32_t)numbers[i] >= more;
+        found |= reached >= k ? bit : 0;
     }
     return found;
 }

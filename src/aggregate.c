@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An aggregator of natural frames, as IntML's switches are (Horvath et al., "Natural compression", 2019): it decodes, adds
+ * and compresses again, so that one frame leaves for many that arrive.
+ */
+#include "coding/bounds.h"
+#include "coding/decode.h"
+#include "common/bytes.h"
+#include "common/sizes.h"
+#include "common/structs.h"
+#include <threelc/stages.h>
+
+/* Reads a frame that must match the first one, if that is not NULL. */
+static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame *first)
+{
+    size_t n = first ? (size_t)first->n : 0;
+    uint8_t ids[2], first_ids[2];
+    tlc_status status;
+
+    if (!message.data && message.len)
+        return TLC_ERR_PARAM;
+    status = tlc_frame_read(f, message.data, message.len, first ? &n : NULL, 1);
+    if (status)
+        return status;
+    if (!tlc_decode_check(tlc_kernels_for(TLC_ISA_AUTO), f))
+        return TLC_ERR_CORRUPT;
+    if (f->codec.quantizer != &tlc_stage_natural || f->codec.block)
+        return TLC_ERR_UNSUPPORTED;
+    if (!first)
+        return TLC_OK;
+    tlc_codec_ids(&f->codec, 0, ids);
+    tlc_codec_ids(&first->codec, 0, first_ids);
+    return ids[1] == first_ids[1] ? TLC_OK : TLC_ERR_PARAM;
+}
+
+typedef struct aggregation {
+    const tlc_message *frames;
+    size_t count;
+    tlc_unit unit; /* of the result */
+    tlc_layout layout;
+} aggregation;
+
+/* The codes of a chunk in a payload. */
+static void codes_at(const aggregation *a, const uint8_t *payload, size_t at, const uint8_t *codes[2])
+{
+    (void)tlc_codes_planes(&a->layout, a->unit.n, payload, codes);
+    codes[0] += at / 8 * a->layout.bits[0];
+    codes[1] += at / 8 * a->layout.bits[1];
+}
+
+/* The sums of a chunk. Each frame was checked, so only the place of its codes is wanted. */
+static void sum_chunk(const aggregation *a, size_t at, size_t count, float *sum)
+{
+    const uint8_t *codes[2];
+    float values[TLC_PIECE];
+
+    memset(sum, 0, count * sizeof *sum);
+    for (size_t i = 0; i < a->count; i++) {
+        const uint8_t *src = a->frames[i].data;
+        size_t end = a->frames[i].len - (src[1] & TLC_FRAME_CHECKSUM ? TLC_CHECKSUM_SIZE : 0);
+        codes_at(a, src + end - tlc_codes_planes(&a->layout, a->unit.n, src, codes), at, codes);
+        a->unit.quantizer->decode(&a->unit, codes, count, values);
+        a->unit.k->values_add(values, count, 1.0f, 0, sum);
+    }
+}
+
+/* Returns the payload's length. */
+static size_t aggregate(const aggregation *a, uint8_t *payload)
+{
+    const uint8_t *codes[2];
+    float sum[TLC_PIECE];
+    uint64_t clipped = 0;
+
+    for (size_t at = 0; at < a->unit.n; at += TLC_PIECE) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller((size_t)a->unit.n - at, TLC_PIECE), .x = sum};
+        sum_chunk(a, at, c.count, sum);
+        codes_at(a, payload, at, codes);
+        c.codes[0] = payload + (codes[0] - payload);
+        c.codes[1] = payload + (codes[1] - payload);
+        clipped += a->unit.quantizer->encode(&a->unit, &c);
+    }
+    tlc_store32(payload, clipped < UINT32_MAX ? (uint32_t)clipped : UINT32_MAX);
+    return (size_t)tlc_codes_planes(&a->layout, a->unit.n, payload, codes);
+}
+
+tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const tlc_natural_aggregate_params *params,
+                                 void *dst, size_t cap, size_t *written)
+{
+    tlc_natural_aggregate_params p = {0};
+    tlc_frame first, other;
+    tlc_status status;
+    size_t bound, at;
+
+    if (!frames || !count || !dst || !written || (params && !tlc_import(&p, sizeof p, params)))
+        return TLC_ERR_PARAM;
+    status = read_frame(&first, frames[0], NULL);
+    for (size_t i = 1; !status && i < count; i++)
+        status = read_frame(&other, frames[i], &first);
+    if (!status)
+        status = tlc_frame_bound(&first.codec, first.dtype, first.checksum, (size_t)first.n, &bound);
+    if (status)
+        return status;
+    if (cap < bound)
+        return TLC_ERR_CAPACITY;
+    const tlc_quantizer *natural = tlc_stage_natural.quantize;
+    const tlc_random random = {p.seed, p.step};
+    const aggregation a = {
+        .frames = frames,
+        .count = count,
+        .unit = {.k = tlc_kernels_for(TLC_ISA_AUTO), .quantizer = natural, .params = first.codec.params, .n = first.n,
+                 .dtype = first.dtype, .random = &random},
+        .layout = natural->layout(first.codec.params, first.dtype),
+    };
+    tlc_float_mode mode = tlc_float_enter();
+    at = tlc_frame_write(dst, &first.codec, first.dtype, first.checksum, (size_t)first.n, NULL);
+    if (first.n)
+        at += aggregate(&a, (uint8_t *)dst + at);
+    tlc_float_leave(mode);
+    if (first.checksum) {
+        tlc_frame_seal(dst, at);
+        at += TLC_CHECKSUM_SIZE;
+    }
+    *written = at;
+    return TLC_OK;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How large frames and the memory to make them can be.
+ */
+#ifndef TLC_BOUNDS_H
+#define TLC_BOUNDS_H
+
+#include "../codec/codec.h"
+
+/* Largest frame of n values. TLC_ERR_SIZE on overflow. */
+tlc_status tlc_frame_bound(const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n, size_t *bound);
+
+/* Bytes of scratch for a tensor of n values of which up to `tasks` units are encoded at a time. TLC_ERR_SIZE on overflow. */
+tlc_status tlc_scratch_size(const tlc_codec *codec, size_t n, size_t tasks, size_t *size);
+#endif

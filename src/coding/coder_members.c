@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Payloads of positions: a stream of the members' positions, then a f32 for each member if the quantizer sends values. 3-value
+ * symbols go this way too: those that are not 0 are members, with a sign each; where the stream would not be shorter than
+ * the bytes of the packer's fallback, the payload is these bytes.
+ */
+#include "../common/bytes.h"
+#include "../common/sizes.h"
+#include "coder.h"
+#include "feedback.h"
+
+enum { WORD = 64 };
+
+static const tlc_quantizer *quantizer_of(const tlc_codec *codec)
+{
+    return codec->quantizer->quantize;
+}
+
+static int has_signs(const tlc_codec *codec)
+{
+    return quantizer_of(codec)->makes == TLC_MAKES_SYMBOLS;
+}
+
+static size_t value_size(const tlc_codec *codec)
+{
+    return quantizer_of(codec)->sends_values ? sizeof(float) : 0;
+}
+
+/* Largest stream of positions alone. */
+static uint64_t stream_bound(const tlc_codec *codec, uint64_t n)
+{
+    return tlc_codec_positions(codec)->bound(n, quantizer_of(codec)->members_max(codec->params, n), 0);
+}
+
+static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+{
+    if (has_signs(codec))
+        return tlc_coder_of_symbols.bound(codec, dtype, n);
+    uint64_t values = tlc_product(quantizer_of(codec)->members_max(codec->params, n), value_size(codec));
+    return tlc_sum(stream_bound(codec, n), values);
+}
+
+/* The masks of members and of negative ones, where the stream is made of all members at once. */
+static uint64_t scratch(const tlc_codec *codec, uint64_t n)
+{
+    uint64_t masks = !tlc_codec_positions(codec)->whole ? 0 : has_signs(codec) ? 2 : 1;
+    return tlc_ceil_div(n, WORD) * sizeof(uint64_t) * masks;
+}
+
+/* ---- masks in scratch -------------------------------------------------------------------------------------------- */
+
+static uint64_t *negative_mask(const tlc_coding *c)
+{
+    return has_signs(c->codec) ? c->scratch + tlc_ceil_div(c->unit.n, WORD) : NULL;
+}
+
+/* Symbols, and what they leave in the residual. */
+static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
+{
+    float converted[TLC_PIECE];
+    const tlc_unit *u = &c->unit;
+    size_t index = u->first + chunk->at;
+
+    if (c->fused && c->fused->encode) {
+        c->fused->encode(u, tlc_input_gradient(u->input, index, chunk->count, converted),
+                         tlc_input_residual(u->input, index), chunk->count, chunk->symbols);
+        return;
+    }
+    chunk->x = tlc_unit_values(u, chunk->at, chunk->count, converted);
+    (void)u->quantizer->encode(u, chunk);
+    tlc_feedback_symbols(u, chunk);
+}
+
+/* Members, and what they leave in the residual. */
+static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk)
+{
+    const tlc_unit *u = &c->unit;
+    float wanted[TLC_PIECE];
+
+    chunk->x = tlc_unit_values(u, chunk->at, chunk->count, wanted);
+    size_t k = (size_t)u->quantizer->encode(u, chunk);
+    if (!u->quantizer->sends_values && u->input->residual)
+        for (size_t i = 0; i < k; i++)
+            chunk->values[i] = u->scalars[0];
+    tlc_feedback_members(u, chunk, k);
+    return k;
+}
+
+typedef struct mask_work {
+    const tlc_coding *c;
+    tlc_ranges ranges; /* of words */
+    uint64_t k[TLC_RANGES_MAX];
+} mask_work;
+
+static void mask_range(void *arg, size_t i)
+{
+    mask_work *w = arg;
+    const tlc_coding *c = w->c;
+    size_t from = tlc_range_start(&w->ranges, i) * WORD, to = tlc_range_start(&w->ranges, i + 1) * WORD;
+    int8_t symbols[TLC_PIECE];
+    float values[TLC_PIECE];
+    uint64_t k = 0;
+
+    to = tlc_smaller(to, (size_t)c->unit.n);
+    for (size_t at = from, count; at < to; at += count) {
+        uint64_t *mask = c->scratch + at / WORD;
+        tlc_chunk chunk = {.at = at, .symbols = symbols, .mask = mask, .values = values};
+        chunk.count = count = tlc_smaller(to - at, TLC_PIECE);
+        if (has_signs(c->codec)) {
+            encode_symbols(c, &chunk);
+            k += c->unit.k->symbol_masks(symbols, count, mask, negative_mask(c) + at / WORD);
+        } else
+            k += encode_members(c, &chunk);
+    }
+    w->k[i] = k;
+}
+
+/* Fills the masks and returns how many members there are. */
+static uint64_t fill_masks(const tlc_coding *c)
+{
+    uint64_t k = 0;
+    mask_work w;
+
+    w.c = c;
+    w.ranges = tlc_ranges_split(c->parallel, (size_t)tlc_ceil_div(c->unit.n, WORD), TLC_RANGE_MIN);
+    tlc_ranges_run(c->parallel, w.ranges.count, mask_range, &w);
+    for (size_t i = 0; i < w.ranges.count; i++)
+        k += w.k[i];
+    return k;
+}
+
+/* ---- the fallback ------------------------------------------------------------------------------------------------ */
+
+/* Eight bits of a mask from bit at on; there are that many, or what is read beyond them does not matter. */
+static unsigned eight_bits(const uint64_t *mask, size_t at, size_t words)
+{
+    uint64_t low = mask[at / WORD] >> at % WORD;
+    uint64_t high = at % WORD > WORD - 8 && at / WORD + 1 < words ? mask[at / WORD + 1] << (WORD - at % WORD) : 0;
+    return (unsigned)((low | high) & 0xff);
+}
+
+/* Eight bits as bytes 0 and 1, the lowest bit first in memory. */
+static uint64_t spread(unsigned bits)
+{
+    uint64_t ends = (bits & 0x7f) * UINT64_C(0x02040810204081) & UINT64_C(0x0101010101010101);
+    return ends | (uint64_t)(bits >> 7) << 56;
+}
+
+/* The symbols of the masks from at on; up to 7 more than count are written. */
+static void symbols_of_masks(const tlc_coding *c, size_t at, size_t count, int8_t *q)
+{
+    size_t words = (size_t)tlc_ceil_div(c->unit.n, WORD);
+
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t any = spread(eight_bits(c->scratch, at + i, words));
+        uint64_t minus = spread(eight_bits(negative_mask(c), at + i, words));
+        tlc_store64(q + i, any | minus * 0xff); /* 1, or 255 where negative */
+    }
+}
+
+static size_t encode_fallback(const tlc_coding *c, uint8_t *dst)
+{
+    const tlc_packer *p = tlc_codec_symbol_packer(c->codec);
+    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE + 8];
+    size_t n = (size_t)c->unit.n, len = (size_t)tlc_ceil_div(n, p->streams);
+    const int8_t *q[TLC_STREAMS_MAX];
+
+    for (size_t at = 0, count; at < len; at += count) {
+        count = tlc_smaller(len - at, TLC_PIECE);
+        for (size_t k = 0; k < p->streams; k++) {
+            size_t index = k * len + at, some = index >= n ? 0 : tlc_smaller(n - index, count);
+            q[k] = symbols[k];
+            symbols_of_masks(c, index, some, symbols[k]);
+            memset(symbols[k] + some, -1, count - some); /* digit 0 */
+        }
+        p->encode(c->unit.k, q, count, dst + at);
+    }
+    return len;
+}
+
+/* ---- encode ------------------------------------------------------------------------------------------------------ */
+
+static tlc_members all_members(const tlc_coding *c, uint64_t k)
+{
+    return (tlc_members){c->scratch, negative_mask(c), c->unit.n, k};
+}
+
+static size_t encode_signed(tlc_coding *c, uint8_t *dst)
+{
+    tlc_members members = all_members(c, fill_masks(c));
+    size_t cap = (size_t)bound(c->codec, c->unit.dtype, c->unit.n) - 1; /* strictly shorter than the fallback */
+    size_t len = tlc_codec_positions(c->codec)->encode(&members, dst, cap);
+
+    c->fallback = !len;
+    return len ? len : encode_fallback(c, dst);
+}
+
+static size_t encode_positions(const tlc_coding *c, uint8_t *dst)
+{
+    tlc_members members = all_members(c, fill_masks(c));
+    return tlc_codec_positions(c->codec)->encode(&members, dst, (size_t)stream_bound(c->codec, c->unit.n));
+}
+
+/* Drops members of a chunk behind the first k. */
+static void drop_members(tlc_chunk *chunk, size_t k)
+{
+    for (size_t w = 0; w * WORD < chunk->count; w++) {
+        uint64_t left = chunk->mask[w];
+        for (; left && k; k--)
+            left &= left - 1;
+        chunk->mask[w] &= ~left;
+    }
+}
+
+/* Values wait behind where the stream of positions may reach. One chunk after the other: each value's place depends on
+ * all before it. */
+static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
+{
+    const tlc_positions *positions = tlc_codec_positions(c->codec);
+    const tlc_unit *u = &c->unit;
+    uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_PIECE / WORD], k = 0;
+    size_t stream = (size_t)stream_bound(c->codec, u->n);
+    uint8_t *to = dst + stream;
+    float values[TLC_PIECE], wanted[TLC_PIECE];
+
+    for (size_t at = 0; at < u->n; at += TLC_PIECE) {
+        tlc_chunk chunk = {.at = at, .values = values, .mask = positions->whole ? c->scratch + at / WORD : part};
+        chunk.count = tlc_smaller((size_t)u->n - at, TLC_PIECE);
+        chunk.x = tlc_unit_values(u, at, chunk.count, wanted);
+        size_t some = (size_t)u->quantizer->encode(u, &chunk);
+        if (some > room - k) {
+            some = (size_t)(room - k);
+            drop_members(&chunk, some);
+        }
+        tlc_feedback_members(u, &chunk, some);
+        tlc_copy_le(to, values, some, sizeof *values);
+        to += some * sizeof *values;
+        k += some;
+        if (!positions->whole) {
+            tlc_members members = {part, NULL, chunk.count, some};
+            (void)positions->encode(&members, dst + at / 8, stream - at / 8);
+        }
+    }
+    if (positions->whole) {
+        tlc_members members = all_members(c, k);
+        size_t len = positions->encode(&members, dst, stream);
+        memmove(dst + len, dst + stream, (size_t)(to - (dst + stream)));
+        to -= stream - len;
+    }
+    return (size_t)(to - dst);
+}
+
+static size_t encode(tlc_coding *c, uint8_t *dst)
+{
+    if (has_signs(c->codec))
+        return encode_signed(c, dst);
+    return value_size(c->codec) ? encode_with_values(c, dst) : encode_positions(c, dst);
+}
+
+/* ---- decode ------------------------------------------------------------------------------------------------------ */
+
+static tlc_positions_format format_of(const tlc_coding *c)
+{
+    return (tlc_positions_format){c->unit.k, c->unit.n, has_signs(c->codec), value_size(c->codec)};
+}
+
+/* Can these be the values of members: finite, and not 0? */
+static int values_valid(const uint8_t *src, size_t count)
+{
+    unsigned bad = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = tlc_load32(src + i * sizeof(float)) & TLC_F32_ABS;
+        bad |= magnitude - 1 >= TLC_F32_INF - 1;
+    }
+    return !bad;
+}
+
+static int check(const tlc_coding *c, const uint8_t *src, size_t len)
+{
+    tlc_positions_format format = format_of(c);
+    tlc_positions_reader reader;
+
+    if (c->fallback)
+        return tlc_coder_of_symbols.check(c, src, len);
+    if (has_signs(c->codec) && len >= tlc_coder_of_symbols.bound(c->codec, c->unit.dtype, c->unit.n))
+        return 0;
+    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECK);
+    return size && (!format.value_size || values_valid(src + size, (size_t)reader.k));
+}
+
+static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, const uint8_t *values, const uint8_t *end)
+{
+    const tlc_unit *u = &c->unit;
+    tlc_positions_batch batch;
+
+    for (size_t at = 0, count; at < u->n; at += count) {
+        count = tlc_smaller((size_t)u->n - at, TLC_PIECE);
+        batch.count = (size_t)tlc_ceil_div(count, WORD);
+        (void)tlc_codec_positions(c->codec)->read(reader, &batch);
+        values = tlc_output_members(c->output, u->first + at, count, batch.mask, values, end, (size_t)u->n - at);
+    }
+}
+
+static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, const uint8_t *values)
+{
+    const float sent[2] = {c->unit.scalars[0], -c->unit.scalars[0]};
+    const int is_signed = has_signs(c->codec), has_values = value_size(c->codec) > 0;
+    tlc_positions_batch batch;
+    float value[TLC_BATCH];
+    tlc_scatter s;
+
+    for (size_t i = 0; i < TLC_BATCH; i++)
+        value[i] = sent[0];
+    tlc_scatter_begin(&s, c->output, c->unit.first, (size_t)c->unit.n);
+    while (tlc_codec_positions(c->codec)->read(reader, &batch)) {
+        for (size_t i = 0; is_signed && i < batch.count; i++)
+            value[i] = sent[batch.negative[i]];
+        if (has_values) {
+            tlc_copy_le(value, values, batch.count, sizeof *value);
+            values += batch.count * sizeof *value;
+        }
+        tlc_scatter_batch(&s, batch.index, value, batch.count);
+    }
+    tlc_scatter_end(&s);
+}
+
+static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
+{
+    tlc_positions_format format = format_of(c);
+    tlc_positions_reader reader;
+
+    if (c->fallback) {
+        tlc_coder_of_symbols.decode(c, src, len);
+        return;
+    }
+    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECKED);
+    if (c->output->mode == TLC_OUTPUT_COUNT) /* not a matter of n, which a frame may claim to be huge */
+        *c->output->nonzero += reader.k;
+    else if (reader.as_masks)
+        decode_masks(c, &reader, src + size, src + len);
+    else
+        decode_batches(c, &reader, src + size);
+}
+
+const tlc_coder tlc_coder_of_members = {bound, scratch, encode, check, decode};

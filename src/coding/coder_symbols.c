@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Payloads of symbols that a packer puts into bytes, several a byte, and that a shrinker may make shorter. The symbols of a
+ * byte come from as many streams: contiguous partitions of len = ceil(n / streams) values of the unit. In the last few
+ * bytes some streams have no values left; their symbols there are padding, digit 0.
+ */
+#include "../common/sizes.h"
+#include "coder.h"
+#include "feedback.h"
+
+enum {
+    TAIL = 16,           /* bytes at the end, those with padding among them, that are coded apart: a vector costs as little
+                            as four */
+    PACKED = 4096,       /* bytes between packer and shrinker: they stay in the first-level cache */
+    SHRUNK = 128,        /* bytes that are expanded at a time: in short turns the expansion goes on while stores drain */
+    WHOLE = 64           /* packed bytes are decoded in multiples of this, but at the end */
+};
+
+static uint64_t packed_size(const tlc_packer *p, uint64_t n)
+{
+    return tlc_ceil_div(n, p->streams);
+}
+
+static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
+{
+    (void)dtype;
+    return packed_size(tlc_codec_symbol_packer(codec), n);
+}
+
+static uint64_t scratch(const tlc_codec *codec, uint64_t n)
+{
+    (void)codec;
+    (void)n;
+    return 0;
+}
+
+/* What all steps of a unit share. */
+typedef struct shape {
+    const tlc_coding *c;
+    const tlc_unit *u;
+    const tlc_packer *p;
+    size_t len, full; /* packed bytes; those below full have no padding */
+} shape;
+
+static void shape_of(shape *s, const tlc_coding *c)
+{
+    s->c = c;
+    s->u = &c->unit;
+    s->p = tlc_codec_symbol_packer(c->codec);
+    s->len = (size_t)packed_size(s->p, c->unit.n);
+    size_t padding = s->p->streams * s->len - (size_t)c->unit.n;
+    s->full = padding < s->len ? s->len - padding : 0;
+}
+
+/* How many of the count values from a stream's byte at on there are. */
+static size_t present(const shape *s, size_t stream, size_t at, size_t count)
+{
+    size_t index = stream * s->len + at, left = index < s->u->n ? (size_t)s->u->n - index : 0;
+    return count < left ? count : left;
+}
+
+/* Where the bytes begin that are coded apart, in a range that has padding. */
+static size_t tail_start(const shape *s, size_t from, size_t to)
+{
+    if (to <= s->full)
+        return to;
+    return to - from > TAIL ? to - TAIL : from;
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+/* Full bytes by a fused kernel: in place, or through converted chunks. */
+static void pack_fused(const shape *s, size_t from, size_t to, uint8_t *dst)
+{
+    float converted[TLC_STREAMS_MAX][TLC_PIECE], *r[TLC_STREAMS_MAX];
+    const tlc_input *in = s->u->input;
+    const float *g[TLC_STREAMS_MAX];
+
+    for (size_t at = from, count; at < to; at += count, dst += count) {
+        count = tlc_input_in_place(in) ? to - at : tlc_smaller(to - at, TLC_PIECE);
+        for (size_t k = 0; k < s->p->streams; k++) {
+            size_t index = s->u->first + k * s->len + at;
+            g[k] = tlc_input_gradient(in, index, count, converted[k]);
+            r[k] = tlc_input_residual(in, index);
+        }
+        s->c->fused->encode_and_pack(s->u, in->grad ? g : NULL, in->residual ? r : NULL, count, dst);
+    }
+}
+
+/* The tail by a fused kernel: streams that have padding there (all but in tiny tensors only one has) go through copies,
+ * with 0 for what they lack. */
+static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *dst)
+{
+    float converted[TLC_STREAMS_MAX][TAIL], residual[TLC_STREAMS_MAX][TAIL], *r[TLC_STREAMS_MAX];
+    const tlc_input *in = s->u->input;
+    const float *g[TLC_STREAMS_MAX];
+
+    for (size_t k = 0; k < s->p->streams; k++) {
+        size_t some = present(s, k, at, count), index = s->u->first + k * s->len + at;
+        g[k] = some ? tlc_input_gradient(in, index, some, converted[k]) : NULL;
+        r[k] = some ? tlc_input_residual(in, index) : NULL;
+        if (some == count)
+            continue;
+        if (g[k] && g[k] != converted[k])
+            tlc_copy_few(converted[k], g[k], some * sizeof(float));
+        if (r[k])
+            tlc_copy_few(residual[k], r[k], some * sizeof(float));
+        for (size_t i = some; i < count; i++)
+            converted[k][i] = residual[k][i] = 0.0f;
+        g[k] = converted[k];
+        r[k] = residual[k];
+    }
+    s->c->fused->encode_and_pack(s->u, in->grad ? g : NULL, in->residual ? r : NULL, count, dst);
+    for (size_t k = 0; k < s->p->streams; k++) {
+        size_t some = present(s, k, at, count);
+        if (some && some < count && in->residual)
+            tlc_copy_few(in->residual + s->u->first + k * s->len + at, residual[k], some * sizeof(float));
+        for (size_t i = some; i < count; i++)
+            dst[i] = (uint8_t)(dst[i] - s->p->weight[k]); /* from the digit 1, of a symbol 0, to 0 */
+    }
+}
+
+/* Any bytes, step by step. */
+static void pack_by_steps(const shape *s, size_t from, size_t to, uint8_t *dst)
+{
+    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE];
+    const int8_t *q[TLC_STREAMS_MAX];
+    float wanted[TLC_PIECE];
+
+    for (size_t at = from, count; at < to; at += count, dst += count) {
+        count = tlc_smaller(to - at, TLC_PIECE);
+        for (size_t k = 0; k < s->p->streams; k++) {
+            tlc_chunk c = {.at = k * s->len + at, .count = present(s, k, at, count), .symbols = symbols[k]};
+            if (c.count) {
+                c.x = tlc_unit_values(s->u, c.at, c.count, wanted);
+                (void)s->u->quantizer->encode(s->u, &c);
+                tlc_feedback_symbols(s->u, &c);
+            }
+            memset(symbols[k] + c.count, -1, count - c.count); /* digit 0 */
+            q[k] = symbols[k];
+        }
+        s->p->encode(s->u->k, q, count, dst);
+    }
+}
+
+static void pack(const shape *s, size_t from, size_t to, uint8_t *dst)
+{
+    if (!s->c->fused || !s->c->fused->encode_and_pack) {
+        pack_by_steps(s, from, to, dst);
+        return;
+    }
+    size_t end = tail_start(s, from, to);
+    if (from < end)
+        pack_fused(s, from, end, dst);
+    if (end < to)
+        pack_tail_fused(s, end, to - end, dst + (end - from));
+}
+
+/* ---- encode ------------------------------------------------------------------------------------------------------ */
+
+/* A shrunk range, before it is joined to its neighbours. */
+typedef struct shrunk_range {
+    size_t leading;  /* zero bytes at its start, which may belong to a run that began before it */
+    size_t len;      /* bytes written */
+    size_t trailing; /* zero bytes at its end, not written yet; 0 if all are leading */
+} shrunk_range;
+
+typedef struct pack_work {
+    shape s;
+    tlc_ranges ranges; /* of packed bytes */
+    uint8_t *dst;
+    shrunk_range shrunk[TLC_RANGES_MAX];
+} pack_work;
+
+static size_t count_leading(const uint8_t *src, size_t len, uint8_t zero)
+{
+    size_t i = 0;
+
+    while (i < len && src[i] == zero)
+        i++;
+    return i;
+}
+
+static shrunk_range pack_and_shrink(const shape *s, size_t from, size_t to, uint8_t *dst)
+{
+    const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
+    shrunk_range range = {0, 0, 0};
+    uint8_t packed[PACKED];
+    int leading = from > 0; /* the first range has nothing before it */
+
+    for (size_t at = from, count; at < to; at += count) {
+        size_t zeros = 0;
+        count = tlc_smaller(to - at, PACKED);
+        pack(s, at, at + count, packed);
+        if (leading) {
+            zeros = count_leading(packed, count, s->p->zero);
+            range.leading += zeros;
+            leading = zeros == count;
+        }
+        range.len += shrinker->encode(s->u->k, &range.trailing, packed + zeros, count - zeros, dst + range.len);
+    }
+    return range;
+}
+
+static void encode_range(void *arg, size_t i)
+{
+    pack_work *w = arg;
+    size_t from = tlc_range_start(&w->ranges, i), to = tlc_range_start(&w->ranges, i + 1);
+
+    if (w->s.c->codec->shrinker)
+        w->shrunk[i] = pack_and_shrink(&w->s, from, to, w->dst + from);
+    else
+        pack(&w->s, from, to, w->dst + from);
+}
+
+/* Joins shrunk ranges, each where its packed bytes would begin. A run that is open fits before the next range. */
+static size_t join(const pack_work *w)
+{
+    const tlc_shrinker *shrinker = w->s.c->codec->shrinker->shrink;
+    const tlc_kernels *k = w->s.u->k;
+    size_t at = 0, run = 0;
+
+    for (size_t i = 0; i < w->ranges.count; i++) {
+        const uint8_t *src = w->dst + tlc_range_start(&w->ranges, i);
+        run += w->shrunk[i].leading;
+        if (w->shrunk[i].len) {
+            at += shrinker->encode(k, &run, NULL, 0, w->dst + at);
+            if (w->dst + at != src)
+                memmove(w->dst + at, src, w->shrunk[i].len);
+            at += w->shrunk[i].len;
+        }
+        run += w->shrunk[i].trailing;
+    }
+    return at + shrinker->encode(k, &run, NULL, 0, w->dst + at);
+}
+
+static size_t encode(tlc_coding *c, uint8_t *dst)
+{
+    pack_work w;
+
+    shape_of(&w.s, c);
+    w.ranges = tlc_ranges_split(c->parallel, w.s.len, TLC_RANGE_MIN);
+    w.dst = dst;
+    tlc_ranges_run(c->parallel, w.ranges.count, encode_range, &w);
+    return c->codec->shrinker ? join(&w) : w.s.len;
+}
+
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+
+/* Is all padding digit 0? last: the last packed bytes, as many as there are streams or as there are at all. */
+static int padding_valid(const shape *s, const uint8_t *last)
+{
+    size_t padding = s->p->streams * s->len - (size_t)s->u->n, count = tlc_smaller(s->len, s->p->streams);
+
+    for (size_t i = 0; i < padding; i++) { /* backwards from the last symbol */
+        size_t stream = s->p->streams - 1 - i / s->len, at = count - 1 - i % s->len;
+        if (last[at] / s->p->weight[stream] % s->p->base)
+            return 0;
+    }
+    return 1;
+}
+
+/* The last packed bytes of a shrunk payload, read backwards: a byte above the packer's stands for a run of zero bytes. */
+static void expand_last(const shape *s, const uint8_t *src, size_t len, uint8_t *last, size_t count)
+{
+    const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
+
+    while (count) {
+        uint8_t byte = src[--len];
+        uint64_t run = byte <= s->p->largest ? 1 : shrinker->size(s->u->k, src + len, 1);
+        for (; run && count; run--)
+            last[--count] = byte <= s->p->largest ? byte : s->p->zero;
+    }
+}
+
+static int check(const tlc_coding *c, const uint8_t *src, size_t len)
+{
+    uint8_t last[TLC_STREAMS_MAX];
+    shape s;
+
+    shape_of(&s, c);
+    size_t count = tlc_smaller(s.len, s.p->streams);
+    /* The fallback of a packer is not shrunk. */
+    if (c->codec->shrinker) {
+        if (c->codec->shrinker->shrink->size(s.u->k, src, len) != s.len)
+            return 0;
+        expand_last(&s, src, len, last, count);
+        return padding_valid(&s, last);
+    }
+    return len == s.len && s.u->k->bytes_max(src, len) <= s.p->largest && padding_valid(&s, src + len - count);
+}
+
+/* ---- unpacking --------------------------------------------------------------------------------------------------- */
+
+/* Where a range of packed bytes comes in parts that are stored past the caches. */
+typedef struct streaming {
+    tlc_lines lines;
+    int last; /* this is the last part */
+} streaming;
+
+static void unpack_by_steps(const shape *s, size_t at, size_t count, const uint8_t *src)
+{
+    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE], *q[TLC_STREAMS_MAX];
+
+    for (size_t k = 0; k < s->p->streams; k++)
+        q[k] = symbols[k];
+    for (size_t part; count; count -= part, at += part, src += part) {
+        part = tlc_smaller(count, TLC_PIECE);
+        s->p->decode(s->u->k, src, part, q);
+        for (size_t k = 0; k < s->p->streams; k++)
+            tlc_output_symbols(s->c->output, s->u->first + k * s->len + at, present(s, k, at, part), q[k],
+                               s->u->scalars[0]);
+    }
+}
+
+/* To be written in another dtype. */
+static void unpack_converted(const shape *s, size_t at, size_t count, const uint8_t *src)
+{
+    float values[TLC_STREAMS_MAX][TLC_PIECE], *v[TLC_STREAMS_MAX];
+
+    for (size_t k = 0; k < s->p->streams; k++)
+        v[k] = values[k];
+    for (size_t part; count; count -= part, at += part, src += part) {
+        part = tlc_smaller(count, TLC_PIECE);
+        s->c->fused->unpack_and_write(s->u->k, src, part, s->u->scalars[0], v);
+        for (size_t k = 0; k < s->p->streams; k++)
+            tlc_output_values(s->c->output, s->u->first + k * s->len + at, present(s, k, at, part), values[k]);
+    }
+}
+
+/* The tail, in place but for streams that lack values: fused kernels write and add whole bytes. */
+static void unpack_tail(const shape *s, size_t at, size_t count, const uint8_t *src, float scale)
+{
+    float copy[TLC_STREAMS_MAX][TAIL], *out[TLC_STREAMS_MAX], *to = (float *)s->c->output->out + s->u->first + at;
+    int add = s->c->output->mode == TLC_OUTPUT_ADD;
+
+    for (size_t k = 0; k < s->p->streams; k++) {
+        size_t some = present(s, k, at, count);
+        out[k] = some == count ? to + k * s->len : copy[k];
+        for (size_t i = 0; add && some < count && i < count; i++)
+            copy[k][i] = i < some ? to[k * s->len + i] : 0.0f;
+    }
+    if (add)
+        s->c->fused->unpack_and_add(s->u->k, src, count, scale, out);
+    else
+        s->c->fused->unpack_and_write(s->u->k, src, count, scale, out);
+    for (size_t k = 0; k < s->p->streams; k++) {
+        size_t some = present(s, k, at, count);
+        if (some && some < count)
+            tlc_copy_few(to + k * s->len, copy[k], some * sizeof(float));
+    }
+}
+
+/* Full bytes, in place. padded: bytes with padding follow, which do not come here. */
+static void unpack_full(const shape *s, size_t at, size_t count, const uint8_t *src, float scale, int padded,
+                        streaming *parts)
+{
+    const tlc_fused *fused = s->c->fused;
+    const tlc_output *o = s->c->output;
+    float *out[TLC_STREAMS_MAX];
+    tlc_lines all;
+
+    for (size_t k = 0; k < s->p->streams; k++)
+        out[k] = (float *)o->out + s->u->first + k * s->len + at;
+    if (o->mode == TLC_OUTPUT_ADD)
+        fused->unpack_and_add(s->u->k, src, count, scale, out);
+    else if (!o->stream)
+        fused->unpack_and_write(s->u->k, src, count, scale, out);
+    else {
+        all.open = 0;
+        fused->unpack_and_stream(s->u->k, src, count, scale, out, parts ? &parts->lines : &all,
+                                 padded || !parts || parts->last);
+    }
+}
+
+/* parts: not NULL if the output is streamed and the range comes in parts, of multiples of 16 bytes but for the last. */
+static void unpack(const shape *s, size_t from, size_t to, const uint8_t *src, streaming *parts)
+{
+    const tlc_output *o = s->c->output;
+    float scale = s->u->scalars[0];
+
+    if (o->mode == TLC_OUTPUT_ADD)
+        scale *= o->weight;
+    if (!s->c->fused || !s->c->fused->unpack_and_write ||
+        !(o->mode == TLC_OUTPUT_WRITE || (o->mode == TLC_OUTPUT_ADD && tlc_finite(scale)))) {
+        unpack_by_steps(s, from, to - from, src);
+        return;
+    }
+    if (!tlc_is_floats(o->dtype, o->out)) {
+        unpack_converted(s, from, to - from, src);
+        return;
+    }
+    size_t end = tail_start(s, from, to);
+    if (from < end || (parts && parts->lines.open))
+        unpack_full(s, from, end - from, src, scale, end < to, parts);
+    if (end < to)
+        unpack_tail(s, end, to - end, src + (end - from), scale);
+}
+
+/* ---- decode ------------------------------------------------------------------------------------------------------ */
+
+/* Expands some of what is left of a shrunk payload, and moves on. Near its end it is copied: what lies behind it must not be
+ * read. */
+static size_t expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t **src, const uint8_t *end,
+                     uint8_t *out)
+{
+    const uint8_t *in = *src;
+    size_t left = (size_t)(end - in), count = tlc_smaller(left, SHRUNK);
+    uint8_t last[SHRUNK + TLC_SHRINKER_ROOM];
+
+    *src += count;
+    if (left >= count + TLC_SHRINKER_ROOM)
+        return shrinker->decode(k, in, count, out);
+    memset(last + count, 0, TLC_SHRINKER_ROOM);
+    tlc_copy_few(last, in, count);
+    return shrinker->decode(k, last, count, out);
+}
+
+void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t *src, size_t len, uint8_t *dst)
+{
+    uint8_t part[SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+
+    for (const uint8_t *end = src + len; src < end;) {
+        size_t count = expand(shrinker, k, &src, end, part);
+        memcpy(dst, part, count);
+        dst += count;
+    }
+}
+
+static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, size_t len)
+{
+    const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
+    uint8_t packed[WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+    streaming parts, *streamed = s->c->output->stream ? &parts : NULL;
+    size_t have = 0;
+
+    parts.lines.open = 0;
+    for (const uint8_t *end = src + len; src < end;) {
+        have += expand(shrinker, s->u->k, &src, end, packed + have);
+        size_t count = src < end ? have / WHOLE * WHOLE : have; /* SHRUNK of them at least, or the last: not 0 */
+        parts.last = src == end;
+        unpack(s, at, at + count, packed, streamed);
+        at += count;
+        have -= count;
+        if (src < end) /* less than WHOLE is left; it moves whole, and not onto itself */
+            memcpy(packed, packed + count, WHOLE);
+    }
+}
+
+typedef struct unpack_work {
+    shape s;
+    const uint8_t *src;
+    tlc_ranges ranges;                /* of the payload's bytes */
+    size_t start[TLC_RANGES_MAX + 1]; /* the packed bytes where they begin, if it is shrunk */
+} unpack_work;
+
+static void decode_range(void *arg, size_t i)
+{
+    const unpack_work *w = arg;
+    size_t from = tlc_range_start(&w->ranges, i), to = tlc_range_start(&w->ranges, i + 1);
+
+    if (w->s.c->codec->shrinker)
+        expand_and_unpack(&w->s, w->start[i], w->src + from, to - from);
+    else
+        unpack(&w->s, from, to, w->src + from, NULL);
+}
+
+static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
+{
+    const tlc_stage *shrinker = c->codec->shrinker;
+    unpack_work w;
+
+    shape_of(&w.s, c);
+    w.src = src;
+    w.ranges = tlc_ranges_split(c->parallel, len, TLC_RANGE_MIN);
+    w.start[0] = 0;
+    for (size_t i = 0; shrinker && i + 1 < w.ranges.count; i++) {
+        size_t from = tlc_range_start(&w.ranges, i), to = tlc_range_start(&w.ranges, i + 1);
+        w.start[i + 1] = w.start[i] + (size_t)shrinker->shrink->size(w.s.u->k, src + from, to - from);
+    }
+    tlc_ranges_run(c->parallel, w.ranges.count, decode_range, &w);
+}
+
+const tlc_coder tlc_coder_of_symbols = {bound, scratch, encode, check, decode};

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "feedback.h"
+
+enum { FEW = 16 }; /* where fewer than one in so many are sent, one after the other is faster than vectors */
+
+static void keep_rest(const tlc_unit *u, const tlc_chunk *c, const float *sent)
+{
+    float *r = u->input->residual + u->first + c->at;
+
+    for (size_t i = 0; i < c->count; i++)
+        r[i] = c->x[i] - sent[i];
+}
+
+void tlc_feedback_symbols(const tlc_unit *u, const tlc_chunk *c)
+{
+    float sent[TLC_PIECE];
+
+    if (!u->input->residual)
+        return;
+    u->k->ternary_decode(c->symbols, c->count, u->scalars[0], sent);
+    keep_rest(u, c, sent);
+}
+
+void tlc_feedback_codes(const tlc_unit *u, const tlc_chunk *c)
+{
+    const uint8_t *const codes[2] = {c->codes[0], c->codes[1]};
+    float sent[TLC_PIECE];
+
+    if (!u->input->residual)
+        return;
+    u->quantizer->decode(u, codes, c->count, sent);
+    keep_rest(u, c, sent);
+}
+
+/* x - 0 is x: only members change, and nothing else is touched where x lies in the residual already. Adding -1 times a
+ * value rounds as subtracting it does. */
+void tlc_feedback_members(const tlc_unit *u, const tlc_chunk *c, size_t k)
+{
+    if (!u->input->residual)
+        return;
+    float *r = u->input->residual + u->first + c->at;
+    if (r != c->x)
+        memcpy(r, c->x, c->count * sizeof *r);
+    if (k < c->count / FEW)
+        tlc_expand_add_scalar(c->mask, c->count, c->values, k, -1.0f, r);
+    else
+        u->k->expand_add(c->mask, c->count, c->values, k, -1.0f, r);
+}

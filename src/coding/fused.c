@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "fused.h"
+
+static void ternary_encode(const tlc_unit *u, const float *g, float *r, size_t count, void *out)
+{
+    u->k->ternary_encode(g, r, count, u->scalars[0], out);
+}
+
+static void ternary_quartic_encode(const tlc_unit *u, const float *const *g, float *const *r, size_t count, uint8_t *dst)
+{
+    u->k->ternary_quartic_encode(g, r, count, u->scalars[0], dst);
+}
+
+static void quartic_ternary_decode(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out)
+{
+    k->quartic_ternary_decode(src, count, scale, out);
+}
+
+static void quartic_ternary_add(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *sum)
+{
+    k->quartic_ternary_add(src, count, scale, sum);
+}
+
+static void quartic_ternary_stream(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out,
+                                   tlc_lines *lines, int last)
+{
+    k->quartic_ternary_stream(src, count, scale, out, lines, last);
+}
+
+static void onebit_encode(const tlc_unit *u, const float *g, float *r, size_t count, void *out)
+{
+    u->k->onebit_encode(g, r, count, u->scalars, out);
+}
+
+/* weight * mean is rounded once for each side, as it would be for each value. */
+static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum)
+{
+    const float means[2] = {weight * u->scalars[0], weight * u->scalars[1]};
+    u->k->onebit_add(codes, count, means, sum);
+}
+
+static const tlc_fused rows[] = {
+    {
+        .quantizer = &tlc_stage_ternary,
+        .packer = &tlc_stage_quartic,
+        .encode = ternary_encode,
+        .encode_and_pack = ternary_quartic_encode,
+        .unpack_and_write = quartic_ternary_decode,
+        .unpack_and_add = quartic_ternary_add,
+        .unpack_and_stream = quartic_ternary_stream,
+    },
+    {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
+    {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},
+};
+
+const tlc_fused *tlc_fused_row(size_t i)
+{
+    return i < sizeof rows / sizeof rows[0] ? &rows[i] : NULL;
+}
+
+const tlc_fused *tlc_fused_of(const tlc_stage *quantizer, const tlc_stage *packer)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].quantizer == quantizer && rows[i].packer == packer)
+            return &rows[i];
+    return NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Positions as a bitmap: ceil(n / 8) bytes, bit i % 8 of byte i / 8 for value i, 0 beyond n. It has no signs.
+ */
+#include "../common/bytes.h"
+#include "../common/sizes.h"
+#include "positions.h"
+
+static uint64_t bound(uint64_t n, uint64_t members_max, int has_signs)
+{
+    (void)members_max;
+    (void)has_signs;
+    return tlc_ceil_div(n, 8);
+}
+
+static size_t encode(const tlc_members *m, uint8_t *dst, size_t cap)
+{
+    size_t size = (size_t)tlc_ceil_div(m->n, 8);
+
+    if (size > cap)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        dst[i] = (uint8_t)(m->mask[i / 8] >> i % 8 * 8);
+    return size;
+}
+
+static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, const uint8_t *src, size_t len,
+                   tlc_trust trust)
+{
+    uint64_t size = tlc_ceil_div(format->n, 8);
+
+    if (trust == TLC_CHECK && (len < size || !tlc_bits_padding(src, format->n)))
+        return 0;
+    r->k = trust == TLC_CHECK ? format->k->ones(src, (size_t)size) : (len - size) / format->value_size;
+    if (trust == TLC_CHECK && tlc_product(r->k, format->value_size) != len - size)
+        return 0;
+    r->as_masks = 1;
+    r->bitmap = src;
+    r->left = format->n;
+    return (size_t)size;
+}
+
+static int read_mask(tlc_positions_reader *r, tlc_positions_batch *batch)
+{
+    if (!r->left)
+        return 0;
+    for (size_t w = 0; w < batch->count; w++) {
+        size_t bytes = r->left < 64 ? (size_t)tlc_ceil_div(r->left, 8) : 8;
+        uint64_t word = 0;
+        if (bytes == 8)
+            word = tlc_load64(r->bitmap);
+        else
+            for (size_t i = 0; i < bytes; i++)
+                word |= (uint64_t)r->bitmap[i] << 8 * i;
+        batch->mask[w] = word;
+        r->bitmap += bytes;
+        r->left -= r->left < 64 ? r->left : 64;
+    }
+    return 1;
+}
+
+const tlc_positions tlc_positions_bitmap = {
+    .bound = bound,
+    .encode = encode,
+    .open = open,
+    .read = read_mask,
+};

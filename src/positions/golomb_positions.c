@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Golomb streams as a code of positions.
+ */
+#include "../common/sizes.h"
+#include "positions.h"
+
+static size_t encode(const tlc_members *m, uint8_t *dst, size_t cap)
+{
+    return tlc_golomb_write(m->mask, m->negative, m->n, m->k, dst, cap);
+}
+
+static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, const uint8_t *src, size_t len,
+                   tlc_trust trust)
+{
+    size_t size;
+
+    if (!tlc_golomb_open(&r->golomb, src, len, format->n, format->has_signs))
+        return 0;
+    r->k = r->golomb.k;
+    if (trust == TLC_CHECK)
+        return tlc_golomb_check(&r->golomb, &size) && tlc_product(r->k, format->value_size) == len - size ? size : 0;
+    size = len - (size_t)r->k * format->value_size;
+    r->golomb.size = size - r->golomb.head;
+    /* Without values nothing takes members as masks. */
+    r->as_masks = format->value_size && tlc_golomb_masks_begin(&r->golomb_masks, &r->golomb);
+    return size;
+}
+
+static int read_batch(tlc_positions_reader *r, tlc_positions_batch *batch)
+{
+    if (r->as_masks) {
+        tlc_golomb_masks_next(&r->golomb_masks, batch->mask, batch->count);
+        return 1;
+    }
+    batch->count = tlc_golomb_next(&r->golomb, batch->index, batch->negative, TLC_BATCH);
+    return batch->count > 0;
+}
+
+const tlc_positions tlc_positions_golomb = {
+    .whole = 1,
+    .bound = tlc_golomb_bound,
+    .encode = encode,
+    .open = open,
+    .read = read_batch,
+};

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * threelc/stages.h: quantizers, and codecs without a frame, over the caller's arrays. A tensor is encoded and decoded as in
+ * a context.
+ */
+#include "coding/bounds.h"
+#include "coding/encode.h"
+#include "coding/feedback.h"
+#include "common/sizes.h"
+#include "common/structs.h"
+#include "values/levels.h"
+#include "values/symbols.h"
+#include <threelc/stages.h>
+
+/* ---- encode ------------------------------------------------------------------------------------------------------ */
+
+/* A quantizer at work on an array of the caller's. */
+typedef struct array_job {
+    tlc_codec codec;
+    tlc_job job;
+    tlc_input input;
+    tlc_coding coding;
+} array_job;
+
+/* Words are given as their index, which callers have checked. */
+static int params_valid(const tlc_stage *stage, const double *params)
+{
+    for (size_t i = 0; i < stage->param_count; i++) {
+        const tlc_param *p = &stage->params[i];
+        if (!p->words && !(params[i] >= p->least && params[i] < p->below))
+            return 0;
+    }
+    return 1;
+}
+
+/* Measures the n values x and sets scalars and selection; then moves x to the residual, if there is one, which may be x.
+ * params: NULL if the quantizer has none. TLC_ERR_PARAM, TLC_ERR_NONFINITE: nothing has changed. */
+static tlc_status begin(array_job *s, const tlc_stage *stage, const double *params, const float *x, size_t n, tlc_random random,
+                        float *residual)
+{
+    tlc_status status = TLC_OK;
+
+    if ((n && !x) || !params_valid(stage, params))
+        return TLC_ERR_PARAM;
+    tlc_codec_fill(&s->codec, stage, NULL, params);
+    s->job = (tlc_job){
+        .codec = &s->codec,
+        .input = {.k = tlc_kernels_for(TLC_ISA_AUTO), .dtype = TLC_F32, .grad = (const uint8_t *)x},
+        .n = n,
+        .random = random,
+    };
+    s->coding.unit.scalars[0] = s->coding.unit.scalars[1] = 0.0f;
+    if (n)
+        status = tlc_encode_begin(&s->job, &s->input, &s->coding);
+    if (status || !residual || !n)
+        return status;
+    if (residual != x)
+        memcpy(residual, x, n * sizeof *x);
+    s->input.grad = NULL;
+    s->input.residual = residual;
+    return TLC_OK;
+}
+
+/* begin with a float mode of ours, which the caller leaves. */
+static tlc_status enter(tlc_float_mode *mode, array_job *s, const tlc_stage *stage, const double *params, const float *x,
+                        size_t n, tlc_random random, float *residual)
+{
+    *mode = tlc_float_enter();
+    return begin(s, stage, params, x, n, random, residual);
+}
+
+/* The symbols of all values. */
+static void encode_symbols(const array_job *s, int8_t *q)
+{
+    const tlc_unit *u = &s->coding.unit;
+    float wanted[TLC_PIECE];
+
+    for (size_t at = 0; at < s->job.n; at += TLC_PIECE) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller(s->job.n - at, TLC_PIECE), .symbols = q + at};
+        c.x = tlc_unit_values(u, at, c.count, wanted);
+        (void)u->quantizer->encode(u, &c);
+        tlc_feedback_symbols(u, &c);
+    }
+}
+
+tlc_status tlc_ternary_encode(const float *x, size_t n, float s, int8_t *q, float *residual, float *M)
+{
+    const double params[] = {(double)s};
+    tlc_float_mode mode;
+    array_job a;
+
+    if (!M || (n && !q) || !tlc_finite(s))
+        return TLC_ERR_PARAM;
+    tlc_status status = enter(&mode, &a, &tlc_stage_ternary, params, x, n, (tlc_random){0}, residual);
+    if (!status) {
+        encode_symbols(&a, q);
+        *M = a.coding.unit.scalars[0];
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params, int8_t *q,
+                                         float *M)
+{
+    tlc_stochastic_ternary_params p = {0};
+    tlc_float_mode mode;
+    array_job a;
+
+    if (!M || (n && !q) || (params && !tlc_import(&p, sizeof p, params)))
+        return TLC_ERR_PARAM;
+    tlc_random random = {p.seed, p.step};
+    tlc_status status = enter(&mode, &a, &tlc_stage_stochastic_ternary, NULL, x, n, random, p.residual);
+    if (!status) {
+        encode_symbols(&a, q);
+        *M = a.coding.unit.scalars[0];
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *q, float *residual, float *mean)
+{
+    uint64_t mask[TLC_PIECE / 64];
+    float values[TLC_PIECE];
+    tlc_float_mode mode;
+    array_job a;
+
+    if ((n && !q) || !mean)
+        return TLC_ERR_PARAM;
+    tlc_status status = enter(&mode, &a, &tlc_stage_sparse_binary, &p, x, n, (tlc_random){0}, residual);
+    const tlc_unit *u = &a.coding.unit;
+    for (size_t at = 0; !status && at < n; at += TLC_PIECE) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller(n - at, TLC_PIECE), .mask = mask, .values = values};
+        c.x = tlc_unit_values(u, at, c.count, NULL); /* in place */
+        size_t k = (size_t)u->quantizer->encode(u, &c);
+        for (size_t i = 0; i < k; i++)
+            values[i] = u->scalars[0];
+        tlc_feedback_members(u, &c, k);
+        for (size_t i = 0; i < c.count; i++)
+            q[at + i] = (int8_t)(mask[i / 64] >> i % 64 & 1);
+    }
+    if (!status)
+        *mean = u->scalars[0];
+    tlc_float_leave(mode);
+    return status;
+}
+
+static int levels_valid(tlc_levels levels)
+{
+    return levels == TLC_LEVELS_255 || levels == TLC_LEVELS_15;
+}
+
+static int rounding_valid(tlc_rounding rounding)
+{
+    return rounding == TLC_ROUND_RANDOM || rounding == TLC_ROUND_NEAREST;
+}
+
+/* Levels of 4 bits are not packed here, and both roundings go with both: a loop of its own. */
+tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max)
+{
+    tlc_levels_params p = {0};
+    uint32_t words[TLC_PIECE];
+    float sent[TLC_PIECE];
+    tlc_float_mode mode;
+    array_job a;
+
+    if ((n && !q) || !max || (params && !tlc_import(&p, sizeof p, params)))
+        return TLC_ERR_PARAM;
+    float K = (float)(p.levels ? p.levels : TLC_LEVELS_255);
+    if ((p.levels && !levels_valid(p.levels)) || !rounding_valid(p.rounding))
+        return TLC_ERR_PARAM;
+    tlc_random random = {p.seed, p.step};
+    tlc_status status = enter(&mode, &a, &tlc_stage_int8, NULL, x, n, random, p.residual);
+    const tlc_unit *u = &a.coding.unit;
+    for (size_t at = 0, count; !status && at < n; at += count) {
+        count = tlc_smaller(n - at, TLC_PIECE);
+        const float *chunk = tlc_unit_values(u, at, count, NULL); /* in place */
+        if (p.rounding == TLC_ROUND_RANDOM)
+            tlc_unit_words(u, at, count, words);
+        tlc_levels_of(u->k, chunk, p.rounding == TLC_ROUND_RANDOM ? words : NULL, count, u->scalars[0], K, q + at);
+        if (!p.residual)
+            continue;
+        u->k->levels_decode(q + at, count, u->scalars[0], K, sent);
+        for (size_t i = 0; i < count; i++)
+            p.residual[at + i] -= sent[i];
+    }
+    if (!status)
+        *max = u->scalars[0];
+    tlc_float_leave(mode);
+    return status;
+}
+
+/* The planes of codes, without the count before them. Returns how many values were clipped. */
+static uint64_t encode_codes(array_job *s, uint8_t *dst)
+{
+    if (!s->job.n)
+        return 0;
+    s->coding.bare = 1;
+    (void)tlc_coder_of_codes.encode(&s->coding, dst);
+    return s->coding.clipped;
+}
+
+enum { BITS, ROUNDING, SHIFT, NATURAL_PARAMS };
+
+/* 0 if they are none. */
+static int natural_values(double values[NATURAL_PARAMS], tlc_natural_bits bits, tlc_rounding rounding, int shift)
+{
+    values[BITS] = bits == TLC_NATURAL_9;
+    values[ROUNDING] = rounding == TLC_ROUND_NEAREST;
+    values[SHIFT] = shift;
+    return (bits == TLC_NATURAL_8 || bits == TLC_NATURAL_9) && rounding_valid(rounding) &&
+           params_valid(&tlc_stage_natural, values);
+}
+
+tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params *params, void *codes, size_t cap,
+                              uint64_t *clipped)
+{
+    tlc_natural_params p = {0};
+    double values[NATURAL_PARAMS];
+    tlc_float_mode mode;
+    array_job a;
+
+    if ((n && !codes) || (params && !tlc_import(&p, sizeof p, params)))
+        return TLC_ERR_PARAM;
+    p.bits = p.bits ? p.bits : TLC_NATURAL_8;
+    if (!natural_values(values, p.bits, p.rounding, p.shift))
+        return TLC_ERR_PARAM;
+    if (cap < n || (p.bits == TLC_NATURAL_9 && cap - n < tlc_ceil_div(n, 8)))
+        return TLC_ERR_CAPACITY;
+    tlc_random random = {p.seed, p.step};
+    tlc_status status = enter(&mode, &a, &tlc_stage_natural, values, x, n, random, p.residual);
+    if (!status) {
+        uint64_t count = encode_codes(&a, codes);
+        if (clipped)
+            *clipped = count;
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residual, float mean[2])
+{
+    tlc_float_mode mode;
+    array_job a;
+
+    if ((n && !bits) || !mean)
+        return TLC_ERR_PARAM;
+    tlc_status status = enter(&mode, &a, &tlc_stage_onebit, NULL, x, n, (tlc_random){0}, residual);
+    if (!status) {
+        (void)encode_codes(&a, bits);
+        mean[0] = a.coding.unit.scalars[0];
+        mean[1] = a.coding.unit.scalars[1];
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+/* ---- payloads of members and values ------------------------------------------------------------------------------ */
+
+static tlc_status encode_payload(const tlc_stage *stage, double p, const float *x, size_t n, tlc_random random,
+                                 uint64_t *scratch, float *residual, void *dst, size_t cap, size_t *written)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_status status = params_valid(stage, &p) ? TLC_OK : TLC_ERR_PARAM;
+    array_job a;
+
+    tlc_codec_fill(&a.codec, stage, NULL, &p);
+    if (!status && n && cap < tlc_coder_of_members.bound(&a.codec, TLC_F32, n))
+        status = TLC_ERR_CAPACITY;
+    if (!status)
+        status = begin(&a, stage, &p, x, n, random, residual);
+    if (!status) {
+        a.coding.scratch = scratch;
+        *written = n ? tlc_coder_of_members.encode(&a.coding, dst) : 0;
+    }
+    tlc_float_leave(mode);
+    return status;
+}
+
+static const double any_p[] = {1.0};
+
+/* Decodes a payload of n values; of codes, the planes alone. */
+static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars, const void *src,
+                                 size_t len, float *out, size_t n)
+{
+    tlc_output output = {.k = tlc_kernels_for(TLC_ISA_AUTO), .mode = TLC_OUTPUT_WRITE, .dtype = TLC_F32, .out = out};
+    tlc_codec codec;
+
+    if ((len && !src) || (n && !out))
+        return TLC_ERR_PARAM;
+    tlc_codec_fill(&codec, stage, NULL, params);
+    const tlc_coder *coder = tlc_coder_for(&codec);
+    tlc_coding c = {
+        .unit = {.k = output.k, .quantizer = stage->quantize, .params = codec.params, .n = n},
+        .codec = &codec,
+        .bare = 1,
+        .output = &output,
+    };
+    for (size_t i = 0; i < stage->quantize->scalars; i++)
+        c.unit.scalars[i] = scalars[i];
+    if (n ? !coder->check(&c, src, len) : len != 0)
+        return TLC_ERR_CORRUPT;
+    if (n)
+        coder->decode(&c, src, len);
+    return TLC_OK;
+}
+
+tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap, size_t *written)
+{
+    tlc_topk_params p = {0};
+
+    if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)))
+        return TLC_ERR_PARAM;
+    return encode_payload(&tlc_stage_topk, p.p, x, n, (tlc_random){p.seed, p.step}, NULL, p.residual, dst, cap, written);
+}
+
+tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
+{
+    return decode_payload(&tlc_stage_topk, any_p, NULL, src, len, out, n);
+}
+
+tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst, size_t cap,
+                                    size_t *written)
+{
+    tlc_random_sparse_params p = {0};
+
+    if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)) || (n && !p.scratch))
+        return TLC_ERR_PARAM;
+    return encode_payload(&tlc_stage_random_sparse, p.p, x, n, (tlc_random){p.seed, p.step}, p.scratch, p.residual, dst,
+                          cap, written);
+}
+
+tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n)
+{
+    return decode_payload(&tlc_stage_random_sparse, any_p, NULL, src, len, out, n);
+}
+
+/* ---- decode ------------------------------------------------------------------------------------------------------ */
+
+static int scale_valid(float scale)
+{
+    return tlc_float_bits(scale) < TLC_F32_INF; /* neither negative nor -0 */
+}
+
+tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
+{
+    if ((n && (!q || !out)) || !scale_valid(M) || !tlc_symbols_valid(q, n))
+        return TLC_ERR_PARAM;
+    tlc_kernels_for(TLC_ISA_AUTO)->ternary_decode(q, n, M, out);
+    return TLC_OK;
+}
+
+tlc_status tlc_ternary_add(const int8_t *q, size_t n, float w, float *sum)
+{
+    if ((n && (!q || !sum)) || !tlc_finite(w) || !tlc_symbols_valid(q, n))
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_kernels_for(TLC_ISA_AUTO)->ternary_add(q, n, w, sum);
+    tlc_float_leave(mode);
+    return TLC_OK;
+}
+
+tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float *out)
+{
+    unsigned bad = 0;
+
+    if ((n && (!q || !out)) || !tlc_finite(mean))
+        return TLC_ERR_PARAM;
+    for (size_t i = 0; i < n; i++)
+        bad |= (unsigned)q[i] > 1;
+    for (size_t i = 0; !bad && i < n; i++)
+        out[i] = q[i] ? mean : 0.0f;
+    return bad ? TLC_ERR_PARAM : TLC_OK;
+}
+
+tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float max, float *out)
+{
+    int K = (int)levels;
+    unsigned bad = 0;
+
+    if ((n && (!q || !out)) || !levels_valid(levels) || !scale_valid(max))
+        return TLC_ERR_PARAM;
+    for (size_t i = 0; i < n; i++)
+        bad |= q[i] > K || q[i] < -K;
+    if (bad)
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_kernels_for(TLC_ISA_AUTO)->levels_decode(q, n, max, (float)K, out);
+    tlc_float_leave(mode);
+    return TLC_OK;
+}
+
+tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural_bits bits, int shift, float *out, size_t n)
+{
+    double values[NATURAL_PARAMS];
+
+    if (!natural_values(values, bits, TLC_ROUND_RANDOM, shift) || (len && !codes) || (n && !out))
+        return TLC_ERR_PARAM;
+    if (len != tlc_sum(n, bits == TLC_NATURAL_9 ? tlc_ceil_div(n, 8) : 0))
+        return TLC_ERR_SIZE;
+    return decode_payload(&tlc_stage_natural, values, NULL, codes, len, out, n);
+}
+
+tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], float *out, size_t n)
+{
+    if ((len && !bits) || (n && !out) || !mean || !tlc_finite(mean[0]) || !tlc_finite(mean[1]))
+        return TLC_ERR_PARAM;
+    if (len != tlc_ceil_div(n, 8))
+        return TLC_ERR_SIZE;
+    return decode_payload(&tlc_stage_onebit, NULL, mean, bits, len, out, n);
+}
+
+/* ---- others ------------------------------------------------------------------------------------------------------ */
+
+tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *words)
+{
+    if (n && !words)
+        return TLC_ERR_PARAM;
+    tlc_kernels_for(TLC_ISA_AUTO)->philox(seed, step, first, n, words);
+    return TLC_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A fraction p of n values as a whole number of values.
+ */
+#ifndef TLC_FRACTION_H
+#define TLC_FRACTION_H
+
+#include "../common/float_rules.h"
+
+/* To the nearest whole number, half to even; from 2^52 on all numbers are whole. Only whole numbers are converted to
+ * integers: for a fraction, i386's conversion would set flags of a float unit whose state is not ours to change. */
+static inline double tlc_whole(double x)
+{
+    return x < 0x1p52 ? x + 0x1p52 - 0x1p52 : x;
+}
+
+/* p n in binary64, rounded half to even; at most n. */
+static inline uint64_t tlc_fraction_nearest(double p, uint64_t n)
+{
+    double part = p * (double)n;
+    return part < (double)n ? (uint64_t)tlc_whole(part) : n;
+}
+
+/* p n in binary64, rounded up; at most n. */
+static inline uint64_t tlc_fraction_up(double p, uint64_t n)
+{
+    double part = p * (double)n, whole = tlc_whole(part);
+    return part < (double)n ? (uint64_t)(whole < part ? whole + 1.0 : whole) : n;
+}
+#endif
