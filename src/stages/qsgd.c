@@ -5,6 +5,7 @@
  * Scalar: max. 8 bits: a code is a byte, q in two's complement; it decodes to max * (q / 127). 4 bits: half a byte, the even
  * index in the low half; it decodes to max * (q / 7).
  */
+#include "../common/bytes.h"
 #include "../values/levels.h"
 #include "stage.h"
 
@@ -54,15 +55,14 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
 /* -128 and -8 are no levels. */
 static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
-    size_t len = (size_t)(in_bytes(u->params) ? u->n : u->n / 2 + u->n % 2);
+    const size_t len = (size_t)(u->n / 2 + u->n % 2);
+    const uint8_t *pairs = codes[0];
     uint8_t bad = 0;
 
     if (in_bytes(u->params))
-        for (size_t i = 0; i < len; i++)
-            bad = (uint8_t)(bad | (codes[0][i] == 0x80));
-    else
-        for (size_t i = 0; i < len; i++)
-            bad = (uint8_t)(bad | ((codes[0][i] & 0x0f) == 0x08) | ((codes[0][i] & 0xf0) == 0x80));
+        return !tlc_has_byte(codes[0], (size_t)u->n, 0x80);
+    for (size_t i = 0; i < len; i++)
+        bad = (uint8_t)(bad | ((pairs[i] & 0x0f) == 0x08) | ((pairs[i] & 0xf0) == 0x80));
     return !bad;
 }
 
