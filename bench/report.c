@@ -90,7 +90,7 @@ static void print_heading(FILE *f, const report *r, size_t i)
     fputc('\n', f);
     print_runs(f, r);
     if (r->view == VIEW_CODECS)
-        fprintf(f, "Look at ratio (times smaller), and compare GB/s with memcpy. roofline x: 1 is the limit.%s\n",
+        fprintf(f, "Look at ratio (times smaller); compare GB/s with memcpy. roofline x: 1 is the limit.%s\n",
                 r->wide ? "" : " More: --wide");
     if (r->view == VIEW_AGGREGATE)
         fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames that are read\n", f);
@@ -142,8 +142,8 @@ static void print_spreads(FILE *f, const report *r)
     for (size_t i = 0; r->view == VIEW_DENSITY && i < r->count; i++) {
         if (!find_spread(r, i, &s))
             continue;
-        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy): compress %.3f, "
-                "decompress %.3f;\nlowest share of the add roofline: %.3f\n", column_cell(r, &r->rows[i], CODEC, true, name),
+        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy):\ncompress %.3f, "
+                "decompress %.3f; lowest share of the add roofline: %.3f\n", column_cell(r, &r->rows[i], CODEC, true, name),
                 column_cell(r, &r->rows[i], VALUES, true, size), r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
                 s.fastest[TIME_COMPRESS] / s.slowest[TIME_COMPRESS],
                 s.fastest[TIME_DECOMPRESS] / s.slowest[TIME_DECOMPRESS], s.add_share);
