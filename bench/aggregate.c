@@ -21,7 +21,7 @@ typedef struct gathering {
     tlc_ctx *ctx; /* compresses the sum */
 } gathering;
 
-/* ---- inputs -------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 static bool make_context(const gathering *g, const char *codec, uint64_t seed, tlc_ctx **ctx, char *why)
 {
@@ -105,7 +105,7 @@ static void gathering_close(gathering *g)
     tlc_destroy(g->ctx);
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------------- */
+/* ---- passes ----------------------------------------------------------------------------------------------------- */
 
 static bool pass_copy_frames(const void *subject, int which, char *why)
 {
@@ -136,7 +136,8 @@ static bool pass_aggregate(const void *subject, int which, char *why)
     return aggregate(subject, &len, why);
 }
 
-/* The same without the aggregator. After tlc_reset the context draws the random words of step 0, as the aggregator does. */
+/* The same without the aggregator. After tlc_reset the context draws the random words of step 0, as the aggregator
+ * does. */
 static bool aggregate_plainly(const gathering *g, size_t *len, char *why)
 {
     tlc_status status = TLC_OK;
@@ -158,7 +159,7 @@ static bool pass_plain(const void *subject, int which, char *why)
     return aggregate_plainly(subject, &len, why);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 static bool check(const gathering *g, verified *v, char *why)
 {
@@ -200,7 +201,8 @@ static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
     const options *o = g->o;
     size_t warmup = o->warmup ? o->warmup - 1 : 0, rounds;
     operation operations[] = {
-        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup}, {pass_plain, g, 0, 0}, /* the last one is for --peers */
+        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup},
+        {pass_plain, g, 0, 0}, /* for --peers */
     };
     timing t[3];
     verified v;

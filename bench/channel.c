@@ -51,7 +51,9 @@ static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const c
     c->tensor = t;
     c->delay = options->delay ? options->delay : 1;
     c->peer = options->peer;
-    c->decode = (tlc_decode_options){.struct_size = sizeof c->decode, .isa = options->isa, .parallel = options->parallel};
+    c->decode.struct_size = sizeof c->decode;
+    c->decode.isa = options->isa;
+    c->decode.parallel = options->parallel;
     if (options->codec)
         status = make_context(&c->ctx, t->n, dtype, options);
     if (status)
@@ -98,7 +100,7 @@ void channels_close(channel *channels, size_t count)
     free(channels);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------ */
+/* ---- sending ---------------------------------------------------------------------------------------------------- */
 
 bool channel_accumulate(const channel *c, size_t step, char *why)
 {
@@ -112,7 +114,8 @@ bool channel_compress(const channel *c, size_t step, size_t *len, char *why)
     const void *grad = tensor_step(c->tensor, step);
 
     if (c->peer)
-        return c->peer->compress(c->state, grad, c->tensor->n, c->frame, c->bound, len) || explain(why, "compress failed");
+        return c->peer->compress(c->state, grad, c->tensor->n, c->frame, c->bound, len) ||
+               explain(why, "compress failed");
     tlc_status status = tlc_compress(c->ctx, grad, c->frame, c->bound, len);
     return !status || explain(why, "tlc_compress: %s", tlc_status_string(status));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel sends one tensor through one codec or peer. It has the sender's context and frame buffer, and the receiver's
- * output and sum.
+ * A channel sends one tensor through one codec or peer. It has the sender's context and frame buffer, and the
+ * receiver's output and sum.
  */
 #ifndef BENCH_CHANNEL_H
 #define BENCH_CHANNEL_H
@@ -35,12 +35,12 @@ typedef struct channel {
     float *sum;           /* n floats */
 } channel;
 
-/* Memory at a multiple of 64. It is zeroed, so that no page is mapped for the first time while the clock runs. The caller
- * frees it. NULL: no memory. */
+/* Memory at a multiple of 64. It is zeroed, so that no page is mapped for the first time while the clock runs. The
+ * caller frees it. NULL: no memory. */
 void *channel_buffer(size_t size);
 
-/* A channel for each of the tensors. A residual starts from that of the tensor, or from zero if the tensor has none. NULL:
- * it failed, and why says so. */
+/* A channel for each of the tensors. A residual starts from that of the tensor, or from zero if the tensor has none.
+ * NULL: it failed, and why says so. */
 channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why);
 void channels_close(channel *channels, size_t count); /* NULL is fine */
 

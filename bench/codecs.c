@@ -5,7 +5,7 @@
 #include <string.h>
 #include <threelc/stages.h>
 
-/* ---- what the library says ----------------------------------------------------------------------------------------- */
+/* ---- what the library says -------------------------------------------------------------------------------------- */
 
 static bool entry_at(size_t i, tlc_codec_entry *e)
 {
@@ -39,7 +39,7 @@ static bool find_entry(const char *codec, tlc_codec_entry *e)
     return false;
 }
 
-/* ---- all codecs ---------------------------------------------------------------------------------------------------- */
+/* ---- all codecs ------------------------------------------------------------------------------------------------- */
 
 /* Codecs with other parameters than the defaults, which the papers report on. */
 static const char *const variants[] = {"3lc:s=1.75", "sbc:p=0.001", "natural:rounding=nearest", "natural:bits=9",
@@ -109,7 +109,7 @@ bool codecs_all(codec_set *set)
     return ok;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------ */
+/* ---- the list --------------------------------------------------------------------------------------------------- */
 
 static void print_entry(FILE *f, const tlc_codec_entry *e)
 {
@@ -144,15 +144,15 @@ void codecs_print(FILE *f)
     print_entries(f, true);
     fputs("\nStages. Join those that fit together with +.\n", f);
     print_entries(f, false);
-    fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: how many values are coded\n"
-          "together, with a scale of their own.\n"
+    fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: so many values\n"
+          "are coded together, with a scale of their own.\n"
           "\nThe codecs of -c all\n", f);
     codecs_all(&set);
     for (size_t i = 0; i < set.count; i++)
         fprintf(f, "  %s\n", set.codecs[i]);
 }
 
-/* ---- what codecs do ------------------------------------------------------------------------------------------------ */
+/* ---- what codecs do --------------------------------------------------------------------------------------------- */
 
 static tlc_ctx *open_codec(const char *codec, int feedback, uint64_t seed, size_t n)
 {
@@ -207,8 +207,8 @@ bool codec_has_residual(const char *codec, int feedback)
     return has;
 }
 
-/* Such a codec gives another frame for another seed; the chance that it does not is 2^-100 or less. Some codecs only take a
- * random sample of the values; of so few values the sample is all of them, so their frames are the same. */
+/* Such a codec gives another frame for another seed; the chance that it does not is 2^-100 or less. Some codecs only
+ * take a random sample of the values; of so few values the sample is all of them, so their frames are the same. */
 bool codec_is_stochastic(const char *codec)
 {
     enum { N = 512 };
@@ -257,7 +257,7 @@ bool codec_aggregates(const char *codec)
     return takes;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------- */
+/* ---- symbols ---------------------------------------------------------------------------------------------------- */
 
 codec_symbols codec_symbols_of(const char *codec)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the benchmark needs to know about codecs. It asks the library's list (tlc_codec_list) and the codecs themselves, so
- * there is no second list here.
+ * What the benchmark needs to know about codecs. It asks the library's list (tlc_codec_list) and the codecs
+ * themselves, so there is no second list here.
  */
 #ifndef BENCH_CODECS_H
 #define BENCH_CODECS_H

@@ -105,7 +105,8 @@ static const char *codec_of(const report_row *row, bool in_table, char *buffer)
         return row->name;
     if (row->delay > 1)
         snprintf(delay, sizeof delay, " (delay %zu)", row->delay);
-    snprintf(buffer, CELL, "%s%s%s%s", row->name, delay, row->assume_finite ? " (assume_finite)" : "", marked ? " *" : "");
+    snprintf(buffer, CELL, "%s%s%s%s", row->name, delay, row->assume_finite ? " (assume_finite)" : "",
+             marked ? " *" : "");
     return buffer;
 }
 

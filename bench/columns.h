@@ -11,10 +11,10 @@ enum { CELL = 128 };
 
 typedef enum column_id {
     TENSOR, KIND, CODEC, ISA, DTYPE, FEEDBACK, ASSUME_FINITE, THREADS, STEPS, DELAY, INPUTS, VALUES, ROUNDS, RUN,
-    RUN_S, START, MEMCPY, MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, RANDOM, DECOMPRESS, DECOMPRESS_BEST,
-    DECOMPRESS_NS, DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X, ADD_ROOF, AGGREGATE_ATE, AGGREGATE,
-    AGGREGATE_X, RATIO, BITS, ENTROPY, ENTROPY_X, CLIPPED, NONZERO, STEP_ERROR, SUM_ERROR, RESIDUAL_X, RESIDUAL,
-    FRAME_BYTES, CRC, COLUMNS
+    RUN_S, START, MEMCPY, MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, RANDOM,
+    DECOMPRESS, DECOMPRESS_BEST, DECOMPRESS_NS, DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X,
+    ADD_ROOF, AGGREGATE_ATE, AGGREGATE, AGGREGATE_X, RATIO, BITS, ENTROPY, ENTROPY_X, CLIPPED, NONZERO, STEP_ERROR,
+    SUM_ERROR, RESIDUAL_X, RESIDUAL, FRAME_BYTES, CRC, COLUMNS
 } column_id;
 
 typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
@@ -33,6 +33,7 @@ extern const column columns[COLUMNS];
 /* Whether the tables of this report have the column. */
 bool column_shown(const report *r, column_id id);
 
-/* The text of the cell, in buffer (CELL bytes) or elsewhere; empty if there is no value. Tables have rounded numbers. */
+/* The text of the cell, in buffer (CELL bytes) or elsewhere; empty if there is no value. Tables have rounded
+ * numbers. */
 const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer);
 #endif

@@ -10,8 +10,8 @@
 
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 100000
-/* clock_gettime takes about 25 ns, less than a thousandth of this. A small pass is repeated so often that it mostly finds its
- * own data in the caches, not that of the operation before. */
+/* clock_gettime takes about 25 ns, less than a thousandth of this. A small pass is repeated so often that it mostly
+ * finds its own data in the caches, not that of the operation before. */
 #define MIN_SECONDS 200e-6
 
 typedef struct job {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Measures times. Operations that are compared are measured in rounds. A round has one pass of each operation, so a busy
- * machine slows all of them. The medians over the rounds are compared.
+ * Measures times. Operations that are compared are measured in rounds. A round has one pass of each operation, so a
+ * busy machine slows all of them. The medians over the rounds are compared.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H

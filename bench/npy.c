@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The header of a .npy file: "\x93NUMPY", major and minor version, the length of the dict (u16 in version 1.0, later u32,
- * little-endian), then a Python dict with exactly the keys descr, fortran_order and shape, blanks, and a newline.
+ * The header of a .npy file: "\x93NUMPY", major and minor version, the length of the dict (u16 in version 1.0, later
+ * u32, little-endian), then a Python dict with exactly the keys descr, fortran_order and shape, blanks, and a
+ * newline.
  */
 #include "npy.h"
 #include "explain.h"
@@ -82,7 +83,8 @@ static bool parse_number(cursor *c, uint64_t *value)
     skip_blanks(c);
     start = c->at;
     for (*value = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, (uint64_t)(*c->at - '0'), value))
+        if (__builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(*c->at - '0'), value))
             return false;
     }
     return c->at > start;
@@ -212,7 +214,8 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
         __builtin_mul_overflow(row, header->rows, &size))
         return explain(why, "its shape (%" PRIu64 ", %" PRIu64 ") is too large", header->rows, header->cols);
     if (file_size - end != size)
-        return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size, file_size - end);
+        return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size,
+                       file_size - end);
     return true;
 }
 

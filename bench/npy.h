@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; 1-D or 2-D in C order; '<f2',
- * '<f4', '>f2', '>f4') and .f32 files (little-endian binary32 without a header). Files may hold any bytes: the shape in a
- * header is used only if it agrees with the size of the file.
+ * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; 1-D or 2-D in C order;
+ * '<f2', '<f4', '>f2', '>f4') and .f32 files (little-endian binary32 without a header). Files may hold any bytes: the
+ * shape in a header is used only if it agrees with the size of the file.
  *
  * A function that fails returns false and writes the reason, without the name of the file, to why (WHY_SIZE bytes,
  * explain.h).

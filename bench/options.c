@@ -70,7 +70,7 @@ static bool is_optional(const struct entry *e)
     return e->argument && *e->argument == '[';
 }
 
-/* ---- help ---------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_entry(FILE *f, const struct entry *e)
 {
@@ -138,7 +138,7 @@ void options_print_version(FILE *f)
     fputc('\n', f);
 }
 
-/* ---- values of options ---------------------------------------------------------------------------------------------- */
+/* ---- values of options ------------------------------------------------------------------------------------------ */
 
 /* Digits; if suffixes are allowed, Ki or Mi may follow. */
 static bool parse_number(const char *text, bool suffixes, uint64_t *number)
@@ -264,7 +264,7 @@ static bool add_codecs(options *o, const char *codec)
     return ok;
 }
 
-/* ---- parsing -------------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
 /* Takes one option. false: the value is bad, or an option without a value does not go with the view. */
 static bool take(options *o, int key, const char *value)
@@ -365,7 +365,8 @@ static bool check_codecs(const options *o, char *why)
         if (tlc_codec_check(codec, message, sizeof message))
             return explain(why, "--codec %s: %s", codec, message);
         if (o->channel.delay > 1 && !codec_has_residual(codec, o->channel.feedback))
-            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay, codec);
+            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay,
+                           codec);
         if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
             return explain(why, "--codec %s: --aggregate takes natural only, and no blocks", codec);
     }
@@ -380,7 +381,8 @@ static bool check_aggregate(const options *o, char *why)
         const char *name;
     } others[] = {
         {o->threads.count, "--threads"}, {o->assume_finite, "--assume-finite"}, {o->channel.delay, "--delay"},
-        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"}, {o->channel.isa != TLC_ISA_AUTO, "--isa"},
+        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"},
+        {o->channel.isa != TLC_ISA_AUTO, "--isa"},
         {o->channel.feedback >= 0, "--feedback"}, {o->per_tensor, "--per-tensor"},
     };
 
@@ -401,7 +403,8 @@ static bool check(const options *o, char *why)
     if (!view && !o->synthetic && !o->path_count)
         return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
     if (o->source.cold && (view || o->synthetic))
-        return explain(why, "--cold goes with files; with %s every residual starts from zero", view ? view : "--synthetic");
+        return explain(why, "--cold goes with files; with %s residuals always start from zero",
+                       view ? view : "--synthetic");
     if (o->view == VIEW_DENSITY && o->synthetic)
         return explain(why, "--synthetic does not go with --density");
     if (o->sizes.count && !view && !o->synthetic)

@@ -42,8 +42,8 @@ typedef struct options {
     bool wide, per_tensor, quiet;
 } options;
 
-/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not be
- * moved. */
+/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
+ * be moved. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
 void options_print_help(FILE *f);

@@ -25,11 +25,12 @@ typedef struct subject {
 
 enum { COPY_LIBC, COPY_NON_TEMPORAL };
 
-/* The functions for struct operation (measure.h). subject points to a struct subject. For a step that is only accumulated,
- * a roofline does only the sweeps that tlc_accumulate needs. Decoding and random words are only for steps with a frame. */
+/* The functions for struct operation (measure.h). subject points to a struct subject. For a step that is only
+ * accumulated, a roofline does only the sweeps that tlc_accumulate needs. Decoding and random words are only for
+ * steps with a frame. */
 bool pass_copy(const void *subject, int which, char *why);     /* copies gradients to out; which: COPY_... */
 bool pass_roofline(const void *subject, int which, char *why); /* f32 only; r is channel.sum; which: enum roofline */
-bool pass_compress(const void *subject, int which, char *why); /* the residual of the last step is that of the next first one */
+bool pass_compress(const void *subject, int which, char *why); /* the next pass goes on with the residual of this one */
 bool pass_random(const void *subject, int which, char *why);   /* a random word for each value that is sent */
 bool pass_decompress(const void *subject, int which, char *why);
 bool pass_add(const void *subject, int which, char *why);      /* not for peers */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Half precision by the conversion instructions (F16C, AVX-512), a simple loop at the speed of memory. Values beyond 65504
- * become infinite.
+ * Half precision by the conversion instructions (F16C, AVX-512), a simple loop at the speed of memory. Values beyond
+ * 65504 become infinite.
  */
 #include "peers.h"
 

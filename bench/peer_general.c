@@ -17,7 +17,7 @@
 #endif
 
 #if defined(HAVE_ZSTD) || defined(HAVE_LZ4) || defined(HAVE_SNAPPY)
-/* ---- the libraries ------------------------------------------------------------------------------------------------ */
+/* ---- the libraries ---------------------------------------------------------------------------------------------- */
 
 /* bound gives the capacity for size bytes of input; false: too large. decompress writes the size to *len. */
 struct peer_library {
@@ -139,7 +139,7 @@ static bool snappy_unpack(void *coder, const void *src, size_t size, void *dst, 
 static const library snappy = {snappy_bound, NULL, NULL, snappy_pack, snappy_unpack};
 #endif
 
-/* ---- on the floats, or on ternary+quartic frames ------------------------------------------------------------------ */
+/* ---- on the floats, or on ternary+quartic frames ---------------------------------------------------------------- */
 
 #define QUARTIC "ternary+quartic"
 
@@ -253,15 +253,15 @@ static float *quartic_residual(const void *state)
     return tlc_residual(((const packer *)state)->ctx);
 }
 
-/* ---- the peers ------------------------------------------------------------------------------------------------------ */
+/* ---- the peers -------------------------------------------------------------------------------------------------- */
 
-#define PEERS(which, title)                                                                                             \
-    const peer peer_##which = {.name = (title), .exact = true, .bound = floats_bound, .open = packer_open,              \
-                               .close = packer_close, .compress = floats_compress, .decompress = floats_decompress,     \
-                               .library = &(which)};                                                                    \
-    const peer peer_quartic_##which = {.name = QUARTIC ", " title, .feedback = true, .bound = quartic_bound,            \
-                                       .open = quartic_open, .close = packer_close, .compress = quartic_compress,       \
-                                       .decompress = quartic_decompress, .residual = quartic_residual,                  \
+#define PEERS(which, title)                                                                                         \
+    const peer peer_##which = {.name = (title), .exact = true, .bound = floats_bound, .open = packer_open,          \
+                               .close = packer_close, .compress = floats_compress, .decompress = floats_decompress, \
+                               .library = &(which)};                                                                \
+    const peer peer_quartic_##which = {.name = QUARTIC ", " title, .feedback = true, .bound = quartic_bound,        \
+                                       .open = quartic_open, .close = packer_close, .compress = quartic_compress,   \
+                                       .decompress = quartic_decompress, .residual = quartic_residual,              \
                                        .library = &(which)};
 
 #ifdef HAVE_ZSTD

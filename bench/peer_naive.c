@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A simple 3LC, as one would write it in an afternoon: portable C, a loop for each step. It sends M in the byte order of the
- * machine, then the payload of libthreelc's frame.
+ * A simple 3LC, as one would write it in an afternoon: portable C, a loop for each step. It sends M in the byte order
+ * of the machine, then the payload of libthreelc's frame.
  */
 #include "peers.h"
 #include <math.h>

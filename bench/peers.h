@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Peers: what else one could use, for rows of tlc-bench. They are general compressors, half precision, and a simple 3LC.
- * General compressors get the floats themselves, or quartic bytes, where they take the place of zero-run encoding. Peers
- * take float32 only. Buffers are aligned as those of malloc.
+ * Peers: what else one could use, for rows of tlc-bench. They are general compressors, half precision, and a simple
+ * 3LC. General compressors get the floats themselves, or quartic bytes, where they take the place of zero-run
+ * encoding. Peers take float32 only. Buffers are aligned as those of malloc.
  */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
@@ -21,8 +21,8 @@ struct peer {
     /* The capacity that compress needs for n values. false: a size overflows or is too large for the library. */
     bool (*bound)(const peer *p, size_t n, size_t *cap);
 
-    /* The state of one tensor of n values, its residual zero. isa is as in tlc_config, for the stages of libthreelc; for f16,
-     * auto is AVX-512 where there is one. NULL: no memory, n is too large, or this machine lacks the ISA. */
+    /* The state of one tensor of n values, its residual zero. isa is as in tlc_config, for the stages of libthreelc;
+     * for f16, auto is AVX-512 where there is one. NULL: no memory, n is too large, or this machine lacks the ISA. */
     void *(*open)(const peer *p, size_t n, tlc_isa isa);
     void (*close)(void *state); /* NULL is fine */
 

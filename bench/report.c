@@ -26,7 +26,7 @@ static const report_row *first_codec(const report *r)
     return row;
 }
 
-/* ---- headings ----------------------------------------------------------------------------------------------------- */
+/* ---- headings --------------------------------------------------------------------------------------------------- */
 
 static void print_bytes(FILE *f, const char *what, size_t bytes)
 {
@@ -93,7 +93,7 @@ static void print_heading(FILE *f, const report *r, size_t i)
         fprintf(f, "Look at ratio (times smaller); compare GB/s with memcpy. roofline x: 1 is the limit.%s\n",
                 r->wide ? "" : " More: --wide");
     if (r->view == VIEW_AGGREGATE)
-        fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames that are read\n", f);
+        fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames read\n", f);
     if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);
@@ -101,7 +101,7 @@ static void print_heading(FILE *f, const report *r, size_t i)
     }
 }
 
-/* ---- spread over the densities ------------------------------------------------------------------------------------- */
+/* ---- spread over the densities ---------------------------------------------------------------------------------- */
 
 /* Speeds divided by that of memcpy in the same rounds, because the machine may change between two densities. */
 typedef struct spread {
@@ -143,14 +143,15 @@ static void print_spreads(FILE *f, const report *r)
         if (!find_spread(r, i, &s))
             continue;
         fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy):\ncompress %.3f, "
-                "decompress %.3f; lowest share of the add roofline: %.3f\n", column_cell(r, &r->rows[i], CODEC, true, name),
+                "decompress %.3f; lowest share of the add roofline: %.3f\n",
+                column_cell(r, &r->rows[i], CODEC, true, name),
                 column_cell(r, &r->rows[i], VALUES, true, size), r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
                 s.fastest[TIME_COMPRESS] / s.slowest[TIME_COMPRESS],
                 s.fastest[TIME_DECOMPRESS] / s.slowest[TIME_DECOMPRESS], s.add_share);
     }
 }
 
-/* ---- table -------------------------------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------------------------------------ */
 
 static int column_width(column_id id)
 {
@@ -221,7 +222,7 @@ static void print_table(FILE *f, const report *r)
     print_spreads(f, r);
 }
 
-/* ---- Markdown ------------------------------------------------------------------------------------------------------ */
+/* ---- Markdown --------------------------------------------------------------------------------------------------- */
 
 static void markdown_head(FILE *f, const report *r)
 {
@@ -259,7 +260,7 @@ static void print_markdown(FILE *f, const report *r)
     print_spreads(f, r);
 }
 
-/* ---- CSV ----------------------------------------------------------------------------------------------------------- */
+/* ---- CSV -------------------------------------------------------------------------------------------------------- */
 
 static void csv_field(FILE *f, const char *text)
 {
@@ -289,7 +290,7 @@ static void print_csv(FILE *f, const report *r)
     }
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the UTF-8 character at s. 0: it is none; surrogates, overlong forms and codes above U+10FFFF are none. */
 static int utf8_length(const unsigned char *s)

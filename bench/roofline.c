@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Includes the template once for each vector width. The generic loops have vectors of 16 bytes; the compiler turns them into
- * SSE2, NEON or single words.
+ * Includes the template once for each vector width. The generic loops have vectors of 16 bytes; the compiler turns
+ * them into SSE2, NEON or single words.
  */
 #include "roofline.h"
 #include <stdbool.h>

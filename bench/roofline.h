@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rooflines: the reads and writes of memory that a codec cannot avoid, in linear order. They have as little arithmetic as
- * possible, but every byte that is written depends on what was read. A codec that reaches the speed of its roofline is
- * limited by memory only.
+ * Rooflines: the reads and writes of memory that a codec cannot avoid, in linear order. They have as little
+ * arithmetic as possible, but every byte that is written depends on what was read. A codec that reaches the speed of
+ * its roofline is limited by memory only.
  */
 #ifndef BENCH_ROOFLINE_H
 #define BENCH_ROOFLINE_H
@@ -22,8 +22,8 @@ typedef enum roofline {
     ROOFLINES
 } roofline;
 
-/* A slice of a tensor. r stays finite however often it is swept, without subnormals: each sweep subtracts 1 with the sign of
- * r, so r returns to (-1, 1). If the gradients are too large for that, it grows linearly. */
+/* A slice of a tensor. r stays finite however often it is swept, without subnormals: each sweep subtracts 1 with the
+ * sign of r, so r returns to (-1, 1). If the gradients are too large for that, it grows linearly. */
 typedef struct slice {
     const float *g;
     float *r;

@@ -17,7 +17,7 @@ typedef float NAME(floats) __attribute__((vector_size(VECTOR), aligned(4), may_a
 typedef uint32_t NAME(words) __attribute__((vector_size(VECTOR), aligned(4), may_alias));
 typedef uint32_t NAME(any_words) __attribute__((vector_size(VECTOR), aligned(1), may_alias));
 
-/* ---- compress ----------------------------------------------------------------------------------------------------- */
+/* ---- compress --------------------------------------------------------------------------------------------------- */
 
 /* One vector. Returns words that depend on its values. */
 INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) *max)
@@ -106,7 +106,7 @@ TARGET static uint32_t NAME(look)(const slice *s) { return NAME(forward)(s, ALON
 TARGET static uint32_t NAME(send_alone)(const slice *s) { return NAME(forward)(s, ALONE | SEND); }
 TARGET static uint32_t NAME(one_sweep)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | SEND); }
 
-/* ---- decompress ---------------------------------------------------------------------------------------------------- */
+/* ---- decompress ------------------------------------------------------------------------------------------------- */
 
 /* Writes or adds vector k of a group: 1 with a sign from the bytes. */
 INLINE void NAME(put)(NAME(words) w, size_t k, float *out, int how)

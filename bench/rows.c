@@ -43,7 +43,7 @@ static void progress(const group *g, const char *name, const char *what)
     rows_progress(g->o, g->list->count + 1, name, g->tensors->name, what);
 }
 
-/* ---- lists -------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------ */
 
 report_row *rows_append(row_list *list)
 {
@@ -90,11 +90,11 @@ void rows_free(row_list *list)
     free(list->rows);
 }
 
-/* ---- what is timed in a row --------------------------------------------------------------------------------------- */
+/* ---- what is timed in a row ------------------------------------------------------------------------------------- */
 
 typedef struct plan {
     operation operations[MAX_OPERATIONS];
-    int slot[MAX_OPERATIONS]; /* where the time of the operation goes: FLOOR_..., or TIME_... in rows of codecs and peers */
+    int slot[MAX_OPERATIONS]; /* where its time goes: FLOOR_..., or TIME_... in rows of codecs and peers */
     size_t count;
 } plan;
 
@@ -138,7 +138,7 @@ static bool has_roofs(const group *g)
     return g->dtype == TLC_F32 && g->o->view != VIEW_SMALL;
 }
 
-/* ---- copies and rooflines ----------------------------------------------------------------------------------------- */
+/* ---- copies and rooflines --------------------------------------------------------------------------------------- */
 
 /* All floors, that is copies and rooflines, are measured in the same rounds. */
 enum { FLOOR_COPY, FLOOR_COPY_NT, FLOOR_ROOFLINES, FLOORS = FLOOR_ROOFLINES + ROOFLINES };
@@ -218,7 +218,7 @@ static bool add_floors(const group *g, char *why)
     return ok;
 }
 
-/* ---- codecs and peers --------------------------------------------------------------------------------------------- */
+/* ---- codecs and peers ------------------------------------------------------------------------------------------- */
 
 static bool is_blocked(const frame_store *frames)
 {
@@ -353,7 +353,7 @@ static bool add_peers(const group *g, char *why)
     return ok;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------------------------------------------------- */
 
 static bool add_group(const group *g, char *why)
 {

@@ -12,9 +12,9 @@ typedef struct row_list {
     size_t count, slots;
 } row_list;
 
-/* Adds rows for all tensors together and, with --per-tensor, for each tensor. For each number of threads these are copies and
- * rooflines (but not for VIEW_DENSITY), codecs, and peers. sources: count runs (runs.h), or one source that is not a run. A
- * codec is measured on the run that runs_choose gives it; all else is measured on the first. */
+/* Adds rows for all tensors together and, with --per-tensor, for each tensor. For each number of threads these are
+ * copies and rooflines (but not for VIEW_DENSITY), codecs, and peers. sources: count runs (runs.h), or one source
+ * that is not a run. A codec is measured on the run that runs_choose gives it; all else is measured on the first. */
 bool rows_add(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why);
 /* Shows on stderr, if that is a terminal, what is done for the row of this number. of: where the gradients are from. */
 void rows_progress(const options *o, size_t number, const char *name, const char *of, const char *what);

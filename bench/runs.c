@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- finding ------------------------------------------------------------------------------------------------------- */
+/* ---- finding ---------------------------------------------------------------------------------------------------- */
 
 /* NAN if it is not the name of a run. */
 static double scale_of_name(const char *name)
@@ -49,7 +49,8 @@ static bool add_run(run_list *runs, const char *folder, const char *name, char *
     runs->paths[at] = path;
     runs->count++;
     if (at && runs->s[at - 1] == s)
-        return explain(why, "%s: two runs have s = %g, %s and %s; name one of them", folder, s, runs->paths[at - 1], path);
+        return explain(why, "%s: two runs have s = %g, %s and %s; name one of them", folder, s, runs->paths[at - 1],
+                       path);
     return true;
 }
 
@@ -78,7 +79,7 @@ void runs_free(run_list *runs)
     runs->count = 0;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading ---------------------------------------------------------------------------------------------------- */
 
 static bool check_same_tensors(const source *a, const source *b, char *why)
 {
@@ -105,7 +106,7 @@ bool runs_load(const run_list *runs, source *sources, const source_options *opti
     return true;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------ */
+/* ---- choosing --------------------------------------------------------------------------------------------------- */
 
 size_t runs_choose(const source *sources, size_t count, const char *codec, bool *own)
 {

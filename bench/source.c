@@ -63,7 +63,8 @@ static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t f
 }
 
 /* Converts count values, at most CHUNK, of the dtype from, and stores them from index first on. */
-static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from, size_t count)
+static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from,
+                  size_t count)
 {
     float wide[CHUNK];
 
@@ -120,7 +121,8 @@ static bool has_extension(const char *path, const char *extension)
 
 bool source_is_gradients(const char *name)
 {
-    return name[0] != '.' && !has_extension(name, RESIDUAL) && (has_extension(name, ".npy") || has_extension(name, ".f32"));
+    return name[0] != '.' && !has_extension(name, RESIDUAL) &&
+           (has_extension(name, ".npy") || has_extension(name, ".f32"));
 }
 
 static char *base_name(const char *path)
@@ -167,7 +169,8 @@ static bool read_residual(tensor *t, npy_file *file, char *why)
     if (h->width != 4)
         return explain(why, "is float16; a residual is float32");
     if (h->rows != 1 || h->cols != t->n)
-        return explain(why, "has %" PRIu64 " x %" PRIu64 " values; a step of %s has %zu", h->rows, h->cols, t->name, t->n);
+        return explain(why, "has %" PRIu64 " x %" PRIu64 " values; a step of %s has %zu", h->rows, h->cols, t->name,
+                       t->n);
     t->residual = malloc(t->n * sizeof *t->residual + 1);
     if (!t->residual)
         return explain(why, "is too large for the memory");
@@ -355,9 +358,9 @@ static uint64_t next_word(generator *g)
     return z ^ z >> 31;
 }
 
-/* ln x for normal x > 0. The result of libm differs from machine to machine; these operations do not. With x = 2^e m and
- * m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...). With 11
- * terms the relative error is below 0.1716^22 / 23 = 1e-18. */
+/* ln x for normal x > 0. The result of libm differs from machine to machine; these operations do not. With x = 2^e m
+ * and m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...).
+ * With 11 terms the relative error is below 0.1716^22 / 23 = 1e-18. */
 static double natural_log(double x)
 {
     const double ln2 = 0.69314718055994531, half_root = 0.70710678118654757;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the benchmark compresses: tensors. Each tensor has the gradients of consecutive steps. All tensors of a source have
- * the same number of steps and one dtype, and are held in memory. They are read from files or drawn at random.
+ * What the benchmark compresses: tensors. Each tensor has the gradients of consecutive steps. All tensors of a source
+ * have the same number of steps and one dtype, and are held in memory. They are read from files or drawn at random.
  *
- * A function that fails returns false and writes the reason, with the name of the file, to why (WHY_SIZE bytes, explain.h).
+ * A function that fails returns false and writes the reason, with the name of the file, to why (WHY_SIZE bytes,
+ * explain.h).
  */
 #ifndef BENCH_SOURCE_H
 #define BENCH_SOURCE_H
@@ -53,17 +54,16 @@ bool source_is_gradients(const char *name);
  * Beside NAME.npy or NAME.f32 there may be NAME.residual.npy: n float32 values, the residual before the first step. */
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
 
-/* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) / 2), or
- * "sparse": a share of the values (the density) is 1 or -1 with equal probability, the others are 0.
+/* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /
+ * 2), or "sparse": a share of the values (the density) is 1 or -1 with equal probability, the others are 0.
  *
  * The generator is SplitMix64, its state the seed: state += 0x9e3779b97f4a7c15, z = state, z = (z ^ z >> 30) *
- * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values are drawn in the order of index, then
- * step. They are computed in binary64 and rounded to binary32 once:
- * laplace: u = ((z >> 12) + 0.5) * 2^-52, x = ln u if z is odd, else -ln u;
- * gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a + b b; repeat unless 0 < s < 1;
- * m = sqrt(-2 ln s / s), then m a is a value and m b the next one;
- * sparse: 0 unless (z >> 11) * 2^-53 < density, then 1 if z is odd, else -1.
- * ln is a fixed sequence of additions, multiplications and divisions, so the values are the same on every machine. */
+ * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values are drawn in the order of index,
+ * then step. They are computed in binary64 and rounded to binary32 once: laplace: u = ((z >> 12) + 0.5) * 2^-52, x =
+ * ln u if z is odd, else -ln u; gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a +
+ * b b; repeat unless 0 < s < 1; m = sqrt(-2 ln s / s), then m a is a value and m b the next one; sparse: 0 unless (z
+ * >> 11) * 2^-53 < density, then 1 if z is odd, else -1. ln is a fixed sequence of additions, multiplications and
+ * divisions, so the values are the same on every machine. */
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why);
 bool source_knows(const char *distribution); /* "gauss" or "laplace" */
 

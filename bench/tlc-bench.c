@@ -37,7 +37,7 @@ static int close_output(void)
     return EXIT_FAILED;
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------- */
+/* ---- sources ---------------------------------------------------------------------------------------------------- */
 
 /* Shares of values that are not zero, for --density. */
 static const double densities[] = {0.0001, 0.001, 0.01, 0.03, 0.05, 0.1, 0.3};
@@ -57,6 +57,7 @@ static size_t count_sources(const options *o, const run_list *runs)
 static bool draw(const options *o, source *s, size_t index, char *why)
 {
     source_options wanted = o->source;
+    size_t delay = o->channel.delay;
 
     if (o->sizes.count) {
         wanted.has_values = true;
@@ -65,8 +66,8 @@ static bool draw(const options *o, source *s, size_t index, char *why)
     }
     if (o->view != VIEW_CODECS && !wanted.steps)
         wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones take much memory */
-    if (o->channel.delay > 1 && !o->source.steps) /* whole periods */
-        wanted.steps = ((wanted.steps ? wanted.steps : 16) + o->channel.delay - 1) / o->channel.delay * o->channel.delay;
+    if (delay > 1 && !o->source.steps) /* whole periods */
+        wanted.steps = ((wanted.steps ? wanted.steps : 16) + delay - 1) / delay * delay;
     return source_draw(s, o->synthetic, &wanted, why);
 }
 
@@ -85,10 +86,11 @@ static bool check_steps(const options *o, const source *s, char *why)
     size_t delay = o->channel.delay;
 
     return delay <= 1 || s->steps % delay == 0 ||
-           explain(why, "--delay %zu: the %zu steps are not a multiple of it (--steps takes the first ones)", delay, s->steps);
+           explain(why, "--delay %zu: the %zu steps are not a multiple of it (--steps takes the first ones)", delay,
+                   s->steps);
 }
 
-/* ---- the program --------------------------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------------------------------ */
 
 /* Loads the runs or the files, and measures them. */
 static int run_files(const options *o, const run_list *runs, source *sources, const cores *c, row_list *list, char *why)

@@ -63,7 +63,7 @@ static double quotient(double a, double b)
     return b > 0 ? a / b : a > 0 ? INFINITY : NAN;
 }
 
-/* ---- one step of one channel -------------------------------------------------------------------------------------- */
+/* ---- one step of one channel ------------------------------------------------------------------------------------ */
 
 static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzero, tlc_frame_info *info)
 {
@@ -117,8 +117,8 @@ static bool decode(pass *p, const channel *c, const ledger *l, size_t step, sent
            (p->checked_bits || check_narrowing(p, c, wide));
 }
 
-/* P6 in one step. x = r + g and r' = x - decoded are each rounded once, by at most 2^-24 of the result (and half the least
- * subnormal), and |r'| <= |x| + |decoded|. The .01 covers the rounding of these bounds. */
+/* P6 in one step. x = r + g and r' = x - decoded are each rounded once, by at most 2^-24 of the result (and half the
+ * least subnormal), and |r'| <= |x| + |decoded|. The .01 covers the rounding of these bounds. */
 static bool check_balance(pass *p, const channel *c, const sent *s)
 {
     const float *residual = channel_residual(c);
@@ -230,7 +230,7 @@ static bool take_step(pass *p, const channel *c, const ledger *l, size_t step)
     return channel_sends(c, step) ? send_step(p, c, l, step, &s) : accumulate_step(p, c, step, &s);
 }
 
-/* ---- all steps ---------------------------------------------------------------------------------------------------- */
+/* ---- all steps -------------------------------------------------------------------------------------------------- */
 
 static bool ledger_open(ledger *l, const channel *c, tlc_dtype dtype)
 {
@@ -295,8 +295,8 @@ static void sum_gradients(const tensor *t, tlc_dtype dtype, size_t i, size_t cou
     }
 }
 
-/* P6 over all steps: first residual + sum of gradients = sum of decoded + last residual. Where gradients cancel out, the
- * roundings may be more than SUM_ERROR_MAX of the sum. They are 2^-23 ||x|| a step; twice that is allowed. */
+/* P6 over all steps: first residual + sum of gradients = sum of decoded + last residual. Where gradients cancel out,
+ * the roundings may be more than SUM_ERROR_MAX of the sum. They are 2^-23 ||x|| a step; twice that is allowed. */
 static bool check_total(pass *p)
 {
     double given2 = 0, lost2 = 0, residual2 = 0, given[CHUNK];
@@ -323,7 +323,8 @@ static bool check_total(pass *p)
     if (p->steps_with_values && p->step_errors == 0)
         v->step_error = 0;
     if (v->feedback && sqrt(lost2) > SUM_ERROR_MAX * sqrt(given2) && sqrt(lost2) > 0x1p-22 * p->wanted_norms)
-        return explain(p->why, "sum of decoded + residual differs from what was to be sent by %.3g of it", v->sum_error);
+        return explain(p->why, "sum of decoded + residual differs from what was to be sent by %.3g of it",
+                       v->sum_error);
     return true;
 }
 
@@ -344,8 +345,8 @@ bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channe
             verified *result, char *why)
 {
     pass p = {
-        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype, .codec = options->codec,
-        .frames = frames, .result = result, .why = why,
+        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype,
+        .codec = options->codec, .frames = frames, .result = result, .why = why,
     };
     bool ok;
 
