@@ -54,22 +54,32 @@ static bool add_run(run_list *runs, const char *folder, const char *name, char *
     return true;
 }
 
+static bool has_gradients(DIR *dir)
+{
+    bool has = false;
+
+    for (const struct dirent *e; !has && (e = readdir(dir));)
+        has = source_is_gradients(e->d_name);
+    rewinddir(dir);
+    return has;
+}
+
 bool runs_find(run_list *runs, const char *folder, char *why)
 {
     DIR *dir = opendir(folder);
-    bool ok = true, files = false;
+    bool ok = true;
 
     *runs = (run_list){.count = 0};
-    for (const struct dirent *e; dir && ok && !files && (e = readdir(dir));) {
-        files = source_is_gradients(e->d_name);
-        if (!files && !isnan(scale_of_name(e->d_name)))
-            ok = add_run(runs, folder, e->d_name, why);
+    if (!dir)
+        return true;
+    if (!has_gradients(dir)) {
+        for (const struct dirent *e; ok && (e = readdir(dir));)
+            ok = isnan(scale_of_name(e->d_name)) || add_run(runs, folder, e->d_name, why);
     }
-    if (dir)
-        closedir(dir);
-    if (files || !ok)
+    closedir(dir);
+    if (!ok)
         runs_free(runs);
-    return ok || files;
+    return ok;
 }
 
 void runs_free(run_list *runs)

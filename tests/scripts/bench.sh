@@ -184,6 +184,8 @@ refuses '--cold goes with files*' --cold --small
 run_of twice/x-s1.00
 run_of twice/y-s1
 refuses 'twice: two runs have s = 1, *; name one of them' twice
+cp good.npy twice
+[[ $(start -c 3lc twice) == '3lc   zero' ]] || bad "a folder of files with runs in it"
 run_of unlike/x-s1
 run_of unlike/y-s1.5
 cp good.npy unlike/y-s1.5/b.npy
