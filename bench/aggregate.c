@@ -6,22 +6,22 @@
 #include <string.h>
 #include <threelc/stages.h>
 
-/* The inputs, and what they are made into. */
+/* The inputs and their aggregate. */
 typedef struct gathering {
     const options *o;
     const char *codec;
-    char form[CODEC_SIZE]; /* the frames' codec as tlc_inspect has it, whose rounding is that of the aggregator */
-    size_t n, count;       /* values of an input; inputs that are aggregated */
-    uint64_t seed;         /* the aggregator's own */
+    char form[CODEC_SIZE]; /* the codec as tlc_inspect gives it; it rounds as the aggregator does */
+    size_t n, count;       /* values of an input; inputs of this row */
+    uint64_t seed;         /* of the aggregator */
     size_t lens[MAX_INPUTS], total;
     void *frames[MAX_INPUTS];
     unsigned char *copy, *dst, *plain; /* total bytes; cap bytes each */
     size_t cap;
     float *sum;
-    tlc_ctx *ctx; /* of the plain way */
+    tlc_ctx *ctx; /* compresses the sum */
 } gathering;
 
-/* ---- inputs -------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 static bool make_context(const gathering *g, const char *codec, uint64_t seed, tlc_ctx **ctx, char *why)
 {
@@ -36,7 +36,7 @@ static bool make_context(const gathering *g, const char *codec, uint64_t seed, t
     return !status || explain(why, "tlc_create: %s", tlc_status_string(status));
 }
 
-/* Its frame, at a multiple of 64, is that of a sender with a seed of its own. */
+/* Each sender has a seed of its own. The frame starts at a multiple of 64. */
 static bool compress_input(gathering *g, const float *values, size_t i, char *why)
 {
     tlc_ctx *ctx = NULL;
@@ -105,7 +105,7 @@ static void gathering_close(gathering *g)
     tlc_destroy(g->ctx);
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------------- */
+/* ---- passes ----------------------------------------------------------------------------------------------------- */
 
 static bool pass_copy_frames(const void *subject, int which, char *why)
 {
@@ -116,7 +116,7 @@ static bool pass_copy_frames(const void *subject, int which, char *why)
     (void)why;
     for (size_t i = 0; i < g->count; at += g->lens[i++])
         memcpy(g->copy + at, g->frames[i], g->lens[i]);
-    __asm__ volatile("" ::"r"(g->copy) : "memory"); /* the copy is used */
+    __asm__ volatile("" ::"r"(g->copy) : "memory"); /* the compiler must not drop the copy */
     return true;
 }
 
@@ -136,7 +136,8 @@ static bool pass_aggregate(const void *subject, int which, char *why)
     return aggregate(subject, &len, why);
 }
 
-/* What the aggregator has to equal: its words are those of step 0, as those of a context that has sent nothing. */
+/* The same without the aggregator. After tlc_reset the context draws the random words of step 0, as the aggregator
+ * does. */
 static bool aggregate_plainly(const gathering *g, size_t *len, char *why)
 {
     tlc_status status = TLC_OK;
@@ -158,7 +159,7 @@ static bool pass_plain(const void *subject, int which, char *why)
     return aggregate_plainly(subject, &len, why);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 static bool check(const gathering *g, verified *v, char *why)
 {
@@ -200,7 +201,8 @@ static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
     const options *o = g->o;
     size_t warmup = o->warmup ? o->warmup - 1 : 0, rounds;
     operation operations[] = {
-        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup}, {pass_plain, g, 0, 0}, /* the last one of --peers */
+        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup},
+        {pass_plain, g, 0, 0}, /* for --peers */
     };
     timing t[3];
     verified v;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of --aggregate: natural frames of several senders made into one, as an aggregator inside the network does.
+ * Rows of --aggregate. Frames of the codec natural from several senders become one, as in an aggregator inside the
+ * network.
  */
 #ifndef BENCH_AGGREGATE_H
 #define BENCH_AGGREGATE_H
 
 #include "rows.h"
 
-/* Draws the values of each input, one tensor, the last of which stays in s, whether or not it succeeds; compresses them
- * with each codec of o, and adds a row for each number of inputs. The aggregate is checked to be, byte for byte, what
- * tlc_decompress_add of all frames in their order, from zeros on, and tlc_compress of the sum give. */
+/* For each codec of o: draws a tensor of so many values for each input, compresses it, and adds a row for each number
+ * of inputs. It checks that the aggregate is byte for byte the frame that one gets otherwise: zeros,
+ * tlc_decompress_add of each frame in order, tlc_compress. The last input stays in s, also after a failure. */
 bool aggregate_rows(row_list *list, const options *o, source *s, size_t values, char *why);
 #endif

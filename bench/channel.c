@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Contexts and buffers. Every buffer starts at a multiple of 64, as frameworks allocate tensors.
+ * Contexts and buffers. Every buffer starts at a multiple of 64, as the tensors of frameworks do.
  */
 #include "channel.h"
 #include "explain.h"
@@ -33,6 +33,17 @@ static tlc_status make_context(tlc_ctx **ctx, size_t n, tlc_dtype dtype, const c
     return status ? status : tlc_create(ctx, &cfg, n);
 }
 
+/* Puts the recorded residual in place of the zeros of a new context or peer. */
+static void start_residual(channel *c)
+{
+    float *residual = c->ctx ? tlc_residual(c->ctx) : c->peer && c->peer->feedback ? c->peer->residual(c->state) : NULL;
+
+    if (!residual || !c->tensor->residual)
+        return;
+    c->start = c->tensor->residual;
+    memcpy(residual, c->start, c->tensor->n * sizeof *residual);
+}
+
 static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const channel_options *options)
 {
     tlc_status status = TLC_OK;
@@ -40,7 +51,9 @@ static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const c
     c->tensor = t;
     c->delay = options->delay ? options->delay : 1;
     c->peer = options->peer;
-    c->decode = (tlc_decode_options){.struct_size = sizeof c->decode, .isa = options->isa, .parallel = options->parallel};
+    c->decode.struct_size = sizeof c->decode;
+    c->decode.isa = options->isa;
+    c->decode.parallel = options->parallel;
     if (options->codec)
         status = make_context(&c->ctx, t->n, dtype, options);
     if (status)
@@ -52,7 +65,10 @@ static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const c
     c->frame = channel_buffer(c->bound > t->n / 5 + 1 ? c->bound : t->n / 5 + 1);
     c->out = channel_buffer(t->n * dtype_size(dtype));
     c->sum = t->n <= SIZE_MAX / sizeof *c->sum ? channel_buffer(t->n * sizeof *c->sum) : NULL;
-    return c->frame && c->out && c->sum && (c->state || !c->peer) ? TLC_OK : TLC_ERR_NOMEM;
+    if (!c->frame || !c->out || !c->sum || (c->peer && !c->state))
+        return TLC_ERR_NOMEM;
+    start_residual(c);
+    return TLC_OK;
 }
 
 channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why)
@@ -84,7 +100,7 @@ void channels_close(channel *channels, size_t count)
     free(channels);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------ */
+/* ---- sending ---------------------------------------------------------------------------------------------------- */
 
 bool channel_accumulate(const channel *c, size_t step, char *why)
 {
@@ -98,7 +114,8 @@ bool channel_compress(const channel *c, size_t step, size_t *len, char *why)
     const void *grad = tensor_step(c->tensor, step);
 
     if (c->peer)
-        return c->peer->compress(c->state, grad, c->tensor->n, c->frame, c->bound, len) || explain(why, "compress failed");
+        return c->peer->compress(c->state, grad, c->tensor->n, c->frame, c->bound, len) ||
+               explain(why, "compress failed");
     tlc_status status = tlc_compress(c->ctx, grad, c->frame, c->bound, len);
     return !status || explain(why, "tlc_compress: %s", tlc_status_string(status));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One tensor on its way through one codec or peer: the sender's context and frame buffer, the receiver's output and sum.
+ * A channel sends one tensor through one codec or peer. It has the sender's context and frame buffer, and the
+ * receiver's output and sum.
  */
 #ifndef BENCH_CHANNEL_H
 #define BENCH_CHANNEL_H
@@ -8,15 +9,15 @@
 #include "peers.h"
 #include "source.h"
 
-/* What tensors are sent through; with neither codec nor peer there are buffers only. */
+/* What tensors are sent through. With neither codec nor peer a channel has buffers only. */
 typedef struct channel_options {
     const char *codec;
     const peer *peer;
     tlc_isa isa;
-    int feedback; /* as tlc_config has it: -1 the codec's default */
+    int feedback; /* as in tlc_config; -1: the codec's default */
     int checksum, assume_finite;
     uint64_t seed;
-    size_t delay; /* one frame for so many steps: the others are accumulated; 0: as 1 */
+    size_t delay; /* one frame for so many steps; the steps before are accumulated. 0 is 1 */
     tlc_parallel parallel;
 } channel_options;
 
@@ -26,6 +27,7 @@ typedef struct channel {
     tlc_ctx *ctx;         /* of a codec */
     const peer *peer;     /* or a peer, */
     void *state;          /* and its state */
+    const float *start;   /* n floats, what the residual was at first; NULL: zero, or there is no residual */
     tlc_decode_options decode;
     unsigned char *frame; /* bound bytes, and at least ceil(n/5) */
     size_t bound;
@@ -33,15 +35,16 @@ typedef struct channel {
     float *sum;           /* n floats */
 } channel;
 
-/* At a multiple of 64, its pages mapped and zeroed, so that none is mapped for the first time under the clock. NULL: no
- * memory. For free(). */
+/* Memory at a multiple of 64. It is zeroed, so that no page is mapped for the first time while the clock runs. The
+ * caller frees it. NULL: no memory. */
 void *channel_buffer(size_t size);
 
-/* A channel for each of the count tensors. NULL: it failed, and why says so. */
+/* A channel for each of the tensors. A residual starts from that of the tensor, or from zero if the tensor has none.
+ * NULL: it failed, and why says so. */
 channel *channels_open(const tensor *tensors, size_t count, tlc_dtype dtype, const channel_options *options, char *why);
 void channels_close(channel *channels, size_t count); /* NULL is fine */
 
-/* Whether the step's frame is sent, the gradients of those before it with it. */
+/* Whether a frame is sent at this step. It contains the steps that were accumulated before. */
 static inline bool channel_sends(const channel *c, size_t step)
 {
     return (step + 1) % c->delay == 0;
@@ -50,11 +53,11 @@ static inline bool channel_sends(const channel *c, size_t step)
 bool channel_accumulate(const channel *c, size_t step, char *why);
 /* Into c->frame. */
 bool channel_compress(const channel *c, size_t step, size_t *len, char *why);
-/* Into out, values of the dtype, which for peers is f32. */
+/* Into out: values of the dtype, which is f32 for peers. */
 bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dtype dtype, void *out, char *why);
 const float *channel_residual(const channel *c); /* NULL without feedback */
 
-/* Frames of all channels, as a receiver gets them: step by step, each at a multiple of 64. */
+/* Frames of all channels in the order in which a receiver gets them, step by step, each at a multiple of 64. */
 typedef struct frame_store {
     unsigned char *bytes;
     size_t used, size;
@@ -66,7 +69,7 @@ bool frames_open(frame_store *frames, size_t slots, char *why);
 bool frames_append(frame_store *frames, const void *frame, size_t len, char *why);
 void frames_close(frame_store *frames);
 
-/* Whether fresh contexts of the tensors make the very frames of all steps. */
+/* Whether new contexts make the same frames. */
 bool frames_match(const frame_store *frames, const tensor *tensors, size_t count, tlc_dtype dtype,
                   const channel_options *options, char *why);
 #endif

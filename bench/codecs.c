@@ -5,7 +5,7 @@
 #include <string.h>
 #include <threelc/stages.h>
 
-/* ---- what the library says ----------------------------------------------------------------------------------------- */
+/* ---- what the library says -------------------------------------------------------------------------------------- */
 
 static bool entry_at(size_t i, tlc_codec_entry *e)
 {
@@ -39,9 +39,9 @@ static bool find_entry(const char *codec, tlc_codec_entry *e)
     return false;
 }
 
-/* ---- all codecs ---------------------------------------------------------------------------------------------------- */
+/* ---- all codecs ------------------------------------------------------------------------------------------------- */
 
-/* Beside the codecs with their defaults: what else the papers report on. */
+/* Codecs with other parameters than the defaults, which the papers report on. */
 static const char *const variants[] = {"3lc:s=1.75", "sbc:p=0.001", "natural:rounding=nearest", "natural:bits=9",
                                        "qsgd:bits=4"};
 
@@ -79,8 +79,8 @@ static bool has_short_name(const char *codec)
     return false;
 }
 
-/* The codecs that begin with these stages and go on. */
-/* NOLINTNEXTLINE(misc-no-recursion): no deeper than a codec has stages */
+/* Adds the codecs that begin with these stages. */
+/* NOLINTNEXTLINE(misc-no-recursion): it is as deep as a codec has stages */
 static bool add_compositions(codec_set *set, const char *stages)
 {
     char longer[CODEC_SIZE];
@@ -109,7 +109,7 @@ bool codecs_all(codec_set *set)
     return ok;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------ */
+/* ---- the list --------------------------------------------------------------------------------------------------- */
 
 static void print_entry(FILE *f, const tlc_codec_entry *e)
 {
@@ -140,18 +140,19 @@ void codecs_print(FILE *f)
 {
     codec_set set = {.count = 0};
 
-    fputs("Short names, which stand alone; error feedback is what they have by default\n", f);
+    fputs("Short names. Each is a whole codec. Error feedback is shown as it is by default.\n", f);
     print_entries(f, true);
-    fputs("\nStages, with + between those that fit together\n", f);
+    fputs("\nStages. Join those that fit together with +.\n", f);
     print_entries(f, false);
-    fputs("\nWhatever takes floats has the parameter block too: the values in a run that is coded on its own.\n"
+    fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: so many values\n"
+          "are coded together, with a scale of their own.\n"
           "\nThe codecs of -c all\n", f);
     codecs_all(&set);
     for (size_t i = 0; i < set.count; i++)
         fprintf(f, "  %s\n", set.codecs[i]);
 }
 
-/* ---- what codecs do ------------------------------------------------------------------------------------------------ */
+/* ---- what codecs do --------------------------------------------------------------------------------------------- */
 
 static tlc_ctx *open_codec(const char *codec, int feedback, uint64_t seed, size_t n)
 {
@@ -166,7 +167,7 @@ static tlc_ctx *open_codec(const char *codec, int feedback, uint64_t seed, size_
     return tlc_create(&ctx, &cfg, n) ? NULL : ctx;
 }
 
-/* One frame of n values in a buffer of its own, for free(); NULL: it cannot be made. */
+/* One frame of n values, in memory that the caller frees. NULL: it cannot be made. */
 static unsigned char *one_frame(const char *codec, uint64_t seed, const float *values, size_t n, size_t *len)
 {
     tlc_ctx *ctx = open_codec(codec, 0, seed, n);
@@ -206,8 +207,8 @@ bool codec_has_residual(const char *codec, int feedback)
     return has;
 }
 
-/* Then another seed gives another frame, but for a chance of 2^-100 and less. With few values a sample is all of them, so
- * that codecs that only sample at random are not among these. */
+/* Such a codec gives another frame for another seed; the chance that it does not is 2^-100 or less. Some codecs only
+ * take a random sample of the values; of so few values the sample is all of them, so their frames are the same. */
 bool codec_is_stochastic(const char *codec)
 {
     enum { N = 512 };
@@ -226,6 +227,24 @@ bool codec_is_stochastic(const char *codec)
     return differ;
 }
 
+/* The value 1 alone decodes to s: M = s max|x|, and 1 is more than M / 2. */
+double codec_scale(const char *codec)
+{
+    const float one = 1;
+    float decoded;
+    size_t len = 0;
+    tlc_codec_entry e;
+    unsigned char *frame;
+    bool known = find_entry(codec, &e), has = false;
+
+    for (size_t i = 0; known && i < e.param_count; i++)
+        has = has || !strcmp(e.param[i].key, "s");
+    frame = has ? one_frame(codec, 0, &one, 1, &len) : NULL;
+    has = frame && !tlc_decompress(frame, len, TLC_F32, &decoded, 1, NULL);
+    free(frame);
+    return has ? (double)decoded : NAN;
+}
+
 bool codec_aggregates(const char *codec)
 {
     float value = 1;
@@ -238,7 +257,7 @@ bool codec_aggregates(const char *codec)
     return takes;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------- */
+/* ---- symbols ---------------------------------------------------------------------------------------------------- */
 
 codec_symbols codec_symbols_of(const char *codec)
 {

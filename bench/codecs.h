@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the benchmark wants to know of codecs. The library's list (tlc_codec_list) and the codecs themselves are asked:
- * there is no second list here.
+ * What the benchmark needs to know about codecs. It asks the library's list (tlc_codec_list) and the codecs
+ * themselves, so there is no second list here.
  */
 #ifndef BENCH_CODECS_H
 #define BENCH_CODECS_H
@@ -19,31 +19,34 @@ typedef struct codec_set {
     char codecs[MAX_CODECS][CODEC_SIZE];
 } codec_set;
 
-/* Adds every complete codec, in the order of the library's list: short names and stages that make bytes of floats,
- * compositions of stages (one that is a short name's is left out), and beside them some with other parameters. Those that
- * are in the set already are not added again. false: there is no more room. */
+/* Adds every complete codec, in the order of the library's list: short names, stages that turn floats into bytes, and
+ * compositions of stages, some of them also with other parameters. A composition that has a short name is left out. No
+ * codec is added twice. false: the set is full. */
 bool codecs_all(codec_set *set);
 
-/* The library's list, and then the codecs of codecs_all. */
+/* Prints the library's list, then the codecs of codecs_all. */
 void codecs_print(FILE *f);
 
-/* Whether what is sent comes back bit for bit. */
+/* Whether the receiver gets the very bits of the gradient. */
 bool codec_is_raw(const char *codec);
 /* Whether the codec takes values that are not finite. */
 bool codec_takes_nonfinite(const char *codec, int feedback);
-/* Whether there is error feedback; feedback as tlc_config has it. */
+/* Whether there is error feedback. feedback: as in tlc_config. */
 bool codec_has_residual(const char *codec, int feedback);
-/* Whether there is a random word for each value. */
+/* Whether the codec draws a random word for each value. */
 bool codec_is_stochastic(const char *codec);
+
+/* The sparsity multiplier s; NaN: the codec has none. */
+double codec_scale(const char *codec);
 
 /* Whether tlc_natural_aggregate takes its frames. */
 bool codec_aggregates(const char *codec);
 
-/* What a codec makes of floats first. */
+/* What a codec turns floats into first. */
 typedef enum codec_symbols { SYMBOLS_OTHER, SYMBOLS_TERNARY, SYMBOLS_BINARY } codec_symbols;
 codec_symbols codec_symbols_of(const char *codec);
 
-/* The order-0 entropy, in bits, of n symbols of which so many are not zero: n (-p log2 p - (1 - p) log2(1 - p)) and, if
- * they have one, a bit for each sign. */
+/* The order-0 entropy, in bits, of n symbols, of which so many are not zero: with p = nonzero / n it is
+ * n (-p log2 p - (1 - p) log2(1 - p)), and a bit more for each sign if the symbols have signs. */
 double codec_entropy(codec_symbols symbols, uint64_t n, uint64_t nonzero);
 #endif

@@ -5,59 +5,63 @@
 #include <string.h>
 
 #define CODECS VIEW_CODECS
-#define SPEEDS (VIEW_CODECS | VIEW_ROOFLINE | VIEW_DENSITY)
+#define SIZES (VIEW_ROOFLINE | VIEW_DENSITY)
+#define SPEEDS (CODECS | SIZES)
 #define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE)
 
 const column columns[COLUMNS] = {
-    [TENSOR] = {"tensor", TEXT, 0, NULL, NULL, NULL},
-    [KIND] = {"kind", TEXT, 0, NULL, NULL, NULL},
-    [CODEC] = {"codec", TEXT, ALL, "codec", "", NULL},
-    [ISA] = {"isa", TEXT, 0, NULL, NULL, NULL},
-    [DTYPE] = {"dtype", TEXT, 0, NULL, NULL, NULL},
-    [FEEDBACK] = {"feedback", COUNT, 0, NULL, NULL, NULL},
-    [ASSUME_FINITE] = {"assume_finite", COUNT, 0, NULL, NULL, NULL},
-    [THREADS] = {"threads", COUNT, ALL, "threads", "", NULL},
-    [STEPS] = {"steps", COUNT, 0, NULL, NULL, NULL},
-    [DELAY] = {"delay", COUNT, 0, NULL, NULL, NULL},
-    [INPUTS] = {"inputs", COUNT, VIEW_AGGREGATE, "inputs", "", NULL},
-    [VALUES] = {"values", COUNT, ALL, "values", "", NULL},
-    [ROUNDS] = {"rounds", COUNT, 0, NULL, NULL, NULL},
-    [MEMCPY] = {"memcpy_gb_s", REAL, 0, NULL, NULL, NULL},
-    [MEMCPY_BEST] = {"memcpy_best_gb_s", REAL, 0, NULL, NULL, NULL},
-    [COMPRESS] = {"compress_gb_s", REAL, SPEEDS, "compress", "GB/s", "%.2f"},
-    [COMPRESS_BEST] = {"compress_best_gb_s", REAL, 0, NULL, NULL, NULL},
-    [COMPRESS_NS] = {"compress_ns", REAL, VIEW_SMALL, "compress", "ns", "%.1f"},
-    [COMPRESS_X] = {"compress_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
-    [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
-    [RANDOM] = {"random_share", REAL, SPEEDS, "random", "share", "%.3f"},
-    [DECOMPRESS] = {"decompress_gb_s", REAL, SPEEDS, "decompress", "GB/s", "%.2f"},
-    [DECOMPRESS_BEST] = {"decompress_best_gb_s", REAL, 0, NULL, NULL, NULL},
-    [DECOMPRESS_NS] = {"decompress_ns", REAL, VIEW_SMALL, "decompress", "ns", "%.1f"},
-    [DECOMPRESS_X] = {"decompress_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
-    [DECOMPRESS_ROOF] = {"decompress_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
-    [ADD] = {"decompress_add_gb_s", REAL, SPEEDS, "add", "GB/s", "%.2f"},
-    [ADD_BEST] = {"decompress_add_best_gb_s", REAL, 0, NULL, NULL, NULL},
-    [ADD_NS] = {"decompress_add_ns", REAL, VIEW_SMALL, "decompress-add", "ns", "%.1f"},
-    [ADD_X] = {"decompress_add_x_memcpy", REAL, SPEEDS, "memcpy", "x", "%.3f"},
-    [ADD_ROOF] = {"add_roofline", REAL, SPEEDS, "roofline", "x", "%.3f"},
-    [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, "aggregate", "G ATE/s", "%.3f"},
-    [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, "frames", "GB/s", "%.2f"},
-    [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, "memcpy", "x", "%.3f"},
-    [RATIO] = {"ratio", REAL, CODECS, "ratio", "", "%.2f"},
-    [BITS] = {"bits_per_value", REAL, CODECS, "bits per", "value", "%.4f"},
-    [ENTROPY] = {"entropy_bits_per_value", REAL, 0, NULL, NULL, NULL},
-    [ENTROPY_X] = {"bits_x_entropy", REAL, CODECS, "entropy", "x", "%.3f"},
-    [CLIPPED] = {"clipped", COUNT, ALL, "clipped", "values", NULL},
-    [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, "non-zero", "%", "%.3f"},
-    [STEP_ERROR] = {"step_relative_error", REAL, CODECS, "error of", "one step", "%.4f"},
-    [SUM_ERROR] = {"sum_relative_error", REAL, CODECS, "error of", "the sum", "%.1e"},
-    [RESIDUAL_X] = {"residual_relative_norm", REAL, CODECS, "residual", "rel.norm", "%.3f"},
-    [RESIDUAL] = {"residual_norm", REAL, 0, NULL, NULL, NULL},
-    [FRAME_BYTES] = {"frame_bytes", COUNT, 0, NULL, NULL, NULL},
-    [CRC] = {"crc32", TEXT, 0, NULL, NULL, NULL},
+    [TENSOR] = {"tensor", TEXT, 0, 0, NULL, NULL, NULL},
+    [KIND] = {"kind", TEXT, 0, 0, NULL, NULL, NULL},
+    [CODEC] = {"codec", TEXT, ALL, 0, "codec", "", NULL},
+    [ISA] = {"isa", TEXT, 0, 0, NULL, NULL, NULL},
+    [DTYPE] = {"dtype", TEXT, 0, 0, NULL, NULL, NULL},
+    [FEEDBACK] = {"feedback", COUNT, 0, 0, NULL, NULL, NULL},
+    [ASSUME_FINITE] = {"assume_finite", COUNT, 0, 0, NULL, NULL, NULL},
+    [THREADS] = {"threads", COUNT, ALL, 0, "threads", "", NULL},
+    [STEPS] = {"steps", COUNT, 0, 0, NULL, NULL, NULL},
+    [DELAY] = {"delay", COUNT, 0, 0, NULL, NULL, NULL},
+    [INPUTS] = {"inputs", COUNT, VIEW_AGGREGATE, 0, "inputs", "", NULL},
+    [VALUES] = {"values", COUNT, ALL, 0, "values", "", NULL},
+    [ROUNDS] = {"rounds", COUNT, 0, 0, NULL, NULL, NULL},
+    [RUN] = {"run", TEXT, 0, 0, NULL, NULL, NULL},
+    [RUN_S] = {"run_s", REAL, 0, 0, NULL, NULL, NULL},
+    [START] = {"start", TEXT, 0, 0, NULL, NULL, NULL},
+    [MEMCPY] = {"memcpy_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [MEMCPY_BEST] = {"memcpy_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [COMPRESS] = {"compress_gb_s", REAL, SPEEDS, 0, "compress", "GB/s", "%.2f"},
+    [COMPRESS_BEST] = {"compress_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [COMPRESS_NS] = {"compress_ns", REAL, VIEW_SMALL, 0, "compress", "ns", "%.1f"},
+    [COMPRESS_X] = {"compress_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
+    [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS, 0, "roofline", "x", "%.3f"},
+    [RANDOM] = {"random_share", REAL, 0, SPEEDS, "random", "share", "%.3f"},
+    [DECOMPRESS] = {"decompress_gb_s", REAL, SPEEDS, 0, "decompress", "GB/s", "%.2f"},
+    [DECOMPRESS_BEST] = {"decompress_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [DECOMPRESS_NS] = {"decompress_ns", REAL, VIEW_SMALL, 0, "decompress", "ns", "%.1f"},
+    [DECOMPRESS_X] = {"decompress_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
+    [DECOMPRESS_ROOF] = {"decompress_roofline", REAL, SPEEDS, 0, "roofline", "x", "%.3f"},
+    [ADD] = {"decompress_add_gb_s", REAL, SIZES, CODECS, "add", "GB/s", "%.2f"},
+    [ADD_BEST] = {"decompress_add_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [ADD_NS] = {"decompress_add_ns", REAL, VIEW_SMALL, 0, "decompress-add", "ns", "%.1f"},
+    [ADD_X] = {"decompress_add_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
+    [ADD_ROOF] = {"add_roofline", REAL, SIZES, CODECS, "roofline", "x", "%.3f"},
+    [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, 0, "aggregate", "G ATE/s", "%.3f"},
+    [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, 0, "frames", "GB/s", "%.2f"},
+    [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, 0, "memcpy", "x", "%.3f"},
+    [RATIO] = {"ratio", REAL, CODECS, 0, "ratio", "", "%.2f"},
+    [BITS] = {"bits_per_value", REAL, CODECS, 0, "bits per", "value", "%.4f"},
+    [ENTROPY] = {"entropy_bits_per_value", REAL, 0, 0, NULL, NULL, NULL},
+    [ENTROPY_X] = {"bits_x_entropy", REAL, 0, CODECS, "entropy", "x", "%.3f"},
+    [CLIPPED] = {"clipped", COUNT, ALL, 0, "clipped", "values", NULL},
+    [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, 0, "non-zero", "%", "%.3f"},
+    [STEP_ERROR] = {"step_relative_error", REAL, 0, CODECS, "error of", "one step", "%.4f"},
+    [SUM_ERROR] = {"sum_relative_error", REAL, 0, CODECS, "error of", "the sum", "%.1e"},
+    [RESIDUAL_X] = {"residual_relative_norm", REAL, 0, CODECS, "residual", "rel.norm", "%.3f"},
+    [RESIDUAL] = {"residual_norm", REAL, 0, 0, NULL, NULL, NULL},
+    [FRAME_BYTES] = {"frame_bytes", COUNT, 0, 0, NULL, NULL, NULL},
+    [CRC] = {"crc32", TEXT, 0, 0, NULL, NULL, NULL},
 };
 
-/* Whether the column tells something of the row that goes without saying where there is no such column. */
+/* Whether the row has a value in this column that is not the usual one. */
 static bool is_telling(const report *r, const report_row *row, column_id id)
 {
     char buffer[CELL];
@@ -71,10 +75,12 @@ static bool is_telling(const report *r, const report_row *row, column_id id)
     }
 }
 
-/* Columns that would say the same in every row are for CSV and JSON only. */
+/* Tables do without columns that have nothing new in any row. */
 bool column_shown(const report *r, column_id id)
 {
-    if (!(columns[id].views & (unsigned)r->view) || (id == VALUES && r->source_count == 1))
+    unsigned views = columns[id].views | (r->wide ? columns[id].wide : 0);
+
+    if (!(views & (unsigned)r->view) || (id == VALUES && report_has_one_shape(r)))
         return false;
     for (size_t i = 0; i < r->count; i++) {
         if (is_telling(r, &r->rows[i], id))
@@ -88,16 +94,19 @@ static bool is_sent(const report_row *row)
     return (row->kind == ROW_CODEC || row->kind == ROW_PEER) && !row->inputs;
 }
 
-/* The name and, in tables, what sets the row apart from another with this name. */
+/* The name. In tables also delay and assume_finite, and a mark for codecs without a run of their own s. */
 static const char *codec_of(const report_row *row, bool in_table, char *buffer)
 {
     char delay[32] = "";
 
-    if (!in_table || (!row->assume_finite && row->delay <= 1) || strlen(row->name) > CELL / 2)
+    bool marked = report_row_is_marked(row);
+
+    if (!in_table || (!row->assume_finite && row->delay <= 1 && !marked) || strlen(row->name) > CELL / 2)
         return row->name;
     if (row->delay > 1)
         snprintf(delay, sizeof delay, " (delay %zu)", row->delay);
-    snprintf(buffer, CELL, "%s%s%s", row->name, delay, row->assume_finite ? " (assume_finite)" : "");
+    snprintf(buffer, CELL, "%s%s%s%s", row->name, delay, row->assume_finite ? " (assume_finite)" : "",
+             marked ? " *" : "");
     return buffer;
 }
 
@@ -107,6 +116,9 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
         [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec", [ROW_PEER] = "peer",
         [ROW_AGGREGATE] = "aggregate",
     };
+    static const char *const starts[] = {
+        [START_NO_RESIDUAL] = "", [START_ZERO] = "zero", [START_MIXED] = "mixed", [START_RECORDED] = "recorded",
+    };
 
     switch (id) {
     case TENSOR: return row->tensor ? row->tensor : "";
@@ -114,6 +126,8 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case CODEC: return codec_of(row, in_table, buffer);
     case ISA: return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE ? tlc_isa_name(row->verified.isa) : "";
     case DTYPE: return dtype_name(r->dtype);
+    case RUN: return row->run ? row->run->run : "";
+    case START: return is_sent(row) ? starts[row->verified.start] : "";
     case CRC:
         snprintf(buffer, CELL, "%08" PRIx32, row->verified.crc);
         return is_sent(row) ? buffer : "";
@@ -162,7 +176,7 @@ static double nanoseconds(const report_row *row, int time)
     return row->time[time].median / (double)row->calls * 1e9;
 }
 
-/* Of decoding: what comes out of a frame are the values of one step, whatever the delay. */
+/* For decoding: a frame decodes to the values of one step, whatever the delay. */
 static double decoded_speed(const report_row *row, double seconds)
 {
     return speed(row, seconds) / (double)row->delay;
@@ -235,14 +249,14 @@ const char *column_cell(const report *r, const report_row *row, column_id id, bo
             print_count(buffer, count, in_table);
         return buffer;
     }
-    real = id < RATIO ? speed_of(row, id) : size_of(r, row, id);
+    real = id == RUN_S ? (row->run ? row->run->s : NAN) : id < RATIO ? speed_of(row, id) : size_of(r, row, id);
     if (!isfinite(real))
         return buffer;
     if (!in_table)
         snprintf(buffer, CELL, "%.9g", real);
-    else if (id == SUM_ERROR && real >= 0.1) /* lost for want of feedback, so no rounding */
+    else if (id == SUM_ERROR && real >= 0.1) /* without error feedback values are lost */
         snprintf(buffer, CELL, "%.4f", real);
-    else if (real >= 100) /* keeps within the column */
+    else if (real >= 100) /* more digits do not fit the column */
         snprintf(buffer, CELL, "%.1f", real);
     else
         snprintf(buffer, CELL, c->format, real);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The columns of the report: one list serves all formats. CSV and JSON have all of them, tables those of their view.
+ * The columns of the report, one list for all formats. CSV and JSON have all columns; tables have those of their view.
  */
 #ifndef BENCH_COLUMNS_H
 #define BENCH_COLUMNS_H
@@ -10,11 +10,11 @@
 enum { CELL = 128 };
 
 typedef enum column_id {
-    TENSOR, KIND, CODEC, ISA, DTYPE, FEEDBACK, ASSUME_FINITE, THREADS, STEPS, DELAY, INPUTS, VALUES, ROUNDS, MEMCPY,
-    MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, RANDOM, DECOMPRESS, DECOMPRESS_BEST,
-    DECOMPRESS_NS, DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X, ADD_ROOF, AGGREGATE_ATE, AGGREGATE,
-    AGGREGATE_X, RATIO, BITS, ENTROPY, ENTROPY_X, CLIPPED, NONZERO, STEP_ERROR, SUM_ERROR, RESIDUAL_X, RESIDUAL,
-    FRAME_BYTES, CRC, COLUMNS
+    TENSOR, KIND, CODEC, ISA, DTYPE, FEEDBACK, ASSUME_FINITE, THREADS, STEPS, DELAY, INPUTS, VALUES, ROUNDS, RUN,
+    RUN_S, START, MEMCPY, MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, RANDOM,
+    DECOMPRESS, DECOMPRESS_BEST, DECOMPRESS_NS, DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X,
+    ADD_ROOF, AGGREGATE_ATE, AGGREGATE, AGGREGATE_X, RATIO, BITS, ENTROPY, ENTROPY_X, CLIPPED, NONZERO, STEP_ERROR,
+    SUM_ERROR, RESIDUAL_X, RESIDUAL, FRAME_BYTES, CRC, COLUMNS
 } column_id;
 
 typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
@@ -22,16 +22,18 @@ typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
 typedef struct column {
     const char *key;
     column_kind kind;
-    unsigned views;           /* whose tables have it */
+    unsigned views;           /* whose tables have it, */
+    unsigned wide;            /* and whose have it with --wide */
     const char *title, *unit;
-    const char *format;       /* of reals in tables */
+    const char *format;       /* for reals in tables */
 } column;
 
 extern const column columns[COLUMNS];
 
-/* Whether tables have it. */
+/* Whether the tables of this report have the column. */
 bool column_shown(const report *r, column_id id);
 
-/* The cell's text, in buffer (CELL bytes) or elsewhere; empty if there is no value. In tables numbers are for people. */
+/* The text of the cell, in buffer (CELL bytes) or elsewhere; empty if there is no value. Tables have rounded
+ * numbers. */
 const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the parts of tlc-bench fail: they write one line that says what is wrong and return false; main prints it.
+ * How parts of tlc-bench fail: they write one line that says what is wrong, and return false. main prints the line.
  */
 #ifndef BENCH_EXPLAIN_H
 #define BENCH_EXPLAIN_H
@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static inline bool explain(char *why, cons
     return false;
 }
 
-#ifdef __clang_analyzer__ /* it follows no function of variable arguments, and has to know what this one returns */
+#ifdef __clang_analyzer__ /* it does not look into variadic functions, so it has to be told the result */
 static inline bool explain_is_false(bool told)
 {
     (void)told;

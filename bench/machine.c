@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * glibc tells its threshold through its dynamic loader only (since 2.33).
+ * Only the dynamic loader of glibc (2.33 and later) tells the threshold.
  */
 #include "machine.h"
 #include <stdio.h>
@@ -17,10 +17,10 @@ static size_t ask_streaming(void)
 
     if (access(LOADER, X_OK) != 0)
         return 0;
-    /* NOLINTNEXTLINE(cert-env33-c): a fixed command, without anything of the caller's */
+    /* NOLINTNEXTLINE(cert-env33-c): the command is constant */
     tunables = popen(LOADER " --list-tunables 2>/dev/null", "r");
     while (tunables && fgets(line, sizeof line, tunables))
-        /* NOLINTNEXTLINE(cert-err33-c,cert-err34-c): of the other lines nothing is taken */
+        /* NOLINTNEXTLINE(cert-err33-c,cert-err34-c): other lines do not match */
         sscanf(line, "glibc.cpu.x86_non_temporal_threshold: %zx", &streaming);
     if (tunables)
         pclose(tunables);

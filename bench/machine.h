@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What decides how memcpy copies: the floors of codecs are against memcpy, so its ways belong beside it.
+ * Two sizes that decide how memcpy copies. Speeds are compared with memcpy, so reports show them.
  */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
@@ -10,7 +10,7 @@
 /* Bytes; 0: unknown. */
 typedef struct machine {
     size_t cache;     /* last-level */
-    size_t streaming; /* copies of this size and larger use non-temporal stores in libc's memcpy */
+    size_t streaming; /* from this size on memcpy of libc uses non-temporal stores */
 } machine;
 
 void machine_ask(machine *m);

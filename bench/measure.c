@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pass that is too short for the clock is repeated within its round.
+ * A pass that is too short for the clock is repeated in its round.
  */
 #include "measure.h"
 #include "explain.h"
@@ -10,14 +10,14 @@
 
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 100000
-/* clock_gettime takes some 25 ns, less than a thousandth of this; and where a pass fits the nearest caches, it finds there
- * what it left itself, more often than what the operation before left. */
+/* clock_gettime takes about 25 ns, less than a thousandth of this. A small pass is repeated so often that it mostly
+ * finds its own data in the caches, not that of the operation before. */
 #define MIN_SECONDS 200e-6
 
 typedef struct job {
     const operation *operations;
     size_t count;
-    size_t repeat[MAX_OPERATIONS];   /* passes timed as one */
+    size_t repeat[MAX_OPERATIONS];   /* passes in a round */
     double *seconds[MAX_OPERATIONS]; /* of a pass, for each round */
     size_t rounds, slots;
 } job;

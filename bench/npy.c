@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The header of a .npy file: "\x93NUMPY", major and minor version, the header's length (u16 in version 1.0, u32 after),
- * all little-endian, then a Python dict with exactly the keys descr, fortran_order and shape, blanks, and a newline.
+ * The header of a .npy file: "\x93NUMPY", major and minor version, the length of the dict (u16 in version 1.0, later
+ * u32, little-endian), then a Python dict with exactly the keys descr, fortran_order and shape, blanks, and a
+ * newline.
  */
 #include "npy.h"
 #include "explain.h"
@@ -33,7 +34,7 @@ static void skip_blanks(cursor *c)
         c->at++;
 }
 
-/* Steps over blanks and then ch, if it is there. */
+/* Skips blanks, and then ch if it is there. */
 static bool accept(cursor *c, char ch)
 {
     skip_blanks(c);
@@ -82,13 +83,14 @@ static bool parse_number(cursor *c, uint64_t *value)
     skip_blanks(c);
     start = c->at;
     for (*value = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, (uint64_t)(*c->at - '0'), value))
+        if (__builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(*c->at - '0'), value))
             return false;
     }
     return c->at > start;
 }
 
-/* A tuple of numbers: (), (5,), (5, 7), (5, 7,) ... but not (5), which Python takes for a number. */
+/* A tuple of numbers: (), (5,), (5, 7), (5, 7,) ... but not (5), which is a number in Python. */
 static bool parse_shape(cursor *c, dict *d)
 {
     bool comma = true;
@@ -148,7 +150,7 @@ static bool parse_dict(cursor *c, dict *d)
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-/* The header's dict, between *text and *end. */
+/* Finds the dict of the header, between *text and *end. */
 static bool find_dict(const unsigned char *bytes, size_t len, size_t *text, size_t *end, char *why)
 {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -176,7 +178,7 @@ static bool find_dict(const unsigned char *bytes, size_t len, size_t *text, size
     return true;
 }
 
-/* A newer numpy would read more than this, but nothing else is an array of floats as a trainer writes it. */
+/* NumPy reads more than this, but trainers write only such arrays. */
 static bool check_dict(const dict *d, char *why)
 {
     if (d->fortran)
@@ -212,16 +214,17 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
         __builtin_mul_overflow(row, header->rows, &size))
         return explain(why, "its shape (%" PRIu64 ", %" PRIu64 ") is too large", header->rows, header->cols);
     if (file_size - end != size)
-        return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size, file_size - end);
+        return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size,
+                       file_size - end);
     return true;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Opens a regular file; anything else may block or has no size. */
+/* Opens a regular file. Other files may block or have no size. */
 static bool open_regular(npy_file *file, const char *path, uint64_t *size, char *why)
 {
-    struct stat st = {0}; /* MemorySanitizer of clang 14 does not see what fstat writes */
+    struct stat st = {0}; /* MemorySanitizer of clang 14 does not see that fstat writes it */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)

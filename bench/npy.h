@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; 1-D or 2-D in C order; '<f2',
- * '<f4', '>f2', '>f4') and headerless .f32 files (little-endian binary32). Files may hold any bytes: nothing that a header
- * says is believed before it agrees with the size of the file.
+ * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; 1-D or 2-D in C order;
+ * '<f2', '<f4', '>f2', '>f4') and .f32 files (little-endian binary32 without a header). Files may hold any bytes: the
+ * shape in a header is used only if it agrees with the size of the file.
  *
- * Functions that fail return false and say in why (WHY_SIZE bytes, explain.h) what is wrong, without the file's name.
+ * A function that fails returns false and writes the reason, without the name of the file, to why (WHY_SIZE bytes,
+ * explain.h).
  */
 #ifndef BENCH_NPY_H
 #define BENCH_NPY_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The most bytes that npy_parse_header wants to see: a file's magic, version, length and the longest header it accepts. */
+/* The most bytes that npy_parse_header needs: magic, version, length and the longest header that it accepts. */
 #define NPY_HEADER_MAX (12 + 65535)
 
 typedef struct npy_header {
@@ -30,17 +31,17 @@ typedef struct npy_file {
     npy_header header;
 } npy_file;
 
-/* bytes: the first len bytes of a file of file_size bytes, all of it or at least NPY_HEADER_MAX. On success
- * offset + rows * cols * width is exactly file_size, and a row's size fits a size_t. */
+/* bytes: the first len bytes of a file of file_size bytes; len is file_size or at least NPY_HEADER_MAX. On success
+ * offset + rows * cols * width is exactly file_size, and the size of a row fits a size_t. */
 bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_header *header, char *why);
 
-/* Opens a .npy file. On failure there is nothing to close. */
+/* Opens a .npy file. After a failure there is nothing to close. */
 bool npy_open(npy_file *file, const char *path, char *why);
 
-/* Opens an .f32 file, which must not be empty. row_values: how many values make a row; 0: all of them. */
+/* Opens an .f32 file, which must not be empty. row_values: values in a row; 0: all of them. */
 bool npy_open_f32(npy_file *file, const char *path, uint64_t row_values, char *why);
 
-/* The next row, cols * width bytes, into row, in the byte order of this machine. */
+/* Reads the next row, cols * width bytes, into row, in the byte order of this machine. */
 bool npy_read_row(npy_file *file, void *row, char *why);
 
 void npy_close(npy_file *file);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One table describes the options to the parser and to --help, so that neither knows one that the other does not.
+ * One table describes the options to the parser and to --help, so that both have the same options.
  */
 #include "options.h"
 #include "explain.h"
@@ -14,58 +14,63 @@
 enum { /* of options without a letter */
     KEY_STEPS = 256, KEY_WARMUP, KEY_SYNTHETIC, KEY_VALUES, KEY_SEED, KEY_DTYPE, KEY_ISA, KEY_FEEDBACK, KEY_CHECKSUM,
     KEY_FORMAT, KEY_PER_TENSOR, KEY_VERSION, KEY_ROOFLINE, KEY_SMALL, KEY_DENSITY, KEY_SIZES, KEY_THREADS,
-    KEY_ASSUME_FINITE, KEY_PEERS, KEY_DELAY, KEY_AGGREGATE, KEY_LIST
+    KEY_ASSUME_FINITE, KEY_PEERS, KEY_DELAY, KEY_AGGREGATE, KEY_LIST, KEY_COLD, KEY_WIDE
 };
 
-#define BY_DEFAULT SIZE_MAX /* of warmup: a matter of what is measured */
+#define BY_DEFAULT SIZE_MAX /* of warmup: the default of the view */
 
 static const struct entry {
-    int key; /* its letter, if below 256 */
+    int key; /* below 256: its letter */
     const char *name, *argument, *help;
 } table[] = {
-    {'c', "codec", "CODEC", "codec to measure, or all; repeat it for more\n"
+    {'c', "codec", "CODEC", "a codec to measure, or all; repeat it for more\n"
                             "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
-    {KEY_LIST, "list", NULL, "print the names, parameters and papers of all codecs, and exit"},
-    {KEY_ROOFLINE, "roofline", NULL, "speeds at 4Ki to 64Mi laplace values, against what memory allows\n"
+    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
+    {KEY_WIDE, "wide", NULL, "tables with all columns"},
+    {KEY_PEERS, "peers", NULL, "add rows for general compressors, f16 and a simple 3LC;\n"
+                               "only for f32, one thread and no --delay"},
+    {KEY_ROOFLINE, "roofline", NULL, "speeds at 4Ki to 64Mi laplace values, compared with memory\n"
                                       "(defaults: 3lc and 3lc:block=65536, each also with\n"
                                       "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
     {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
-    {KEY_DENSITY, "density", NULL, "speeds of 3lc at 0.01% to 30% of symbols that are not 0"},
-    {KEY_AGGREGATE, "aggregate", "[=LIST]", "speed of making so many natural frames into one\n"
+    {KEY_DENSITY, "density", NULL, "speeds of 3lc when 0.01% to 30% of the symbols are not 0"},
+    {KEY_AGGREGATE, "aggregate", "[=LIST]", "speed of tlc_natural_aggregate for these numbers of frames\n"
                                             "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
-    {KEY_SIZES, "sizes", "LIST", "values in a step, for these four or --synthetic: 4Ki,1Mi"},
-    {KEY_THREADS, "threads", "LIST", "rows for each number of threads: 1,2 (default 1)"},
-    {KEY_ASSUME_FINITE, "assume-finite", NULL, "a second row for each lossy codec, with assume_finite"},
-    {KEY_DELAY, "delay", "K", "local steps: one frame for K steps, the others accumulated;\n"
+    {KEY_SIZES, "sizes", "LIST", "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
+                                 "--density, --aggregate and --synthetic"},
+    {KEY_THREADS, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)"},
+    {KEY_ASSUME_FINITE, "assume-finite", NULL, "add a row with assume_finite for each codec but raw"},
+    {KEY_DELAY, "delay", "K", "local steps: send one frame for K steps;\n"
                               "for codecs with error feedback"},
-    {KEY_PEERS, "peers", NULL, "rows for general compressors, f16 and a plain 3LC, where\n"
-                          "the gradients are f32 and there is one thread"},
     {KEY_SYNTHETIC, "synthetic", "NAME", "draw the gradients: gauss or laplace"},
     {KEY_VALUES, "values", "N", "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
                                 "for .f32 files the values in a row (default: all)"},
     {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
-    {KEY_SEED, "seed", "N", "of drawn gradients and of stochastic codecs (default 1)"},
+    {KEY_SEED, "seed", "N", "for drawn gradients and stochastic codecs (default 1)"},
     {KEY_DTYPE, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)"},
-    {KEY_ISA, "isa", "NAME", "kernels to use: auto, scalar, avx2, avx512 or neon (default auto)"},
-    {KEY_FEEDBACK, "feedback", "on|off", "error feedback (default: as the codec has it)"},
+    {KEY_ISA, "isa", "NAME", "kernels to use: auto, scalar, avx2, avx512 or neon\n"
+                             "(default auto)"},
+    {KEY_FEEDBACK, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)"},
     {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
-    {'t', "time", "SECONDS", "measure each row at least this long (default 1.0), and 5 rounds"},
+    {'t', "time", "SECONDS", "measure each row at least this long (default 1.0) and for at\n"
+                             "least 5 rounds"},
     {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
     {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
-    {KEY_PER_TENSOR, "per-tensor", NULL, "also one group of rows for each file"},
+    {KEY_PER_TENSOR, "per-tensor", NULL, "add a table for each file"},
     {'q', "quiet", NULL, "no progress on stderr"},
     {'h', "help", NULL, "print this and exit"},
-    {KEY_VERSION, "version", NULL, "print the version and the ISAs that can be used here, and exit"},
+    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
 };
 enum { ENTRIES = sizeof table / sizeof table[0] };
 
-/* Whether its argument may be left out: "[=LIST]". */
+/* Whether the argument is optional: "[=LIST]". */
 static bool is_optional(const struct entry *e)
 {
     return e->argument && *e->argument == '[';
 }
 
-/* ---- help ---------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_entry(FILE *f, const struct entry *e)
 {
@@ -92,22 +97,31 @@ void options_print_help(FILE *f)
           "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate\n"
           "       tlc-bench --list\n"
           "\n"
-          "Compresses gradients step by step, the residual carried on, verifies every round trip, and compares the\n"
-          "speeds with memcpy's. Input: .npy files (1-D, or 2-D with steps as rows; f2 or f4), raw .f32 files, or\n"
-          "folders of them. Each file is a tensor; a step goes over all of them.\n"
+          "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
+          "speeds with that of memcpy.\n"
+          "\n"
+          "Input: .npy files (1-D, or 2-D with a step in each row; f2 or f4), raw .f32 files, or folders of them.\n"
+          "Each file is a tensor. Codecs with error feedback start from NAME.residual.npy (n values, f4) if it lies\n"
+          "beside NAME.npy. A folder may also have runs in it: folders of files with names that end in -sNUMBER, the\n"
+          "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
           "\n", f);
     for (const struct entry *e = table; e < table + ENTRIES; e++)
         print_entry(f, e);
     fputs("\n"
-          "Speeds are GB/s of input (1e9 bytes), medians of rounds that are interleaved with memcpy and rooflines, the\n"
-          "least passes through memory that compress, decompress and decompress-add (\"add\") can do with.\n"
-          "error of one step   ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
-          "error of the sum    ||sum of gradients - (sum of decoded + residual)|| / ||sum of gradients||\n"
-          "residual            ||residual|| after the last step / mean ||gradient|| of a step\n"
-          "entropy x           bits of frames / order-0 entropy of the symbols, for codecs that have them\n"
-          "random share        time that the random words alone take / time of compress\n"
+          "Speeds are GB/s of input (1e9 bytes), medians of rounds. Each round also has a pass of memcpy and of the\n"
+          "rooflines. A roofline is the least work in memory that compress, decompress or decompress-add (\"add\")\n"
+          "can do. Columns marked + need --wide.\n"
+          "ratio               bytes of input / bytes of frames\n"
+          "memcpy x +          speed / speed of memcpy\n"
+          "roofline x          speed / speed of the roofline\n"
+          "random share +      time for the random words alone / time of compress\n"
+          "entropy x +         bits of frames / order-0 entropy of the symbols, for codecs that have symbols\n"
+          "non-zero            decoded values that are not 0\n"
+          "error of one step + ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
+          "error of the sum +  ||S - (sum of decoded + residual)|| / ||S||, S = first residual + sum of gradients\n"
+          "residual +          ||residual|| after the last step / mean ||gradient|| of a step\n"
           "\n"
-          "Exit status: 0 if all is well, 1 if a check or the output fails, 2 for bad files or options.\n", f);
+          "Exit status: 0 on success, 1 if a check or the output fails, 2 for bad files or options.\n", f);
 }
 
 void options_print_version(FILE *f)
@@ -124,9 +138,9 @@ void options_print_version(FILE *f)
     fputc('\n', f);
 }
 
-/* ---- values of options ---------------------------------------------------------------------------------------------- */
+/* ---- values of options ------------------------------------------------------------------------------------------ */
 
-/* Digits, and if suffixes are allowed then perhaps Ki or Mi. */
+/* Digits; if suffixes are allowed, Ki or Mi may follow. */
 static bool parse_number(const char *text, bool suffixes, uint64_t *number)
 {
     uint64_t unit = 1;
@@ -155,7 +169,7 @@ static bool parse_size(const char *text, size_t *size)
     return true;
 }
 
-/* Sizes with commas between them. */
+/* Sizes, separated by commas. */
 static bool parse_list(const char *text, size_list *l)
 {
     char item[32];
@@ -175,7 +189,7 @@ static bool parse_list(const char *text, size_list *l)
     return false;
 }
 
-/* Each from 1 to most. */
+/* Counts, each from 1 to most. */
 static bool parse_counts(const char *text, size_t most, size_list *l)
 {
     if (!parse_list(text, l))
@@ -219,7 +233,7 @@ static bool parse_isa(const char *text, tlc_isa *isa)
     return false;
 }
 
-/* One of them only. */
+/* There can be only one view. */
 static bool set_view(options *o, report_view view)
 {
     if (o->view != VIEW_CODECS && o->view != view)
@@ -250,9 +264,9 @@ static bool add_codecs(options *o, const char *codec)
     return ok;
 }
 
-/* ---- parsing -------------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
-/* Takes one option; false if its value is none or, without a value, if it does not go with the view. */
+/* Takes one option. false: the value is bad, or an option without a value does not go with the view. */
 static bool take(options *o, int key, const char *value)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
@@ -281,6 +295,8 @@ static bool take(options *o, int key, const char *value)
     case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
     case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
     case KEY_PEERS: o->peers = true; return true;
+    case KEY_COLD: o->source.cold = true; return true;
+    case KEY_WIDE: o->wide = true; return true;
     case KEY_PER_TENSOR: o->per_tensor = true; return true;
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
@@ -309,7 +325,7 @@ static const struct entry *find_entry(int key)
     return NULL;
 }
 
-/* What getopt_long wants of the table. */
+/* The table in the form that getopt_long takes. */
 static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES + 2])
 {
     *shorts++ = ':';
@@ -349,14 +365,15 @@ static bool check_codecs(const options *o, char *why)
         if (tlc_codec_check(codec, message, sizeof message))
             return explain(why, "--codec %s: %s", codec, message);
         if (o->channel.delay > 1 && !codec_has_residual(codec, o->channel.feedback))
-            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay, codec);
+            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay,
+                           codec);
         if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
             return explain(why, "--codec %s: --aggregate takes natural only, and no blocks", codec);
     }
     return true;
 }
 
-/* Aggregators know nothing of these. */
+/* These options have no meaning for an aggregator. */
 static bool check_aggregate(const options *o, char *why)
 {
     const struct {
@@ -364,7 +381,8 @@ static bool check_aggregate(const options *o, char *why)
         const char *name;
     } others[] = {
         {o->threads.count, "--threads"}, {o->assume_finite, "--assume-finite"}, {o->channel.delay, "--delay"},
-        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"}, {o->channel.isa != TLC_ISA_AUTO, "--isa"},
+        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"},
+        {o->channel.isa != TLC_ISA_AUTO, "--isa"},
         {o->channel.feedback >= 0, "--feedback"}, {o->per_tensor, "--per-tensor"},
     };
 
@@ -375,7 +393,7 @@ static bool check_aggregate(const options *o, char *why)
     return true;
 }
 
-/* As they were given, before there are defaults. */
+/* Checks the options as given, before defaults are set. */
 static bool check(const options *o, char *why)
 {
     const char *view = view_name(o->view);
@@ -384,6 +402,9 @@ static bool check(const options *o, char *why)
         return explain(why, "%s: no files go with %s", o->paths[0], view ? view : "--synthetic");
     if (!view && !o->synthetic && !o->path_count)
         return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
+    if (o->source.cold && (view || o->synthetic))
+        return explain(why, "--cold goes with files; with %s residuals always start from zero",
+                       view ? view : "--synthetic");
     if (o->view == VIEW_DENSITY && o->synthetic)
         return explain(why, "--synthetic does not go with --density");
     if (o->sizes.count && !view && !o->synthetic)
@@ -446,7 +467,7 @@ static bool parse(options *o, int argc, char **argv, char *why)
     describe(longs, shorts);
     opterr = 0;
     while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        /* getopt names an option it does not take by optopt, or, if it is long and unknown, by its place only */
+        /* optopt is the option that getopt refuses; it is 0 if the option is long and unknown */
         const struct entry *e = find_entry(key == '?' || key == ':' ? optopt : key);
         if (key == ':')
             return explain(why, "%s: it needs a value", argv[optind - 1]);

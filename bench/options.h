@@ -23,26 +23,27 @@ typedef struct list {
 
 typedef struct options {
     command command;
-    report_view view;          /* what is measured: VIEW_CODECS for the default */
+    report_view view;          /* what is measured; VIEW_CODECS is the default */
     const char *codecs[MAX_CODECS];
     size_t codec_count;
-    codec_set all;             /* what "all" stands for, once it is asked for */
-    const char *synthetic;     /* NULL: files, or densities */
+    codec_set all;             /* the codecs of "all", if it was given */
+    const char *synthetic;     /* the distribution; NULL: files */
     char *const *paths;
     size_t path_count;
-    size_list sizes;           /* none: source has the values */
+    size_list sizes;           /* none: source.values */
     size_list threads;
-    size_list inputs;          /* that are aggregated, for VIEW_AGGREGATE */
+    size_list inputs;          /* numbers of frames that are aggregated, for VIEW_AGGREGATE */
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */
     size_t warmup;             /* steps before the clock starts, rounded up to whole passes, at least one */
-    bool assume_finite, peers; /* further rows */
+    bool assume_finite, peers; /* add rows */
     report_format format;
-    bool per_tensor, quiet;
+    bool wide, per_tensor, quiet;
 } options;
 
-/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. The strings of o are argv's, or its own: it stays where it is. */
+/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
+ * be moved. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
 void options_print_help(FILE *f);

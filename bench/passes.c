@@ -4,7 +4,7 @@
 #include <string.h>
 #include <threelc/stages.h>
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 typedef struct copy_job {
     void (*copy)(void *dst, const void *src, size_t size);
@@ -13,7 +13,7 @@ typedef struct copy_job {
     size_t size, threads;
 } copy_job;
 
-/* Where the slice of a thread begins: at a multiple of unit. */
+/* Where the slice of a thread begins, a multiple of unit. */
 static size_t slice_start(size_t total, size_t unit, size_t index, size_t threads)
 {
     return index == threads ? total : total / unit * index / threads * unit;
@@ -53,13 +53,13 @@ bool pass_copy(const void *subject_, int which, char *why)
             j.src = tensor_step(c->tensor, step);
             j.size = c->tensor->n * dtype_size(s->dtype);
             each_slice(s, copy_slice, &j);
-            __asm__ volatile("" ::"r"(j.dst) : "memory"); /* the copy is used */
+            __asm__ volatile("" ::"r"(j.dst) : "memory"); /* the compiler must not drop the copy */
         }
     }
     return true;
 }
 
-/* ---- rooflines ---------------------------------------------------------------------------------------------------- */
+/* ---- rooflines -------------------------------------------------------------------------------------------------- */
 
 typedef struct sweep_job {
     sweep *sweep;
@@ -72,13 +72,15 @@ static void sweep_slice(void *arg, size_t i)
     const sweep_job *j = arg;
     const slice *w = &j->whole;
     size_t from = slice_start(w->n, SLICE_UNIT, i, j->threads), to = slice_start(w->n, SLICE_UNIT, i + 1, j->threads);
-    slice part = {.g = w->g + from, .r = w->r + from, .out = w->out + from, .bytes = w->bytes + from / 5, .n = to - from};
+    slice part = {.g = w->g + from, .r = w->r + from, .out = w->out + from, .bytes = w->bytes + from / 5,
+                  .n = to - from};
     uint32_t max = j->sweep(&part);
 
-    __asm__ volatile("" ::"r"(max) : "memory"); /* what it found is used */
+    __asm__ volatile("" ::"r"(max) : "memory"); /* the compiler must not drop the sweep */
 }
 
-/* A step that is only accumulated: if nothing may be written before all is checked, r + g is read twice. */
+/* A step that is only accumulated. Without assume_finite all is checked before the first write, so r and g are read
+ * twice. */
 static void choose_accumulating(const roofline_loops *loops, int which, sweep *sweeps[2])
 {
     bool checks_first = which == ROOFLINE_TWO_SWEEPS;
@@ -126,7 +128,7 @@ bool pass_roofline(const void *subject_, int which, char *why)
     return true;
 }
 
-/* ---- random words ------------------------------------------------------------------------------------------------- */
+/* ---- random words ----------------------------------------------------------------------------------------------- */
 
 enum { WORDS = 1024 }; /* drawn at a time, a multiple of 4 */
 
@@ -143,7 +145,7 @@ static void draw_slice(void *arg, size_t i)
 
     for (; from < to; from += WORDS) {
         tlc_philox(j->seed, j->step, from, to - from < WORDS ? to - from : WORDS, words);
-        __asm__ volatile("" ::"r"(words) : "memory"); /* they are used */
+        __asm__ volatile("" ::"r"(words) : "memory"); /* the compiler must not drop them */
     }
 }
 
@@ -164,7 +166,7 @@ bool pass_random(const void *subject_, int which, char *why)
     return true;
 }
 
-/* ---- codecs and peers --------------------------------------------------------------------------------------------- */
+/* ---- codecs and peers ------------------------------------------------------------------------------------------- */
 
 bool pass_compress(const void *subject_, int which, char *why)
 {

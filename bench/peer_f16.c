@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Half precision by the conversion instructions (F16C, AVX-512): nothing but a loop at the speed of memory. Values beyond
+ * Half precision by the conversion instructions (F16C, AVX-512), a simple loop at the speed of memory. Values beyond
  * 65504 become infinite.
  */
 #include "peers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * General compressors at their fastest usual setting, given whole tensors or whole frames of ternary+quartic.
+ * General compressors at their fastest usual level. They compress whole tensors or whole frames of ternary+quartic.
  */
 #include "peers.h"
 #include <limits.h>
@@ -17,12 +17,12 @@
 #endif
 
 #if defined(HAVE_ZSTD) || defined(HAVE_LZ4) || defined(HAVE_SNAPPY)
-/* ---- the libraries ------------------------------------------------------------------------------------------------ */
+/* ---- the libraries ---------------------------------------------------------------------------------------------- */
 
-/* bound is for what compress is given; false: too large. decompress tells the size in *len. */
+/* bound gives the capacity for size bytes of input; false: too large. decompress writes the size to *len. */
 struct peer_library {
     bool (*bound)(size_t size, size_t *cap);
-    void *(*open)(void); /* NULL: the library keeps nothing between calls */
+    void *(*open)(void); /* NULL: the library needs no state */
     void (*close)(void *coder);
     bool (*compress)(void *coder, const void *src, size_t size, void *dst, size_t cap, size_t *len);
     bool (*decompress)(void *coder, const void *src, size_t size, void *dst, size_t cap, size_t *len);
@@ -115,7 +115,7 @@ static const library lz4 = {lz4_bound, NULL, NULL, lz4_compress, lz4_decompress}
 #endif
 
 #ifdef HAVE_SNAPPY
-/* Snappy counts in 32 bits. */
+/* Snappy stores sizes in 32 bits. */
 static bool snappy_bound(size_t size, size_t *cap)
 {
     *cap = snappy_max_compressed_length(size);
@@ -139,7 +139,7 @@ static bool snappy_unpack(void *coder, const void *src, size_t size, void *dst, 
 static const library snappy = {snappy_bound, NULL, NULL, snappy_pack, snappy_unpack};
 #endif
 
-/* ---- on the floats, or on ternary+quartic frames ------------------------------------------------------------------ */
+/* ---- on the floats, or on ternary+quartic frames ---------------------------------------------------------------- */
 
 #define QUARTIC "ternary+quartic"
 
@@ -147,7 +147,7 @@ typedef struct packer {
     const library *library;
     void *coder;
     tlc_ctx *ctx;         /* NULL, as is what follows, on the floats */
-    unsigned char *frame; /* between the two steps, in either direction */
+    unsigned char *frame; /* of ternary+quartic, before it is packed or after it was unpacked */
     size_t frame_cap;
     tlc_decode_options decode;
 } packer;
@@ -248,20 +248,20 @@ static bool quartic_decompress(void *state, const void *src, size_t len, float *
            !tlc_decompress(k->frame, size, TLC_F32, out, n, &k->decode);
 }
 
-static const float *quartic_residual(const void *state)
+static float *quartic_residual(const void *state)
 {
     return tlc_residual(((const packer *)state)->ctx);
 }
 
-/* ---- the peers ------------------------------------------------------------------------------------------------------ */
+/* ---- the peers -------------------------------------------------------------------------------------------------- */
 
-#define PEERS(which, title)                                                                                             \
-    const peer peer_##which = {.name = (title), .exact = true, .bound = floats_bound, .open = packer_open,              \
-                               .close = packer_close, .compress = floats_compress, .decompress = floats_decompress,     \
-                               .library = &(which)};                                                                    \
-    const peer peer_quartic_##which = {.name = QUARTIC ", " title, .feedback = true, .bound = quartic_bound,            \
-                                       .open = quartic_open, .close = packer_close, .compress = quartic_compress,       \
-                                       .decompress = quartic_decompress, .residual = quartic_residual,                  \
+#define PEERS(which, title)                                                                                         \
+    const peer peer_##which = {.name = (title), .exact = true, .bound = floats_bound, .open = packer_open,          \
+                               .close = packer_close, .compress = floats_compress, .decompress = floats_decompress, \
+                               .library = &(which)};                                                                \
+    const peer peer_quartic_##which = {.name = QUARTIC ", " title, .feedback = true, .bound = quartic_bound,        \
+                                       .open = quartic_open, .close = packer_close, .compress = quartic_compress,   \
+                                       .decompress = quartic_decompress, .residual = quartic_residual,              \
                                        .library = &(which)};
 
 #ifdef HAVE_ZSTD

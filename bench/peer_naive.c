@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * 3LC as one would write it in an afternoon: portable C, a loop for each step, no trick. Sends M in the machine's byte
- * order, then the very payload of libthreelc's frame.
+ * A simple 3LC, as one would write it in an afternoon: portable C, a loop for each step. It sends M in the byte order
+ * of the machine, then the payload of libthreelc's frame.
  */
 #include "peers.h"
 #include <math.h>
@@ -10,7 +10,7 @@
 
 typedef struct naive {
     float *residual;
-    unsigned char *digits; /* 5 L; beyond n they stay 0 */
+    unsigned char *digits; /* 5 L of them, q + 1; from n on they stay 0 */
 } naive;
 
 static size_t quartic_length(size_t n)
@@ -138,7 +138,7 @@ static bool naive_decompress(void *state, const void *src, size_t len, float *ou
     return i == L;
 }
 
-static const float *naive_residual(const void *state)
+static float *naive_residual(const void *state)
 {
     return ((const naive *)state)->residual;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of peers, in the order of the rows.
+ * The list of peers. Rows are in this order.
  */
 #include "peers.h"
 
@@ -25,7 +25,7 @@ static const peer *const list[] = {
 #endif
     &peer_naive,
 #if defined(__x86_64__)
-    &peer_f16, /* the last one: a CPU that lacks the instructions is given a list without */
+    &peer_f16, /* stays last: on a CPU without F16C the list ends before it */
 #endif
 };
 
@@ -33,7 +33,7 @@ const peer *const *peers(size_t *count)
 {
     *count = sizeof list / sizeof list[0];
 #if defined(__x86_64__)
-    *count -= !tlc_isa_supported(TLC_ISA_AVX2); /* F16C is part of it */
+    *count -= !tlc_isa_supported(TLC_ISA_AVX2); /* AVX2 machines have F16C */
 #endif
     return list;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one would use in place of 3LC, as rows of tlc-bench: general compressors on the floats themselves and on quartic
- * bytes (what zero-run encoding is worth), half precision, and 3LC as one would write it in an afternoon. float32 only;
- * buffers are aligned as malloc's.
+ * Peers: what else one could use, for rows of tlc-bench. They are general compressors, half precision, and a simple
+ * 3LC. General compressors get the floats themselves, or quartic bytes, where they take the place of zero-run
+ * encoding. Peers take float32 only. Buffers are aligned as those of malloc.
  */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
@@ -15,14 +15,14 @@ typedef struct peer peer;
 
 struct peer {
     const char *name;
-    bool feedback; /* what compress leaves out is kept and added to the next gradient: residual() is what is kept */
-    bool exact;    /* decompress gives the gradient's very bits; others take finite gradients only */
+    bool feedback; /* compress keeps what it does not send, and adds it to the next gradient; residual() gives it */
+    bool exact;    /* decompress gives the very bits of the gradient; other peers take finite gradients only */
 
-    /* The capacity that compress wants for n values. false: a size overflows or is more than the library takes. */
+    /* The capacity that compress needs for n values. false: a size overflows or is too large for the library. */
     bool (*bound)(const peer *p, size_t n, size_t *cap);
 
-    /* What serves one tensor of n values, its residual zeroed. isa, as in tlc_config, is that of libthreelc's stages; f16
-     * is converted with AVX-512 unless it names another. NULL: no memory, too large, or an ISA this machine lacks. */
+    /* The state of one tensor of n values, its residual zero. isa is as in tlc_config, for the stages of libthreelc;
+     * for f16, auto is AVX-512 where there is one. NULL: no memory, n is too large, or this machine lacks the ISA. */
     void *(*open)(const peer *p, size_t n, tlc_isa isa);
     void (*close)(void *state); /* NULL is fine */
 
@@ -31,12 +31,13 @@ struct peer {
     /* false: not the bytes of n values. */
     bool (*decompress)(void *state, const void *src, size_t len, float *out, size_t n);
 
-    const float *(*residual)(const void *state); /* n floats; NULL where feedback is false */
+    /* n floats, which may be written between two calls. NULL where feedback is false. */
+    float *(*residual)(const void *state);
 
     const struct peer_library *library; /* what peer_general.c compresses with */
 };
 
-/* Those whose library was there at build time (HAVE_ZSTD, HAVE_LZ4, HAVE_SNAPPY) and whose instructions this CPU has. */
+/* The peers of this build and CPU: a library may be missing (HAVE_ZSTD, HAVE_LZ4, HAVE_SNAPPY), or F16C. */
 const peer *const *peers(size_t *count);
 
 /* peer_general.c, where the library is there */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats. A table starts where the tensor changes; what columns.c has no text for is a dash, an empty field, or null.
+ * The formats. A new table starts where the tensor changes. A cell without text is a dash, an empty field, or null.
  */
 #include "report.h"
 #include "columns.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_WIDTH = 180 };
+/* Characters in a line of a table, and with --wide. */
+enum { LINE_WIDTH = 100, WIDE_LINE_WIDTH = 180 };
 
 static bool starts_table(const report *r, size_t i)
 {
@@ -25,7 +26,7 @@ static const report_row *first_codec(const report *r)
     return row;
 }
 
-/* ---- headings ----------------------------------------------------------------------------------------------------- */
+/* ---- headings --------------------------------------------------------------------------------------------------- */
 
 static void print_bytes(FILE *f, const char *what, size_t bytes)
 {
@@ -33,6 +34,39 @@ static void print_bytes(FILE *f, const char *what, size_t bytes)
         fprintf(f, "%s %.4g MiB", what, (double)bytes / (1 << 20));
     else
         fprintf(f, "%s unknown", what);
+}
+
+/* What the residuals were before the first step, if there are residuals. */
+static void print_start(FILE *f, const report *r)
+{
+    const char *why_zero = r->cold ? "--cold" : "no .residual.npy file";
+    start_kind start = START_NO_RESIDUAL;
+
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->rows[i].verified.start > start)
+            start = r->rows[i].verified.start;
+    }
+    if (start == START_RECORDED)
+        fputs("; residual at the start: as recorded in a long run", f);
+    else if (start == START_MIXED)
+        fputs("; residual at the start: as recorded, zero where there is no file", f);
+    else if (start == START_ZERO && r->sources[0].tensors[0].path)
+        fprintf(f, "; residual at the start: zero, a cold start (%s)", why_zero);
+}
+
+static void print_runs(FILE *f, const report *r)
+{
+    bool marks = false;
+
+    if (!r->sources[0].run)
+        return;
+    for (size_t i = 0; i < r->source_count; i++)
+        fprintf(f, "%s%s", i ? ", " : "runs: ", r->sources[i].run);
+    fputs("; a codec with the s of a run is measured on it\n", f);
+    for (size_t i = 0; i < r->count; i++)
+        marks = marks || report_row_is_marked(&r->rows[i]);
+    if (marks)
+        fprintf(f, "*: no run has its s; measured on %s\n", r->sources[0].run);
 }
 
 static void print_heading(FILE *f, const report *r, size_t i)
@@ -44,16 +78,22 @@ static void print_heading(FILE *f, const report *r, size_t i)
         fprintf(f, "\n%s: %zu values\n", row->tensor, row->values);
         return;
     }
-    fprintf(f, "libthreelc %s, ISA %s, %s: ", tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa),
+    fprintf(f, "libthreelc %s, ISA %s, %s; ", tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa),
             dtype_name(r->dtype));
-    if (r->source_count == 1)
-        fprintf(f, "%zu tensor%s, %zu values a step, %zu step%s; ", s->count, s->count == 1 ? "" : "s", row->values,
+    if (report_has_one_shape(r))
+        fprintf(f, "%zu tensor%s, %zu values a step, %zu step%s\n", s->count, s->count == 1 ? "" : "s", row->values,
                 row->steps, row->steps == 1 ? "" : "s");
     else
-        fprintf(f, "%s; ", s->tensors[0].name);
-    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified\n" : "every round trip verified\n", f);
+        fprintf(f, "%s\n", s->tensors[0].name);
+    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified" : "every round trip verified", f);
+    print_start(f, r);
+    fputc('\n', f);
+    print_runs(f, r);
+    if (r->view == VIEW_CODECS)
+        fprintf(f, "Look at ratio (times smaller); compare GB/s with memcpy. roofline x: 1 is the limit.%s\n",
+                r->wide ? "" : " More: --wide");
     if (r->view == VIEW_AGGREGATE)
-        fputs("ATE/s: aggregated tensor elements, inputs x values, in a second; frames: GB/s of those read\n", f);
+        fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames read\n", f);
     if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);
@@ -61,9 +101,9 @@ static void print_heading(FILE *f, const report *r, size_t i)
     }
 }
 
-/* ---- spread over the densities ------------------------------------------------------------------------------------- */
+/* ---- spread over the densities ---------------------------------------------------------------------------------- */
 
-/* Times over memcpy's in the same rounds: the densities are measured one after the other, and machines change meanwhile. */
+/* Speeds divided by that of memcpy in the same rounds, because the machine may change between two densities. */
 typedef struct spread {
     double slowest[TIMES], fastest[TIMES], add_share;
 } spread;
@@ -74,7 +114,7 @@ static bool same_series(const report_row *a, const report_row *b)
            a->name == b->name;
 }
 
-/* Over the rows that differ from row i in density only. false: an earlier row has told it. */
+/* Over the rows that differ from row i in density only. false: row i is not the first of them. */
 static bool find_spread(const report *r, size_t i, spread *s)
 {
     *s = (spread){.add_share = INFINITY};
@@ -102,15 +142,16 @@ static void print_spreads(FILE *f, const report *r)
     for (size_t i = 0; r->view == VIEW_DENSITY && i < r->count; i++) {
         if (!find_spread(r, i, &s))
             continue;
-        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest over the densities, by memcpy: compress %.3f, "
-                "decompress %.3f; least share of the add roofline: %.3f\n", column_cell(r, &r->rows[i], CODEC, true, name),
+        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy):\ncompress %.3f, "
+                "decompress %.3f; lowest share of the add roofline: %.3f\n",
+                column_cell(r, &r->rows[i], CODEC, true, name),
                 column_cell(r, &r->rows[i], VALUES, true, size), r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
                 s.fastest[TIME_COMPRESS] / s.slowest[TIME_COMPRESS],
                 s.fastest[TIME_DECOMPRESS] / s.slowest[TIME_DECOMPRESS], s.add_share);
     }
 }
 
-/* ---- table -------------------------------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------------------------------------ */
 
 static int column_width(column_id id)
 {
@@ -119,10 +160,10 @@ static int column_width(column_id id)
     return width < 6 ? 6 : width;
 }
 
-/* As wide as the longest, unless the line gets too long. */
+/* As wide as the longest name that fits. */
 static int codec_width(const report *r)
 {
-    int width = 0, room = LINE_MAX_WIDTH;
+    int width = (int)strlen(columns[CODEC].title), room = r->wide ? WIDE_LINE_WIDTH : LINE_WIDTH;
     char buffer[CELL];
 
     for (column_id id = 0; id < COLUMNS; id++) {
@@ -130,8 +171,8 @@ static int codec_width(const report *r)
             room -= 1 + column_width(id);
     }
     for (size_t i = 0; i < r->count; i++) {
-        int len = (int)strnlen(column_cell(r, &r->rows[i], CODEC, true, buffer), (size_t)room);
-        width = len > width ? len : width;
+        int len = (int)strlen(column_cell(r, &r->rows[i], CODEC, true, buffer));
+        width = len > width && len <= room ? len : width;
     }
     return width;
 }
@@ -148,6 +189,7 @@ static void table_head(FILE *f, const report *r, int width)
     }
 }
 
+/* A name that is too long has a line of its own. */
 static void table_line(FILE *f, const report *r, const report_row *row, int width)
 {
     char buffer[CELL];
@@ -157,7 +199,7 @@ static void table_line(FILE *f, const report *r, const report_row *row, int widt
             continue;
         const char *text = column_cell(r, row, id, true, buffer);
         if (id == CODEC && strlen(text) > (size_t)width)
-            fprintf(f, "%.*s...", width - 3, text);
+            fprintf(f, "%s\n%*s", text, width, "");
         else if (id == CODEC)
             fprintf(f, "%-*s", width, text);
         else
@@ -180,7 +222,7 @@ static void print_table(FILE *f, const report *r)
     print_spreads(f, r);
 }
 
-/* ---- Markdown ------------------------------------------------------------------------------------------------------ */
+/* ---- Markdown --------------------------------------------------------------------------------------------------- */
 
 static void markdown_head(FILE *f, const report *r)
 {
@@ -218,7 +260,7 @@ static void print_markdown(FILE *f, const report *r)
     print_spreads(f, r);
 }
 
-/* ---- CSV ----------------------------------------------------------------------------------------------------------- */
+/* ---- CSV -------------------------------------------------------------------------------------------------------- */
 
 static void csv_field(FILE *f, const char *text)
 {
@@ -248,9 +290,9 @@ static void print_csv(FILE *f, const report *r)
     }
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at s; 0 if there is none. Surrogates, overlong forms and what lies beyond U+10FFFF are none. */
+/* Bytes of the UTF-8 character at s. 0: it is none; surrogates, overlong forms and codes above U+10FFFF are none. */
 static int utf8_length(const unsigned char *s)
 {
     static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -283,7 +325,16 @@ static void json_string(FILE *f, const char *text)
     fputc('"', f);
 }
 
-/* Bits a value in each step: null for rows without frames. */
+/* NULL is null. */
+static void json_text(FILE *f, const char *text)
+{
+    if (text)
+        json_string(f, text);
+    else
+        fputs("null", f);
+}
+
+/* Bits a value in each step; null for rows without frames. */
 static void json_bits(FILE *f, const report_row *row)
 {
     const uint64_t *bytes = row->verified.step_bytes;
@@ -325,17 +376,16 @@ static void json_tensors(FILE *f, const report *r)
             fprintf(f, "%s{\"name\": ", separator);
             json_string(f, t->name);
             fputs(", \"file\": ", f);
-            if (t->path)
-                json_string(f, t->path);
-            else
-                fputs("null", f);
+            json_text(f, t->path);
+            fputs(", \"run\": ", f);
+            json_text(f, r->sources[i].run);
             fprintf(f, ", \"values\": %zu, \"steps\": %zu}", t->n, t->steps);
             separator = ",\n    ";
         }
     }
 }
 
-/* 0 is nothing that one can know. */
+/* 0 stands for unknown. */
 static void json_known(FILE *f, const char *key, size_t value)
 {
     if (value)
@@ -346,12 +396,12 @@ static void json_known(FILE *f, const char *key, size_t value)
 
 static void print_json(FILE *f, const report *r)
 {
-    const source *only = r->source_count == 1 ? r->sources : NULL;
+    const source *only = report_has_one_shape(r) ? r->sources : NULL;
 
     fprintf(f, "{\n  \"program\": \"tlc-bench\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n  \"dtype\": \"%s\",\n",
             tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa), dtype_name(r->dtype));
     json_known(f, "steps", only ? only->steps : 0);
-    if (only) /* 0 is known here */
+    if (only) /* here 0 is a number of values */
         fprintf(f, "  \"values\": %zu,\n", only->values);
     else
         fputs("  \"values\": null,\n", f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints what was measured: as an aligned table, as Markdown, as CSV (RFC 4180) or as JSON.
+ * Prints the report: as an aligned table, as Markdown, as CSV (RFC 4180) or as JSON.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -13,43 +13,58 @@
 
 typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON } report_format;
 
-/* Which columns tables have. */
+/* What is measured; it decides which columns tables have. */
 typedef enum report_view {
     VIEW_CODECS = 1, VIEW_ROOFLINE = 2, VIEW_SMALL = 4, VIEW_DENSITY = 8, VIEW_AGGREGATE = 16
 } report_view;
 
 typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE } row_kind;
 
-/* What is timed in the rounds of a row; those with ROOF are what the ones before are compared with, beside memcpy. */
+/* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress and add. */
 enum { TIME_MEMCPY, TIME_COMPRESS, TIME_DECOMPRESS, TIME_ADD, TIME_COMPRESS_ROOF, TIME_DECOMPRESS_ROOF, TIME_ADD_ROOF,
        TIME_RANDOM, TIME_AGGREGATE, TIMES };
 
 typedef struct report_row {
     row_kind kind;
-    const char *name;   /* the codec string, the peer's name, or what it is */
-    const char *tensor; /* NULL: all of them */
+    const char *name;   /* the codec string, or the name of the peer, copy or roofline */
+    const char *tensor; /* NULL: all tensors */
+    const source *run;  /* that it was measured on, if there are runs; else NULL */
+    bool own_run;       /* the run was trained with the s of the codec */
     bool assume_finite;
     size_t threads, steps, rounds;
     size_t delay;       /* steps for each frame */
-    size_t inputs;      /* frames that are aggregated, each from the values of a step; 0: nothing is */
+    size_t inputs;      /* frames that are aggregated, each of the values of a step; 0: no aggregation */
     size_t values;      /* in a step */
     size_t calls;       /* frames in a pass */
     double gigabytes;   /* of input, in a pass */
-    timing time[TIMES]; /* NaN where it is not timed */
-    verified verified;  /* of codecs and peers */
+    timing time[TIMES]; /* NaN: not timed */
+    verified verified;  /* for codecs and peers */
 } report_row;
+
+/* A codec that was measured on a run with another s, or that has no s. */
+static inline bool report_row_is_marked(const report_row *row)
+{
+    return row->kind == ROW_CODEC && row->run && !row->own_run;
+}
 
 typedef struct report {
     report_view view;
-    const source *sources; /* one after the other, their values dropped */
+    const source *sources; /* runs, or one for each size and density; the values need not be there */
     size_t source_count;
     const report_row *rows;
     size_t count;
     tlc_dtype dtype;
     machine machine;
-    bool checksum;
+    bool checksum, cold;
+    bool wide; /* tables have all columns of their view */
     uint64_t seed;
 } report;
+
+/* Whether all rows are of the same tensors: there is one source, or the sources are runs. */
+static inline bool report_has_one_shape(const report *r)
+{
+    return r->source_count == 1 || r->sources[0].run;
+}
 
 void report_print(FILE *stream, report_format format, const report *r);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One template, once for each width of vector. Without an instruction set of its own the compiler makes what it can of
- * vectors of 16 bytes: SSE2, NEON, or words one by one.
+ * Includes the template once for each vector width. The generic loops have vectors of 16 bytes; the compiler turns
+ * them into SSE2, NEON or single words.
  */
 #include "roofline.h"
 #include <stdbool.h>
@@ -10,10 +10,10 @@
 #include <immintrin.h>
 #endif
 
-/* What a sweep does. SEND stores too, unless ALONE, which leaves r out. */
+/* What a sweep does. SEND stores r, too. ALONE does without r. */
 enum { ADD = 1, MEASURE = 2, STORE = 4, SEND = 8, FETCH = 16, ALONE = 32 };
 enum { WRITE, NON_TEMPORAL, PLUS };
-#define FAR ((size_t)1 << 17) /* from so many values on it pays to prefetch: some 5%, which it costs in the near caches */
+#define FAR ((size_t)1 << 17) /* from so many values on prefetching gains 5%; for fewer it costs as much */
 #define AHEAD 1024            /* bytes */
 #define SIGN 0x80000000u
 #define ONE 0x3f800000u /* the bits of 1.0f */

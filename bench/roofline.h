@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rooflines: the passes through memory that no codec of a shape can avoid, with the least arithmetic that still makes
- * every byte depend on what was read, in linear order. What a codec's speed is of its roofline's is what its arithmetic
- * leaves of the machine's.
+ * Rooflines: the reads and writes of memory that a codec cannot avoid, in linear order. They have as little
+ * arithmetic as possible, but every byte that is written depends on what was read. A codec that reaches the speed of
+ * its roofline is limited by memory only.
  */
 #ifndef BENCH_ROOFLINE_H
 #define BENCH_ROOFLINE_H
@@ -14,7 +14,7 @@
 typedef enum roofline {
     ROOFLINE_TWO_SWEEPS,    /* read g and r, maximum; then read g and r, write r and n/5 bytes */
     ROOFLINE_ASSUME_FINITE, /* read g and r, maximum, write r; then read r, write r and n/5 bytes */
-    ROOFLINE_ONE_SWEEP,     /* read g and r, maximum, write r and n/5 bytes: the limit of small blocks with assume_finite */
+    ROOFLINE_ONE_SWEEP,     /* read g and r, maximum, write r and n/5 bytes: for small blocks with assume_finite */
     ROOFLINE_NO_RESIDUAL,   /* read g, maximum; then read g, write n/5 bytes */
     ROOFLINE_WRITE,         /* read n/5 bytes, write out */
     ROOFLINE_STREAM,        /* the same with non-temporal stores */
@@ -22,8 +22,8 @@ typedef enum roofline {
     ROOFLINES
 } roofline;
 
-/* A slice of a tensor. r and bytes stay finite and free of subnormals however often they are swept: what is taken from r
- * is 1 with its sign, so that it returns to (-1, 1) unless the gradients drive it away, and then it grows linearly. */
+/* A slice of a tensor. r stays finite however often it is swept, without subnormals: each sweep subtracts 1 with the
+ * sign of r, so r returns to (-1, 1). If the gradients are too large for that, it grows linearly. */
 typedef struct slice {
     const float *g;
     float *r;
@@ -35,12 +35,12 @@ typedef struct slice {
 typedef uint32_t sweep(const slice *s); /* returns the maximum, or 0 */
 
 typedef struct roofline_loops {
-    sweep *sweeps[ROOFLINES][2]; /* one after the other over the whole tensor; NULL: there is no second one, or none */
+    sweep *sweeps[ROOFLINES][2]; /* each over the whole tensor, the second after the first; NULL: there is none */
     void (*copy)(void *dst, const void *src, size_t size); /* non-temporal; NULL: there is none */
 } roofline_loops;
 
-/* Slices of a tensor begin at multiples of this many values: whole bytes, vectors and cache lines. */
+/* Slices begin at multiples of this many values, so they have whole bytes, vectors and cache lines. */
 #define SLICE_UNIT 320
 
-const roofline_loops *roofline_loops_of(tlc_isa isa); /* isa is supported */
+const roofline_loops *roofline_loops_of(tlc_isa isa); /* isa must be supported */
 #endif

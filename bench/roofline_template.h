@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loops of roofline.c for one width of vector. Parameters, undefined at the foot:
+ * The loops of roofline.c for one vector width. Parameters, undefined at the end:
  *   VECTOR         bytes in a vector
- *   TARGET         the functions' attribute
+ *   TARGET         attribute of the functions
  *   NAME(x)        x with a suffix
- *   MAX(a, b)      of vectors of words below 2^31
- *   STREAM(p, w)   non-temporal store at a multiple of VECTOR; not defined: the machine or the compiler has none
+ *   MAX(a, b)      maximum of two vectors of words below 2^31
+ *   STREAM(p, w)   non-temporal store at a multiple of VECTOR; not defined if there is none
  *
- * A vector of bytes belongs to 20 vectors of floats: byte j of word i is made from, or makes, vectors 5j to 5j + 4.
+ * A vector of bytes belongs to 20 vectors of floats: byte j of each word belongs to vectors 5j to 5j + 4.
  */
 #define INLINE TARGET __attribute__((always_inline)) static inline
 #define WIDTH ((size_t)VECTOR / 4)
@@ -17,9 +17,9 @@ typedef float NAME(floats) __attribute__((vector_size(VECTOR), aligned(4), may_a
 typedef uint32_t NAME(words) __attribute__((vector_size(VECTOR), aligned(4), may_alias));
 typedef uint32_t NAME(any_words) __attribute__((vector_size(VECTOR), aligned(1), may_alias));
 
-/* ---- compress ----------------------------------------------------------------------------------------------------- */
+/* ---- compress --------------------------------------------------------------------------------------------------- */
 
-/* One vector; returns words that depend on its values. */
+/* One vector. Returns words that depend on its values. */
 INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) *max)
 {
     NAME(floats) x = *(const NAME(floats) *)(flags & ALONE ? g : r);
@@ -35,7 +35,7 @@ INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) 
     return (NAME(words))x;
 }
 
-/* The last n < GROUP values; those that fill no vector go through copies. */
+/* The last n < GROUP values. Those that do not fill a vector are copied first. */
 INLINE void NAME(visit_rest)(const float *g, float *r, uint8_t *bytes, size_t n, int flags, NAME(words) *max)
 {
     NAME(words) made = {0};
@@ -106,9 +106,9 @@ TARGET static uint32_t NAME(look)(const slice *s) { return NAME(forward)(s, ALON
 TARGET static uint32_t NAME(send_alone)(const slice *s) { return NAME(forward)(s, ALONE | SEND); }
 TARGET static uint32_t NAME(one_sweep)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | SEND); }
 
-/* ---- decompress ---------------------------------------------------------------------------------------------------- */
+/* ---- decompress ------------------------------------------------------------------------------------------------- */
 
-/* Vector k of a group: 1 with a sign from the bytes. */
+/* Writes or adds vector k of a group: 1 with a sign from the bytes. */
 INLINE void NAME(put)(NAME(words) w, size_t k, float *out, int how)
 {
     NAME(words) value = (w << (uint32_t)k & SIGN) | ONE;

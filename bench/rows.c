@@ -3,19 +3,24 @@
 #include "codecs.h"
 #include "explain.h"
 #include "passes.h"
+#include "runs.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The tensors, threads and list that rows are made of and for. */
+/* What rows are made of: tensors, and a number of threads. */
 typedef struct group {
     const options *o;
     row_list *list;
+    const source *sources; /* the runs, or the only source */
+    size_t source_count;
+    const source *source;  /* the tensors are of this one, */
+    size_t first, count;   /* and these of it */
     const tensor *tensors;
-    size_t count, steps;
+    size_t steps;
     tlc_dtype dtype;
-    const char *name; /* of the only tensor, for --per-tensor */
+    const char *name; /* of the tensor, for --per-tensor; NULL: all tensors */
     const roofline_loops *loops;
     size_t threads;
     tlc_parallel parallel;
@@ -38,7 +43,7 @@ static void progress(const group *g, const char *name, const char *what)
     rows_progress(g->o, g->list->count + 1, name, g->tensors->name, what);
 }
 
-/* ---- lists -------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------ */
 
 report_row *rows_append(row_list *list)
 {
@@ -68,6 +73,7 @@ static report_row *add_row(const group *g, row_kind kind, const char *name)
     row->kind = kind;
     row->name = name;
     row->tensor = g->name;
+    row->run = g->source->run ? g->source : NULL;
     row->threads = g->threads;
     row->steps = g->steps;
     for (size_t i = 0; i < g->count; i++)
@@ -84,11 +90,11 @@ void rows_free(row_list *list)
     free(list->rows);
 }
 
-/* ---- what is timed in a row --------------------------------------------------------------------------------------- */
+/* ---- what is timed in a row ------------------------------------------------------------------------------------- */
 
 typedef struct plan {
     operation operations[MAX_OPERATIONS];
-    int slot[MAX_OPERATIONS]; /* what the operation's time is: FLOOR_... or, in rows of what is sent, TIME_... */
+    int slot[MAX_OPERATIONS]; /* where its time goes: FLOOR_..., or TIME_... in rows of codecs and peers */
     size_t count;
 } plan;
 
@@ -99,7 +105,7 @@ static void add_operation(plan *p, int slot, bool (*pass)(const void *, int, cha
     p->slot[p->count++] = slot;
 }
 
-/* Of operations with the same slot the faster one counts. */
+/* If operations have the same slot, the time of the fastest is taken. */
 static bool measure_row(const plan *p, double seconds, report_row *row, char *why)
 {
     timing timings[MAX_OPERATIONS];
@@ -126,15 +132,15 @@ static bool subject_open(subject *s, const group *g, const channel *channels, co
     return s->streamed || explain(why, "out of memory");
 }
 
-/* Rooflines are of floats; what calls on small tensors cost is not the memory's. */
+/* Rooflines are for f32. On small tensors memory is not the limit. */
 static bool has_roofs(const group *g)
 {
     return g->dtype == TLC_F32 && g->o->view != VIEW_SMALL;
 }
 
-/* ---- copies and rooflines ----------------------------------------------------------------------------------------- */
+/* ---- copies and rooflines --------------------------------------------------------------------------------------- */
 
-/* All are measured in the same rounds. */
+/* All floors, that is copies and rooflines, are measured in the same rounds. */
 enum { FLOOR_COPY, FLOOR_COPY_NT, FLOOR_ROOFLINES, FLOORS = FLOOR_ROOFLINES + ROOFLINES };
 
 static const struct floor_row {
@@ -212,7 +218,7 @@ static bool add_floors(const group *g, char *why)
     return ok;
 }
 
-/* ---- codecs and peers --------------------------------------------------------------------------------------------- */
+/* ---- codecs and peers ------------------------------------------------------------------------------------------- */
 
 static bool is_blocked(const frame_store *frames)
 {
@@ -221,7 +227,7 @@ static bool is_blocked(const frame_store *frames)
     return !tlc_inspect(frames->bytes + frames->offset[0], frames->len[0], &info) && info.block;
 }
 
-/* feedback: whether there is a residual. */
+/* The rooflines of a codec. feedback: whether it has a residual. */
 static void add_roofs(plan *p, const subject *s, bool feedback, bool assume_finite)
 {
     int sweeps = feedback ? ROOFLINE_TWO_SWEEPS : ROOFLINE_NO_RESIDUAL;
@@ -239,7 +245,7 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
                          const frame_store *frames, report_row *row, char *why)
 {
     size_t warmup = g->o->warmup ? (g->o->warmup - 1) / g->steps : 0;
-    bool copies = sent->codec && codec_is_raw(sent->codec); /* it must do nothing else with memory */
+    bool copies = sent->codec && codec_is_raw(sent->codec); /* all that it has to do is a copy */
     plan p = {.count = 0};
     subject s;
     bool ok;
@@ -258,13 +264,13 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
     ok = measure_row(&p, g->o->seconds, row, why);
     free(s.streamed);
     for (int time = TIME_COMPRESS_ROOF; copies && time <= TIME_ADD_ROOF; time++) {
-        double steps = time == TIME_COMPRESS_ROOF ? 1 : (double)row->delay; /* for each frame that is decoded */
+        double steps = time == TIME_COMPRESS_ROOF ? 1 : (double)row->delay; /* a frame is decoded into one step */
         row->time[time].median = row->time[TIME_MEMCPY].median / steps;
     }
     return ok;
 }
 
-/* Threads and assume_finite must not change a byte. */
+/* Threads and assume_finite must not change any byte. */
 static bool check_frames(const group *g, const channel_options *sent, const frame_store *frames, char *why)
 {
     channel_options plain = *sent;
@@ -274,6 +280,16 @@ static bool check_frames(const group *g, const channel_options *sent, const fram
     plain.assume_finite = 0;
     plain.parallel = (tlc_parallel){.run = NULL};
     return frames_match(frames, g->tensors, g->count, g->dtype, &plain, why);
+}
+
+/* The same tensors of another run. */
+static group on_source(const group *g, const source *s)
+{
+    group other = *g;
+
+    other.source = s;
+    other.tensors = s->tensors + g->first;
+    return other;
 }
 
 static bool run_sent(const group *g, const channel_options *sent, report_row *row, char *why)
@@ -300,9 +316,12 @@ static bool run_sent(const group *g, const channel_options *sent, report_row *ro
     return ok;
 }
 
-/* codec or other: one of them is NULL. */
-static bool add_sent(const group *g, const char *codec, const peer *other, bool assume_finite, char *why)
+/* Of codec and other, one is NULL. */
+static bool add_sent(const group *all, const char *codec, const peer *other, bool assume_finite, char *why)
 {
+    bool own = true;
+    size_t run = codec && all->source_count > 1 ? runs_choose(all->sources, all->source_count, codec, &own) : 0;
+    const group chosen = on_source(all, &all->sources[run]), *g = &chosen;
     const char *name = other ? other->name : codec;
     report_row *row = add_row(g, codec ? ROW_CODEC : ROW_PEER, name);
     channel_options sent = g->o->channel;
@@ -311,6 +330,7 @@ static bool add_sent(const group *g, const char *codec, const peer *other, bool 
     if (!row)
         return explain(why, "out of memory");
     row->assume_finite = assume_finite;
+    row->own_run = own;
     if (sent.delay > 1)
         row->delay = sent.delay;
     row->calls /= row->delay;
@@ -333,7 +353,7 @@ static bool add_peers(const group *g, char *why)
     return ok;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------------------------------------------------- */
 
 static bool add_group(const group *g, char *why)
 {
@@ -345,7 +365,7 @@ static bool add_group(const group *g, char *why)
         if (ok && o->assume_finite && !codec_is_raw(o->codecs[i]))
             ok = add_sent(g, o->codecs[i], NULL, true, why);
     }
-    /* peers know neither threads nor other dtypes nor delays */
+    /* peers have one thread, f32 only, and no delay */
     return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || o->channel.delay > 1 || add_peers(g, why));
 }
 
@@ -365,14 +385,16 @@ static bool add_threads(group *g, const cores *c, char *why)
     return ok;
 }
 
-bool rows_add(row_list *list, const options *o, const source *s, const cores *c, char *why)
+bool rows_add(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why)
 {
-    group g = {.o = o, .list = list, .tensors = s->tensors, .count = s->count, .steps = s->steps, .dtype = s->dtype,
-               .loops = roofline_loops_of(o->channel.isa)};
+    const source *s = sources;
+    group g = {.o = o, .list = list, .sources = sources, .source_count = count, .source = s, .tensors = s->tensors,
+               .count = s->count, .steps = s->steps, .dtype = s->dtype, .loops = roofline_loops_of(o->channel.isa)};
     bool ok = add_threads(&g, c, why);
 
     g.count = 1;
     for (size_t i = 0; ok && o->per_tensor && s->count > 1 && i < s->count; i++) {
+        g.first = i;
         g.tensors = &s->tensors[i];
         g.name = g.tensors->name;
         ok = add_threads(&g, c, why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the rows of the report: what is verified and measured, and what beside it.
+ * Makes the rows of the report: verifies and measures codecs and peers, and measures copies and rooflines.
  */
 #ifndef BENCH_ROWS_H
 #define BENCH_ROWS_H
@@ -12,14 +12,15 @@ typedef struct row_list {
     size_t count, slots;
 } row_list;
 
-/* Adds the rows of all tensors of a source and, with --per-tensor, of each alone; for each number of threads copies and
- * rooflines (but for VIEW_DENSITY), codecs, and peers. */
-bool rows_add(row_list *list, const options *o, const source *s, const cores *c, char *why);
-/* On stderr, if that is a terminal: what is done for the row of this number. of: what the row is made of. */
+/* Adds rows for all tensors together and, with --per-tensor, for each tensor. For each number of threads these are
+ * copies and rooflines (but not for VIEW_DENSITY), codecs, and peers. sources: count runs (runs.h), or one source
+ * that is not a run. A codec is measured on the run that runs_choose gives it; all else is measured on the first. */
+bool rows_add(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why);
+/* Shows on stderr, if that is a terminal, what is done for the row of this number. of: where the gradients are from. */
 void rows_progress(const options *o, size_t number, const char *name, const char *of, const char *what);
 void rows_progress_end(const options *o);
 
-/* A row with nothing in it but times of NaN. NULL: no memory. */
+/* An empty row; its times are NaN. NULL: no memory. */
 report_row *rows_append(row_list *list);
 void rows_free(row_list *list);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gradients from files, from folders and from a generator.
+ * Gradients and residuals from files and folders, and gradients from a generator.
  */
 #include "source.h"
 #include "explain.h"
@@ -13,12 +13,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <threelc/stages.h>
+#include <unistd.h>
 
 enum { CHUNK = 4096 }; /* values that are converted at a time */
+#define RESIDUAL ".residual.npy"
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Adds a tensor whose path, if not NULL, becomes the source's. */
+/* Adds a tensor. The source then owns path, which may be NULL. */
 static tensor *add_tensor(source *s, char *path)
 {
     tensor *tensors = realloc(s->tensors, (s->count + 1) * sizeof *tensors);
@@ -43,7 +45,7 @@ static bool allocate_data(tensor *t, tlc_dtype dtype)
     return t->data != NULL;
 }
 
-/* Notes the first value that the dtype cannot hold. wide: count values from first on, as they were read. */
+/* Notes the first value that is not finite in the dtype. wide: count values from index first on, as they were read. */
 static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t first, const float *wide, size_t count)
 {
     float kept[CHUNK];
@@ -60,8 +62,9 @@ static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t f
     }
 }
 
-/* Takes over values of the dtype from: count of them, at most CHUNK, from index first on. */
-static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from, size_t count)
+/* Converts count values, at most CHUNK, of the dtype from, and stores them from index first on. */
+static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from,
+                  size_t count)
 {
     float wide[CHUNK];
 
@@ -89,7 +92,9 @@ void source_drop_values(source *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         free(s->tensors[i].data);
+        free(s->tensors[i].residual);
         s->tensors[i].data = NULL;
+        s->tensors[i].residual = NULL;
     }
 }
 
@@ -101,6 +106,7 @@ void source_free(source *s)
         free(s->tensors[i].name);
     }
     free(s->tensors);
+    free(s->run);
     *s = (source){.dtype = TLC_F32};
 }
 
@@ -111,6 +117,12 @@ static bool has_extension(const char *path, const char *extension)
     size_t len = strlen(path), tail = strlen(extension);
 
     return len > tail && !strcmp(path + len - tail, extension);
+}
+
+bool source_is_gradients(const char *name)
+{
+    return name[0] != '.' && !has_extension(name, RESIDUAL) &&
+           (has_extension(name, ".npy") || has_extension(name, ".f32"));
 }
 
 static char *base_name(const char *path)
@@ -149,6 +161,55 @@ static bool load_rows(tensor *t, npy_file *file, tlc_dtype dtype, char *why)
     return ok;
 }
 
+/* Reads the n values of an open residual file. */
+static bool read_residual(tensor *t, npy_file *file, char *why)
+{
+    const npy_header *h = &file->header;
+
+    if (h->width != 4)
+        return explain(why, "is float16; a residual is float32");
+    if (h->rows != 1 || h->cols != t->n)
+        return explain(why, "has %" PRIu64 " x %" PRIu64 " values; a step of %s has %zu", h->rows, h->cols, t->name,
+                       t->n);
+    t->residual = malloc(t->n * sizeof *t->residual + 1);
+    if (!t->residual)
+        return explain(why, "is too large for the memory");
+    if (!npy_read_row(file, t->residual, why))
+        return false;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!isfinite(t->residual[i]))
+            return explain(why, "index %zu (from 0) is not finite", i);
+    }
+    return true;
+}
+
+/* NAME.residual.npy beside the gradients, if there is one. */
+static bool load_residual(tensor *t, char *why)
+{
+    char reason[WHY_SIZE];
+    size_t stem = strlen(t->path) - 4; /* both extensions have 4 characters */
+    char *path = malloc(stem + sizeof RESIDUAL);
+    npy_file file;
+    bool ok;
+
+    if (!path)
+        return explain(why, "%s: out of memory", t->path);
+    snprintf(path, stem + sizeof RESIDUAL, "%.*s%s", (int)stem, t->path, RESIDUAL);
+    if (access(path, F_OK) != 0) {
+        free(path);
+        return true;
+    }
+    ok = npy_open(&file, path, reason);
+    if (ok) {
+        ok = read_residual(t, &file, reason);
+        npy_close(&file);
+    }
+    if (!ok)
+        explain(why, "%s: %s", path, reason);
+    free(path);
+    return ok;
+}
+
 static bool load_file(tensor *t, const source_options *options, char *why)
 {
     npy_file file;
@@ -172,9 +233,9 @@ static bool load_file(tensor *t, const source_options *options, char *why)
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-static int is_array(const struct dirent *entry)
+static int is_gradients(const struct dirent *entry)
 {
-    return entry->d_name[0] != '.' && (has_extension(entry->d_name, ".npy") || has_extension(entry->d_name, ".f32"));
+    return source_is_gradients(entry->d_name);
 }
 
 /* Not alphasort, whose order depends on the locale. */
@@ -186,13 +247,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static bool add_folder(source *s, const char *folder, char *why)
 {
     struct dirent **entries;
-    int count = scandir(folder, &entries, is_array, by_name);
+    int count = scandir(folder, &entries, is_gradients, by_name);
     bool ok = count > 0;
 
     if (count < 0)
         return explain(why, "%s: %s", folder, strerror(errno));
     if (!count)
-        explain(why, "%s: there is no .npy or .f32 file in it", folder);
+        explain(why, "%s: there is no .npy or .f32 file with gradients in it", folder);
     for (int i = 0; i < count; i++) {
         size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
         char *path = ok ? malloc(size) : NULL;
@@ -217,6 +278,8 @@ static bool add_path(source *s, const char *path, char *why)
         return explain(why, "%s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode))
         return add_folder(s, path, why);
+    if (has_extension(path, RESIDUAL)) /* it is read with its gradients; a pattern as *.npy names it, too */
+        return true;
     copy = strdup(path);
     if (copy && add_tensor(s, copy))
         return true;
@@ -237,7 +300,7 @@ static bool check_steps(const source *s, char *why)
     return true;
 }
 
-/* --values means something for .f32 files only. */
+/* --values is for .f32 files only. */
 static bool check_values(const source *s, const source_options *options, char *why)
 {
     if (!options->has_values)
@@ -259,10 +322,13 @@ bool source_load(source *s, char *const *paths, size_t count, const source_optio
     *s = (source){.dtype = options->dtype};
     for (size_t i = 0; ok && i < count; i++)
         ok = add_path(s, paths[i], why);
+    if (ok && !s->count)
+        ok = explain(why, "%s: is a residual; name the file with the gradients", paths[0]);
     ok = ok && check_values(s, options, why);
     for (size_t i = 0; ok && i < s->count; i++) {
         tensor *t = &s->tensors[i];
         ok = load_file(t, options, reason) || explain(why, "%s: %s", t->path, reason);
+        ok = ok && (options->cold || load_residual(t, why));
         if (ok && __builtin_add_overflow(s->values, t->n, &s->values))
             ok = explain(why, "%s: is too large", t->path);
     }
@@ -292,9 +358,9 @@ static uint64_t next_word(generator *g)
     return z ^ z >> 31;
 }
 
-/* ln x for normal x > 0. libm's differs from machine to machine, these operations do not. With x = 2^e m and m in
- * [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...); 11 terms
- * leave a relative error below 0.1716^22 / 23 = 1e-18. */
+/* ln x for normal x > 0. The result of libm differs from machine to machine; these operations do not. With x = 2^e m
+ * and m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...).
+ * With 11 terms the relative error is below 0.1716^22 / 23 = 1e-18. */
 static double natural_log(double x)
 {
     const double ln2 = 0.69314718055994531, half_root = 0.70710678118654757;
@@ -377,7 +443,7 @@ bool source_draw(source *s, const char *distribution, const source_options *opti
 
     *s = (source){.dtype = options->dtype};
     if (!known)
-        return explain(why, "%s: is no distribution", distribution);
+        return explain(why, "%s: there is no such distribution", distribution);
     t = add_tensor(s, NULL);
     if (t) {
         t->n = options->has_values ? options->values : (size_t)1 << 20;

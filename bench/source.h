@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the benchmark compresses: tensors, each with the gradients of the same consecutive steps, all in memory and in one
- * dtype. They come from files or are drawn.
+ * What the benchmark compresses: tensors. Each tensor has the gradients of consecutive steps. All tensors of a source
+ * have the same number of steps and one dtype, and are held in memory. They are read from files or drawn at random.
  *
- * Functions that fail return false and say in why (WHY_SIZE bytes, explain.h) what is wrong, with the file's name.
+ * A function that fails returns false and writes the reason, with the name of the file, to why (WHY_SIZE bytes,
+ * explain.h).
  */
 #ifndef BENCH_SOURCE_H
 #define BENCH_SOURCE_H
@@ -14,19 +15,22 @@
 #define SOURCE_MAX_STEPS ((size_t)1 << 20)
 
 typedef struct tensor {
-    char *path;  /* NULL if drawn */
-    char *name;  /* the file's, without folder and extension, or the distribution's */
-    size_t n;    /* values in a step */
+    char *path;      /* NULL if drawn */
+    char *name;      /* of the file without folder and extension, or of the distribution */
+    size_t n;        /* values in a step */
     size_t steps;
-    size_t stride; /* bytes from one step's gradient to the next; each starts at a multiple of 64 */
+    size_t stride;   /* bytes from the gradient of one step to the next; each starts at a multiple of 64 */
     unsigned char *data;
+    float *residual; /* n values: the residual before the first step, as recorded; NULL: there is none */
     /* The first value that is not finite in the dtype. */
     bool nonfinite;
     size_t bad_step, bad_index;
-    double bad_value; /* as it was read: finite if only the dtype is too narrow for it */
+    double bad_value; /* as it was read; it is finite if only the dtype is too narrow for it */
 } tensor;
 
 typedef struct source {
+    char *run;     /* name of the run's folder (runs.h); NULL: not a run */
+    double s;      /* that the run was trained with */
     tlc_dtype dtype;
     size_t count, steps;
     size_t values; /* in a step, of all tensors */
@@ -35,31 +39,35 @@ typedef struct source {
 
 typedef struct source_options {
     tlc_dtype dtype;
-    size_t steps;       /* 0: all that the files have, or 16 */
+    size_t steps;   /* 0: all that the files have, or 16 */
+    bool cold;      /* leave recorded residuals aside */
     bool has_values;
-    size_t values;      /* to draw, or in a row of an .f32 file */
+    size_t values;  /* to draw, or in a row of an .f32 file */
     uint64_t seed;
-    double density;     /* of "sparse" */
+    double density; /* of "sparse" */
 } source_options;
 
-/* paths: .npy and .f32 files, and folders of them, which are read in the order of their names. */
+/* Whether the name is that of a gradient file: .npy or .f32, not hidden, and not .residual.npy. */
+bool source_is_gradients(const char *name);
+
+/* paths: .npy and .f32 files, and folders. Of a folder the files with gradients are read, in the order of their names.
+ * Beside NAME.npy or NAME.f32 there may be NAME.residual.npy: n float32 values, the residual before the first step. */
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
 
-/* One tensor of independent values, "gauss" (mean 0, variance 1) or "laplace" (density exp(-|x|) / 2),
- * or "sparse": 1 and -1, alike often, at the density, the rest 0.
+/* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /
+ * 2), or "sparse": a share of the values (the density) is 1 or -1 with equal probability, the others are 0.
  *
  * The generator is SplitMix64, its state the seed: state += 0x9e3779b97f4a7c15, z = state, z = (z ^ z >> 30) *
- * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values follow in the order of index and step,
- * computed in binary64 and rounded to binary32 once:
- * laplace: u = ((z >> 12) + 0.5) * 2^-52, x = ln u if z is odd, else -ln u;
- * gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a + b b, both again unless 0 < s < 1;
- * m = sqrt(-2 ln s / s), then x = m a is a value and m b the next one;
- * sparse: 0 unless (z >> 11) * 2^-53 < density, then 1 if z is odd, else -1.
- * ln is a fixed sequence of additions, multiplications and divisions, so the values are the same on every machine. */
+ * 0xbf58476d1ce4e5b9, z = (z ^ z >> 27) * 0x94d049bb133111eb, z ^= z >> 31. Values are drawn in the order of index,
+ * then step. They are computed in binary64 and rounded to binary32 once: laplace: u = ((z >> 12) + 0.5) * 2^-52, x =
+ * ln u if z is odd, else -ln u; gauss: Marsaglia's polar method: a, b = (z >> 11) * 2^-52 - 1 of two draws, s = a a +
+ * b b; repeat unless 0 < s < 1; m = sqrt(-2 ln s / s), then m a is a value and m b the next one; sparse: 0 unless (z
+ * >> 11) * 2^-53 < density, then 1 if z is odd, else -1. ln is a fixed sequence of additions, multiplications and
+ * divisions, so the values are the same on every machine. */
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why);
 bool source_knows(const char *distribution); /* "gauss" or "laplace" */
 
-/* Whether every value is finite in the dtype; if not, why says where the first is that is not. */
+/* Whether every value is finite in the dtype; if not, why says where the first other value is. */
 bool source_check_finite(const source *s, char *why);
 
 /* One step's gradient: n values of the dtype. */
@@ -78,12 +86,12 @@ static inline size_t dtype_size(tlc_dtype dtype)
     return dtype == TLC_F32 ? 4 : 2;
 }
 
-/* Rounds up to what aligned_alloc(64, ...) wants; never 0. The size must not be near SIZE_MAX. */
+/* Rounds up to a size that aligned_alloc(64, ...) takes; never 0. The size must not be near SIZE_MAX. */
 static inline size_t round_up_64(size_t size)
 {
     return size ? (size + 63) / 64 * 64 : 64;
 }
 
-void source_drop_values(source *s); /* frees the gradients; names and sizes stay */
+void source_drop_values(source *s); /* frees gradients and residuals; names and sizes stay */
 void source_free(source *s);
 #endif

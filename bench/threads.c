@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker that waits spins a while, as between the sweeps of one call, and then sleeps.
+ * A worker that waits spins for a while, which is enough between the sweeps of one call, and then sleeps.
  */
 #include "threads.h"
 #include "explain.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPINS 4000 /* some tens of microseconds */
+#define SPINS 4000 /* tens of microseconds */
 
 typedef struct worker {
     pool *pool;
@@ -23,15 +23,15 @@ struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
     atomic_uint jobs;      /* posted so far */
-    atomic_size_t working; /* workers that have not finished the last one */
-    bool quit;             /* the last job: to end */
+    atomic_size_t working; /* workers that have not finished the last job */
+    bool quit;             /* with the last job workers end */
     size_t count;
     void (*task)(void *arg, size_t i);
     void *arg;
     worker workers[];
 };
 
-/* ---- cores -------------------------------------------------------------------------------------------------------- */
+/* ---- cores ------------------------------------------------------------------------------------------------------ */
 
 #ifdef __linux__
 static void stay_on(pthread_t thread, int core)
@@ -40,7 +40,7 @@ static void stay_on(pthread_t thread, int core)
 
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
-    (void)pthread_setaffinity_np(thread, sizeof set, &set); /* not allowed: then the scheduler may move it */
+    (void)pthread_setaffinity_np(thread, sizeof set, &set); /* if that is not allowed, the scheduler may move it */
 }
 
 void cores_find(cores *c)
@@ -65,7 +65,7 @@ void cores_find(cores *c)
 }
 #endif
 
-/* ---- jobs --------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------------------------- */
 
 static void pause_briefly(void)
 {
@@ -152,7 +152,7 @@ tlc_parallel pool_parallel(pool *p)
     return (tlc_parallel){.run = run, .opaque = p};
 }
 
-/* ---- the pool ----------------------------------------------------------------------------------------------------- */
+/* ---- the pool --------------------------------------------------------------------------------------------------- */
 
 pool *pool_open(size_t threads, const cores *c, char *why)
 {
@@ -177,7 +177,7 @@ pool *pool_open(size_t threads, const cores *c, char *why)
         }
         p->started = i;
 #ifdef __linux__
-        if (c->count) /* too few cores are shared out evenly */
+        if (c->count) /* if there are too few, threads share cores evenly */
             stay_on(w->thread, c->core[i % c->count]);
 #else
         (void)c;

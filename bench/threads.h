@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads for tlc_parallel, and the cores that they stay on.
+ * Threads for tlc_parallel, and the cores that they run on.
  */
 #ifndef BENCH_THREADS_H
 #define BENCH_THREADS_H
@@ -11,22 +11,22 @@
 
 enum { MAX_THREADS = 256 };
 
-/* Cores that the process may use, the one it runs on first; 0 of them if the system does not tell. */
+/* Cores that the process may use, the current one first. There are 0 if the system does not tell. */
 typedef struct cores {
     size_t count;
     int core[MAX_THREADS];
 } cores;
 
-/* Finds the cores and keeps the calling thread on its own, so that caches and clock stay the same for all rows. */
+/* Finds the cores, and pins the calling thread to its core, so that caches and clock are the same for all rows. */
 void cores_find(cores *c);
 
 typedef struct pool pool;
 
-/* Starts threads - 1 workers, each kept on a core of its own as long as there are enough; the caller is the first of the
- * threads. NULL: it failed, and why says so. */
+/* Starts threads - 1 workers; the caller is the first thread. Each is pinned to a core of its own, as long as there are
+ * enough cores. NULL: it failed, and why says so. */
 pool *pool_open(size_t threads, const cores *c, char *why);
 void pool_close(pool *p); /* NULL is fine */
 
-/* Neighbouring tasks go to the same thread, the same ones in every call: what a thread has in its cache it finds again. */
+/* Each thread gets neighbouring tasks, the same ones in every call, so that it finds its data in its cache. */
 tlc_parallel pool_parallel(pool *p);
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc-bench: how small, how exact and how fast libthreelc compresses gradients. It uses the public API only.
+ * tlc-bench measures how small, how exact and how fast libthreelc compresses gradients. It uses the public API only.
  */
 #include "aggregate.h"
 #include "codecs.h"
 #include "explain.h"
 #include "options.h"
 #include "rows.h"
+#include "runs.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static int fail(int status, const char *why)
     return status;
 }
 
-/* Also what was buffered must have reached its end: a full disk or a closed pipe shows only now. */
+/* Writes what is still buffered: only now a full disk or a closed pipe shows. */
 static int close_output(void)
 {
     int error = 0;
@@ -36,9 +37,9 @@ static int close_output(void)
     return EXIT_FAILED;
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------- */
+/* ---- sources ---------------------------------------------------------------------------------------------------- */
 
-/* Of values other than zero, for --density. */
+/* Shares of values that are not zero, for --density. */
 static const double densities[] = {0.0001, 0.001, 0.01, 0.03, 0.05, 0.1, 0.3};
 enum { DENSITIES = sizeof densities / sizeof densities[0] };
 
@@ -47,15 +48,16 @@ static size_t densities_of(const options *o)
     return o->view == VIEW_DENSITY ? DENSITIES : 1;
 }
 
-/* One for each size and density. */
-static size_t count_sources(const options *o)
+/* One for each run, or for each size and density. */
+static size_t count_sources(const options *o, const run_list *runs)
 {
-    return o->sizes.count ? o->sizes.count * densities_of(o) : 1;
+    return runs->count ? runs->count : o->sizes.count ? o->sizes.count * densities_of(o) : 1;
 }
 
 static bool draw(const options *o, source *s, size_t index, char *why)
 {
     source_options wanted = o->source;
+    size_t delay = o->channel.delay;
 
     if (o->sizes.count) {
         wanted.has_values = true;
@@ -63,73 +65,81 @@ static bool draw(const options *o, source *s, size_t index, char *why)
         wanted.density = densities[index % densities_of(o)];
     }
     if (o->view != VIEW_CODECS && !wanted.steps)
-        wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones would take much memory */
-    if (o->channel.delay > 1 && !o->source.steps) /* whole periods */
-        wanted.steps = ((wanted.steps ? wanted.steps : 16) + o->channel.delay - 1) / o->channel.delay * o->channel.delay;
+        wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones take much memory */
+    if (delay > 1 && !o->source.steps) /* whole periods */
+        wanted.steps = ((wanted.steps ? wanted.steps : 16) + delay - 1) / delay * delay;
     return source_draw(s, o->synthetic, &wanted, why);
 }
 
-static bool load(const options *o, source *s, size_t index, char *why)
+static bool needs_finite(const options *o)
 {
-    bool needs_finite = o->peers;
+    bool needs = o->peers;
 
     for (size_t i = 0; i < o->codec_count; i++)
-        needs_finite = needs_finite || !codec_takes_nonfinite(o->codecs[i], o->channel.feedback);
-    if (o->synthetic)
-        return draw(o, s, index, why);
-    if (!source_load(s, o->paths, o->path_count, &o->source, why))
-        return false;
-    if (!needs_finite || source_check_finite(s, why))
-        return true;
-    source_free(s);
-    return false;
+        needs = needs || !codec_takes_nonfinite(o->codecs[i], o->channel.feedback);
+    return needs;
 }
 
-/* --delay wants whole periods. */
+/* --delay needs whole periods. */
 static bool check_steps(const options *o, const source *s, char *why)
 {
     size_t delay = o->channel.delay;
 
     return delay <= 1 || s->steps % delay == 0 ||
-           explain(why, "--delay %zu: the %zu steps are not a multiple of it (--steps takes the first ones)", delay, s->steps);
+           explain(why, "--delay %zu: the %zu steps are not a multiple of it (--steps takes the first ones)", delay,
+                   s->steps);
 }
 
-/* ---- the program --------------------------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------------------------------ */
 
-/* Loads or draws, and measures, one source after the other; the values of one at a time are in memory. */
-static int run_sources(const options *o, source *sources, size_t count, row_list *list, char *why)
+/* Loads the runs or the files, and measures them. */
+static int run_files(const options *o, const run_list *runs, source *sources, const cores *c, row_list *list, char *why)
 {
-    cores c;
+    size_t count = runs->count ? runs->count : 1;
 
-    cores_find(&c);
+    if (runs->count ? !runs_load(runs, sources, &o->source, why)
+                    : !source_load(sources, o->paths, o->path_count, &o->source, why))
+        return EXIT_USAGE;
+    for (size_t i = 0; needs_finite(o) && i < count; i++) {
+        if (!source_check_finite(&sources[i], why))
+            return EXIT_USAGE;
+    }
+    if (!check_steps(o, sources, why))
+        return EXIT_USAGE;
+    return rows_add(list, o, sources, count, c, why) ? EXIT_SUCCESS : EXIT_FAILED;
+}
+
+/* Draws and measures one source after the other, so that the values of only one are in memory. */
+static int run_drawn(const options *o, source *sources, size_t count, const cores *c, row_list *list, char *why)
+{
     for (size_t i = 0; i < count; i++) {
         if (o->view == VIEW_AGGREGATE) {
             if (!aggregate_rows(list, o, &sources[i], o->sizes.items[i], why))
                 return EXIT_FAILED;
             continue;
         }
-        if (!load(o, &sources[i], i, why) || !check_steps(o, &sources[i], why))
+        if (!draw(o, &sources[i], i, why) || !check_steps(o, &sources[i], why))
             return EXIT_USAGE;
-        if (!rows_add(list, o, &sources[i], &c, why))
+        if (!rows_add(list, o, &sources[i], 1, c, why))
             return EXIT_FAILED;
         source_drop_values(&sources[i]);
     }
     return EXIT_SUCCESS;
 }
 
-static int run(const options *o)
+/* sources: count of them, empty; they are the caller's to free. */
+static int run_sources(const options *o, const run_list *runs, source *sources, size_t count)
 {
-    char why[WHY_SIZE] = "out of memory";
-    size_t count = count_sources(o);
-    source *sources = calloc(count, sizeof *sources);
+    char why[WHY_SIZE];
     row_list list = {.count = 0};
     report r = {.view = o->view, .sources = sources, .source_count = count, .dtype = o->source.dtype,
-                .checksum = o->channel.checksum != 0, .seed = o->source.seed};
-    int status = EXIT_FAILED;
+                .checksum = o->channel.checksum != 0, .cold = o->source.cold, .wide = o->wide, .seed = o->source.seed};
+    cores c;
+    int status;
 
     machine_ask(&r.machine);
-    if (sources)
-        status = run_sources(o, sources, count, &list, why);
+    cores_find(&c);
+    status = o->synthetic ? run_drawn(o, sources, count, &c, &list, why) : run_files(o, runs, sources, &c, &list, why);
     if (status) {
         fail(status, why);
     } else {
@@ -139,9 +149,26 @@ static int run(const options *o)
         status = close_output();
     }
     rows_free(&list);
+    return status;
+}
+
+static int run(const options *o)
+{
+    char why[WHY_SIZE];
+    run_list runs = {.count = 0};
+    size_t count;
+    source *sources;
+    int status;
+
+    if (o->path_count == 1 && !runs_find(&runs, o->paths[0], why))
+        return fail(EXIT_USAGE, why);
+    count = count_sources(o, &runs);
+    sources = calloc(count, sizeof *sources);
+    status = sources ? run_sources(o, &runs, sources, count) : fail(EXIT_FAILED, "out of memory");
     for (size_t i = 0; sources && i < count; i++)
         source_free(&sources[i]);
     free(sources);
+    runs_free(&runs);
     return status;
 }
 
@@ -150,7 +177,7 @@ int main(int argc, char **argv)
     char why[WHY_SIZE];
     options o;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error like others */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
     if (!options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
     switch (o.command) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is checked is listed in verify.h. The sums that the checks compare with are this file's own.
+ * verify.h lists the checks. The sums that they compare with are computed here, without the library.
  */
 #include "verify.h"
 #include "codecs.h"
@@ -10,15 +10,15 @@
 #include <string.h>
 #include <threelc/stages.h>
 
-/* Beyond this part of ||sum of g|| the lost sum is no rounding. */
+/* A larger part of what was to be sent is not lost by rounding. */
 #define SUM_ERROR_MAX 1e-5
 
 enum { CHUNK = 1024 }; /* values that are converted at a time */
 
-/* What is kept of one channel. */
+/* What is kept for one channel. */
 typedef struct ledger {
     float *wide[2]; /* this step's gradient and decoded values in f32, where the dtype is another */
-    float *before;  /* the residual, then the sum, before this step */
+    float *before;  /* before this step: the residual, then the sum */
     double *got;    /* sum of the decoded values */
 } ledger;
 
@@ -29,13 +29,13 @@ typedef struct pass {
     tlc_dtype dtype;
     const char *codec; /* NULL: a peer */
     codec_symbols symbols;
-    bool checked_bits; /* the gradient's bits must come back */
+    bool checked_bits; /* the decoded bits must be the gradient's */
     frame_store *frames;
     verified *result;
     double wanted2, left2, grad2;         /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
     double step_errors, wanted_norms;     /* sums over the steps */
     size_t steps_with_values;
-    char *why; /* the caller's, or step_why, where the message does not say yet which step it is about */
+    char *why; /* the caller's, or step_why: then the step is still to be named */
     char step_why[WHY_SIZE];
 } pass;
 
@@ -46,7 +46,7 @@ typedef struct sent {
     size_t n, len;
 } sent;
 
-/* zlib's: polynomial 0x04c11db7, reflected; crc is 0 at first. */
+/* As in zlib: polynomial 0x04c11db7, reflected; crc is 0 at first. */
 static uint32_t crc32(uint32_t crc, const unsigned char *bytes, size_t len)
 {
     crc = ~crc;
@@ -63,7 +63,7 @@ static double quotient(double a, double b)
     return b > 0 ? a / b : a > 0 ? INFINITY : NAN;
 }
 
-/* ---- one step of one channel -------------------------------------------------------------------------------------- */
+/* ---- one step of one channel ------------------------------------------------------------------------------------ */
 
 static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzero, tlc_frame_info *info)
 {
@@ -86,7 +86,7 @@ static bool check_inspect(pass *p, const channel *c, size_t len, uint64_t nonzer
     return true;
 }
 
-/* What was decoded to the dtype against what was decoded to f32. */
+/* Compares what was decoded to the dtype with what was decoded to f32. */
 static bool check_narrowing(pass *p, const channel *c, const float *decoded)
 {
     size_t size = dtype_size(p->dtype), n = c->tensor->n;
@@ -117,8 +117,8 @@ static bool decode(pass *p, const channel *c, const ledger *l, size_t step, sent
            (p->checked_bits || check_narrowing(p, c, wide));
 }
 
-/* P6 in one step. x = r + g and r' = x - decoded are rounded once each: by at most 2^-24 of the result
- * (and half the least subnormal), and |r'| <= |x| + |decoded|; the .01 is for the roundings of these bounds. */
+/* P6 in one step. x = r + g and r' = x - decoded are each rounded once, by at most 2^-24 of the result (and half the
+ * least subnormal), and |r'| <= |x| + |decoded|. The .01 covers the rounding of these bounds. */
 static bool check_balance(pass *p, const channel *c, const sent *s)
 {
     const float *residual = channel_residual(c);
@@ -169,7 +169,7 @@ static bool check_sum(pass *p, const channel *c, const ledger *l, const sent *s,
     return true;
 }
 
-/* What the library alone tells. */
+/* The checks for codecs only: a peer has no tlc_inspect and no tlc_decompress_add. */
 static bool check_frame(pass *p, const channel *c, const ledger *l, const sent *s, uint64_t nonzero)
 {
     verified *v = p->result;
@@ -198,7 +198,7 @@ static bool send_step(pass *p, const channel *c, const ledger *l, size_t step, s
     return (!p->codec || check_frame(p, c, l, s, nonzero)) && frames_append(p->frames, c->frame, s->len, p->why);
 }
 
-/* Nothing is sent. The norms are those that roundings and shares are told of. */
+/* Nothing is sent, but the norms that errors are divided by grow. */
 static bool accumulate_step(pass *p, const channel *c, size_t step, const sent *s)
 {
     const float *residual = channel_residual(c);
@@ -230,7 +230,7 @@ static bool take_step(pass *p, const channel *c, const ledger *l, size_t step)
     return channel_sends(c, step) ? send_step(p, c, l, step, &s) : accumulate_step(p, c, step, &s);
 }
 
-/* ---- all steps ---------------------------------------------------------------------------------------------------- */
+/* ---- all steps -------------------------------------------------------------------------------------------------- */
 
 static bool ledger_open(ledger *l, const channel *c, tlc_dtype dtype)
 {
@@ -295,8 +295,8 @@ static void sum_gradients(const tensor *t, tlc_dtype dtype, size_t i, size_t cou
     }
 }
 
-/* P6 over all steps. Where the gradients cancel out, the roundings of the steps may be more than SUM_ERROR_MAX of what is
- * left: they are 2^-23 ||x|| a step, twice that is allowed. */
+/* P6 over all steps: first residual + sum of gradients = sum of decoded + last residual. Where gradients cancel out,
+ * the roundings may be more than SUM_ERROR_MAX of the sum. They are 2^-23 ||x|| a step; twice that is allowed. */
 static bool check_total(pass *p)
 {
     double given2 = 0, lost2 = 0, residual2 = 0, given[CHUNK];
@@ -304,11 +304,13 @@ static bool check_total(pass *p)
 
     for (size_t c = 0; c < p->count; c++) {
         const float *residual = channel_residual(&p->channels[c]);
+        const float *start = p->channels[c].start;
         const tensor *t = p->channels[c].tensor;
         for (size_t i = 0; i < t->n; i++) {
             if (i % CHUNK == 0)
                 sum_gradients(t, p->dtype, i, t->n - i < CHUNK ? t->n - i : CHUNK, given);
-            double r = residual ? (double)residual[i] : 0, g = given[i % CHUNK], lost = g - (p->ledgers[c].got[i] + r);
+            double r = residual ? (double)residual[i] : 0, g = given[i % CHUNK] + (start ? (double)start[i] : 0);
+            double lost = g - (p->ledgers[c].got[i] + r);
             given2 += g * g;
             lost2 += lost * lost;
             residual2 += r * r;
@@ -321,23 +323,37 @@ static bool check_total(pass *p)
     if (p->steps_with_values && p->step_errors == 0)
         v->step_error = 0;
     if (v->feedback && sqrt(lost2) > SUM_ERROR_MAX * sqrt(given2) && sqrt(lost2) > 0x1p-22 * p->wanted_norms)
-        return explain(p->why, "sum of decoded + residual misses the sum of the gradients by %.3g of it", v->sum_error);
+        return explain(p->why, "sum of decoded + residual differs from what was to be sent by %.3g of it",
+                       v->sum_error);
     return true;
+}
+
+static start_kind start_of(const channel *channels, size_t count)
+{
+    size_t residuals = 0, recorded = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        residuals += channel_residual(&channels[i]) != NULL;
+        recorded += channels[i].start != NULL;
+    }
+    if (!residuals)
+        return START_NO_RESIDUAL;
+    return !recorded ? START_ZERO : recorded < residuals ? START_MIXED : START_RECORDED;
 }
 
 bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channel_options *options, frame_store *frames,
             verified *result, char *why)
 {
     pass p = {
-        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype, .codec = options->codec,
-        .frames = frames, .result = result, .why = why,
+        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype,
+        .codec = options->codec, .frames = frames, .result = result, .why = why,
     };
     bool ok;
 
     *result = (verified){.isa = p.codec ? tlc_isa_used(channels[0].ctx) : TLC_ISA_AUTO};
     result->step_bytes = calloc(p.steps, sizeof *result->step_bytes);
-    for (size_t i = 0; i < count; i++)
-        result->feedback = result->feedback || channel_residual(&channels[i]);
+    result->start = start_of(channels, count);
+    result->feedback = result->start != START_NO_RESIDUAL;
     p.symbols = p.codec ? codec_symbols_of(p.codec) : SYMBOLS_OTHER;
     p.checked_bits = p.codec ? codec_is_raw(p.codec) && !result->feedback : options->peer->exact;
     /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): there is a tensor, so count is not 0 */

@@ -397,23 +397,64 @@ static float *npy_load(const char *path, size_t *rows, size_t *cols)
     return (float *)(void *)p;
 }
 
-size_t each_trace(void (*test)(const char *name, const float *values, size_t rows, size_t cols))
+static int ends_with(const char *text, const char *end)
 {
-    const char *name = getenv("TLC_TEST_DATA");
-    DIR *dir = name ? opendir(name) : NULL;
-    size_t count = 0;
+    size_t len = strlen(text), tail = strlen(end);
 
+    return len > tail && strcmp(text + len - tail, end) == 0;
+}
+
+/* path: that of the gradients, without .npy. */
+static void load_trace(const char *path, const char *name, void (*test)(const trace *t))
+{
+    char file[4096];
+    const char *folder_s = strstr(name, "-s");
+    size_t rows, cols;
+    trace t = {.name = name, .s = folder_s ? strtod(folder_s + 2, NULL) : 0};
+
+    snprintf(file, sizeof file, "%.4000s.npy", path);
+    float *values = npy_load(file, &t.rows, &t.cols);
+    snprintf(file, sizeof file, "%.4000s.residual.npy", path);
+    float *residual = npy_load(file, &rows, &cols);
+    if (rows != 1 || cols != t.cols || t.s < 1)
+        fail_msg("%s: not the residual of a run", file);
+    t.values = values;
+    t.residual = residual;
+    test(&t);
+    free(values);
+    free(residual);
+}
+
+static size_t each_trace_of(const char *data, const char *folder, void (*test)(const trace *t))
+{
+    char path[4096], name[512];
+    size_t count = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof path, "%.2000s/%.255s", data, folder);
+    dir = opendir(path);
     for (const struct dirent *e; dir && (e = readdir(dir));) {
-        char path[4096];
-        size_t rows, cols, len = strlen(e->d_name);
-        if (len < 4 || strcmp(e->d_name + len - 4, ".npy") != 0)
+        if (!ends_with(e->d_name, ".npy") || ends_with(e->d_name, ".residual.npy"))
             continue;
-        snprintf(path, sizeof path, "%s/%s", name, e->d_name);
-        float *values = npy_load(path, &rows, &cols);
-        test(e->d_name, values, rows, cols);
-        free(values);
+        int stem = (int)strlen(e->d_name) - 4;
+        snprintf(name, sizeof name, "%.255s/%.*s", folder, stem < 250 ? stem : 250, e->d_name);
+        snprintf(path, sizeof path, "%.2000s/%s", data, name);
+        load_trace(path, name, test);
         count++;
     }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+size_t each_trace(void (*test)(const trace *t))
+{
+    const char *data = getenv("TLC_TEST_DATA");
+    DIR *dir = data ? opendir(data) : NULL;
+    size_t count = 0;
+
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        count += e->d_name[0] == '.' ? 0 : each_trace_of(data, e->d_name, test);
     if (dir)
         closedir(dir);
     return count;

@@ -140,8 +140,17 @@ uint32_t widened(tlc_dtype dtype, const void *src, size_t i);
 float bits_float(uint32_t bits);
 uint32_t float_bits(float x);
 
-/* Calls test for every .npy of float32 in TLC_TEST_DATA; rows are steps. Returns how many there were. */
-size_t each_trace(void (*test)(const char *name, const float *values, size_t rows, size_t cols));
+/* Recorded gradients: rows (steps) of cols values, and the residual before the first step. */
+typedef struct trace {
+    const char *name; /* FOLDER/FILE */
+    double s;         /* that the run was trained with: the folder's name ends in -sNUMBER */
+    size_t rows, cols;
+    const float *values, *residual;
+} trace;
+
+/* Calls test for every NAME.npy in the folders of TLC_TEST_DATA. Each must be float32, and have NAME.residual.npy beside it.
+ * Returns how many there were. */
+size_t each_trace(void (*test)(const trace *t));
 
 /* ---- guarded buffers --------------------------------------------------------------------------------------------- */
 

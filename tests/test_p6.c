@@ -177,7 +177,8 @@ static void p6_schedules(void **state)
 
 /* ---- real gradients ---------------------------------------------------------------------------------------------- */
 
-static void on_trace(const char *name, const float *values, size_t rows, size_t cols)
+/* From the residual of the run, which is given as the first gradient. */
+static void on_trace(const trace *t)
 {
     size_t turn = 0;
 
@@ -185,14 +186,15 @@ static void on_trace(const char *name, const float *values, size_t rows, size_t 
         tlc_config cfg = config(c->text, dtypes[turn % 3], TLC_ISA_AUTO);
         if (!c->feedback || (quick() && c != codecs))
             continue;
-        at.note = name;
-        ledger l = open_ledger(&cfg, cols);
-        require(rows >= 16);
-        for (size_t row = 0; row < rows; row++)
+        at.note = t->name;
+        ledger l = open_ledger(&cfg, t->cols);
+        require(t->rows >= 16);
+        local_step(&l, t->residual);
+        for (size_t row = 0; row < t->rows; row++)
             if (turn % 2 && row % 2) /* two local steps */
-                local_step(&l, values + row * cols);
+                local_step(&l, t->values + row * t->cols);
             else
-                send_step(&l, values + row * cols);
+                send_step(&l, t->values + row * t->cols);
         require_balanced(&l);
         close_ledger(&l);
         turn++;
@@ -204,7 +206,7 @@ static void p6_real_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no directory with .npy files\n");
+        print_message("# skipped: TLC_TEST_DATA names no folder of runs\n");
 }
 
 int main(void)

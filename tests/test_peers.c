@@ -159,17 +159,20 @@ static int same_message(const uint8_t *frame, size_t frame_len, const uint8_t *n
            same(end + sizeof M, naive + sizeof M, len - sizeof M);
 }
 
-static void check_naive(const char *name, const float *values, size_t rows, size_t cols)
+static void check_naive(const trace *run)
 {
+    size_t cols = run->cols;
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, cols);
     uint8_t *frame = bytes(tlc_bound(ctx));
     trip t;
 
-    at = (place){.codec = "3lc", .note = name, .n = cols};
+    at = (place){.codec = "3lc", .note = run->name, .n = cols};
     trip_open(&t, &peer_naive, cols);
-    for (size_t row = 0; row < rows; row++) {
-        const float *g = values + row * cols;
+    memcpy(tlc_residual(ctx), run->residual, cols * sizeof(float));
+    memcpy(t.peer->residual(t.state), run->residual, cols * sizeof(float));
+    for (size_t row = 0; row < run->rows; row++) {
+        const float *g = run->values + row * cols;
         size_t len = compress(ctx, g, frame);
         at.i = row;
         require(t.peer->compress(t.state, g, cols, t.bytes, t.cap, &t.len));
@@ -185,11 +188,13 @@ static void naive_is_3lc(void **state)
 {
     (void)state;
     for (size_t k = 1; k < COUNT(sizes); k++) {
-        float *values = floats(50 * sizes[k]);
-        fill(DATA_LAPLACE, 1, values, 50 * sizes[k]);
-        check_naive("laplace", values, 50, sizes[k]);
-        fill(DATA_SPARSE, 1, values, 50 * sizes[k]);
-        check_naive("sparse", values, 50, sizes[k]);
+        float *values = floats(51 * sizes[k]);
+        trace drawn = {.name = "laplace", .rows = 50, .cols = sizes[k], .values = values, .residual = values + 50 * sizes[k]};
+        fill(DATA_LAPLACE, 1, values, 51 * sizes[k]);
+        check_naive(&drawn);
+        drawn.name = "sparse";
+        fill(DATA_SPARSE, 1, values, 51 * sizes[k]);
+        check_naive(&drawn);
         free(values);
     }
     require(each_trace(check_naive) > 0);

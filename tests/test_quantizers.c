@@ -176,12 +176,12 @@ static void sparse_binary_of_many(void **state)
     free(x);
 }
 
-static void on_trace(const char *name, const float *values, size_t rows, size_t cols)
+static void on_trace(const trace *t)
 {
-    at.note = name;
-    for (size_t row = 0; row < rows; row += quick() ? rows : rows / 3)
+    at.note = t->name;
+    for (size_t row = 0; row < t->rows; row += quick() ? t->rows : t->rows / 3)
         for (size_t p = 0; p < COUNT(shares) - 2; p++)
-            sparse_binary_of(values + row * cols, cols, shares[p]);
+            sparse_binary_of(t->values + row * t->cols, t->cols, shares[p]);
     at.note = NULL;
 }
 
@@ -189,7 +189,7 @@ static void sparse_binary_on_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no directory with .npy files\n");
+        print_message("# skipped: TLC_TEST_DATA names no folder of runs\n");
 }
 
 /* ---- onebit ------------------------------------------------------------------------------------------------------ */

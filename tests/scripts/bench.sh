@@ -105,7 +105,7 @@ refuses 'odd.f32: its 10 bytes are not a multiple of 4' odd.f32
 refuses 'ten.f32: its 10 values are not rows of 3' --values 3 ten.f32
 refuses 'text.npy: is not a .npy file' text.npy
 refuses 'note.txt: is neither a .npy nor an .f32 file' note.txt
-refuses 'folder.d: there is no .npy or .f32 file in it' folder.d
+refuses 'folder.d: there is no .npy or .f32 file with gradients in it' folder.d
 refuses 'missing.npy: No such file or directory' missing.npy
 refuses 'pipe.npy: is not a regular file' pipe.npy
 refuses 'three.npy: has 3 steps where good.npy has 2*' good.npy three.npy
@@ -135,6 +135,75 @@ accepts -c raw -c raw:block=2 nan.npy inf.npy good.npy
 accepts -c raw --dtype f16 --format json nan.npy
 accepts large.npy
 accepts --steps 1 nan.npy
+
+# ---- residuals and runs
+
+# run_of FOLDER: a run of one tensor with two steps of ones
+run_of() {
+  mkdir -p "$1"
+  ones "$1/a.npy" "$(dict '<f4' '(2, 3)')" 6
+  ones "$1/a.residual.npy" "$(dict '<f4' '(3,)')" 3 '\x00\x00\x40\x40' # 3.0
+}
+
+# start ARGUMENTS...: codec, run and residual at the start, for each codec and peer
+start() {
+  accepts --format csv "$@"
+  awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i}
+    NR > 1 && ($2 == "codec" || $2 == "peer") {print $3, $at["run"], $at["run_s"], $at["start"]}' out
+}
+
+run_of runs/x-s1.00
+run_of runs/y-s1.75
+mkdir runs/other runs/z-s2x
+[[ $(start -c 3lc -c raw -c 3lc:s=1.75,block=2 -c 3lc:s=1.5 -c 3lc-golomb:s=1.75 -c sbc runs) == \
+  $'3lc x-s1.00 1 recorded\nraw x-s1.00 1 '$'\n'*'x-s1.00 1 recorded'* ]] || bad "runs: $(start runs)"
+[[ $(start -c raw -c 3lc-golomb:s=1.75 -c 3lc:s=1.5 runs/) == \
+  $'raw x-s1.00 1 \n3lc-golomb:s=1.75 y-s1.75 1.75 recorded\n3lc:s=1.5 x-s1.00 1 recorded' ]] || bad "runs: other choice"
+[[ $(start --cold -c 3lc -c 3lc:s=1.75 runs) == $'3lc x-s1.00 1 zero\n3lc:s=1.75 y-s1.75 1.75 zero' ]] || bad "runs: --cold"
+[[ $(start -c 3lc runs/y-s1.75) == '3lc   recorded' ]] || bad "a run as a folder"
+[[ $(start -c 3lc -c natural runs/y-s1.75/*) == $'3lc   recorded\nnatural   ' ]] || bad "a run as files"
+[[ $(start -c 3lc runs/y-s1.75/a.npy good.npy) == '3lc   mixed' ]] || bad "one residual of two"
+[[ $(start --feedback on -c natural runs/y-s1.75/a.npy) == 'natural   recorded' ]] || bad "residual of --feedback on"
+[[ $(start -c 3lc good.npy) == '3lc   zero' ]] || bad "no residual, but not from zero"
+[[ $(start --dtype bf16 --delay 2 -c 3lc runs/x-s1.00) == '3lc   recorded' ]] || bad "residual of bf16"
+start --peers -c 3lc runs | grep -qx 'naive 3LC x-s1.00 1 recorded' || bad "peers: not from the residual"
+accepts -c 3lc -c raw -c 3lc:s=1.75 runs
+grep -qF 'residual at the start: as recorded' out || bad "table: residual not named"
+grep -qF '*: no run has its s; measured on x-s1.00' out || bad "table: no note"
+[[ $(grep -c '^raw \* ' out) == 1 && $(grep -c '^3lc:s=1.75  *[0-9-]' out) == 1 ]] || bad "table: marks"
+accepts -c 3lc:s=1.75 --cold runs
+grep -qF 'a cold start (--cold)' out || bad "table: cold start not named"
+! grep -qF '*:' out || bad "table: a note without a mark"
+accepts -c 3lc good.npy
+grep -qF 'a cold start (no .residual.npy file)' out || bad "table: cold start not named"
+accepts -c raw runs
+! grep -qF 'residual at' out || bad "table: residual of raw"
+refuses '*/a.residual.npy: is a residual; name the file with the gradients' runs/x-s1.00/a.residual.npy
+refuses '--cold goes with files*' --cold --synthetic gauss
+refuses '--cold goes with files*' --cold --small
+run_of twice/x-s1.00
+run_of twice/y-s1
+refuses 'twice: two runs have s = 1, *; name one of them' twice
+cp good.npy twice
+[[ $(start -c 3lc twice) == '3lc   zero' ]] || bad "a folder of files with runs in it"
+run_of unlike/x-s1
+run_of unlike/y-s1.5
+cp good.npy unlike/y-s1.5/b.npy
+refuses 'x-s1 and y-s1.5 do not have the same tensors and steps; name one of them' unlike
+run_of broken
+ones broken/a.residual.npy "$(dict '<f4' '(4,)')" 4
+refuses 'broken/a.residual.npy: has 1 x 4 values; a step of a has 3' broken
+accepts --cold broken
+ones broken/a.residual.npy "$(dict '<f4' '(3, 1)')" 3
+refuses 'broken/a.residual.npy: has 3 x 1 values; a step of a has 3' broken/a.npy
+npy broken/a.residual.npy "$(dict '<f2' '(3,)')" 6
+refuses 'broken/a.residual.npy: is float16; a residual is float32' broken
+npy broken/a.residual.npy "$(dict '<f8' '(3,)')" 24
+refuses "broken/a.residual.npy: dtype '<f8' is not supported*" broken
+ones broken/a.residual.npy "$(dict '<f4' '(3,)')" 3 '\x00\x00\xc0\x7f'
+refuses 'broken/a.residual.npy: index 0 (from 0) is not finite' broken
+ones broken/a.residual.npy "$(dict '<f4' '(3,)')" 2
+refuses 'broken/a.residual.npy: its shape needs 12 bytes*' broken
 
 # ---- bad options
 
@@ -234,11 +303,11 @@ accepts --format csv -c all --steps 2 "$data"
 awk -F, '$2 == "codec" {print $3}' out | cmp -s - all || bad "-c all: not the codecs of --list"
 accepts -c all good.npy
 accepts -c all --synthetic laplace --values 5000 --steps 3 --threads 2 --assume-finite --dtype bf16
-[[ $(awk 'length > 180' out) == '' ]] || bad "table: -c all: wider than 180 columns"
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: -c all: wider than 100 columns"
 ! grep -q clipped out || bad "table: a column of clipped values, and there are none"
 accepts -c all --feedback on --synthetic gauss --values 3001 --steps 4 --delay 2 --checksum
 accepts -c natural large.npy
-awk '/^natural/ {found = / 4 +100.0 /} END {exit !found}' out || bad "table: not 4 clipped values"
+awk '/^natural/ {found = / 4 +100.0$/} END {exit !found}' out || bad "table: not 4 clipped values"
 for n in 0 1 4; do accepts -c all --synthetic gauss --values $n --steps 2; done
 accepts --aggregate --sizes 1000,1 --checksum --peers -c natural -c natural:bits=9,shift=4 -c natural:rounding=nearest
 (($(grep -cE '^natural(:[^ ]*)? +[48] +(1|1000) ' out) == 12)) || bad "--aggregate: not a row for each size and codec"
@@ -279,10 +348,18 @@ fi
 # ---- output
 
 accepts --per-tensor "$data"
-(($(grep -c '^memcpy ' out) > 1)) || bad "table: no row of memcpy for each tensor"
-[[ $(awk 'length > 180' out) == '' ]] || bad "table: wider than 180 columns"
+(($(grep -c '^memcpy ' out) == 5)) || bad "table: no row of memcpy for each tensor"
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
+grep -q '^Look at ratio ' out || bad "table: nothing says what to look at"
+! grep -q ' error of ' out || bad "table: a wide column without --wide"
+accepts --wide --per-tensor "$data"
+[[ $(awk 'length > 180' out) == '' ]] || bad "table: --wide: wider than 180 columns"
+grep -q ' error of ' out || bad "table: --wide: a column is missing"
 accepts -c ternary:s=1.999999,block=268435456+quartic+zerorun --synthetic gauss --values 10
-[[ $(awk 'length > 180' out) == '' ]] || bad "table: wider than 180 columns"
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
+accepts -c all --assume-finite --threads 2 "$data"
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
+grep -qxF 'stochastic-ternary+quartic+zerorun (assume_finite) *' out || bad "table: a long name is cut"
 accepts --format markdown "$data"
 [[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
 accepts -c 3lc:s=1.5,block=64 -c raw --format csv --per-tensor "$data"
@@ -346,8 +423,8 @@ views=(
 for ((i = 0; i < ${#views[@]}; i += 2)); do
   read -ra options <<<"${views[i]}"
   accepts "${options[@]}"
-  [[ $(awk 'length > 180' out) == '' ]] || bad "table: ${options[*]}: wider than 180 columns"
-  if [[ $(head -n 1 out) != *' steps; '* ]]; then
+  [[ $(awk 'length > 100' out) == '' ]] || bad "table: ${options[*]}: wider than 100 columns"
+  if [[ $(head -n 1 out) != *' values a step, '* ]]; then
     (($(grep -c '^codec ' out) == 1)) || bad "${options[*]}: more than one table"
   fi
   accepts "${options[@]}" --format markdown
@@ -362,7 +439,7 @@ for ((i = 0; i < ${#views[@]}; i += 2)); do
   done
 done
 accepts --density --sizes 20000,5
-(($(grep -c 'slowest / fastest' out) == 2)) || bad "density: not one summary for each size"
+(($(grep -c 'slowest / fastest density' out) == 2)) || bad "density: not one summary for each size"
 # at 30% of 20000 values 5 standard deviations are 1.6%
 awk '$1 == "3lc" && $2 == 20000 && $NF > 28.4 && $NF < 31.6 {seen++} END {exit seen != 1}' out || bad "density: not 30%"
 accepts --roofline --sizes 640

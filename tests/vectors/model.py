@@ -5,8 +5,10 @@ in src/frame.h alone, never from the C code, so that two readings of the same te
 
     model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write
-    model.py bits -c CODEC FILE.npy...        frames of all rows of float32 traces, residual carried where it is the
-                                              codec's default, seed 0: sizes and CRC-32
+    model.py bits [--cold] -c CODEC FILE.npy...
+                                              frames of all rows of float32 traces, seed 0: sizes and CRC-32. A codec with
+                                              error feedback by default starts from FILE.residual.npy if there is such a
+                                              file, with --cold from zero
 
 Only the standard library is used. The lossy stages are in values.py, the lossless ones in packing.py, codec strings in
 codec.py, float arithmetic in ieee.py, random words in philox.py, checksums in xxh3.py. This file has frames, contexts,
@@ -241,29 +243,31 @@ class Context:
 
 
 def read_npy(path):
-    """rows of a two-dimensional little-endian float32 array, as bytes"""
+    """rows of a one- or two-dimensional little-endian float32 array, as bytes"""
     with open(path, 'rb') as f:
         b = f.read()
     if b[:6] != b'\x93NUMPY':
         sys.exit('%s: not a .npy file' % path)
     size, start = (word(b, 8, 2), 10) if b[6] == 1 else (word(b, 8, 4), 12)
     head = ast.literal_eval(b[start:start + size].decode('latin-1'))
-    if head['descr'] != '<f4' or head['fortran_order'] or len(head['shape']) != 2:
+    if head['descr'] != '<f4' or head['fortran_order'] or len(head['shape']) not in (1, 2):
         sys.exit('%s: not rows of little-endian float32' % path)
-    steps, n = head['shape']
+    steps, n = (1, *head['shape'])[-2:]
     return [b[start + size + 4 * n * i:start + size + 4 * n * (i + 1)] for i in range(steps)]
 
 
 # ---- command line ----
 
-def bits(codec, paths):
+def bits(codec, paths, cold):
     def line(name, values, size, crc):
         print('%-24s values %9d  frame bytes %9d  bits/value %.9f  crc32 %08x' % (name, values, size,
                                                                             size * 8 / max(values, 1), crc))
     values = size = crc = 0
     for path in paths:
         rows = read_npy(path)
-        ctx = Context(codec, 'f32', len(rows[0]) // 4, None)
+        start = path[:-len('.npy')] + '.residual.npy'
+        residual = None if cold or not os.path.exists(start) else read_npy(start)[0]
+        ctx = Context(codec, 'f32', len(rows[0]) // 4, None, residual=residual)
         frames = b''.join(ctx.compress(g) for g in rows)
         line(os.path.basename(path), ctx.n * len(rows), len(frames), zlib.crc32(frames))
         values, size, crc = values + ctx.n * len(rows), size + len(frames), zlib.crc32(frames, crc)
@@ -287,9 +291,12 @@ def main(argv):
                 i = next(i for i in range(len(a)) if i >= len(b) or a[i] != b[i])
                 print('%s:%d: %.100s\n  the model says: %.100s' % (path, i + 1, a[i], b[i] if i < len(b) else ''))
                 return 1
-    elif len(argv) > 4 and argv[1:3] == ['bits', '-c']:
+    elif argv[1:3] in (['bits', '-c'], ['bits', '--cold']):
+        cold = argv[2] == '--cold'
+        if len(argv) < 5 + cold or argv[2 + cold] != '-c':
+            sys.exit(__doc__)
         try:
-            bits(argv[3], argv[4:])
+            bits(argv[3 + cold], argv[4 + cold:], cold)
         except Status as e:
             sys.exit('bits: %s' % e)
     else:

@@ -9,7 +9,8 @@ from ieee import WIDTH, convert, f32, pack_row, unwords
 from model import Context, Frame, read_npy
 from xxh3 import M64
 
-TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench', 'data')
+TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench', 'data',
+                      'resnet20-cifar10-s1.00')
 
 
 class Random:
