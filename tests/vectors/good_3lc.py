@@ -113,7 +113,7 @@ def good(g):
         g.add(short + '-residual', codec, 'f16', [rnd.gradient(33, 'f16'), None, None], 33,
               residual0=pack_row(v or 0.25 for v in floats(rnd.gradient(33))))
 
-    g.real('real-conv1', '3lc', 'f32', 'conv1.weight.npy', 0, 432, 5)
-    g.real('real-fc', '3lc:s=1.75', 'f32', 'fc.weight.npy', 40, 300, 4, checksum=1)
-    g.real('real-b3', '3lc:block=100', 'bf16', 'b.3.conv2.weight.npy', 1000, 257, 4)
-    g.real('real-b8', 'ternary:s=1.9+quartic', 'f16', 'b.8.conv1.weight.npy', 30000, 201, 3)
+    g.real('real-conv1', '3lc', 'f32', 'conv1.npy', 0, 432, 5)
+    g.real('real-fc', '3lc:s=1.75', 'f32', 'fc.npy', 0, 300, 4, checksum=1)
+    g.real('real-b3', '3lc:block=100', 'bf16', 'b3.npy', 0, 257, 4)
+    g.real('real-b8', 'ternary:s=1.9+quartic', 'f16', 'b8.npy', 0, 201, 3)

@@ -60,10 +60,10 @@ def good(g):
                       feedback=0, weight=f32(3e38))
 
         # Traces of a training run.
-        g.real(short + '-real-conv1', codec, 'f32', 'conv1.weight.npy', 100, 60, 2, feedback=feedback)
+        g.real(short + '-real-conv1', codec, 'f32', 'conv1.npy', 100, 60, 2, feedback=feedback)
         if short in CODECS:
-            g.real(short + '-real-fc', codec, 'bf16', 'fc.weight.npy', 40, 80, 2, feedback=feedback, checksum=1)
-            g.real(short + '-real-b3', blocked(codec, 50), 'f16', 'b.3.conv2.weight.npy', 1000, 81, 2,
+            g.real(short + '-real-fc', codec, 'bf16', 'fc.npy', 0, 80, 2, feedback=feedback, checksum=1)
+            g.real(short + '-real-b3', blocked(codec, 50), 'f16', 'b3.npy', 0, 81, 2,
                    feedback=feedback)
-            g.real(short + '-real-b8', codec, 'bf16', 'b.8.conv1.weight.npy', 30000, 90, 2, feedback=feedback,
+            g.real(short + '-real-b8', codec, 'bf16', 'b8.npy', 0, 90, 2, feedback=feedback,
                    full=False)

@@ -9,8 +9,8 @@ from ieee import WIDTH, convert, f32, pack_row, unwords
 from model import Context, Frame, read_npy
 from xxh3 import M64
 
-TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench', 'data',
-                      'resnet20-cifar10-s1.00')
+# Parts of recorded gradients of ResNet-20, a row a step.
+REAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'real')
 
 
 class Random:
@@ -83,7 +83,7 @@ class Good:
         return self.add(name, codec, dtype, [rnd.gradient(n, dtype) for _ in range(steps)], n, **more)
 
     def real(self, name, codec, dtype, file, start, n, steps, **more):
-        rows = read_npy(os.path.join(TRACES, file))[3:3 + steps]
+        rows = read_npy(os.path.join(REAL, file))[:steps]
         return self.add(name, codec, dtype, [convert(r[4 * start:4 * (start + n)], 'f32', dtype) for r in rows], n,
                         **more)
 
