@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * q / K without a division, for |q| <= 128 and K 7 or 127, rounded as the division is: q high + q low.
- * high is 1 / K cut to 16 bits, so q high is exact; low is what it lacks, so the sum is, before it is rounded, within 2^-38
- * of q / K, relatively. And K being odd, q / K is a float or at least 2^-25 / K > 2^-32 away from where rounding changes.
+ * q / K without a division, for |q| <= 128 and K 7 or 127, rounded as the division is: q high + q low. high is 1 / K
+ * cut to 16 bits, so q high is exact; low is what it lacks, so the sum is, before it is rounded, within 2^-38 of q /
+ * K, relatively. And K being odd, q / K is a float or at least 2^-25 / K > 2^-32 away from where rounding changes.
  * So it does not matter either whether a compiler fuses the multiplication and the addition.
  */
 #ifndef TLC_KERNELS_LEVELS_H

@@ -187,8 +187,8 @@ TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, fl
     vst1q_f32(sum, vbslq_f32(none, old, x));
 }
 
-/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without. Returns how
- * many words, and in *at how many values were taken. */
+/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without.
+ * Returns how many words, and in *at how many values were taken. */
 TLC_NEON_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
                               float weight, float *out, size_t *at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * 16 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so leaves sign
- * and biased exponent in the upper nine bits.
+ * 16 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so
+ * leaves sign and biased exponent in the upper nine bits.
  */
 #include "kernels.h"
 
@@ -10,7 +10,8 @@
 
 enum { GROUP = 16 };
 
-/* The biased exponents (as for a normal number, where it is subnormal), signs 0 or 1, and bytes -1 where they are not 0. */
+/* The biased exponents (as for a normal number, where it is subnormal), signs 0 or 1, and bytes -1 where they are
+ * not 0. */
 typedef struct rounded {
     uint8x16_t exponents, signs, others;
 } rounded;
@@ -32,7 +33,8 @@ TLC_NEON_INLINE rounded round16(const float *x, const uint32_t *words)
     uint16x8_t a = round4(x, words, &o0), b = round4(x + 4, words ? words + 4 : NULL, &o1);
     uint16x8_t c = round4(x + 8, words ? words + 8 : NULL, &o2), d = round4(x + 12, words ? words + 12 : NULL, &o3);
     uint8x16_t low = vreinterpretq_u8_u16(vuzp1q_u16(a, b)), high = vreinterpretq_u8_u16(vuzp1q_u16(c, d));
-    uint8x16_t others_low = vreinterpretq_u8_u16(vuzp1q_u16(o0, o1)), others_high = vreinterpretq_u8_u16(vuzp1q_u16(o2, o3));
+    uint8x16_t others_low = vreinterpretq_u8_u16(vuzp1q_u16(o0, o1)),
+               others_high = vreinterpretq_u8_u16(vuzp1q_u16(o2, o3));
 
     return (rounded){vuzp1q_u8(low, high), vuzp2q_u8(low, high), vuzp1q_u8(others_low, others_high)};
 }
@@ -99,8 +101,9 @@ void tlc_natural_decode_neon(const uint8_t *in, size_t n, int shift, float *out)
     tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether that is
- * clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar kernel's. */
+/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether
+ * that is clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar
+ * kernel's. */
 TLC_NEON_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
 {
     static const int8_t places[GROUP] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -129,7 +132,8 @@ TLC_NEON_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size
     return clipped + tlc_natural9_encode_scalar(x + i, words ? words + i : NULL, n - i, shift, out + i, signs + i / 8);
 }
 
-uint64_t tlc_natural9_encode_neon(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out, uint8_t *signs)
+uint64_t tlc_natural9_encode_neon(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
+                                  uint8_t *signs)
 {
     return words ? encode9_all(x, words, n, shift, out, signs) : encode9_all(x, NULL, n, shift, out, signs);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps as their parts, a piece that stays in the first-level cache at a time: what the other ISAs must equal.
+ * The fused sweeps as their parts, a piece that stays in the first-level cache at a time: what the other ISAs must
+ * equal.
  */
 #include "kernels.h"
 
