@@ -220,8 +220,8 @@ static check_result call_nibbles_unpack(const tlc_kernels *k, const check_args *
 
 /* ---- powers of two ---- */
 
-static const char *const natural_kinds[] = {"Laplace", "every exponent", "the ends of the codes", "subnormals and zeros",
-                                            "largest and infinities"};
+static const char *const natural_kinds[] = {"Laplace", "every exponent", "the ends of the codes",
+                                            "subnormals and zeros", "largest and infinities"};
 enum { EVERY_EXPONENT = 1, ENDS, SMALLEST, GREATEST };
 
 static uint32_t any_mantissa(void)
@@ -346,28 +346,28 @@ static check_result call_natural9_decode(const tlc_kernels *k, const check_args 
 #define WORDS {"words", WORD, IN, 1}
 
 const check_kernel check_level_kernels[] = {
-    {"philox", {{"out", WORD, OUT, 1}}, 0, philox_kinds, COUNT(philox_kinds), fill_philox, call_philox, NULL},
-    {"levels_encode", {X, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode, call_levels_encode, NULL},
-    {"levels_encode_random", {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode_random,
+    {OF(philox), {{"out", WORD, OUT, 1}}, 0, philox_kinds, COUNT(philox_kinds), fill_philox, call_philox, NULL},
+    {OF(levels_encode), {X, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode, call_levels_encode, NULL},
+    {RANDOM_OF(levels_encode), {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode_random,
      call_levels_encode_random, NULL},
-    {"levels_decode", {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_levels_decode,
+    {OF(levels_decode), {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_levels_decode,
      call_levels_decode, NULL},
-    {"nibbles_pack", {{"q", SYMBOL, IN, 1}, {"out", BYTE, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_pack,
+    {OF(nibbles_pack), {{"q", SYMBOL, IN, 1}, {"out", BYTE, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_pack,
      call_nibbles_pack, NULL},
-    {"nibbles_unpack", {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_unpack,
+    {OF(nibbles_unpack), {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_unpack,
      call_nibbles_unpack, NULL},
-    {"natural_encode", {X, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural, call_natural_encode, NULL},
-    {"natural_encode_random", {X, WORDS, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural_random,
+    {OF(natural_encode), {X, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural, call_natural_encode, NULL},
+    {RANDOM_OF(natural_encode), {X, WORDS, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural_random,
      call_natural_encode_random, NULL},
-    {"natural_decode", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_decode,
+    {OF(natural_decode), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_decode,
      call_natural_decode, NULL},
-    {"natural9_encode", {X, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS, fill_natural,
+    {OF(natural9_encode), {X, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS, fill_natural,
      call_natural9_encode, NULL},
-    {"natural9_encode_random", {X, WORDS, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS,
+    {RANDOM_OF(natural9_encode), {X, WORDS, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS,
      fill_natural_random, call_natural9_encode_random, NULL},
-    {"natural9_decode", {{"in", BYTE, IN, 1}, {"signs", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS,
+    {OF(natural9_decode), {{"in", BYTE, IN, 1}, {"signs", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS,
      fill_natural9_decode, call_natural9_decode, NULL},
-    {"stochastic_encode", {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_stochastic, call_stochastic_encode,
+    {OF(stochastic_encode), {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_stochastic, call_stochastic_encode,
      NULL},
     {0},
 };
