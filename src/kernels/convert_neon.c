@@ -2,10 +2,9 @@
  *
  * FCVTL and FCVTN do to NaN what convert.h does: quiet bit set, sign kept, payload shifted or cut.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 void tlc_f16_to_f32_neon(const void *in, size_t n, float *out)
 {

@@ -3,10 +3,9 @@
  * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
  * are shifted out.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { WORD = 64 };
 
@@ -68,15 +67,6 @@ uint64_t tlc_symbol_masks_neon(const int8_t *q, size_t n, uint64_t *nonzero, uin
     return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
 }
 
-/* 16 integers that are all ones or all zeros, as bytes. */
-TLC_NEON_INLINE uint8x16_t pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)
-{
-    uint16x8_t ab = vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
-    uint16x8_t cd = vuzp1q_u16(vreinterpretq_u16_u32(c), vreinterpretq_u16_u32(d));
-
-    return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
-}
-
 TLC_NEON_INLINE uint32x4_t float_bits(const float *x)
 {
     return vreinterpretq_u32_f32(vld1q_f32(x));
@@ -94,7 +84,7 @@ TLC_NEON_INLINE uint32x4_t reached4(const float *x, threshold t)
 
 TLC_NEON_INLINE uint8x16_t reached16(const float *x, threshold t)
 {
-    return pack16(reached4(x, t), reached4(x + 4, t), reached4(x + 8, t), reached4(x + 12, t));
+    return tlc_neon_pack16(reached4(x, t), reached4(x + 4, t), reached4(x + 8, t), reached4(x + 12, t));
 }
 
 TLC_NEON_INLINE uint64_t reached64(const float *x, threshold t)
@@ -128,7 +118,7 @@ TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x
 
 TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32x4_t limit)
 {
-    return pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
+    return tlc_neon_pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
                   drawn4(x + 12, words + 12, limit));
 }
 
@@ -176,14 +166,9 @@ static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), S
 
 TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, float *sum)
 {
-    float32x4_t old = vld1q_f32(sum), product = vmulq_n_f32(value, weight);
+    float32x4_t old = vld1q_f32(sum), x = tlc_neon_weighted(old, value, vdupq_n_f32(weight));
+    uint32x4_t none = vceqq_u32(vreinterpretq_u32_u8(source), vdupq_n_u32(UINT32_MAX));
 
-    TLC_OPAQUE(product); /* rounded before it is added */
-    float32x4_t x = vaddq_f32(old, product);
-    uint32x4_t number = vceqq_f32(x, x), none = vceqq_u32(vreinterpretq_u32_u8(source), vdupq_n_u32(UINT32_MAX));
-
-    x = vbslq_f32(number, x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
-    TLC_OPAQUE(x);
     vst1q_f32(sum, vbslq_f32(none, old, x));
 }
 

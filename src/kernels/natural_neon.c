@@ -3,10 +3,9 @@
  * 16 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so
  * leaves sign and biased exponent in the upper nine bits.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { GROUP = 16 };
 
@@ -17,11 +16,11 @@ typedef struct rounded {
 } rounded;
 
 /* Sign and exponent, 0..511, of 4 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
-TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint16x8_t *others)
+TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint32x4_t *others)
 {
     uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x)), added = vdupq_n_u32(0x400000);
 
-    *others = vreinterpretq_u16_u32(vtstq_u32(bits, vdupq_n_u32(TLC_F32_ABS)));
+    *others = vtstq_u32(bits, vdupq_n_u32(TLC_F32_ABS));
     if (words)
         added = vshrq_n_u32(vmvnq_u32(vld1q_u32(words)), 9);
     return vreinterpretq_u16_u32(vshrq_n_u32(vaddq_u32(bits, added), 23));
@@ -29,14 +28,12 @@ TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint16x
 
 TLC_NEON_INLINE rounded round16(const float *x, const uint32_t *words)
 {
-    uint16x8_t o0, o1, o2, o3;
+    uint32x4_t o0, o1, o2, o3;
     uint16x8_t a = round4(x, words, &o0), b = round4(x + 4, words ? words + 4 : NULL, &o1);
     uint16x8_t c = round4(x + 8, words ? words + 8 : NULL, &o2), d = round4(x + 12, words ? words + 12 : NULL, &o3);
     uint8x16_t low = vreinterpretq_u8_u16(vuzp1q_u16(a, b)), high = vreinterpretq_u8_u16(vuzp1q_u16(c, d));
-    uint8x16_t others_low = vreinterpretq_u8_u16(vuzp1q_u16(o0, o1)),
-               others_high = vreinterpretq_u8_u16(vuzp1q_u16(o2, o3));
 
-    return (rounded){vuzp1q_u8(low, high), vuzp2q_u8(low, high), vuzp1q_u8(others_low, others_high)};
+    return (rounded){vuzp1q_u8(low, high), vuzp2q_u8(low, high), tlc_neon_pack16(o0, o1, o2, o3)};
 }
 
 TLC_NEON_INLINE uint8x16_t all(int byte)

@@ -1,14 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps that several NEON kernels share, 16 values at a time. No products of floats: there is nothing to contract.
+ * What several NEON kernels share: four floats or 16 bytes a vector.
  */
 #ifndef TLC_NEON_H
 #define TLC_NEON_H
 
 #include "kernels.h"
+
+#if defined(__aarch64__)
 #include <arm_neon.h>
 
 #define TLC_NEON_INLINE static inline __attribute__((always_inline))
+
+/* The low bytes of 16 integers. */
+TLC_NEON_INLINE uint8x16_t tlc_neon_pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)
+{
+    uint16x8_t ab = vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
+    uint16x8_t cd = vuzp1q_u16(vreinterpretq_u16_u32(c), vreinterpretq_u16_u32(d));
+
+    return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
+}
+
+/* The bits of |x| as integers order like the magnitudes, and a NaN is above everything. */
+TLC_NEON_INLINE uint32x4_t tlc_neon_larger(uint32x4_t max, float32x4_t x)
+{
+    return vmaxq_u32(max, vreinterpretq_u32_f32(vabsq_f32(x)));
+}
+
+/* x with every NaN replaced by TLC_F32_NAN. */
+TLC_NEON_INLINE float32x4_t tlc_neon_one_nan(float32x4_t x)
+{
+    return vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
+}
+
+/* sum + weight * value, both rounded, with one NaN. */
+TLC_NEON_INLINE float32x4_t tlc_neon_weighted(float32x4_t sum, float32x4_t value, float32x4_t weight)
+{
+    float32x4_t product = vmulq_f32(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    float32x4_t x = tlc_neon_one_nan(vaddq_f32(sum, product));
+    TLC_OPAQUE(x);
+    return x;
+}
 
 /* What quantizing with M compares with and subtracts. */
 typedef struct tlc_neon_scale {
@@ -24,38 +58,38 @@ TLC_NEON_INLINE tlc_neon_scale tlc_neon_scale_of(float M)
 }
 
 /* The symbols of four values; *x becomes x - M q. Subtracting +0 leaves every x as it is, -0 too. */
-TLC_NEON_INLINE int16x8_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
+TLC_NEON_INLINE uint32x4_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
 {
     uint32x4_t up = vcgtq_f32(*x, s.t), down = vcltq_f32(*x, s.minus_t);
     uint32x4_t sent = vbslq_u32(down, s.minus_M, vandq_u32(up, s.M));
 
     *x = vsubq_f32(*x, vreinterpretq_f32_u32(sent));
-    return vreinterpretq_s16_u32(vsubq_u32(down, up)); /* true is -1 */
+    return vsubq_u32(down, up); /* true is -1 */
 }
 
-/* Four of the values to send. Which of g and r there is, is known when this is compiled; the other may be NULL. */
-TLC_NEON_INLINE float32x4_t tlc_neon_wanted(const float *g, const float *r, size_t at, int has_g, int has_r)
+/* Four of the values x. `has` is known when this is compiled; what is not there may be NULL. */
+TLC_NEON_INLINE float32x4_t tlc_neon_wanted(tlc_addends has, const float *g, const float *r, size_t at)
 {
-    if (has_g && has_r)
+    if (has == TLC_HAS_BOTH)
         return vaddq_f32(vld1q_f32(g + at), vld1q_f32(r + at));
-    return has_g ? vld1q_f32(g + at) : vld1q_f32(r + at);
+    return has & TLC_HAS_G ? vld1q_f32(g + at) : vld1q_f32(r + at);
 }
 
 /* ternary_encode of 16 values. */
-TLC_NEON_INLINE int8x16_t tlc_neon_encode16(const float *g, float *r, size_t at, tlc_neon_scale s, int has_g, int has_r)
+TLC_NEON_INLINE int8x16_t tlc_neon_encode16(tlc_addends has, const float *g, float *r, size_t at, tlc_neon_scale s)
 {
-    float32x4_t x0 = tlc_neon_wanted(g, r, at, has_g, has_r), x1 = tlc_neon_wanted(g, r, at + 4, has_g, has_r);
-    float32x4_t x2 = tlc_neon_wanted(g, r, at + 8, has_g, has_r), x3 = tlc_neon_wanted(g, r, at + 12, has_g, has_r);
-    int16x8_t q0 = tlc_neon_quantize(&x0, s), q1 = tlc_neon_quantize(&x1, s);
-    int16x8_t q2 = tlc_neon_quantize(&x2, s), q3 = tlc_neon_quantize(&x3, s);
+    float32x4_t x0 = tlc_neon_wanted(has, g, r, at), x1 = tlc_neon_wanted(has, g, r, at + 4);
+    float32x4_t x2 = tlc_neon_wanted(has, g, r, at + 8), x3 = tlc_neon_wanted(has, g, r, at + 12);
+    uint32x4_t q0 = tlc_neon_quantize(&x0, s), q1 = tlc_neon_quantize(&x1, s);
+    uint32x4_t q2 = tlc_neon_quantize(&x2, s), q3 = tlc_neon_quantize(&x3, s);
 
-    if (has_r) {
+    if (has & TLC_HAS_R) {
         vst1q_f32(r + at, x0);
         vst1q_f32(r + at + 4, x1);
         vst1q_f32(r + at + 8, x2);
         vst1q_f32(r + at + 12, x3);
     }
-    return vuzp1q_s8(vreinterpretq_s8_s16(vuzp1q_s16(q0, q1)), vreinterpretq_s8_s16(vuzp1q_s16(q2, q3)));
+    return vreinterpretq_s8_u8(tlc_neon_pack16(q0, q1, q2, q3));
 }
 
 /* Three binary32 patterns to choose from by symbol, as four tables of one byte of each. */
@@ -167,4 +201,5 @@ TLC_NEON_INLINE void tlc_neon_symbols(uint8x16_t bytes, int8x16_t q[5])
     q[3] = tlc_neon_digit(&rest, 3, 1);
     q[4] = rest;
 }
+#endif
 #endif

@@ -19,7 +19,7 @@ TLC_AVX512_INLINE __m512 wanted16(tlc_addends has, const float *g, const float *
 }
 
 /* Adds the symbols of x times weight to byte, and leaves the residual in r. */
-TLC_AVX512_INLINE __m512i digits16(__m512 x, float *r, tlc_addends has, __mmask16 mask, const tlc_avx512_scale *scale,
+TLC_AVX512_INLINE __m512i digits16(tlc_addends has, __m512 x, float *r, __mmask16 mask, const tlc_avx512_scale *scale,
                                    __m512i byte, int weight)
 {
     tlc_avx512_signs q = tlc_avx512_quantize(x, scale);
@@ -33,7 +33,7 @@ TLC_AVX512_INLINE __m512i digits16(__m512 x, float *r, tlc_addends has, __mmask1
 static const int weight[5] = {81, 27, 9, 3, 1};
 
 /* VECTORS vectors from i on in each stream. */
-TLC_AVX512_INLINE void encode_group(const float *const *g, float *const *r, tlc_addends has, size_t i,
+TLC_AVX512_INLINE void encode_group(tlc_addends has, const float *const *g, float *const *r, size_t i,
                                     const tlc_avx512_scale *scale, uint8_t *out)
 {
     __m512i byte[VECTORS];
@@ -48,7 +48,7 @@ TLC_AVX512_INLINE void encode_group(const float *const *g, float *const *r, tlc_
 
         TLC_UNROLL
         for (int v = 0; v < VECTORS; v++) {
-            byte[v] = digits16(wanted16(has, gk, rk, ALL_LANES), rk, has, ALL_LANES, scale, byte[v], weight[k]);
+            byte[v] = digits16(has, wanted16(has, gk, rk, ALL_LANES), rk, ALL_LANES, scale, byte[v], weight[k]);
             gk = has & TLC_HAS_G ? gk + LANES : NULL;
             rk = has & TLC_HAS_R ? rk + LANES : NULL;
         }
@@ -60,7 +60,7 @@ TLC_AVX512_INLINE void encode_group(const float *const *g, float *const *r, tlc_
 
 /* One vector, or less. All streams are loaded before the first is stored: they may be neighbours, and a load waits
  * for a masked store that it could overlap, whatever the masks are. */
-TLC_AVX512_INLINE void encode_rest(const float *const *g, float *const *r, tlc_addends has, size_t i, __mmask16 mask,
+TLC_AVX512_INLINE void encode_rest(tlc_addends has, const float *const *g, float *const *r, size_t i, __mmask16 mask,
                                    const tlc_avx512_scale *scale, uint8_t *out)
 {
     __m512i byte = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
@@ -71,31 +71,31 @@ TLC_AVX512_INLINE void encode_rest(const float *const *g, float *const *r, tlc_a
         x[k] = wanted16(has, has & TLC_HAS_G ? g[k] + i : NULL, has & TLC_HAS_R ? r[k] + i : NULL, mask);
     TLC_UNROLL
     for (int k = 0; k < 5; k++)
-        byte = digits16(x[k], has & TLC_HAS_R ? r[k] + i : NULL, has, mask, scale, byte, weight[k]);
+        byte = digits16(has, x[k], has & TLC_HAS_R ? r[k] + i : NULL, mask, scale, byte, weight[k]);
     _mm_mask_storeu_epi8(out + i, mask, _mm512_cvtepi32_epi8(byte));
 }
 
-TLC_AVX512_INLINE void encode(const float *const *g, float *const *r, tlc_addends has, size_t len, float M,
+TLC_AVX512_INLINE void encode(tlc_addends has, const float *const *g, float *const *r, size_t len, float M,
                               uint8_t *out)
 {
     const tlc_avx512_scale scale = tlc_avx512_scale_of(M);
     size_t i = 0;
 
     for (; len - i >= GROUP; i += GROUP)
-        encode_group(g, r, has, i, &scale, out);
+        encode_group(has, g, r, i, &scale, out);
     for (; i < len; i += LANES)
-        encode_rest(g, r, has, i, tlc_avx512_lanes(len - i), &scale, out);
+        encode_rest(has, g, r, i, tlc_avx512_lanes(len - i), &scale, out);
 }
 
 TLC_AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M,
                                                   uint8_t *out)
 {
     if (!r)
-        encode(g, r, TLC_HAS_G, len, M, out);
+        encode(TLC_HAS_G, g, NULL, len, M, out);
     else if (!g)
-        encode(g, r, TLC_HAS_R, len, M, out);
+        encode(TLC_HAS_R, NULL, r, len, M, out);
     else
-        encode(g, r, TLC_HAS_BOTH, len, M, out);
+        encode(TLC_HAS_BOTH, g, r, len, M, out);
 }
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 #define ONE_BIT_A_BYTE 0x1111111111111111u
 
