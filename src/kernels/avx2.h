@@ -53,7 +53,7 @@ TLC_AVX2_INLINE void tlc_avx2_store8(void *p, __m128i v)
  * Five or ten streams that move together are more than the hardware prefetchers follow. */
 enum { AHEAD_OF_ONE = 2048, AHEAD_OF_FIVE = 512 };
 
-/* No access: p + ahead may be past the end. As an integer that is also legal C. */
+/* A prefetch accesses nothing, so p + ahead may be past the end. Computed as an integer, that is legal C. */
 TLC_AVX2_INLINE void tlc_avx2_prefetch(const void *p, uintptr_t ahead)
 {
     _mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
@@ -92,7 +92,7 @@ TLC_AVX2_INLINE __m256i tlc_avx2_ordered(__m256i packed)
     return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* 32 integers as bytes, in the order that packing leaves. It saturates, so a sign is never lost. */
+/* 32 integers as bytes, in the order that packing leaves. Packing saturates, so no sign is lost. */
 TLC_AVX2_INLINE __m256i tlc_avx2_packed(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     return _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
@@ -141,7 +141,7 @@ TLC_AVX2_INLINE tlc_avx2_scale tlc_avx2_scale_of(float M)
 }
 
 /* Returns integers of the sign of q; with a residual *x becomes x - M q. The integers are the bits of M q, or of x
- * where that is cheaper. M = 0 with a residual is not for this function: M q would have no sign. */
+ * where that is cheaper. M must not be 0 with a residual: M q would have no sign. */
 TLC_AVX2_INLINE __m256i tlc_avx2_quantize(tlc_addends has, __m256 *x, tlc_avx2_scale s)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);

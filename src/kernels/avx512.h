@@ -47,8 +47,8 @@ TLC_AVX512_INLINE __m128i tlc_avx512_load16(const void *p)
     return _mm_loadu_si128((const __m128i *)p);
 }
 
-/* Asks for the line 2 KiB ahead, which is to be written: a store that misses waits for its line. No access, so the line
- * may be past the end; as an integer that is also legal C. */
+/* Asks for the line 2 KiB ahead, which is to be written: a store that misses waits for its line. A prefetch
+ * accesses nothing, so the line may be past the end. Computed as an integer, that is legal C. */
 TLC_AVX512_INLINE void tlc_avx512_prefetch(const void *to)
 {
     _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-/* VCVTPH2PS and VCVTPS2PH treat NaN as convert.h does. */
+/* VCVTPH2PS and VCVTPS2PH treat NaNs as convert.h does. */
 TLC_AVX2 void tlc_f16_to_f32_avx2(const void *in, size_t n, float *out)
 {
     const uint8_t *p = in;
@@ -28,7 +28,7 @@ TLC_AVX2 void tlc_f32_to_f16_avx2(const float *in, size_t n, void *out)
         tlc_f32_to_f16_scalar(in + i, n - i, p + 2 * i);
 }
 
-/* All lanes whose magnitude is above infinity's. */
+/* All ones in the lanes that are NaN. */
 TLC_AVX2_INLINE __m256i is_nan(__m256i bits)
 {
     __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32((int)TLC_F32_ABS));
@@ -49,7 +49,7 @@ TLC_AVX2 void tlc_bf16_to_f32_avx2(const void *in, size_t n, float *out)
         tlc_bf16_to_f32_scalar(p + 2 * i, n - i, out + i);
 }
 
-/* Eight results in the low halves of dwords. */
+/* Eight results, in the low halves of 32-bit lanes. */
 TLC_AVX2_INLINE __m256i narrow_bf16(__m256i bits)
 {
     __m256i cut = _mm256_srli_epi32(bits, 16);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * VCVTPH2PS and VCVTPS2PH do what convert.h says, NaN and subnormals included, whatever the float mode; bfloat16 is
- * done on the bits.
+ * VCVTPH2PS and VCVTPS2PH do what convert.h does, for NaNs and subnormals too and in every float mode. bfloat16 is
+ * converted on the bits.
  */
 #include "avx512.h"
 

@@ -52,7 +52,7 @@ TLC_AVX2 uint32_t tlc_absmax_avx2(const float *g, const float *r, size_t n)
     return g && r ? absmax_sum(g, r, n) : absmax_one(g ? g : r, n);
 }
 
-/* r += g for eight values; returns the new ones. */
+/* r += g for eight values. Returns the new r. */
 TLC_AVX2_INLINE __m256 add8(float *r, const float *g)
 {
     __m256 x = _mm256_add_ps(_mm256_loadu_ps(r), _mm256_loadu_ps(g));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The inner loops. One table of function pointers for each ISA; the scalar one is the specification and every other
- * equals it bit for bit, for every length and alignment. Kernels choose no ISA and detect no CPU: tables.c and cpu.c
- * do.
+ * The inner loops, in one table of function pointers for each ISA. The scalar kernels are the specification: every
+ * other kernel equals its scalar version bit for bit, for every length and alignment. Kernels choose no ISA and detect
+ * no CPU; tables.c and cpu.c do that. kernel_list.h says what each kernel does.
  *
- * float pointers are 4-byte aligned, byte pointers not at all. A kernel reads and writes nothing outside the sizes
- * given. Kernels run in the default float mode. Values they are given are finite but where a comment says otherwise.
+ * float pointers are 4-byte aligned, byte pointers need no alignment. A kernel reads and writes nothing outside the
+ * sizes given. Kernels run in the default float mode. Values are finite unless a comment says otherwise.
  */
 #ifndef TLC_KERNELS_H
 #define TLC_KERNELS_H
@@ -19,22 +19,37 @@
 #define TLC_NATURAL_ZERO 0x40
 #define TLC_NATURAL_LEAST (-50) /* exponents of an 8-bit code */
 #define TLC_NATURAL_MOST 10
-#define TLC_CHUNK 4096       /* values whose sum is made on its own (design: means) */
-#define TLC_ZERORUN_ROOM 64  /* bytes that expanding may read beyond its tokens, and overwrite beyond its result */
+#define TLC_CHUNK 4096       /* values that are summed on their own: a mean adds the sums of chunks */
+#define TLC_ZERORUN_ROOM 64  /* bytes that zerorun_decode may read behind its tokens and overwrite behind its result */
 
-/* Five streams that are written in several calls, past the caches. */
+/* The state of quartic_ternary_stream between its calls. */
 typedef struct tlc_lines {
-    int open;          /* begun and not ended */
-    float left[5][16]; /* then: what the kernel keeps of the cache lines that are not whole yet */
+    int open;          /* the call before was not the last one */
+    float left[5][16]; /* if so, what the kernel keeps of cache lines that are not full yet */
 } tlc_lines;
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types, names and parameters to declare */
 typedef struct tlc_kernels {
     tlc_isa isa;
 #define KERNEL(returns, name, parameters, avx2, avx512, neon) returns (*name) parameters;
 #include "kernel_list.h"
 } tlc_kernels;
 
-/* The tokens of a run of bytes 121: returns the bytes written, at most run of them. */
+/* The functions tlc_<kernel>_<isa>. One that two tables take is declared twice. */
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_scalar parameters;
+#include "kernel_list.h"
+#if defined(__x86_64__)
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) \
+    returns tlc_##name##_##avx2 parameters;                   \
+    returns tlc_##name##_##avx512 parameters;
+#include "kernel_list.h"
+#elif defined(__aarch64__)
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_##neon parameters;
+#include "kernel_list.h"
+#endif
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+/* Writes the tokens of a run of bytes 121. Returns the bytes written, at most `run` of them. */
 static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
 {
     size_t at = 0;
@@ -49,7 +64,7 @@ static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
     return at;
 }
 
-/* memcpy for few bytes: where it knows that they are few, gcc takes rep movs, which is slow to start. */
+/* memcpy for few bytes. Where gcc knows that they are few it makes memcpy a rep movs, which is slow to start. */
 static inline void tlc_copy_few(void *dst, const void *src, size_t size)
 {
     const uint8_t *from = src;
@@ -63,18 +78,20 @@ static inline void tlc_copy_few(void *dst, const void *src, size_t size)
         *to++ = *from++;
 }
 
-/* tables.c: the kernel x ISA matrix. tlc_kernels_for returns the table of an ISA that is built in and that this machine
- * supports (TLC_ISA_AUTO: the best), else NULL. */
+/* tables.c: returns the table of an ISA that is built in and that this machine supports (TLC_ISA_AUTO: the best
+ * one), else NULL. */
 const tlc_kernels *tlc_kernels_for(tlc_isa isa);
 
-/* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support; found once, then cached. */
+/* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support. Found once, then cached. */
 unsigned tlc_cpu_isas(void);
 
-/* cpu.c: outputs of so many bytes and more had better bypass the caches; found once, then cached. */
+/* cpu.c: outputs of at least so many bytes should bypass the caches. Found once, then cached. */
 size_t tlc_cpu_stream_threshold(void);
 
-/* Hides from the compiler how a vector was made. clang turns "x or x + v" into "x + (-0 or v)", which is the same
- * but for signalling NaNs. */
+/* ---- for kernels only ---- */
+
+/* Hides from the compiler how a vector was made. Without this clang turns "x or x + v" into "x + (-0 or v)", which
+ * differs for signalling NaNs. */
 #if defined(__x86_64__)
 #define TLC_OPAQUE(v) __asm__("" : "+x"(v))
 #elif defined(__aarch64__)
@@ -90,17 +107,4 @@ size_t tlc_cpu_stream_threshold(void);
 
 /* Which of the two addends of x a kernel has. Its loop is inlined once for each of the three. */
 typedef enum tlc_addends { TLC_HAS_G = 1, TLC_HAS_R = 2, TLC_HAS_BOTH = TLC_HAS_G | TLC_HAS_R } tlc_addends;
-
-/* The functions tlc_<kernel>_<isa>. One that two tables take is declared twice. */
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_scalar parameters;
-#include "kernel_list.h"
-#if defined(__x86_64__)
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) \
-    returns tlc_##name##_##avx2 parameters;                   \
-    returns tlc_##name##_##avx512 parameters;
-#include "kernel_list.h"
-#elif defined(__aarch64__)
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_##neon parameters;
-#include "kernel_list.h"
-#endif
 #endif

@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-/* u < y - floor(y), times 2^24 on both sides, which is exact. */
+/* Compares u and y - floor(y), both multiplied by 2^24, which is exact. */
 TLC_AVX2_INLINE __m256i levels8(const float *x, const uint32_t *words, __m256 max, __m256 K)
 {
     __m256 y = _mm256_mul_ps(_mm256_div_ps(_mm256_loadu_ps(x), max), K);
@@ -58,7 +58,7 @@ TLC_AVX2 void tlc_levels_decode_avx2(const int8_t *q, size_t n, float max, float
         tlc_levels_decode_scalar(q + i, n - i, max, K, out + i);
 }
 
-/* Each pair of nibbles, as 1 low + 16 high, in 16 bits. */
+/* Each pair of nibbles as low + 16 high, in 16 bits. */
 TLC_AVX2_INLINE __m256i pairs(const int8_t *q)
 {
     __m256i nibbles = _mm256_and_si256(tlc_avx2_load(q), _mm256_set1_epi8(15));
@@ -77,7 +77,7 @@ TLC_AVX2 void tlc_nibbles_pack_avx2(const int8_t *q, size_t n, uint8_t *out)
         tlc_nibbles_pack_scalar(q + i, n - i, out + i / 2);
 }
 
-/* Nibbles with their signs are looked up; the bits above the lowest four of an index are 0. */
+/* A table gives nibbles their signs. The upper bits of its indices are 0. */
 TLC_AVX2 void tlc_nibbles_unpack_avx2(const uint8_t *in, size_t n, int8_t *q)
 {
     const __m128i signs = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);

@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-/* u < y - floor(y), times 2^24 on both sides, which is exact. */
+/* Compares u and y - floor(y), both multiplied by 2^24, which is exact. */
 TLC_AVX512_INLINE void encode16(const float *x, const uint32_t *words, __mmask16 mask, __m512 max, __m512 K, int8_t *q)
 {
     __m512 y = _mm512_mul_ps(_mm512_div_ps(_mm512_maskz_loadu_ps(mask, x), max), K);
@@ -61,7 +61,7 @@ TLC_AVX512 void tlc_levels_decode_avx512(const int8_t *q, size_t n, float max, f
         decode16(q + i, tlc_avx512_lanes(n - i), all_max, high, low, out + i);
 }
 
-/* Each pair of nibbles, as 1 low + 16 high. */
+/* Each pair of nibbles as low + 16 high. */
 TLC_AVX512_INLINE __m256i pack64(__m512i q)
 {
     __m512i nibbles = _mm512_and_si512(q, _mm512_set1_epi8(15));
@@ -79,7 +79,7 @@ TLC_AVX512 void tlc_nibbles_pack_avx512(const int8_t *q, size_t n, uint8_t *out)
                                 pack64(_mm512_maskz_loadu_epi8(tlc_avx512_bytes(n - i), q + i)));
 }
 
-/* The nibbles of 32 bytes with their signs, looked up: index bits above the lowest four are 0. */
+/* The nibbles of 32 bytes. A table gives them their signs; the upper bits of its indices are 0. */
 TLC_AVX512_INLINE __m512i unpack32(__m256i bytes)
 {
     const __m512i table = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
- * are shifted out.
+ * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
+ * word before are shifted out.
  */
 #include "avx2.h"
 
@@ -26,7 +26,7 @@ TLC_AVX2_INLINE uint64_t nonzero64(const int8_t *q)
                  tlc_avx2_signs(_mm256_cmpeq_epi8(tlc_avx2_load(q + 32), zero)));
 }
 
-/* Inlined once with and once without negative. */
+/* Inlined once with `negative` and once without. */
 TLC_AVX2_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
@@ -100,7 +100,7 @@ TLC_AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t fli
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* All ones where a value is drawn. Words are below 2^24 once shifted, so a signed comparison is as good. */
+/* All ones where a value is drawn. A shifted word is below 2^24, so a signed comparison is right. */
 TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i limit)
 {
     __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(tlc_avx2_load(words), 8));
@@ -150,7 +150,7 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
     return count + tlc_ones_scalar(bits + i, len - i);
 }
 
-/* For each mask of 8 lanes and each lane, in a byte: which value it gets, or 128 for none. */
+/* For each mask of 8 lanes: a byte for each lane, with the index of the value that it gets, or 128 for none. */
 #define COUNT(m) \
     (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
 #define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
@@ -161,7 +161,7 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
 #define SOURCES64(m) SOURCES16(m), SOURCES16((m) + 16), SOURCES16((m) + 32), SOURCES16((m) + 48)
 static const uint64_t sources[256] = {SOURCES64(0), SOURCES64(64), SOURCES64(128), SOURCES64(192)};
 
-/* Eight values, where source is not negative. */
+/* The values of eight lanes, where source is not negative. */
 TLC_AVX2_INLINE __m256i expand8(__m256i source, const uint8_t *values)
 {
     return _mm256_permutevar8x32_epi32(tlc_avx2_load(values), source);
@@ -181,8 +181,8 @@ TLC_AVX2_INLINE void add8(__m256i source, const uint8_t *values, __m256 weight, 
     _mm256_storeu_ps(sum, _mm256_blendv_ps(x, old, _mm256_castsi256_ps(source)));
 }
 
-/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without.
- * Returns how many words, and in *at how many values were taken. */
+/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
+ * Returns the number of words; *at is the number of values taken. */
 TLC_AVX2_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
                               float weight, float *out, size_t *at)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits; those of the last word that do not exist are masked out.
+ * 64 values become a word of bits. Values behind the last are masked out.
  */
 #include "avx512.h"
 
@@ -17,7 +17,7 @@ TLC_AVX512_INLINE uint64_t symbols64(const int8_t *q, __mmask64 mask, uint64_t *
     return (uint64_t)__builtin_popcountll(*nonzero);
 }
 
-/* Inlined once with and once without negative. */
+/* Inlined once with `negative` and once without. */
 TLC_AVX512_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
@@ -70,7 +70,7 @@ TLC_AVX512 uint64_t tlc_threshold_mask_avx512(const float *x, size_t n, uint32_t
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* A lane that is masked out holds 0, which is never drawn. */
+/* A lane that is masked out holds 0, and 0 is never drawn. */
 TLC_AVX512_INLINE __mmask16 drawn16(const float *x, const uint32_t *words, __mmask64 mask, __m512i limit)
 {
     __m512i word = _mm512_maskz_loadu_epi32((__mmask16)mask, words);
@@ -103,7 +103,7 @@ TLC_AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* The values of 16 bits: reads 16 where there are so many, else those that are wanted. */
+/* The values of 16 bits. Reads 16 values if there are so many, else those that are wanted. */
 TLC_AVX512_INLINE __m512 expand16(__mmask16 bits, const uint8_t *values, size_t have)
 {
     __mmask16 load = (__mmask16)(have < LANES ? (1u << __builtin_popcount(bits)) - 1 : ALL_LANES);
@@ -115,7 +115,7 @@ TLC_AVX512_INLINE void add16(__mmask16 bits, __m512 value, __m512 weight, float 
     _mm512_mask_storeu_ps(sum, bits, tlc_avx512_weighted(_mm512_maskz_loadu_ps(bits, sum), value, weight));
 }
 
-/* Inlined once with add, where weight counts, and once without. */
+/* Inlined once with add, which uses weight, and once without. */
 TLC_AVX512_INLINE size_t expand(const uint64_t *mask, size_t n, const uint8_t *values, size_t have, int add,
                                 float weight, float *out)
 {

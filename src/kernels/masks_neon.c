@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
- * are shifted out.
+ * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
+ * word before are shifted out.
  */
 #include "neon.h"
 
@@ -9,7 +9,7 @@
 
 enum { WORD = 64 };
 
-/* The bits of 64 bytes that are all ones or all zeros: eight of them, weighted, add up to a byte. */
+/* The bits of 64 bytes that are all ones or all zeros. Eight weighted bytes add up to a byte of bits. */
 TLC_NEON_INLINE uint64_t word_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
 {
     const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
@@ -37,7 +37,7 @@ TLC_NEON_INLINE uint64_t minus64(const int8_t *q)
                    vcltzq_s8(vld1q_s8(q + 48)));
 }
 
-/* Inlined once with and once without negative. */
+/* Inlined once with `negative` and once without. */
 TLC_NEON_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
@@ -110,7 +110,7 @@ uint64_t tlc_threshold_mask_neon(const float *x, size_t n, uint32_t flip, uint32
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* A value that is equal to 0 is not drawn; what the comparison leaves out of the other mask is. */
+/* All ones where a value is drawn: its word is below the limit and it is not 0. */
 TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x4_t limit)
 {
     return vbicq_u32(vcltq_u32(vshrq_n_u32(vld1q_u32(words), 8), limit), vceqzq_f32(vld1q_f32(x)));
@@ -156,7 +156,7 @@ uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
     return count + tlc_ones_scalar(bits + i, len - i);
 }
 
-/* For each mask of 4 lanes: which bytes they get, 255 for none. */
+/* For each mask of 4 lanes: the indices of the bytes that they get, or 255 for none. */
 #define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
 #define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
 #define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
@@ -172,8 +172,8 @@ TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, fl
     vst1q_f32(sum, vbslq_f32(none, old, x));
 }
 
-/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without.
- * Returns how many words, and in *at how many values were taken. */
+/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
+ * Returns the number of words; *at is the number of values taken. */
 TLC_NEON_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
                               float weight, float *out, size_t *at)
 {

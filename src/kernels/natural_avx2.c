@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * As natural_avx512.c, 32 values at a time.
+ * The method of natural_avx512.c, 32 values at a time.
  */
 #include "avx2.h"
 
 #if defined(__x86_64__)
 
-/* Of 32 values in order, the biased exponents (as for a normal number, where it is subnormal), bytes with the sign as
- * their highest bit, and bytes -1 where they are 0. */
+/* 32 values in order: their biased exponents (a subnormal counts as a normal number), bytes with the sign as their
+ * highest bit, and bytes -1 where they are 0. */
 typedef struct rounded {
     __m256i exponents, signs, zeros;
 } rounded;
 
-/* Sign and exponent, 0..511, of 8 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
+/* Sign and exponent, 0..511, of 8 values. (word >> 9) < m if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
 TLC_AVX2_INLINE __m256i round8(const float *x, const uint32_t *words, __m256i *zeros)
 {
     __m256i bits = tlc_avx2_load(x), added = _mm256_set1_epi32(0x400000);
@@ -50,13 +50,13 @@ TLC_AVX2_INLINE uint32_t count(__m256i bytes)
     return (uint32_t)__builtin_popcount(tlc_avx2_signs(bytes));
 }
 
-/* How many are greater than most, of those that are not 0. */
+/* How many of the values that are not 0 are greater than most. */
 TLC_AVX2_INLINE uint32_t count_greater(__m256i bytes, int most, __m256i zeros)
 {
     return GROUP - count(_mm256_or_si256(zeros, _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, all(most)), bytes)));
 }
 
-/* Biased exponents that belong to codes 0..60. Subnormals and what they round to lie below them for any shift. */
+/* Codes 0..60 from biased exponents. Subnormals and what they round to are below code 0 for every shift. */
 TLC_AVX2_INLINE uint32_t encode32(const float *x, const uint32_t *words, int shift, uint8_t *out)
 {
     const int least = TLC_NATURAL_LEAST + 127 + shift, codes = TLC_NATURAL_MOST - TLC_NATURAL_LEAST;
@@ -65,7 +65,7 @@ TLC_AVX2_INLINE uint32_t encode32(const float *x, const uint32_t *words, int shi
 
     code = _mm256_or_si256(code, _mm256_and_si256(r.signs, all(0x80)));
     tlc_avx2_store(out, _mm256_blendv_epi8(code, all(TLC_NATURAL_ZERO), r.zeros));
-    return count_greater(_mm256_sub_epi8(r.exponents, all(least)), codes, r.zeros); /* what is below wraps */
+    return count_greater(_mm256_sub_epi8(r.exponents, all(least)), codes, r.zeros); /* lower ones wrap */
 }
 
 TLC_AVX2_INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
@@ -90,7 +90,7 @@ TLC_AVX2_INLINE __m256i widen8(const uint8_t *in)
     return _mm256_cvtepu8_epi32(tlc_avx2_load8(in));
 }
 
-/* 0 where `zeros`, else the exponent in the low bits of e, and the sign in the highest of s. */
+/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
 TLC_AVX2_INLINE void store8(float *out, __m256i e, __m256i s, __m256i zeros)
 {
     __m256i sign = _mm256_and_si256(s, _mm256_set1_epi32(INT32_MIN));
@@ -112,9 +112,8 @@ TLC_AVX2 void tlc_natural_decode_avx2(const uint8_t *in, size_t n, int shift, fl
         tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether
- * that is clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar
- * kernel's. */
+/* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
+ * tell whether that is clipping. This is rare, and the scalar kernel takes over. */
 TLC_AVX2_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
 {
     rounded r = round32(x, words);
@@ -127,7 +126,7 @@ TLC_AVX2_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shif
     tlc_avx2_store(out, _mm256_andnot_si256(r.zeros, _mm256_max_epu8(byte, all(1))));
     memcpy(signs, &negative, sizeof negative);
     return count_greater(_mm256_sub_epi8(r.exponents, all(shift + 1)), 253 - shift,
-                         r.zeros); /* what is below 1 wraps */
+                         r.zeros); /* lower ones wrap */
 }
 
 TLC_AVX2_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,

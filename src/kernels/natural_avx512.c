@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so
- * leaves sign and biased exponent in the upper nine bits; they are packed to 16 bits, and those to bytes.
+ * 64 values at a time. Adding a random unit (or half a unit) below the exponent carries into it when it must, and
+ * leaves sign and biased exponent in the upper nine bits. These are packed to 16 bits, then to bytes.
  */
 #include "avx512.h"
 
 #if defined(__x86_64__)
 
-/* Of 64 values in order, the biased exponents (as for a normal number, where it is subnormal), bytes with the sign as
- * their highest bit, and which are 0. Masked out ones are 0. */
+/* 64 values in order: their biased exponents (a subnormal counts as a normal number), bytes with the sign as their
+ * highest bit, and which are 0. Those that are masked out are 0. */
 typedef struct rounded {
     __m512i exponents, signs;
     __mmask64 zeros;
 } rounded;
 
-/* Sign and exponent, 0..511, of 16 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
+/* Sign and exponent, 0..511, of 16 values. (word >> 9) < m if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
 TLC_AVX512_INLINE __m512i round16(const float *x, const uint32_t *words, __mmask16 mask, __mmask16 *zeros)
 {
     __m512i bits = _mm512_maskz_loadu_epi32(mask, x), added = _mm512_set1_epi32(0x400000);
@@ -48,7 +48,7 @@ TLC_AVX512_INLINE __m512i all(int byte)
     return _mm512_set1_epi8((char)byte);
 }
 
-/* Exponents that belong to codes 0..60. Subnormals and what they round to lie below them for any shift. */
+/* Codes 0..60 from biased exponents. Subnormals and what they round to are below code 0 for every shift. */
 TLC_AVX512_INLINE uint64_t encode64(const float *x, const uint32_t *words, __mmask64 mask, int shift, uint8_t *out)
 {
     const int least = TLC_NATURAL_LEAST + 127 + shift, codes = TLC_NATURAL_MOST - TLC_NATURAL_LEAST;
@@ -100,9 +100,8 @@ TLC_AVX512 void tlc_natural_decode_avx512(const uint8_t *in, size_t n, int shift
         decode16(in + i, tlc_avx512_lanes(n - i), shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether
- * that is clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar
- * kernel's. */
+/* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
+ * tell whether that is clipping. This is rare, and the scalar kernel takes over. */
 TLC_AVX512_INLINE uint64_t encode9(const float *x, const uint32_t *words, __mmask64 mask, int shift, uint8_t *out,
                                    uint8_t *signs)
 {
@@ -113,7 +112,7 @@ TLC_AVX512_INLINE uint64_t encode9(const float *x, const uint32_t *words, __mmas
     if (shift == 0 && _mm512_mask_cmple_epu8_mask(others, r.exponents, all(1)))
         return tlc_natural9_encode_scalar(x, words, n, shift, out, signs);
     __m512i byte = _mm512_min_epu8(_mm512_subs_epu8(r.exponents, all(shift)), all(254 - shift));
-    __m512i above = _mm512_sub_epi8(r.exponents, all(shift + 1)); /* what is below 1 wraps */
+    __m512i above = _mm512_sub_epi8(r.exponents, all(shift + 1)); /* lower ones wrap */
 
     _mm512_mask_storeu_epi8(out, mask, _mm512_maskz_max_epu8(others, byte, all(1)));
     if (mask == ALL_BYTES)

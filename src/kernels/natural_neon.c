@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 16 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so
+ * 16 values at a time. Adding a random unit (or half a unit) below the exponent carries into it when it must, and
  * leaves sign and biased exponent in the upper nine bits.
  */
 #include "neon.h"
@@ -9,13 +9,13 @@
 
 enum { GROUP = 16 };
 
-/* The biased exponents (as for a normal number, where it is subnormal), signs 0 or 1, and bytes -1 where they are
- * not 0. */
+/* 16 values in order: their biased exponents (a subnormal counts as a normal number), their signs 0 or 1, and bytes
+ * -1 where they are not 0. */
 typedef struct rounded {
     uint8x16_t exponents, signs, others;
 } rounded;
 
-/* Sign and exponent, 0..511, of 4 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
+/* Sign and exponent, 0..511, of 4 values. (word >> 9) < m if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
 TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint32x4_t *others)
 {
     uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x)), added = vdupq_n_u32(0x400000);
@@ -46,7 +46,7 @@ TLC_NEON_INLINE uint32_t count(uint8x16_t bytes)
     return vaddvq_u8(vshrq_n_u8(bytes, 7));
 }
 
-/* Biased exponents that belong to codes 0..60. Subnormals and what they round to lie below them for any shift. */
+/* Codes 0..60 from biased exponents. Subnormals and what they round to are below code 0 for every shift. */
 TLC_NEON_INLINE uint32_t encode16(const float *x, const uint32_t *words, int shift, uint8_t *out)
 {
     const uint8x16_t least = all(TLC_NATURAL_LEAST + 127 + shift), codes = all(TLC_NATURAL_MOST - TLC_NATURAL_LEAST);
@@ -54,7 +54,7 @@ TLC_NEON_INLINE uint32_t encode16(const float *x, const uint32_t *words, int shi
     uint8x16_t code = vsliq_n_u8(vminq_u8(vqsubq_u8(r.exponents, least), codes), r.signs, 7);
 
     vst1q_u8(out, vbslq_u8(r.others, code, all(TLC_NATURAL_ZERO)));
-    return count(vandq_u8(r.others, vcgtq_u8(vsubq_u8(r.exponents, least), codes))); /* what is below wraps */
+    return count(vandq_u8(r.others, vcgtq_u8(vsubq_u8(r.exponents, least), codes))); /* lower ones wrap */
 }
 
 TLC_NEON_INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
@@ -72,7 +72,7 @@ uint64_t tlc_natural_encode_neon(const float *x, const uint32_t *words, size_t n
     return words ? encode(x, words, n, shift, out) : encode(x, NULL, n, shift, out);
 }
 
-/* 0 where `zeros`, else the exponent in the low bits of e, and the sign in the highest of s. */
+/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
 TLC_NEON_INLINE void store4(float *out, uint32x4_t e, uint32x4_t s, uint32x4_t zeros)
 {
     uint32x4_t sign = vandq_u32(s, vdupq_n_u32(0x80000000));
@@ -98,9 +98,8 @@ void tlc_natural_decode_neon(const uint8_t *in, size_t n, int shift, float *out)
     tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether
- * that is clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar
- * kernel's. */
+/* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
+ * tell whether that is clipping. This is rare, and the scalar kernel takes over. */
 TLC_NEON_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
 {
     static const int8_t places[GROUP] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -109,7 +108,7 @@ TLC_NEON_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shif
     if (shift == 0 && vmaxvq_u8(vandq_u8(r.others, vcleq_u8(r.exponents, all(1)))))
         return tlc_natural9_encode_scalar(x, words, GROUP, shift, out, signs);
     uint8x16_t byte = vminq_u8(vqsubq_u8(r.exponents, all(shift)), all(254 - shift));
-    uint8x16_t above = vsubq_u8(r.exponents, all(shift + 1)); /* what is below 1 wraps */
+    uint8x16_t above = vsubq_u8(r.exponents, all(shift + 1)); /* lower ones wrap */
     uint8x16_t negative = vshlq_u8(vandq_u8(r.signs, r.others), vld1q_s8(places));
 
     vst1q_u8(out, vandq_u8(r.others, vmaxq_u8(byte, all(1))));

@@ -92,7 +92,7 @@ TLC_NEON_INLINE int8x16_t tlc_neon_encode16(tlc_addends has, const float *g, flo
     return vreinterpretq_s8_u8(tlc_neon_pack16(q0, q1, q2, q3));
 }
 
-/* Three binary32 patterns to choose from by symbol, as four tables of one byte of each. */
+/* Three binary32 patterns, chosen by symbol: a table for each of their four bytes. */
 typedef struct tlc_neon_choice {
     uint8x16_t byte[4];
 } tlc_neon_choice;
@@ -108,7 +108,7 @@ TLC_NEON_INLINE tlc_neon_choice tlc_neon_choice_of(uint32_t minus, uint32_t zero
     return c;
 }
 
-/* The patterns of 16 symbols, in order: looked up byte by byte, then put together. */
+/* The patterns of 16 symbols, in order: looked up a byte at a time, then put together. */
 TLC_NEON_INLINE uint32x4x4_t tlc_neon_choose(tlc_neon_choice c, int8x16_t q)
 {
     uint8x16_t index = vreinterpretq_u8_s8(vaddq_s8(q, vdupq_n_s8(1)));
@@ -137,7 +137,8 @@ TLC_NEON_INLINE void tlc_neon_decode16(tlc_neon_choice c, int8x16_t q, float *ou
     vst1q_f32(out + 12, vreinterpretq_f32_u32(v.val[3]));
 }
 
-/* For a symbol 0 a pattern that is neither w nor -w: it says which sums stay. To add -0 would make a NaN quiet. */
+/* The pattern for a symbol 0, which is neither w nor -w. It marks the sums that stay: adding -0 would make a NaN
+ * quiet. */
 TLC_NEON_INLINE uint32_t tlc_neon_keep(float w)
 {
     return tlc_float_bits(w) ^ 1;
@@ -180,7 +181,7 @@ TLC_NEON_INLINE uint8x16_t tlc_neon_quartic(int8x16_t q0, int8x16_t q1, int8x16_
     return vaddq_u8(vreinterpretq_u8_s8(value), vdupq_n_u8(TLC_QUARTIC_ZERO));
 }
 
-/* Takes the digit of `power` out of the balanced ternary number *rest; what the lower digits can make is `below`. */
+/* Takes the digit of this power out of the balanced ternary number *rest. The lower digits make at most `below`. */
 TLC_NEON_INLINE int8x16_t tlc_neon_digit(int8x16_t *rest, int8_t power, int8_t below)
 {
     uint8x16_t up = vcgtq_s8(*rest, vdupq_n_s8(below)), down = vcltq_s8(*rest, vdupq_n_s8((int8_t)-below));
@@ -190,7 +191,8 @@ TLC_NEON_INLINE int8x16_t tlc_neon_digit(int8x16_t *rest, int8_t power, int8_t b
     return q;
 }
 
-/* quartic_decode of 16 bytes. A byte less 121 is its symbols as a balanced ternary number: no division is needed. */
+/* quartic_decode of 16 bytes. A byte minus 121 is its symbols as a balanced ternary number, so no division is
+ * needed. */
 TLC_NEON_INLINE void tlc_neon_symbols(uint8x16_t bytes, int8x16_t q[5])
 {
     int8x16_t rest = vreinterpretq_s8_u8(vsubq_u8(bytes, vdupq_n_u8(TLC_QUARTIC_ZERO)));

@@ -5,13 +5,13 @@
 
 enum { SUMS = 16 };
 
-/* The 16 lanes of each side, four in a vector; the largest magnitudes; minus the numbers of x >= 0. */
+/* The sums of each side in 16 lanes, four a vector; the largest magnitudes; minus the number of x >= 0. */
 typedef struct sides {
     __m256d upper[4], lower[4];
     __m256i max, count;
 } sides;
 
-/* A zero is added where a value is of the other side: no sum is -0, so none changes. */
+/* Adds 0 where a value is of the other side. No sum is -0, so adding 0 changes none. */
 TLC_AVX2_INLINE void add4(__m256d *upper, __m256d *lower, __m128 x)
 {
     __m256d value = _mm256_cvtps_pd(x), zero = _mm256_setzero_pd();
@@ -45,7 +45,7 @@ TLC_AVX2_INLINE uint32_t sum_lanes(__m256i count)
     return (uint32_t)_mm_cvtsi128_si32(sum);
 }
 
-/* Inlined once for each of the three forms of x. The last values are filled up with zeros, which count as x >= 0. */
+/* The last values are filled up with zeros, which count as x >= 0. */
 TLC_AVX2_INLINE uint32_t side_sums(tlc_addends has, const float *g, const float *r, size_t n, double sums[2],
                                    uint32_t *count)
 {
@@ -82,7 +82,7 @@ TLC_AVX2 uint32_t tlc_side_sums_avx2(const float *g, const float *r, size_t n, d
     return side_sums(TLC_HAS_BOTH, g, r, n, sums, count);
 }
 
-/* The bits of eight values; their residuals go to r. */
+/* The bits of eight values. Their residuals go to r. */
 TLC_AVX2_INLINE uint32_t encode8(tlc_addends has, const float *g, float *r, size_t i, __m256 upper, __m256 lower)
 {
     __m256 x = tlc_avx2_wanted(has, g, r, i), side = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GE_OQ);
@@ -121,13 +121,13 @@ TLC_AVX2 void tlc_onebit_encode_avx2(const float *g, float *r, size_t n, const f
         encode(TLC_HAS_BOTH, g, r, n, mean, bits);
 }
 
-/* By the low two bits of an index, of which the upper one is another value's. */
+/* For permutevar_ps, which takes the low two bits of an index. The upper of them is the bit of another value. */
 TLC_AVX2_INLINE __m256 mean_table(const float mean[2])
 {
     return _mm256_setr_ps(mean[1], mean[0], mean[1], mean[0], mean[1], mean[0], mean[1], mean[0]);
 }
 
-/* The means of the eight values whose bits start at bit `at` of each integer. */
+/* The means of eight values. Their bits start at bit `at` of each lane. */
 TLC_AVX2_INLINE __m256 means8(__m256i bits, int at, __m256 table)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -140,13 +140,6 @@ TLC_AVX2_INLINE __m256i bits32(const uint8_t *bits)
 
     memcpy(&word, bits, sizeof word);
     return _mm256_set1_epi32(word);
-}
-
-/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may
- * point past the end. */
-TLC_AVX2_INLINE void prefetch(const void *to)
-{
-    _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);
 }
 
 TLC_AVX2 void tlc_onebit_decode_avx2(const uint8_t *bits, size_t n, const float mean[2], float *out)

@@ -3,20 +3,20 @@
 
 #if defined(__x86_64__)
 
-/* x >= 0, of those that the mask has. */
+/* Which x are >= 0, of those in the mask. */
 TLC_AVX512_INLINE __mmask16 upper_side(__m512 x, __mmask16 mask)
 {
     return _mm512_mask_cmp_ps_mask(mask, x, _mm512_setzero_ps(), _CMP_GE_OQ);
 }
 
-/* The 16 lanes of each side, eight in a vector. */
+/* The sums of each side in 16 lanes, eight a vector. */
 typedef struct sides {
     __m512d upper[2], lower[2];
     __m512i max;
     uint32_t count;
 } sides;
 
-/* A zero is added where a value is of the other side: no sum is -0, so none changes. */
+/* Adds 0 where a value is of the other side. No sum is -0, so adding 0 changes none. */
 TLC_AVX512_INLINE void add8(__m512d *upper, __m512d *lower, __m256 x)
 {
     __m512d value = _mm512_cvtps_pd(x), zero = _mm512_setzero_pd();
@@ -44,7 +44,6 @@ TLC_AVX512_INLINE double fold(const __m512d lane[2])
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/* Inlined once for each of the three forms of x. */
 TLC_AVX512_INLINE uint32_t side_sums(tlc_addends has, const float *g, const float *r, size_t n, double sums[2],
                                      uint32_t *count)
 {
@@ -120,7 +119,7 @@ TLC_AVX512 void tlc_onebit_encode_avx512(const float *g, float *r, size_t n, con
         encode(TLC_HAS_BOTH, g, r, n, mean, bits);
 }
 
-/* The bits of 64 values, and of up to 16. */
+/* The bits of 64 values, and of up to 16 values. */
 TLC_AVX512_INLINE uint64_t bits64(const uint8_t *bits)
 {
     uint64_t word;

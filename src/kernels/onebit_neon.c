@@ -5,13 +5,13 @@
 
 enum { LANES = 16 };
 
-/* The 16 lanes of each side, two in a vector; the largest magnitudes; minus the numbers of x >= 0. */
+/* The sums of each side in 16 lanes, two a vector; the largest magnitudes; minus the number of x >= 0. */
 typedef struct sides {
     float64x2_t upper[8], lower[8];
     uint32x4_t max, count;
 } sides;
 
-/* A zero is added where a value is of the other side: no sum is -0, so none changes. */
+/* Adds 0 where a value is of the other side. No sum is -0, so adding 0 changes none. */
 TLC_NEON_INLINE void add2(sides *s, int at, float64x2_t x)
 {
     const float64x2_t zero = vdupq_n_f64(0);
@@ -81,7 +81,7 @@ uint32_t tlc_side_sums_neon(const float *g, const float *r, size_t n, double sum
     return side_sums(TLC_HAS_BOTH, g, r, n, sums, count);
 }
 
-/* All ones where x >= 0; the residuals of four values go to r. */
+/* All ones where x >= 0. The residuals of four values go to r. */
 TLC_NEON_INLINE uint32x4_t encode4(tlc_addends has, const float *g, float *r, size_t i, const float32x4_t mean[2])
 {
     float32x4_t x = tlc_neon_wanted(has, g, r, i);
@@ -92,7 +92,7 @@ TLC_NEON_INLINE uint32x4_t encode4(tlc_addends has, const float *g, float *r, si
     return side;
 }
 
-/* The bits of 16 values: eight weighted bytes add up to one. */
+/* The bits of 16 values. Eight weighted bytes add up to a byte of bits. */
 TLC_NEON_INLINE uint16_t encode16(tlc_addends has, const float *g, float *r, size_t i, const float32x4_t mean[2])
 {
     const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
@@ -137,7 +137,7 @@ TLC_NEON_INLINE means means_of(const float mean[2])
     return (means){vdupq_n_f32(mean[0]), vdupq_n_f32(mean[1])};
 }
 
-/* The means of four values, from bit `at` on; the bits are in each lane. */
+/* The means of four values. Their bits start at bit `at` of each lane. */
 TLC_NEON_INLINE float32x4_t means4(uint32x4_t bits, int at, means of)
 {
     const uint32x4_t lane = {1, 2, 4, 8};

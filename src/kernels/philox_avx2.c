@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * As philox_avx512.c, with two chains of four counters: the registers hold no more.
+ * The method of philox_avx512.c with two chains of four counters: there are no registers for more.
  */
 #include "avx2.h"
 #include "philox.h"
@@ -23,7 +23,7 @@ TLC_AVX2_INLINE __m256i high(__m256i product)
     return _mm256_srli_epi64(product, 32);
 }
 
-/* The product last: the others are ready before it. */
+/* The product comes last: the others are ready before it. */
 TLC_AVX2_INLINE __m256i xor3(__m256i product, __m256i word, __m256i key)
 {
     return _mm256_xor_si256(product, _mm256_xor_si256(word, key));
@@ -45,7 +45,7 @@ TLC_AVX2_INLINE chain next_round(chain x, __m256i k0, __m256i k1)
     return (chain){xor3(high(p1), x.c1, k0), p1, xor3(high(p0), x.c3, k1), p0};
 }
 
-/* Words c and product of the lower halves, side by side. */
+/* The lower halves of c and of the product, side by side. */
 TLC_AVX2_INLINE __m256i beside(__m256i c, __m256i product)
 {
     return _mm256_blend_epi32(c, _mm256_slli_epi64(product, 32), 0xaa);
@@ -62,7 +62,7 @@ TLC_AVX2_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *o
 
 TLC_AVX2 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
 {
-    const __m256i unpacked = _mm256_setr_epi64x(0, 2, 1, 3); /* unpacking puts them in order */
+    const __m256i unpacked = _mm256_setr_epi64x(0, 2, 1, 3); /* unpacking puts the words in order */
     __m256i blocks = _mm256_add_epi32(unpacked, all(block));
 
     for (; batches--; out += 4 * BLOCKS) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox on eight counters at a time, each word in the low half of a 64-bit lane, where the multiplication takes it;
- * what the upper halves hold does not matter. Four such chains go side by side, since a round waits for its
- * products.
+ * Philox on eight counters at a time. Each word is in the low half of a 64-bit lane, where the multiplication takes it;
+ * the upper halves do not matter. Four such chains go side by side, since a round waits for its products.
  */
 #include "avx512.h"
 #include "philox.h"
@@ -46,7 +45,7 @@ TLC_AVX512_INLINE chain next_round(chain x, __m512i k0, __m512i k1)
     return (chain){xor3(high(p1), x.c1, k0), p1, xor3(high(p0), x.c3, k1), p0};
 }
 
-/* A product with its halves exchanged is two words of the result already, but for what is combined with the first. */
+/* A product with its halves exchanged is two words of the result, except for what is combined with the first. */
 TLC_AVX512_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *out)
 {
     __m512i k0 = all(c->k0[TLC_PHILOX_LAST]), k1 = all(c->k1[TLC_PHILOX_LAST]);
@@ -61,7 +60,7 @@ TLC_AVX512_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t 
 
 TLC_AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
 {
-    const __m512i unpacked = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* unpacking puts them in order */
+    const __m512i unpacked = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* unpacking puts the words in order */
     __m512i blocks = _mm512_add_epi32(unpacked, all(block));
 
     for (; batches--; out += 4 * BLOCKS) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox on four counters at a time, two such chains side by side.
+ * Philox on four counters at a time, in two chains side by side.
  */
 #include "neon.h"
 #include "philox.h"

@@ -25,13 +25,13 @@ TLC_AVX2 void tlc_quartic_encode_avx2(const int8_t *const q[5], size_t len, uint
     tlc_quartic_encode_scalar(tail, len - i, out + i);
 }
 
-/* The two low bits of each byte, less 1. */
+/* The two low bits of each byte, minus 1. */
 TLC_AVX2_INLINE __m256i symbols(__m256i digits)
 {
     return _mm256_sub_epi8(_mm256_and_si256(digits, _mm256_set1_epi8(3)), _mm256_set1_epi8(1));
 }
 
-/* Eight symbols of a stream, from its digits at the bottom of eight words. */
+/* Stores eight symbols of a stream. Their digits are the low two bits of eight words. */
 TLC_AVX2_INLINE void store_symbols8(int8_t *q, __m128i digits)
 {
     digits = _mm_sub_epi16(_mm_and_si128(digits, _mm_set1_epi16(3)), _mm_set1_epi16(1));

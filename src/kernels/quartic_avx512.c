@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-/* 3 high + q[i...]; bytes wrap, and the sum with 121 fits. */
+/* 3 high + q[i...]. Bytes may wrap; the sum with 121 fits again. */
 TLC_AVX512_INLINE __m512i digit(__m512i high, const int8_t *q, size_t i, __mmask64 mask)
 {
     __m512i sum = _mm512_add_epi8(high, _mm512_maskz_loadu_epi8(mask, q + i));
@@ -31,14 +31,14 @@ TLC_AVX512 void tlc_quartic_encode_avx512(const int8_t *const q[5], size_t len, 
         encode64(q, i, tlc_avx512_bytes(len - i), out);
 }
 
-/* Stores the symbol of the highest digit of byte, whose weight is given, and returns what is below it. */
+/* Stores the symbol of the highest digit of byte, which has this weight. Returns the lower digits. */
 TLC_AVX512_INLINE __m512i symbol(__m512i byte, char weight, int8_t *q, __mmask64 mask)
 {
     __m512i one = _mm512_set1_epi8(weight), two = _mm512_set1_epi8((char)(2 * weight)), minus = _mm512_set1_epi8(-1);
     __m512i zero = _mm512_mask_set1_epi8(minus, _mm512_cmpge_epu8_mask(byte, one), 0);
 
     _mm512_mask_storeu_epi8(q, mask, _mm512_mask_set1_epi8(zero, _mm512_cmpge_epu8_mask(byte, two), 1));
-    /* The minimum subtracts where it can: below zero the difference wraps to a large one. */
+    /* The minimum subtracts where the result is not negative: a negative difference wraps to a large one. */
     byte = _mm512_min_epu8(byte, _mm512_sub_epi8(byte, one));
     return _mm512_min_epu8(byte, _mm512_sub_epi8(byte, one));
 }

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-/* The bits of the values that are sent, 0 for the others: as integers they have the sign of x, and are not 0. */
+/* The bits of the values that are sent, 0 for the others. As integers they have the sign of x and are not 0. */
 TLC_AVX2_INLINE __m256i sent8(const float *x, const uint32_t *words, __m256 max)
 {
     __m256 value = _mm256_loadu_ps(x), magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), value);

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-/* The bits of the values that are sent, 0 for the others: as integers they have the sign of x, and are not 0. */
+/* The bits of the values that are sent, 0 for the others. As integers they have the sign of x and are not 0. */
 TLC_AVX512_INLINE __m512i sent16(const float *x, const uint32_t *words, __mmask16 mask, __m512 max)
 {
     __m512 value = _mm512_maskz_loadu_ps(mask, x), magnitude = _mm512_abs_ps(value);
@@ -19,7 +19,7 @@ TLC_AVX512_INLINE void encode64(const float *x, const uint32_t *words, __mmask64
     __m512i b = sent16(x + LANES, words + LANES, (__mmask16)(mask >> 16), max);
     __m512i c = sent16(x + 2 * LANES, words + 2 * LANES, (__mmask16)(mask >> 32), max);
     __m512i d = sent16(x + 3 * LANES, words + 3 * LANES, (__mmask16)(mask >> 48), max);
-    /* packing saturates, so a sign is never lost */
+    /* packing saturates, so no sign is lost */
     __m512i signs = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
 
     signs = _mm512_min_epi8(_mm512_max_epi8(signs, _mm512_set1_epi8(-1)), _mm512_set1_epi8(1));

@@ -8,7 +8,6 @@ TLC_AVX2_INLINE __m256i encode8(tlc_addends has, const float *g, float *r, size_
     return tlc_avx2_quantize8(has, tlc_avx2_wanted(has, g, r, i), r, i, s);
 }
 
-/* Inlined once for each of the three forms of x. */
 TLC_AVX2_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n, float M, int8_t *q)
 {
     const tlc_avx2_scale s = tlc_avx2_scale_of(M);
@@ -25,7 +24,7 @@ TLC_AVX2_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n,
 
 TLC_AVX2 void tlc_ternary_encode_avx2(const float *g, float *r, size_t n, float M, int8_t *q)
 {
-    if (r && M == 0) { /* nothing is subtracted: r becomes x, and that is all */
+    if (r && M == 0) { /* nothing is subtracted: r becomes x */
         if (g)
             (void)tlc_accumulate_avx2(r, g, n);
         g = r;
@@ -44,7 +43,7 @@ TLC_AVX2_INLINE __m256i widen8(const int8_t *q)
     return _mm256_cvtepi8_epi32(tlc_avx2_load8(q));
 }
 
-/* By the low two bits of a symbol: 0, 1, none, -1. */
+/* Values by the low two bits of a symbol: 0, 1, none, -1. */
 TLC_AVX2_INLINE __m256 decoded_values(float M)
 {
     return _mm256_setr_ps(0.0f, M, 0.0f, -M, 0.0f, M, 0.0f, -M);
@@ -65,7 +64,7 @@ TLC_AVX2_INLINE void add8(const int8_t *q, __m256 values, float *sum)
 {
     __m256i symbols = widen8(q);
     __m256 old = _mm256_loadu_ps(sum), added = _mm256_add_ps(old, _mm256_permutevar_ps(values, symbols));
-    /* -1 and 1 are odd: the lowest bit, moved to the sign, picks the lanes that change. */
+    /* -1 and 1 are odd: the lowest bit, moved to the sign, selects the lanes that change. */
     __m256 changed = _mm256_castsi256_ps(_mm256_slli_epi32(symbols, 31));
 
     TLC_OPAQUE(added);

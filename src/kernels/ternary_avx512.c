@@ -35,7 +35,7 @@ TLC_AVX512 void tlc_ternary_encode_avx512(const float *g, float *r, size_t n, fl
         encode(TLC_HAS_BOTH, g, r, n, M, q);
 }
 
-/* What the symbols 0, 1 and -1 stand for, found by a symbol's low four bits. */
+/* The values of the symbols 0, 1 and -1, by the low four bits of a symbol. */
 TLC_AVX512_INLINE __m512 value_table(float value)
 {
     __m512 one = _mm512_maskz_mov_ps(1u << 1, _mm512_set1_ps(value));
@@ -61,8 +61,8 @@ TLC_AVX512 void tlc_ternary_decode_avx512(const int8_t *q, size_t n, float M, fl
         decode16(q + i, tlc_avx512_lanes(n - i), table, out + i);
 }
 
-/* Adds only where a symbol is not 0: x + 0 would change -0 and signalling NaNs, and so, in clang's hands, would a
- * choice between x and x + value. */
+/* Adds only where a symbol is not 0. x + 0 would change -0 and signalling NaNs. clang would turn a choice between x
+ * and x + value into such a sum. */
 TLC_AVX512_INLINE void add16(const int8_t *q, __mmask16 mask, __m512 table, float *sum)
 {
     __m128i symbols = _mm_maskz_loadu_epi8(mask, q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps: symbols live in registers only.
+ * The fused sweeps: symbols stay in registers.
  */
 #include "avx2.h"
 
@@ -41,7 +41,7 @@ TLC_AVX2_INLINE wanted load8_each(tlc_addends has, const float *const *g, float 
     return w;
 }
 
-/* Their eight output bytes, and the residual. */
+/* Writes their eight bytes, and the residual. */
 TLC_AVX2_INLINE void encode8(tlc_addends has, wanted w, float *const *r, size_t i, tlc_avx2_scale s, uint8_t *out)
 {
     const __m256i low_bytes = _mm256_set1_epi32(0x0c080400);
@@ -57,7 +57,7 @@ TLC_AVX2_INLINE void encode8(tlc_addends has, wanted w, float *const *r, size_t 
     tlc_avx2_store8(out + i, bytes);
 }
 
-/* Fewer than eight in all, through copies. */
+/* Fewer than eight positions, through copies. */
 TLC_AVX2_INLINE void encode_few(tlc_addends has, const float *const *g, float *const *r, size_t count, tlc_avx2_scale s,
                                 uint8_t *out)
 {
@@ -76,14 +76,13 @@ TLC_AVX2_INLINE void encode_few(tlc_addends has, const float *const *g, float *c
     encode8(has, load8_each(has, g_few, r_few, 0), r_few, 0, s, bytes);
     for (int k = 0; (has & TLC_HAS_R) && k < 5; k++)
         tlc_copy_few(r[k], r_copy[k], count * sizeof(float));
-    for (size_t part = 4, at = 0; part; part /= 2) /* 4, 2 and 1 of them, as count is made of these */
+    for (size_t part = 4, at = 0; part; part /= 2) /* count is a sum of 4, 2 and 1 */
         if (count & part) {
             memcpy(out + at, bytes + at, part);
             at += part;
         }
 }
 
-/* Inlined once for each of the three forms of x. */
 TLC_AVX2_INLINE void encode(tlc_addends has, const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
     const tlc_avx2_scale s = tlc_avx2_scale_of(M);
@@ -105,7 +104,7 @@ TLC_AVX2_INLINE void encode(tlc_addends has, const float *const *g, float *const
     }
     for (; i + 16 <= len; i += 8)
         encode8(has, load8_each(has, g, r, i), r, i, s, out);
-    /* The last 8 to 15 as two eights that overlap: both are loaded before the first is stored. */
+    /* The last 8 to 15 are two vectors that overlap: both are loaded before the first is stored. */
     wanted first = load8_each(has, g, r, i), last = load8_each(has, g, r, len - 8);
     encode8(has, first, r, i, s, out);
     encode8(has, last, r, len - 8, s, out);
@@ -113,7 +112,7 @@ TLC_AVX2_INLINE void encode(tlc_addends has, const float *const *g, float *const
 
 TLC_AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
-    if (r && M == 0) { /* nothing is subtracted: r becomes x, and that is all */
+    if (r && M == 0) { /* nothing is subtracted: r becomes x */
         for (int k = 0; g && k < 5; k++)
             (void)tlc_accumulate_avx2(r[k], g[k], len);
         g = (const float *const *)r;
@@ -136,7 +135,7 @@ TLC_AVX2_INLINE __m256i packed_digits(__m128i bytes)
     return tlc_avx2_digits(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), spread));
 }
 
-/* By the two bits of a digit: -M, 0, M, none. */
+/* Values by the two bits of a digit: -M, 0, M, none. */
 TLC_AVX2_INLINE __m256 decoded_values(float M)
 {
     return _mm256_setr_ps(-M, 0.0f, M, 0.0f, -M, 0.0f, M, 0.0f);
@@ -191,13 +190,14 @@ TLC_AVX2 void tlc_quartic_ternary_decode_avx2(const uint8_t *in, size_t len, flo
     for (size_t i = 0; i + 16 < len; i += 16)
         decode16(tlc_avx2_load16(in + i), values, out, i);
     decode16(tlc_avx2_load16(in + len - 16), values, out,
-             len - 16); /* may overlap the last, and then writes the same again */
+             len - 16); /* may overlap the one before, and then writes the same again */
 }
 
 TLC_AVX2_INLINE void add_stream(__m256i digits, __m256 values, float *sum)
 {
     __m256 old = _mm256_loadu_ps(sum), added = _mm256_add_ps(old, _mm256_permutevar_ps(values, digits));
-    /* Of the digits only 1, the zero, is odd: the lowest bit, moved to the sign, picks the lanes that stay. */
+    /* Only the digit 1, which is the symbol 0, is odd: the lowest bit, moved to the sign, selects the lanes that
+     * stay. */
     __m256 same = _mm256_castsi256_ps(_mm256_slli_epi32(digits, 31));
 
     TLC_OPAQUE(added);
@@ -213,14 +213,14 @@ TLC_AVX2_INLINE void add8(__m256i digits, __m256 values, float *const sum[5], si
     add_stream(_mm256_srli_epi32(digits, 8), values, sum[0] + i);
 }
 
-/* By the two bits of a digit: -w, -0, w, none. Adding -0 changes nothing but signalling NaNs. */
+/* Values by the two bits of a digit: -w, -0, w, none. Adding -0 changes nothing but signalling NaNs. */
 TLC_AVX2_INLINE __m256 added_values(float w)
 {
     return _mm256_setr_ps(-w, -0.0f, w, -0.0f, -w, -0.0f, w, -0.0f);
 }
 
-/* Sixteen positions. Blending costs more than adding, and is only for NaNs: their bits too stay where the symbol is
- * 0. */
+/* Adds 16 positions. Blending costs more than adding and is needed for NaNs only: their bits stay as they are where
+ * the symbol is 0. */
 TLC_AVX2_INLINE void add16(__m128i bytes, __m256 values, float *const sum[5], size_t i)
 {
     if (_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(TLC_QUARTIC_ZERO))) == 0xffff)
@@ -267,20 +267,21 @@ TLC_AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float 
         tlc_quartic_ternary_add_scalar(in + i, len - i, w, tail);
         return;
     }
-    /* The last 16 once more, those that were added already as zeros. */
+    /* The last 16 once more, with zeros for those that are added already. */
     memset(last, TLC_QUARTIC_ZERO, sizeof last);
     memcpy(last + 16 - (len - i), in + i, len - i);
     add16(tlc_avx2_load16(last), values, sum, len - 16);
 }
 
-/* Streaming stores pay if whole cache lines are filled at a time, and the five streams lie differently to the lines. So
- * each is decoded into a buffer that lies as the stream does, and whole lines go on from there. The lines at the ends,
- * which are shared with what is beside the stream, are stored as usual. */
+/* Streaming stores pay if whole cache lines are filled, and the five streams are at different places in their lines.
+ * So each stream is decoded into a buffer that has the same place in a line, and whole lines are stored from there.
+ * The lines at both ends are shared with other data and are stored as usual. */
 #define LINE ((size_t)16) /* floats */
-#define STEP ((size_t)64) /* positions at a time: few, so that decoding goes on while lines drain */
+#define STEP ((size_t)64) /* positions at a time: few, so that decoding goes on while lines are written */
 
-/* Stores what is decoded in buffer, count floats from skew on, to the stream's next ones; first: what is below skew is
- * not ours, else it is what was left over. Leaves the last line, if it is not whole, at the start of the buffer. */
+/* Stores `count` decoded floats of buffer, from skew on, to the next ones of the stream. If first, what is below
+ * skew is not part of the stream; else it was left over by the call before. Moves a last line that is not full to
+ * the start of the buffer. */
 TLC_AVX2_INLINE void stream_lines(float *to, float *buffer, size_t skew, size_t count, int first)
 {
     size_t at = 0, end = skew + count;
@@ -328,6 +329,6 @@ TLC_AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, flo
     }
     lines->open = !last;
     if (last)
-        _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
+        _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
 }
 #endif

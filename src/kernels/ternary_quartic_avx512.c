@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats
- * is also the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, by
- * stream: each stream's cache lines are then used up at once, also where the streams' distance makes them compete
- * for one set.
+ * The fused sweeps. 16 bytes are spread over 16 lanes of 32 bits, so that a compare mask of floats is also the mask of
+ * their digits, and a look-up of a digit gives a float. Four vectors of a stream go together. So the cache lines of
+ * each stream are used up at once, even if the distance of the streams makes them compete for one cache set.
  */
 #include "avx512.h"
 
 #if defined(__x86_64__)
 
 enum { VECTORS = GROUP / LANES };
-/* The values x, and what is ahead of r is asked for. */
+/* The values x. Asks for the line of r ahead. */
 TLC_AVX512_INLINE __m512 wanted16(tlc_addends has, const float *g, const float *r, __mmask16 mask)
 {
     if (has & TLC_HAS_R)
@@ -18,7 +17,7 @@ TLC_AVX512_INLINE __m512 wanted16(tlc_addends has, const float *g, const float *
     return tlc_avx512_wanted(has, g, r, 0, mask);
 }
 
-/* Adds the symbols of x times weight to byte, and leaves the residual in r. */
+/* Adds the symbols of x times weight to byte, and stores the residual in r. */
 TLC_AVX512_INLINE __m512i digits16(tlc_addends has, __m512 x, float *r, __mmask16 mask, const tlc_avx512_scale *scale,
                                    __m512i byte, int weight)
 {
@@ -32,7 +31,7 @@ TLC_AVX512_INLINE __m512i digits16(tlc_addends has, __m512 x, float *r, __mmask1
 
 static const int weight[5] = {81, 27, 9, 3, 1};
 
-/* VECTORS vectors from i on in each stream. */
+/* Encodes VECTORS vectors of each stream, from i on. */
 TLC_AVX512_INLINE void encode_group(tlc_addends has, const float *const *g, float *const *r, size_t i,
                                     const tlc_avx512_scale *scale, uint8_t *out)
 {
@@ -58,8 +57,8 @@ TLC_AVX512_INLINE void encode_group(tlc_addends has, const float *const *g, floa
         _mm_storeu_si128((__m128i *)(void *)(out + i + LANES * v), _mm512_cvtepi32_epi8(byte[v]));
 }
 
-/* One vector, or less. All streams are loaded before the first is stored: they may be neighbours, and a load waits
- * for a masked store that it could overlap, whatever the masks are. */
+/* Encodes one vector or less. All streams are loaded before the first is stored: they may be neighbours, and a load
+ * waits for every masked store that it could overlap, whatever the mask. */
 TLC_AVX512_INLINE void encode_rest(tlc_addends has, const float *const *g, float *const *r, size_t i, __mmask16 mask,
                                    const tlc_avx512_scale *scale, uint8_t *out)
 {
@@ -100,7 +99,7 @@ TLC_AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */
 typedef struct values {
-    __m512 low[3], high[3]; /* of numbers up to 15, from 16 on */
+    __m512 low[3], high[3]; /* of the numbers 0..15, and of 16..26 */
 } values;
 
 TLC_AVX512_INLINE __m512 pick(uint32_t zeros, uint32_t twos, float value, __m512 none)
@@ -109,7 +108,8 @@ TLC_AVX512_INLINE __m512 pick(uint32_t zeros, uint32_t twos, float value, __m512
     return _mm512_mask_mov_ps(negative, (__mmask16)twos, _mm512_set1_ps(value));
 }
 
-/* The masks have a bit for each number, an octal figure for three: those with the digit 0, and with the digit 2. */
+/* The masks have a bit for each number: those with the digit 0, and those with the digit 2. An octal figure is three
+ * numbers. */
 TLC_AVX512_INLINE values values_of(float value, __m512 none)
 {
     static const uint32_t zeros[3] = {0000000777, 0007007007, 0111111111},
@@ -143,17 +143,17 @@ TLC_AVX512_INLINE __m512 look_up(const values *v, numbers n, int k)
 {
     if (k < 3)
         return _mm512_permutex2var_ps(v->low[k], n.three, v->high[k]);
-    return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
+    return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the first of three digits is 0 */
 }
 
-/* The lanes that change: a symbol 0 looks up all bits set, which is no weight. x + 0 would change -0 and signalling
- * NaNs, and so, in clang's hands, would a choice between x and x + value: the others are not stored. */
+/* The lanes that change. A symbol 0 looks up all bits set, which is no weight. The other lanes are not stored: x + 0
+ * would change -0 and signalling NaNs, and clang would turn a choice between x and x + value into such a sum. */
 TLC_AVX512_INLINE __mmask16 changed(__m512 value)
 {
     return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
 }
 
-/* VECTORS vectors of bytes from i on, written or added to the streams. */
+/* Decodes VECTORS vectors of bytes, from i on. The values are stored in the streams or added to them. */
 TLC_AVX512_INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *const out[5], int add)
 {
     numbers n[VECTORS];
@@ -177,7 +177,7 @@ TLC_AVX512_INLINE void decode_group(const uint8_t *in, size_t i, const values *v
     }
 }
 
-/* One vector of bytes, or less; loads before stores, as in encode_rest. */
+/* Decodes one vector of bytes or less. Loads before it stores, as encode_rest does. */
 TLC_AVX512_INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5],
                                    int add)
 {
@@ -221,11 +221,11 @@ TLC_AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, fl
         decode_rest(in, i, tlc_avx512_lanes(len - i), &v, sum, 1);
 }
 
-/* Streaming stores take whole, aligned lines, and each stream lies differently to them: a line is made of the end of
- * one vector and the start of the next. The first and the last values, which share their lines with others, go as
- * usual. */
+/* Streaming stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of
+ * the end of one vector and the start of the next. The first and the last values share their lines with other data
+ * and are stored as usual. */
 typedef struct line_stream {
-    __m512 last;   /* the vector before */
+    __m512 last;   /* the previous vector */
     __m512i index; /* picks a line from the two */
     size_t skew;   /* values of last that are in the line */
 } line_stream;
@@ -257,7 +257,7 @@ TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len,
     size_t i = 0;
 
     if (!lines->open) {
-        if (len < LANES) { /* and so the last */
+        if (len < LANES) { /* so this call is the last one */
             decode_rest(in, 0, tlc_avx512_lanes(len), &v, out, 0);
             return;
         }
@@ -293,6 +293,6 @@ TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len,
     }
     if (i < len)
         decode_rest(in, i, tlc_avx512_lanes(len - i), &v, out, 0);
-    _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
+    _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
 }
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The last few values of each stream are worked on in copies of 16: up to 15 values of five streams, one by one, would
- * be most of the work in a small tensor.
+ * The last few values of each stream go through copies of 16: up to 15 values of five streams, one by one, would be
+ * most of the work in a small tensor.
  */
 #include "neon.h"
 
@@ -66,7 +66,7 @@ void tlc_ternary_quartic_encode_neon(const float *const *g, float *const *r, siz
         encode(TLC_HAS_BOTH, g, r, len, M, out);
 }
 
-/* The symbols of fewer than 16 bytes, and some more that nobody asked for. */
+/* The symbols of fewer than 16 bytes. The other symbols have no meaning. */
 TLC_NEON_INLINE void symbols_of_rest(const uint8_t *in, size_t count, int8x16_t q[5])
 {
     uint8_t bytes[16] = {0};

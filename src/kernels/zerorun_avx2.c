@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding costs about the same at every density: 16 bytes at a time become literals and the tokens of the runs that
- * end among them, packed to the left by table, without a branch on the data; only 32 bytes all alike are told apart.
+ * Encoding costs about the same at every density of zeros. 16 bytes at a time become literals and the tokens of the
+ * runs that end among them, and a table packs these to the left. No branch depends on the data, except for 32 bytes
+ * 121.
  */
 #include "avx2.h"
 
 #if defined(__x86_64__)
 
-/* The positions of the bits set in k, lowest first, a byte each. */
+/* The positions of the bits set in k, lowest first, one a byte. */
 #define BIT(k, i) ((k) >> (i)&1u)
 #define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i)*BIT(k, i))
 #define HIGH(k) PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))
@@ -23,13 +24,14 @@ TLC_AVX2_INLINE __m256i equal_zero(__m256i bytes)
     return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
 }
 
-/* One step of the run lengths below: lengths of up to 2 * width from those of up to width. */
+/* One step of the run lengths below: makes lengths up to 2 * width of lengths up to width. */
 #define DOUBLE(runs, width)                                                                                            \
     _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                           \
                                            _mm256_slli_si256(runs, width)))
 
-/* Each byte of a run becomes the token of the run from its start within the lane up to here. At the last byte of a run
- * that starts and ends within the lane this is the run's token: such a run is shorter than 15, and 14 gives 255. */
+/* Each byte of a run becomes the token for the run from its start in the lane up to this byte. At the last byte of a
+ * run that starts and ends in the lane this is the token of the run: such a run is shorter than 15, and 14 gives
+ * 255. */
 TLC_AVX2_INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
 {
     const __m256i extra = _mm256_broadcastsi128_si256(
@@ -43,7 +45,7 @@ TLC_AVX2_INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
     return _mm256_add_epi8(bytes, _mm256_shuffle_epi8(extra, runs));
 }
 
-/* The tokens of a run; stores 16 bytes at out, or run bytes when it is longer. Returns how many count. */
+/* Writes the tokens of a run. Stores 16 bytes at out, or run bytes if the run is longer. Returns how many count. */
 TLC_AVX2_INLINE size_t store_run(size_t run, uint8_t *out)
 {
     if (run >= 16 * TLC_RUN_MAX)
@@ -54,7 +56,8 @@ TLC_AVX2_INLINE size_t store_run(size_t run, uint8_t *out)
     return full + (rest != 0);
 }
 
-/* Packs the bytes of v whose bit is set in kept to the left; stores 16 bytes, more or less. Returns how many count. */
+/* Packs the bytes of v whose bit is set in kept to the left. Stores 16 bytes, sometimes fewer or more. Returns how
+ * many count. */
 TLC_AVX2_INLINE size_t store_kept(__m128i v, unsigned kept, uint8_t *out)
 {
     __m128i low = _mm_shuffle_epi8(v, tlc_avx2_load8(&packing[kept & 0xff]));
@@ -66,11 +69,11 @@ TLC_AVX2_INLINE size_t store_kept(__m128i v, unsigned kept, uint8_t *out)
     return count + (size_t)__builtin_popcount(kept >> 8);
 }
 
-/* 16 bytes of input, of which those set in zero are 121 and have become tokens. */
+/* 16 bytes of input. Those set in zero are 121 and have become tokens. */
 TLC_AVX2_INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
 {
     unsigned other = ~zero & 0xffffu, ends = zero & other >> 1;
-    /* The run at the front belongs to *run: nothing before the first other byte is kept. */
+    /* The run at the front belongs to *run, so nothing before the first other byte is kept. */
     unsigned kept = (other | ends) & (0u - (other & (0u - other)));
     size_t lead = (size_t)__builtin_ctz(other | 0x10000u), total = *run + lead;
     size_t written = store_run(total, out);
@@ -80,7 +83,8 @@ TLC_AVX2_INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8
     return written + store_kept(bytes, kept, out + written);
 }
 
-/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored past those: room for 39 is needed. */
+/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored behind those: 39 bytes of room are
+ * needed. */
 TLC_AVX2_INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
 {
     __m256i zero = equal_zero(bytes);
@@ -95,14 +99,14 @@ TLC_AVX2_INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
     return at + encode16(run, _mm256_extracti128_si256(bytes, 1), mask >> 16, out + at);
 }
 
-/* The last len < 40 bytes, through copies that go on with zeros: those only make the open run longer. */
+/* The last len < 40 bytes, through copies that end with zeros. These only make the open run longer. */
 TLC_AVX2 static size_t encode_rest(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
     enum { WHOLE = 64, RUN = 16 * TLC_RUN_MAX };
     uint8_t bytes[WHOLE], tokens[RUN / TLC_RUN_MAX + 2 * WHOLE];
     size_t at = 0, done = 0;
 
-    if (*run > RUN - WHOLE) /* its tokens might not fit */
+    if (*run > RUN - WHOLE) /* its tokens may not fit */
         return tlc_zerorun_encode_scalar(run, in, len, out);
     tlc_avx2_store(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
     tlc_avx2_store(bytes + 32, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
@@ -129,7 +133,7 @@ TLC_AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t l
 TLC_AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
 {
     const __m256i least = _mm256_set1_epi8((char)(TLC_QUARTIC_MAX + 1));
-    uint8_t *start = out; /* where in[0] would be if all that follows were literals */
+    uint8_t *start = out; /* where in[0] would be if all that follow were literals */
 
     for (size_t i = 0; i < len; i += 32) {
         const uint8_t *src = in + i;
@@ -138,7 +142,7 @@ TLC_AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *
 
         if (len - i < 32)
             runs &= (1u << (len - i)) - 1;
-        /* All are copied, then the rest again behind each run put in front of it. */
+        /* All are copied. Each run is put in front of the rest, which is copied again. */
         tlc_avx2_store(start + i, tokens);
         for (; runs; runs &= runs - 1) {
             size_t k = (size_t)__builtin_ctz(runs);
@@ -150,7 +154,7 @@ TLC_AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *
     return (size_t)(start - out) + len;
 }
 
-/* What 32 tokens expand to beyond 32 bytes, as four sums. */
+/* The bytes that 32 tokens expand to, less 32, as four sums. */
 TLC_AVX2_INLINE __m256i extra_bytes(__m256i tokens)
 {
     __m256i extra = _mm256_subs_epu8(tokens, _mm256_set1_epi8((char)TLC_QUARTIC_MAX));
@@ -167,7 +171,7 @@ TLC_AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
     __m256i sums = _mm256_setzero_si256();
     for (; i + 32 <= len; i += 32)
         sums = _mm256_add_epi64(sums, extra_bytes(tlc_avx2_load(in + i)));
-    /* The last 32, without those that were counted. */
+    /* The last 32, without those that are counted already. */
     __m256i last = _mm256_and_si256(tlc_avx2_load(in + len - 32), tlc_avx2_load((const uint8_t *)fresh + (len - i)));
     sums = _mm256_add_epi64(sums, extra_bytes(last));
     __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));

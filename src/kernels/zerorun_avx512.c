@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding: in the mask of the bytes 121 of a vector, each run is cut into pieces of at most 14, one piece a token.
- * Where pieces start and end are bit operations; the lengths are the differences of the positions, compressed by
- * both masks. The tokens are expanded to where the pieces end, and what is left of the vector is compressed.
+ * Each run is cut into pieces of at most 14 bytes, one piece a token. Starts and ends of pieces are bit operations on
+ * the mask of the bytes 121. The lengths are differences of positions, compressed by both masks. The tokens are
+ * expanded to the ends of the pieces, and the vector is compressed to what is kept.
  */
 #include "avx512.h"
 
@@ -13,7 +13,7 @@ enum { LITERAL_MAX = TLC_QUARTIC_MAX };
 #define ROW(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
 
-/* The 14th, 28th, 42nd and 56th bit of each run of bits in zero that has its first bit in start. */
+/* The 14th, 28th, 42nd and 56th bit of each run of bits in zero. start has the first bit of each run. */
 TLC_AVX512_INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
 {
     uint64_t two = zero & zero << 1, four = two & two << 2, eight = four & four << 4, fourteen = eight & eight << 6;
@@ -22,7 +22,7 @@ TLC_AVX512_INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
     return twice | (twice << 28 & fourteen << 14 & fourteen);
 }
 
-/* Encodes the bytes from the first to the last other than 121, of which there is one or more: the bits of other. */
+/* Encodes the bytes from the first to the last one other than 121. These are the bits of `other`, which is not 0. */
 TLC_AVX512_INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
 {
     uint64_t zero = ~other, start = other << 1 & zero; /* the last run may reach the end: a start without an end */
@@ -41,7 +41,7 @@ TLC_AVX512_INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *si
     return _mm512_mask_compress_epi8(bytes, kept, bytes);
 }
 
-/* tlc_zerorun_flush without a branch for runs below 238, where there is room for 16 bytes. */
+/* tlc_zerorun_flush without a branch for runs below 238. There is room for 16 bytes. */
 TLC_AVX512_INLINE uint8_t *put_run(size_t run, uint8_t *out)
 {
     size_t full = run / TLC_RUN_MAX, rest = run % TLC_RUN_MAX;
@@ -60,7 +60,7 @@ TLC_AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size
     size_t zeros = *run, i = 0, size;
     uint8_t *to = out;
 
-    /* A vector more to come is 64 bytes more of room: whole vectors may be stored. */
+    /* Another vector follows, which is 64 bytes more of room: whole vectors may be stored. */
     for (; len - i >= 2 * BYTES; i += BYTES) {
         __m512i bytes = _mm512_loadu_si512(in + i);
         uint64_t other = _cvtmask64_u64(_mm512_cmpneq_epi8_mask(bytes, zero));
