@@ -15,7 +15,7 @@ typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_
 enum { /* operand.io */
     IN = 1,
     OUT = 2,
-    MAYBE = 4, /* may be NULL, if the other operand that may be is not */
+    MAYBE = 4, /* may be NULL, but not together with the other such operand */
     PREFIX = 8 /* only the first result.value[0] bytes are defined, the rest may hold anything */
 };
 
@@ -84,7 +84,7 @@ typedef struct check_kernel {
 
 extern const check_kernel check_kernel_list[]; /* up to the first without a name */
 extern const check_kernel check_level_kernels[], check_mask_kernels[];
-const check_kernel *check_kernel_at(size_t index); /* in all the lists, one behind the other; NULL past their end */
+const check_kernel *check_kernel_at(size_t index); /* the index-th of all three lists; NULL past the end */
 
 typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The kernels of random words, levels, powers of two and random ternary symbols: operands, inputs and calls.
- * The random words are those at which a kernel changes its mind, and their neighbours.
+ * The random words are those at which a result changes, and their neighbours.
  */
 #include "check.h"
 
@@ -76,7 +76,7 @@ static uint32_t near_half(float max, float K)
     }
 }
 
-/* |x| <= max, where Laplace's is chosen by the values. */
+/* |x| <= max. For Laplace values max is their largest magnitude. */
 static void fill_within(check_args *a, int kind)
 {
     uint32_t *x = a->p[0], limit = tlc_float_bits(choose_max(kind));
@@ -102,7 +102,7 @@ static void fill_within(check_args *a, int kind)
     a->scale = max;
 }
 
-/* A word whose upper bits are `upper`, of so many bits, or next to it, within their range; or any. */
+/* A word whose upper bits are about `upper`, within their range; or any word. */
 static uint32_t word_near(double upper, unsigned bits)
 {
     double most = (double)(((uint64_t)1 << bits) - 1);
@@ -264,7 +264,7 @@ static int fill_natural(check_args *a, int kind)
         floats_fill(x, NULL, a->n);
         return 1;
     }
-    int sparse = !rng_below(4); /* mostly values that are common, so that vectors hold few others */
+    int sparse = !rng_below(4); /* mostly common values, so that vectors hold few others */
     for (size_t i = 0; i < a->n; i++)
         x[i] = any_sign(sparse && rng_below(60) ? 0x3f800000u | any_mantissa() : natural_value(kind, a->shift));
     return 1;
@@ -279,7 +279,7 @@ static int fill_natural_random(check_args *a, int kind)
     for (size_t i = 0; i < a->n; i++) {
         uint32_t magnitude = x[i] & TLC_F32_ABS, mantissa = magnitude & 0x7fffff;
 
-        if (magnitude && magnitude < 0x800000 && rng_below(4)) /* else the word that would do for a normal number */
+        if (magnitude && magnitude < 0x800000 && rng_below(4)) /* else the word for a normal number */
             mantissa = magnitude << (__builtin_clz(magnitude) - 8) & 0x7fffff;
         words[i] = kind == KIND_BENCH ? (uint32_t)(rng() >> 32) : word_near(mantissa, 23);
     }

@@ -137,7 +137,7 @@ static int fill_sides(check_args *a, int kind)
     return have;
 }
 
-/* Chunk by chunk; where one is not finite, that is all that its result tells. */
+/* Chunk by chunk. The result of a chunk that is not finite tells nothing else. */
 static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
 {
     const float *g = a->p[0], *r = a->p[1];
@@ -158,7 +158,7 @@ static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
     return (check_result){{max, upper}};
 }
 
-/* Mostly what the sides' means may be, sometimes anything finite, and not on the side that they are of. */
+/* Mostly means that the sides can have, sometimes anything finite. */
 static void fill_means(check_args *a, float unit)
 {
     a->mean[0] = unit * (float)rng_below(65) / 64;
@@ -187,7 +187,7 @@ static check_result call_onebit_encode(const tlc_kernels *k, const check_args *a
 static const char *const bit_kinds[] = {"even bits", "infinite means", "zeros", "ones"};
 enum { EVEN_BITS, INFINITE, ZERO_BITS, ONE_BITS };
 
-/* Bits beyond the values are set as well as not: they do not count. */
+/* Bits beyond the values are random: they do not count. */
 static int fill_bits(check_args *a, int kind)
 {
     uint8_t *bits = a->p[0];
@@ -241,7 +241,7 @@ static check_result call_ones(const tlc_kernels *k, const check_args *a)
 
 static const char *const expand_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1"};
 
-/* Values of any bits, exactly as many as wanted or more, at any address. Bits beyond n are set as well as not. */
+/* Values of any bits, exactly as many as wanted or more, at any address. Bits beyond n are random. */
 static int fill_expand(check_args *a, int kind)
 {
     uint64_t *mask = a->p[0];

@@ -35,16 +35,16 @@ typedef struct tlc_kernels {
 #include "kernel_list.h"
 } tlc_kernels;
 
-/* The functions tlc_<kernel>_<isa>. One that two tables take is declared twice. */
+/* tlc_<kernel>_<isa> of every kernel and ISA. Those that the list names exist. */
 #define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_scalar parameters;
 #include "kernel_list.h"
 #if defined(__x86_64__)
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) \
-    returns tlc_##name##_##avx2 parameters;                   \
-    returns tlc_##name##_##avx512 parameters;
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_avx2 parameters;
+#include "kernel_list.h"
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_avx512 parameters;
 #include "kernel_list.h"
 #elif defined(__aarch64__)
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_##neon parameters;
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns tlc_##name##_neon parameters;
 #include "kernel_list.h"
 #endif
 /* NOLINTEND(bugprone-macro-parentheses) */
