@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of check_kernels share. A kernel is described once, as a check_kernel: its operands, how to fill them,
- * and how to call it. The driver (check_kernels.c) and the benchmark (check_bench.c) know nothing else about it.
+ * What the parts of check_kernels share. A check_kernel describes a kernel of kernel_list.h: its operands, how to fill
+ * them, and how to call it. The driver (check_kernels.c) and the benchmark (check_bench.c) know nothing else about it.
  */
 #ifndef TLC_TEST_CHECK_H
 #define TLC_TEST_CHECK_H
@@ -15,7 +15,7 @@ typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_
 enum { /* operand.io */
     IN = 1,
     OUT = 2,
-    MAYBE = 4, /* may be NULL, if the other operand that may be is not */
+    MAYBE = 4, /* may be NULL, but not together with the other such operand */
     PREFIX = 8 /* only the first result.value[0] bytes are defined, the rest may hold anything */
 };
 
@@ -55,8 +55,24 @@ enum { /* check_kernel.flags */
 
 enum { KIND_BENCH = -1 }; /* typical data, for timing */
 
+/* The kernels of tlc_kernels. */
+typedef enum kernel_id {
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) KERNEL_##name,
+#include "../src/kernels/kernel_list.h"
+    KERNEL_COUNT
+} kernel_id;
+
+extern const char *const kernel_names[];
+/* Do both tables take the same function? */
+int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel);
+
+/* The first two members of a check_kernel: for a kernel, and for the same with random words. */
+#define OF(kernel) #kernel, KERNEL_##kernel
+#define RANDOM_OF(kernel) #kernel "_random", KERNEL_##kernel
+
 typedef struct check_kernel {
     const char *name;
+    kernel_id kernel;
     operand operand[CHECK_OPERANDS]; /* up to the first without a type */
     unsigned flags;
     const char *const *kinds; /* names of the kinds of input, and their number */
@@ -68,7 +84,7 @@ typedef struct check_kernel {
 
 extern const check_kernel check_kernel_list[]; /* up to the first without a name */
 extern const check_kernel check_level_kernels[], check_mask_kernels[];
-const check_kernel *check_kernel_at(size_t index); /* in all the lists, one behind the other; NULL past their end */
+const check_kernel *check_kernel_at(size_t index); /* the index-th of all three lists; NULL past the end */
 
 typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;
 
@@ -111,7 +127,8 @@ uint32_t any_float(void);
 uint32_t finite_float(void);
 uint32_t sweep_float(uint64_t i); /* every exponent, rounding ties at every bit, their neighbours, random bits */
 
-/* check_kernels.c: check_begin once, then each kernel; returns whether it equals the scalar one. */
+/* check_kernels.c: check_begin once, then each kernel. Returns whether it equals the scalar one. The scalar one itself
+ * is not compared, but must not change its inputs, nor touch what is around its buffers. */
 void check_begin(void);
 int check_kernel_isa(const check_kernel *kernel, const tlc_kernels *tables, const char *isa);
 

@@ -17,7 +17,7 @@ typedef struct arena { /* the streams of an operand lie behind each other, as th
 
 static arena arenas[CHECK_OPERANDS + 1];
 
-/* What the noise of a shared machine does not explain. */
+/* A lower speed than this is more than the noise of a shared machine. */
 #define SLOWER 0.97
 static struct {
     const char *kernel, *isa;

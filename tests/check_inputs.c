@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The floats that check_kernels feeds to the kernels. Everything is made as bits, so that no float unit touches it.
+ * The floats that check_kernels feeds to the kernels. They are made as bits, so that no float unit changes them.
  */
 #include "check.h"
 #include <dirent.h>
@@ -139,7 +139,7 @@ static void candidate(size_t i, uint32_t x)
     now.r[i] = how == 4 ? half : how < 2 ? (uint32_t)rng() & SIGN : x;
 }
 
-/* The values at which the encoder changes its mind for this M, with their neighbours. */
+/* The values at which the symbol changes for this M, and their neighbours. */
 static void candidates(float M)
 {
     uint32_t t = tlc_float_bits(0.5f * M), m = tlc_float_bits(M);

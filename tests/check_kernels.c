@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every kernel of every ISA that this machine supports against the scalar one, bit for bit: for every length, alignment
- * and kind of input, in buffers that end or begin at a page that faults, with the bytes around the outputs watched.
+ * and kind of input, in buffers that end or begin at a page that faults, with the bytes around the outputs watched. The
+ * scalar kernels run in the same buffers, but nothing is there to compare their results with.
  * The kernels are described in check_list.c, the command is in check_main.c.
  */
 #include "check.h"
@@ -283,23 +284,30 @@ static int fill(check_case *c)
 
 static int check_one(check_case *c)
 {
-    check_result want, have;
+    const tlc_kernels *scalar = tlc_kernels_for(TLC_ISA_SCALAR);
+    int compare = c->tables != scalar;
+    check_result want = {{0}}, have;
 
     c->step++;
     if (!fill(c))
         return 1;
     prepare_tested(c);
-    want = c->kernel->call(tlc_kernels_for(TLC_ISA_SCALAR), &c->scalar);
+    if (compare)
+        want = c->kernel->call(scalar, &c->scalar);
     if (!call_tested(c, &have)) {
         tell_fault(c);
         return 0;
     }
-    if (!same_result(c, have, want))
+    if (compare && !same_result(c, have, want))
         return 0;
     for (size_t i = 0; i < slot_count; i++) {
         size_t bytes = slots[i].of.io & PREFIX ? (size_t)want.value[0] : c->scalar.size[i];
 
-        if (c->scalar.p[i] && (!same_values(c, i, bytes) || !untouched_around(c, i)))
+        if (!c->scalar.p[i])
+            continue;
+        if ((compare || !(slots[i].of.io & OUT)) && !same_values(c, i, bytes))
+            return 0;
+        if (!untouched_around(c, i))
             return 0;
     }
     return 1;

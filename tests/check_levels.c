@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The kernels of random words, levels, powers of two and random ternary symbols: operands, inputs and calls.
- * The random words are those at which a kernel changes its mind, and their neighbours.
+ * The random words are those at which a result changes, and their neighbours.
  */
 #include "check.h"
 
@@ -76,7 +76,7 @@ static uint32_t near_half(float max, float K)
     }
 }
 
-/* |x| <= max, where Laplace's is chosen by the values. */
+/* |x| <= max. For Laplace values max is their largest magnitude. */
 static void fill_within(check_args *a, int kind)
 {
     uint32_t *x = a->p[0], limit = tlc_float_bits(choose_max(kind));
@@ -102,7 +102,7 @@ static void fill_within(check_args *a, int kind)
     a->scale = max;
 }
 
-/* A word whose upper bits are `upper`, of so many bits, or next to it, within their range; or any. */
+/* A word whose upper bits are about `upper`, within their range; or any word. */
 static uint32_t word_near(double upper, unsigned bits)
 {
     double most = (double)(((uint64_t)1 << bits) - 1);
@@ -220,8 +220,8 @@ static check_result call_nibbles_unpack(const tlc_kernels *k, const check_args *
 
 /* ---- powers of two ---- */
 
-static const char *const natural_kinds[] = {"Laplace", "every exponent", "the ends of the codes", "subnormals and zeros",
-                                            "largest and infinities"};
+static const char *const natural_kinds[] = {"Laplace", "every exponent", "the ends of the codes",
+                                            "subnormals and zeros", "largest and infinities"};
 enum { EVERY_EXPONENT = 1, ENDS, SMALLEST, GREATEST };
 
 static uint32_t any_mantissa(void)
@@ -264,7 +264,7 @@ static int fill_natural(check_args *a, int kind)
         floats_fill(x, NULL, a->n);
         return 1;
     }
-    int sparse = !rng_below(4); /* mostly values that are common, so that vectors hold few others */
+    int sparse = !rng_below(4); /* mostly common values, so that vectors hold few others */
     for (size_t i = 0; i < a->n; i++)
         x[i] = any_sign(sparse && rng_below(60) ? 0x3f800000u | any_mantissa() : natural_value(kind, a->shift));
     return 1;
@@ -279,7 +279,7 @@ static int fill_natural_random(check_args *a, int kind)
     for (size_t i = 0; i < a->n; i++) {
         uint32_t magnitude = x[i] & TLC_F32_ABS, mantissa = magnitude & 0x7fffff;
 
-        if (magnitude && magnitude < 0x800000 && rng_below(4)) /* else the word that would do for a normal number */
+        if (magnitude && magnitude < 0x800000 && rng_below(4)) /* else the word for a normal number */
             mantissa = magnitude << (__builtin_clz(magnitude) - 8) & 0x7fffff;
         words[i] = kind == KIND_BENCH ? (uint32_t)(rng() >> 32) : word_near(mantissa, 23);
     }
@@ -346,28 +346,28 @@ static check_result call_natural9_decode(const tlc_kernels *k, const check_args 
 #define WORDS {"words", WORD, IN, 1}
 
 const check_kernel check_level_kernels[] = {
-    {"philox", {{"out", WORD, OUT, 1}}, 0, philox_kinds, COUNT(philox_kinds), fill_philox, call_philox, NULL},
-    {"levels_encode", {X, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode, call_levels_encode, NULL},
-    {"levels_encode_random", {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode_random,
+    {OF(philox), {{"out", WORD, OUT, 1}}, 0, philox_kinds, COUNT(philox_kinds), fill_philox, call_philox, NULL},
+    {OF(levels_encode), {X, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode, call_levels_encode, NULL},
+    {RANDOM_OF(levels_encode), {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode_random,
      call_levels_encode_random, NULL},
-    {"levels_decode", {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_levels_decode,
+    {OF(levels_decode), {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_levels_decode,
      call_levels_decode, NULL},
-    {"nibbles_pack", {{"q", SYMBOL, IN, 1}, {"out", BYTE, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_pack,
+    {OF(nibbles_pack), {{"q", SYMBOL, IN, 1}, {"out", BYTE, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_pack,
      call_nibbles_pack, NULL},
-    {"nibbles_unpack", {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_unpack,
+    {OF(nibbles_unpack), {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 1}}, BYTE_SIDE, BYTE_KINDS, fill_nibbles_unpack,
      call_nibbles_unpack, NULL},
-    {"natural_encode", {X, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural, call_natural_encode, NULL},
-    {"natural_encode_random", {X, WORDS, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural_random,
+    {OF(natural_encode), {X, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural, call_natural_encode, NULL},
+    {RANDOM_OF(natural_encode), {X, WORDS, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural_random,
      call_natural_encode_random, NULL},
-    {"natural_decode", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_decode,
+    {OF(natural_decode), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_decode,
      call_natural_decode, NULL},
-    {"natural9_encode", {X, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS, fill_natural,
+    {OF(natural9_encode), {X, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS, fill_natural,
      call_natural9_encode, NULL},
-    {"natural9_encode_random", {X, WORDS, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS,
+    {RANDOM_OF(natural9_encode), {X, WORDS, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS,
      fill_natural_random, call_natural9_encode_random, NULL},
-    {"natural9_decode", {{"in", BYTE, IN, 1}, {"signs", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS,
+    {OF(natural9_decode), {{"in", BYTE, IN, 1}, {"signs", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS,
      fill_natural9_decode, call_natural9_decode, NULL},
-    {"stochastic_encode", {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_stochastic, call_stochastic_encode,
+    {OF(stochastic_encode), {X, WORDS, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_stochastic, call_stochastic_encode,
      NULL},
     {0},
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every kernel of tlc_kernels: its operands, its inputs and its call.
+ * The kernels of ternary symbols, zero-runs and conversions: operands, inputs and calls.
  */
 #include "check.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define STREAM(type, a, at, k) (type)(a)->p[(at) + (k)]
-#define FIVE(type, a, at)                                                                                               \
-    {                                                                                                                   \
-        STREAM(type, a, at, 0), STREAM(type, a, at, 1), STREAM(type, a, at, 2), STREAM(type, a, at, 3),                 \
-            STREAM(type, a, at, 4)                                                                                      \
+#define FIVE(type, a, at)                                                                                              \
+    {                                                                                                                  \
+        STREAM(type, a, at, 0), STREAM(type, a, at, 1), STREAM(type, a, at, 2), STREAM(type, a, at, 3),                \
+            STREAM(type, a, at, 4)                                                                                     \
     }
 #define RESULT(value) ((check_result){{(value), 0}})
 #define NOTHING RESULT(0)
@@ -388,16 +388,16 @@ static uint64_t all_halfs(void)
 
 static uint64_t many_floats(void)
 {
-    /* 512 signs and exponents, 92 roundings; 3 rounds see every upper part kind once */
+    /* 512 signs and exponents, 92 roundings; 3 rounds see each kind of upper part once */
     uint64_t rounds = check_opt.effort == FULL ? 12 : check_opt.effort == QUICK ? 3 : 1;
     return check_opt.exhaustive ? (uint64_t)1 << 32 : 512 * 92 * rounds;
 }
 
-#define CALL_CONVERT(name)                                                                                              \
-    static check_result call_##name(const tlc_kernels *k, const check_args *a)                                          \
-    {                                                                                                                   \
-        k->name(a->p[0], a->n, a->p[1]);                                                                                \
-        return NOTHING;                                                                                                 \
+#define CALL_CONVERT(name)                                                                                             \
+    static check_result call_##name(const tlc_kernels *k, const check_args *a)                                         \
+    {                                                                                                                  \
+        k->name(a->p[0], a->n, a->p[1]);                                                                               \
+        return NOTHING;                                                                                                \
     }
 CALL_CONVERT(f16_to_f32)
 CALL_CONVERT(f32_to_f16)
@@ -410,44 +410,61 @@ CALL_CONVERT(f32_to_bf16)
 #define TOKEN_KINDS token_kinds, COUNT(token_kinds)
 
 const check_kernel check_kernel_list[] = {
-    {"absmax", {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}}, MAGNITUDE, float_kinds, FLOAT_KINDS_ANY,
+    {OF(absmax), {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}}, MAGNITUDE, float_kinds, FLOAT_KINDS_ANY,
      fill_pair, call_absmax, NULL},
-    {"accumulate", {{"r", F32, OUT, 1}, {"g", F32, IN, 1}}, MAGNITUDE | ANY_NAN, float_kinds, FLOAT_KINDS_ANY,
+    {OF(accumulate), {{"r", F32, OUT, 1}, {"g", F32, IN, 1}}, MAGNITUDE | ANY_NAN, float_kinds, FLOAT_KINDS_ANY,
      fill_pair, call_accumulate, NULL},
-    {"ternary_encode", {{"g", F32, IN | MAYBE, 1}, {"r", F32, OUT | MAYBE, 1}, {"q", SYMBOL, OUT, 1}}, 0,
+    {OF(ternary_encode), {{"g", F32, IN | MAYBE, 1}, {"r", F32, OUT | MAYBE, 1}, {"q", SYMBOL, OUT, 1}}, 0,
      float_kinds, FLOAT_KINDS, fill_pair, call_ternary_encode, NULL},
-    {"ternary_decode", {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, SYMBOL_KINDS, fill_ternary,
+    {OF(ternary_decode), {{"q", SYMBOL, IN, 1}, {"out", F32, OUT, 1}}, 0, SYMBOL_KINDS, fill_ternary,
      call_ternary_decode, NULL},
-    {"ternary_add", {{"q", SYMBOL, IN, 1}, {"sum", F32, OUT, 1}}, 0, SYMBOL_KINDS, fill_ternary,
+    {OF(ternary_add), {{"q", SYMBOL, IN, 1}, {"sum", F32, OUT, 1}}, 0, SYMBOL_KINDS, fill_ternary,
      call_ternary_add, NULL},
-    {"quartic_encode", {{"q", SYMBOL, IN, 5}, {"out", BYTE, OUT, 1}}, 0, SYMBOL_KINDS, fill_quartic_encode,
+    {OF(quartic_encode), {{"q", SYMBOL, IN, 5}, {"out", BYTE, OUT, 1}}, 0, SYMBOL_KINDS, fill_quartic_encode,
      call_quartic_encode, NULL},
-    {"quartic_decode", {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_decode,
+    {OF(quartic_decode), {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_decode,
      call_quartic_decode, NULL},
-    {"bytes_max", {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_bytes_max, call_bytes_max, NULL},
-    {"ternary_quartic_encode", {{"g", F32, IN | MAYBE, 5}, {"r", F32, OUT | MAYBE, 5}, {"out", BYTE, OUT, 1}}, 0,
+    {OF(bytes_max), {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_bytes_max, call_bytes_max, NULL},
+    {OF(ternary_quartic_encode), {{"g", F32, IN | MAYBE, 5}, {"r", F32, OUT | MAYBE, 5}, {"out", BYTE, OUT, 1}}, 0,
      float_kinds, FLOAT_KINDS, fill_five_pairs, call_ternary_quartic_encode, NULL},
-    {"quartic_ternary_decode", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
+    {OF(quartic_ternary_decode), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_decode, NULL},
-    {"quartic_ternary_stream", {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
+    {OF(quartic_ternary_stream), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_stream, NULL},
-    {"quartic_ternary_add", {{"in", BYTE, IN, 1}, {"sum", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
+    {OF(quartic_ternary_add), {{"in", BYTE, IN, 1}, {"sum", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_add, NULL},
-    {"zerorun_encode", {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, run_kinds, COUNT(run_kinds),
+    {OF(zerorun_encode), {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, run_kinds, COUNT(run_kinds),
      fill_zerorun_encode, call_zerorun_encode, NULL},
-    {"zerorun_decode", {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_zerorun_decode,
-     call_zerorun_decode, NULL},
-    {"zerorun_size", {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_tokens, call_zerorun_size, NULL},
-    {"f16_to_f32", {{"in", HALF, IN, 1}, {"out", F32, OUT, 1}}, 0, convert_kinds, COUNT(convert_kinds), fill_halfs,
+    {OF(zerorun_decode), {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, TOKEN_KINDS,
+     fill_zerorun_decode, call_zerorun_decode, NULL},
+    {OF(zerorun_size), {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_tokens, call_zerorun_size, NULL},
+    {OF(f16_to_f32), {{"in", HALF, IN, 1}, {"out", F32, OUT, 1}}, 0, convert_kinds, COUNT(convert_kinds), fill_halfs,
      call_f16_to_f32, all_halfs},
-    {"f32_to_f16", {{"in", F32, IN, 1}, {"out", HALF, OUT, 1}}, 0, narrow_kinds, COUNT(narrow_kinds), fill_narrow,
+    {OF(f32_to_f16), {{"in", F32, IN, 1}, {"out", HALF, OUT, 1}}, 0, narrow_kinds, COUNT(narrow_kinds), fill_narrow,
      call_f32_to_f16, many_floats},
-    {"bf16_to_f32", {{"in", HALF, IN, 1}, {"out", F32, OUT, 1}}, 0, convert_kinds, COUNT(convert_kinds), fill_halfs,
+    {OF(bf16_to_f32), {{"in", HALF, IN, 1}, {"out", F32, OUT, 1}}, 0, convert_kinds, COUNT(convert_kinds), fill_halfs,
      call_bf16_to_f32, all_halfs},
-    {"f32_to_bf16", {{"in", F32, IN, 1}, {"out", HALF, OUT, 1}}, 0, narrow_kinds, COUNT(narrow_kinds), fill_narrow,
+    {OF(f32_to_bf16), {{"in", F32, IN, 1}, {"out", HALF, OUT, 1}}, 0, narrow_kinds, COUNT(narrow_kinds), fill_narrow,
      call_f32_to_bf16, many_floats},
     {0},
 };
+
+const char *const kernel_names[] = {
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) #name,
+#include "../src/kernels/kernel_list.h"
+};
+
+int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel)
+{
+    switch (kernel) {
+#define KERNEL(returns, name, parameters, avx2, avx512, neon)                                                          \
+    case KERNEL_##name:                                                                                                \
+        return a->name == b->name;
+#include "../src/kernels/kernel_list.h"
+    default:
+        return 0;
+    }
+}
 
 const check_kernel *check_kernel_at(size_t index)
 {

@@ -17,7 +17,8 @@ enum { ISAS = sizeof isas / sizeof isas[0] };
 
 static const char usage[] =
     "usage: check_kernels [option]...\n"
-    "Checks every kernel of every supported ISA against the scalar one; TAP on stdout, exit status 1 if one differs.\n"
+    "Checks every kernel of every supported ISA against the scalar one, and that the scalar one stays in its buffers.\n"
+    "TAP on stdout; the exit status is 1 if a check fails or a kernel has none.\n"
     "  --quick           lengths to 130 and 4 alignments (for emulators); so does TLC_TEST_QUICK in the environment\n"
     "  --quicker         lengths to 70 and 2 alignments (for slow ones)\n"
     "  --exhaustive      f32_to_f16 and f32_to_bf16 on all 2^32 values\n"
@@ -40,25 +41,97 @@ static int kernel_selected(const char *name)
     return selected(check_opt.kernel, name) && !(check_opt.except && selected(check_opt.except, name));
 }
 
+/* The first kernel without a check, or KERNEL_COUNT. */
+static kernel_id unchecked(void)
+{
+    for (kernel_id id = 0; id < KERNEL_COUNT; id++) {
+        const check_kernel *kernel;
+        size_t at = 0;
+
+        while ((kernel = check_kernel_at(at)) && kernel->kernel != id)
+            at++;
+        if (!kernel)
+            return id;
+    }
+    return KERNEL_COUNT;
+}
+
+/* The ISA whose function table i takes, if that function is checked in this run or is what it would be compared with;
+ * else NULL. */
+static const char *taken_from(const tlc_kernels *const *tables, const char *const *names, size_t i, kernel_id kernel)
+{
+    const tlc_kernels *scalar = tlc_kernels_for(TLC_ISA_SCALAR);
+
+    if (tables[i] != scalar && same_kernel(tables[i], scalar, kernel))
+        return "scalar";
+    for (size_t k = 0; k < i; k++)
+        if (same_kernel(tables[i], tables[k], kernel))
+            return names[k];
+    return NULL;
+}
+
+/* "# avx512 takes avx2's: zerorun_decode, ones" */
+static void tell_taken(const tlc_kernels *const *tables, const char *const *names, size_t i)
+{
+    for (size_t isa = 0; isa < ISAS; isa++) {
+        int some = 0;
+
+        for (kernel_id id = 0; id < KERNEL_COUNT; id++) {
+            const char *from = taken_from(tables, names, i, id);
+
+            if (!from || strcmp(from, isas[isa].name) != 0)
+                continue;
+            if (some++)
+                printf(", %s", kernel_names[id]);
+            else
+                printf("# %s takes %s's: %s", names[i], from, kernel_names[id]);
+        }
+        if (some)
+            printf("\n");
+    }
+}
+
 static int run_checks(const tlc_kernels *const *tables, const char *const *names, size_t count)
 {
-    unsigned kernels = 0, number = 0, failed = 0;
+    unsigned kernels = 0, number = 0, failed = 0, skipped = 0;
+    kernel_id missing = unchecked();
     const check_kernel *kernel;
+
+    if (!count) {
+        printf("1..0 # SKIP none of these ISAs is supported here\n");
+        return 0;
+    }
 
     for (size_t at = 0; (kernel = check_kernel_at(at)); at++)
         kernels += (unsigned)kernel_selected(kernel->name);
-    /* cppcheck-suppress invalidPrintfArgType_uint ; a product of two unsigned */
-    printf("1..%u%s\n", kernels * (unsigned)count, count ? "" : " # SKIP none of these ISAs is supported here");
-    for (size_t i = 0; i < count; i++)
+    /* cppcheck-suppress invalidPrintfArgType_uint ; made of unsigned numbers */
+    printf("1..%u\n", 1 + kernels * (unsigned)count);
+    if (missing < KERNEL_COUNT) {
+        printf("# %s has none\n", kernel_names[missing]);
+        failed++;
+    }
+    printf("%sok %u - every kernel has a check\n", failed ? "not " : "", ++number);
+    for (size_t i = 0; i < count; i++) {
+        const char *how = tables[i]->isa == TLC_ISA_SCALAR ? ": inputs and surroundings" : "";
+
+        tell_taken(tables, names, i);
         for (size_t at = 0; (kernel = check_kernel_at(at)); at++) {
+            const char *from = taken_from(tables, names, i, kernel->kernel);
+
             if (!kernel_selected(kernel->name))
                 continue;
+            if (from) {
+                skipped++;
+                printf("ok %u - %s %s # SKIP it is %s's\n", ++number, names[i], kernel->name, from);
+                continue;
+            }
             int ok = check_kernel_isa(kernel, tables[i], names[i]);
             failed += !ok;
-            printf("%sok %u - %s %s\n", ok ? "" : "not ", ++number, names[i], kernel->name);
+            printf("%sok %u - %s %s%s\n", ok ? "" : "not ", ++number, names[i], kernel->name, how);
             fflush(stdout);
         }
-    printf("# %u passed, %u failed\n", number - failed, failed);
+    }
+    printf("# %u passed, %u failed, %u skipped\n", number - failed - skipped, failed, skipped);
     return failed != 0;
 }
 

@@ -137,7 +137,7 @@ static int fill_sides(check_args *a, int kind)
     return have;
 }
 
-/* Chunk by chunk; where one is not finite, that is all that its result tells. */
+/* Chunk by chunk. The result of a chunk that is not finite tells nothing else. */
 static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
 {
     const float *g = a->p[0], *r = a->p[1];
@@ -158,7 +158,7 @@ static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
     return (check_result){{max, upper}};
 }
 
-/* Mostly what the sides' means may be, sometimes anything finite, and not on the side that they are of. */
+/* Mostly means that the sides can have, sometimes anything finite. */
 static void fill_means(check_args *a, float unit)
 {
     a->mean[0] = unit * (float)rng_below(65) / 64;
@@ -187,7 +187,7 @@ static check_result call_onebit_encode(const tlc_kernels *k, const check_args *a
 static const char *const bit_kinds[] = {"even bits", "infinite means", "zeros", "ones"};
 enum { EVEN_BITS, INFINITE, ZERO_BITS, ONE_BITS };
 
-/* Bits beyond the values are set as well as not: they do not count. */
+/* Bits beyond the values are random: they do not count. */
 static int fill_bits(check_args *a, int kind)
 {
     uint8_t *bits = a->p[0];
@@ -241,7 +241,7 @@ static check_result call_ones(const tlc_kernels *k, const check_args *a)
 
 static const char *const expand_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1"};
 
-/* Values of any bits, exactly as many as wanted or more, at any address. Bits beyond n are set as well as not. */
+/* Values of any bits, exactly as many as wanted or more, at any address. Bits beyond n are random. */
 static int fill_expand(check_args *a, int kind)
 {
     uint64_t *mask = a->p[0];
@@ -320,26 +320,26 @@ static check_result call_values_add(const tlc_kernels *k, const check_args *a)
 /* ---- the list ---- */
 
 const check_kernel check_mask_kernels[] = {
-    {"ones", {{"bits", BYTE, IN, 1}}, BYTE_SIDE, ones_kinds, COUNT(ones_kinds), fill_ones, call_ones, NULL},
-    {"expand", {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds, COUNT(expand_kinds),
-     fill_expand, call_expand, NULL},
-    {"expand_add", {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,
+    {OF(ones), {{"bits", BYTE, IN, 1}}, BYTE_SIDE, ones_kinds, COUNT(ones_kinds), fill_ones, call_ones, NULL},
+    {OF(expand), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds,
+     COUNT(expand_kinds), fill_expand, call_expand, NULL},
+    {OF(expand_add), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,
      COUNT(expand_add_kinds), fill_expand_add, call_expand_add, NULL},
-    {"values_add", {{"v", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, value_kinds, COUNT(value_kinds), fill_values,
+    {OF(values_add), {{"v", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, value_kinds, COUNT(value_kinds), fill_values,
      call_values_add, NULL},
-    {"symbol_masks", {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,
+    {OF(symbol_masks), {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,
      symbol_kinds, COUNT(symbol_kinds), fill_symbols, call_symbol_masks, NULL},
-    {"threshold_mask", {{"x", F32, IN, 1}, {"mask", MASK, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),
+    {OF(threshold_mask), {{"x", F32, IN, 1}, {"mask", MASK, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),
      fill_threshold, call_threshold_mask, NULL},
-    {"random_mask", {{"x", F32, IN, 1}, {"words", WORD, IN, 1}, {"mask", MASK, OUT, 1}}, 0, random_kinds,
+    {OF(random_mask), {{"x", F32, IN, 1}, {"words", WORD, IN, 1}, {"mask", MASK, OUT, 1}}, 0, random_kinds,
      COUNT(random_kinds), fill_random, call_random_mask, NULL},
-    {"side_sums", {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}, {"sums", MASK, OUT, 1}}, 0, sum_kinds,
+    {OF(side_sums), {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}, {"sums", MASK, OUT, 1}}, 0, sum_kinds,
      COUNT(sum_kinds), fill_sides, call_side_sums, NULL},
-    {"onebit_encode", {{"g", F32, IN | MAYBE, 1}, {"r", F32, OUT | MAYBE, 1}, {"bits", BITS, OUT, 1}}, 0, float_kinds,
+    {OF(onebit_encode), {{"g", F32, IN | MAYBE, 1}, {"r", F32, OUT | MAYBE, 1}, {"bits", BITS, OUT, 1}}, 0, float_kinds,
      FLOAT_KINDS, fill_onebit_encode, call_onebit_encode, NULL},
-    {"onebit_decode", {{"bits", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
+    {OF(onebit_decode), {{"bits", BITS, IN, 1}, {"out", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
      call_onebit_decode, NULL},
-    {"onebit_add", {{"bits", BITS, IN, 1}, {"sum", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
+    {OF(onebit_add), {{"bits", BITS, IN, 1}, {"sum", F32, OUT, 1}}, 0, bit_kinds, COUNT(bit_kinds), fill_bits,
      call_onebit_add, NULL},
     {0},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * count_kernels: runs each kernel, and whole calls of 3lc, between two getppid(), for tests/count_plugin.c to count their
- * instructions. Writes a line for each: "NAME COUNT UNIT ISA". The first is of nothing at all.
+ * count_kernels: runs each kernel, and whole calls of 3lc, between two getppid(), for tests/count_plugin.c to count
+ * their instructions. Writes a line for each: "NAME COUNT UNIT ISA". The first is of nothing at all.
  */
 #include "check.h"
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void counted(const char *name, size_t count, const char *unit, tlc_isa is
     printf("%s %zu %s %s\n", name, count, unit, tlc_isa_name(isa));
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static unsigned streams_of(const check_kernel *kernel)
 {
@@ -70,7 +70,7 @@ static void count_kernel(const check_kernel *kernel, tlc_isa isa)
         free(a.p[--slots]);
 }
 
-/* ---- whole calls --------------------------------------------------------------------------------------------------- */
+/* ---- whole calls ------------------------------------------------------------------------------------------------- */
 
 typedef struct call {
     tlc_ctx *ctx;

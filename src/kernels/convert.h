@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One 16-bit float at a time, on the bits: no float unit has a say in what a NaN or a subnormal becomes.
+ * One 16-bit float at a time, on the bits, so that the result of a NaN or a subnormal depends on no float unit.
  */
 #ifndef TLC_CONVERT_H
 #define TLC_CONVERT_H
@@ -46,7 +46,7 @@ static inline uint16_t tlc_narrow_f16(float x)
     }
     if (magnitude < 0x33000000u) /* below 2^-25: zero; 2^-25 itself is a tie and goes to zero below */
         return (uint16_t)sign;
-    /* subnormal in f16: the 24-bit mantissa shifted to units of 2^-24 */
+    /* subnormal in f16: the 24-bit mantissa is shifted to units of 2^-24 */
     uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u, shift = 126u - (magnitude >> 23);
     uint32_t rest = mantissa & ((1u << shift) - 1u), tie = 1u << (shift - 1u), half = mantissa >> shift;
     half += rest > tie || (rest == tie && (half & 1u));

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * FCVTL and FCVTN do to NaN what convert.h does: quiet bit set, sign kept, payload shifted or cut.
+ * FCVTL and FCVTN treat NaNs as convert.h does: they set the quiet bit, keep the sign, and shift or cut the payload.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 void tlc_f16_to_f32_neon(const void *in, size_t n, float *out)
 {
@@ -51,7 +50,8 @@ void tlc_bf16_to_f32_neon(const void *in, size_t n, float *out)
     tlc_bf16_to_f32_scalar(from + 2 * i, n - i, out + i);
 }
 
-/* Half-even: adds just under half of the last place, and the last place, and keeps the upper half of the sum. */
+/* Rounds half to even: adds just under half of the last place, adds the last place, and keeps the upper half of the
+ * sum. */
 TLC_NEON_INLINE uint16x4_t rounded(uint32x4_t bits)
 {
     uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));

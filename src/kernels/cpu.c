@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the CPU and its operating system support. An ISA whose registers the OS does not save must not be used however
- * loudly CPUID advertises it, so XCR0 is read as well; libcpuid does not do that, and leaves AVX-512 out on AMD.
+ * What the CPU and its operating system support. An ISA must not be used if the OS does not save its registers,
+ * whatever CPUID says. So XCR0 is read as well: libcpuid does not do that, and it never reports AVX-512 on AMD.
  *
- * Both answers are found once. Two threads that ask at once find the same.
+ * Both answers are found once. Two threads that ask at the same time find the same.
  */
 #include "kernels.h"
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #define XCR0_AVX512 0xe6u /* and opmask, ZMM */
 #define BITS(value, mask) (((value) & (mask)) == (mask))
 
-/* Zeros first: MemorySanitizer does not see what libcpuid, built without it, writes. */
+/* Fills with zeros first: MemorySanitizer does not see what libcpuid, built without it, writes. */
 static int read_cpuid(struct cpu_raw_data_t *raw)
 {
     memset(raw, 0, sizeof *raw);
@@ -57,7 +57,7 @@ static size_t cache_size(const uint32_t r[4])
     return r[EAX] & 0x1f ? ways * partitions * line * ((size_t)r[ECX] + 1) : 0; /* 0: there are no more caches */
 }
 
-/* The largest cache, or 0 if CPUID does not tell. */
+/* The size of the largest cache, or 0 if CPUID does not tell. */
 static size_t last_level_cache(void)
 {
     struct cpu_raw_data_t raw;
@@ -91,8 +91,8 @@ static size_t last_level_cache(void)
 
 size_t tlc_cpu_stream_threshold(void)
 {
-    /* A larger cache is one that many cores share, and a core's share of it is soon used up: with one of 480 MiB,
-     * streaming is as fast at 16 MiB and ahead at 32 MiB. */
+    /* Many cores share a larger cache, and the share of one core is soon used up. With a cache of 480 MiB streaming
+     * stores are as fast at 16 MiB and faster at 32 MiB. */
     const size_t most = (size_t)32 << 20;
     static atomic_size_t known;
     size_t threshold = atomic_load_explicit(&known, memory_order_relaxed);

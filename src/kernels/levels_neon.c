@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "inverse.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { BYTES = 16 };
 
-TLC_NEON_INLINE int16x8_t levels4(const float *x, const uint32_t *words, float32x4_t max, float32x4_t K)
+TLC_NEON_INLINE uint32x4_t levels4(const float *x, const uint32_t *words, float32x4_t max, float32x4_t K)
 {
     float32x4_t y = vmulq_f32(vdivq_f32(vld1q_f32(x), max), K);
     int32x4_t level;
@@ -17,7 +17,7 @@ TLC_NEON_INLINE int16x8_t levels4(const float *x, const uint32_t *words, float32
         level = vsubq_s32(vcvtq_s32_f32(floor), vreinterpretq_s32_u32(up)); /* true is -1 */
     } else
         level = vcvtnq_s32_f32(y);
-    return vreinterpretq_s16_s32(level);
+    return vreinterpretq_u32_s32(level);
 }
 
 TLC_NEON_INLINE void encode(const float *x, const uint32_t *words, size_t n, float max, float K, int8_t *q)
@@ -26,12 +26,11 @@ TLC_NEON_INLINE void encode(const float *x, const uint32_t *words, size_t n, flo
     size_t i = 0;
 
     for (; n - i >= BYTES; i += BYTES) {
-        int16x8_t a = levels4(x + i, words ? words + i : NULL, all_max, all_K);
-        int16x8_t b = levels4(x + i + 4, words ? words + i + 4 : NULL, all_max, all_K);
-        int16x8_t c = levels4(x + i + 8, words ? words + i + 8 : NULL, all_max, all_K);
-        int16x8_t d = levels4(x + i + 12, words ? words + i + 12 : NULL, all_max, all_K);
-        int8x16_t low = vreinterpretq_s8_s16(vuzp1q_s16(a, b)), high = vreinterpretq_s8_s16(vuzp1q_s16(c, d));
-        vst1q_s8(q + i, vuzp1q_s8(low, high));
+        uint32x4_t a = levels4(x + i, words ? words + i : NULL, all_max, all_K);
+        uint32x4_t b = levels4(x + i + 4, words ? words + i + 4 : NULL, all_max, all_K);
+        uint32x4_t c = levels4(x + i + 8, words ? words + i + 8 : NULL, all_max, all_K);
+        uint32x4_t d = levels4(x + i + 12, words ? words + i + 12 : NULL, all_max, all_K);
+        vst1q_s8(q + i, vreinterpretq_s8_u8(tlc_neon_pack16(a, b, c, d)));
     }
     tlc_levels_encode_scalar(x + i, words ? words + i : NULL, n - i, max, K, q + i);
 }

@@ -2,7 +2,7 @@
 #include "../common/rng.h"
 #include "kernels.h"
 
-/* Half to even, for |y| < 2^22: the sum has no bits left below 1. */
+/* Rounds half to even, for |y| < 2^22: the sum has no bits below 1. */
 static float nearest(float y)
 {
     return y + 0x1.8p23f - 0x1.8p23f;
@@ -15,7 +15,7 @@ void tlc_levels_encode_scalar(const float *x, const uint32_t *words, size_t n, f
         float level = nearest(y);
 
         if (words) {
-            level -= level > y ? 1.0f : 0.0f; /* now the largest whole number up to y */
+            level -= level > y ? 1.0f : 0.0f; /* now floor(y) */
             level += tlc_uniform(words[i]) < y - level ? 1.0f : 0.0f;
         }
         q[i] = (int8_t)level;

@@ -1,47 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
- * are shifted out.
+ * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
+ * word before are shifted out.
  */
-#include "kernels.h"
+#include "avx2.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define AVX2 __attribute__((target("avx2,popcnt")))
-#define INLINE static inline __attribute__((always_inline, target("avx2,popcnt")))
 
 enum { WORD = 64 };
 
-INLINE __m256i load(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-/* The signs of 32 bytes. */
-INLINE uint32_t signs32(__m256i bytes)
-{
-    return (uint32_t)_mm256_movemask_epi8(bytes);
-}
-
-INLINE uint64_t join(uint32_t low, uint32_t high)
+TLC_AVX2_INLINE uint64_t join(uint32_t low, uint32_t high)
 {
     return low | (uint64_t)high << 32;
 }
 
-INLINE uint64_t minus64(const int8_t *q)
+TLC_AVX2_INLINE uint64_t minus64(const int8_t *q)
 {
-    return join(signs32(load(q)), signs32(load(q + 32)));
+    return join(tlc_avx2_signs(tlc_avx2_load(q)), tlc_avx2_signs(tlc_avx2_load(q + 32)));
 }
 
-INLINE uint64_t nonzero64(const int8_t *q)
+TLC_AVX2_INLINE uint64_t nonzero64(const int8_t *q)
 {
     const __m256i zero = _mm256_setzero_si256();
-    return ~join(signs32(_mm256_cmpeq_epi8(load(q), zero)), signs32(_mm256_cmpeq_epi8(load(q + 32), zero)));
+    return ~join(tlc_avx2_signs(_mm256_cmpeq_epi8(tlc_avx2_load(q), zero)),
+                 tlc_avx2_signs(_mm256_cmpeq_epi8(tlc_avx2_load(q + 32), zero)));
 }
 
-/* Inlined once with and once without negative. */
-INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+/* Inlined once with `negative` and once without. */
+TLC_AVX2_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
     size_t i = 0;
@@ -63,40 +49,39 @@ INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *
     return count + (uint64_t)__builtin_popcountll(nonzero[i / WORD]);
 }
 
-AVX2 uint64_t tlc_symbol_masks_avx2(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
+TLC_AVX2 uint64_t tlc_symbol_masks_avx2(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     if (n < WORD)
         return tlc_symbol_masks_scalar(q, n, nonzero, negative);
     return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
 }
 
-/* The signs of 32 integers. Packing saturates, which keeps them; it works within halves, which is undone after. */
-INLINE uint32_t pack32(__m256i a, __m256i b, __m256i c, __m256i d)
+/* The signs of 32 integers. */
+TLC_AVX2_INLINE uint32_t signs_of(__m256i a, __m256i b, __m256i c, __m256i d)
 {
-    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-    return signs32(_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    return tlc_avx2_signs(tlc_avx2_pack32(a, b, c, d));
 }
 
 typedef struct threshold {
     __m256i flip, keep, least;
 } threshold;
 
-INLINE __m256i below8(const float *x, threshold t)
+TLC_AVX2_INLINE __m256i below8(const float *x, threshold t)
 {
-    return _mm256_cmpgt_epi32(t.least, _mm256_and_si256(_mm256_xor_si256(load(x), t.flip), t.keep));
+    return _mm256_cmpgt_epi32(t.least, _mm256_and_si256(_mm256_xor_si256(tlc_avx2_load(x), t.flip), t.keep));
 }
 
-INLINE uint32_t below32(const float *x, threshold t)
+TLC_AVX2_INLINE uint32_t below32(const float *x, threshold t)
 {
-    return pack32(below8(x, t), below8(x + 8, t), below8(x + 16, t), below8(x + 24, t));
+    return signs_of(below8(x, t), below8(x + 8, t), below8(x + 16, t), below8(x + 24, t));
 }
 
-INLINE uint64_t reached64(const float *x, threshold t)
+TLC_AVX2_INLINE uint64_t reached64(const float *x, threshold t)
 {
     return ~join(below32(x, t), below32(x + 32, t));
 }
 
-AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
+TLC_AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
                                       uint64_t *mask)
 {
     const threshold t = {_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
@@ -115,27 +100,27 @@ AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, u
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* All ones where a value is drawn. Words are below 2^24 once shifted, so a signed comparison is as good. */
-INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i limit)
+/* All ones where a value is drawn. A shifted word is below 2^24, so a signed comparison is right. */
+TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i limit)
 {
-    __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(load(words), 8));
+    __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(tlc_avx2_load(words), 8));
     __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(x), _mm256_setzero_ps(), _CMP_NEQ_UQ);
 
     return _mm256_and_si256(low, _mm256_castps_si256(other));
 }
 
-INLINE uint32_t drawn32(const float *x, const uint32_t *words, __m256i limit)
+TLC_AVX2_INLINE uint32_t drawn32(const float *x, const uint32_t *words, __m256i limit)
 {
-    return pack32(drawn8(x, words, limit), drawn8(x + 8, words + 8, limit), drawn8(x + 16, words + 16, limit),
+    return signs_of(drawn8(x, words, limit), drawn8(x + 8, words + 8, limit), drawn8(x + 16, words + 16, limit),
                   drawn8(x + 24, words + 24, limit));
 }
 
-INLINE uint64_t drawn64(const float *x, const uint32_t *words, __m256i limit)
+TLC_AVX2_INLINE uint64_t drawn64(const float *x, const uint32_t *words, __m256i limit)
 {
     return join(drawn32(x, words, limit), drawn32(x + 32, words + 32, limit));
 }
 
-AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
+TLC_AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
 {
     const __m256i most = _mm256_set1_epi32((int)(limit < 1u << 24 ? limit : 1u << 24));
     uint64_t count = 0;
@@ -165,44 +150,41 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
     return count + tlc_ones_scalar(bits + i, len - i);
 }
 
-/* For each mask of 8 lanes and each lane, in a byte: which value it gets, or 128 for none. */
-#define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
+/* For each mask of 8 lanes: a byte for each lane, with the index of the value that it gets, or 128 for none. */
+#define COUNT(m) \
+    (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
 #define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
-#define SOURCES(m)                                                                                                      \
+#define SOURCES(m) \
     (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
 #define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
 #define SOURCES16(m) SOURCES4(m), SOURCES4((m) + 4), SOURCES4((m) + 8), SOURCES4((m) + 12)
 #define SOURCES64(m) SOURCES16(m), SOURCES16((m) + 16), SOURCES16((m) + 32), SOURCES16((m) + 48)
 static const uint64_t sources[256] = {SOURCES64(0), SOURCES64(64), SOURCES64(128), SOURCES64(192)};
 
-/* Eight values, where source is not negative. */
-INLINE __m256i expand8(__m256i source, const uint8_t *values)
+/* The values of eight lanes, where source is not negative. */
+TLC_AVX2_INLINE __m256i expand8(__m256i source, const uint8_t *values)
 {
-    return _mm256_permutevar8x32_epi32(load(values), source);
+    return _mm256_permutevar8x32_epi32(tlc_avx2_load(values), source);
 }
 
-INLINE void store8(__m256i source, const uint8_t *values, float *out)
+TLC_AVX2_INLINE void store8(__m256i source, const uint8_t *values, float *out)
 {
     __m256i some = _mm256_andnot_si256(_mm256_srai_epi32(source, 31), expand8(source, values));
-    _mm256_storeu_si256((__m256i *)out, some);
+    tlc_avx2_store(out, some);
 }
 
-INLINE void add8(__m256i source, const uint8_t *values, __m256 weight, float *sum)
+TLC_AVX2_INLINE void add8(__m256i source, const uint8_t *values, __m256 weight, float *sum)
 {
-    __m256 old = _mm256_loadu_ps(sum), product = _mm256_mul_ps(_mm256_castsi256_ps(expand8(source, values)), weight);
+    __m256 old = _mm256_loadu_ps(sum);
+    __m256 x = tlc_avx2_weighted(old, _mm256_castsi256_ps(expand8(source, values)), weight);
 
-    TLC_OPAQUE(product); /* rounded before it is added */
-    __m256 x = _mm256_add_ps(old, product), nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
-
-    x = _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(TLC_F32_NAN)), nan);
-    TLC_OPAQUE(x);
     _mm256_storeu_ps(sum, _mm256_blendv_ps(x, old, _mm256_castsi256_ps(source)));
 }
 
-/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without. Returns how
- * many words, and in *at how many values were taken. */
-INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add, float weight,
-                     float *out, size_t *at)
+/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
+ * Returns the number of words; *at is the number of values taken. */
+TLC_AVX2_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
+                              float weight, float *out, size_t *at)
 {
     const __m256 w = _mm256_set1_ps(weight);
     size_t i = 0;
@@ -210,7 +192,7 @@ INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, 
     for (*at = 0; i < words && have - *at >= WORD; i++)
         for (unsigned lane = 0; lane < WORD; lane += 8) {
             unsigned bits = mask[i] >> lane & 0xff;
-            __m256i source = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)&sources[bits]));
+            __m256i source = _mm256_cvtepi8_epi32(tlc_avx2_load8(&sources[bits]));
 
             if (add)
                 add8(source, values + 4 * *at, w, out + i * WORD + lane);
@@ -221,7 +203,7 @@ INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, 
     return i;
 }
 
-AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
+TLC_AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
 {
     const uint8_t *from = values;
     size_t at, i = expand(mask, n / WORD, from, have, 0, 0, out, &at);
@@ -229,7 +211,8 @@ AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, 
     return at + tlc_expand_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, out + i * WORD);
 }
 
-AVX2 size_t tlc_expand_add_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum)
+TLC_AVX2 size_t tlc_expand_add_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float weight,
+                                    float *sum)
 {
     const uint8_t *from = values;
     size_t at, i = expand(mask, n / WORD, from, have, 1, weight, sum, &at);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits. The last word is made of the last 64 values, of which those that have a bit already
- * are shifted out.
+ * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
+ * word before are shifted out.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { WORD = 64 };
 
-/* The bits of 64 bytes that are all ones or all zeros: eight of them, weighted, add up to a byte. */
+/* The bits of 64 bytes that are all ones or all zeros. Eight weighted bytes add up to a byte of bits. */
 TLC_NEON_INLINE uint64_t word_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
 {
     const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
@@ -38,7 +37,7 @@ TLC_NEON_INLINE uint64_t minus64(const int8_t *q)
                    vcltzq_s8(vld1q_s8(q + 48)));
 }
 
-/* Inlined once with and once without negative. */
+/* Inlined once with `negative` and once without. */
 TLC_NEON_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
 {
     uint64_t count = 0;
@@ -68,15 +67,6 @@ uint64_t tlc_symbol_masks_neon(const int8_t *q, size_t n, uint64_t *nonzero, uin
     return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
 }
 
-/* 16 integers that are all ones or all zeros, as bytes. */
-TLC_NEON_INLINE uint8x16_t pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)
-{
-    uint16x8_t ab = vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
-    uint16x8_t cd = vuzp1q_u16(vreinterpretq_u16_u32(c), vreinterpretq_u16_u32(d));
-
-    return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
-}
-
 TLC_NEON_INLINE uint32x4_t float_bits(const float *x)
 {
     return vreinterpretq_u32_f32(vld1q_f32(x));
@@ -94,7 +84,7 @@ TLC_NEON_INLINE uint32x4_t reached4(const float *x, threshold t)
 
 TLC_NEON_INLINE uint8x16_t reached16(const float *x, threshold t)
 {
-    return pack16(reached4(x, t), reached4(x + 4, t), reached4(x + 8, t), reached4(x + 12, t));
+    return tlc_neon_pack16(reached4(x, t), reached4(x + 4, t), reached4(x + 8, t), reached4(x + 12, t));
 }
 
 TLC_NEON_INLINE uint64_t reached64(const float *x, threshold t)
@@ -120,7 +110,7 @@ uint64_t tlc_threshold_mask_neon(const float *x, size_t n, uint32_t flip, uint32
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* A value that is equal to 0 is not drawn; what the comparison leaves out of the other mask is. */
+/* All ones where a value is drawn: its word is below the limit and it is not 0. */
 TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x4_t limit)
 {
     return vbicq_u32(vcltq_u32(vshrq_n_u32(vld1q_u32(words), 8), limit), vceqzq_f32(vld1q_f32(x)));
@@ -128,7 +118,7 @@ TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x
 
 TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32x4_t limit)
 {
-    return pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
+    return tlc_neon_pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
                   drawn4(x + 12, words + 12, limit));
 }
 
@@ -166,7 +156,7 @@ uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
     return count + tlc_ones_scalar(bits + i, len - i);
 }
 
-/* For each mask of 4 lanes: which bytes they get, 255 for none. */
+/* For each mask of 4 lanes: the indices of the bytes that they get, or 255 for none. */
 #define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
 #define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
 #define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
@@ -176,19 +166,14 @@ static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), S
 
 TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, float *sum)
 {
-    float32x4_t old = vld1q_f32(sum), product = vmulq_n_f32(value, weight);
+    float32x4_t old = vld1q_f32(sum), x = tlc_neon_weighted(old, value, vdupq_n_f32(weight));
+    uint32x4_t none = vceqq_u32(vreinterpretq_u32_u8(source), vdupq_n_u32(UINT32_MAX));
 
-    TLC_OPAQUE(product); /* rounded before it is added */
-    float32x4_t x = vaddq_f32(old, product);
-    uint32x4_t number = vceqq_f32(x, x), none = vceqq_u32(vreinterpretq_u32_u8(source), vdupq_n_u32(UINT32_MAX));
-
-    x = vbslq_f32(number, x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
-    TLC_OPAQUE(x);
     vst1q_f32(sum, vbslq_f32(none, old, x));
 }
 
-/* Whole words for which there are values enough; inlined once with add, where weight counts, and once without. Returns how
- * many words, and in *at how many values were taken. */
+/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
+ * Returns the number of words; *at is the number of values taken. */
 TLC_NEON_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
                               float weight, float *out, size_t *at)
 {

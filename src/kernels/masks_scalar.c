@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kernels.h"
 
-/* How many values the word of value i is for. */
+/* The number of values in the word that begins with value i. */
 static size_t word_of(size_t i, size_t n)
 {
     return n - i < 64 ? n - i : 64;
@@ -72,7 +72,7 @@ uint64_t tlc_ones_scalar(const uint8_t *bits, size_t len)
     return count;
 }
 
-/* Of value i and those behind it; bits beyond n do not count. */
+/* The word that begins with value i, without bits beyond n. */
 static uint64_t bits_of(const uint64_t *mask, size_t i, size_t n)
 {
     return n - i < 64 ? mask[i / 64] & (((uint64_t)1 << (n - i)) - 1) : mask[i / 64];

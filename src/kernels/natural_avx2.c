@@ -1,86 +1,74 @@
 /* SPDX-License-Identifier: MIT
  *
- * As natural_avx512.c, 32 values at a time.
+ * The method of natural_avx512.c, 32 values at a time.
  */
-#include "kernels.h"
+#include "avx2.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2,popcnt")))
-#define INLINE static inline __attribute__((always_inline, target("avx2,popcnt")))
-
-enum { LANES = 8, GROUP = 4 * LANES };
-
-/* Of 32 values in order, the biased exponents (as for a normal number, where it is subnormal), bytes with the sign as
- * their highest bit, and bytes -1 where they are 0. */
+/* 32 values in order: their biased exponents (a subnormal counts as a normal number), bytes with the sign as their
+ * highest bit, and bytes -1 where they are 0. */
 typedef struct rounded {
     __m256i exponents, signs, zeros;
 } rounded;
 
-/* Sign and exponent, 0..511, of 8 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
-INLINE __m256i round8(const float *x, const uint32_t *words, __m256i *zeros)
+/* Sign and exponent, 0..511, of 8 values. (word >> 9) < m if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
+TLC_AVX2_INLINE __m256i round8(const float *x, const uint32_t *words, __m256i *zeros)
 {
-    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)x), added = _mm256_set1_epi32(0x400000);
+    __m256i bits = tlc_avx2_load(x), added = _mm256_set1_epi32(0x400000);
 
     *zeros = _mm256_cmpeq_epi32(_mm256_add_epi32(bits, bits), _mm256_setzero_si256());
     if (words) {
-        __m256i word = _mm256_loadu_si256((const __m256i *)(const void *)words);
+        __m256i word = tlc_avx2_load(words);
         added = _mm256_sub_epi32(_mm256_set1_epi32(0x7fffff), _mm256_srli_epi32(word, 9));
     }
     return _mm256_srli_epi32(_mm256_add_epi32(bits, added), 23);
 }
 
-/* Packing works on each half for itself: what it leaves, in order. */
-INLINE __m256i ordered(__m256i packed)
-{
-    return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
-INLINE rounded round32(const float *x, const uint32_t *words)
+TLC_AVX2_INLINE rounded round32(const float *x, const uint32_t *words)
 {
     const __m256i byte = _mm256_set1_epi16(0xff);
     __m256i z0, z1, z2, z3;
     __m256i a = round8(x, words, &z0), b = round8(x + 8, words ? words + 8 : NULL, &z1);
     __m256i c = round8(x + 16, words ? words + 16 : NULL, &z2), d = round8(x + 24, words ? words + 24 : NULL, &z3);
-    rounded r = {.zeros = ordered(_mm256_packs_epi16(_mm256_packs_epi32(z0, z1), _mm256_packs_epi32(z2, z3)))};
+    rounded r = {.zeros = tlc_avx2_pack32(z0, z1, z2, z3)};
 
     a = _mm256_packus_epi32(a, b);
     c = _mm256_packus_epi32(c, d);
-    r.exponents = ordered(_mm256_packus_epi16(_mm256_and_si256(a, byte), _mm256_and_si256(c, byte)));
-    r.signs = ordered(_mm256_packs_epi16(_mm256_slli_epi16(a, 7), _mm256_slli_epi16(c, 7)));
+    r.exponents = tlc_avx2_ordered(_mm256_packus_epi16(_mm256_and_si256(a, byte), _mm256_and_si256(c, byte)));
+    r.signs = tlc_avx2_ordered(_mm256_packs_epi16(_mm256_slli_epi16(a, 7), _mm256_slli_epi16(c, 7)));
     return r;
 }
 
-INLINE __m256i all(int byte)
+TLC_AVX2_INLINE __m256i all(int byte)
 {
     return _mm256_set1_epi8((char)byte);
 }
 
-INLINE uint32_t count(__m256i bytes)
+TLC_AVX2_INLINE uint32_t count(__m256i bytes)
 {
-    return (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(bytes));
+    return (uint32_t)__builtin_popcount(tlc_avx2_signs(bytes));
 }
 
-/* How many are greater than most, of those that are not 0. */
-INLINE uint32_t count_greater(__m256i bytes, int most, __m256i zeros)
+/* How many of the values that are not 0 are greater than most. */
+TLC_AVX2_INLINE uint32_t count_greater(__m256i bytes, int most, __m256i zeros)
 {
     return GROUP - count(_mm256_or_si256(zeros, _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, all(most)), bytes)));
 }
 
-/* Biased exponents that belong to codes 0..60. Subnormals and what they round to lie below them for any shift. */
-INLINE uint32_t encode32(const float *x, const uint32_t *words, int shift, uint8_t *out)
+/* Codes 0..60 from biased exponents. Subnormals and what they round to are below code 0 for every shift. */
+TLC_AVX2_INLINE uint32_t encode32(const float *x, const uint32_t *words, int shift, uint8_t *out)
 {
     const int least = TLC_NATURAL_LEAST + 127 + shift, codes = TLC_NATURAL_MOST - TLC_NATURAL_LEAST;
     rounded r = round32(x, words);
     __m256i code = _mm256_min_epu8(_mm256_subs_epu8(r.exponents, all(least)), all(codes));
 
     code = _mm256_or_si256(code, _mm256_and_si256(r.signs, all(0x80)));
-    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_blendv_epi8(code, all(TLC_NATURAL_ZERO), r.zeros));
-    return count_greater(_mm256_sub_epi8(r.exponents, all(least)), codes, r.zeros); /* what is below wraps */
+    tlc_avx2_store(out, _mm256_blendv_epi8(code, all(TLC_NATURAL_ZERO), r.zeros));
+    return count_greater(_mm256_sub_epi8(r.exponents, all(least)), codes, r.zeros); /* lower ones wrap */
 }
 
-INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
+TLC_AVX2_INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
 {
     uint64_t clipped = 0;
     size_t i = 0;
@@ -92,26 +80,26 @@ INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shif
     return clipped;
 }
 
-AVX2 uint64_t tlc_natural_encode_avx2(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
+TLC_AVX2 uint64_t tlc_natural_encode_avx2(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
 {
     return words ? encode(x, words, n, shift, out) : encode(x, NULL, n, shift, out);
 }
 
-INLINE __m256i widen8(const uint8_t *in)
+TLC_AVX2_INLINE __m256i widen8(const uint8_t *in)
 {
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)in));
+    return _mm256_cvtepu8_epi32(tlc_avx2_load8(in));
 }
 
-/* 0 where `zeros`, else the exponent in the low bits of e, and the sign in the highest of s. */
-INLINE void store8(float *out, __m256i e, __m256i s, __m256i zeros)
+/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
+TLC_AVX2_INLINE void store8(float *out, __m256i e, __m256i s, __m256i zeros)
 {
     __m256i sign = _mm256_and_si256(s, _mm256_set1_epi32(INT32_MIN));
     __m256i bits = _mm256_andnot_si256(zeros, _mm256_or_si256(_mm256_slli_epi32(e, 23), sign));
 
-    _mm256_storeu_si256((__m256i *)(void *)out, bits);
+    tlc_avx2_store(out, bits);
 }
 
-AVX2 void tlc_natural_decode_avx2(const uint8_t *in, size_t n, int shift, float *out)
+TLC_AVX2 void tlc_natural_decode_avx2(const uint8_t *in, size_t n, int shift, float *out)
 {
     const __m256i least = _mm256_set1_epi32(TLC_NATURAL_LEAST + 127 + shift);
     size_t i = 0;
@@ -124,23 +112,25 @@ AVX2 void tlc_natural_decode_avx2(const uint8_t *in, size_t n, int shift, float 
         tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether that is
- * clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar kernel's. */
-INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
+/* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
+ * tell whether that is clipping. This is rare, and the scalar kernel takes over. */
+TLC_AVX2_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
 {
     rounded r = round32(x, words);
-    uint32_t negative = (uint32_t)_mm256_movemask_epi8(_mm256_andnot_si256(r.zeros, r.signs));
+    uint32_t negative = tlc_avx2_signs(_mm256_andnot_si256(r.zeros, r.signs));
 
     if (shift == 0 && count_greater(r.exponents, 1, r.zeros) != GROUP - count(r.zeros))
         return tlc_natural9_encode_scalar(x, words, GROUP, shift, out, signs);
     __m256i byte = _mm256_min_epu8(_mm256_subs_epu8(r.exponents, all(shift)), all(254 - shift));
 
-    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_andnot_si256(r.zeros, _mm256_max_epu8(byte, all(1))));
+    tlc_avx2_store(out, _mm256_andnot_si256(r.zeros, _mm256_max_epu8(byte, all(1))));
     memcpy(signs, &negative, sizeof negative);
-    return count_greater(_mm256_sub_epi8(r.exponents, all(shift + 1)), 253 - shift, r.zeros); /* what is below 1 wraps */
+    return count_greater(_mm256_sub_epi8(r.exponents, all(shift + 1)), 253 - shift,
+                         r.zeros); /* lower ones wrap */
 }
 
-INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out, uint8_t *signs)
+TLC_AVX2_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
+                                     uint8_t *signs)
 {
     uint64_t clipped = 0;
     size_t i = 0;
@@ -152,13 +142,13 @@ INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size_t n, int
     return clipped;
 }
 
-AVX2 uint64_t tlc_natural9_encode_avx2(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
+TLC_AVX2 uint64_t tlc_natural9_encode_avx2(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
                                        uint8_t *signs)
 {
     return words ? encode9_all(x, words, n, shift, out, signs) : encode9_all(x, NULL, n, shift, out, signs);
 }
 
-AVX2 void tlc_natural9_decode_avx2(const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out)
+TLC_AVX2 void tlc_natural9_decode_avx2(const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out)
 {
     const __m256i to_highest = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24), by = _mm256_set1_epi32(shift);
     size_t i = 0;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * 16 values at a time. Adding a random (or half a) unit below the exponent carries into it where it must, and so leaves sign
- * and biased exponent in the upper nine bits.
+ * 16 values at a time. Adding a random unit (or half a unit) below the exponent carries into it when it must, and
+ * leaves sign and biased exponent in the upper nine bits.
  */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { GROUP = 16 };
 
-/* The biased exponents (as for a normal number, where it is subnormal), signs 0 or 1, and bytes -1 where they are not 0. */
+/* 16 values in order: their biased exponents (a subnormal counts as a normal number), their signs 0 or 1, and bytes
+ * -1 where they are not 0. */
 typedef struct rounded {
     uint8x16_t exponents, signs, others;
 } rounded;
 
-/* Sign and exponent, 0..511, of 4 values. (word >> 9) < m, if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
-TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint16x8_t *others)
+/* Sign and exponent, 0..511, of 4 values. (word >> 9) < m if and only if m + (2^23 - 1 - (word >> 9)) >= 2^23. */
+TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint32x4_t *others)
 {
     uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x)), added = vdupq_n_u32(0x400000);
 
-    *others = vreinterpretq_u16_u32(vtstq_u32(bits, vdupq_n_u32(TLC_F32_ABS)));
+    *others = vtstq_u32(bits, vdupq_n_u32(TLC_F32_ABS));
     if (words)
         added = vshrq_n_u32(vmvnq_u32(vld1q_u32(words)), 9);
     return vreinterpretq_u16_u32(vshrq_n_u32(vaddq_u32(bits, added), 23));
@@ -28,13 +28,12 @@ TLC_NEON_INLINE uint16x8_t round4(const float *x, const uint32_t *words, uint16x
 
 TLC_NEON_INLINE rounded round16(const float *x, const uint32_t *words)
 {
-    uint16x8_t o0, o1, o2, o3;
+    uint32x4_t o0, o1, o2, o3;
     uint16x8_t a = round4(x, words, &o0), b = round4(x + 4, words ? words + 4 : NULL, &o1);
     uint16x8_t c = round4(x + 8, words ? words + 8 : NULL, &o2), d = round4(x + 12, words ? words + 12 : NULL, &o3);
     uint8x16_t low = vreinterpretq_u8_u16(vuzp1q_u16(a, b)), high = vreinterpretq_u8_u16(vuzp1q_u16(c, d));
-    uint8x16_t others_low = vreinterpretq_u8_u16(vuzp1q_u16(o0, o1)), others_high = vreinterpretq_u8_u16(vuzp1q_u16(o2, o3));
 
-    return (rounded){vuzp1q_u8(low, high), vuzp2q_u8(low, high), vuzp1q_u8(others_low, others_high)};
+    return (rounded){vuzp1q_u8(low, high), vuzp2q_u8(low, high), tlc_neon_pack16(o0, o1, o2, o3)};
 }
 
 TLC_NEON_INLINE uint8x16_t all(int byte)
@@ -47,7 +46,7 @@ TLC_NEON_INLINE uint32_t count(uint8x16_t bytes)
     return vaddvq_u8(vshrq_n_u8(bytes, 7));
 }
 
-/* Biased exponents that belong to codes 0..60. Subnormals and what they round to lie below them for any shift. */
+/* Codes 0..60 from biased exponents. Subnormals and what they round to are below code 0 for every shift. */
 TLC_NEON_INLINE uint32_t encode16(const float *x, const uint32_t *words, int shift, uint8_t *out)
 {
     const uint8x16_t least = all(TLC_NATURAL_LEAST + 127 + shift), codes = all(TLC_NATURAL_MOST - TLC_NATURAL_LEAST);
@@ -55,7 +54,7 @@ TLC_NEON_INLINE uint32_t encode16(const float *x, const uint32_t *words, int shi
     uint8x16_t code = vsliq_n_u8(vminq_u8(vqsubq_u8(r.exponents, least), codes), r.signs, 7);
 
     vst1q_u8(out, vbslq_u8(r.others, code, all(TLC_NATURAL_ZERO)));
-    return count(vandq_u8(r.others, vcgtq_u8(vsubq_u8(r.exponents, least), codes))); /* what is below wraps */
+    return count(vandq_u8(r.others, vcgtq_u8(vsubq_u8(r.exponents, least), codes))); /* lower ones wrap */
 }
 
 TLC_NEON_INLINE uint64_t encode(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out)
@@ -73,7 +72,7 @@ uint64_t tlc_natural_encode_neon(const float *x, const uint32_t *words, size_t n
     return words ? encode(x, words, n, shift, out) : encode(x, NULL, n, shift, out);
 }
 
-/* 0 where `zeros`, else the exponent in the low bits of e, and the sign in the highest of s. */
+/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
 TLC_NEON_INLINE void store4(float *out, uint32x4_t e, uint32x4_t s, uint32x4_t zeros)
 {
     uint32x4_t sign = vandq_u32(s, vdupq_n_u32(0x80000000));
@@ -99,8 +98,8 @@ void tlc_natural_decode_neon(const uint8_t *in, size_t n, int shift, float *out)
     tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
 }
 
-/* Biased exponents 1..254 - shift after the shift. For a subnormal the byte is 1 whatever it rounds to. But whether that is
- * clipping, adding to its bits does not tell, unless the shift clips it anyway: this is rare, and the scalar kernel's. */
+/* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
+ * tell whether that is clipping. This is rare, and the scalar kernel takes over. */
 TLC_NEON_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shift, uint8_t *out, uint8_t *signs)
 {
     static const int8_t places[GROUP] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -109,7 +108,7 @@ TLC_NEON_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shif
     if (shift == 0 && vmaxvq_u8(vandq_u8(r.others, vcleq_u8(r.exponents, all(1)))))
         return tlc_natural9_encode_scalar(x, words, GROUP, shift, out, signs);
     uint8x16_t byte = vminq_u8(vqsubq_u8(r.exponents, all(shift)), all(254 - shift));
-    uint8x16_t above = vsubq_u8(r.exponents, all(shift + 1)); /* what is below 1 wraps */
+    uint8x16_t above = vsubq_u8(r.exponents, all(shift + 1)); /* lower ones wrap */
     uint8x16_t negative = vshlq_u8(vandq_u8(r.signs, r.others), vld1q_s8(places));
 
     vst1q_u8(out, vandq_u8(r.others, vmaxq_u8(byte, all(1))));
@@ -129,7 +128,8 @@ TLC_NEON_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size
     return clipped + tlc_natural9_encode_scalar(x + i, words ? words + i : NULL, n - i, shift, out + i, signs + i / 8);
 }
 
-uint64_t tlc_natural9_encode_neon(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out, uint8_t *signs)
+uint64_t tlc_natural9_encode_neon(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
+                                  uint8_t *signs)
 {
     return words ? encode9_all(x, words, n, shift, out, signs) : encode9_all(x, NULL, n, shift, out, signs);
 }

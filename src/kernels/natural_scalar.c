@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Powers of two on the bits of a float: adding a random (or half a) unit to the mantissa carries into the exponent with
- * the right probability.
+ * Rounds to powers of two on the bits of a float. Adding a random unit (or half a unit) to the mantissa carries into
+ * the exponent with the right probability.
  */
 #include "kernels.h"
 
-/* The exponent that x, not 0, goes to. */
+/* The exponent that x goes to; x is not 0. */
 static int rounded_exponent(uint32_t magnitude, const uint32_t *word)
 {
     int exponent = (int)(magnitude >> 23) - 127;

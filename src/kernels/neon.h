@@ -1,14 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps that several NEON kernels share, 16 values at a time. No products of floats: there is nothing to contract.
+ * What several NEON kernels share: four floats or 16 bytes a vector.
  */
 #ifndef TLC_NEON_H
 #define TLC_NEON_H
 
 #include "kernels.h"
+
+#if defined(__aarch64__)
 #include <arm_neon.h>
 
 #define TLC_NEON_INLINE static inline __attribute__((always_inline))
+
+/* The low bytes of 16 integers. */
+TLC_NEON_INLINE uint8x16_t tlc_neon_pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)
+{
+    uint16x8_t ab = vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
+    uint16x8_t cd = vuzp1q_u16(vreinterpretq_u16_u32(c), vreinterpretq_u16_u32(d));
+
+    return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
+}
+
+/* The bits of |x| as integers order like the magnitudes, and a NaN is above everything. */
+TLC_NEON_INLINE uint32x4_t tlc_neon_larger(uint32x4_t max, float32x4_t x)
+{
+    return vmaxq_u32(max, vreinterpretq_u32_f32(vabsq_f32(x)));
+}
+
+/* x with every NaN replaced by TLC_F32_NAN. */
+TLC_NEON_INLINE float32x4_t tlc_neon_one_nan(float32x4_t x)
+{
+    return vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
+}
+
+/* sum + weight * value, both rounded, with one NaN. */
+TLC_NEON_INLINE float32x4_t tlc_neon_weighted(float32x4_t sum, float32x4_t value, float32x4_t weight)
+{
+    float32x4_t product = vmulq_f32(value, weight);
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    float32x4_t x = tlc_neon_one_nan(vaddq_f32(sum, product));
+    TLC_OPAQUE(x);
+    return x;
+}
 
 /* What quantizing with M compares with and subtracts. */
 typedef struct tlc_neon_scale {
@@ -24,41 +58,41 @@ TLC_NEON_INLINE tlc_neon_scale tlc_neon_scale_of(float M)
 }
 
 /* The symbols of four values; *x becomes x - M q. Subtracting +0 leaves every x as it is, -0 too. */
-TLC_NEON_INLINE int16x8_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
+TLC_NEON_INLINE uint32x4_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
 {
     uint32x4_t up = vcgtq_f32(*x, s.t), down = vcltq_f32(*x, s.minus_t);
     uint32x4_t sent = vbslq_u32(down, s.minus_M, vandq_u32(up, s.M));
 
     *x = vsubq_f32(*x, vreinterpretq_f32_u32(sent));
-    return vreinterpretq_s16_u32(vsubq_u32(down, up)); /* true is -1 */
+    return vsubq_u32(down, up); /* true is -1 */
 }
 
-/* Four of the values to send. Which of g and r there is, is known when this is compiled; the other may be NULL. */
-TLC_NEON_INLINE float32x4_t tlc_neon_wanted(const float *g, const float *r, size_t at, int has_g, int has_r)
+/* Four of the values x. `has` is known when this is compiled; what is not there may be NULL. */
+TLC_NEON_INLINE float32x4_t tlc_neon_wanted(tlc_addends has, const float *g, const float *r, size_t at)
 {
-    if (has_g && has_r)
+    if (has == TLC_HAS_BOTH)
         return vaddq_f32(vld1q_f32(g + at), vld1q_f32(r + at));
-    return has_g ? vld1q_f32(g + at) : vld1q_f32(r + at);
+    return has & TLC_HAS_G ? vld1q_f32(g + at) : vld1q_f32(r + at);
 }
 
 /* ternary_encode of 16 values. */
-TLC_NEON_INLINE int8x16_t tlc_neon_encode16(const float *g, float *r, size_t at, tlc_neon_scale s, int has_g, int has_r)
+TLC_NEON_INLINE int8x16_t tlc_neon_encode16(tlc_addends has, const float *g, float *r, size_t at, tlc_neon_scale s)
 {
-    float32x4_t x0 = tlc_neon_wanted(g, r, at, has_g, has_r), x1 = tlc_neon_wanted(g, r, at + 4, has_g, has_r);
-    float32x4_t x2 = tlc_neon_wanted(g, r, at + 8, has_g, has_r), x3 = tlc_neon_wanted(g, r, at + 12, has_g, has_r);
-    int16x8_t q0 = tlc_neon_quantize(&x0, s), q1 = tlc_neon_quantize(&x1, s);
-    int16x8_t q2 = tlc_neon_quantize(&x2, s), q3 = tlc_neon_quantize(&x3, s);
+    float32x4_t x0 = tlc_neon_wanted(has, g, r, at), x1 = tlc_neon_wanted(has, g, r, at + 4);
+    float32x4_t x2 = tlc_neon_wanted(has, g, r, at + 8), x3 = tlc_neon_wanted(has, g, r, at + 12);
+    uint32x4_t q0 = tlc_neon_quantize(&x0, s), q1 = tlc_neon_quantize(&x1, s);
+    uint32x4_t q2 = tlc_neon_quantize(&x2, s), q3 = tlc_neon_quantize(&x3, s);
 
-    if (has_r) {
+    if (has & TLC_HAS_R) {
         vst1q_f32(r + at, x0);
         vst1q_f32(r + at + 4, x1);
         vst1q_f32(r + at + 8, x2);
         vst1q_f32(r + at + 12, x3);
     }
-    return vuzp1q_s8(vreinterpretq_s8_s16(vuzp1q_s16(q0, q1)), vreinterpretq_s8_s16(vuzp1q_s16(q2, q3)));
+    return vreinterpretq_s8_u8(tlc_neon_pack16(q0, q1, q2, q3));
 }
 
-/* Three binary32 patterns to choose from by symbol, as four tables of one byte of each. */
+/* Three binary32 patterns, chosen by symbol: a table for each of their four bytes. */
 typedef struct tlc_neon_choice {
     uint8x16_t byte[4];
 } tlc_neon_choice;
@@ -74,7 +108,7 @@ TLC_NEON_INLINE tlc_neon_choice tlc_neon_choice_of(uint32_t minus, uint32_t zero
     return c;
 }
 
-/* The patterns of 16 symbols, in order: looked up byte by byte, then put together. */
+/* The patterns of 16 symbols, in order: looked up a byte at a time, then put together. */
 TLC_NEON_INLINE uint32x4x4_t tlc_neon_choose(tlc_neon_choice c, int8x16_t q)
 {
     uint8x16_t index = vreinterpretq_u8_s8(vaddq_s8(q, vdupq_n_s8(1)));
@@ -103,7 +137,8 @@ TLC_NEON_INLINE void tlc_neon_decode16(tlc_neon_choice c, int8x16_t q, float *ou
     vst1q_f32(out + 12, vreinterpretq_f32_u32(v.val[3]));
 }
 
-/* For a symbol 0 a pattern that is neither w nor -w: it says which sums stay. To add -0 would make a NaN quiet. */
+/* The pattern for a symbol 0, which is neither w nor -w. It marks the sums that stay: adding -0 would make a NaN
+ * quiet. */
 TLC_NEON_INLINE uint32_t tlc_neon_keep(float w)
 {
     return tlc_float_bits(w) ^ 1;
@@ -146,7 +181,7 @@ TLC_NEON_INLINE uint8x16_t tlc_neon_quartic(int8x16_t q0, int8x16_t q1, int8x16_
     return vaddq_u8(vreinterpretq_u8_s8(value), vdupq_n_u8(TLC_QUARTIC_ZERO));
 }
 
-/* Takes the digit of `power` out of the balanced ternary number *rest; what the lower digits can make is `below`. */
+/* Takes the digit of this power out of the balanced ternary number *rest. The lower digits make at most `below`. */
 TLC_NEON_INLINE int8x16_t tlc_neon_digit(int8x16_t *rest, int8_t power, int8_t below)
 {
     uint8x16_t up = vcgtq_s8(*rest, vdupq_n_s8(below)), down = vcltq_s8(*rest, vdupq_n_s8((int8_t)-below));
@@ -156,7 +191,8 @@ TLC_NEON_INLINE int8x16_t tlc_neon_digit(int8x16_t *rest, int8_t power, int8_t b
     return q;
 }
 
-/* quartic_decode of 16 bytes. A byte less 121 is its symbols as a balanced ternary number: no division is needed. */
+/* quartic_decode of 16 bytes. A byte minus 121 is its symbols as a balanced ternary number, so no division is
+ * needed. */
 TLC_NEON_INLINE void tlc_neon_symbols(uint8x16_t bytes, int8x16_t q[5])
 {
     int8x16_t rest = vreinterpretq_s8_u8(vsubq_u8(bytes, vdupq_n_u8(TLC_QUARTIC_ZERO)));
@@ -167,4 +203,5 @@ TLC_NEON_INLINE void tlc_neon_symbols(uint8x16_t bytes, int8x16_t q[5])
     q[3] = tlc_neon_digit(&rest, 3, 1);
     q[4] = rest;
 }
+#endif
 #endif

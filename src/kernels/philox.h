@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the vector versions of Philox share: the work that is the same for many counters, and how a call is cut into batches
- * of whole blocks.
+ * What the vector versions of Philox share: the work that is the same for many counters, and the cut of a call into
+ * batches of whole blocks.
  */
-#ifndef TLC_KERNELS_PHILOX_H
-#define TLC_KERNELS_PHILOX_H
+#ifndef TLC_PHILOX_H
+#define TLC_PHILOX_H
 
 #include "../common/rng.h"
 #include "kernels.h"
 
 enum { TLC_PHILOX_LAST = TLC_PHILOX_ROUNDS - 1, TLC_PHILOX_BATCH_MOST = 128 };
 
-/* What is the same for all counters that differ in their lowest word alone: the keys of the rounds, and what the first two
- * rounds make of the upper three words. In the first round that is the product of word 2, in the second that of word 0. */
+/* What is the same for all counters that differ in their lowest word only: the keys of the rounds, and what the
+ * first two rounds make of the upper three words. These give the product of word 2 in the first round, and of word 0
+ * in the second. */
 typedef struct tlc_philox_common {
     uint32_t k0[TLC_PHILOX_ROUNDS], k1[TLC_PHILOX_ROUNDS];
     uint32_t first2;           /* word 2 after the first round, less the product of word 0 */
-    uint32_t second0, second2; /* after the second: word 0 less the product of word 2, word 2 less word 3 before it */
-    uint32_t second3;
+    /* After the second round: word 0 less the product of word 2, word 2 less word 3 of the round before, word 3. */
+    uint32_t second0, second2, second3;
 } tlc_philox_common;
 
 static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t step, uint32_t block_high)
@@ -38,11 +39,12 @@ static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t ste
     return c;
 }
 
-/* The words of `batches` times so many blocks, from this one on; the lowest word of the counter does not overflow. */
+/* Writes the words of `batches` batches of blocks, from `block` on. The lowest word of the counter does not
+ * overflow. */
 typedef void tlc_philox_run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out);
 
-/* The kernel philox, in batches of `blocks` <= TLC_PHILOX_BATCH_MOST / 4 blocks. Of a batch that is not wanted as a whole,
- * the wanted words are copied; where the lowest word of the counter overflows within one, the scalar kernel takes over. */
+/* The kernel philox in batches of `blocks` <= TLC_PHILOX_BATCH_MOST / 4 blocks. If only a part of a batch is wanted,
+ * that part is copied. If the lowest word of the counter overflows within a batch, the scalar kernel takes over. */
 static inline void tlc_philox_in_batches(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out,
                                          uint32_t blocks, tlc_philox_run *run)
 {

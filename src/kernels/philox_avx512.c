@@ -1,38 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox on eight counters at a time, each word in the low half of a 64-bit lane, where the multiplication takes it; what
- * the upper halves hold does not matter. Four such chains go side by side, since a round waits for its products.
+ * Philox on eight counters at a time. Each word is in the low half of a 64-bit lane, where the multiplication takes it;
+ * the upper halves do not matter. Four such chains go side by side, since a round waits for its products.
  */
+#include "avx512.h"
 #include "philox.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
-#define INLINE AVX512 __attribute__((always_inline)) static inline
-
-enum { LANES = 16, CHAIN = 8, BLOCKS = 4 * CHAIN };
+enum { CHAIN = 8, BLOCKS = 4 * CHAIN };
 
 typedef struct chain {
     __m512i c0, c1, c2, c3;
 } chain;
 
-INLINE __m512i all(uint32_t word)
+TLC_AVX512_INLINE __m512i all(uint32_t word)
 {
     return _mm512_set1_epi32((int)word);
 }
 
-INLINE __m512i high(__m512i product)
+TLC_AVX512_INLINE __m512i high(__m512i product)
 {
     return _mm512_shuffle_epi32(product, _MM_PERM_CDAB);
 }
 
-INLINE __m512i xor3(__m512i a, __m512i b, __m512i c)
+TLC_AVX512_INLINE __m512i xor3(__m512i a, __m512i b, __m512i c)
 {
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 
-INLINE chain first_two_rounds(const tlc_philox_common *c, __m512i block)
+TLC_AVX512_INLINE chain first_two_rounds(const tlc_philox_common *c, __m512i block)
 {
     __m512i p0 = _mm512_mul_epu32(block, all(TLC_PHILOX_M0)), c2 = _mm512_xor_si512(high(p0), all(c->first2));
     __m512i p1 = _mm512_mul_epu32(c2, all(TLC_PHILOX_M1));
@@ -41,15 +38,15 @@ INLINE chain first_two_rounds(const tlc_philox_common *c, __m512i block)
                    all(c->second3)};
 }
 
-INLINE chain next_round(chain x, __m512i k0, __m512i k1)
+TLC_AVX512_INLINE chain next_round(chain x, __m512i k0, __m512i k1)
 {
     __m512i p0 = _mm512_mul_epu32(x.c0, all(TLC_PHILOX_M0)), p1 = _mm512_mul_epu32(x.c2, all(TLC_PHILOX_M1));
 
     return (chain){xor3(high(p1), x.c1, k0), p1, xor3(high(p0), x.c3, k1), p0};
 }
 
-/* A product with its halves exchanged is two words of the result already, but for what is combined with the first. */
-INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *out)
+/* A product with its halves exchanged is two words of the result, except for what is combined with the first. */
+TLC_AVX512_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *out)
 {
     __m512i k0 = all(c->k0[TLC_PHILOX_LAST]), k1 = all(c->k1[TLC_PHILOX_LAST]);
     const __mmask16 lower = 0x5555;
@@ -61,9 +58,9 @@ INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *out)
     _mm512_storeu_si512(out + LANES, _mm512_unpackhi_epi64(w01, w23));
 }
 
-AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
+TLC_AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
 {
-    const __m512i unpacked = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* unpacking puts them in order */
+    const __m512i unpacked = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* unpacking puts the words in order */
     __m512i blocks = _mm512_add_epi32(unpacked, all(block));
 
     for (; batches--; out += 4 * BLOCKS) {
@@ -86,7 +83,7 @@ AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t batche
     }
 }
 
-AVX512 void tlc_philox_avx512(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out)
+TLC_AVX512 void tlc_philox_avx512(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out)
 {
     tlc_philox_in_batches(seed, step, first, n, out, BLOCKS, run);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox on four counters at a time, two such chains side by side.
+ * Philox on four counters at a time, in two chains side by side.
  */
+#include "neon.h"
 #include "philox.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 enum { CHAIN = 4, BLOCKS = 2 * CHAIN };
 

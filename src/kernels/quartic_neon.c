@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 void tlc_quartic_encode_neon(const int8_t *const q[5], size_t len, uint8_t *out)
 {

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
-
-#if defined(__aarch64__)
 #include "neon.h"
 
-TLC_NEON_INLINE void encode(const float *g, float *r, size_t n, float M, int8_t *q, int has_g, int has_r)
+#if defined(__aarch64__)
+
+TLC_NEON_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n, float M, int8_t *q)
 {
     tlc_neon_scale scale = tlc_neon_scale_of(M);
     size_t i = 0;
 
     for (; n - i >= 16; i += 16)
-        vst1q_s8(q + i, tlc_neon_encode16(g, r, i, scale, has_g, has_r));
-    tlc_ternary_encode_scalar(has_g ? g + i : NULL, has_r ? r + i : NULL, n - i, M, q + i);
+        vst1q_s8(q + i, tlc_neon_encode16(has, g, r, i, scale));
+    tlc_ternary_encode_scalar(has & TLC_HAS_G ? g + i : NULL, has & TLC_HAS_R ? r + i : NULL, n - i, M, q + i);
 }
 
 void tlc_ternary_encode_neon(const float *g, float *r, size_t n, float M, int8_t *q)
 {
-    if (g && r)
-        encode(g, r, n, M, q, 1, 1);
-    else if (g)
-        encode(g, r, n, M, q, 1, 0);
+    if (!r)
+        encode(TLC_HAS_G, g, NULL, n, M, q);
+    else if (!g)
+        encode(TLC_HAS_R, NULL, r, n, M, q);
     else
-        encode(g, r, n, M, q, 0, 1);
+        encode(TLC_HAS_BOTH, g, r, n, M, q);
 }
 
 void tlc_ternary_decode_neon(const int8_t *q, size_t n, float M, float *out)

@@ -1,155 +1,122 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps. Sixteen bytes at a time are spread over sixteen 32-bit lanes, so that a compare mask of floats is
- * also the mask of their digits, and a look-up of a digit gives a float. Four times sixteen go together, by stream: each
- * stream's cache lines are then used up at once, also where the streams' distance makes them compete for one set.
+ * The fused sweeps. 16 bytes are spread over 16 lanes of 32 bits, so that a compare mask of floats is also the mask of
+ * their digits, and a look-up of a digit gives a float. Four vectors of a stream go together. So the cache lines of
+ * each stream are used up at once, even if the distance of the streams makes them compete for one cache set.
  */
-#include "kernels.h"
+#include "avx512.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
-#define INLINE AVX512 __attribute__((always_inline)) static inline
-
-enum { LANES = 16, VECTORS = 4, GROUP = VECTORS * LANES };
-#define ALL ((__mmask16)0xffff)
-
-/* Before a loop over vectors or streams, which have to stay in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-INLINE __mmask16 lanes(size_t left)
+enum { VECTORS = GROUP / LANES };
+/* The values x. Asks for the line of r ahead. */
+TLC_AVX512_INLINE __m512 wanted16(tlc_addends has, const float *g, const float *r, __mmask16 mask)
 {
-    return (__mmask16)(left < LANES ? (1u << left) - 1u : ALL);
+    if (has & TLC_HAS_R)
+        tlc_avx512_prefetch(r);
+    return tlc_avx512_wanted(has, g, r, 0, mask);
 }
 
-/* Asks for the line 2 KiB on, which is to be written: a store that misses waits for its line. No access, so it may point
- * past the end. */
-INLINE void prefetch(const void *to)
+/* Adds the symbols of x times weight to byte, and stores the residual in r. */
+TLC_AVX512_INLINE __m512i digits16(tlc_addends has, __m512 x, float *r, __mmask16 mask, const tlc_avx512_scale *scale,
+                                   __m512i byte, int weight)
 {
-    _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);
-}
+    tlc_avx512_signs q = tlc_avx512_quantize(x, scale);
 
-typedef struct levels {
-    __m512 M, up, down; /* M, M/2, -M/2 */
-} levels;
-
-enum { USE_G = 1, USE_R = 2 }; /* which of g and r there is: x is the one, or the sum of both */
-
-/* x for sixteen values of one stream. Masked out lanes are 0, so their symbols too. */
-INLINE __m512 wanted16(const float *g, const float *r, int use, __mmask16 mask)
-{
-    __m512 x = _mm512_maskz_loadu_ps(mask, use & USE_G ? g : r);
-
-    if (use & USE_R)
-        prefetch(r);
-    if (use == (USE_G | USE_R))
-        x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, r));
-    return x;
-}
-
-/* Adds the symbols of x times weight to byte, and leaves the residual in r. */
-INLINE __m512i digits16(__m512 x, float *r, int use, __mmask16 mask, const levels *level, __m512i byte, int weight)
-{
-    __mmask16 up = _mm512_cmp_ps_mask(x, level->up, _CMP_GT_OQ), down = _mm512_cmp_ps_mask(x, level->down, _CMP_LT_OQ);
-
-    if (use & USE_R) {
-        x = _mm512_mask_sub_ps(x, up, x, level->M);
-        x = _mm512_mask_add_ps(x, down, x, level->M);
-        _mm512_mask_storeu_ps(r, mask, x);
-    }
-    byte = _mm512_mask_add_epi32(byte, up, byte, _mm512_set1_epi32(weight));
-    return _mm512_mask_sub_epi32(byte, down, byte, _mm512_set1_epi32(weight));
+    if (has & TLC_HAS_R)
+        tlc_avx512_store_rest(r, mask, x, q, scale);
+    byte = _mm512_mask_add_epi32(byte, q.up, byte, _mm512_set1_epi32(weight));
+    return _mm512_mask_sub_epi32(byte, q.down, byte, _mm512_set1_epi32(weight));
 }
 
 static const int weight[5] = {81, 27, 9, 3, 1};
 
-/* VECTORS vectors from i on in each stream. */
-INLINE void encode_group(const float *const *g, float *const *r, int use, size_t i, const levels *level, uint8_t *out)
+/* Encodes VECTORS vectors of each stream, from i on. */
+TLC_AVX512_INLINE void encode_group(tlc_addends has, const float *const *g, float *const *r, size_t i,
+                                    const tlc_avx512_scale *scale, uint8_t *out)
 {
     __m512i byte[VECTORS];
 
-    UNROLL
+    TLC_UNROLL
     for (int v = 0; v < VECTORS; v++)
         byte[v] = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 5; k++) {
-        const float *gk = use & USE_G ? g[k] + i : NULL;
-        float *rk = use & USE_R ? r[k] + i : NULL;
+        const float *gk = has & TLC_HAS_G ? g[k] + i : NULL;
+        float *rk = has & TLC_HAS_R ? r[k] + i : NULL;
 
-        UNROLL
+        TLC_UNROLL
         for (int v = 0; v < VECTORS; v++) {
-            byte[v] = digits16(wanted16(gk, rk, use, ALL), rk, use, ALL, level, byte[v], weight[k]);
-            gk = use & USE_G ? gk + LANES : NULL;
-            rk = use & USE_R ? rk + LANES : NULL;
+            byte[v] = digits16(has, wanted16(has, gk, rk, ALL_LANES), rk, ALL_LANES, scale, byte[v], weight[k]);
+            gk = has & TLC_HAS_G ? gk + LANES : NULL;
+            rk = has & TLC_HAS_R ? rk + LANES : NULL;
         }
     }
-    UNROLL
+    TLC_UNROLL
     for (int v = 0; v < VECTORS; v++)
         _mm_storeu_si128((__m128i *)(void *)(out + i + LANES * v), _mm512_cvtepi32_epi8(byte[v]));
 }
 
-/* One vector, or less. All streams are loaded before the first is stored: they may be neighbours, and a load waits for a
- * masked store that it could overlap, whatever the masks are. */
-INLINE void encode_rest(const float *const *g, float *const *r, int use, size_t i, __mmask16 mask, const levels *level,
-                        uint8_t *out)
+/* Encodes one vector or less. All streams are loaded before the first is stored: they may be neighbours, and a load
+ * waits for every masked store that it could overlap, whatever the mask. */
+TLC_AVX512_INLINE void encode_rest(tlc_addends has, const float *const *g, float *const *r, size_t i, __mmask16 mask,
+                                   const tlc_avx512_scale *scale, uint8_t *out)
 {
     __m512i byte = _mm512_set1_epi32(TLC_QUARTIC_ZERO);
     __m512 x[5];
 
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 5; k++)
-        x[k] = wanted16(use & USE_G ? g[k] + i : NULL, use & USE_R ? r[k] + i : NULL, use, mask);
-    UNROLL
+        x[k] = wanted16(has, has & TLC_HAS_G ? g[k] + i : NULL, has & TLC_HAS_R ? r[k] + i : NULL, mask);
+    TLC_UNROLL
     for (int k = 0; k < 5; k++)
-        byte = digits16(x[k], use & USE_R ? r[k] + i : NULL, use, mask, level, byte, weight[k]);
+        byte = digits16(has, x[k], has & TLC_HAS_R ? r[k] + i : NULL, mask, scale, byte, weight[k]);
     _mm_mask_storeu_epi8(out + i, mask, _mm512_cvtepi32_epi8(byte));
 }
 
-INLINE void encode(const float *const *g, float *const *r, int use, size_t len, float M, uint8_t *out)
+TLC_AVX512_INLINE void encode(tlc_addends has, const float *const *g, float *const *r, size_t len, float M,
+                              uint8_t *out)
 {
-    float t = 0.5f * M;
-    levels level = {_mm512_set1_ps(M), _mm512_set1_ps(t), _mm512_set1_ps(-t)};
+    const tlc_avx512_scale scale = tlc_avx512_scale_of(M);
     size_t i = 0;
 
     for (; len - i >= GROUP; i += GROUP)
-        encode_group(g, r, use, i, &level, out);
+        encode_group(has, g, r, i, &scale, out);
     for (; i < len; i += LANES)
-        encode_rest(g, r, use, i, lanes(len - i), &level, out);
+        encode_rest(has, g, r, i, tlc_avx512_lanes(len - i), &scale, out);
 }
 
-AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
+TLC_AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M,
+                                                  uint8_t *out)
 {
     if (!r)
-        encode(g, r, USE_G, len, M, out);
+        encode(TLC_HAS_G, g, NULL, len, M, out);
     else if (!g)
-        encode(g, r, USE_R, len, M, out);
+        encode(TLC_HAS_R, NULL, r, len, M, out);
     else
-        encode(g, r, USE_G | USE_R, len, M, out);
+        encode(TLC_HAS_BOTH, g, r, len, M, out);
 }
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */
 typedef struct values {
-    __m512 low[3], high[3]; /* of numbers up to 15, from 16 on */
+    __m512 low[3], high[3]; /* of the numbers 0..15, and of 16..26 */
 } values;
 
-INLINE __m512 pick(uint32_t zeros, uint32_t twos, float value, __m512 none)
+TLC_AVX512_INLINE __m512 pick(uint32_t zeros, uint32_t twos, float value, __m512 none)
 {
     __m512 negative = _mm512_mask_mov_ps(none, (__mmask16)zeros, _mm512_set1_ps(-value));
     return _mm512_mask_mov_ps(negative, (__mmask16)twos, _mm512_set1_ps(value));
 }
 
-/* The masks have a bit for each number, an octal figure for three: those with the digit 0, and with the digit 2. */
-INLINE values values_of(float value, __m512 none)
+/* The masks have a bit for each number: those with the digit 0, and those with the digit 2. An octal figure is three
+ * numbers. */
+TLC_AVX512_INLINE values values_of(float value, __m512 none)
 {
-    static const uint32_t zeros[3] = {0000000777, 0007007007, 0111111111}, twos[3] = {0777000000, 0700700700, 0444444444};
+    static const uint32_t zeros[3] = {0000000777, 0007007007, 0111111111},
+                          twos[3] = {0777000000, 0700700700, 0444444444};
     values v;
 
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 3; k++) {
         v.low[k] = pick(zeros[k], twos[k], value, none);
         v.high[k] = pick(zeros[k] >> 16, twos[k] >> 16, value, none);
@@ -162,7 +129,7 @@ typedef struct numbers {
     __m512i three, two;
 } numbers;
 
-INLINE numbers split(__m128i bytes)
+TLC_AVX512_INLINE numbers split(__m128i bytes)
 {
     __m512i byte = _mm512_cvtepu8_epi32(bytes);
     __m512i three = _mm512_srli_epi32(_mm512_mullo_epi16(byte, _mm512_set1_epi32(57)), 9); /* exact up to 242 */
@@ -172,36 +139,36 @@ INLINE numbers split(__m128i bytes)
 }
 
 /* The values of sixteen bytes in the k-th stream. */
-INLINE __m512 look_up(const values *v, numbers n, int k)
+TLC_AVX512_INLINE __m512 look_up(const values *v, numbers n, int k)
 {
     if (k < 3)
         return _mm512_permutex2var_ps(v->low[k], n.three, v->high[k]);
-    return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the second and third digit are the two */
+    return _mm512_permutexvar_ps(n.two, v->low[k - 2]); /* below 9 the first of three digits is 0 */
 }
 
-/* The lanes that change: a symbol 0 looks up all bits set, which is no weight. x + 0 would change -0 and signalling NaNs,
- * and so, in clang's hands, would a choice between x and x + value: the others are not stored. */
-INLINE __mmask16 changed(__m512 value)
+/* The lanes that change. A symbol 0 looks up all bits set, which is no weight. The other lanes are not stored: x + 0
+ * would change -0 and signalling NaNs, and clang would turn a choice between x and x + value into such a sum. */
+TLC_AVX512_INLINE __mmask16 changed(__m512 value)
 {
     return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(value), _mm512_set1_epi32(-1));
 }
 
-/* VECTORS vectors of bytes from i on, written or added to the streams. */
-INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *const out[5], int add)
+/* Decodes VECTORS vectors of bytes, from i on. The values are stored in the streams or added to them. */
+TLC_AVX512_INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *const out[5], int add)
 {
     numbers n[VECTORS];
 
-    UNROLL
+    TLC_UNROLL
     for (int j = 0; j < VECTORS; j++)
-        n[j] = split(_mm_loadu_si128((const __m128i *)(const void *)(in + i + LANES * j)));
-    UNROLL
+        n[j] = split(tlc_avx512_load16(in + i + LANES * j));
+    TLC_UNROLL
     for (int k = 0; k < 5; k++) {
         float *to = out[k] + i;
 
-        UNROLL
+        TLC_UNROLL
         for (int j = 0; j < VECTORS; j++, to += LANES) {
             __m512 value = look_up(v, n[j], k);
-            prefetch(to);
+            tlc_avx512_prefetch(to);
             if (add)
                 _mm512_mask_storeu_ps(to, changed(value), _mm512_add_ps(_mm512_loadu_ps(to), value));
             else
@@ -210,14 +177,15 @@ INLINE void decode_group(const uint8_t *in, size_t i, const values *v, float *co
     }
 }
 
-/* One vector of bytes, or less; loads before stores, as in encode_rest. */
-INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5], int add)
+/* Decodes one vector of bytes or less. Loads before it stores, as encode_rest does. */
+TLC_AVX512_INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const values *v, float *const out[5],
+                                   int add)
 {
     numbers n = split(_mm_maskz_loadu_epi8(mask, in + i));
     __mmask16 stored[5] = {mask, mask, mask, mask, mask};
     __m512 x[5];
 
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 5; k++) {
         x[k] = look_up(v, n, k);
         if (add) {
@@ -225,12 +193,12 @@ INLINE void decode_rest(const uint8_t *in, size_t i, __mmask16 mask, const value
             x[k] = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out[k] + i), x[k]);
         }
     }
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 5; k++)
         _mm512_mask_storeu_ps(out[k] + i, stored[k], x[k]);
 }
 
-AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
+TLC_AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, float M, float *const out[5])
 {
     values v = values_of(M, _mm512_setzero_ps());
     size_t i = 0;
@@ -238,10 +206,10 @@ AVX512 void tlc_quartic_ternary_decode_avx512(const uint8_t *in, size_t len, flo
     for (; len - i >= GROUP; i += GROUP)
         decode_group(in, i, &v, out, 0);
     for (; i < len; i += LANES)
-        decode_rest(in, i, lanes(len - i), &v, out, 0);
+        decode_rest(in, i, tlc_avx512_lanes(len - i), &v, out, 0);
 }
 
-AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float w, float *const sum[5])
+TLC_AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float w, float *const sum[5])
 {
     values v = values_of(w, _mm512_castsi512_ps(_mm512_set1_epi32(-1)));
     size_t i = 0;
@@ -250,18 +218,19 @@ AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, float 
         if (_mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)))
             decode_group(in, i, &v, sum, 1);
     for (; i < len; i += LANES)
-        decode_rest(in, i, lanes(len - i), &v, sum, 1);
+        decode_rest(in, i, tlc_avx512_lanes(len - i), &v, sum, 1);
 }
 
-/* Streaming stores take whole, aligned lines, and each stream lies differently to them: a line is made of the end of one
- * vector and the start of the next. The first and the last values, which share their lines with others, go as usual. */
+/* Streaming stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of
+ * the end of one vector and the start of the next. The first and the last values share their lines with other data
+ * and are stored as usual. */
 typedef struct line_stream {
-    __m512 last;   /* the vector before */
+    __m512 last;   /* the previous vector */
     __m512i index; /* picks a line from the two */
     size_t skew;   /* values of last that are in the line */
 } line_stream;
 
-INLINE line_stream line_stream_at(const float *out, __m512 last)
+TLC_AVX512_INLINE line_stream line_stream_at(const float *out, __m512 last)
 {
     size_t skew = (uintptr_t)out / sizeof(float) % LANES;
     __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -269,18 +238,18 @@ INLINE line_stream line_stream_at(const float *out, __m512 last)
     return s;
 }
 
-INLINE void line_stream_put(line_stream *s, float *out, __m512 next)
+TLC_AVX512_INLINE void line_stream_put(line_stream *s, float *out, __m512 next)
 {
     _mm512_stream_ps(out - s->skew, _mm512_permutex2var_ps(s->last, s->index, next));
     s->last = next;
 }
 
-INLINE numbers split16(const uint8_t *in)
+TLC_AVX512_INLINE numbers split16(const uint8_t *in)
 {
-    return split(_mm_loadu_si128((const __m128i *)(const void *)in));
+    return split(tlc_avx512_load16(in));
 }
 
-AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
+TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
                                               tlc_lines *lines, int last)
 {
     values v = values_of(M, _mm512_setzero_ps());
@@ -288,42 +257,42 @@ AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, flo
     size_t i = 0;
 
     if (!lines->open) {
-        if (len < LANES) { /* and so the last */
-            decode_rest(in, 0, lanes(len), &v, out, 0);
+        if (len < LANES) { /* so this call is the last one */
+            decode_rest(in, 0, tlc_avx512_lanes(len), &v, out, 0);
             return;
         }
         numbers n = split16(in);
-        UNROLL
+        TLC_UNROLL
         for (int k = 0; k < 5; k++) {
             s[k] = line_stream_at(out[k], look_up(&v, n, k));
-            _mm512_mask_storeu_ps(out[k], lanes(LANES - s[k].skew), s[k].last);
+            _mm512_mask_storeu_ps(out[k], tlc_avx512_lanes(LANES - s[k].skew), s[k].last);
         }
         i = LANES;
     } else {
-        UNROLL
+        TLC_UNROLL
         for (int k = 0; k < 5; k++)
             s[k] = line_stream_at(out[k], _mm512_loadu_ps(lines->left[k]));
     }
     for (; len - i >= LANES; i += LANES) {
         numbers n = split16(in + i);
-        UNROLL
+        TLC_UNROLL
         for (int k = 0; k < 5; k++)
             line_stream_put(&s[k], out[k] + i, look_up(&v, n, k));
     }
     lines->open = !last;
     if (!last) {
-        UNROLL
+        TLC_UNROLL
         for (int k = 0; k < 5; k++)
             _mm512_storeu_ps(lines->left[k], s[k].last);
         return;
     }
-    UNROLL
+    TLC_UNROLL
     for (int k = 0; k < 5; k++) {
         __m512 rest = _mm512_permutex2var_ps(s[k].last, s[k].index, s[k].last);
-        _mm512_mask_storeu_ps(out[k] + i - s[k].skew, lanes(s[k].skew), rest);
+        _mm512_mask_storeu_ps(out[k] + i - s[k].skew, tlc_avx512_lanes(s[k].skew), rest);
     }
     if (i < len)
-        decode_rest(in, i, lanes(len - i), &v, out, 0);
-    _mm_sfence(); /* such stores keep no order by themselves: whoever is told that we are done must see them */
+        decode_rest(in, i, tlc_avx512_lanes(len - i), &v, out, 0);
+    _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
 }
 #endif

@@ -1,73 +1,72 @@
 /* SPDX-License-Identifier: MIT
  *
- * The last few values of each stream are worked on in copies of 16: up to 15 values of five streams, one by one, would
- * be most of the work in a small tensor.
+ * The last few values of each stream go through copies of 16: up to 15 values of five streams, one by one, would be
+ * most of the work in a small tensor.
  */
-#include "kernels.h"
-
-#if defined(__aarch64__)
 #include "neon.h"
 
-static int8x16_t encode_some(const float *g, float *r, size_t count, tlc_neon_scale scale, int has_g, int has_r)
+#if defined(__aarch64__)
+
+static int8x16_t encode_some(tlc_addends has, const float *g, float *r, size_t count, tlc_neon_scale scale)
 {
     float some_g[16] = {0}, some_r[16] = {0};
 
-    if (has_g)
+    if (has & TLC_HAS_G)
         memcpy(some_g, g, count * sizeof *g);
-    if (has_r)
+    if (has & TLC_HAS_R)
         memcpy(some_r, r, count * sizeof *r);
-    int8x16_t q = tlc_neon_encode16(some_g, some_r, 0, scale, has_g, has_r);
-    if (has_r)
+    int8x16_t q = tlc_neon_encode16(has, some_g, some_r, 0, scale);
+    if (has & TLC_HAS_R)
         memcpy(r, some_r, count * sizeof *r);
     return q;
 }
 
-static void encode_rest(const float *const *g, float *const *r, size_t at, size_t count, tlc_neon_scale scale,
-                        uint8_t *out)
+static void encode_rest(tlc_addends has, const float *const *g, float *const *r, size_t at, size_t count,
+                        tlc_neon_scale scale, uint8_t *out)
 {
     uint8_t bytes[16];
     int8x16_t q[5];
 
     for (int k = 0; k < 5; k++)
-        q[k] = encode_some(g ? g[k] + at : NULL, r ? r[k] + at : NULL, count, scale, g != NULL, r != NULL);
+        q[k] = encode_some(has, g ? g[k] + at : NULL, r ? r[k] + at : NULL, count, scale);
     vst1q_u8(bytes, tlc_neon_quartic(q[0], q[1], q[2], q[3], q[4]));
     memcpy(out + at, bytes, count);
 }
 
-TLC_NEON_INLINE void encode(const float *const *g, float *const *r, size_t len, float M, uint8_t *out, int has_g,
-                            int has_r)
+TLC_NEON_INLINE void encode(tlc_addends has, const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
-    const float *g0 = has_g ? g[0] : NULL, *g1 = has_g ? g[1] : NULL, *g2 = has_g ? g[2] : NULL;
-    const float *g3 = has_g ? g[3] : NULL, *g4 = has_g ? g[4] : NULL;
-    float *r0 = has_r ? r[0] : NULL, *r1 = has_r ? r[1] : NULL, *r2 = has_r ? r[2] : NULL;
-    float *r3 = has_r ? r[3] : NULL, *r4 = has_r ? r[4] : NULL;
+    const int given = has & TLC_HAS_G, rest = has & TLC_HAS_R;
+    const float *g0 = given ? g[0] : NULL, *g1 = given ? g[1] : NULL, *g2 = given ? g[2] : NULL;
+    const float *g3 = given ? g[3] : NULL, *g4 = given ? g[4] : NULL;
+    float *r0 = rest ? r[0] : NULL, *r1 = rest ? r[1] : NULL, *r2 = rest ? r[2] : NULL;
+    float *r3 = rest ? r[3] : NULL, *r4 = rest ? r[4] : NULL;
     tlc_neon_scale scale = tlc_neon_scale_of(M);
     size_t i = 0;
 
     for (; len - i >= 16; i += 16) {
-        int8x16_t q0 = tlc_neon_encode16(g0, r0, i, scale, has_g, has_r);
-        int8x16_t q1 = tlc_neon_encode16(g1, r1, i, scale, has_g, has_r);
-        int8x16_t q2 = tlc_neon_encode16(g2, r2, i, scale, has_g, has_r);
-        int8x16_t q3 = tlc_neon_encode16(g3, r3, i, scale, has_g, has_r);
-        int8x16_t q4 = tlc_neon_encode16(g4, r4, i, scale, has_g, has_r);
+        int8x16_t q0 = tlc_neon_encode16(has, g0, r0, i, scale);
+        int8x16_t q1 = tlc_neon_encode16(has, g1, r1, i, scale);
+        int8x16_t q2 = tlc_neon_encode16(has, g2, r2, i, scale);
+        int8x16_t q3 = tlc_neon_encode16(has, g3, r3, i, scale);
+        int8x16_t q4 = tlc_neon_encode16(has, g4, r4, i, scale);
 
         vst1q_u8(out + i, tlc_neon_quartic(q0, q1, q2, q3, q4));
     }
     if (i < len)
-        encode_rest(g, r, i, len - i, scale, out);
+        encode_rest(has, g, r, i, len - i, scale, out);
 }
 
 void tlc_ternary_quartic_encode_neon(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
-    if (g && r)
-        encode(g, r, len, M, out, 1, 1);
-    else if (g)
-        encode(g, r, len, M, out, 1, 0);
+    if (!r)
+        encode(TLC_HAS_G, g, NULL, len, M, out);
+    else if (!g)
+        encode(TLC_HAS_R, NULL, r, len, M, out);
     else
-        encode(g, r, len, M, out, 0, 1);
+        encode(TLC_HAS_BOTH, g, r, len, M, out);
 }
 
-/* The symbols of fewer than 16 bytes, and some more that nobody asked for. */
+/* The symbols of fewer than 16 bytes. The other symbols have no meaning. */
 TLC_NEON_INLINE void symbols_of_rest(const uint8_t *in, size_t count, int8x16_t q[5])
 {
     uint8_t bytes[16] = {0};

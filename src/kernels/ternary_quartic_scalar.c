@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fused sweeps as their parts, a piece that stays in the first-level cache at a time: what the other ISAs must equal.
+ * The fused sweeps as calls of their parts, for a piece at a time that stays in the first-level cache.
  */
 #include "kernels.h"
 

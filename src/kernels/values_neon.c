@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include <arm_neon.h>
 
-static inline void add4(const float *v, float32x4_t weight, uint32x4_t all, float *sum)
+TLC_NEON_INLINE void add4(const float *v, float32x4_t weight, uint32x4_t all, float *sum)
 {
-    float32x4_t value = vld1q_f32(v), old = vld1q_f32(sum), product = vmulq_f32(value, weight);
+    float32x4_t value = vld1q_f32(v), old = vld1q_f32(sum);
+    uint32x4_t changed = vorrq_u32(all, vmvnq_u32(vceqq_f32(value, vdupq_n_f32(0.0f))));
 
-    TLC_OPAQUE(product); /* rounded before it is added */
-    float32x4_t x = vaddq_f32(old, product);
-    uint32x4_t number = vceqq_f32(x, x), changed = vorrq_u32(all, vmvnq_u32(vceqq_f32(value, vdupq_n_f32(0.0f))));
-
-    x = vbslq_f32(number, x, vreinterpretq_f32_u32(vdupq_n_u32(TLC_F32_NAN)));
-    TLC_OPAQUE(x);
-    vst1q_f32(sum, vbslq_f32(changed, x, old));
+    vst1q_f32(sum, vbslq_f32(changed, tlc_neon_weighted(old, value, weight), old));
 }
 
 void tlc_values_add_neon(const float *v, size_t n, float weight, int skip, float *sum)

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding costs about the same at every density: 16 bytes at a time become literals and the tokens of the runs that
- * end among them, packed to the left by table, without a branch on the data; only 32 bytes all alike are told apart.
+ * Encoding costs about the same at every density of zeros. 16 bytes at a time become literals and the tokens of the
+ * runs that end among them, and a table packs these to the left. No branch depends on the data, except for 32 bytes
+ * 121.
  */
-#include "kernels.h"
+#include "avx2.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2")))
-#define INLINE static inline __attribute__((always_inline, target("avx2")))
-
-/* The positions of the bits set in k, lowest first, a byte each. */
+/* The positions of the bits set in k, lowest first, one a byte. */
 #define BIT(k, i) ((k) >> (i)&1u)
 #define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i)*BIT(k, i))
 #define HIGH(k) PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))
@@ -22,34 +19,20 @@
 
 static const uint64_t packing[256] = {PACK64(0u), PACK64(64u), PACK64(128u), PACK64(192u)};
 
-INLINE __m256i load32(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-INLINE void store32(void *p, __m256i v)
-{
-    _mm256_storeu_si256((__m256i *)p, v);
-}
-
-INLINE void store16(void *p, __m128i v)
-{
-    _mm_storeu_si128((__m128i *)p, v);
-}
-
-INLINE __m256i equal_zero(__m256i bytes)
+TLC_AVX2_INLINE __m256i equal_zero(__m256i bytes)
 {
     return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
 }
 
-/* One step of the run lengths below: lengths of up to 2 * width from those of up to width. */
+/* One step of the run lengths below: makes lengths up to 2 * width of lengths up to width. */
 #define DOUBLE(runs, width)                                                                                            \
     _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                           \
                                            _mm256_slli_si256(runs, width)))
 
-/* Each byte of a run becomes the token of the run from its start within the lane up to here. At the last byte of a run
- * that starts and ends within the lane this is the run's token: such a run is shorter than 15, and 14 gives 255. */
-INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
+/* Each byte of a run becomes the token for the run from its start in the lane up to this byte. At the last byte of a
+ * run that starts and ends in the lane this is the token of the run: such a run is shorter than 15, and 14 gives
+ * 255. */
+TLC_AVX2_INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
 {
     const __m256i extra = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 0, 122, 123, 124, 125, 126, 127, -128, -127, -126, -125, -124, -123, -122, 0));
@@ -62,34 +45,35 @@ INLINE __m256i with_tokens(__m256i bytes, __m256i zero)
     return _mm256_add_epi8(bytes, _mm256_shuffle_epi8(extra, runs));
 }
 
-/* The tokens of a run; stores 16 bytes at out, or run bytes when it is longer. Returns how many count. */
-INLINE size_t store_run(size_t run, uint8_t *out)
+/* Writes the tokens of a run. Stores 16 bytes at out, or run bytes if the run is longer. Returns how many count. */
+TLC_AVX2_INLINE size_t store_run(size_t run, uint8_t *out)
 {
     if (run >= 16 * TLC_RUN_MAX)
         return tlc_zerorun_flush(run, out);
     size_t full = run * 4682 >> 16, rest = run - full * TLC_RUN_MAX; /* 4682 = ceil(65536 / 14) */
-    store16(out, _mm_set1_epi8(-1));
+    tlc_avx2_store16(out, _mm_set1_epi8(-1));
     out[full] = (uint8_t)(rest == 1 ? TLC_QUARTIC_ZERO : 241 + rest);
     return full + (rest != 0);
 }
 
-/* Packs the bytes of v whose bit is set in kept to the left; stores 16 bytes, more or less. Returns how many count. */
-INLINE size_t store_kept(__m128i v, unsigned kept, uint8_t *out)
+/* Packs the bytes of v whose bit is set in kept to the left. Stores 16 bytes, sometimes fewer or more. Returns how
+ * many count. */
+TLC_AVX2_INLINE size_t store_kept(__m128i v, unsigned kept, uint8_t *out)
 {
-    __m128i low = _mm_shuffle_epi8(v, _mm_loadl_epi64((const __m128i *)(const void *)&packing[kept & 0xff]));
-    __m128i high = _mm_loadl_epi64((const __m128i *)(const void *)&packing[kept >> 8]);
+    __m128i low = _mm_shuffle_epi8(v, tlc_avx2_load8(&packing[kept & 0xff]));
+    __m128i high = tlc_avx2_load8(&packing[kept >> 8]);
     size_t count = (size_t)__builtin_popcount(kept & 0xff);
 
-    _mm_storel_epi64((__m128i *)(void *)out, low);
-    _mm_storel_epi64((__m128i *)(void *)(out + count), _mm_shuffle_epi8(_mm_unpackhi_epi64(v, v), high));
+    tlc_avx2_store8(out, low);
+    tlc_avx2_store8(out + count, _mm_shuffle_epi8(_mm_unpackhi_epi64(v, v), high));
     return count + (size_t)__builtin_popcount(kept >> 8);
 }
 
-/* 16 bytes of input, of which those set in zero are 121 and have become tokens. */
-INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
+/* 16 bytes of input. Those set in zero are 121 and have become tokens. */
+TLC_AVX2_INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
 {
     unsigned other = ~zero & 0xffffu, ends = zero & other >> 1;
-    /* The run at the front belongs to *run: nothing before the first other byte is kept. */
+    /* The run at the front belongs to *run, so nothing before the first other byte is kept. */
     unsigned kept = (other | ends) & (0u - (other & (0u - other)));
     size_t lead = (size_t)__builtin_ctz(other | 0x10000u), total = *run + lead;
     size_t written = store_run(total, out);
@@ -99,11 +83,12 @@ INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8_t *out)
     return written + store_kept(bytes, kept, out + written);
 }
 
-/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored past those: room for 39 is needed. */
-INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
+/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored behind those: 39 bytes of room are
+ * needed. */
+TLC_AVX2_INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
 {
     __m256i zero = equal_zero(bytes);
-    unsigned mask = (unsigned)_mm256_movemask_epi8(zero);
+    unsigned mask = tlc_avx2_signs(zero);
 
     if (mask == 0xffffffffu) {
         *run += 32;
@@ -114,69 +99,69 @@ INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
     return at + encode16(run, _mm256_extracti128_si256(bytes, 1), mask >> 16, out + at);
 }
 
-/* The last len < 40 bytes, through copies that go on with zeros: those only make the open run longer. */
-AVX2 static size_t encode_rest(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
+/* The last len < 40 bytes, through copies that end with zeros. These only make the open run longer. */
+TLC_AVX2 static size_t encode_rest(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
     enum { WHOLE = 64, RUN = 16 * TLC_RUN_MAX };
     uint8_t bytes[WHOLE], tokens[RUN / TLC_RUN_MAX + 2 * WHOLE];
     size_t at = 0, done = 0;
 
-    if (*run > RUN - WHOLE) /* its tokens might not fit */
+    if (*run > RUN - WHOLE) /* its tokens may not fit */
         return tlc_zerorun_encode_scalar(run, in, len, out);
-    store32(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
-    store32(bytes + 32, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
+    tlc_avx2_store(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
+    tlc_avx2_store(bytes + 32, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
     tlc_copy_few(bytes, in, len);
     for (; done < len; done += 32)
-        at += encode32(run, load32(bytes + done), tokens + at);
+        at += encode32(run, tlc_avx2_load(bytes + done), tokens + at);
     *run -= done - len;
     tlc_copy_few(out, tokens, at);
     return at;
 }
 
-AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
+TLC_AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
     size_t open = *run, at = 0, i = 0;
 
     for (; i + 40 <= len; i += 32)
-        at += encode32(&open, load32(in + i), out + at);
+        at += encode32(&open, tlc_avx2_load(in + i), out + at);
     if (i < len)
         at += encode_rest(&open, in + i, len - i, out + at);
     *run = open;
     return at;
 }
 
-AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
+TLC_AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
 {
     const __m256i least = _mm256_set1_epi8((char)(TLC_QUARTIC_MAX + 1));
-    uint8_t *start = out; /* where in[0] would be if all that follows were literals */
+    uint8_t *start = out; /* where in[0] would be if all that follow were literals */
 
     for (size_t i = 0; i < len; i += 32) {
         const uint8_t *src = in + i;
-        __m256i tokens = load32(src);
-        unsigned runs = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(tokens, least), tokens));
+        __m256i tokens = tlc_avx2_load(src);
+        unsigned runs = tlc_avx2_signs(_mm256_cmpeq_epi8(_mm256_max_epu8(tokens, least), tokens));
 
         if (len - i < 32)
             runs &= (1u << (len - i)) - 1;
-        /* All are copied, then the rest again behind each run put in front of it. */
-        store32(start + i, tokens);
+        /* All are copied. Each run is put in front of the rest, which is copied again. */
+        tlc_avx2_store(start + i, tokens);
         for (; runs; runs &= runs - 1) {
             size_t k = (size_t)__builtin_ctz(runs);
-            store16(start + i + k, _mm_set1_epi8(TLC_QUARTIC_ZERO));
+            tlc_avx2_store16(start + i + k, _mm_set1_epi8(TLC_QUARTIC_ZERO));
             start += src[k] - TLC_QUARTIC_MAX;
-            store32(start + i + k + 1, load32(src + k + 1));
+            tlc_avx2_store(start + i + k + 1, tlc_avx2_load(src + k + 1));
         }
     }
     return (size_t)(start - out) + len;
 }
 
-/* What 32 tokens expand to beyond 32 bytes, as four sums. */
-INLINE __m256i extra_bytes(__m256i tokens)
+/* The bytes that 32 tokens expand to, less 32, as four sums. */
+TLC_AVX2_INLINE __m256i extra_bytes(__m256i tokens)
 {
     __m256i extra = _mm256_subs_epu8(tokens, _mm256_set1_epi8((char)TLC_QUARTIC_MAX));
     return _mm256_sad_epu8(extra, _mm256_setzero_si256());
 }
 
-AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
+TLC_AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
 {
     static const uint64_t fresh[8] = {0, 0, 0, 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     size_t i = 0;
@@ -185,9 +170,9 @@ AVX2 uint64_t tlc_zerorun_size_avx2(const uint8_t *in, size_t len)
         return tlc_zerorun_size_scalar(in, len);
     __m256i sums = _mm256_setzero_si256();
     for (; i + 32 <= len; i += 32)
-        sums = _mm256_add_epi64(sums, extra_bytes(load32(in + i)));
-    /* The last 32, without those that were counted. */
-    __m256i last = _mm256_and_si256(load32(in + len - 32), load32((const uint8_t *)fresh + (len - i)));
+        sums = _mm256_add_epi64(sums, extra_bytes(tlc_avx2_load(in + i)));
+    /* The last 32, without those that are counted already. */
+    __m256i last = _mm256_and_si256(tlc_avx2_load(in + len - 32), tlc_avx2_load((const uint8_t *)fresh + (len - i)));
     sums = _mm256_add_epi64(sums, extra_bytes(last));
     __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     return len + (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));

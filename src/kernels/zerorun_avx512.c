@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding: in the mask of the bytes 121 of a vector, each run is cut into pieces of at most 14, one piece a token. Where
- * pieces start and end are bit operations; the lengths are the differences of the positions, compressed by both masks.
- * The tokens are expanded to where the pieces end, and what is left of the vector is compressed.
- * Decoding has no use for wider vectors.
+ * Each run is cut into pieces of at most 14 bytes, one piece a token. Starts and ends of pieces are bit operations on
+ * the mask of the bytes 121. The lengths are differences of positions, compressed by both masks. The tokens are
+ * expanded to the ends of the pieces, and the vector is compressed to what is kept.
  */
-#include "kernels.h"
+#include "avx512.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
-#define INLINE AVX512 __attribute__((always_inline)) static inline
-
-enum { BYTES = 64, LITERAL_MAX = TLC_QUARTIC_MAX };
+enum { LITERAL_MAX = TLC_QUARTIC_MAX };
 
 #define ROW(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 static const uint8_t position[BYTES] = {ROW(0), ROW(8), ROW(16), ROW(24), ROW(32), ROW(40), ROW(48), ROW(56)};
 
-INLINE __mmask64 lanes(size_t count)
-{
-    return count < BYTES ? ((__mmask64)1 << count) - 1 : ~(__mmask64)0;
-}
-
-/* The 14th, 28th, 42nd and 56th bit of each run of bits in zero that has its first bit in start. */
-INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
+/* The 14th, 28th, 42nd and 56th bit of each run of bits in zero. start has the first bit of each run. */
+TLC_AVX512_INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
 {
     uint64_t two = zero & zero << 1, four = two & two << 2, eight = four & four << 4, fourteen = eight & eight << 6;
     uint64_t once = start << 13 & fourteen, twice = once | (once << 14 & fourteen);
@@ -32,8 +22,8 @@ INLINE uint64_t every_14th(uint64_t zero, uint64_t start)
     return twice | (twice << 28 & fourteen << 14 & fourteen);
 }
 
-/* Encodes the bytes from the first to the last other than 121, of which there is one or more: the bits of other. */
-INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
+/* Encodes the bytes from the first to the last one other than 121. These are the bits of `other`, which is not 0. */
+TLC_AVX512_INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
 {
     uint64_t zero = ~other, start = other << 1 & zero; /* the last run may reach the end: a start without an end */
     uint64_t full = every_14th(zero, start) & ~0ull >> __builtin_clzll(other);
@@ -51,8 +41,8 @@ INLINE __m512i encode_inner(__m512i bytes, uint64_t other, size_t *size)
     return _mm512_mask_compress_epi8(bytes, kept, bytes);
 }
 
-/* tlc_zerorun_flush without a branch for runs below 238, where there is room for 16 bytes. */
-INLINE uint8_t *put_run(size_t run, uint8_t *out)
+/* tlc_zerorun_flush without a branch for runs below 238. There is room for 16 bytes. */
+TLC_AVX512_INLINE uint8_t *put_run(size_t run, uint8_t *out)
 {
     size_t full = run / TLC_RUN_MAX, rest = run % TLC_RUN_MAX;
 
@@ -64,13 +54,13 @@ INLINE uint8_t *put_run(size_t run, uint8_t *out)
     return out + (rest != 0);
 }
 
-AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
+TLC_AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
     const __m512i zero = _mm512_set1_epi8(TLC_QUARTIC_ZERO);
     size_t zeros = *run, i = 0, size;
     uint8_t *to = out;
 
-    /* A vector more to come is 64 bytes more of room: whole vectors may be stored. */
+    /* Another vector follows, which is 64 bytes more of room: whole vectors may be stored. */
     for (; len - i >= 2 * BYTES; i += BYTES) {
         __m512i bytes = _mm512_loadu_si512(in + i);
         uint64_t other = _cvtmask64_u64(_mm512_cmpneq_epi8_mask(bytes, zero));
@@ -86,8 +76,8 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     }
     for (size_t count; i < len; i += count) {
         count = len - i < BYTES ? len - i : BYTES;
-        __m512i bytes = _mm512_maskz_loadu_epi8(lanes(count), in + i);
-        uint64_t other = _mm512_mask_cmpneq_epi8_mask(lanes(count), bytes, zero);
+        __m512i bytes = _mm512_maskz_loadu_epi8(tlc_avx512_bytes(count), in + i);
+        uint64_t other = _mm512_mask_cmpneq_epi8_mask(tlc_avx512_bytes(count), bytes, zero);
 
         if (!other) {
             zeros += count;
@@ -95,7 +85,7 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
         }
         to += tlc_zerorun_flush(zeros + (size_t)__builtin_ctzll(other), to);
         bytes = encode_inner(bytes, other, &size);
-        _mm512_mask_storeu_epi8(to, lanes(size), bytes);
+        _mm512_mask_storeu_epi8(to, tlc_avx512_bytes(size), bytes);
         to += size;
         zeros = (size_t)__builtin_clzll(other) - (BYTES - count);
     }
@@ -103,18 +93,13 @@ AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size_t l
     return (size_t)(to - out);
 }
 
-/* By 32 bytes as with AVX2, not 64: what is stored again behind each run then crosses fewer cache lines. */
-size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
-{
-    return tlc_zerorun_decode_avx2(in, len, out);
-}
-
-AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)
+TLC_AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)
 {
     __m512i sum = _mm512_setzero_si512();
 
     for (size_t i = 0; i < len; i += BYTES) {
-        __m512i token = len - i < BYTES ? _mm512_maskz_loadu_epi8(lanes(len - i), in + i) : _mm512_loadu_si512(in + i);
+        __m512i token =
+            len - i < BYTES ? _mm512_maskz_loadu_epi8(tlc_avx512_bytes(len - i), in + i) : _mm512_loadu_si512(in + i);
         __m512i more = _mm512_subs_epu8(token, _mm512_set1_epi8((char)LITERAL_MAX));
         sum = _mm512_add_epi64(sum, _mm512_sad_epu8(more, _mm512_setzero_si512()));
     }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "kernels.h"
+#include "neon.h"
 
 #if defined(__aarch64__)
-#include "neon.h"
 
 #define ONE_BIT_A_BYTE 0x1111111111111111u
 
-/* The bytes that are not 121, as a word with bit 4 k for byte k: NEON has no movemask, but it narrows. */
+/* A word with bit 4 k set if byte k is not 121. NEON has no movemask; narrowing shifts give four bits a byte. */
 TLC_NEON_INLINE uint64_t other_bytes(uint8x16_t bytes)
 {
     uint8x16_t zero = vceqq_u8(bytes, vdupq_n_u8(TLC_QUARTIC_ZERO));
@@ -14,7 +13,8 @@ TLC_NEON_INLINE uint64_t other_bytes(uint8x16_t bytes)
     return ~vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(zero), 4)), 0) & ONE_BIT_A_BYTE;
 }
 
-/* Writes a run, often of no byte or a few; one byte of room beyond the tokens is needed. Returns the bytes written. */
+/* Writes the tokens of a run, which is often short or empty. Needs one byte of room behind the tokens. Returns the
+ * bytes written. */
 TLC_NEON_INLINE size_t put_run(size_t run, uint8_t *out)
 {
     static const uint8_t token[TLC_RUN_MAX] = {0,   TLC_QUARTIC_ZERO, 243, 244, 245, 246, 247,
@@ -28,7 +28,7 @@ TLC_NEON_INLINE size_t put_run(size_t run, uint8_t *out)
 
 size_t tlc_zerorun_encode_neon(size_t *run, const uint8_t *in, size_t len, uint8_t *out)
 {
-    size_t open = 0 - *run; /* where the open run began; may be before in, modulo 2^64 */
+    size_t open = 0 - *run; /* where the open run began, modulo 2^64: it may be before in */
     size_t i = 0, at = 0;
 
     for (; len - i >= 16; i += 16) {
@@ -54,8 +54,8 @@ size_t tlc_zerorun_encode_neon(size_t *run, const uint8_t *in, size_t len, uint8
     return at + tlc_zerorun_encode_scalar(run, in + i, len - i, out + at);
 }
 
-/* Expands one token where there is room for 16 bytes; returns how many of them count. No branch: which tokens are runs
- * cannot be predicted. */
+/* Expands one token. There is room for 16 bytes. Returns how many of them count. There is no branch: which tokens
+ * are runs cannot be predicted. */
 TLC_NEON_INLINE size_t expand(uint8_t token, uint8_t *out)
 {
     unsigned all = 0u - (token > TLC_QUARTIC_MAX); /* all bits set for a run */
