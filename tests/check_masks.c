@@ -292,6 +292,29 @@ static check_result call_expand_add(const tlc_kernels *k, const check_args *a)
     return RESULT(k->expand_add(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->scale, a->p[2]));
 }
 
+/* Values and bits beyond n are random. */
+static int fill_compact(check_args *a, int kind)
+{
+    uint32_t *x = a->p[0], *out = a->p[2];
+    uint64_t *mask = a->p[1];
+
+    for (size_t i = 0; i < a->size[1] / sizeof *mask; i++) {
+        /* NOLINTNEXTLINE(misc-redundant-expression): another number each time */
+        uint64_t few = rng() & rng() & rng() & rng();
+        mask[i] = kind == 0 ? rng() : kind == 2 ? 0 : kind == 3 ? UINT64_MAX : kind == 4 ? ~few : few;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        x[i] = any_float();
+        out[i] = (uint32_t)rng();
+    }
+    return 1;
+}
+
+static check_result call_compact(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->compact(a->p[0], a->p[1], a->n, a->p[2]));
+}
+
 static const char *const value_kinds[] = {"some zeros", "zeros are added too", "large weight"};
 enum { SKIP, ADD_ALL, LARGE };
 
@@ -325,6 +348,8 @@ const check_kernel check_mask_kernels[] = {
      COUNT(expand_kinds), fill_expand, call_expand, NULL},
     {OF(expand_add), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,
      COUNT(expand_add_kinds), fill_expand_add, call_expand_add, NULL},
+    {OF(compact), {{"x", F32, IN, 1}, {"mask", MASK, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds,
+     COUNT(expand_kinds), fill_compact, call_compact, NULL},
     {OF(values_add), {{"v", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, value_kinds, COUNT(value_kinds), fill_values,
      call_values_add, NULL},
     {OF(symbol_masks), {{"q", SYMBOL, IN, 1}, {"nonzero", MASK, OUT, 1}, {"negative", MASK, OUT | MAYBE, 1}}, BYTE_SIDE,

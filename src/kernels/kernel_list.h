@@ -133,6 +133,10 @@ KERNEL(size_t, expand, (const uint64_t *mask, size_t n, const void *values, size
 KERNEL(size_t, expand_add, (const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum),
        avx2, avx512, neon)
 
+/* The inverse of expand: the values x[i] where bit i of mask is 1, in order, with nothing written behind the last of
+ * them. Returns how many there are. Any values. */
+KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *out), scalar, avx512, scalar)
+
 /* Sums over a chunk of n <= TLC_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >= 0,
  * sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
  * Returns what absmax returns. Takes any values; the sums mean nothing if one of them is not finite. */

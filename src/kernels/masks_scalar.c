@@ -106,3 +106,13 @@ size_t tlc_expand_add_scalar(const uint64_t *mask, size_t n, const void *values,
         }
     return (size_t)(from - (const uint8_t *)values) / sizeof *sum;
 }
+
+size_t tlc_compact_scalar(const float *x, const uint64_t *mask, size_t n, float *out)
+{
+    float *to = out;
+
+    for (size_t i = 0; i < n; i += 64)
+        for (uint64_t bits = bits_of(mask, i, n); bits; bits &= bits - 1)
+            memcpy(to++, x + i + __builtin_ctzll(bits), sizeof *to); /* a float in a register may lose its NaN's bits */
+    return (size_t)(to - out);
+}

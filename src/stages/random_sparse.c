@@ -4,7 +4,6 @@
  * 2). p is rounded up to a multiple of 2^-24, P, which is then the exact probability of a 24-bit random number.
  * Payload: Golomb-coded positions of the members, then a f32 for each, x / P.
  */
-#include "../values/compact.h"
 #include "../values/fraction.h"
 #include "stage.h"
 
@@ -38,7 +37,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 
     tlc_unit_words(u, c->at, c->count, words);
     (void)u->k->random_mask(c->x, words, c->count, limit(u->params), c->mask);
-    size_t k = tlc_compact(c->x, c->mask, c->count, c->values);
+    size_t k = u->k->compact(c->x, c->mask, c->count, c->values);
     for (size_t i = 0; i < k; i++)
         c->values[i] /= P;
     return k;

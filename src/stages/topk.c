@@ -5,7 +5,6 @@
  * Payload: a bitmap of the members, then a f32 for each.
  */
 #include "../common/sizes.h"
-#include "../values/compact.h"
 #include "../values/fraction.h"
 #include "../values/kth_largest.h"
 #include "stage.h"
@@ -46,7 +45,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     const tlc_selection *s = &u->selection;
 
     (void)u->k->threshold_mask(c->x, c->count, s->flip, s->keep, s->least, c->mask);
-    return tlc_compact(c->x, c->mask, c->count, c->values);
+    return u->k->compact(c->x, c->mask, c->count, c->values);
 }
 
 static const tlc_param params[] = {TLC_FRACTION_PARAM(0.05, "share of the values that are sent, about")};
