@@ -88,6 +88,8 @@ extern place at; /* of the main thread */
 #define require_status(call, want) require_status_is(#call, call, want, __FILE__, __LINE__)
 _Noreturn void require_failed(const char *what, const char *file, int line);
 void require_status_is(const char *what, tlc_status got, tlc_status want, const char *file, int line);
+/* Ends the test as skipped. For a test that checks nothing on this machine; one that leaves out a part has passed. */
+_Noreturn void skip_test(const char *why);
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 

@@ -204,7 +204,7 @@ static void p6_real_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no directory with .npy files\n");
+        skip_test("TLC_TEST_DATA names no directory with .npy files");
 }
 
 int main(void)

@@ -263,7 +263,7 @@ static void p7_float_modes(void **state)
         int has = mode_enter(mode);
         mode_leave();
         if (!has) {
-            print_message("# skipped: %s is not to be had here\n", mode_name[mode]);
+            print_message("# this machine lacks the mode: %s\n", mode_name[mode]);
             continue;
         }
         FOR_EACH_CODEC(c)

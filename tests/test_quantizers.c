@@ -189,7 +189,7 @@ static void sparse_binary_on_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no directory with .npy files\n");
+        skip_test("TLC_TEST_DATA names no directory with .npy files");
 }
 
 /* ---- onebit ------------------------------------------------------------------------------------------------------ */

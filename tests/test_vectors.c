@@ -456,7 +456,7 @@ static void on_every_isa(const char *name, void (*test)(const line *record, tlc_
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         at_isa = tlc_isa_name(isas[i]);
         if (!tlc_isa_supported(isas[i])) {
-            print_message("# %s: %s skipped: not available here\n", name, at_isa);
+            print_message("# %s: this machine lacks %s\n", name, at_isa);
             continue;
         }
         size_t records = each_record(name, isas[i], test);
