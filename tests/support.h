@@ -29,7 +29,15 @@
 
 /* ---- the lists --------------------------------------------------------------------------------------------------- */
 
-/* A new codec joins every test with a line in support.c. */
+/* What becomes of a frame when its decoded values are encoded again. */
+typedef enum again_law {
+    NOTHING,  /* it is rounded at random: no law */
+    STABLE,   /* the values may change once, not twice */
+    EXACT,    /* the same values */
+    IDENTICAL /* the same bytes */
+} again_law;
+
+/* A line of codecs.def. */
 typedef struct codec_case {
     const char *text;
     const char *decoding;   /* its decoding form, as tlc_inspect tells it */
@@ -45,6 +53,9 @@ typedef struct codec_case {
     unsigned scratch;       /* bits a value that a context keeps for coding */
     unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger to be shared out */
     enum { BOUND_ALWAYS, BOUND_BY_TIES, BOUND_BY_PLACES, BOUND_BY_CHANCE } bound; /* what makes the largest frame */
+    again_law law;          /* the same for all codecs whose decoding form begins with the same stage; so are the next two */
+    const char *again;      /* parameters to encode again with, beside those of the decoding form; NULL: none */
+    size_t again_most;      /* the law holds for up to so many values; 0: for any number */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -54,6 +65,8 @@ extern const tlc_dtype dtypes[3];
 extern const char *const dtype_name[3];
 extern const size_t dtype_size[3];
 
+/* A codec whose decoding form begins with the same stage as this decoding form; NULL if there is none. */
+const codec_case *codec_by_form(const char *form);
 /* The block=B of a codec string, or 0. */
 size_t block_of(const char *text);
 /* Words of scratch that a context of n values needs for a codec, without tlc_parallel. */

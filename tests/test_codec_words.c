@@ -329,6 +329,36 @@ static void defaults_are_true(void **state)
     require(params == 11);
 }
 
+/* Is a word of any codec of the manifest this stage, short name or parameter? */
+static int in_manifest(const char *word)
+{
+    const size_t len = strlen(word);
+
+    FOR_EACH_CODEC(c)
+        for (const char *text = c->text; *text; text += strspn(text, ":+,=")) {
+            size_t here = strcspn(text, ":+,=");
+            if (here == len && !strncmp(text, word, len))
+                return 1;
+            text += here;
+        }
+    return 0;
+}
+
+/* A stage that codecs.def does not name would be tested by nothing. */
+static void manifest_names_all(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < entry_count(); i++) {
+        tlc_codec_entry e = entry(i);
+        at = (place){.codec = e.name};
+        require(in_manifest(e.name));
+        for (size_t p = 0; p < e.param_count; p++) {
+            at.note = e.param[p].key;
+            require(in_manifest(e.param[p].key));
+        }
+    }
+}
+
 static void entry_sizes(void **state)
 {
     static const size_t ends[] = {offsetof(tlc_codec_entry, name), offsetof(tlc_codec_entry, list),
@@ -373,7 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reason),         cmocka_unit_test(cut_messages),  cmocka_unit_test(any_text),
         cmocka_unit_test(every_list_of_stages), cmocka_unit_test(walk_the_list), cmocka_unit_test(defaults_are_true),
-        cmocka_unit_test(entry_sizes),
+        cmocka_unit_test(manifest_names_all),   cmocka_unit_test(entry_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
