@@ -180,8 +180,8 @@ static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const
     }
 }
 
-/* Does the library find of these bytes what the slow decoder finds? The bytes end at a guard page. Returns the payload's
- * length, 0 if they are not sound. */
+/* Does the library find of these bytes what the slow decoder finds? The bytes end at a guard page. Returns the
+ * payload's length, 0 if they are not sound. */
 static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64_t n, int signs, size_t chunk)
 {
     const uint8_t *src = arena_copy(a, bytes_in, len, 1);

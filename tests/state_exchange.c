@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * States that move between processes and machines: `state_exchange save DIR` runs every codec for some steps, and writes
- * the state and then what the run gives from there on into a file each; `state_exchange load DIR` takes over such
- * states, of whatever machine, and must go on to the same bytes. scripts/state-exchange.sh runs both.
+ * States that move between processes and machines: `state_exchange save DIR` runs every codec for some steps, and
+ * writes the state and then what the run gives from there on into a file each; `state_exchange load DIR` takes over
+ * such states, of whatever machine, and must go on to the same bytes. scripts/state-exchange.sh runs both.
  */
 #include "support.h"
 

@@ -99,7 +99,8 @@ void skip_test(const char *why)
     abort(); /* not reached */
 }
 
-/* cmocka calls this function in place of its own. cmocka 1.1.5 prints "not ok 4 # SKIP", which meson counts as failed. */
+/* cmocka calls this function in place of its own. cmocka 1.1.5 prints "not ok 4 # SKIP", which meson counts as
+ * failed. */
 void print_message(const char *format, ...)
 {
     va_list arguments;

@@ -53,7 +53,8 @@ typedef struct codec_case {
     unsigned scratch;       /* bits a value that a context keeps for coding */
     unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger to be shared out */
     enum { BOUND_ALWAYS, BOUND_BY_TIES, BOUND_BY_PLACES, BOUND_BY_CHANCE } bound; /* what makes the largest frame */
-    again_law law;          /* the same for all codecs whose decoding form begins with the same stage; so are the next two */
+    /* These three are the same for all codecs whose decoding form begins with the same stage. */
+    again_law law;
     const char *again;      /* parameters to encode again with, beside those of the decoding form; NULL: none */
     size_t again_most;      /* the law holds for up to so many values; 0: for any number */
 } codec_case;
@@ -143,7 +144,8 @@ typedef enum data_kind {
     DATA_COUNT
 } data_kind;
 void fill(data_kind kind, uint64_t seed, float *x, size_t n);
-void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n); /* narrowed; no alignment needed */
+/* The same, narrowed to dtype; grad needs no alignment. */
+void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n);
 
 float *floats(size_t n);  /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);

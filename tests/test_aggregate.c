@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_natural_aggregate is decode-add in order, then natural compression with the aggregator's own random words: the very
- * frame that a context makes of the sum.
+ * tlc_natural_aggregate is decode-add in order, then natural compression with the aggregator's own random words: the
+ * very frame that a context makes of the sum.
  */
 #include "support.h"
 

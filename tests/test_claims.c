@@ -2,8 +2,8 @@
  *
  * Frames of a few bytes that claim to be of a great many values, blocks or positions: no decoder allocates, reads or
  * writes beyond what there is, or takes its time. A frame that claims more than its bytes can hold is refused; where a
- * few bytes can say that all of many values are 0, describing it takes no longer for that, and decoding is bounded by the
- * n that the caller names.
+ * few bytes can say that all of many values are 0, describing it takes no longer for that, and decoding is bounded by
+ * the n that the caller names.
  */
 #include "no_memory.h"
 #include <unistd.h>
@@ -16,7 +16,7 @@ enum {
     OUT = 64 /* bytes of output, far fewer than claimed */
 };
 
-/* ---- claims ------------------------------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 /* Those that come round to a small number when they are multiplied, or cut to 32 bits, are the point. */
 static const uint64_t plain_claims[] = {
@@ -53,7 +53,7 @@ static size_t put_leb128(uint8_t *to, uint64_t value)
     return len;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
 
 typedef struct frame {
     uint8_t bytes[ROOM];
@@ -121,7 +121,7 @@ static frame claiming(const truth *t, uint64_t n, uint64_t block, const uint8_t 
     return f;
 }
 
-/* ---- decoders ----------------------------------------------------------------------------------------------------- */
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 static arena src_pages, out_pages;
 static size_t described; /* frames that were found to be sound */
@@ -178,7 +178,7 @@ static void offer(const truth *t, const frame *f, uint64_t n)
         refused_by_decoders(f, (size_t)n, status);
 }
 
-/* ---- the tests ---------------------------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 /* Calls attack for frames of every codec. */
 static void each_truth(void (*attack)(const truth *t))
@@ -319,7 +319,7 @@ static void malformed_numbers(void **state)
     arena_close(&out_pages);
 }
 
-/* ---- without a header --------------------------------------------------------------------------------------------- */
+/* ---- without a header -------------------------------------------------------------------------------------------- */
 
 /* Stages alone, with few bytes for a great many values: n is the caller's, and nothing is written before all of src is
  * found right. Zeros are not a code of as many values, nor are ones. */

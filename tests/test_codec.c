@@ -36,6 +36,7 @@ static tlc_status parse(const char *text)
 
 static void good_strings(void **state)
 {
+    /* clang-format off */
     static const char *const good[] = {
         "3lc", "3lc:s=1", "3lc:s=1.0", "3lc:s=01.5", "3lc:s=1.75,block=5", "3lc:block=5,s=1.75", "3lc:block=1",
         "ternary+quartic", "ternary+quartic+zerorun", "ternary:s=1.5+quartic+zerorun",
@@ -49,10 +50,11 @@ static void good_strings(void **state)
         "sbc:p=01.000", "sbc:p=0.99999999999999999999", /* rounds to 1 */
         "sbc:p=1.0000000000000001110223024625156540423631668090820312500", /* 1 + 2^-53 is a tie: to 1 */
         "topk", "topk:p=0.25", "random-sparse:p=0.5,block=7", "random-sparse", "onebit", "onebit:block=1", "int8",
-        "int8:block=268435456", "qsgd", "qsgd:bits=8", "qsgd:bits=4", "qsgd:block=3,bits=4", "natural", "natural:bits=8",
-        "natural:bits=9", "natural:rounding=random", "natural:rounding=nearest", "natural:shift=0", "natural:shift=117",
-        "natural:shift=007", "natural:block=3,shift=117,rounding=nearest,bits=9",
+        "int8:block=268435456", "qsgd", "qsgd:bits=8", "qsgd:bits=4", "qsgd:block=3,bits=4", "natural",
+        "natural:bits=8", "natural:bits=9", "natural:rounding=random", "natural:rounding=nearest", "natural:shift=0",
+        "natural:shift=117", "natural:shift=007", "natural:block=3,shift=117,rounding=nearest,bits=9",
     };
+    /* clang-format on */
 
     (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
@@ -63,9 +65,11 @@ static void good_strings(void **state)
 
 static void bad_strings(void **state)
 {
+    /* clang-format off */
     static const char *const bad[] = {
         /* names and their order */
-        "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+", "3lc:+",
+        "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+",
+        "3lc:+",
         "3lc+zerorun", "3lc+3lc", "3lc+raw", "raw+3lc", "raw+quartic", "raw+zerorun", "raw+raw", "quartic", "zerorun",
         "quartic+zerorun", "quartic+ternary", "ternary", "ternary:s=1.5", "ternary+", "ternary++quartic",
         "ternary+zerorun",
@@ -100,6 +104,7 @@ static void bad_strings(void **state)
         "3lc:block=0", "3lc:block=00", "3lc:block=-1", "3lc:block=1.0", "3lc:block=1.", "3lc:block=1.5", "3lc:block=",
         "3lc:block=268435457", "3lc:block=4294967297", "3lc:block=18446744073709551617", "3lc:block=1e3", "raw:block=0",
     };
+    /* clang-format on */
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)

@@ -45,7 +45,8 @@ static void into_every_dtype(void **state)
             }
 }
 
-/* A value too large for the output becomes infinity there, and is no error. Those of natural with 8 bits end at 1024. */
+/* A value too large for the output becomes infinity there, and is no error. Those of natural with 8 bits end at
+ * 1024. */
 static void overflow_to_infinity(void **state)
 {
     float g[N], values[N];

@@ -7,7 +7,7 @@
 
 static const double densities[] = DENSITIES;
 
-/* ---- by hand ------------------------------------------------------------------------------------------------------ */
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
 typedef struct example {
     uint64_t n;
@@ -52,7 +52,7 @@ static void worked_examples(void **state)
     set_free(&s);
 }
 
-/* ---- the parameter ------------------------------------------------------------------------------------------------ */
+/* ---- the parameter ----------------------------------------------------------------------------------------------- */
 
 /* 1 + floor(log2(log(phi - 1) / log(1 - p))). Rounding may decide where the inner part is a power of two: 1 - p keeps
  * 2^-53 of absolute precision. */
@@ -79,7 +79,8 @@ static void parameter(void **state)
         parameter_is(k, n);
     }
     require(tlc_golomb_parameter(0, 0) == 0 && tlc_golomb_parameter(0, 9) == 0 && tlc_golomb_parameter(9, 9) == 0);
-    require(tlc_golomb_parameter(381966, 1000000) == 1 && tlc_golomb_parameter(381967, 1000000) == 0); /* 1 - 0.618... */
+    /* the border is 1 - 0.618... */
+    require(tlc_golomb_parameter(381966, 1000000) == 1 && tlc_golomb_parameter(381967, 1000000) == 0);
     require(tlc_golomb_parameter(1, UINT64_MAX) == 48 && tlc_golomb_parameter(1, (uint64_t)1 << 50) == 48);
 }
 
@@ -120,7 +121,7 @@ static void mean_bits(void **state)
     }
 }
 
-/* ---- the bound ---------------------------------------------------------------------------------------------------- */
+/* ---- the bound --------------------------------------------------------------------------------------------------- */
 
 static size_t written(const set *s, int signs, uint8_t *dst, size_t cap)
 {
@@ -182,7 +183,7 @@ static void bound(void **state)
     free(dst);
 }
 
-/* ---- round trips -------------------------------------------------------------------------------------------------- */
+/* ---- round trips ------------------------------------------------------------------------------------------------- */
 
 /* Writes s into exactly enough and into too little, compares with the slow encoder, and reads it again. */
 static void round_trip(arena *a, const set *s, int signs)

@@ -26,7 +26,7 @@ static void buffers_close(buffers *b)
     free(b->state);
 }
 
-/* ---- tlc_create --------------------------------------------------------------------------------------------------- */
+/* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
 static void created_or_not(const tlc_config *cfg, size_t n, size_t left)
 {
@@ -83,7 +83,7 @@ static void refused_without_asking(void **state)
     require(ctx == NULL);
 }
 
-/* ---- a context, and its frames ------------------------------------------------------------------------------------ */
+/* ---- a context, and its frames ----------------------------------------------------------------------------------- */
 
 static void decoders(const buffers *b, size_t len, const tlc_decode_options *opt)
 {
@@ -211,7 +211,7 @@ static void switches(void **state)
     buffers_close(&b);
 }
 
-/* ---- what has no context ------------------------------------------------------------------------------------------ */
+/* ---- what has no context ----------------------------------------------------------------------------------------- */
 
 static void descriptions(void **state)
 {
@@ -270,7 +270,7 @@ static void bundles(void **state)
     starved(tlc_bundle_next(&r, &found, &cap), TLC_ERR_PARAM);
 }
 
-/* ---- stages alone ------------------------------------------------------------------------------------------------- */
+/* ---- stages alone ------------------------------------------------------------------------------------------------ */
 
 typedef struct stage_buffers {
     float x[SMALL], residual[SMALL], out[SMALL];

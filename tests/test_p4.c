@@ -132,7 +132,7 @@ static void p4_threads(void **state)
     free(gradient);
 }
 
-/* ---- all on the same frames --------------------------------------------------------------------------------------- */
+/* ---- all on the same frames -------------------------------------------------------------------------------------- */
 
 typedef struct frames {
     uint8_t *frame[64];

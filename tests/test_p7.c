@@ -222,8 +222,8 @@ static tlc_isa pick_isa(size_t turn)
 
 static void p7_parallel(void **state)
 {
-    /* so many ranges of 16,384 quartic bytes, or of what else is coded as one; with four some have a neighbour on either
-     * side (masks: p7_borders) */
+    /* so many ranges of 16,384 quartic bytes, or of what else is coded as one; with four some have a neighbour on
+     * either side (masks: p7_borders) */
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_WIDE, DATA_DENSE, DATA_ZERO, DATA_TIES};
     size_t ranges = quick() ? 2 : 4, turn = 0;
     bench b = bench_open(16384 * 8 * ranges + 13, 1);

@@ -93,7 +93,8 @@ static void p7_ranges_of_masks(void **state)
     free(g);
 }
 
-/* Decodes a gradient of 1, 0 and -1 into a place that is no multiple of a cache line, on every ISA, alone and shared. */
+/* Decodes a gradient of 1, 0 and -1 into a place that is no multiple of a cache line, on every ISA, alone and
+ * shared. */
 static void large_output(const char *text, const float *g, size_t n, float *out)
 {
     size_t margin = 16, turn = 0;

@@ -147,8 +147,8 @@ static void refusals(void **state)
     }
 }
 
-/* M and payload are those of libthreelc's frame, which ends in them; naive 3LC sends nothing else, M in the machine's byte
- * order. */
+/* M and payload are those of libthreelc's frame, which ends in them; naive 3LC sends nothing else, M in the machine's
+ * byte order. */
 static int same_message(const uint8_t *frame, size_t frame_len, const uint8_t *naive, size_t len)
 {
     const uint8_t *end = frame + frame_len - len;

@@ -148,8 +148,8 @@ static void sparse_binary_of_neighbours(void **state)
     }
 }
 
-/* Large tensors are looked at by a sample first: 4096 values, n / 4096 apart. It must not matter how wrong it is: all that
- * it sees are large, or none; or just as many values as are to be chosen reach what it thinks is the threshold. */
+/* Large tensors are looked at by a sample first: 4096 values, n / 4096 apart. It must not matter how wrong it is: all
+ * that it sees are large, or none; or just as many values as are to be chosen reach what it thinks is the threshold. */
 static void sparse_binary_of_many(void **state)
 {
     static const float tops[] = {2.0f, 1.0f, 0.5f, -1.0f};
@@ -159,7 +159,8 @@ static void sparse_binary_of_many(void **state)
     (void)state;
     for (int seen = 0; seen < 2; seen++)
         for (size_t t = 0; t < COUNT(tops); t++)
-            for (size_t count = k - 1; count <= k + 1; count++) { /* so many at the top, and all, or none, in the sample */
+            /* so many at the top, and all, or none, in the sample */
+            for (size_t count = k - 1; count <= k + 1; count++) {
                 size_t top = 0;
                 for (size_t i = 0; i < n; i++) {
                     int in = top < count && (i % stride == 0) == seen;

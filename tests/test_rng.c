@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/rng.h against the published known answers of Philox 4x32-10 (Random123's kat_vectors), and the kernel of every ISA
- * against src/rng.h, wherever a call begins and ends and however the counter carries.
+ * src/rng.h against the published known answers of Philox 4x32-10 (Random123's kat_vectors), and the kernel of every
+ * ISA against src/rng.h, wherever a call begins and ends and however the counter carries.
  */
 #include "../src/kernels/kernels.h"
 #include "../src/common/rng.h"

@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-/* ---- numbers of values -------------------------------------------------------------------------------------------- */
+/* ---- numbers of values ------------------------------------------------------------------------------------------- */
 
 /* Around the quotients of SIZE_MAX where the sizes of something overflow: so many bytes, or so many values a byte. */
 static const size_t quotients[] = {1, 2, 3, 4, 5, 8, 9, 10, 12, 16, 20, 32, 64, 1000};
@@ -23,7 +23,7 @@ static void each_huge(void (*visit)(const codec_case *c, size_t n, void *arg), c
     }
 }
 
-/* ---- tlc_codec_bound ---------------------------------------------------------------------------------------------- */
+/* ---- tlc_codec_bound --------------------------------------------------------------------------------------------- */
 
 static size_t header_size(const codec_case *c, size_t n)
 {
@@ -101,7 +101,7 @@ static void bounds(void **state)
         }
 }
 
-/* ---- tlc_create --------------------------------------------------------------------------------------------------- */
+/* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
 static size_t asked;
 
@@ -169,7 +169,7 @@ static void contexts(void **state)
         }
 }
 
-/* ---- what a context says ------------------------------------------------------------------------------------------ */
+/* ---- what a context says ----------------------------------------------------------------------------------------- */
 
 /* A context of a huge tensor is small if nothing in it is kept for each value: the residual is the caller's. */
 static void states(void **state)

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- the example of the design, worked by hand -------------------------------------------------------------------- */
+/* ---- the example of the design, worked by hand ------------------------------------------------------------------- */
 
 static void worked_example(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * P1 and P2 for what writes to a buffer of the caller's and has no context: the functions of stages.h and bundle.h. With
- * every capacity from 0 up, in a buffer of just that size between guard pages: below what the header asks for, the call
- * is refused and nothing has changed; from there on it gives what it gives in a large buffer. (tlc_compress and
+ * P1 and P2 for what writes to a buffer of the caller's and has no context: the functions of stages.h and bundle.h.
+ * With every capacity from 0 up, in a buffer of just that size between guard pages: below what the header asks for, the
+ * call is refused and nothing has changed; from there on it gives what it gives in a large buffer. (tlc_compress and
  * tlc_state_save: p1.)
  */
 #include "support.h"
@@ -147,7 +147,7 @@ static const struct {
     {"random-sparse", random_sparse, 1, 0}, {"natural frames", aggregate, 0, 0},
 };
 
-/* ---- every capacity ----------------------------------------------------------------------------------------------- */
+/* ---- every capacity ---------------------------------------------------------------------------------------------- */
 
 static void try_capacities(arena *a, const matter *m, size_t e)
 {
@@ -196,7 +196,7 @@ static void stages(void **state)
     arena_close(&a);
 }
 
-/* ---- bundles ------------------------------------------------------------------------------------------------------ */
+/* ---- bundles ----------------------------------------------------------------------------------------------------- */
 
 static const size_t lengths[] = {5, 0, 17, 1};
 

@@ -45,7 +45,7 @@ static void require_same_log(log_bytes a, log_bytes b)
     free(b.bytes);
 }
 
-/* ---- from one way of working to another --------------------------------------------------------------------------- */
+/* ---- from one way of working to another -------------------------------------------------------------------------- */
 
 typedef struct way {
     tlc_isa isa;
@@ -108,7 +108,7 @@ static void to_another_parallel(void **state)
         }
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 enum { N = 150 };
 

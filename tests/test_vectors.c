@@ -328,7 +328,8 @@ static void check_info(const line *r, bytes frame)
            "info.header_size + info.payload_size");
 }
 
-#define f16_rounds() (!getenv("TLC_TEST_NO_F16_ROUNDING")) /* an emulator that rounds subnormal halves wrongly says so */
+/* tests/matrix sets it for an emulator that rounds subnormal halves wrongly. */
+#define f16_rounds() (!getenv("TLC_TEST_NO_F16_ROUNDING"))
 
 static void good_record(const line *r, tlc_isa isa)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a text. All functions that take a codec string must agree on whether it is one; what is wrong must be said
- * in words; what is one must work, and its decoding form must be one again.
+ * The input is a text. All functions that take a codec string must agree on whether it is one; what is wrong must be
+ * said in words; what is one must work, and its decoding form must be one again.
  */
 #include "fuzz.h"
 

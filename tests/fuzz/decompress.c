@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a frame: any bytes. All decoders must agree on whether it is one, on every ISA; what is one must decode to
- * the same bits everywhere, and keep the laws of its codec when it is encoded again.
+ * The input is a frame: any bytes. All decoders must agree on whether it is one, on every ISA; what is one must decode
+ * to the same bits everywhere, and keep the laws of its codec when it is encoded again.
  * A wrong checksum stops most inputs early, so those that claim one are tried with the right one, too.
  */
 #include "../hostile.h"
@@ -188,7 +188,8 @@ static void encoded_again(const frame *f, const codec_case *c)
     first = encode(codec, TLC_F32, f->info.checksum, f->values, f->n, dst, once);
     if (c->law == EXACT)
         require(alike(once, f->values, f->n));
-    /* The levels of a maximum near the least floats are not apart; nor is what only rounds to a maximum near the largest. */
+    /* The levels of a maximum near the least floats are not apart; nor is what only rounds to a maximum near the
+     * largest. */
     float max = largest(once, f->n);
     if (c->law == EXACT || (max > 1e-30f && max < 1e38f)) {
         second = encode(codec, TLC_F32, f->info.checksum, once, f->n, dst2, twice);

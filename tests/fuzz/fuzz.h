@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which takes any bytes and aborts where the
- * library breaks a promise. replay.c runs it over recorded inputs in every test run; libFuzzer or AFL++ take its place
- * in campaigns (run).
+ * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which takes any bytes and aborts where
+ * the library breaks a promise. replay.c runs it over recorded inputs in every test run; libFuzzer or AFL++ take its
+ * place in campaigns (run).
  */
 #ifndef TLC_FUZZ_H
 #define TLC_FUZZ_H

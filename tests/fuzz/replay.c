@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs one fuzz target over recorded inputs: fuzz_TARGET [-v | -d DIGEST] FILE...
- * A FILE of the name *.hex holds one input a line, in hexadecimal (an empty line is an empty input, # begins a comment); any
- * other is one input. With -d the digest of all results must be DIGEST, on every machine; -v prints each input's own, to find
- * the one for which machines differ.
+ * A FILE of the name *.hex holds one input a line, in hexadecimal (an empty line is an empty input, # begins a
+ * comment); any other is one input. With -d the digest of all results must be DIGEST, on every machine; -v prints each
+ * input's own, to find the one for which machines differ.
  */
 #include "fuzz.h"
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a run: a line with a codec string, then how the context is configured, then steps, each with the gradient it
- * compresses. One context for each ISA (and one that runs its tasks backwards) take the same steps, in buffers of exactly
- * the sizes that the API asks for: frames, residuals and states must be the same bits everywhere, decode to what the
- * feedback says was sent, and a step that fails must change nothing.
+ * The input is a run: a line with a codec string, then how the context is configured, then steps, each with the
+ * gradient it compresses. One context for each ISA (and one that runs its tasks backwards) take the same steps, in
+ * buffers of exactly the sizes that the API asks for: frames, residuals and states must be the same bits everywhere,
+ * decode to what the feedback says was sent, and a step that fails must change nothing.
  */
 #include "fuzz.h"
 #include <math.h>
@@ -90,8 +90,8 @@ static void close_run(run *r)
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* Ways to make values of bytes: floats of any bits; few magnitudes, so that there are ties; mostly zeros. As bits, since an
- * x87 register would make signalling NaN quiet. */
+/* Ways to make values of bytes: floats of any bits; few magnitudes, so that there are ties; mostly zeros. As bits,
+ * since an x87 register would make signalling NaN quiet. */
 static uint32_t value(unsigned way, fuzz_input *data)
 {
     if (way == 0)

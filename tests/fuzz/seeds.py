@@ -67,7 +67,8 @@ def roundtrip(vectors):
         n, checksum, feedback = int(r['n'][0]), int(r['checksum'][0]), int(r['feedback'][0])
         dtype = ('f32', 'f16', 'bf16').index(r['dtype'][0])
         size = lengths.index(n) if n in lengths else min(255, -(-n // 3))
-        flags = next(f for f in range(256) if f & 3 == dtype and (f >> 2 & 3) % 3 - 1 == feedback and f >> 4 & 3 == checksum)
+        flags = next(f for f in range(256)
+                     if f & 3 == dtype and (f >> 2 & 3) % 3 - 1 == feedback and f >> 4 & 3 == checksum)
         run = r['codec'][0].encode() + struct.pack('<BBBI', 10, flags, size, int(r['seed'][0]) & 0xffffffff)
         way = 0 if dtype == 0 else 1  # the bytes of 16-bit values would not be their floats
         for grad in r['grad']:
@@ -80,7 +81,8 @@ def npy(vectors):
     values = struct.pack('<6f', 1, -2, 0.5, 0, 1e30, -1e-30)
     for version in 1, 2, 3:
         for descr, count in ('<f4', 6), ('>f4', 6), ('<f2', 12), ('>f2', 12), ('<f8', 3):
-            for shape in '(%d,)' % count, '(2, %d)' % (count // 2), '(%d, 1, )' % count, '()', '(0, 5)', '(99999999999, 3)':
+            for shape in ('(%d,)' % count, '(2, %d)' % (count // 2), '(%d, 1, )' % count, '()', '(0, 5)',
+                          '(99999999999, 3)'):
                 text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
                 text += ' ' * (-len(text) % 16) + '\n'
                 length = struct.pack('<H' if version == 1 else '<I', len(text))
@@ -96,7 +98,8 @@ def stages(vectors):
         return struct.pack('<BHB', names.index(stage), n, detail) + payload
 
     def bundle(frames):
-        return struct.pack('<BBHI', 66, 1, 0, len(frames)) + struct.pack('<%dQ' % len(frames), *map(len, frames)) + b''.join(frames)
+        lengths = struct.pack('<%dQ' % len(frames), *map(len, frames))
+        return struct.pack('<BBHI', 66, 1, 0, len(frames)) + lengths + b''.join(frames)
 
     alike, few = {}, []
     for r in records(vectors, 'good.txt'):

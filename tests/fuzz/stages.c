@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is which stage, how many values, and bytes for its decoder, as it is offered alone (stages.h), or for bundles
- * (bundle.h). What is refused must leave the output alone; what is accepted must keep the stage's law.
+ * The input is which stage, how many values, and bytes for its decoder, as it is offered alone (stages.h), or for
+ * bundles (bundle.h). What is refused must leave the output alone; what is accepted must keep the stage's law.
  */
 #include "fuzz.h"
 #include <math.h>

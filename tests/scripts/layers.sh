@@ -54,7 +54,8 @@ for path in sources:
         found = re.match(r'\s*#\s*include\s+(?:"([^"]+)"|<(threelc/[^>]+)>)', line)
         if not found:
             continue
-        included = os.path.normpath(os.path.join(os.path.dirname(path), found[1]) if found[1] else 'include/' + found[2])
+        included = os.path.join(os.path.dirname(path), found[1]) if found[1] else 'include/' + found[2]
+        included = os.path.normpath(included)
         if included not in sources:
             errors.append('%s:%d: there is no %s' % (path, number, included))
         elif height(included) > height(path) >= 0:

@@ -22,7 +22,8 @@ def read():
             found.update({key[1:]: value} if is_field else expand(groups[word]))
         return found
     cases = []
-    for kind, text, form, golden, words in re.findall(r'^(CODEC|VECTORS)\("(.*?)", "(.*?)", "(.*?)", (.*)\)$', source, re.M):
+    line = re.compile(r'^(CODEC|VECTORS)\("(.*?)", "(.*?)", "(.*?)", (.*)\)$', re.M)
+    for kind, text, form, golden, words in line.findall(source):
         how, order, short = golden.split() if golden else ('', 0, '')
         cases.append(Case(text, form, (int(order), short, how == 'all') if golden else None, kind == 'VECTORS',
                           expand(words)))
