@@ -192,7 +192,7 @@ double rng_double(rng *r)
     return ((double)(rng_next(r) >> 12) + 0.5) / 4503599627370496.0; /* 2^52 */
 }
 
-/* By a table of the exponential distribution's quantiles, straight lines between them: the tests need many, fast. */
+/* By a table of quantiles of the exponential distribution, with straight lines between them: it is fast. */
 static float laplace(rng *r)
 {
     static float quantile[1025];
@@ -211,7 +211,7 @@ static float signed_value(rng *r, double magnitude)
     return (float)(rng_next(r) & 1 ? magnitude : -magnitude);
 }
 
-/* Stretches of zeros and of values; what is left of either. */
+/* What is left of a stretch of zeros and of the values behind it. */
 typedef struct stretches {
     size_t zeros, values;
 } stretches;
@@ -271,7 +271,7 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
     float *x = floats(n);
 
     fill(kind, seed, x, n);
-    for (size_t i = 0; dtype == TLC_F16 && i < n; i++) /* none infinite, nor sums of some */
+    for (size_t i = 0; dtype == TLC_F16 && i < n; i++) /* so that sums are finite */
         x[i] = fminf(fmaxf(x[i], -1000.0f), 1000.0f);
     require_status(tlc_convert(x, TLC_F32, grad, dtype, n), TLC_OK);
     free(x);
@@ -294,7 +294,7 @@ float *floats(size_t n)
 int all_bytes(const void *p, size_t len, uint8_t value)
 {
     const uint8_t *b = p;
-    return !len || (*b == value && memcmp(b, b + 1, len - 1) == 0); /* each is as the one before it */
+    return !len || (*b == value && memcmp(b, b + 1, len - 1) == 0); /* each byte equals the one before it */
 }
 
 int same(const void *a, const void *b, size_t len)
@@ -338,7 +338,7 @@ uint32_t widened(tlc_dtype dtype, const void *src, size_t i)
             word = sign | (exponent + 112) << 23 | mantissa << 13;
     }
     if ((word & 0x7fffffffu) > 0x7f800000u)
-        word |= 0x00400000u; /* NaN becomes quiet when the dtype changes */
+        word |= 0x00400000u; /* a change of dtype makes NaN quiet */
     return word;
 }
 

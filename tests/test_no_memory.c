@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * P5 where the context has no allocator of its own: tlc_create asks malloc once, and tells when there is nothing; every
- * other public function does its work when there is no memory at all. (With an allocator: p5.)
+ * P5 for contexts without an allocator: tlc_create calls malloc once, and fails with TLC_ERR_NOMEM if that fails. Every
+ * other public function works when there is no memory at all. (With an allocator: test_p5.c.)
  */
 #include "no_memory.h"
 #include <threelc/bundle.h>
@@ -65,7 +65,7 @@ static void one_allocation_or_none(void **state)
             }
 }
 
-/* What is refused has asked for nothing. */
+/* A call that is refused allocates nothing. */
 static void refused_without_asking(void **state)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a frame: any bytes. All decoders must agree on whether it is one, on every ISA; what is one must decode
- * to the same bits everywhere, and keep the laws of its codec when it is encoded again.
- * A wrong checksum stops most inputs early, so those that claim one are tried with the right one, too.
+ * The input is any bytes, taken as a frame. All decoders must agree on whether it is one, on every ISA. A frame must
+ * decode to the same bits everywhere, and the law of its codec must hold when its values are encoded again.
+ * A wrong checksum would stop most inputs early, so inputs with a checksum are also tried with the right one.
  */
 #include "../hostile.h"
 #include "fuzz.h"
@@ -33,10 +33,10 @@ static void fill_any(uint64_t seed, float *x, size_t n)
 
 static void require_finish(tlc_status status)
 {
-    require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* the latter: tlc_mask of codecs without a zero */
+    require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* tlc_mask does not support codecs without a zero */
 }
 
-/* All outputs of one ISA, one behind the other. */
+/* All outputs of one ISA, one after the other. */
 static void outputs(const frame *f, const tlc_decode_options *opt, uint8_t *out)
 {
     /* NOLINTNEXTLINE(bugprone-integer-division): it is the index that is divided */
@@ -81,7 +81,7 @@ static void same_everywhere(const frame *f)
 
 /* ---- laws -------------------------------------------------------------------------------------------------------- */
 
-/* Equal, where zeros of both signs are, and so are all NaN. */
+/* Are the values equal? Zeros of both signs are, and so are all NaN. */
 static int alike(const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -102,7 +102,7 @@ static void adding(const frame *f)
     free(sum);
 }
 
-/* What is not 0 is masked; what is masked is counted. */
+/* All values that are not 0 are masked, and tlc_inspect counts the masked ones. */
 static void masking(const frame *f)
 {
     float *momentum = floats(f->n);
@@ -188,8 +188,7 @@ static void encoded_again(const frame *f, const codec_case *c)
     first = encode(codec, TLC_F32, f->info.checksum, f->values, f->n, dst, once);
     if (c->law == EXACT)
         require(alike(once, f->values, f->n));
-    /* The levels of a maximum near the least floats are not apart; nor is what only rounds to a maximum near the
-     * largest. */
+    /* Levels of a maximum near the least floats are not distinct. Near the largest floats a maximum may be rounded. */
     float max = largest(once, f->n);
     if (c->law == EXACT || (max > 1e-30f && max < 1e38f)) {
         second = encode(codec, TLC_F32, f->info.checksum, once, f->n, dst2, twice);
@@ -203,7 +202,7 @@ static void encoded_again(const frame *f, const codec_case *c)
 
 /* ---- one frame --------------------------------------------------------------------------------------------------- */
 
-/* The n that a header claims, so that the decoders look beyond it. */
+/* The n that the header claims. With it the decoders check the rest of the frame. */
 static uint64_t claimed(const uint8_t *src, size_t len)
 {
     uint64_t n = 0;
