@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of golden vectors: frames and states, good and bad, made with model.py."""
+"""The files of golden vectors: good and bad frames and states, made with model.py."""
 from itertools import chain
 
 import bad_3lc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Good frames of the codecs beside 3lc and raw: what all of them share."""
+"""Good frames of the other codecs: what all of them share."""
 from codec import MAX_BLOCK, parse_codec
 from ieee import DTYPES, convert, f32, floats, pack_row, unwords
 from manifest import golden

@@ -39,5 +39,5 @@ def golden():
 
 
 def words():
-    """every name, key and value of the codec strings"""
+    """all names, keys, values and parameters in the codec strings"""
     return sorted({word for c in read() for word in re.split('[:+,]', c.text) + re.split('[:+,=]', c.text)})
