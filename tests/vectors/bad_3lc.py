@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames that decoders refuse, and frames that the encoder does not write but decoders take. Here: what all codecs share,
-with 3lc, ternary+quartic and raw."""
+"""Frames that decoders refuse, and frames that the encoder does not write but decoders take. Here: what all codecs
+share, with 3lc, ternary+quartic and raw."""
 import struct
 
 from codec import MAX_BLOCK

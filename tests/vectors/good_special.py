@@ -145,8 +145,8 @@ def other_means(x):
 
 
 def means(g):
-    """1 + 2^-24 lies in the middle between two binary32. Whether the additions keep two values of 2^-53 decides to which
-    of them it is rounded. In a mean over several chunks 64 values are positive, so the divisor is a power of two."""
+    """1 + 2^-24 lies in the middle between two binary32. Whether the additions keep two values of 2^-53 decides to
+    which of them it is rounded. In a mean over several chunks 64 values are positive: the divisor is a power of two."""
     for n, at, told in ((64, (8, 24), {0, 1, 2, 3}), (64, (16, 48), {4, 6}), (64, (8, 12), {5}),
                         (6160, (CHUNK, CHUNK + 2048), {0, 1, 2, 3, 4, 5}),
                         (2 * CHUNK + 16, (CHUNK, 2 * CHUNK), {6})):
