@@ -60,7 +60,7 @@ static inline int mode_traps(void)
     if (feenableexcept(FE_ALL_EXCEPT) == -1 || fegetexcept() != FE_ALL_EXCEPT)
         return 0;
 #if defined(__SSE2__)
-    _mm_setcsr(_mm_getcsr() & ~0x1fffu); /* subnormal operands as well, which fenv.h does not name */
+    _mm_setcsr(_mm_getcsr() & ~0x1fffu); /* fenv.h has no name for the exception of subnormal operands */
 #endif
     return 1;
 #else
@@ -68,7 +68,7 @@ static inline int mode_traps(void)
 #endif
 }
 
-/* Returns 0 where the machine has no such mode. Nothing but the calls under test may happen in it. */
+/* Returns 0 if the machine has no such mode. Only the calls under test may run in it. */
 static inline int mode_enter(float_mode m)
 {
     switch (m) {

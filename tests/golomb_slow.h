@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The Golomb stream's definition bit by bit, and what the tests of src/golomb.h share.
+ * Golomb streams bit by bit, as they are defined, and what the tests of src/golomb/golomb.h share.
  */
 #ifndef TLC_TEST_GOLOMB_SLOW_H
 #define TLC_TEST_GOLOMB_SLOW_H
@@ -120,7 +120,7 @@ static inline size_t slow_head(const uint8_t *src, size_t len, uint64_t n, uint6
     return size + 1;
 }
 
-/* The payload's length, or 0 if it is not sound. index, sign: room for 8 * len positions. */
+/* The length of the payload, or 0 if it is not valid. index, sign: room for 8 * len positions. */
 static inline size_t slow_read(const uint8_t *src, size_t len, uint64_t n, int signs, uint64_t *index, uint8_t *sign)
 {
     uint64_t k, next = 0, bit;
@@ -156,7 +156,7 @@ static inline size_t slow_read(const uint8_t *src, size_t len, uint64_t n, int s
     return (size_t)(r.at / 8);
 }
 
-/* The same positions as masks, in pieces of all sizes, and 0 behind the last. */
+/* The same positions as masks, in pieces of all sizes, and 0 behind the last position. */
 static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const uint64_t *index)
 {
     uint64_t mask[TLC_GOLOMB_WORDS + 1], beyond = 0;
@@ -180,8 +180,8 @@ static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const
     }
 }
 
-/* Does the library find of these bytes what the slow decoder finds? The bytes end at a guard page. Returns the payload's
- * length, 0 if they are not sound. */
+/* Does the library read these bytes as the slow decoder does? They end at a guard page. Returns the length of the
+ * payload, or 0 if it is not valid. */
 static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64_t n, int signs, size_t chunk)
 {
     const uint8_t *src = arena_copy(a, bytes_in, len, 1);

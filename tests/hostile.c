@@ -13,7 +13,7 @@ void hostile_close(hostile *h)
     arena_close(&h->out);
 }
 
-/* An output of n values: filled, guarded, ending at a guard page for even ISAs and beginning at one for odd. */
+/* A filled output of size bytes. It ends at a guard page for even ISAs and begins behind one for odd ones. */
 static uint8_t *output(hostile *h, size_t size, tlc_isa isa)
 {
     uint8_t *p = arena_take(&h->out, size, isa % 2 == 0);
@@ -69,7 +69,7 @@ static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_st
     require(info.header_size + info.payload_size + (info.checksum ? 4u : 0u) == len);
     require(info.clipped <= info.n);
     require_status(tlc_codec_check(info.codec, NULL, 0), TLC_OK);
-    require(decoded != TLC_OK || finite || !strncmp(info.codec, "raw", 3)); /* others send what is finite */
+    require(decoded != TLC_OK || finite || !strncmp(info.codec, "raw", 3)); /* other codecs send finite values */
     require(decoded != TLC_OK || (mask == TLC_ERR_UNSUPPORTED) == (info.nonzero == TLC_UNKNOWN));
     if (mask == TLC_OK)
         require(masked(h->out.given, n) == info.nonzero);

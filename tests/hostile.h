@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes through every decoder, between guard pages: an error must leave the outputs alone, and a success must make
- * sense.
+ * Any bytes through every decoder, between guard pages. After an error the outputs must be unchanged; after a success
+ * the results must agree with each other.
  */
 #ifndef TLC_TEST_HOSTILE_H
 #define TLC_TEST_HOSTILE_H
 
 #include "support.h"
 
-#define HOSTILE_FILL 0x3c /* of outputs: no decoder writes it often */
+#define HOSTILE_FILL 0x3c /* decoders rarely write this byte */
 
 typedef struct hostile {
     arena src, out;

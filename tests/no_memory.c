@@ -29,7 +29,7 @@ static int refused(void)
     return 0;
 }
 
-/* ---- what the linker puts in the place of malloc and its kin ------------------------------------------------------ */
+/* ---- what the linker puts in the place of malloc and its kin ----------------------------------------------------- */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 void *__real_malloc(size_t size);
@@ -69,7 +69,7 @@ __attribute__((used)) void __wrap_free(void *ptr)
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-/* ---- tlc_parallel ------------------------------------------------------------------------------------------------- */
+/* ---- tlc_parallel ------------------------------------------------------------------------------------------------ */
 
 typedef struct handed {
     void (*task)(void *arg, size_t i);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The library without memory: in a program that is linked with no_memory.c and no_memory_link_args every call of malloc
- * and its kin arrives here first. Those made within a call of the library are counted, and may fail; those of the test
- * itself go through.
+ * The library without memory. In a program that is linked with no_memory.c and no_memory_link_args all calls of malloc,
+ * calloc, realloc and free come here first. Calls by the library are counted, and may fail. Calls by the test succeed.
  */
 #ifndef TLC_TEST_NO_MEMORY_H
 #define TLC_TEST_NO_MEMORY_H
@@ -15,11 +14,11 @@ typedef struct memory_use {
 } memory_use;
 extern memory_use memory;
 
-/* What this thread does between these two is the library's; `left` allocations succeed. */
+/* What this thread does between these two counts as the library's; `left` allocations succeed. */
 void starve(size_t left);
 void feed(void);
 
-/* A call that returns want without asking for memory: there is none. */
+/* A call that must return want without an allocation. */
 #define starved(call, want)                                                                                             \
     do {                                                                                                                \
         starve(0);                                                                                                      \
@@ -29,7 +28,7 @@ void feed(void);
         require(memory.asked == 0);                                                                                     \
     } while (0)
 
-/* The same for what returns no status. */
+/* The same for calls that return no status. */
 #define starved_run(statement)                                                                                          \
     do {                                                                                                                \
         starve(0);                                                                                                      \
@@ -38,7 +37,7 @@ void feed(void);
         require(memory.asked == 0);                                                                                     \
     } while (0)
 
-/* The runner, whose tasks are the library's and whose own doings are not. */
+/* The runner. Its tasks count as the library's, its own work does not. */
 tlc_parallel starved_runner(const runner *r);
 
 #endif

@@ -60,7 +60,7 @@ static void *work(void *opaque)
     return NULL;
 }
 
-/* All at the same time; the threads differ in rounding mode, which must not show. */
+/* All at the same time. The threads have different rounding modes; the results must not depend on them. */
 static void run_threads(void *opaque, size_t count, task_function task, void *arg)
 {
     static const int rounding[WORKERS] = {FE_UPWARD, FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD};

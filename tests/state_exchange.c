@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * States that move between processes and machines: `state_exchange save DIR` runs every codec for some steps, and writes
- * the state and then what the run gives from there on into a file each; `state_exchange load DIR` takes over such
- * states, of whatever machine, and must go on to the same bytes. scripts/state-exchange.sh runs both.
+ * States that move between processes and machines. `state_exchange save DIR` runs every codec for some steps, then
+ * writes the state and the results of the next steps to a file for each codec. `state_exchange load DIR` loads such
+ * states, of any machine, and must get the same results. scripts/state-exchange.sh runs both.
  */
 #include "support.h"
 
@@ -38,7 +38,7 @@ static void start(run *r, const codec_case *c, tlc_dtype dtype, int feedback, ui
         failed("tlc_create");
 }
 
-/* Gradients that are the same on every machine: these kinds are made without the C library's logarithm. */
+/* Kinds of gradients that are the same on every machine: they are made without the logarithm of the C library. */
 static void go(run *r, uint64_t from, uint64_t to)
 {
     static const data_kind kinds[] = {DATA_TIES, DATA_DENSE, DATA_WIDE};
@@ -112,7 +112,7 @@ static void load_file(const char *dir, run *r)
     FILE *f = open_file(dir, "rb");
     size_t len = get(f, theirs);
 
-    go(r, 7, 9); /* whatever it did before is gone */
+    go(r, 7, 9); /* earlier steps must not matter after loading */
     if (tlc_state_load(r->ctx, theirs, len))
         failed("tlc_state_load");
     len = get(f, theirs);

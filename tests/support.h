@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests share: the lists that they run over, data, buffers that end at a guard page, ways to run tasks.
+ * What the tests share: the codecs, dtypes and ISAs, data, buffers that end at a guard page, ways to run tasks.
  *
- * TLC_TEST_QUICK=1 in the environment makes the tests smaller, for emulators and checkers; TLC_TEST_DATA names a
+ * With TLC_TEST_QUICK=1 in the environment the tests are smaller, for emulators and checkers. TLC_TEST_DATA names a
  * directory of .npy traces.
  */
 #ifndef TLC_TEST_SUPPORT_H
@@ -29,22 +29,34 @@
 
 /* ---- the lists --------------------------------------------------------------------------------------------------- */
 
-/* A new codec joins every test with a line in support.c. */
+/* What becomes of a frame when its decoded values are encoded again. */
+typedef enum again_law {
+    NOTHING,  /* it is rounded at random: no law */
+    STABLE,   /* the values may change once, not twice */
+    EXACT,    /* the same values */
+    IDENTICAL /* the same bytes */
+} again_law;
+
+/* A line of codecs.def. */
 typedef struct codec_case {
     const char *text;
     const char *decoding;   /* its decoding form, as tlc_inspect tells it */
     int feedback;           /* error feedback by default */
     int exact;              /* sends any bits without feedback, NaN included */
-    int lossless;           /* what is finite arrives as it is, but for narrowing, so the residual stays 0 */
+    int lossless;           /* finite values arrive as they are, except for narrowing; the residual stays 0 */
     int has_zero;           /* tlc_mask works */
     int symbols;            /* sends symbols times a scalar; else a value each */
-    size_t random;          /* frames depend on seed and step, from this many values on; 0: they do not */
+    size_t random;          /* frames of this many values or more depend on seed and step; 0: none do */
     int clips;              /* large and tiny values are sent as others */
     unsigned scalars;       /* f32 in the header, or in each entry of the block table */
     int any_sign;           /* they may be negative */
     unsigned scratch;       /* bits a value that a context keeps for coding */
-    unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger to be shared out */
+    unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger for several tasks */
     enum { BOUND_ALWAYS, BOUND_BY_TIES, BOUND_BY_PLACES, BOUND_BY_CHANCE } bound; /* what makes the largest frame */
+    /* These three are the same for all codecs whose decoding form begins with the same stage. */
+    again_law law;
+    const char *again;      /* parameters to encode again with, beside those of the decoding form; NULL: none */
+    size_t again_most;      /* the law holds for up to so many values; 0: for any number */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -54,6 +66,8 @@ extern const tlc_dtype dtypes[3];
 extern const char *const dtype_name[3];
 extern const size_t dtype_size[3];
 
+/* A codec whose decoding form begins with the same stage as this decoding form; NULL if there is none. */
+const codec_case *codec_by_form(const char *form);
 /* The block=B of a codec string, or 0. */
 size_t block_of(const char *text);
 /* Words of scratch that a context of n values needs for a codec, without tlc_parallel. */
@@ -88,6 +102,8 @@ extern place at; /* of the main thread */
 #define require_status(call, want) require_status_is(#call, call, want, __FILE__, __LINE__)
 _Noreturn void require_failed(const char *what, const char *file, int line);
 void require_status_is(const char *what, tlc_status got, tlc_status want, const char *file, int line);
+/* Ends the test as skipped. For a test that checks nothing on this machine; one that leaves out a part has passed. */
+_Noreturn void skip_test(const char *why);
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
@@ -96,7 +112,7 @@ tlc_ctx *create(const tlc_config *cfg, size_t n);
 /* tlc_compress with all of tlc_bound; returns the frame's length. */
 size_t compress(tlc_ctx *ctx, const void *grad, void *dst);
 
-/* All that a failed call must not change: codec, seed, step, residual. */
+/* What a failed call must not change: codec, seed, step, residual, bound. */
 typedef struct snapshot {
     uint8_t *state;
     size_t size, bound;
@@ -118,8 +134,8 @@ double rng_double(rng *r);           /* 0 < result < 1 */
 typedef enum data_kind {
     DATA_LAPLACE,
     DATA_ZERO,
-    DATA_SPARSE, /* stretches of zeros up to thousands long between short Laplace ones: runs cross every border */
-    DATA_DENSE,  /* no symbol is 0, nothing can be shrunk: the largest frames */
+    DATA_SPARSE, /* thousands of zeros, then a few Laplace values, and so on: runs cross every border */
+    DATA_DENSE,  /* no symbol is 0: the largest frames */
     DATA_TINY,   /* subnormals */
     DATA_POSITIVE,
     DATA_NEGATIVE,
@@ -128,14 +144,15 @@ typedef enum data_kind {
     DATA_COUNT
 } data_kind;
 void fill(data_kind kind, uint64_t seed, float *x, size_t n);
-void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n); /* narrowed; no alignment needed */
+/* The same, narrowed to dtype; grad needs no alignment. */
+void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n);
 
 float *floats(size_t n);  /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);
 int all_bytes(const void *p, size_t len, uint8_t value);
 int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 */
 
-/* The value at index i of an array of any dtype and alignment as binary32 bits, made here without the library. */
+/* The value at index i of an array of any dtype and alignment, as binary32 bits. Does not use the library. */
 uint32_t widened(tlc_dtype dtype, const void *src, size_t i);
 float bits_float(uint32_t bits);
 uint32_t float_bits(float x);
@@ -154,7 +171,7 @@ size_t each_trace(void (*test)(const trace *t));
 
 /* ---- guarded buffers --------------------------------------------------------------------------------------------- */
 
-/* Pages between two that cannot be touched. A buffer lies at either end; the margin on its open side is checked. */
+/* Pages between two guard pages. A buffer lies at either end of them; the margin on its other side is checked. */
 typedef struct arena {
     guard_buffer pages;
     uint8_t *given;
@@ -162,10 +179,10 @@ typedef struct arena {
 } arena;
 void arena_open(arena *a, size_t size);
 void arena_close(arena *a);
-/* size bytes. end: one byte further is a fault, and they are aligned as size is; else one byte before is a fault. */
+/* A buffer of size bytes. end: it ends at a guard page; otherwise it begins behind one. */
 uint8_t *arena_take(arena *a, size_t size, int end);
 uint8_t *arena_copy(arena *a, const void *src, size_t size, int end);
-int arena_intact(const arena *a); /* is the margin as it was? */
+int arena_intact(const arena *a); /* is the margin unchanged? */
 void arena_readonly(arena *a, int on);
 
 /* ---- ways to run tasks ------------------------------------------------------------------------------------------- */
@@ -176,6 +193,6 @@ typedef struct runner {
 } runner;
 extern const runner runners[]; /* the first is none */
 extern const size_t runner_count;
-extern size_t most_tasks;      /* in one run() since the test set it to 0: were there any to share? */
+extern size_t most_tasks;      /* the largest number of tasks in one run() since the test set it to 0 */
 
 #endif

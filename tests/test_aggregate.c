@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_natural_aggregate is decode-add in order, then natural compression with the aggregator's own random words: the very
- * frame that a context makes of the sum.
+ * tlc_natural_aggregate decodes and adds the frames in their order, then compresses the sum with the aggregator's seed
+ * and step. A context makes the same frame of the sum.
  */
 #include "support.h"
 
@@ -10,7 +10,7 @@
 typedef struct inputs {
     const void *frames[MOST];
     size_t lens[MOST], count, n;
-    float *sum; /* from +0 on, in order */
+    float *sum; /* starting at +0, in the order of the frames */
 } inputs;
 
 /* Frames of gradients of this magnitude. */
@@ -48,7 +48,7 @@ static void release(inputs *in)
     free(in->sum);
 }
 
-/* The frame of a context whose step is this. */
+/* The frame that a context makes at this step. */
 static size_t expected(const inputs *in, const char *codec, int checksum, uint64_t seed, unsigned step, uint8_t *frame)
 {
     tlc_config cfg = config(codec, TLC_BF16, TLC_ISA_SCALAR);
@@ -108,7 +108,7 @@ static void aggregates(void **state)
                 check_sum(natural_codecs[c], count, sizes[i], (int)(i & 1), (unsigned)(i % 3));
 }
 
-/* Sums beyond binary32 are clipped, and counted, like any that are too large. */
+/* Sums that overflow binary32 are clipped and counted, as all sums that are too large. */
 static void overflowing_sums(void **state)
 {
     const size_t n = 50;
@@ -137,7 +137,7 @@ static void overflowing_sums(void **state)
     free(got);
 }
 
-/* What cannot be added up is refused, and dst and *written stay as they were. */
+/* Frames that cannot be added up are refused; dst and *written stay as they were. */
 static void refused(const inputs *in, const void *other, size_t other_len, tlc_status want)
 {
     const void *frames[2] = {in->frames[0], other};
@@ -151,7 +151,7 @@ static void refused(const inputs *in, const void *other, size_t other_len, tlc_s
     free(got);
 }
 
-/* A frame without checksum, one of whose bytes is no code. */
+/* A frame without a checksum with a byte that is no code. */
 static void refused_codes(void)
 {
     inputs in = make("natural", 2, 40, 0, 1.0f), other = make("natural", 1, 40, 0, 1.0f);

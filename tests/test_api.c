@@ -96,7 +96,7 @@ static void config_defaults(void **state)
     tlc_destroy(by_null);
 }
 
-/* A caller who was built against an older header knows fewer fields; one of a newer header knows more. */
+/* A caller that was built with an older header knows fewer fields, one with a newer header more. */
 static void config_sizes(void **state)
 {
     static const size_t ends[] = {offsetof(tlc_config, codec), offsetof(tlc_config, reserve),
@@ -113,7 +113,7 @@ static void config_sizes(void **state)
     (void)state;
     for (size_t e = 0; e < COUNT(ends); e++) {
         at.i = e;
-        memset(&newer, 0xa5, sizeof newer); /* what the caller does not know is no zero */
+        memset(&newer, 0xa5, sizeof newer); /* fields that the caller does not know are not zero */
         require_status(tlc_config_init(&newer.cfg, ends[e]), TLC_OK);
         require(all_bytes((uint8_t *)&newer + ends[e], sizeof newer - ends[e], 0xa5));
         require_status(tlc_create(&ctx, &newer.cfg, N), TLC_OK);
@@ -172,7 +172,7 @@ static void config_refusals(void **state)
     REFUSED(bad.residual = residual; bad.feedback = 0, TLC_ERR_PARAM);
     REFUSED(bad.residual = residual; bad.codec = "raw", TLC_ERR_PARAM);
     REFUSED(bad.residual = (float *)(void *)((char *)residual + 2), TLC_ERR_PARAM);
-    REFUSED(bad.alloc.alloc = some_alloc, TLC_ERR_PARAM); /* and who frees? */
+    REFUSED(bad.alloc.alloc = some_alloc, TLC_ERR_PARAM); /* alloc without free */
 #undef REFUSED
     bad = good;
     require_status(tlc_create(NULL, &bad, N), TLC_ERR_PARAM);
@@ -184,7 +184,7 @@ static void config_refusals(void **state)
     require_status(tlc_set_codec(NULL, "raw"), TLC_ERR_PARAM);
 }
 
-/* Strings may be gone after the call, numbers and structs too. */
+/* The caller may change strings and structs after the call. */
 static void config_is_copied(void **state)
 {
     char codec[] = "3lc:s=1.5", reserve[] = "raw;ternary+quartic", next[] = "raw";
@@ -238,7 +238,7 @@ static void codec_changes(void **state)
     ctx = create(&cfg, N);
     bound = tlc_bound(ctx);
     require_status(tlc_codec_bound("raw", TLC_F32, N, &raw), TLC_OK);
-    require(bound == raw - 4); /* the largest of the three, without a checksum */
+    require(bound == raw - 4); /* raw's is the largest of the three bounds; here without a checksum */
     compress(ctx, g, dst);
     float before[N];
     memcpy(before, tlc_residual(ctx), sizeof before);
@@ -254,11 +254,11 @@ static void codec_changes(void **state)
     len = compress(ctx, g, dst);
     require_status(tlc_inspect(dst, len, &info), TLC_OK);
     require(!strcmp(info.codec, "raw") && len == bound);
-    require(all_bytes(tlc_residual(ctx), N * 4, 0)); /* raw has sent what was left */
+    require(all_bytes(tlc_residual(ctx), N * 4, 0)); /* raw has sent all of the residual */
     tlc_destroy(ctx);
 }
 
-/* Room for frames is not all: sparse codecs want scratch, in which the masks of a block are. */
+/* Besides room for frames, sparse codecs need scratch for the masks of a block. */
 static void codec_changes_with_scratch(void **state)
 {
     float g[N];
@@ -293,7 +293,7 @@ static void codec_changes_with_scratch(void **state)
         }
 }
 
-/* Feedback is decided once: a codec without it by default gets none later, and the other way round. */
+/* Whether there is error feedback is decided by tlc_create. Another codec does not change it. */
 static void codec_changes_keep_feedback(void **state)
 {
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
@@ -315,7 +315,7 @@ static void codec_changes_keep_feedback(void **state)
     tlc_destroy(ctx);
 }
 
-/* With the table of a block in front a frame may be longer than another codec's; the checksum counts as well. */
+/* A block table can make a frame longer than another codec's frame. The checksum counts, too. */
 static void codec_changes_with_a_checksum(void **state)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);

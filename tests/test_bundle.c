@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * threelc/bundle.h: what goes in comes out, and any bytes are safe to open.
+ * threelc/bundle.h: a reader gets the entries that were added, and it is safe to open any bytes.
  */
 #include "support.h"
 #include <threelc/bundle.h>
@@ -64,7 +64,7 @@ static void written_as_drawn(void **state)
     require(make_bundle(dst, sizeof dst, 2) == sizeof want && same(dst, want, sizeof want));
 }
 
-/* Every tensor of a step is compressed straight into the message, at whatever alignment comes. */
+/* Every tensor of a step is compressed into the message itself, at any alignment. */
 static void compressed_in_place(void **state)
 {
     enum { N = 333 };
@@ -178,7 +178,7 @@ static void bounds(void **state)
 
 /* ---- hostile bytes ----------------------------------------------------------------------------------------------- */
 
-/* Opens len bytes that end at a guard page and walks them: every entry lies within, one behind the other. */
+/* Opens len bytes that end at a guard page and reads all entries: they lie in the bytes, one behind the other. */
 static tlc_status walk(arena *a, const uint8_t *src, size_t len)
 {
     const uint8_t *p = arena_copy(a, src, len, 1);
@@ -201,7 +201,7 @@ static tlc_status walk(arena *a, const uint8_t *src, size_t len)
             sum = (uint8_t)(sum + ((const uint8_t *)frame)[j]);
     }
     require_status(tlc_bundle_next(&r, &frame, &size), TLC_ERR_PARAM);
-    require(offset == len || sum == 255); /* the sum keeps the reads */
+    require(offset == len || sum == 255); /* the compiler must not remove the reads */
     return status;
 }
 
@@ -229,7 +229,7 @@ static void hostile_bytes(void **state)
     arena_close(&a);
 }
 
-/* Counts and lengths whose sum, or product with 8, comes round to what would fit. */
+/* Counts and lengths whose sum, or product with 8, overflows to a number that would fit. */
 static void overflows(void **state)
 {
     static const uint64_t pairs[][2] = {{UINT64_MAX, 17}, {UINT64_C(1) << 63, UINT64_C(1) << 63}, {UINT64_MAX - 15, 32},
@@ -251,7 +251,7 @@ static void overflows(void **state)
         memcpy(bad + 4, counts[at.i], 4);
         require_status(walk(&a, bad, sizeof bad), TLC_ERR_CORRUPT);
     }
-    bad[4] = 4; /* four empty ones fit just so */
+    bad[4] = 4; /* four empty entries fill the bytes exactly */
     require_status(walk(&a, bad, sizeof bad), TLC_OK);
     arena_close(&a);
 }

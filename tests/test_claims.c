@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames of a few bytes that claim to be of a great many values, blocks or positions: no decoder allocates, reads or
- * writes beyond what there is, or takes its time. A frame that claims more than its bytes can hold is refused; where a
- * few bytes can say that all of many values are 0, describing it takes no longer for that, and decoding is bounded by the
- * n that the caller names.
+ * Frames of a few bytes that claim very many values, blocks or positions. No decoder allocates, reads or writes outside
+ * its arguments, or runs long. A frame is refused if it claims more than its bytes can hold. A few bytes can say that
+ * very many values are 0: then tlc_inspect is as fast as for few values, and decoding is bounded by the caller's n.
  */
 #include "no_memory.h"
 #include <unistd.h>
 #include <xxhash.h>
 
 enum {
-    SECONDS = 100, /* for all tests: work of 2^32 and more steps on a frame would not end in time */
+    SECONDS = 100, /* for all tests; 2^32 steps of work on one frame would take longer */
     N = 23,
     ROOM = 400,
     OUT = 64 /* bytes of output, far fewer than claimed */
 };
 
-/* ---- claims ------------------------------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Those that come round to a small number when they are multiplied, or cut to 32 bits, are the point. */
+/* Numbers that become small when they are multiplied, or cut to 32 bits. */
 static const uint64_t plain_claims[] = {
     UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 3, UINT64_MAX - 4, UINT64_MAX - 7, UINT64_MAX - 62, UINT64_MAX - 63,
     UINT64_MAX / 2, UINT64_MAX / 2 + 1, UINT64_MAX / 4, UINT64_MAX / 4 + 1, UINT64_MAX / 5, UINT64_MAX / 5 + 1,
@@ -27,7 +26,7 @@ static const uint64_t plain_claims[] = {
     SIZE_MAX / 8 + 1, SIZE_MAX / 12 + 1, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_C(1) << 40,
     UINT64_C(1) << 31, UINT64_C(1) << 28, (UINT64_C(1) << 28) + 1, 1 << 20, 10000,
 };
-/* These are added to the true number. */
+/* Added to the true number. */
 static const uint64_t added_claims[] = {
     UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_C(3) << 62, UINT64_C(1) << 58,
     UINT64_C(1) << 59, UINT64_C(1) << 60, UINT64_C(1) << 33, UINT64_C(1) << 34,
@@ -39,7 +38,7 @@ static uint64_t claim(size_t i, uint64_t truth)
     return i < COUNT(plain_claims) ? plain_claims[i] : truth + added_claims[i - COUNT(plain_claims)];
 }
 
-/* What blocks may be said to be: 0 leaves the number as it is. The last ones no encoder makes. */
+/* Claimed block sizes; 0 leaves the true one. No encoder makes the last ones. */
 static const uint64_t blocks[] = {0, 1, 2, 7, N, 1 << 14, 1 << 28, (1 << 28) + 1, UINT64_C(1) << 32,
                                   (UINT64_C(1) << 32) + 1, UINT64_C(1) << 63, UINT64_MAX};
 
@@ -53,14 +52,14 @@ static size_t put_leb128(uint8_t *to, uint64_t value)
     return len;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
 
 typedef struct frame {
     uint8_t bytes[ROOM];
     size_t len;
 } frame;
 
-/* A true frame in parts: header up to n; n; block; scalars of an unblocked one; the rest but for the checksum. */
+/* A valid frame in parts: header up to n; n; block; scalars of an unblocked frame; the rest without the checksum. */
 typedef struct truth {
     frame whole;
     const codec_case *codec;
@@ -121,12 +120,12 @@ static frame claiming(const truth *t, uint64_t n, uint64_t block, const uint8_t 
     return f;
 }
 
-/* ---- decoders ----------------------------------------------------------------------------------------------------- */
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 static arena src_pages, out_pages;
-static size_t described; /* frames that were found to be sound */
+static size_t described; /* frames that tlc_inspect accepted */
 
-/* All that write, as a tensor of n values, into far less room: each must refuse, and has not written. */
+/* All decoders, for a tensor of n values, with much less room. Each must refuse, and write nothing. */
 static void refused_by_decoders(const frame *f, size_t n, tlc_status want)
 {
     const uint8_t *src = arena_copy(&src_pages, f->bytes, f->len, 1);
@@ -145,7 +144,7 @@ static void refused_by_decoders(const frame *f, size_t n, tlc_status want)
     require(arena_intact(&out_pages) && all_bytes(out, OUT, 0x3c));
 }
 
-/* Only the positions' codes can tell of many values in few bytes; else a byte tells of 70 at most. */
+/* Only codes of positions can stand for many values in few bytes. In other payloads a byte stands for at most 70. */
 static void check_description(const truth *t, const frame *f, const tlc_frame_info *info, uint64_t n)
 {
     require(info->n == n && info->header_size + info->payload_size + (t->checksum ? 4 : 0) == f->len);
@@ -173,12 +172,12 @@ static void offer(const truth *t, const frame *f, uint64_t n)
     else
         require(all_bytes((uint8_t *)&info + sizeof info.struct_size, sizeof info - sizeof info.struct_size, 0x3c));
     if (n != N)
-        refused_by_decoders(f, N, TLC_ERR_SIZE); /* what is wrong with the rest is not looked at */
+        refused_by_decoders(f, N, TLC_ERR_SIZE); /* n is checked before the rest */
     if (status && n <= SIZE_MAX)
         refused_by_decoders(f, (size_t)n, status);
 }
 
-/* ---- the tests ---------------------------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 /* Calls attack for frames of every codec. */
 static void each_truth(void (*attack)(const truth *t))
@@ -198,7 +197,7 @@ static void each_truth(void (*attack)(const truth *t))
     arena_close(&out_pages);
 }
 
-/* n and the block are others, the rest is what it was, or nothing. */
+/* Other n and block; the rest is unchanged, or missing. */
 static void other_numbers(const truth *t)
 {
     const uint8_t *body = t->whole.bytes + t->body;
@@ -221,8 +220,8 @@ static void many_values(void **state)
     require(described > 100); /* positions of few among many */
 }
 
-/* A payload that begins with a number, of positions or of values that were clipped, and goes on in one kind of byte. A
- * blocked frame gets a table for what there is room for. */
+/* A payload that begins with a number, of positions or of clipped values, and then repeats one byte. A blocked frame
+ * has as much of a table as there is room for. */
 static size_t claiming_body(const truth *t, uint64_t k, uint8_t b, uint8_t rest, uint8_t *body)
 {
     size_t len = 0, scalars = 4 * t->codec->scalars;
@@ -264,7 +263,7 @@ static void many_positions(void **state)
     each_truth(other_positions);
 }
 
-/* Lengths of blocks that together, or cut to 32 bits, come to what is there. */
+/* Lengths of blocks whose sum, or whose lower 32 bits, match the bytes that there are. */
 static void other_lengths(const truth *t)
 {
     static const uint32_t lens[][2] = {{UINT32_MAX, 9}, {0x7fffffff, 9}, {0x7fffffff, 0x7fffffff},
@@ -319,10 +318,10 @@ static void malformed_numbers(void **state)
     arena_close(&out_pages);
 }
 
-/* ---- without a header --------------------------------------------------------------------------------------------- */
+/* ---- without a header -------------------------------------------------------------------------------------------- */
 
-/* Stages alone, with few bytes for a great many values: n is the caller's, and nothing is written before all of src is
- * found right. Zeros are not a code of as many values, nor are ones. */
+/* Stages alone, with few bytes for very many values. n is the caller's, and nothing is written before all of src is
+ * checked. Neither bytes of zeros nor bytes of ones are a code of so many values. */
 static void stages_alone(void **state)
 {
     uint8_t zeros[16] = {0}, ones[16];
@@ -356,7 +355,7 @@ static void stages_alone(void **state)
     arena_close(&out_pages);
 }
 
-/* An aggregator trusts the first frame's n no more. */
+/* An aggregator does not trust the n of the first frame. */
 static void aggregated(const truth *t)
 {
     const uint8_t *body = t->whole.bytes + t->body;

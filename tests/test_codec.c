@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Codec strings, the numbers in them, and the bounds that follow from them. (What is said of them: test_codec_words.c.)
+ * Codec strings, the numbers in them, and bounds of frames. (Messages about codec strings: test_codec_words.c.)
  */
 #include "support.h"
 #include <locale.h>
@@ -15,10 +15,10 @@ static tlc_status parse(const char *text)
 
     at.note = text;
     require((status == TLC_OK) == (bound != 77));
-    require_status(tlc_create(&ctx, &cfg, 10), status); /* one grammar everywhere */
+    require_status(tlc_create(&ctx, &cfg, 10), status); /* the same grammar as tlc_codec_check */
     tlc_destroy(ctx);
     cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
-    if (*text && !strchr(text, ';')) { /* which mean something else there */
+    if (*text && !strchr(text, ';')) { /* reserve takes lists */
         cfg.reserve = text;
         ctx = NULL;
         require_status(tlc_create(&ctx, &cfg, 10), status);
@@ -26,7 +26,7 @@ static tlc_status parse(const char *text)
             require_status(tlc_set_codec(ctx, text), TLC_OK);
         tlc_destroy(ctx);
     }
-    cfg.reserve = "onebit:block=1;3lc-golomb"; /* room and scratch for anything */
+    cfg.reserve = "onebit:block=1;3lc-golomb"; /* room and scratch for every codec */
     ctx = create(&cfg, 10);
     require_status(tlc_set_codec(ctx, text), status);
     tlc_destroy(ctx);
@@ -36,23 +36,25 @@ static tlc_status parse(const char *text)
 
 static void good_strings(void **state)
 {
+    /* clang-format off */
     static const char *const good[] = {
         "3lc", "3lc:s=1", "3lc:s=1.0", "3lc:s=01.5", "3lc:s=1.75,block=5", "3lc:block=5,s=1.75", "3lc:block=1",
         "ternary+quartic", "ternary+quartic+zerorun", "ternary:s=1.5+quartic+zerorun",
         "ternary:block=9,s=1.5+quartic", "raw", "raw:block=7", "3lc:block=268435456",
         "3lc:s=1.9999999",                  /* below 2 - 2^-24: not rounded up to 2 */
         "3lc:s=0.99999999999",              /* rounds to 1 */
-        "3lc:s=1.00000000000000000000000",  /* zeros at the end say nothing */
+        "3lc:s=1.00000000000000000000000",  /* zeros at the end change nothing */
         "3lc-golomb", "3lc-golomb:s=1.5,block=9", "ternary+golomb", "ternary:block=9,s=1.5+golomb",
         "stochastic-ternary+quartic", "stochastic-ternary:block=5+golomb", "stochastic-ternary+quartic+zerorun",
         "sbc", "sbc:p=1", "sbc:p=1.0", "sbc:p=0.5,block=3", "sbc:block=3,p=0.000000001", "sparse-binary:p=0.3+golomb",
         "sbc:p=01.000", "sbc:p=0.99999999999999999999", /* rounds to 1 */
         "sbc:p=1.0000000000000001110223024625156540423631668090820312500", /* 1 + 2^-53 is a tie: to 1 */
         "topk", "topk:p=0.25", "random-sparse:p=0.5,block=7", "random-sparse", "onebit", "onebit:block=1", "int8",
-        "int8:block=268435456", "qsgd", "qsgd:bits=8", "qsgd:bits=4", "qsgd:block=3,bits=4", "natural", "natural:bits=8",
-        "natural:bits=9", "natural:rounding=random", "natural:rounding=nearest", "natural:shift=0", "natural:shift=117",
-        "natural:shift=007", "natural:block=3,shift=117,rounding=nearest,bits=9",
+        "int8:block=268435456", "qsgd", "qsgd:bits=8", "qsgd:bits=4", "qsgd:block=3,bits=4", "natural",
+        "natural:bits=8", "natural:bits=9", "natural:rounding=random", "natural:rounding=nearest", "natural:shift=0",
+        "natural:shift=117", "natural:shift=007", "natural:block=3,shift=117,rounding=nearest,bits=9",
     };
+    /* clang-format on */
 
     (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
@@ -63,9 +65,11 @@ static void good_strings(void **state)
 
 static void bad_strings(void **state)
 {
+    /* clang-format off */
     static const char *const bad[] = {
         /* names and their order */
-        "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+", "3lc:+",
+        "", " ", "+", ":", ",", "=", ";", "3LC", "3l", "3lcc", " 3lc", "3lc ", "3lc\n", "\t3lc", "+3lc", "3lc+",
+        "3lc:+",
         "3lc+zerorun", "3lc+3lc", "3lc+raw", "raw+3lc", "raw+quartic", "raw+zerorun", "raw+raw", "quartic", "zerorun",
         "quartic+zerorun", "quartic+ternary", "ternary", "ternary:s=1.5", "ternary+", "ternary++quartic",
         "ternary+zerorun",
@@ -100,6 +104,7 @@ static void bad_strings(void **state)
         "3lc:block=0", "3lc:block=00", "3lc:block=-1", "3lc:block=1.0", "3lc:block=1.", "3lc:block=1.5", "3lc:block=",
         "3lc:block=268435457", "3lc:block=4294967297", "3lc:block=18446744073709551617", "3lc:block=1e3", "raw:block=0",
     };
+    /* clang-format on */
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
@@ -109,7 +114,7 @@ static void bad_strings(void **state)
     require_status(tlc_codec_bound("3lc", TLC_F32, 10, NULL), TLC_ERR_PARAM);
 }
 
-/* 127 characters are a codec, 128 are none. */
+/* A codec string has at most 127 characters. */
 static void long_strings(void **state)
 {
     char text[200];
@@ -148,7 +153,7 @@ static uint32_t parsed_s(const char *digits)
     return float_bits(out);
 }
 
-/* Decimals of 1.something: any; just in the middle between two neighbours, which takes 24 places; a hair off it. */
+/* Decimals from 1 to 2: any; in the middle between two neighbours, which takes 24 digits; very close to the middle. */
 static void make_digits(rng *r, size_t kind, char digits[120])
 {
     double middle = 1 + ((double)rng_below(r, 8388607) + 0.5) / 8388608.0;
@@ -179,7 +184,7 @@ static void numbers_are_rounded_right(void **state)
     }
 }
 
-/* A program that has chosen a decimal comma. */
+/* The program has set a locale with a decimal comma. */
 static void numbers_know_no_locale(void **state)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8",
@@ -189,10 +194,8 @@ static void numbers_know_no_locale(void **state)
     (void)state;
     while (i < COUNT(names) && !setlocale(LC_ALL, names[i]))
         i++;
-    if (i == COUNT(names)) {
-        print_message("# skipped: no locale with a decimal comma is installed\n");
-        return;
-    }
+    if (i == COUNT(names))
+        skip_test("no locale with a decimal comma is installed");
     require(parsed_s("1.75") == 0x3fe00000u);
     require_status(parse("3lc:s=1,75"), TLC_ERR_PARAM);
     setlocale(LC_ALL, "C");
@@ -200,8 +203,8 @@ static void numbers_know_no_locale(void **state)
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
-/* The frame of ones at the last k values of each whole block and the last others of what is left, and else zeros: for
- * so many positions none has a longer code. */
+/* The frame of a gradient with ones as the last k values of each whole block and as the last `others` values of the
+ * rest. No other positions of the same number have a longer code. */
 static size_t frame_of_places(tlc_ctx *ctx, size_t n, size_t block, size_t k, size_t others, uint8_t *dst)
 {
     size_t whole = block ? n / block * block : 0;
@@ -214,7 +217,7 @@ static size_t frame_of_places(tlc_ctx *ctx, size_t n, size_t block, size_t k, si
     return len;
 }
 
-/* Whole blocks and the rest have longest payloads of their own. */
+/* Finds the longest payload: that of whole blocks and that of the rest are independent. */
 static size_t largest_of_places(tlc_ctx *ctx, size_t n, size_t block, uint8_t *dst)
 {
     size_t none = frame_of_places(ctx, n, block, 0, 0, dst), most = none, most_others = none;
@@ -248,8 +251,8 @@ static size_t largest_frame(const codec_case *c, tlc_ctx *ctx, tlc_dtype dtype, 
     return len;
 }
 
-/* The worst data reach the bound to the byte, so it is neither too small nor too large. Where chance decides what is
- * sent the bound counts all values, and positions that are not quite as many: a few bytes too many. */
+/* The worst data make a frame as long as the bound, so the bound is exact. Where chance decides what is sent the bound
+ * counts all values and the longest code of positions, which is a few bytes too many. */
 static void bounds_are_exact(void **state)
 {
     (void)state;
@@ -271,7 +274,7 @@ static void bounds_are_exact(void **state)
                     else
                         require(largest == tlc_bound(ctx));
                     require_status(tlc_codec_bound(c->text, dtype, n, &bound), TLC_OK);
-                    require(bound == tlc_bound(ctx) + (checksum ? 0 : 4)); /* the receiver counts one in */
+                    require(bound == tlc_bound(ctx) + (checksum ? 0 : 4)); /* tlc_codec_bound counts a checksum */
                     tlc_destroy(ctx);
                 }
 }
@@ -288,7 +291,7 @@ static void headers_are_small(void **state)
     uint8_t frame[64];
     float zeros[70] = {0};
     tlc_ctx *ctx = create(&cfg, 70);
-    require(compress(ctx, zeros, frame) == 10); /* 14 bytes of five zeros are one */
+    require(compress(ctx, zeros, frame) == 10); /* a token stands for 14 bytes of five zeros */
     tlc_destroy(ctx);
 }
 
@@ -339,7 +342,7 @@ static void sizes_overflow(void **state)
     require_status(tlc_codec_bound("raw", TLC_F32, SIZE_MAX / 4 - 10, &bound), TLC_OK);
     require_status(tlc_codec_bound("3lc", TLC_F32, SIZE_MAX, &bound), TLC_OK);
     require(bound > SIZE_MAX / 5 && bound < SIZE_MAX / 5 + 40);
-    require_status(create_huge("3lc", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* large, but it can be said */
+    require_status(create_huge("3lc", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* too large for memory, not for size_t */
     require_status(create_huge("3lc", TLC_F32, 1, SIZE_MAX / 4 - 4096), TLC_ERR_NOMEM);
     require_status(create_huge("3lc-golomb", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM); /* scratch and all */
     require_status(create_huge("onebit", TLC_F32, 0, SIZE_MAX), TLC_ERR_NOMEM);
@@ -347,7 +350,7 @@ static void sizes_overflow(void **state)
     require_status(create_huge("random-sparse", TLC_F32, 0, SIZE_MAX / 4), TLC_ERR_SIZE);
 }
 
-/* Bounds of tensors that no memory holds; n is in units of SIZE_MAX / 64. */
+/* Bounds of tensors that fit in no memory; n is in units of SIZE_MAX / 64. */
 static void huge_bounds(void **state)
 {
     static const struct {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library says of codecs: tlc_codec_check, and tlc_codec_list, by which all lists of stages are tried.
+ * What the library says about codecs: the messages of tlc_codec_check, and tlc_codec_list, from which all lists of
+ * stages are made and tried.
  */
 #include "support.h"
 
 enum { ROOM = 512 };
 
-/* What tlc_codec_check must hold to for any text; returns its status. */
+/* The rules of tlc_codec_check for any text. Returns its status. */
 static tlc_status check(const char *text, char message[ROOM])
 {
     size_t bound = 0;
@@ -22,7 +23,7 @@ static tlc_status check(const char *text, char message[ROOM])
     require_status(status, TLC_ERR_PARAM);
     require(!strncmp(message, "at ", 3) && strtoul(message + 3, &end, 10) <= strlen(text));
     require(end > message + 3 && !strncmp(end, ": ", 2) && end[2]);
-    for (const char *c = message; *c; c++) /* whatever the text holds: it may end up in a log or on a terminal */
+    for (const char *c = message; *c; c++) /* printable for any text, since it may end up in a log or on a terminal */
         require(*c >= ' ' && *c <= '~');
     return status;
 }
@@ -35,7 +36,7 @@ static tlc_status check(const char *text, char message[ROOM])
 static const struct {
     const char *text;
     unsigned long at;
-    const char *words; /* somewhere in the message; " ... " in between: one after the other */
+    const char *words; /* parts of the message in this order, separated by " ... " */
 } reasons[] = {
     {LONG, 0, "127"},
     {"", 0, "no codec or stage"},
@@ -88,7 +89,7 @@ static const struct {
     {"3lc:s=1:block=5", 6, "\"1:block=5\""},
 };
 
-/* Are the parts of words in text, one behind the other? */
+/* Does text hold the parts of words, in their order? */
 static int holds(const char *text, const char *words)
 {
     char part[ROOM];
@@ -120,7 +121,7 @@ static void every_reason(void **state)
     }
 }
 
-/* Cut where cap says, with a NUL, and nothing beyond is touched. */
+/* The message is cut to cap bytes with its NUL, and nothing behind cap is written. */
 static void cut_messages(void **state)
 {
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): LONG is of three parts */
@@ -180,7 +181,7 @@ static void any_text(void **state)
 
 /* ---- lists of stages --------------------------------------------------------------------------------------------- */
 
-/* Kinds by letters: floats, 3-value symbols, binary symbols, quartic bytes, bytes. */
+/* A letter for each kind of data: floats, 3-value symbols, binary symbols, quartic bytes, bytes. */
 static const struct {
     const char *name, *takes;
     char gives;
@@ -208,7 +209,7 @@ static size_t entry_count(void)
     return i;
 }
 
-/* Lists of one to three stages, all that there are: a codec just where each takes what the one before it gives. */
+/* All lists of one to three stages. A list is a codec if each stage takes what the one before it gives. */
 static void every_list_of_stages(void **state)
 {
     char text[ROOM], message[ROOM];
@@ -289,8 +290,8 @@ static size_t frame_of(const char *codec, const float *g, size_t n, uint8_t *dst
     return len;
 }
 
-/* Every entry that takes floats can be a context; its parameters' defaults, as their range tells them, change nothing,
- * and it has the error feedback that it says. */
+/* A context can be made of every entry that takes floats. It has the error feedback that the entry says. To give a
+ * parameter its default, as its range tells it, changes nothing. */
 static void defaults_are_true(void **state)
 {
     enum { N = 300 };
@@ -327,6 +328,36 @@ static void defaults_are_true(void **state)
         require_status(tlc_codec_check(text, NULL, 0), TLC_OK);
     }
     require(params == 11);
+}
+
+/* Does a codec of the manifest have this stage, short name or parameter? */
+static int in_manifest(const char *word)
+{
+    const size_t len = strlen(word);
+
+    FOR_EACH_CODEC(c)
+        for (const char *text = c->text; *text; text += strspn(text, ":+,=")) {
+            size_t here = strcspn(text, ":+,=");
+            if (here == len && !strncmp(text, word, len))
+                return 1;
+            text += here;
+        }
+    return 0;
+}
+
+/* A stage that codecs.def does not name would not be tested. */
+static void manifest_names_all(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < entry_count(); i++) {
+        tlc_codec_entry e = entry(i);
+        at = (place){.codec = e.name};
+        require(in_manifest(e.name));
+        for (size_t p = 0; p < e.param_count; p++) {
+            at.note = e.param[p].key;
+            require(in_manifest(e.param[p].key));
+        }
+    }
 }
 
 static void entry_sizes(void **state)
@@ -373,7 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reason),         cmocka_unit_test(cut_messages),  cmocka_unit_test(any_text),
         cmocka_unit_test(every_list_of_stages), cmocka_unit_test(walk_the_list), cmocka_unit_test(defaults_are_true),
-        cmocka_unit_test(entry_sizes),
+        cmocka_unit_test(manifest_names_all),   cmocka_unit_test(entry_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

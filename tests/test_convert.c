@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_convert, and the decoders' conversions on every ISA: every 16-bit value widened, and narrowing where it is
- * decided, at and on both sides of the middle between any two neighbours. Rounding is monotonic, so that is all of it.
+ * tlc_convert, and the conversions of the decoders on every ISA. Every 16-bit value is widened. Narrowing is tested at
+ * the middle between any two neighbours and on both sides of it. Rounding is monotonic, so no other value can differ.
  */
 #include "support.h"
 
@@ -14,7 +14,7 @@ enum { ALL = 65536 };
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* A raw frame holds any bits, and its decoder converts with the ISA that it is told. */
+/* A raw frame can hold any bits, and its decoder converts with the ISA of the options. */
 static void convert(tlc_isa isa, const void *in, tlc_dtype from, void *out, tlc_dtype to, size_t n)
 {
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
@@ -89,14 +89,14 @@ static void round_trip(void **state)
     free(wide);
 }
 
-/* The middle between the magnitudes half and half + 1, as binary32 bits: exact, for there are bits to spare. */
+/* The middle between the magnitudes half and half + 1, as binary32 bits. It is exact: binary32 has enough bits. */
 static uint32_t middle(tlc_dtype dtype, uint16_t half)
 {
     uint16_t next = (uint16_t)(half + 1);
 
     if (dtype == TLC_BF16)
         return (uint32_t)half << 16 | 0x8000;
-    if (next == 0x7c00) /* where 2^16 would be, were it finite */
+    if (next == 0x7c00) /* infinity, in the place of 2^16 */
         return 0x477ff000;
     return float_bits((bits_float(widened(dtype, &half, 0)) + bits_float(widened(dtype, &next, 0))) * 0.5f);
 }
@@ -152,7 +152,7 @@ static void special_values(void **state)
         }
 }
 
-/* From one 16-bit dtype to the other is by way of binary32. */
+/* A conversion from one 16-bit dtype to the other goes by way of binary32. */
 static void between_halfs(void **state)
 {
     uint16_t *halfs = all_halfs(), *direct = (uint16_t *)(void *)bytes(ALL * 2);
@@ -175,7 +175,7 @@ static void between_halfs(void **state)
     free(wide);
 }
 
-/* Any alignment, exactly n values, nothing read or written beside them. */
+/* Any alignment; exactly n values are read and written. */
 static void sizes_and_alignments(void **state)
 {
     uint8_t in[4 * 80 + 8], want[4 * 80], out[4 * 80 + 8];

@@ -45,7 +45,8 @@ static void into_every_dtype(void **state)
             }
 }
 
-/* A value too large for the output becomes infinity there, and is no error. Those of natural with 8 bits end at 1024. */
+/* A value that is too large for the output becomes infinity, and is no error. The largest value of natural with 8 bits
+ * is 1024. */
 static void overflow_to_infinity(void **state)
 {
     float g[N], values[N];
@@ -76,7 +77,7 @@ static void overflow_to_infinity(void **state)
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* One bit pattern for a NaN that an operation makes: machines differ in theirs. */
+/* Maps each NaN that an operation makes to one bit pattern: machines make different ones. */
 static uint32_t sum_bits(float sum, float product)
 {
     volatile float x = sum + product;
@@ -110,8 +111,8 @@ static void weighted_sums(void **state)
             }
 }
 
-/* A zero symbol leaves the bits, whatever they are: NaN, infinities and -0. Others keep a NaN, made quiet, or make it
- * the one NaN of codecs that send a value each. */
+/* A zero symbol leaves any bits as they are: NaN, infinities and -0. Other symbols keep a NaN and make it quiet, or
+ * make it the one NaN of codecs that send a value each. */
 static void sums_beside_zeros(void **state)
 {
     static const uint32_t odd[] = {0x7fc00000u, 0xffc12345u, 0x7f800000u, 0xff800000u, 0x80000000u, 1u, 0xff812345u};
@@ -139,7 +140,7 @@ static void sums_beside_zeros(void **state)
         }
 }
 
-/* weight * M, or the product of a value, overflows: infinities are added, and infinity - infinity is the one NaN. */
+/* weight * M, or weight times a value, overflows. Infinities are added; infinity - infinity is the one NaN. */
 static void infinite_weights(void **state)
 {
     static const float sum[5] = {1, 1, -INFINITY, INFINITY, -0.0f};
@@ -258,7 +259,7 @@ static void inspect_fields(void **state)
                 }
 }
 
-/* The first size bytes of two, but for struct_size and the padding behind codec. */
+/* Are the first size bytes of two infos the same? struct_size and the padding behind codec do not count. */
 static int same_fields(const tlc_frame_info *a, const tlc_frame_info *b, size_t size)
 {
     const size_t first = sizeof a->struct_size, pad = offsetof(tlc_frame_info, codec) + sizeof a->codec;

@@ -176,7 +176,7 @@ static void on_traces(void **state)
 
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no folder of runs\n");
+        skip_test("TLC_TEST_DATA names no folder of runs");
     for (size_t i = 0; i < 2 && trace_values[i]; i++) {
         double bits = 8 * (double)trace_bytes[i] / (double)trace_values[i];
         at = (place){.codec = "3lc", .i = i};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Error feedback: whose the residual is, what may be done to it between calls, and the two ways of a first sweep.
+ * Error feedback: the residual as memory of the context or of the caller, changes to it between calls, and both ways of
+ * the first sweep.
  */
 #include "support.h"
 #include <float.h>
@@ -35,7 +36,8 @@ static void feedback_on_and_off(void **state)
             require((tlc_residual(ctx) != NULL) == on);
             require(!on || all_bytes(tlc_residual(ctx), 4 * N, 0));
             size_t len1 = compress(ctx, grad, frame1), len2 = compress(ctx, grad, frame2);
-            int repeats = (!on || c->lossless) && (!c->random || c->random > N); /* else what was left shows */
+            /* otherwise the residual changes the second frame */
+            int repeats = (!on || c->lossless) && (!c->random || c->random > N);
             require((len1 == len2 && same(frame1, frame2, len1)) == repeats);
             tlc_destroy(ctx);
         }
@@ -117,7 +119,7 @@ static void exact_codecs_send_any_bits(void **state)
             }
 }
 
-/* Lossless codecs send every finite value as it is, but for zeros, which are all +0. */
+/* Lossless codecs send every finite value as it is, except that -0 becomes +0. */
 static void lossless_codecs(void **state)
 {
     float g[N], out[N];
@@ -159,8 +161,8 @@ static size_t try(const codec_case *c, const trial *t, const float *g, size_t n,
     return len;
 }
 
-/* Frames of stochastic codecs are a function of seed, step and values; those of others only of the values. All 64 bits
- * of the seed count. */
+/* Frames of stochastic codecs depend on seed, step and values, those of others only on the values. All 64 bits of the
+ * seed count. */
 static void seeds_and_steps(void **state)
 {
     static const trial trials[] = {{0, 0}, {1, 0}, {UINT64_C(1) << 32, 0}, {UINT64_C(1) << 63, 0}, {0, 1}, {0, 2},
@@ -191,7 +193,7 @@ static void seeds_and_steps(void **state)
         free(frames[t]);
 }
 
-/* A call that failed was no step. */
+/* A call that fails does not count as a step. */
 static void steps_are_successes(void **state)
 {
     float g[N], bad[N];
@@ -231,7 +233,7 @@ static void callers_residual(void **state)
         memcpy(tlc_residual(owned), residual, sizeof residual); /* it may be written between calls */
         cfg.residual = residual;
         tlc_ctx *given = create(&cfg, N);
-        require(tlc_residual(given) == residual); /* used as found: */
+        require(tlc_residual(given) == residual); /* the values in it are used */
         for (uint64_t step = 0; step < 3; step++) {
             fill(DATA_LAPLACE, step, g, N);
             require_same_step(owned, given, g, g);
@@ -239,7 +241,7 @@ static void callers_residual(void **state)
             tlc_residual(owned)[7] += 1.0f;
         }
         tlc_destroy(given);
-        require(same(residual, tlc_residual(owned), sizeof residual)); /* and outlives the context */
+        require(same(residual, tlc_residual(owned), sizeof residual)); /* it is still there after tlc_destroy */
         tlc_destroy(owned);
     }
 }
@@ -266,7 +268,7 @@ static void reset(void **state)
             tlc_reset(ctx);
             require_same_state(ctx, &fresh); /* residual and step at 0, codec and seed kept */
             snap_free(&fresh);
-            size_t len = compress(ctx, g, frame2); /* so that everything comes again */
+            size_t len = compress(ctx, g, frame2); /* the same frame again */
             require(len == first && same(frame1, frame2, len));
             tlc_destroy(ctx);
         }
@@ -297,7 +299,7 @@ static void residual_scale(void **state)
             }
 }
 
-/* The largest product is what counts: just finite, or just not. */
+/* The largest product decides: just finite, or just not. */
 static void residual_scale_limits(void **state)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
@@ -347,7 +349,7 @@ static void assume_finite_is_the_same(void **state)
                 }
 }
 
-/* What is not finite is reported all the same; after tlc_reset the context is as good as new. */
+/* Values that are not finite are reported in this way, too. After tlc_reset the context is as good as new. */
 static void assume_finite_reports(void **state)
 {
     float g[N];
@@ -381,7 +383,7 @@ static void assume_finite_reports(void **state)
 
 /* ---- dtypes ------------------------------------------------------------------------------------------------------ */
 
-/* A 16-bit gradient is its values as binary32; only the frame's note of the dtype differs, and raw's values. */
+/* A 16-bit gradient gives the frame of its values as binary32. Only the dtype in the header and raw's values differ. */
 static void narrow_gradients(void **state)
 {
     uint8_t grad[2 * N];
@@ -405,7 +407,7 @@ static void narrow_gradients(void **state)
                         wide[i] = bits_float(widened(dtype, grad, i));
                     size_t len = compress(narrow, grad, frame1);
                     require(compress(full, wide, frame2) == len);
-                    frame2[1] |= (uint8_t)dtype; /* the flags, as src/frame.h draws them */
+                    frame2[1] |= (uint8_t)dtype; /* the flags, as src/coding/frame.h draws them */
                     require(same(frame1, frame2, len));
                     require(!tlc_residual(narrow) == !tlc_residual(full));
                     require(!tlc_residual(full) || same(tlc_residual(narrow), tlc_residual(full), sizeof wide));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/golomb.h against the definition: by hand, and against an encoder and a decoder that go bit by bit.
+ * src/golomb/golomb.h against the definition: by hand, and against an encoder and a decoder that work bit by bit.
  */
 #include "golomb_slow.h"
 #include <math.h>
 
 static const double densities[] = DENSITIES;
 
-/* ---- by hand ------------------------------------------------------------------------------------------------------ */
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
 typedef struct example {
     uint64_t n;
@@ -52,10 +52,10 @@ static void worked_examples(void **state)
     set_free(&s);
 }
 
-/* ---- the parameter ------------------------------------------------------------------------------------------------ */
+/* ---- the parameter ----------------------------------------------------------------------------------------------- */
 
-/* 1 + floor(log2(log(phi - 1) / log(1 - p))). Rounding may decide where the inner part is a power of two: 1 - p keeps
- * 2^-53 of absolute precision. */
+/* 1 + floor(log2(log(phi - 1) / log(1 - p))). Where the quotient is close to a power of two, rounding decides: 1 - p
+ * has an absolute error of 2^-53. */
 static void parameter_is(uint64_t k, uint64_t n)
 {
     double p = (double)k / (double)n, power = log2(log((sqrt(5.0) - 1) / 2) / log1p(-p));
@@ -79,7 +79,8 @@ static void parameter(void **state)
         parameter_is(k, n);
     }
     require(tlc_golomb_parameter(0, 0) == 0 && tlc_golomb_parameter(0, 9) == 0 && tlc_golomb_parameter(9, 9) == 0);
-    require(tlc_golomb_parameter(381966, 1000000) == 1 && tlc_golomb_parameter(381967, 1000000) == 0); /* 1 - 0.618... */
+    /* the border is 1 - 0.618... */
+    require(tlc_golomb_parameter(381966, 1000000) == 1 && tlc_golomb_parameter(381967, 1000000) == 0);
     require(tlc_golomb_parameter(1, UINT64_MAX) == 48 && tlc_golomb_parameter(1, (uint64_t)1 << 50) == 48);
 }
 
@@ -120,14 +121,14 @@ static void mean_bits(void **state)
     }
 }
 
-/* ---- the bound ---------------------------------------------------------------------------------------------------- */
+/* ---- the bound --------------------------------------------------------------------------------------------------- */
 
 static size_t written(const set *s, int signs, uint8_t *dst, size_t cap)
 {
     return tlc_golomb_write(s->mask, signs ? s->negative : NULL, s->n, s->k, dst, cap);
 }
 
-/* Positions at the end, at the start, the first ones and the last, evenly spread: the worst payload of k. */
+/* The longest payload of k positions: at the end, at the start, the first ones and the last, evenly spread. */
 static size_t worst_of(uint64_t n, uint64_t k, int signs, uint8_t *dst, size_t cap)
 {
     size_t worst = 0;
@@ -159,7 +160,7 @@ static void bound(void **state)
                 size_t size = worst_of(n, k, signs, dst, 200);
                 worst = size > worst ? size : worst;
                 at.n = (size_t)n, at.i = (size_t)k;
-                require(tlc_golomb_bound(n, k, signs) == worst); /* not only above: the bound is exact */
+                require(tlc_golomb_bound(n, k, signs) == worst); /* the bound is exact */
             }
             require(tlc_golomb_bound(n, n + 1, signs) == worst && tlc_golomb_bound(n, UINT64_MAX, signs) == worst);
         }
@@ -182,9 +183,9 @@ static void bound(void **state)
     free(dst);
 }
 
-/* ---- round trips -------------------------------------------------------------------------------------------------- */
+/* ---- round trips ------------------------------------------------------------------------------------------------- */
 
-/* Writes s into exactly enough and into too little, compares with the slow encoder, and reads it again. */
+/* Writes s to exactly enough room and to too little, compares with the slow encoder, and reads it again. */
 static void round_trip(arena *a, const set *s, int signs)
 {
     uint64_t most = tlc_golomb_bound(s->n, s->k, signs);
@@ -235,8 +236,8 @@ static void round_trips(void **state)
     arena_close(&a);
 }
 
-/* What random sets do not have: long empty stretches, stretches that are full, periods (a decoder that starts in the
- * middle of such a stream may never fall into step). */
+/* Sets that chance does not make: long empty stretches, full stretches, periods. A decoder that starts in the middle of
+ * a periodic stream may never find the start of a code. */
 static void shaped_sets(void **state)
 {
     const uint64_t n = quick() ? 20000 : 100000;
@@ -250,13 +251,13 @@ static void shaped_sets(void **state)
             set even = set_new(n), mixed = set_new(n), bursts = set_new(n);
             for (uint64_t i = period - 1; i < n; i += period)
                 set_add(&even, i, 1);
-            for (uint64_t i = 0; i < n;) { /* both kinds of stretches, of any length up to 4 periods and 20 periods */
+            for (uint64_t i = 0; i < n;) { /* full and empty stretches, of up to 4 and 20 periods */
                 uint64_t full = rng_below(&r, 4 * (size_t)period), empty = rng_below(&r, 20 * (size_t)period);
                 for (; full-- && i < n; i++)
                     set_add(&mixed, i, (int)(rng_next(&r) & 1));
                 i += empty;
             }
-            for (uint64_t i = 0, j = 0; i < n; j++) { /* distances of all sizes, by the dozen */
+            for (uint64_t i = 0, j = 0; i < n; j++) { /* distances of all sizes */
                 set_add(&bursts, i, j % 2 == 0);
                 i += 1 + rng_below(&r, (j / 12 % 4 ? 1 : 20) * (size_t)period);
             }
@@ -278,7 +279,7 @@ static void shaped_sets(void **state)
     arena_close(&a);
 }
 
-/* Quotients around those that are written in several parts. */
+/* Quotients near those that the writer splits into parts. */
 static void long_quotients(void **state)
 {
     const uint64_t n = 131072, quotients[][2] = {{40, 60}, {88, 108}};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/golomb.h on bytes that no encoder made: the slow decoder says what they are, and they end at a guard page.
+ * src/golomb/golomb.h on bytes that no encoder made. The slow decoder says what they mean. They end at a guard page.
  */
 #include "golomb_slow.h"
 
 static const double densities[] = DENSITIES;
 
-/* Every truncation, every bit flipped (of a long payload: a sample), other n. */
+/* Every truncation, every flipped bit (a sample of them for long payloads), other n. */
 static void damage(arena *a, rng *r, uint64_t n, double p, int signs)
 {
     set s = set_random(r, n, p);
@@ -26,7 +26,7 @@ static void damage(arena *a, rng *r, uint64_t n, double p, int signs)
     judge(a, bytes_of, size, UINT64_MAX, signs, 64);
     for (size_t i = 0; i < 20; i++)
         bytes_of[size + i] = (uint8_t)rng_next(r);
-    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* what follows is the caller's */
+    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* bytes behind the payload do not count */
     set_free(&s);
     free(bytes_of);
 }
@@ -76,7 +76,7 @@ static void hostile(void **state)
         uint64_t k = rng_next(&r) >> rng_below(&r, 64), n = rng_next(&r) >> rng_below(&r, 64);
         unsigned b = (unsigned)rng_below(&r, rng_below(&r, 2) ? 50 : 6);
         size_t len = rng_below(&r, rng_below(&r, 50) ? 60 : 4000);
-        if (rng_below(&r, 4)) /* mostly a k that the stream may have, and often an n that it may need */
+        if (rng_below(&r, 4)) /* mostly a k that fits the stream, and often an n that fits k */
             k = rng_below(&r, 8 * len / (1 + b) + 2);
         if (rng_below(&r, 3) == 0)
             n = k << b;
@@ -89,7 +89,7 @@ static void hostile(void **state)
             any_stream(&a, &r, 1, b, UINT64_MAX, 19000, kind, 1);
             any_stream(&a, &r, 19000 * 8 / (2 + b), b, UINT64_MAX >> b / 2, 19000, kind, 0);
         }
-    for (int i = 0; i < (quick() ? 100 : 3000); i++) { /* short codes by the thousand: what has tables */
+    for (int i = 0; i < (quick() ? 100 : 3000); i++) { /* thousands of short codes: those are read with tables */
         size_t len = 500 + rng_below(&r, 18500);
         unsigned b = (unsigned)rng_below(&r, 6), kind = (unsigned)rng_below(&r, 5);
         uint64_t bits = 1 + b + (unsigned)(i % 2) + (kind == 2 ? 1u : kind == 4 ? 4u : 0u), k = 8 * len / bits;
@@ -104,7 +104,8 @@ static void hostile(void **state)
     arena_close(&a);
 }
 
-/* Streams that turn into ones somewhere, which end no code: wherever a decoder that cuts its stream is by then. */
+/* Streams that have only ones from some bit on, so that no code ends: for all places where a decoder that cuts its
+ * stream may be at that bit. */
 static void cut_codes(void **state)
 {
     static const struct {
@@ -138,7 +139,7 @@ static void cut_codes(void **state)
     free(src);
 }
 
-/* Distances near 2^64: quotients of b = 48, then a remainder that is all ones but for its last bit. */
+/* Distances near 2^64: quotients for b = 48, then a remainder of ones except for its last bit. */
 static void far_positions(void **state)
 {
     static const struct {
@@ -184,7 +185,7 @@ static void far_positions(void **state)
     free(src);
 }
 
-/* Heads of every form of k. */
+/* Heads with all forms of k. */
 static void heads(void **state)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Local steps: tlc_accumulate k - 1 times, then tlc_compress, is one compression of the sum; for every codec. k = 2 is
- * 3LC's "2 local steps", 10 and 100 are Sparse Binary Compression's communication delays, and tlc_mask is its momentum
- * masking. (That nothing is lost on the way: test_p6.c.)
+ * Local steps, for every codec: tlc_accumulate k - 1 times and then tlc_compress give the frame of the sum. k = 2 is "2
+ * local steps" of 3LC, 10 and 100 are the communication delays of Sparse Binary Compression, and tlc_mask is its
+ * momentum masking. (Nothing is lost: test_p6.c.)
  */
 #include "support.h"
 
@@ -10,12 +10,12 @@ enum { N = 1201, ROOM = 16 * N + 64 };
 
 static const size_t delays[] = {2, 10, 100};
 
-/* A run, its gradients and what it gives; frames lie in two, to compare. */
+/* A run, its gradients and results; two frames, to compare. */
 typedef struct training {
     const codec_case *codec;
     tlc_config cfg;
     uint8_t grad[4 * N], frame[ROOM], other[ROOM];
-    float sum[N]; /* what the residual must be, by hand */
+    float sum[N]; /* the residual as it must be */
     uint64_t step;
 } training;
 
@@ -53,7 +53,7 @@ static void local_steps(training *t, tlc_ctx *ctx, size_t count)
 
 /* ---- one compression of the sum ---------------------------------------------------------------------------------- */
 
-/* One context that takes local steps, one that is given their sum. */
+/* One context takes local steps, another one takes their sum. */
 static void frames_of_the_sum(training *t, size_t delay, size_t rounds)
 {
     tlc_ctx *local = create(&t->cfg, N), *given = create(&t->cfg, N);
@@ -84,7 +84,7 @@ static void local_steps_are_a_sum(void **state)
             }
 }
 
-/* With tasks the sweeps are shared out. */
+/* With tlc_parallel tasks share the sweeps. */
 static void local_steps_with_tasks(void **state)
 {
     size_t n = 16384 * 3 + 5;
@@ -156,7 +156,7 @@ static void state_in_mid_delay(void **state)
 
 /* ---- momentum masking -------------------------------------------------------------------------------------------- */
 
-/* Momentum becomes +0 just where something was sent; there the residual is what the decoded value left. */
+/* Momentum becomes +0 where a value was sent, and nowhere else. There the residual is what the decoded value left. */
 static void momentum_masking(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * P5 where the context has no allocator of its own: tlc_create asks malloc once, and tells when there is nothing; every
- * other public function does its work when there is no memory at all. (With an allocator: p5.)
+ * P5 for contexts without an allocator: tlc_create calls malloc once, and fails with TLC_ERR_NOMEM if that fails. Every
+ * other public function works when there is no memory at all. (With an allocator: test_p5.c.)
  */
 #include "no_memory.h"
 #include <threelc/bundle.h>
@@ -26,7 +26,7 @@ static void buffers_close(buffers *b)
     free(b->state);
 }
 
-/* ---- tlc_create --------------------------------------------------------------------------------------------------- */
+/* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
 static void created_or_not(const tlc_config *cfg, size_t n, size_t left)
 {
@@ -65,7 +65,7 @@ static void one_allocation_or_none(void **state)
             }
 }
 
-/* What is refused has asked for nothing. */
+/* A call that is refused allocates nothing. */
 static void refused_without_asking(void **state)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
@@ -83,7 +83,7 @@ static void refused_without_asking(void **state)
     require(ctx == NULL);
 }
 
-/* ---- a context, and its frames ------------------------------------------------------------------------------------ */
+/* ---- a context, and its frames ----------------------------------------------------------------------------------- */
 
 static void decoders(const buffers *b, size_t len, const tlc_decode_options *opt)
 {
@@ -211,7 +211,7 @@ static void switches(void **state)
     buffers_close(&b);
 }
 
-/* ---- what has no context ------------------------------------------------------------------------------------------ */
+/* ---- what has no context ----------------------------------------------------------------------------------------- */
 
 static void descriptions(void **state)
 {
@@ -270,7 +270,7 @@ static void bundles(void **state)
     starved(tlc_bundle_next(&r, &found, &cap), TLC_ERR_PARAM);
 }
 
-/* ---- stages alone ------------------------------------------------------------------------------------------------- */
+/* ---- stages alone ------------------------------------------------------------------------------------------------ */
 
 typedef struct stage_buffers {
     float x[SMALL], residual[SMALL], out[SMALL];

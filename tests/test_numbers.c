@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_parse_number against the C library's strtof and strtod, which round right: all that can be in a codec string, and
- * whole numbers up to the last that are taken.
+ * tlc_parse_number against strtof and strtod of the C library, which round correctly: numbers of codec strings, and
+ * whole numbers up to the largest that is taken.
  */
 #include "../src/codec/codec.h"
 
@@ -17,7 +17,8 @@ static void same_as_libc(const char *text)
 
     at.note = text;
     require(tlc_parse_number(text, strlen(text), 24, &value));
-    require(value == (double)want || want < FLT_MIN); /* no parameter is a subnormal: those keep all bits */
+    /* no parameter is subnormal; there tlc_parse_number keeps more bits */
+    require(value == (double)want || want < FLT_MIN);
     require(tlc_parse_number(text, strlen(text), 53, &value) && value == strtod(text, NULL));
 }
 
@@ -52,7 +53,7 @@ static void by_hand(void **state)
         refused(bad[at.i]);
 }
 
-/* Numbers of any size, close to the middle between two neighbours too. */
+/* Numbers of any size, among them numbers close to the middle between two neighbours. */
 static void random_numbers(void **state)
 {
     char text[DIGITS + 100];
@@ -69,7 +70,7 @@ static void random_numbers(void **state)
         int len = snprintf(text, sizeof text, "%llu", (unsigned long long)whole);
         if (kind != 1 || at.i % 4 == 1) {
             text[len++] = '.';
-            for (int i = 0; i < digits; i++) /* mostly zeros: what decides may be far behind */
+            for (int i = 0; i < digits; i++) /* mostly zeros: the digit that decides may be far behind */
                 text[len++] = (char)('0' + (rng_below(&r, 3) && kind ? 0 : rng_below(&r, 10)));
             text[len] = 0;
         }

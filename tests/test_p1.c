@@ -8,7 +8,7 @@
 
 #define FILL 0x3c
 
-/* Bits of what is not finite; in f16 and bf16 the upper or shifted half. */
+/* Bits of values that are not finite. f16 and bf16 take the upper half, shifted for f16. */
 static const uint32_t nonfinite[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffffffffu, 0x7fbfe000u};
 
 static void poison(tlc_dtype dtype, void *grad, size_t i, uint32_t bits)
@@ -86,7 +86,7 @@ static void each_position(fixture *f, const tlc_config *cfg, size_t n)
         }
         memcpy(f->grad + i * size, saved, size);
     }
-    require_status(tlc_compress(f->ctx, f->grad, f->dst, f->cap, &(size_t){0}), TLC_OK); /* it was only the poison */
+    require_status(tlc_compress(f->ctx, f->grad, f->dst, f->cap, &(size_t){0}), TLC_OK); /* no poison */
 }
 
 static void p1_nonfinite_gradient(void **state)
@@ -99,7 +99,7 @@ static void p1_nonfinite_gradient(void **state)
             FOR_EACH_ISA(isa)
                 for (size_t s = 0; s < COUNT(sizes); s++) {
                     tlc_config cfg = config(c->text, dtype, isa);
-                    cfg.feedback = c->exact ? 1 : (int)(s % 2); /* without feedback exact codecs send anything */
+                    cfg.feedback = c->exact ? 1 : (int)(s % 2); /* without feedback exact codecs send any value */
                     cfg.checksum = s % 3 == 0;
                     fixture f = set_up(&cfg, sizes[s]);
                     each_position(&f, &cfg, sizes[s]);
@@ -107,7 +107,7 @@ static void p1_nonfinite_gradient(void **state)
                 }
 }
 
-/* Ranges and groups of blocks that other tasks work on. */
+/* The poison is in a range, or in a group of blocks, that another task works on. */
 static void p1_nonfinite_gradient_with_tasks(void **state)
 {
     size_t n = 16384 * 4 + 11, step = quick() ? 2 : 1;
@@ -163,7 +163,7 @@ static void p1_nonfinite_by_way_of_the_residual(void **state)
                 }
 }
 
-/* max is finite and s * max, or x / p, is not; in the last of the blocks, too. */
+/* max is finite, but s * max or x / p is not. This can be in the last block, too. */
 static void p1_infinite_scale(void **state)
 {
     static const char *const text[] = {"3lc:s=1.75", "ternary:s=1.5,block=7+quartic", "3lc:s=1.1,block=64",
@@ -182,7 +182,7 @@ static void p1_infinite_scale(void **state)
                     require_refused(&f, f.grad, f.cap, TLC_ERR_NONFINITE);
                     poison(TLC_F32, f.grad, i, 0);
                 }
-                if (feedback) { /* it may be held back all the same */
+                if (feedback) { /* tlc_accumulate takes it nevertheless */
                     poison(TLC_F32, f.grad, 199, 0xff7fffffu);
                     require_status(tlc_accumulate(f.ctx, f.grad), TLC_OK);
                 }
@@ -190,7 +190,7 @@ static void p1_infinite_scale(void **state)
             }
 }
 
-/* p is rounded up to P, a multiple of 2^-24, and x / P is what must be finite: just so, or just not. */
+/* p is rounded up to P, a multiple of 2^-24. x / P must be finite: values just below and above that border. */
 static void p1_largest_quotient(void **state)
 {
     (void)state;
@@ -211,14 +211,15 @@ static void p1_largest_quotient(void **state)
         }
 }
 
-/* raw with error feedback sends the sum narrowed, which must not overflow either. */
+/* raw with error feedback narrows the sum before it sends it. That must not overflow either. */
 static void p1_narrowing_overflow(void **state)
 {
     (void)state;
     FOR_EACH_ISA(isa)
         for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
             tlc_config cfg = config("raw", dtype, isa);
-            uint32_t bits = dtype == TLC_F16 ? 0x477ff000u : 0x7f7f8000u; /* halfway to what is too large */
+            /* halfway from the largest finite value to the next power of two */
+            uint32_t bits = dtype == TLC_F16 ? 0x477ff000u : 0x7f7f8000u;
             cfg.feedback = 1;
             fixture f = set_up(&cfg, 31);
             snap_free(&f.before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * P1 for decoders: whatever is wrong with a frame or an argument, the output stays as it was.
+ * P1 for decoders: if anything is wrong with a frame or an argument, the output stays as it was.
  */
 #include "hostile.h"
 #include <math.h>
@@ -125,7 +125,7 @@ static void p1_single_bit_flips(void **state)
     each_frame(flip);
 }
 
-/* The same with frames that vectors and blocks of their own are at work on: each bit on one ISA in turn. */
+/* The same with frames that are large enough for vectors and blocks. Each bit has one ISA in turn. */
 static void flip_in_longer(hostile *h, const codec_case *c, int checksum, data_kind kind)
 {
     enum { LONGER = 619 };
@@ -150,7 +150,7 @@ static void flip_in_longer(hostile *h, const codec_case *c, int checksum, data_k
         require(!checksum || status != TLC_OK);
         src[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-    for (size_t bit = 0; checksum && bit < 8 * len; bit++) { /* each is reported */
+    for (size_t bit = 0; checksum && bit < 8 * len; bit++) { /* each flipped bit is found */
         tlc_frame_info info = {.struct_size = sizeof info};
         at.i = bit;
         src[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -205,7 +205,7 @@ static void bad_scalar(hostile *h, const frame *f, int checksum, size_t n, tlc_i
     tlc_frame_info info = described(f);
     const codec_case *c = codec_now();
     frame changed = *f;
-    size_t offset = (size_t)info.header_size - 4 * c->scalars; /* src/frame.h draws where they are */
+    size_t offset = (size_t)info.header_size - 4 * c->scalars; /* src/coding/frame.h draws where they are */
 
     if (n == 0 || checksum)
         return;
@@ -260,14 +260,14 @@ static void p1_decoder_arguments(void **state)
     require(all_bytes(out, sizeof out, HOSTILE_FILL));
 }
 
-/* The order in which decoders report, each fault with all the later ones beside it. */
+/* The order of reports: each fault together with all later ones. */
 static void p1_order_of_reports(void **state)
 {
     frame f = make_frame("3lc", TLC_F32, 1, DATA_LAPLACE, N);
     float out[N];
 
     (void)state;
-    f.bytes[f.len - 5] ^= 1; /* payload and with it the checksum */
+    f.bytes[f.len - 5] ^= 1; /* payload and checksum are wrong */
     require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_CHECKSUM);
     f.bytes[2] = 0x7f;
     require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_UNSUPPORTED);
@@ -281,7 +281,7 @@ static void p1_order_of_reports(void **state)
     require_status(tlc_decompress(f.bytes, f.len + 1, TLC_F32, out, N + 1, NULL), TLC_ERR_SIZE);
     require_status(tlc_decompress(f.bytes, f.len + 1, TLC_F32, out, N, NULL), TLC_ERR_CORRUPT);
 
-    FOR_EACH_CODEC(c) /* the mask's own refusal is the last */
+    FOR_EACH_CODEC(c) /* tlc_mask refuses codecs without a zero last */
         if (!c->has_zero) {
             f = make_frame(c->text, TLC_F32, 0, DATA_LAPLACE, N);
             require_status(tlc_mask(f.bytes, f.len - 1, out, N, NULL), TLC_ERR_CORRUPT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * P2: no function reads or writes outside its arguments, whatever bytes it is given; and a fork in the middle of use
- * leaves two good processes. (That the library names no abort, printf or global is a test of its symbols.)
+ * P2: no function reads or writes outside its arguments, for any bytes. A fork in the middle of a call leaves two good
+ * processes. (scripts/symbols.sh tests that the library has no abort, printf or globals.)
  */
 #include "hostile.h"
 #include <errno.h>
@@ -110,7 +110,7 @@ static void p2_buffers_at_guard_pages(void **state)
 
 /* ---- any bytes --------------------------------------------------------------------------------------------------- */
 
-/* What a header may say: values, how they are coded, scalars; and bytes that payloads like. */
+/* Headers: values, coding, number of scalars; and bytes that are frequent in the payload. */
 typedef struct form {
     uint8_t values, coding;
     unsigned scalars;
@@ -129,7 +129,7 @@ static const form forms[] = {
 };
 enum { KNOWN_FORMS = 14 }; /* the rest is UNSUPPORTED */
 
-/* A sound stream of some positions, most of the time, with what may follow it. Returns its length. */
+/* Writes a Golomb stream, mostly a valid one, and perhaps bytes behind it. Returns its length. */
 static size_t plausible_golomb(rng *r, const form *f, size_t n, uint8_t *dst)
 {
     size_t k = rng_below(r, n < 6 ? n + 1 : 6), b = rng_below(r, 4), bit = 16, index = 0, len;
@@ -156,7 +156,7 @@ static size_t plausible_golomb(rng *r, const form *f, size_t n, uint8_t *dst)
     return len;
 }
 
-/* A payload of a unit: of the right length more often than not, of bytes that it likes. Returns its length. */
+/* Writes a payload of a unit, mostly of the right length and of bytes that are frequent there. Returns its length. */
 static size_t plausible_payload(rng *r, const form *f, size_t n, uint8_t *dst)
 {
     const size_t L = (n + 4) / 5, bits = (n + 7) / 8, some = rng_below(r, n / 5 + 1), few = rng_below(r, 9);
@@ -170,11 +170,11 @@ static size_t plausible_payload(rng *r, const form *f, size_t n, uint8_t *dst)
     for (size_t j = 0; j < len; j++)
         dst[j] = pure || rng_below(r, 3) ? f->likes[rng_below(r, pure == 2 ? 2 : 5)] : (uint8_t)rng_next(r);
     if ((f->values == 4 || f->values == 9) && len >= 4 && rng_below(r, 4))
-        memset(dst + 1, 0, 3); /* few were clipped, or b = 0 */
+        memset(dst + 1, 0, 3); /* a small count of clipped values, or b = 0 */
     return len;
 }
 
-/* Scalars and, in a table, the length behind them. */
+/* Writes the scalars and, in a block table, the length. */
 static size_t plausible_entry(rng *r, const form *f, uint8_t *dst)
 {
     static const uint32_t usual[] = {0x3f800000u, 0, 0x00000001u, 0x7f7fffffu};
@@ -187,8 +187,8 @@ static size_t plausible_entry(rng *r, const form *f, uint8_t *dst)
     return 4 * f->scalars;
 }
 
-/* Frames that get past the header more often than not: known ids and the right n < 128, then anything. room for the
- * largest is 24 bytes a value. */
+/* Makes a frame that mostly passes the check of its header: known ids and the right n < 128, then anything. It needs
+ * room for 24 bytes a value. */
 static size_t plausible_frame(rng *r, uint8_t *src, size_t n, const form *f)
 {
     int blocked = rng_below(r, 3) == 0;
@@ -197,7 +197,7 @@ static size_t plausible_frame(rng *r, uint8_t *src, size_t n, const form *f)
     src[0] = TLC_FRAME_VERSION;
     src[1] = (uint8_t)(rng_below(r, 3) | (blocked ? 8u : 0u));
     src[2] = f->values;
-    src[3] = blocked && f->coding == 0x12 ? 0x02 : f->coding; /* the table tells the form, too */
+    src[3] = blocked && f->coding == 0x12 ? 0x02 : f->coding; /* in blocked frames the table tells the form */
     src[4] = (uint8_t)n;
     if (blocked)
         src[i++] = (uint8_t)block;
@@ -244,7 +244,7 @@ static void p2_random_bytes(void **state)
         }
         accepted[kind] += at.i % 4 && n && first == TLC_OK;
     }
-    for (at.i = 0; at.i < COUNT(forms); at.i++) /* else they were not plausible enough to try the decoders */
+    for (at.i = 0; at.i < COUNT(forms); at.i++) /* otherwise too few frames reached the decoders */
         require(at.i < KNOWN_FORMS ? accepted[at.i] > count / 8000 : !accepted[at.i]);
     hostile_close(&h);
 }
@@ -361,7 +361,7 @@ static void p2_fork_in_mid_use(void **state)
         require(child >= 0);
         if (!child) {
             send_all(pipes[1], log, go_on(ctx, n, grad, log));
-            tlc_destroy(ctx); /* a leak checker looks at the child, too */
+            tlc_destroy(ctx); /* leak checkers check the child, too */
             free(grad);
             free(log);
             free(theirs);
@@ -382,7 +382,7 @@ static void p2_fork_in_mid_use(void **state)
 
 /* Forks once, when half of the tasks are done; both processes do the rest. */
 typedef struct forking {
-    pid_t child; /* -1: not forked yet; 0: this is it */
+    pid_t child; /* -1: not forked yet; 0: this process is the child */
 } forking;
 
 static void run_and_fork(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg)
@@ -402,7 +402,7 @@ static size_t fork_within(tlc_ctx *ctx, forking *armed, forking *f, int decode, 
     const tlc_decode_options opt = {.struct_size = sizeof opt, .parallel = {run_and_fork, armed}};
     size_t len = 0;
 
-    f->child = armed->child = 1; /* nobody forks */
+    f->child = armed->child = 1; /* no fork */
     (decode ? armed : f)->child = -1;
     if (tlc_compress(ctx, grad, log, tlc_bound(ctx), &len) ||
         tlc_decompress(log, len, TLC_F32, log + len, n, &opt))
@@ -435,7 +435,7 @@ static void fork_among_tasks(const codec_case *c, int decode, size_t n, uint8_t 
         _exit(0);
     }
     close(pipes[1]);
-    require(child > 0 || (decode && child < 0)); /* not all codecs share decoding out */
+    require(child > 0 || (decode && child < 0)); /* some codecs decode in one task */
     if (child > 0) {
         size_t got = receive_all(pipes[0], theirs, room);
         require(waitpid(child, &status, 0) == child && status == 0);

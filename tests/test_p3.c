@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * P3: the gradient is never written; void * arguments need no alignment and float * ones 4 bytes; n is anything from 0
- * up, and pointers may be NULL at 0.
+ * P3: the gradient is never written. void * arguments need no alignment, float * arguments 4 bytes. n may be 0 or more,
+ * and pointers may be NULL if n is 0.
  */
 #include "support.h"
 
 /* ---- every size -------------------------------------------------------------------------------------------------- */
 
-/* What a step gave, to compare with the same step done otherwise. */
+/* The results of a step, to compare with those of the same step done in another way. */
 typedef struct result {
     uint8_t *frame, *out, *state;
     size_t len, state_len;
@@ -20,7 +20,7 @@ static void result_free(result *r)
     free(r->state);
 }
 
-/* Two steps with everything at the given offset from a malloc'ed address; float * arguments at four times that. */
+/* Two steps. All buffers begin `offset` bytes behind a malloc'ed address, float * arguments four times that. */
 static result two_steps(const tlc_config *given, size_t n, size_t offset)
 {
     tlc_config cfg = *given;
@@ -73,7 +73,7 @@ static void require_same_result(const result *a, const result *b, size_t n, tlc_
     require(a->state_len == b->state_len && same(a->state, b->state, a->state_len));
 }
 
-/* Every offset must give what the scalar ISA gives for aligned buffers. */
+/* The results must be those of the scalar ISA with aligned buffers, for every offset. */
 static void each_offset(const tlc_config *given, size_t n, size_t offsets)
 {
     tlc_config cfg = *given;

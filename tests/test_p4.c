@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * P4: different contexts are free of each other, and decoding is re-entrant: threads at work at the same time, each on
- * contexts of its own and all on the same frames, give what one thread gives.
+ * P4: different contexts are independent, and decoding is re-entrant. Threads work at the same time, each on contexts
+ * of its own and all on the same frames. They must get the results of one thread.
  */
 #include "support.h"
 #include <pthread.h>
 
 enum { THREADS = 8, N = 7000, STEPS = 4, AGAIN = 6 };
 
-/* A digest of everything that a thread made (FNV-1a); threads may not use cmocka. */
+/* A digest of all results of a thread (FNV-1a). Threads may not call cmocka. */
 static uint64_t digest(uint64_t h, const void *p, size_t len)
 {
     const uint8_t *b = p;
@@ -42,7 +42,7 @@ static int steps(job *j, tlc_ctx *ctx, float *out, uint8_t *dst, uint8_t *state)
         if (tlc_compress(ctx, s->gradient + step * N, dst, tlc_bound(ctx), &written))
             return 1;
         j->digest = digest(j->digest, dst, written);
-        for (size_t again = 0; again < (quick() ? 1 : AGAIN); again++) { /* so that the threads do meet in there */
+        for (size_t again = 0; again < (quick() ? 1 : AGAIN); again++) { /* so that the threads run at the same time */
             if (tlc_decompress(s->frame, s->frame_len, TLC_F32, out, N, NULL) ||
                 tlc_decompress_add(dst, written, 0.5f, out, N, NULL))
                 return 1;
@@ -87,7 +87,7 @@ static int with_codec(job *j, const codec_case *c)
     return failed;
 }
 
-/* All codecs, each thread from another one on. */
+/* All codecs. Each thread starts with another one. */
 static void *work(void *arg)
 {
     job *j = arg;
@@ -100,11 +100,11 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* The first use of the library in this process is on all threads at once: the CPU is asked there. */
+/* All threads use the library for the first time at once: that is when it asks the CPU. */
 static void p4_threads(void **state)
 {
     float *gradient = floats(STEPS * N);
-    /* By hand, so that nothing is asked of the library yet: M = 1, one byte with values, then 1,399 of zeros. */
+    /* Written by hand, without a call of the library: M = 1, one byte with values, then 1,399 bytes of zeros. */
     uint8_t frame[6 + 4 + 1 + 100] = {TLC_FRAME_VERSION, 0, 2, 0x11, 0xd8, 0x36, 0, 0, 0x80, 0x3f, 200};
     pthread_barrier_t start;
     const shared s = {&start, gradient, frame, sizeof frame}, alone = {NULL, gradient, frame, sizeof frame};
@@ -132,7 +132,7 @@ static void p4_threads(void **state)
     free(gradient);
 }
 
-/* ---- all on the same frames --------------------------------------------------------------------------------------- */
+/* ---- all on the same frames -------------------------------------------------------------------------------------- */
 
 typedef struct frames {
     uint8_t *frame[64];

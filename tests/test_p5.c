@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * P5: a context is one allocation, made by tlc_create and given back by tlc_destroy; nothing else allocates. (That
- * decoding, which has no allocator, does not call malloc either is a test of the library's symbols.)
+ * P5: tlc_create makes one allocation, tlc_destroy frees it, and nothing else allocates. (scripts/symbols.sh tests that
+ * decoding does not call malloc.)
  */
 #include "support.h"
 
@@ -55,7 +55,7 @@ static tlc_config counted(const char *codec, tlc_dtype dtype, tlc_isa isa, count
     return cfg;
 }
 
-/* Everything that can be done with a context. */
+/* Every call that takes a context. */
 static void use(tlc_ctx *ctx, tlc_dtype dtype)
 {
     uint8_t *grad = bytes(4 * N), *dst = bytes(tlc_bound(ctx)), *out = bytes(4 * N);
@@ -103,7 +103,7 @@ static void p5_one_allocation(void **state)
                     cfg.parallel = runners[(size_t)dtype % runner_count].parallel;
                     tlc_ctx *ctx = create(&cfg, N);
                     require(count.made == 1 && count.freed == 0);
-                    count.left = 0; /* whoever asks again gets nothing */
+                    count.left = 0; /* every further allocation fails */
                     use(ctx, dtype);
                     require(count.made == 1 && count.freed == 0);
                     tlc_destroy(ctx);
@@ -112,7 +112,7 @@ static void p5_one_allocation(void **state)
                 }
 }
 
-/* The k-th allocation fails, for every k until there are enough. */
+/* The k-th allocation fails, for k = 1, 2, ... until tlc_create succeeds. */
 static void p5_no_memory(void **state)
 {
     (void)state;

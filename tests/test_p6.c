@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * P6: nothing is lost. The decoded values of all steps and the residual add up to the gradients, but for the rounding
- * of the operations in between, each of which is off by half a unit in the last place of its result: a value's limit
- * is 2^-24 of the sum of all its results. The sums here are binary64.
+ * P6: nothing is lost. The decoded values of all steps and the residual add up to the gradients, to rounding. Each
+ * operation is off by at most half a unit in the last place of its result. So the limit for a value is 2^-24 of the sum
+ * of the magnitudes of all its results. The sums here are binary64.
  */
 #include "support.h"
 #include <math.h>
@@ -78,7 +78,7 @@ static void send_step(ledger *l, const float *gradient)
 
 static void scale(ledger *l, float factor)
 {
-    /* what was sent is out of reach; what is left to send is given anew */
+    /* what was sent stays as it is; the scaled rest counts as newly given */
     require_status(tlc_residual_scale(l->ctx, factor), TLC_OK);
     for (size_t i = 0; i < l->n; i++) {
         l->given[i] = (l->given[i] - l->sent[i]) * factor + l->sent[i];
@@ -91,7 +91,7 @@ static void require_balanced(const ledger *l)
     for (size_t i = 0; i < l->n; i++) {
         double off = fabs(l->sent[i] + tlc_residual(l->ctx)[i] - l->given[i]);
         at.i = i;
-        require(off <= l->limit[i] * (1 + 1e-9) + 1e-13 * fabs(l->given[i])); /* and the binary64 sums' own */
+        require(off <= l->limit[i] * (1 + 1e-9) + 1e-13 * fabs(l->given[i])); /* and rounding of these sums */
     }
 }
 
@@ -206,7 +206,7 @@ static void p6_real_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no folder of runs\n");
+        skip_test("TLC_TEST_DATA names no folder of runs");
 }
 
 int main(void)

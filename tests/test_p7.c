@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * P7: frames, decoded values, sums, residuals and states are bit-identical on every ISA, for every tlc_parallel and in
- * every float mode of the caller, who finds it as it was. (Other compilers and byte orders: the golden vectors.)
+ * every float mode of the caller. A call leaves the float mode as it was. (Other compilers and byte orders: the golden
+ * vectors.)
  */
 #include "float_modes.h"
 #include "support.h"
 
 /* ---- a run and all that it gives --------------------------------------------------------------------------------- */
 
-/* How a run is made; none of it may show in what it gives. */
+/* How a run is made. The results may not depend on it. */
 typedef struct way {
     tlc_isa isa;
     const runner *runner;
@@ -51,7 +52,7 @@ static void require_same_journal(const journal *a, const journal *b)
 
 static uint64_t mode_before, mode_after;
 
-/* A call in the float mode of the way, which it must leave in force. */
+/* A call in the float mode of the way. The call must not change the mode. */
 #define IN_MODE(way, call)                                                                                              \
     do {                                                                                                                \
         tlc_status status_;                                                                                             \
@@ -65,7 +66,7 @@ static uint64_t mode_before, mode_after;
         require(mode_before == mode_after);                                                                             \
     } while (0)
 
-/* What a run is of: the matter, and from it the data, made once for all ways. */
+/* What a run compresses. The data are made once for all ways. */
 typedef struct input {
     const char *codec;
     tlc_dtype dtype;
@@ -222,8 +223,8 @@ static tlc_isa pick_isa(size_t turn)
 
 static void p7_parallel(void **state)
 {
-    /* so many ranges of 16,384 quartic bytes, or of what else is coded as one; with four some have a neighbour on either
-     * side (masks: p7_borders) */
+    /* So many ranges of 16,384 quartic bytes, or of other units that are coded as one. Of four ranges some have
+     * neighbours on both sides. (Masks: p7_borders.) */
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_WIDE, DATA_DENSE, DATA_ZERO, DATA_TIES};
     size_t ranges = quick() ? 2 : 4, turn = 0;
     bench b = bench_open(16384 * 8 * ranges + 13, 1);
@@ -263,7 +264,7 @@ static void p7_float_modes(void **state)
         int has = mode_enter(mode);
         mode_leave();
         if (!has) {
-            print_message("# skipped: %s is not to be had here\n", mode_name[mode]);
+            print_message("# this machine lacks the mode: %s\n", mode_name[mode]);
             continue;
         }
         FOR_EACH_CODEC(c)
@@ -284,7 +285,7 @@ static void p7_float_modes(void **state)
     bench_close(&b);
 }
 
-/* The flags of exceptions that a trainer may test for are its own. */
+/* A call leaves the flags of float exceptions as they were: a trainer may test them. */
 static void p7_float_flags(void **state)
 {
     enum { N = 333 };
@@ -305,7 +306,7 @@ static void p7_float_flags(void **state)
             for (int flags = 0; flags <= FE_DIVBYZERO; flags += FE_DIVBYZERO) {
                 (void)feclearexcept(FE_ALL_EXCEPT);
                 (void)feraiseexcept(flags);
-                int before = fetestexcept(FE_ALL_EXCEPT); /* flags, but for valgrind, which emulates none */
+                int before = fetestexcept(FE_ALL_EXCEPT); /* all flags; none under valgrind */
                 require_status(tlc_accumulate(ctx, g), TLC_OK);
                 require(fetestexcept(FE_ALL_EXCEPT) == before);
                 size_t len = compress(ctx, g, frame);
@@ -324,7 +325,7 @@ static void p7_float_flags(void **state)
         }
 }
 
-/* Tasks run on threads that inherit or have modes of their own. */
+/* Tasks run on threads. These inherit the float mode, or have modes of their own. */
 static void p7_float_modes_with_tasks(void **state)
 {
     size_t n = quick() ? 16384 * 2 + 2 : 16384 * 5 * 2 + 2;
@@ -349,12 +350,12 @@ static void p7_float_modes_with_tasks(void **state)
     bench_close(&b);
 }
 
-/* The plain functions of stages.h, and codec strings, which are numbers too. */
+/* The functions of stages.h, and codec strings, since numbers are parsed there. */
 static void stages_in(const way *w, journal *j, const float *x, size_t n)
 {
     int8_t *q = (int8_t *)bytes(n);
     float *residual = floats(n), M = 0, *out = floats(n);
-    volatile float weight; /* computed here and now, not in the mode */
+    volatile float weight; /* volatile: computed here, not within the float mode */
     size_t bound = 0;
 
     at.note = mode_name[w->mode];
@@ -370,7 +371,7 @@ static void stages_in(const way *w, journal *j, const float *x, size_t n)
     memcpy(note(j, "sum", 4 * n), residual, 4 * n);
     FOR_EACH_DTYPE(from)
         FOR_EACH_DTYPE(to) {
-            IN_MODE(w, tlc_convert(x, from, out, to, n)); /* any bits are values of the 16-bit dtypes */
+            IN_MODE(w, tlc_convert(x, from, out, to, n)); /* any 16 bits are a value */
             memcpy(note(j, "converted", n * dtype_size[to]), out, n * dtype_size[to]);
         }
     IN_MODE(w, tlc_codec_bound("3lc:s=1.9999999,block=268435455", TLC_F32, n, &bound));

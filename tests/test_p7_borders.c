@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * P7 where pieces of the work meet: runs across the ranges of tlc_parallel, masks of so many words that there are
- * ranges of them, and outputs so large that they go past the caches line by line.
+ * P7 where pieces of the work meet: zero-runs across the ranges of tlc_parallel, masks with enough words for several
+ * ranges, and outputs so large that they are stored past the caches.
  */
 #include "support.h"
 
 enum { RANGE = 16384, RANGES = 4, LENGTH = RANGE * RANGES }; /* in quartic bytes */
 
-/* Quartic bytes as we like: the first of five partitions decides, 1 or 0. Runs of zeros begin or end just at the border
- * of a range, lie across it or fill a range; in every other case there are others all over, for the decoder, whose
- * ranges are of the frame's bytes. */
+/* A gradient for chosen quartic bytes: the first of the five partitions decides, with 1 or 0. Runs of zeros begin or
+ * end at the border of a range, lie across it or fill a range. Every other case has runs everywhere, for the decoder:
+ * its ranges are ranges of the frame's bytes. */
 static void runs_at_borders(rng *r, float *g, int scatter)
 {
     for (size_t i = 0; i < LENGTH; i++)
@@ -51,7 +51,7 @@ static void p7_runs_at_borders(void **state)
         require(len == len_shared && same(want, got, len));
         most_tasks = 0;
         require_status(tlc_decompress(want, len, TLC_F32, out, n, &opt), TLC_OK);
-        require(most_tasks >= 2 || at.i % 2 == 0); /* else whole ranges may be zero */
+        require(most_tasks >= 2 || at.i % 2 == 0); /* in the other cases whole ranges may be zero */
         require(same(out, g, 4 * n));
     }
     tlc_destroy(alone);
@@ -62,7 +62,7 @@ static void p7_runs_at_borders(void **state)
     free(got);
 }
 
-/* Masks are shared out by their words of 64 values. */
+/* Tasks share masks by their words of 64 values. */
 static void p7_ranges_of_masks(void **state)
 {
     size_t n = (size_t)64 * RANGE * 2 + 77, words = 0;
@@ -93,7 +93,8 @@ static void p7_ranges_of_masks(void **state)
     free(g);
 }
 
-/* Decodes a gradient of 1, 0 and -1 into a place that is no multiple of a cache line, on every ISA, alone and shared. */
+/* Decodes a gradient of 1, 0 and -1 to an address that is no multiple of a cache line, on every ISA, with one task and
+ * with several. */
 static void large_output(const char *text, const float *g, size_t n, float *out)
 {
     size_t margin = 16, turn = 0;
@@ -118,8 +119,8 @@ static void large_output(const char *text, const float *g, size_t n, float *out)
     free(frame);
 }
 
-/* Outputs that exceed the caches go another way, in cache lines, which the tensor and its five streams share with
- * others at their ends. */
+/* Outputs that exceed the caches are stored by whole cache lines. The tensor and its five streams share the lines at
+ * their ends with other data. */
 static void p7_large_outputs(void **state)
 {
     static const char *const texts[] = {"3lc", "3lc:block=70001", "ternary+quartic", "3lc:block=999", "3lc-golomb",
@@ -134,7 +135,7 @@ static void p7_large_outputs(void **state)
         g[i] = g[i] > 0.5f ? 1.0f : g[i] < -0.5f ? -1.0f : 0.0f;
     for (size_t t = 0; t < (quick() ? 2 : COUNT(texts)); t++)
         large_output(texts[t], g, n, out);
-    /* The decoder takes 128 tokens at a time; one more, of 14 quartic bytes, is all that is left for the last turn. */
+    /* The decoder takes 128 tokens at a time. One token of 14 quartic bytes is left for the last turn. */
     memset(g, 0, 4 * n);
     large_output("3lc", g, 5 * 14 * (128 * 937 + 1) - 2, out);
     free(g);

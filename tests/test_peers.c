@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc-bench's peers: each gives back what it says it does, refuses what it must; naive 3LC sends what libthreelc sends.
+ * The peers of tlc-bench decode what they encoded, and refuse too little room and wrong bytes. Naive 3LC sends what
+ * libthreelc sends.
  */
 #include "../bench/peers.h"
 #include "support.h"
@@ -91,7 +92,7 @@ static void round_trips(void **state)
     }
 }
 
-/* The loop with AVX-512 and the one without give the same bytes; so do the stages of libthreelc. */
+/* The loops with and without AVX-512 give the same bytes, and so do the stages of libthreelc. */
 static void same_on_every_isa(void **state)
 {
     enum { N = 1003 };
@@ -121,7 +122,7 @@ static void same_on_every_isa(void **state)
     }
 }
 
-/* Too little room, and bytes that are not those of n values. */
+/* Too little room, and bytes that do not hold n values. */
 static void refusals(void **state)
 {
     enum { N = 1000 };
@@ -147,8 +148,8 @@ static void refusals(void **state)
     }
 }
 
-/* M and payload are those of libthreelc's frame, which ends in them; naive 3LC sends nothing else, M in the machine's byte
- * order. */
+/* Naive 3LC sends M, in the byte order of the machine, and the payload. libthreelc's frame ends in the same M and
+ * payload. */
 static int same_message(const uint8_t *frame, size_t frame_len, const uint8_t *naive, size_t len)
 {
     const uint8_t *end = frame + frame_len - len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What value stages choose and how far off they are: sparse-binary beside a naive sort, the means of onebit, the share
+ * What value stages choose and how large their errors are: sparse-binary against a sort, the means of onebit, the share
  * that topk keeps, and bounds of errors. (Chance: test_statistics.c.)
  */
 #include "support.h"
@@ -27,7 +27,8 @@ static size_t round_trip(const char *codec, const float *x, size_t n, float *out
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
-/* As design and stages.h say: chunks of 4096 values, 16 lanes each, folded, then the chunks. */
+/* The mean as stages.h defines it: chunks of 4096 values with 16 lanes each, the lanes folded, then the chunks
+ * added. */
 static float mean_of(const float *x, const uint8_t *member, uint8_t which, size_t n)
 {
     double total = 0;
@@ -55,7 +56,7 @@ typedef struct ranked {
     size_t index;
 } ranked;
 
-/* Falling values; equal ones by rising index. -0 and 0 are equal. */
+/* From the largest value to the least; equal values by rising index. -0 and 0 are equal. */
 static int by_rank(const void *a, const void *b)
 {
     const ranked *p = a, *q = b;
@@ -118,7 +119,7 @@ static void sparse_binary_is_exact(void **state)
             for (size_t p = 0; p < COUNT(shares); p += quick() ? 2 : 1) {
                 fill((data_kind)kind, s, x, sizes[s]);
                 sparse_binary_of(x, sizes[s], shares[p]);
-                if (kind == DATA_TIES && p == 0) { /* all equal; only one is positive; both sides the same */
+                if (kind == DATA_TIES && p == 0) { /* also: all values equal; one positive value; both sides the same */
                     for (size_t i = 0; i < sizes[s]; i++)
                         x[i] = -0.5f;
                     sparse_binary_of(x, sizes[s], "0.1");
@@ -132,7 +133,7 @@ static void sparse_binary_is_exact(void **state)
     free(x);
 }
 
-/* Neighbours in the order of floats, which the selection tells apart in its last step only. */
+/* Neighbours in the order of floats. The selection tells them apart only in its last step. */
 static void sparse_binary_of_neighbours(void **state)
 {
     enum { N = 6000 };
@@ -148,8 +149,8 @@ static void sparse_binary_of_neighbours(void **state)
     }
 }
 
-/* Large tensors are looked at by a sample first: 4096 values, n / 4096 apart. It must not matter how wrong it is: all that
- * it sees are large, or none; or just as many values as are to be chosen reach what it thinks is the threshold. */
+/* In large tensors the selection first takes a sample: 4096 values, n / 4096 apart. A sample that misleads must not
+ * matter: all values in it are large, or none is, or exactly k values reach the threshold that the sample suggests. */
 static void sparse_binary_of_many(void **state)
 {
     static const float tops[] = {2.0f, 1.0f, 0.5f, -1.0f};
@@ -159,7 +160,8 @@ static void sparse_binary_of_many(void **state)
     (void)state;
     for (int seen = 0; seen < 2; seen++)
         for (size_t t = 0; t < COUNT(tops); t++)
-            for (size_t count = k - 1; count <= k + 1; count++) { /* so many at the top, and all, or none, in the sample */
+            /* so many large values; all of them, or none, in the sample */
+            for (size_t count = k - 1; count <= k + 1; count++) {
                 size_t top = 0;
                 for (size_t i = 0; i < n; i++) {
                     int in = top < count && (i % stride == 0) == seen;
@@ -189,7 +191,7 @@ static void sparse_binary_on_traces(void **state)
 {
     (void)state;
     if (!each_trace(on_trace))
-        print_message("# skipped: TLC_TEST_DATA names no folder of runs\n");
+        skip_test("TLC_TEST_DATA names no folder of runs");
 }
 
 /* ---- onebit ------------------------------------------------------------------------------------------------------ */
@@ -204,7 +206,7 @@ static double squared_error(const float *x, const float *out, size_t n, double o
     return sum;
 }
 
-/* Every value decodes to the mean of its side, and no other number would be closer. */
+/* Every value decodes to the mean of its side, and no other number has a smaller error. */
 static void onebit_means(void **state)
 {
     static const size_t sizes[] = {1, 2, 7, 16, 100, 4096, 4097, 30000};
@@ -242,8 +244,8 @@ static int by_magnitude(const void *a, const void *b)
     return fabsf(*p) > fabsf(*q) ? -1 : fabsf(*p) < fabsf(*q);
 }
 
-/* Up to 4096 values are the sample themselves: just those from the ceil(p n)-th largest magnitude on are sent, with
- * what equals it, as long as there is room. */
+/* Up to 4096 values are their own sample: the ceil(p n) largest magnitudes are sent, and values that equal the last of
+ * them as long as there is room. */
 static void topk_of_few(void **state)
 {
     static const size_t sizes[] = {1, 2, 19, 20, 21, 64, 65, 1000, 4096};
@@ -277,7 +279,7 @@ static float gauss(rng *r)
     return (float)(sqrt(-2 * log(rng_double(r))) * cos(6.283185307179586 * rng_double(r)));
 }
 
-/* Of many the share that is sent is p within what a sample of 4096 lets expect, and never more than twice. */
+/* For more values the share that is sent is p, within the error of a sample of 4096, and never more than 2 p. */
 static void topk_share(void **state)
 {
     static const struct {
@@ -316,7 +318,7 @@ static void topk_share(void **state)
 
 /* ---- how far off ------------------------------------------------------------------------------------------------- */
 
-/* Half a level, or one, of 2 K + 1 between -max and max; a third of the value. */
+/* Bounds of errors: half a level, or one level, of 2 K + 1 between -max and max; a third of the value. */
 static void bounds_of_errors(void **state)
 {
     static const struct {
@@ -334,7 +336,7 @@ static void bounds_of_errors(void **state)
         for (int kind = 0; kind < DATA_COUNT; kind++) {
             float max = 0;
             double worst = 0;
-            if (kind == DATA_TINY) /* the error of a subnormal is another */
+            if (kind == DATA_TINY) /* subnormals have other errors */
                 continue;
             fill((data_kind)kind, c, x, N);
             for (size_t i = 0; i < N; i++) {
@@ -348,11 +350,11 @@ static void bounds_of_errors(void **state)
                 require(off <= limit * (1 + 2e-5));
                 worst = limit > 0 && off / limit > worst ? off / limit : worst;
             }
-            require(kind != DATA_LAPLACE || worst > 0.75); /* it is not closer than it need be */
+            require(kind != DATA_LAPLACE || worst > 0.75); /* the bound is tight */
         }
 }
 
-/* Values whose exponent is out of range are counted and sent as the nearest that is there. */
+/* Values whose exponent is out of range are counted, and sent as the nearest value in range. */
 static void clipped_values(void **state)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/rng.h against the published known answers of Philox 4x32-10 (Random123's kat_vectors), and the kernel of every ISA
- * against src/rng.h, wherever a call begins and ends and however the counter carries.
+ * src/common/rng.h against the published known answers of Philox 4x32-10 (Random123's kat_vectors), and the kernel of
+ * every ISA against src/common/rng.h: for all begins and ends of a call, and all carries of the counter.
  */
 #include "../src/kernels/kernels.h"
 #include "../src/common/rng.h"
@@ -36,7 +36,7 @@ static void known_answers(void **state)
     }
 }
 
-/* A call of the kernel, with watched words around what it writes. */
+/* A call of the kernel. The words around its output must stay as they were. */
 static void check_call(const tlc_kernels *k, uint64_t seed, uint64_t step, uint64_t first, size_t n)
 {
     static uint32_t out[LONGEST + 2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc-bench's rooflines do all of the work that codecs are compared with: on every ISA, for every length, and no more.
+ * The roofline loops of tlc-bench do all the work that codecs are compared with, and no more: on every ISA, for every
+ * length.
  */
 #include "../bench/roofline.h"
 #include "support.h"
@@ -8,7 +9,7 @@
 
 static const size_t sizes[] = {0, 1, 3, 4, 5, 15, 16, 17, 79, 80, 81, 159, 160, 319, 320, 321, 655, 4096, 5003, 140000};
 
-/* Buffers of n values whose last byte is the last one that may be touched; out is a page's first. */
+/* Buffers of n values that end at a guard page; out begins at a page. */
 typedef struct buffers {
     arena g_pages, r_pages, out_pages, byte_pages;
     float *x, *r; /* what g + r is; the residual before */
@@ -65,7 +66,7 @@ static void require_sent(const buffers *b)
         require(float_bits(b->slice.r[i]) == float_bits(b->x[i] - copysignf(1, b->x[i])));
 }
 
-/* The sweeps of one way to compress, and the bytes they make. */
+/* Runs the sweeps of one way to compress; returns the bytes that they make. */
 static uint8_t *forward(const roofline_loops *loops, roofline which, size_t n, uint64_t seed)
 {
     sweep *const *sweeps = loops->sweeps[which];
@@ -92,7 +93,7 @@ static uint8_t *forward(const roofline_loops *loops, roofline which, size_t n, u
     return made;
 }
 
-/* All ways make the same bytes, and others of other values. */
+/* All ways make the same bytes, and other values give other bytes. */
 static void compress_sweeps(void **state)
 {
     (void)state;
@@ -115,7 +116,7 @@ static void compress_sweeps(void **state)
     }
 }
 
-/* The same bytes of g alone, of which it finds the maximum; r is left as it is. */
+/* Without a residual: the same bytes of g alone, and the maximum of g. r stays as it is. */
 static void without_residual(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void without_residual(void **state)
     }
 }
 
-/* Each byte of whole groups is made from an odd number of signs: it changes when they all do. */
+/* Each byte of whole groups depends on an odd number of signs, so it changes when all of them change. */
 static void all_values_count(void **state)
 {
     enum { N = 640 };
@@ -167,7 +168,7 @@ static void all_values_count(void **state)
     }
 }
 
-/* Writing gives 1 or -1; streaming gives, and adding adds, the same. */
+/* Writing gives 1 or -1. Streaming writes the same values, and adding adds them. */
 static void decompress_sweeps(void **state)
 {
     rng random = {5};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tensors so large that sizes overflow: every n near SIZE_MAX and its fractions is refused as TLC_ERR_SIZE, or all that
- * is said and asked for is right.
+ * Tensors so large that sizes overflow. Every n near SIZE_MAX and its fractions is refused with TLC_ERR_SIZE, or all
+ * sizes that the library returns and allocates are right.
  */
 #include "support.h"
 
-/* ---- numbers of values -------------------------------------------------------------------------------------------- */
+/* ---- numbers of values ------------------------------------------------------------------------------------------- */
 
-/* Around the quotients of SIZE_MAX where the sizes of something overflow: so many bytes, or so many values a byte. */
+/* Around quotients of SIZE_MAX, where sizes overflow: so many bytes a value, or so many values a byte. */
 static const size_t quotients[] = {1, 2, 3, 4, 5, 8, 9, 10, 12, 16, 20, 32, 64, 1000};
 enum { AROUND = 120 };
 
-/* Calls visit for each n, rising around each quotient; SIZE_MAX is the last around the first. */
+/* Calls visit for each n, rising around each quotient. SIZE_MAX is the last one around the first quotient. */
 static void each_huge(void (*visit)(const codec_case *c, size_t n, void *arg), const codec_case *c, void *arg)
 {
     for (size_t q = 0; q < COUNT(quotients); q++) {
@@ -23,7 +23,7 @@ static void each_huge(void (*visit)(const codec_case *c, size_t n, void *arg), c
     }
 }
 
-/* ---- tlc_codec_bound ---------------------------------------------------------------------------------------------- */
+/* ---- tlc_codec_bound --------------------------------------------------------------------------------------------- */
 
 static size_t header_size(const codec_case *c, size_t n)
 {
@@ -36,7 +36,7 @@ static size_t header_size(const codec_case *c, size_t n)
     return size;
 }
 
-/* Where the bound's payload is start + n / unit * step for whole units. */
+/* Codecs whose largest payload is start + n / unit * step, for whole units. */
 typedef struct line {
     size_t unit, start, step; /* unit 0: nowhere */
     tlc_dtype dtype;
@@ -60,7 +60,7 @@ static line line_of(const codec_case *c, tlc_dtype dtype)
     return l;
 }
 
-/* A multiple of the unit: the bound, or that it overflows, is known. */
+/* For a multiple of the unit the bound is known, or that it overflows. */
 static void on_the_line(const codec_case *c, size_t n, const line *l, tlc_status status, size_t bound)
 {
     size_t want = 0;
@@ -80,7 +80,7 @@ static void bound_of(const codec_case *c, size_t n, void *arg)
     if (l->unit && n % l->unit == 0)
         on_the_line(c, n, l, status, bound);
     require(status == TLC_OK || (status == TLC_ERR_SIZE && bound == 77));
-    if (!status) { /* larger tensors have no smaller bounds */
+    if (!status) { /* the bound of a larger tensor is not smaller */
         size_t half = 0, less = 0;
         require_status(tlc_codec_bound(c->text, l->dtype, n - 1, &less), TLC_OK);
         require_status(tlc_codec_bound(c->text, l->dtype, n / 2, &half), TLC_OK);
@@ -101,7 +101,7 @@ static void bounds(void **state)
         }
 }
 
-/* ---- tlc_create --------------------------------------------------------------------------------------------------- */
+/* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
 static size_t asked;
 
@@ -123,7 +123,7 @@ typedef struct shape {
     float *residual;
 } shape;
 
-/* What is asked of the allocator holds at least the residual, if it is the context's, and the scratch. */
+/* The allocation has room for the scratch and, if the context owns it, for the residual. */
 static void create_one(const codec_case *c, size_t n, void *arg)
 {
     const shape *s = arg;
@@ -145,7 +145,7 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     require(ctx == NULL && (status == TLC_ERR_SIZE || status == TLC_ERR_NOMEM));
     require((status == TLC_ERR_NOMEM) == (asked > 0));
     if (tlc_codec_bound(c->text, TLC_F32, n, &bound) || (s->feedback && n > SIZE_MAX / 4)) {
-        require_status(status, TLC_ERR_SIZE); /* n floats of a residual are too many, whoever has them */
+        require_status(status, TLC_ERR_SIZE); /* a residual of n floats is too large, whoever owns it */
         return;
     }
     if (status == TLC_ERR_SIZE)
@@ -169,9 +169,9 @@ static void contexts(void **state)
         }
 }
 
-/* ---- what a context says ------------------------------------------------------------------------------------------ */
+/* ---- what a context says ----------------------------------------------------------------------------------------- */
 
-/* A context of a huge tensor is small if nothing in it is kept for each value: the residual is the caller's. */
+/* A context of a huge tensor is small if it keeps nothing for each value: here the caller owns the residual. */
 static void states(void **state)
 {
     float residual[1] = {0};
@@ -191,7 +191,7 @@ static void states(void **state)
         memset(dst, 0x3c, sizeof dst);
         require_status(tlc_state_save(ctx, dst, sizeof dst, &written), TLC_ERR_CAPACITY);
         require(written == 77 && all_bytes(dst, sizeof dst, 0x3c));
-        require_status(tlc_set_codec(ctx, "raw"), TLC_ERR_CAPACITY); /* too large for the room, or for any */
+        require_status(tlc_set_codec(ctx, "raw"), TLC_ERR_CAPACITY); /* not reserved, or too large for any */
         require_status(tlc_set_codec(ctx, "ternary:block=1+quartic"), TLC_ERR_CAPACITY);
         made += size == SIZE_MAX;
         tlc_destroy(ctx);

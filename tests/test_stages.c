@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- the example of the design, worked by hand -------------------------------------------------------------------- */
+/* ---- the example of the design, worked by hand ------------------------------------------------------------------- */
 
 static void worked_example(void **state)
 {
@@ -70,7 +70,7 @@ static void hand_composed(const char *codec, float s, int shrink, size_t n, data
         require(info.payload_size == len && same(frame + info.header_size, payload, len));
         require(same(residual, tlc_residual(ctx), 4 * n));
         require_status(tlc_decompress(frame, frame_len, TLC_F32, out, n, NULL), TLC_OK);
-        for (size_t i = 0; i < n; i++) /* what was sent is M or 0, and what was wanted is both together */
+        for (size_t i = 0; i < n; i++) /* M or 0 was sent; sent and residual add up to the value */
             require(out[i] == 0 ? same(&residual[i], &x[i], 4) : fabsf(out[i]) == M && residual[i] == x[i] - out[i]);
     }
     tlc_destroy(ctx);
@@ -104,7 +104,7 @@ static void ternary_in_place(void **state)
     fill(DATA_LAPLACE, 1, x, 200);
     memcpy(y, x, sizeof x);
     require_status(tlc_ternary_encode(x, 200, 1.5f, q1, residual, &M1), TLC_OK);
-    require(same(x, y, sizeof x)); /* the input is the caller's */
+    require(same(x, y, sizeof x)); /* the input is not written */
     require_status(tlc_ternary_encode(y, 200, 1.5f, q2, y, &M2), TLC_OK);
     require(same(q1, q2, 200) && same(y, residual, sizeof y) && M1 == M2);
     require_status(tlc_ternary_encode(x, 200, 1.5f, q3, NULL, &M2), TLC_OK);
@@ -232,7 +232,7 @@ static void quartic_refusals(void **state)
 
 /* ---- zero-run ---------------------------------------------------------------------------------------------------- */
 
-/* A run of k bytes 121 between others, in front, at the end, alone. */
+/* A run of k bytes 121 between other bytes, at the start, at the end, alone. */
 static void zerorun_of(size_t k, size_t before, size_t after)
 {
     size_t len = before + k + after, tokens = k / 14, rest = k % 14, written = 77;
@@ -288,7 +288,7 @@ static void zerorun_any_bytes(void **state)
         require(tlc_zerorun_decoded_size(in, len) == size);
         require_status(tlc_zerorun_decode(in, len, out, size, &written), TLC_OK);
         require(written == size);
-        require_status(tlc_zerorun_encode(out, size, back, size, &again), TLC_OK); /* shortest, so not longer */
+        require_status(tlc_zerorun_encode(out, size, back, size, &again), TLC_OK); /* the shortest code */
         require(again <= len && tlc_zerorun_decoded_size(back, again) == size);
         for (size_t j = 0; j < len && size; j++)
             if (in[j] > 242) { /* a token is no quartic byte */

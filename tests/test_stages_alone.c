@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stages of threelc/stages.h beside 3LC's: alone they give what frames hold, and decode it; and what they refuse.
+ * The other stages of threelc/stages.h: alone they make the payload of frames and decode it; and what they refuse.
  */
 #include "support.h"
 
 #define SEED 77
 static const size_t sizes[] = {0, 1, 2, 7, 8, 63, 64, 65, 1000, 1025, 5003};
 
-/* A frame of x, taken apart, and what a context decodes and keeps. */
+/* The parts of a frame of x, the decoded values and the residual of the context. */
 typedef struct sent {
     const uint8_t *payload;
     size_t size;
@@ -58,7 +58,7 @@ static void require_floats(const float *got, const float *want, size_t n)
     require(same(got, want, n * sizeof *got));
 }
 
-/* A context adds its residual, +0, to x, which makes +0 of -0; alone -0 stays. */
+/* A context adds its residual, +0, to x, and so makes +0 of -0. A stage alone keeps -0. */
 static void require_residual(const float *got, const float *want, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -159,7 +159,7 @@ static void golomb_of(const float *x, size_t n, float *out, float *residual)
     require_status(tlc_golomb_encode(q, n, 1, scratch, code, cap, &written), TLC_OK);
     require_status(tlc_golomb_decode(code, written, 1, back, n), TLC_OK);
     require(same(q, back, n));
-    if (n && written < (n + 4) / 5) { /* then frames hold it */
+    if (n && written < (n + 4) / 5) { /* otherwise frames have quartic bytes */
         sent s = send("3lc-golomb:s=1.5", x, n, 1);
         require(written == s.size && same(code, s.payload, written));
         require_status(tlc_ternary_decode(q, n, M, out), TLC_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arguments of the stages alone: every set of pointers that are NULL is refused and changes nothing, or is allowed;
- * the residual may be NULL, or x itself.
+ * The arguments of the stages alone. Every set of NULL pointers is allowed, or it is refused and nothing changes. The
+ * residual may be NULL, or x itself.
  */
 #include "support.h"
 
@@ -17,12 +17,12 @@ typedef tlc_status stage_call(size_t n, size_t len, void *const p[POINTERS]);
 typedef struct stage_case {
     const char *name;
     stage_call *call;
-    unsigned always, some, never; /* pointers that it needs, that it needs if n > 0, that it takes but does not need */
+    unsigned always, some, never; /* pointers that it needs; that it needs if n > 0; that may be NULL */
     size_t len, empty;            /* bytes that n = N and n = 0 decode from; 0 where it takes floats */
     uint8_t in[2];
 } stage_case;
 
-/* What encoders write into ends here. */
+/* Capacity of the outputs. */
 static size_t room(size_t n)
 {
     return n ? ROOM : 0;
@@ -136,7 +136,7 @@ typedef struct encoded {
     size_t written;
 } encoded;
 
-/* One encoder after the other, with room for all that 400 values can need. */
+/* All encoders, with room for any code of 400 values. */
 static tlc_status encode(size_t which, const float *x, size_t n, float *residual, encoded *e)
 {
     uint64_t scratch[7];
@@ -215,7 +215,7 @@ static void scalars(void **state)
     memset(out, 0x5a, sizeof out);
     memcpy(before, out, sizeof out);
     for (at.i = 0; at.i < COUNT(bad); at.i++) {
-        int negative = at.i > 2; /* which a mean may be */
+        int negative = at.i > 2; /* a mean may be negative */
         require_status(tlc_levels_decode(q, N, 127, bad[at.i], out), TLC_ERR_PARAM);
         if (negative)
             continue;
@@ -234,7 +234,7 @@ static void scalars(void **state)
     }
     require_status(tlc_levels_decode(q, N, 8, 1.0f, out), TLC_ERR_PARAM);
     for (int form = 7; form <= 10; form++)
-        for (int shift = -1; shift <= 118; shift += 119) /* each one too far */
+        for (int shift = -1; shift <= 118; shift += 119) /* just outside of the range */
             require_status(tlc_natural_decode(zeros, N, form, shift, out, N), TLC_ERR_PARAM);
     require_status(tlc_natural_decode(zeros, N, 7, 0, out, N), TLC_ERR_PARAM);
     require_status(tlc_natural_decode(zeros, N, 8, 117, out, N), TLC_OK);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * P1 and P2 for what writes to a buffer of the caller's and has no context: the functions of stages.h and bundle.h. With
- * every capacity from 0 up, in a buffer of just that size between guard pages: below what the header asks for, the call
- * is refused and nothing has changed; from there on it gives what it gives in a large buffer. (tlc_compress and
- * tlc_state_save: p1.)
+ * P1 and P2 for functions of stages.h and bundle.h that write to a buffer of the caller, with every capacity from 0 up.
+ * The buffer has exactly that size and lies between guard pages. Below the capacity that the header asks for the call
+ * is refused and changes nothing. From there on the result is that of a large buffer. (tlc_compress and tlc_state_save:
+ * test_p1.c.)
  */
 #include "support.h"
 #include <math.h>
@@ -74,7 +74,7 @@ static tlc_status unzerorun(const matter *m, uint8_t *dst, size_t cap, float *re
 
 static uint64_t scratch[2 * (MOST / 64 + 1)];
 
-/* Here the header promises success as soon as the code fits, which is what a large buffer tells. */
+/* The header promises success if the code fits. A call with a large buffer tells its length. */
 static tlc_status golomb(const matter *m, const int8_t *q, int signs, uint8_t *dst, size_t cap, size_t *written,
                          size_t *need)
 {
@@ -147,7 +147,7 @@ static const struct {
     {"random-sparse", random_sparse, 1, 0}, {"natural frames", aggregate, 0, 0},
 };
 
-/* ---- every capacity ----------------------------------------------------------------------------------------------- */
+/* ---- every capacity ---------------------------------------------------------------------------------------------- */
 
 static void try_capacities(arena *a, const matter *m, size_t e)
 {
@@ -196,11 +196,11 @@ static void stages(void **state)
     arena_close(&a);
 }
 
-/* ---- bundles ------------------------------------------------------------------------------------------------------ */
+/* ---- bundles ----------------------------------------------------------------------------------------------------- */
 
 static const size_t lengths[] = {5, 0, 17, 1};
 
-/* As far as cap allows; returns how many frames are in. */
+/* Adds as many frames as cap allows; returns their number. */
 static size_t write_bundle(arena *a, size_t cap, int commit, size_t *written)
 {
     uint8_t *dst = arena_take(a, cap, 1), frame[20], before[100];

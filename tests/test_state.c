@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_state_save and tlc_state_load: a run goes on as if it had never stopped, and what is refused changes nothing.
+ * tlc_state_save and tlc_state_load: a loaded run continues as if it had never stopped. A refused state changes
+ * nothing.
  */
 #include "support.h"
 #include <xxhash.h>
@@ -22,7 +23,7 @@ static state_bytes save(const tlc_ctx *ctx)
     return s;
 }
 
-/* Steps of a run, from..to, their frames behind each other in log; returns the log's length. */
+/* The steps from..to of a run. Writes their frames one after the other to log; returns its length. */
 static size_t steps(tlc_ctx *ctx, uint64_t from, uint64_t to, tlc_dtype dtype, uint8_t *log)
 {
     uint8_t grad[4 * N];
@@ -51,10 +52,10 @@ static void state_continues(void **state)
                     tlc_ctx *one = create(&cfg, N);
                     steps(one, 0, 3, dtype, log1);
                     state_bytes saved = save(one);
-                    cfg.seed = 1; /* the state brings its own */
+                    cfg.seed = 1; /* the state has the seed */
                     cfg.isa = TLC_ISA_SCALAR;
                     tlc_ctx *two = create(&cfg, N);
-                    steps(two, 7, 8, dtype, log2); /* whatever it did before is gone */
+                    steps(two, 7, 8, dtype, log2); /* earlier steps must not matter after loading */
                     require_status(tlc_state_load(two, saved.bytes, saved.len), TLC_OK);
                     size_t len1 = steps(one, 3, 6, dtype, log1), len2 = steps(two, 3, 6, dtype, log2);
                     require(len1 == len2 && same(log1, log2, len1));
@@ -65,7 +66,7 @@ static void state_continues(void **state)
                 }
 }
 
-/* Byte by byte as state.c draws it, so that it is the same on every machine. */
+/* Byte by byte, as src/state.c draws it: it is the same on every machine. */
 static void state_as_drawn(void **state)
 {
     static const uint8_t head[] = {'T', 'L', 'C', 'S', 1, 0, 1, 10, 2, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,
@@ -92,7 +93,7 @@ static void state_as_drawn(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-/* Loads from a buffer that ends at a guard page; what is refused changes nothing. */
+/* Loads from a buffer that ends at a guard page. A refused state must change nothing. */
 static tlc_status try_load(arena *a, tlc_ctx *ctx, const uint8_t *src, size_t len)
 {
     snapshot before = snap(ctx);
@@ -166,7 +167,7 @@ static void state_single_bit_flips(void **state)
     }
 }
 
-/* With a checksum that is right: an attacker can make one. */
+/* With the right checksum: an attacker can compute it. */
 static void reseal(state_bytes *s)
 {
     uint32_t sum = (uint32_t)XXH3_64bits(s->bytes, s->len - 4);
@@ -273,7 +274,7 @@ static void state_brings_its_codec(void **state)
         }
 }
 
-/* After tlc_set_codec the state is of the new codec; the residual that the caller owns is loaded in place. */
+/* After tlc_set_codec the state has the new codec. A residual that the caller owns is loaded in place. */
 static void state_after_set_codec(void **state)
 {
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A state goes to another place in the middle of a run: from any ISA and tlc_parallel to any other, where the run goes
- * on bit for bit; and what is not meant for a context leaves no trace in it, not in its later frames either. (Between
- * machines and processes: scripts/state-exchange.sh.)
+ * A state moves in the middle of a run, from any ISA and tlc_parallel to any other. The run continues with the same
+ * bits. A state that does not fit a context is refused, and does not change its later frames. (Between machines and
+ * processes: scripts/state-exchange.sh.)
  */
 #include "support.h"
 #include <xxhash.h>
 
-/* A run and all that it gives. */
+/* A run and all its results. */
 typedef struct log_bytes {
     uint8_t *bytes;
     size_t len;
@@ -45,7 +45,7 @@ static void require_same_log(log_bytes a, log_bytes b)
     free(b.bytes);
 }
 
-/* ---- from one way of working to another --------------------------------------------------------------------------- */
+/* ---- from one way of working to another -------------------------------------------------------------------------- */
 
 typedef struct way {
     tlc_isa isa;
@@ -58,7 +58,7 @@ static tlc_ctx *start(const codec_case *c, tlc_dtype dtype, int feedback, const 
 
     cfg.feedback = feedback;
     cfg.parallel = w->runner->parallel;
-    cfg.seed = (uint64_t)w->isa * 16 + (uint64_t)(w->runner - runners); /* the state brings its own */
+    cfg.seed = (uint64_t)w->isa * 16 + (uint64_t)(w->runner - runners); /* the state has the seed */
     return create(&cfg, n);
 }
 
@@ -67,7 +67,7 @@ static void move(const codec_case *c, tlc_dtype dtype, int feedback, const way *
     at = (place){.codec = c->text, .dtype = dtype, .isa = to->isa, .n = n, .note = to->runner->name};
     tlc_ctx *one = start(c, dtype, feedback, from, n), *two = start(c, dtype, feedback, to, n);
     free(logged(one, dtype, n, 0, 2).bytes);
-    free(logged(two, dtype, n, 5, 6).bytes); /* whatever it did before is gone */
+    free(logged(two, dtype, n, 5, 6).bytes); /* earlier steps must not matter after loading */
     snapshot s = snap(one);
     require_status(tlc_state_load(two, s.state, s.size), TLC_OK);
     require_same_state(two, &s);
@@ -108,7 +108,7 @@ static void to_another_parallel(void **state)
         }
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 enum { N = 150 };
 
@@ -129,7 +129,7 @@ static void refuse(tlc_ctx *ctx, const snapshot *s, tlc_status want)
     snap_free(&before);
 }
 
-/* The state of a context that differs in one thing. */
+/* Tries the state of a context that differs in one thing. */
 static void refuse_other(tlc_ctx *ctx, const char *codec, tlc_dtype dtype, int feedback, size_t n, tlc_status want)
 {
     tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
@@ -163,7 +163,7 @@ static void refuse_altered(tlc_ctx *ctx)
     snap_free(&s);
 }
 
-/* Its twin is spared all that; then both go on alike. */
+/* A second context gets none of these states. Afterwards both make the same frames. */
 static void refused_without_a_trace(void **state)
 {
     size_t turn = 0;

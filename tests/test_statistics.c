@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chance: stochastic codecs are without bias, with the variance that their papers tell, value by value; and the random
- * words of elements, steps and seeds have nothing to do with each other. All seeds are fixed, so that what passes once
- * passes always; 5 standard errors are what an honest codec stays within but once in millions.
+ * Chance: stochastic codecs have no bias, and the variance that their papers give, value by value. The random words of
+ * elements, steps and seeds are independent. All seeds are fixed, so a test that passes once passes always. The limit
+ * is 5 standard errors: a correct codec exceeds it once in millions of tests.
  */
 #include "support.h"
 #include <math.h>
@@ -62,7 +62,7 @@ static const struct {
 
 enum { VALUES = 16, REPEATS = 1 << 14, STEPS = 62 }; /* VALUES * REPEATS values, STEPS times: 10^6 draws of each */
 
-/* Of one value: how often it went high, and the sums of what it decoded to and of the squared errors. */
+/* For one value: how often it went high, the sum of the decoded values, and the sum of the squared errors. */
 typedef struct tally {
     size_t high, draws;
     double sum, squares;
@@ -89,7 +89,7 @@ static void draw(const char *codec, const float *x, size_t n, size_t l, const la
             size_t v = at.i % VALUES;
             tally *t = &tallies[v];
             int high = near(out[at.i], w[v].high);
-            require(high || near(out[at.i], w[v].low)); /* and nowhere else */
+            require(high || near(out[at.i], w[v].low)); /* no third value */
             t->high += (size_t)high;
             t->draws++;
             t->sum += out[at.i];
@@ -101,7 +101,7 @@ static void draw(const char *codec, const float *x, size_t n, size_t l, const la
     free(out);
 }
 
-/* The mean is the value; the variance is (x - low) (high - x), of which the paper of natural says: at most x^2 / 8. */
+/* The mean is the value. The variance is (x - low) (high - x); the paper of natural says: at most x^2 / 8. */
 static void require_law(const tally *t, double x, const law *w, int natural)
 {
     double gap = fabs(w->high - w->low), p = w->chance, draws = (double)t->draws;
@@ -143,7 +143,7 @@ static void without_bias(void **state)
     free(x);
 }
 
-/* Values that are a level, or a power of two, are sent as they are, always. */
+/* Values that are a level, or a power of two, are always sent as they are. */
 static void exact_values_stay(void **state)
 {
     static const char *const codecs_of[] = {"natural", "natural:bits=9", "stochastic-ternary+quartic", "qsgd",
@@ -187,8 +187,8 @@ static void require_even(const size_t bins[256], size_t count)
     require(chi > 255 - 5 * 22.6 && chi < 255 + 5 * 22.6);
 }
 
-/* Each byte of the 24-bit numbers is even, and so are pairs of halves of bytes: of words that follow each other, and of
- * a word and another one's. */
+/* The bytes of the 24-bit numbers are evenly distributed. So are pairs of half bytes: of successive words, and of a
+ * word and the word of another stream. */
 static void require_random(const uint32_t *words, const uint32_t *others)
 {
     size_t bins[256], pairs[256];
@@ -210,7 +210,7 @@ static void require_random(const uint32_t *words, const uint32_t *others)
     }
 }
 
-/* Of the elements of a step, of the steps of an element, of the seeds of one step of one element. */
+/* The words of the elements of a step, of the steps of an element, of the seeds for one step of one element. */
 static void words_are_independent(void **state)
 {
     static uint32_t words[3][WORDS], others[WORDS];
@@ -233,7 +233,7 @@ static void words_are_independent(void **state)
     require_random(words[0], others);
 }
 
-/* The errors of machines with seeds of their own average out: the variance of the mean of 64 is a 64th. */
+/* The errors of machines with different seeds average out: the mean of 64 has a 64th of the variance. */
 static void seeds_average_out(void **state)
 {
     enum { N = 20000, SEEDS = 64 };

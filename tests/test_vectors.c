@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The golden vectors of tests/vectors (what model.py writes) against the public API, on every ISA of this machine.
- * Every buffer is allocated with exactly the bytes it may use, so that a sanitizer or a guard page sees one too many;
- * `void *` arguments sit at odd addresses, because they need no alignment.
+ * The golden vectors of tests/vectors, which model.py writes, against the public API, on every ISA of this machine.
+ * Every buffer has exactly the bytes that may be used, so that a sanitizer finds an access outside of it. `void *`
+ * arguments have odd addresses, since they need no alignment.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void expect_status(tlc_status got, tlc_status want, const char *what)
 static void *buffers[MAX_BUFFERS];
 static size_t buffer_count;
 
-/* size bytes, shift bytes behind a malloc'ed address. */
+/* A buffer of size bytes that begins shift bytes behind a malloc'ed address. */
 static void *exact(size_t size, size_t shift)
 {
     size_t all = size + shift;
@@ -201,7 +201,7 @@ static bytes unhex(const char *hex, size_t shift)
     return b;
 }
 
-/* The files' elements are little-endian, those of the API in the machine's order; its own inverse. */
+/* From the byte order of the files, little-endian, to that of the machine, or back. */
 static void swap_elements(void *p, size_t len, size_t size)
 {
     const uint16_t one = 1;
@@ -263,7 +263,7 @@ static void check_state(const line *r, tlc_isa isa, tlc_ctx *ctx)
     expect_status(tlc_state_save(ctx, got, want.len, &written), TLC_OK, "tlc_state_save");
     expect(written == want.len && same(got, want.p, want.len), "state");
 
-    tlc_ctx *fresh = context(r, isa, 77); /* the seed is to come from the state */
+    tlc_ctx *fresh = context(r, isa, 77); /* the state has another seed */
     expect_status(tlc_state_load(fresh, want.p, want.len), TLC_OK, "tlc_state_load");
     memset(got, 0, want.len);
     expect(tlc_state_size(fresh) == want.len, "tlc_state_size of the loaded state");
@@ -328,7 +328,8 @@ static void check_info(const line *r, bytes frame)
            "info.header_size + info.payload_size");
 }
 
-#define f16_rounds() (!getenv("TLC_TEST_NO_F16_ROUNDING")) /* an emulator that rounds subnormal halves wrongly says so */
+/* tests/matrix sets it for an emulator that rounds subnormal halves wrongly. */
+#define f16_rounds() (!getenv("TLC_TEST_NO_F16_ROUNDING"))
 
 static void good_record(const line *r, tlc_isa isa)
 {
@@ -388,7 +389,7 @@ static void bad_record(const line *r, tlc_isa isa)
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
     if (claimed > SIZE_MAX)
         return; /* a 32-bit machine has no such n */
-    const size_t n = (size_t)claimed, room = n <= 4096 ? n : 16; /* who writes here at all has failed */
+    const size_t n = (size_t)claimed, room = n <= 4096 ? n : 16; /* nothing may be written */
     bytes frame = unhex(get(r, "frame"), 1);
 
     for (unsigned dtype = 0; dtype < 3; dtype++) {
@@ -456,7 +457,7 @@ static void on_every_isa(const char *name, void (*test)(const line *record, tlc_
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         at_isa = tlc_isa_name(isas[i]);
         if (!tlc_isa_supported(isas[i])) {
-            print_message("# %s: %s skipped: not available here\n", name, at_isa);
+            print_message("# %s: this machine lacks %s\n", name, at_isa);
             continue;
         }
         size_t records = each_record(name, isas[i], test);

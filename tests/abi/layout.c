@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The layouts of the public structs, and the values of constants, in numbers: checked by every compiler that builds the
- * tests, for 64-bit and 32-bit machines. tests/scripts/abi.sh says which version a change needs.
+ * The layouts of the public structs and the values of constants as numbers. Every compiler that builds the tests checks
+ * them, for 64-bit and 32-bit machines. tests/scripts/abi.sh says which version a change needs.
  */
 #include <threelc/bundle.h>
 #include <threelc/stages.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a text. All functions that take a codec string must agree on whether it is one; what is wrong must be said
- * in words; what is one must work, and its decoding form must be one again.
+ * The input is a text. All functions that take a codec string must agree on whether it is one. If not, there must be a
+ * message. If it is, the codec must work, and its decoding form must be a codec string, too.
  */
 #include "fuzz.h"
 
@@ -20,7 +20,7 @@ static char *text_of(const uint8_t *data, size_t size)
     return text;
 }
 
-/* A message of any room is the beginning of the whole one, and ends in a NUL. */
+/* With any room the message is the beginning of the whole one, and ends in a NUL. */
 static void explained(const char *text, tlc_status want)
 {
     char whole[512], cut[512];
@@ -55,7 +55,7 @@ static void works(const char *text)
     fill(DATA_LAPLACE, 1, grad, N);
     tlc_ctx *ctx = create(&cfg, N);
     require_status(tlc_codec_bound(text, TLC_F32, N, &bound), TLC_OK);
-    require(tlc_bound(ctx) == bound - 4); /* less the checksum */
+    require(tlc_bound(ctx) == bound - 4); /* without a checksum */
     uint8_t *dst = bytes(bound);
     tlc_status status = tlc_compress(ctx, grad, dst, tlc_bound(ctx), &len);
     require(status == TLC_OK || (status == TLC_ERR_NONFINITE && strstr(text, "p="))); /* x / p may be infinite */
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         works(text);
     }
-    /* As a list of what to reserve: any split at ';'. */
+    /* As tlc_config.reserve, a list that is split at ';'. */
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
     cfg.reserve = text;
     ctx = NULL;

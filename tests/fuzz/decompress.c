@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a frame: any bytes. All decoders must agree on whether it is one, on every ISA; what is one must decode to
- * the same bits everywhere, and keep the laws of its codec when it is encoded again.
- * A wrong checksum stops most inputs early, so those that claim one are tried with the right one, too.
+ * The input is any bytes, taken as a frame. All decoders must agree on whether it is one, on every ISA. A frame must
+ * decode to the same bits everywhere, and the law of its codec must hold when its values are encoded again.
+ * A wrong checksum would stop most inputs early, so inputs with a checksum are also tried with the right one.
  */
 #include "../hostile.h"
 #include "fuzz.h"
@@ -33,10 +33,10 @@ static void fill_any(uint64_t seed, float *x, size_t n)
 
 static void require_finish(tlc_status status)
 {
-    require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* the latter: tlc_mask of codecs without a zero */
+    require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* tlc_mask does not support codecs without a zero */
 }
 
-/* All outputs of one ISA, one behind the other. */
+/* All outputs of one ISA, one after the other. */
 static void outputs(const frame *f, const tlc_decode_options *opt, uint8_t *out)
 {
     /* NOLINTNEXTLINE(bugprone-integer-division): it is the index that is divided */
@@ -81,7 +81,7 @@ static void same_everywhere(const frame *f)
 
 /* ---- laws -------------------------------------------------------------------------------------------------------- */
 
-/* Equal, where zeros of both signs are, and so are all NaN. */
+/* Are the values equal? Zeros of both signs are, and so are all NaN. */
 static int alike(const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -102,7 +102,7 @@ static void adding(const frame *f)
     free(sum);
 }
 
-/* What is not 0 is masked; what is masked is counted. */
+/* All values that are not 0 are masked, and tlc_inspect counts the masked ones. */
 static void masking(const frame *f)
 {
     float *momentum = floats(f->n);
@@ -121,43 +121,15 @@ static void masking(const frame *f)
     free(momentum);
 }
 
-/* Codecs by the first stage of their decoding form: how to encode decoded values again. */
-typedef struct again {
-    const char *stage, *params; /* what the encoder needs beside what the form tells */
-    enum { NOTHING, STABLE, EXACT, IDENTICAL } law;
-    size_t most; /* values for which it is so; 0: any */
-} again;
-
-static const again table[] = {
-    {"ternary", "", EXACT, 0},
-    {"sparse-binary", "p=1", EXACT, 0}, /* all are of one sign */
-    {"natural", "rounding=nearest", EXACT, 0},
-    {"random-sparse", "p=1", EXACT, 0},
-    {"topk", "p=1", EXACT, 4096}, /* all are in the sample */
-    {"onebit", "", STABLE, 0}, /* a first encoding may change the means, a second may not */
-    {"int8", "", STABLE, 0},   /* likewise the maximum */
-    {"qsgd", "", NOTHING, 0},  /* rounds at random */
-    {"raw", "", IDENTICAL, 0},
-};
-
-static const again *law_of(const char *form)
+/* The form "stage[:parameters][+rest]" with the parameters that the law needs in front. */
+static void encoder(const codec_case *c, const char *form, char *text, size_t cap)
 {
-    for (size_t i = 0; i < COUNT(table); i++) {
-        size_t len = strlen(table[i].stage);
-        if (!strncmp(form, table[i].stage, len) && !strchr("-abcdefghijklmnopqrstuvwxyz", form[len] ? form[len] : '+'))
-            return &table[i];
-    }
-    fail_msg("%s: a codec that this target does not know", form);
-    return NULL;
-}
+    const size_t name = strcspn(form, ":+");
+    const int has_parameters = form[name] == ':';
+    const char *again = c->again ? c->again : "";
 
-/* The form "stage[:params][+rest]" with params of our own in front. */
-static void encoder(const again *a, const char *form, char *text, size_t cap)
-{
-    const size_t name = strlen(a->stage);
-    const char *colon = *a->params || form[name] == ':' ? ":" : "", *comma = *a->params && form[name] == ':' ? "," : "";
-
-    snprintf(text, cap, "%s%s%s%s%s", a->stage, colon, a->params, comma, form + name + (form[name] == ':'));
+    snprintf(text, cap, "%.*s%s%s%s%s", (int)name, form, *again || has_parameters ? ":" : "", again,
+             *again && has_parameters ? "," : "", form + name + has_parameters);
 }
 
 /* Compresses values (of dtype) and decodes the frame again; returns its length. frame: of tlc_codec_bound. */
@@ -204,21 +176,21 @@ static void identical(const frame *f)
     free(dst);
 }
 
-static void encoded_again(const frame *f, const again *a)
+static void encoded_again(const frame *f, const codec_case *c)
 {
     char codec[160];
     size_t bound = 0, first, second;
     float *once = floats(f->n), *twice = floats(f->n);
 
-    encoder(a, f->info.codec, codec, sizeof codec);
+    encoder(c, f->info.codec, codec, sizeof codec);
     require_status(tlc_codec_bound(codec, TLC_F32, f->n, &bound), TLC_OK);
     uint8_t *dst = bytes(bound), *dst2 = bytes(bound);
     first = encode(codec, TLC_F32, f->info.checksum, f->values, f->n, dst, once);
-    if (a->law == EXACT)
+    if (c->law == EXACT)
         require(alike(once, f->values, f->n));
-    /* The levels of a maximum near the least floats are not apart; nor is what only rounds to a maximum near the largest. */
+    /* Levels of a maximum near the least floats are not distinct. Near the largest floats a maximum may be rounded. */
     float max = largest(once, f->n);
-    if (a->law == EXACT || (max > 1e-30f && max < 1e38f)) {
+    if (c->law == EXACT || (max > 1e-30f && max < 1e38f)) {
         second = encode(codec, TLC_F32, f->info.checksum, once, f->n, dst2, twice);
         require(second == first && same(dst, dst2, first));
     }
@@ -230,7 +202,7 @@ static void encoded_again(const frame *f, const again *a)
 
 /* ---- one frame --------------------------------------------------------------------------------------------------- */
 
-/* The n that a header claims, so that the decoders look beyond it. */
+/* The n that the header claims. With it the decoders check the rest of the frame. */
 static uint64_t claimed(const uint8_t *src, size_t len)
 {
     uint64_t n = 0;
@@ -254,11 +226,12 @@ static void laws(frame *f)
     same_everywhere(f);
     adding(f);
     masking(f);
-    const again *a = law_of(f->info.codec);
-    if (a->law == IDENTICAL)
+    const codec_case *c = codec_by_form(f->info.codec);
+    require(c != NULL); /* a stage without a line in codecs.def */
+    if (c->law == IDENTICAL)
         identical(f);
-    else if (a->law != NOTHING && (!a->most || f->n <= a->most))
-        encoded_again(f, a);
+    else if (c->law != NOTHING && (!c->again_most || f->n <= c->again_most))
+        encoded_again(f, c);
     free(f->values);
 }
 

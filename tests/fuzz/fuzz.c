@@ -4,7 +4,7 @@
 
 uint64_t fuzz_digest;
 
-/* cmocka's fail() ends in exit outside of its tests, which fuzzers do not take for a crash. */
+/* Outside of a test cmocka's fail() calls exit, and fuzzers do not count that as a crash. */
 __attribute__((constructor)) static void abort_on_failure(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which takes any bytes and aborts where the
- * library breaks a promise. replay.c runs it over recorded inputs in every test run; libFuzzer or AFL++ take its place
- * in campaigns (run).
+ * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which takes any bytes and aborts if
+ * the library breaks a promise. In test runs replay.c gives it recorded inputs. In campaigns (see run) libFuzzer or
+ * AFL++ take the place of replay.c.
  */
 #ifndef TLC_FUZZ_H
 #define TLC_FUZZ_H
@@ -16,15 +16,15 @@ extern uint64_t fuzz_digest;
 void fuzz_fold(const void *elements, size_t count, size_t width); /* in the machine's byte order */
 void fuzz_fold_number(uint64_t number);
 
-/* Tries an input, and, if its checksum is wrong, once more with the right one: none that a fuzzer makes up is. */
+/* Tries an input. If its checksum is wrong, tries it again with the right one, which a fuzzer cannot guess. */
 void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len));
 
-/* Splits an input: each take_ gives what is next of it, and zeros from its end on. */
+/* Splits an input: each take_ returns the next part of it, and zeros behind its end. */
 typedef struct fuzz_input {
     const uint8_t *at, *end;
 } fuzz_input;
 uint8_t take_byte(fuzz_input *in);
 uint32_t take_number(fuzz_input *in, unsigned count); /* of count bytes, little-endian */
-/* What comes before the next newline, cut to cap - 1 characters, with a NUL; steps over the newline. */
+/* The text up to the next newline, cut to cap - 1 characters, with a NUL. Steps over the newline. */
 void take_line(fuzz_input *in, char *text, size_t cap);
 #endif

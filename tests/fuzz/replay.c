@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs one fuzz target over recorded inputs: fuzz_TARGET [-v | -d DIGEST] FILE...
- * A FILE of the name *.hex holds one input a line, in hexadecimal (an empty line is an empty input, # begins a comment); any
- * other is one input. With -d the digest of all results must be DIGEST, on every machine; -v prints each input's own, to find
- * the one for which machines differ.
+ * A FILE named *.hex has one input a line, in hexadecimal. An empty line is an empty input, a line with # a comment.
+ * Any other FILE is one input. With -d the digest of all results must be DIGEST, on every machine. -v prints the digest
+ * of each input, to find the one for which machines differ.
  */
 #include "fuzz.h"
 #include <inttypes.h>
@@ -16,7 +16,7 @@ static int digit(char c)
     return found ? (int)(found - digits) : -1;
 }
 
-/* The input in a buffer of exactly its size, for sanitizers to watch. */
+/* The input is in a buffer of exactly its size, so that sanitizers find accesses outside of it. */
 static void feed(const uint8_t *input, size_t len)
 {
     uint8_t *exact = malloc(len ? len : 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a run: a line with a codec string, then how the context is configured, then steps, each with the gradient it
- * compresses. One context for each ISA (and one that runs its tasks backwards) take the same steps, in buffers of exactly
- * the sizes that the API asks for: frames, residuals and states must be the same bits everywhere, decode to what the
- * feedback says was sent, and a step that fails must change nothing.
+ * The input is a run: a line with a codec string, then the configuration of the context, then steps, each with its
+ * gradient. One context for each ISA, and one that runs its tasks backwards, take the same steps. Their buffers have
+ * exactly the sizes that the API asks for. Frames, residuals and states must be the same bits everywhere. Decoded
+ * values and residual must add up. A step that fails must change nothing.
  */
 #include "fuzz.h"
 #include <math.h>
@@ -90,8 +90,8 @@ static void close_run(run *r)
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* Ways to make values of bytes: floats of any bits; few magnitudes, so that there are ties; mostly zeros. As bits, since an
- * x87 register would make signalling NaN quiet. */
+/* Ways to make values from bytes: floats of any bits; few magnitudes, for ties; mostly zeros. They are handled as bits,
+ * since an x87 register would make signalling NaN quiet. */
 static uint32_t value(unsigned way, fuzz_input *data)
 {
     if (way == 0)
@@ -100,7 +100,7 @@ static uint32_t value(unsigned way, fuzz_input *data)
     return way == 1 || x > 0.5f || x < -0.5f ? float_bits(x) : 0;
 }
 
-/* Repeats the bytes that are left over all of n, so that a short input makes a long gradient. */
+/* Repeats the bytes that are left until there are n values, so that a short input makes a long gradient. */
 static void make_gradient(run *r, unsigned way, fuzz_input *in)
 {
     const unsigned size = way ? 1 : 4;
@@ -164,7 +164,7 @@ static void decode(const run *r, const uint8_t *frame, size_t len, tlc_isa isa, 
     require(info.n == r->n && info.dtype == r->dtype);
 }
 
-/* The residual is what was wanted less what was sent, in one rounded subtraction. */
+/* The residual is the wanted value minus the decoded value, rounded once. */
 static void nothing_lost(run *r, const void *grad)
 {
     const float *residual = tlc_residual(r->parties[0].ctx);
@@ -211,13 +211,13 @@ static void compress_step(run *r, const void *grad)
     snap_free(&before);
 }
 
-/* What was not reserved may find room in one context and not in another: those with tlc_parallel have more scratch. */
+/* A codec that was not reserved may fit one context and not another: contexts with tlc_parallel have more scratch. */
 static const char *another_codec(const run *r, unsigned argument)
 {
     return r->reserved ? codecs[argument % codec_count].text : r->codec;
 }
 
-/* Another call on all contexts: they must agree, and where it fails nothing may change. */
+/* Another call on all contexts. They must agree, and a call that fails must change nothing. */
 static void other_step(run *r, unsigned call, unsigned argument)
 {
     tlc_status first = TLC_OK;
@@ -241,7 +241,7 @@ static void other_step(run *r, unsigned call, unsigned argument)
         start_again(r);
 }
 
-/* Every context goes on from the state of the one before it. */
+/* Every context loads the state of the one before it. */
 static void exchange_states(run *r)
 {
     for (size_t i = 0; i < r->count; i++) {

@@ -3,15 +3,23 @@
 """Seeds of the fuzz targets, from the golden vectors.
 
 seeds.py VECTORS TARGET         writes TARGET's seeds, one a line in hexadecimal
-seeds.py --pack DIR [MOST]      writes the files in DIR (a fuzzer's corpus) so, each of at most MOST bytes
+seeds.py --pack DIR [MOST]      writes the files in DIR (a fuzzer's corpus) in that form, each of at most MOST bytes
 seeds.py --unpack DIR           reads such lines and writes each as a file into DIR
+seeds.py --words                writes the words of codec strings, as a dictionary for libFuzzer
 """
 import hashlib
 import os
+import re
 import struct
 import sys
 
-LENGTHS = (0, 1, 2, 5, 16, 64, 127, 333, 1024, 1300, 4097, 5000)  # roundtrip.c
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def array(file, name):
+    """the elements of an array of a target's source"""
+    with open(os.path.join(HERE, file)) as f:
+        return [e.strip() for e in re.search(r'\b%s\[\][^=]* = \{(.*?)\};' % name, f.read(), re.S)[1].split(',')]
 
 
 def records(vectors, name):
@@ -54,11 +62,13 @@ def codec_string(vectors):
 
 
 def roundtrip(vectors):
+    lengths = list(map(int, array('roundtrip.c', 'lengths')))
     for r in records(vectors, 'good.txt'):
         n, checksum, feedback = int(r['n'][0]), int(r['checksum'][0]), int(r['feedback'][0])
         dtype = ('f32', 'f16', 'bf16').index(r['dtype'][0])
-        size = LENGTHS.index(n) if n in LENGTHS else min(255, -(-n // 3))
-        flags = next(f for f in range(256) if f & 3 == dtype and (f >> 2 & 3) % 3 - 1 == feedback and f >> 4 & 3 == checksum)
+        size = lengths.index(n) if n in lengths else min(255, -(-n // 3))
+        flags = next(f for f in range(256)
+                     if f & 3 == dtype and (f >> 2 & 3) % 3 - 1 == feedback and f >> 4 & 3 == checksum)
         run = r['codec'][0].encode() + struct.pack('<BBBI', 10, flags, size, int(r['seed'][0]) & 0xffffffff)
         way = 0 if dtype == 0 else 1  # the bytes of 16-bit values would not be their floats
         for grad in r['grad']:
@@ -71,7 +81,8 @@ def npy(vectors):
     values = struct.pack('<6f', 1, -2, 0.5, 0, 1e30, -1e-30)
     for version in 1, 2, 3:
         for descr, count in ('<f4', 6), ('>f4', 6), ('<f2', 12), ('>f2', 12), ('<f8', 3):
-            for shape in '(%d,)' % count, '(2, %d)' % (count // 2), '(%d, 1, )' % count, '()', '(0, 5)', '(99999999999, 3)':
+            for shape in ('(%d,)' % count, '(2, %d)' % (count // 2), '(%d, 1, )' % count, '()', '(0, 5)',
+                          '(99999999999, 3)'):
                 text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
                 text += ' ' * (-len(text) % 16) + '\n'
                 length = struct.pack('<H' if version == 1 else '<I', len(text))
@@ -80,16 +91,15 @@ def npy(vectors):
     yield values[:5]
 
 
-STAGES = ('quartic', 'zerorun', 'golomb', 'natural', 'onebit', 'topk', 'random_sparse', 'symbols', 'convert', 'bundle',
-          'aggregate')  # stages.c
-
-
 def stages(vectors):
+    names = array('stages.c', 'stages')
+
     def case(stage, n, detail, payload):
-        return struct.pack('<BHB', STAGES.index(stage), n, detail) + payload
+        return struct.pack('<BHB', names.index(stage), n, detail) + payload
 
     def bundle(frames):
-        return struct.pack('<BBHI', 66, 1, 0, len(frames)) + struct.pack('<%dQ' % len(frames), *map(len, frames)) + b''.join(frames)
+        lengths = struct.pack('<%dQ' % len(frames), *map(len, frames))
+        return struct.pack('<BBHI', 66, 1, 0, len(frames)) + lengths + b''.join(frames)
 
     alike, few = {}, []
     for r in records(vectors, 'good.txt'):
@@ -122,6 +132,13 @@ def stages(vectors):
         yield case('aggregate', 0, len(frames), bundle(frames[:8]))
 
 
+def words():
+    sys.path.insert(0, os.path.join(HERE, '..', 'vectors'))
+    import manifest
+    for word in [*manifest.words(), *':+,;=']:
+        print('"%s"' % word)
+
+
 def write(inputs):
     for data in sorted(set(inputs), key=lambda d: (len(d), d)):
         print(data.hex())
@@ -146,6 +163,8 @@ def main(args):
         pack(*args[1:])
     elif len(args) == 2 and args[0] == '--unpack':
         unpack(args[1])
+    elif args == ['--words']:
+        words()
     elif len(args) == 2 and args[1] in targets:
         write(targets[args[1]](args[0]))
     else:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is which stage, how many values, and bytes for its decoder, as it is offered alone (stages.h), or for bundles
- * (bundle.h). What is refused must leave the output alone; what is accepted must keep the stage's law.
+ * The input is the number of a stage, the number of values, and bytes for the stage's decoder (stages.h), or for
+ * bundles (bundle.h). If they are refused, the output must be unchanged. If they are accepted, the law of the stage
+ * must hold.
  */
 #include "fuzz.h"
 #include <math.h>
@@ -18,7 +19,7 @@ typedef struct sample {
     uint64_t *scratch;
 } sample;
 
-/* An output of count elements is as it was, or goes into the digest. */
+/* After an error the output must be unchanged. Otherwise its count elements go into the digest. */
 static int accepted(tlc_status status, const void *out, size_t count, size_t width)
 {
     fuzz_fold_number(status);
@@ -44,7 +45,7 @@ static void quartic(const sample *s)
 
     if (accepted(tlc_quartic_decode(s->src, s->len, s->q, s->n), s->q, s->n, 1)) {
         require_status(tlc_quartic_encode(s->q, s->n, again, s->len, &written), TLC_OK);
-        require(written == s->len && same(again, s->src, s->len)); /* there is one code only */
+        require(written == s->len && same(again, s->src, s->len)); /* each code is the only one for its symbols */
     }
     free(again);
 }
@@ -144,7 +145,7 @@ static void random_sparse(const sample *s)
     free(again);
 }
 
-/* Symbols straight from the input, which may be of any value; each stage has its range, and its scale. */
+/* Symbols of any value from the input. Each stage has its range of symbols, and its scale. */
 static void symbols(const sample *s)
 {
     fuzz_input in = {s->src, s->src + s->len};
@@ -189,7 +190,7 @@ static void convert(const sample *s)
     free(src - 1);
 }
 
-/* The frames of a bundle, or none if it is no bundle. */
+/* The number of frames in a bundle; 0 if the bytes are no bundle. */
 static size_t frames_of(const sample *s, const void **frames, size_t *lens, size_t most)
 {
     tlc_bundle_reader r;

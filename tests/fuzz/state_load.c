@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The input is a saved state: any bytes, tried with a right checksum, too. It is loaded into a context as its header
- * describes one, and into others of another n, dtype, feedback and without room for its codec. What is refused must change
- * nothing; what is accepted must be saved as the same bytes, on every ISA go on to the same frame, and be what tlc_state_save
- * writes.
+ * describes one, and into others of another n, dtype, feedback and without room for its codec. What is refused must
+ * change nothing; what is accepted must be saved as the same bytes, on every ISA go on to the same frame, and be what
+ * tlc_state_save writes.
  */
 #include "fuzz.h"
 

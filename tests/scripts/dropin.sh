@@ -1,24 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# src/ and include/ dropped into another build, which knows only -O3 -march=native and no generated header, give the same
-# bytes: the golden vectors pass. A build with -ffast-math is refused by the compiler.
+# src/ and include/ can be dropped into another build. All files of src/ are compiled in one folder, with no flags but
+# -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
 # dropin.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/objects"
 cp -r "$root/src" "$root/include" "$work/"
-cd "$work"
+cd "$work/objects"
+
+# Objects are named after their sources, so two sources of the same name would overwrite each other.
+twice=$(find ../src -name '*.c' -printf '%f\n' | sort | uniq -d)
+[[ -z $twice ]] || { echo "several files of src/ have these names:" "$twice"; exit 1; }
+# shellcheck disable=SC2086 # CC may hold options
+find ../src -name '*.c' -print0 | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
+
 libs=(-lxxhash -lcmocka -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
-mapfile -t sources < <(find src -name '*.c')
-$CC -O3 -march=native -Iinclude -o vectors "$root/tests/test_vectors.c" "${sources[@]}" "${libs[@]}"
+$CC -O3 -march=native -I../include -o vectors "$root/tests/test_vectors.c" ./*.o "${libs[@]}"
 ./vectors "$root/tests/vectors"
-# On CPUs with AVX512-FP16, which -march=native may be, FLT_EVAL_METHOD is 16.
+
+# -march=native may stand for AVX512-FP16, with which FLT_EVAL_METHOD is 16.
 if $CC -mavx512fp16 -E - </dev/null >/dev/null 2>&1; then
-  $CC -mavx512fp16 -Iinclude -c -o /dev/null src/threelc.c
+  $CC -mavx512fp16 -I../include -c -o fp16.o ../src/threelc.c
 fi
-if $CC -ffast-math -Iinclude -c -o /dev/null src/threelc.c 2>/dev/null; then
+if $CC -ffast-math -I../include -c -o fast.o ../src/threelc.c 2>/dev/null; then
   echo "-ffast-math is not refused"
   exit 1
 fi

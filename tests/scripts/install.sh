@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs into a prefix of its own and builds README's example against it as users would: through pkg-config, shared and
-# static, through CMake's find_package, and as a meson subproject. It must print what README says. All public functions are
-# found from C++ too.
+# Installs into a temporary prefix and builds README's example against it in the ways that users do: pkg-config, shared
+# and static; CMake's find_package; a meson subproject. The example must print what README says. C++ programs link with
+# all public functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 root=$1 build=$2
@@ -26,19 +26,19 @@ export PKG_CONFIG_PATH
 pkg() { pkg-config --define-variable=prefix="$prefix" "$@" threelc; } # the tree was moved
 read -ra shared_flags < <(pkg --cflags --libs)
 read -ra static_flags < <(pkg --cflags --libs --static)
-# what the build was instrumented with, the example must be too
+# the example needs the sanitizers of the build
 sanitize=$(meson introspect "$build" --buildoptions |
   python3 -c 'import json, sys; print({o["name"]: o["value"] for o in json.load(sys.stdin)}["b_sanitize"])')
 cflags=()
 [[ $sanitize == none ]] || cflags=(-fsanitize="$sanitize")
-[[ ! ${CC_LD-} ]] || cflags+=(-fuse-ld="$CC_LD") # nor can every linker read the objects of link-time optimisation
+[[ ! ${CC_LD-} ]] || cflags+=(-fuse-ld="$CC_LD") # not every linker reads objects of link-time optimisation
 
 $CC "${cflags[@]}" example.c "${shared_flags[@]}" -o shared
 prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
 $CC "${cflags[@]}" example.c "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static
 prints_what_it_says ./static
 
-# every function that the headers declare, by its address; the C++ compiler is the C compiler's sister
+# The address of every function that the headers declare. The C++ compiler belongs to the C compiler.
 case $CC in
   *clang*) read -ra cxx <<<"${CC/clang/clang++}" ;;
   *gcc*) read -ra cxx <<<"${CC/gcc/g++}" ;;
@@ -72,13 +72,15 @@ find_package(threelc 0.1 REQUIRED)
 add_executable(example example.c)
 target_link_libraries(example PRIVATE threelc::threelc)
 CMAKE
-  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" \
+    -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
     cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
   prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
   for asked in 0.1=TRUE 0.1.0=TRUE 0.0=FALSE 0.1.1=FALSE 0.2=FALSE 0.10=FALSE 1=FALSE; do
-    told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" -P version.cmake 2>&1)
+    told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" \
+      -P version.cmake 2>&1)
     [[ $told == "${asked#*=}" ]] || { echo "find_package(threelc ${asked%=*}): $told"; exit 1; }
   done
 else

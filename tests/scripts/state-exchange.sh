@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# States saved by the programs of one build are loaded by those of another, and their runs go on to the same bytes, both
-# ways: builds for machines of different byte order, say, or twice the same one for two processes. A cross build's programs
-# run as its cross file says.
+# Two builds load each other's saved states and then make the same bytes. The builds may be for machines of different
+# byte order, or the same one twice. The programs of a cross build run in the way that its cross file says.
 # state-exchange.sh BUILD BUILD
 set -euo pipefail
 (($# == 2)) || { echo "usage: $0 BUILD BUILD" >&2; exit 2; }
 
-# What runs a build's programs, a word a line; nothing for one of this machine.
+# The command that runs the programs of a build, a word a line. It is empty for this machine.
 wrapper() {
   python3 - "$1/meson-private/cmd_line.txt" <<'PYTHON'
 import ast, configparser, sys

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Exported symbols are exactly the functions of the public headers; nothing else has another prefix; the library calls
-# nothing that prints, aborts or starts threads, and has no writable data besides the cached CPU answer (promise P2); only
-# the file that makes contexts allocates (P5: decoding does not).
+# What the library exports, calls and keeps:
+# - the exported symbols are the functions of the public headers, and all global symbols begin with tlc_
+# - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU (P2)
+# - only the file that makes contexts allocates (P5)
 # symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY
 set -euo pipefail
 root=$1 shared=$2 static=$3
@@ -18,15 +19,16 @@ other=$(nm -g --defined-only "$static" | awk 'NF == 3 {print $3}' | grep -v '^tl
 [[ -z $other ]] || complain "global symbols without the prefix tlc_:" "$other"
 
 calls=$(nm -D --undefined-only "$shared" | awk '{print $NF}' |
-  grep -E '^(abort|exit|_exit|raise|kill|signal|.*printf.*|puts|fputs|perror|fwrite|write|pthread_.*|__assert.*|.*alloc)(@|$)' |
-  grep -vE '^malloc(@|$)' || true)
+  sed 's/@.*//' | grep -vx malloc |
+  grep -xE 'abort|_?exit|raise|kill|signal|.*printf.*|f?puts|perror|f?write|pthread_.*|__assert.*|.*alloc' || true)
 [[ -z $calls ]] || complain "calls that the library must not make:" "$calls"
 
 allocating=$(nm -A "$static" | awk '$NF == "malloc" {print $1}' | grep -v 'context\.c\.o:' || true)
 [[ -z $allocating ]] || complain "files that allocate:" "$allocating"
 
-# clang puts the function's name before a static variable's
-writable=$(objdump -t "$static" | awk '$4 ~ /^\.(data|bss|tdata|tbss)(\.[a-z_]*)?$/ && $4 !~ /rel\.ro/ && $3 == "O" {print $NF}' |
+# clang names a static variable FUNCTION.VARIABLE
+writable=$(objdump -t "$static" |
+  awk '$3 == "O" && $4 ~ /^\.(data|bss|tdata|tbss)(\.[a-z_]*)?$/ && $4 !~ /rel\.ro/ {print $NF}' |
   grep -vE '^(tlc_cpu_[a-z_]+\.)?known(\.[0-9]+)?$' || true)
 [[ -z $writable ]] || complain "writable data:" "$writable"
 exit $fail

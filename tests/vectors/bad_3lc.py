@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames that are not to be taken, and frames that our encoder does not write but a decoder takes: what all codecs
+"""Frames that decoders refuse, and frames that the encoder does not write but decoders take. Here: what all codecs
 share, with 3lc, ternary+quartic and raw."""
 import struct
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames of the codecs beside 3lc and raw that are not to be taken, and frames that our encoder does not write but a
-decoder takes."""
+"""Frames of the other codecs that decoders refuse, and frames that the encoder does not write but decoders take."""
 import struct
 
 from bad_3lc import ONE, head
@@ -67,7 +66,7 @@ def headers():
 
 
 def lengths():
-    """every length but the right one"""
+    """all lengths except the right one"""
     few = [0.9, -0.1, 0, 0.6, -1.0, 0.2, 0.5, 0, 0, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0, 0.05, 0, 0]
     for short, codec in (('tg', 'ternary+golomb'), ('sbc', 'sparse-binary:p=0.2+golomb'), ('nat', 'natural'),
                          ('nat9', 'natural:bits=9'), ('int8', 'int8'), ('qsgd', 'qsgd'), ('qsgd4', 'qsgd:bits=4'),

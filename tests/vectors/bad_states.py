@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""States that are not to be taken, and some that are."""
+"""States that tlc_state_load refuses, and some that it takes."""
 import struct
 
 from model import Context, seal

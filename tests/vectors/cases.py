@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of golden vectors: frames and states, good and bad, made with model.py."""
+"""The files of golden vectors: good and bad frames and states, made with model.py."""
 from itertools import chain
 
 import bad_3lc
@@ -8,7 +8,9 @@ from bad_states import bad_state
 import good_3lc
 import good_codecs
 import good_special
+from codec import ONEBIT, RAW, SCALARS, inspected, parse_codec
 from ieee import Status
+from manifest import read
 from model import Frame
 from record import Good, hexa
 
@@ -25,6 +27,7 @@ def good():
     g = Good()
     for part in (good_3lc, good_codecs, good_special):
         part.good(g)
+    check_manifest(g.out)
     return g.out
 
 
@@ -45,6 +48,26 @@ def bad():
             out += ['decoded %s\n' % hexa(frame.decode('f32'))]
         out += ['\n']
     return out
+
+
+def check_manifest(records):
+    """tests/codecs.def and the model agree, and good.txt has every kind of frame that the manifest has"""
+    there = {parse_form(line[5:-1]) for line in records if line.startswith('info ')}
+    for case in read():
+        codec = parse_codec(case.text)
+
+        def told(name):
+            return int(case.properties.get(name, 0))
+        assert inspected(codec.values, codec.coding, codec.block) == case.form, case
+        assert told('feedback') == codec.feedback, case
+        assert told('scalars') == SCALARS.get(codec.values, 0), case
+        assert told('has_zero') == (codec.values not in (RAW, ONEBIT)), case
+        assert parse_form(case.form) in there, 'no golden vectors: %s' % (case,)
+
+
+def parse_form(form):
+    """the stages of a decoding form"""
+    return tuple(stage.partition(':')[0] for stage in form.split('+'))
 
 
 def files():

@@ -81,7 +81,7 @@ def known(values, coding):
 
 
 def inspected(values, coding, block):
-    """the decoding form: stages, and of the parameters those that decoding needs where they are not the default"""
+    """the decoding form: the stages, and the parameters that decoding needs if they are not the defaults"""
     name = next(k for k, v in STAGES.items() if v[0] == values)
     tail = next((k for k, v in TAILS.get(values, {}).items() if v == (coding if coding & 15 < GOLOMB else GOLOMB)), '')
     keys = []

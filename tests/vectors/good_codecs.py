@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Good frames of the codecs beside 3lc and raw: what all of them share."""
+"""Good frames of the other codecs: what all of them share."""
 from codec import MAX_BLOCK, parse_codec
 from ieee import DTYPES, convert, f32, floats, pack_row, unwords
+from manifest import golden
 from record import Random, blocked
-
-CODECS = {'stq': 'stochastic-ternary+quartic', '3lcg': '3lc-golomb', 'sbc': 'sbc:p=0.15', 'nat': 'natural',
-          'int8': 'int8', 'qsgd': 'qsgd', 'qsgd4': 'qsgd:bits=4', 'onebit': 'onebit', 'topk': 'topk:p=0.15',
-          'rs': 'random-sparse'}
-VARIANTS = {'stqz': 'stochastic-ternary+quartic+zerorun', 'stg': 'stochastic-ternary+golomb',
-            'tg': 'ternary:s=1.5+golomb', 'natn': 'natural:rounding=nearest,shift=4', 'nat9': 'natural:bits=9',
-            'nat9n': 'natural:rounding=nearest,bits=9,shift=117', 'nats': 'natural:shift=117'}
 
 
 def good(g):
     dtypes = list(DTYPES)
-    for short, codec in {**CODECS, **VARIANTS}.items():
+    for short, codec, all_sizes in golden():
         feedback = parse_codec(codec).feedback
         for dtype in dtypes:
             for block, checksum, forced in ((0, 0, 0), (0, 1, 1), (7, 0, 1), (5, 1, 0)):
                 g.random('%s-%s-%d%d%d' % (short, dtype, block, checksum, forced),
                          blocked(codec, block) if block else codec, dtype, 9 + g.count % 9, 2, checksum=checksum,
                          feedback=forced)
-        sizes = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100) if short in CODECS else (0, 1, 33)
+        sizes = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100) if all_sizes else (0, 1, 33)
         for i, n in enumerate(sizes):
             g.random('%s-n%d' % (short, n), codec, dtypes[i % 3], n, 1 + (n < 10), feedback=i & 1, full=n < 63)
-        for i, block in enumerate((1, 2, 8, 16, 25, MAX_BLOCK) if short in CODECS else (1, 13)):
+        for i, block in enumerate((1, 2, 8, 16, 25, MAX_BLOCK) if all_sizes else (1, 13)):
             g.random('%s-block%d' % (short, block), blocked(codec, block), dtypes[i % 3], 41, 2,
                      feedback=i & 1 ^ feedback, full=block == 8)
         g.random('%s-n0-block' % short, blocked(codec, 5), 'bf16', 0, checksum=1)
@@ -61,7 +55,7 @@ def good(g):
 
         # Traces of a training run.
         g.real(short + '-real-conv1', codec, 'f32', 'conv1.npy', 100, 60, 2, feedback=feedback)
-        if short in CODECS:
+        if all_sizes:
             g.real(short + '-real-fc', codec, 'bf16', 'fc.npy', 0, 80, 2, feedback=feedback, checksum=1)
             g.real(short + '-real-b3', blocked(codec, 50), 'f16', 'b3.npy', 0, 81, 2,
                    feedback=feedback)

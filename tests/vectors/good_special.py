@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Good frames at the borders of single codecs. The asserts say that a record is at the border that it is for."""
+"""Good frames at the borders of single codecs. The asserts check that a record is at its border."""
 import struct
 from math import floor
 
@@ -13,12 +13,12 @@ SEED = 0x0123456789abcdef
 
 
 def near(v, ulps):
-    """the binary32 so many steps away from v > 0"""
+    """the binary32 that is so many steps away from v > 0"""
     return float_of(max(bits_of(v) + ulps, 0))
 
 
 def uniform(n, step=0):
-    """what the stochastic codecs compare at seed SEED"""
+    """the random numbers that stochastic codecs compare with, for the seed SEED"""
     return [(w >> 8) * 2.0 ** -24 for w in random_words(SEED, step, 0, n)]
 
 
@@ -119,7 +119,7 @@ def random_sparse(g):
 # ---- means: the order of the additions ----
 
 def other_means(x):
-    """means of all of x >= 0 in other orders, the others counting as +0 as in the right one"""
+    """means of the values >= 0 with other orders of addition; the other values count as +0, as in the right order"""
     count, x = sum(a >= 0 for a in x), [max(a, 0.0) for a in x]
 
     def lanes(v, count, adjacent=False):
@@ -145,8 +145,8 @@ def other_means(x):
 
 
 def means(g):
-    """1 + 2^-24 lies between two binary32; whether the additions keep two values of 2^-53 decides to which it is
-    rounded. A mean over more than one chunk is of 64 values among negative ones, to be divided by a power of two."""
+    """1 + 2^-24 lies in the middle between two binary32. Whether the additions keep two values of 2^-53 decides to
+    which of them it is rounded. In a mean over several chunks 64 values are positive: the divisor is a power of two."""
     for n, at, told in ((64, (8, 24), {0, 1, 2, 3}), (64, (16, 48), {4, 6}), (64, (8, 12), {5}),
                         (6160, (CHUNK, CHUNK + 2048), {0, 1, 2, 3, 4, 5}),
                         (2 * CHUNK + 16, (CHUNK, 2 * CHUNK), {6})):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The second model of libthreelc's formats: every codec, frame and state, written from the design and from the drawing
-in src/frame.h alone, never from the C code, so that two readings of the same text check each other.
+in src/coding/frame.h alone, never from the C code, so that two readings of the same text check each other.
 
     model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write
@@ -64,7 +64,7 @@ def write_frame(codec, dtype, checksum, n, parts):
 
 
 class Frame:
-    """A frame read and checked in the order that the design gives; n None: whatever the frame says."""
+    """A frame, read and checked in the order of the design. n is that of the caller; None: the n in the frame."""
 
     def __init__(self, data, n=None):
         self.data = data
@@ -127,8 +127,8 @@ class Frame:
         return convert(unwords([b for count, p in self.parts for b in expand(p, count)]), 'f32', dtype)
 
     def sent(self):
-        """(index, binary32 bits) of what is added and masked: of all values, of those that are not 0 where the codec
-        has a zero, of those whose symbol is not 0 where there are symbols"""
+        """(index, binary32 bits) of the values that are added and masked: those whose symbol is not 0 if the codec has
+        symbols, those that are not 0 if it has a zero, else all"""
         if self.values == RAW:
             return list(enumerate(words(self.decode('f32'))))
         pairs, first = [], 0
@@ -139,7 +139,7 @@ class Frame:
         return pairs
 
     def add(self, weight, sums):
-        """weight: a binary32; sums: list of binary32 bits, returned anew"""
+        """the new sums; weight: a binary32; sums: a list of binary32 bits"""
         out = list(sums)
         for i, b in self.sent():
             if self.symbolic() and sums[i] & ~MINUS > INFINITE:  # a NaN that was there stays, made quiet
@@ -217,11 +217,11 @@ class Context:
                                           self.step) + text + self.residual)
 
     def room(self, codec):
-        """the largest payload, which decides at n > 8 what a context has room for; only of codecs where it is plain"""
+        """the largest payload; if n > 8 it decides whether a context has room for the codec. Only for simple codecs."""
         return {RAW: WIDTH[self.dtype] * self.n, INT8: self.n, TERNARY: -(-self.n // 5)}[codec.values]
 
     def load_status(self, b):
-        """what tlc_state_load would say of these bytes"""
+        """the status of tlc_state_load for these bytes"""
         if len(b) < 36 or b[:4] != b'TLCS':
             return 'CORRUPT'
         version, dtype, feedback, c, n, _, _ = struct.unpack_from('<4B3Q', b, 4)

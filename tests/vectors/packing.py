@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lossless stages: symbols and positions to bytes and back. Lengths are checked before anything of n's size is
+"""The lossless stages: from symbols and positions to bytes and back. Lengths are checked before a list of n elements is
 made."""
 import re
 
@@ -72,7 +72,7 @@ def unbitmap(b, n):
 # ---- Golomb codes of positions, from the most significant bit of a byte ----
 
 def golomb(n, at, negative=None):
-    """at: indices, rising; negative: for each of them whether it is, or None where there are no signs"""
+    """at: rising indices; negative: a flag for each of them, or None without signs"""
     b, q = 0, 1.0 - len(at) / n
     while at and not q < GOLDEN and b < MAX_REMAINDER:
         q *= q
@@ -90,7 +90,7 @@ def golomb(n, at, negative=None):
 
 
 def ungolomb(payload, n, signs):
-    """indices, signs (0 each if there are none) and the bytes after the padding"""
+    """the indices, their signs (all 0 without signs), and the bytes behind the padding"""
     k, head = read_varint(payload, 0)
     if k > n or head == len(payload) or payload[head] > MAX_REMAINDER:
         raise Status('CORRUPT')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What makes vectors: random gradients, traces, and the text of a good record."""
+"""Parts of the vectors: random gradients, traces, and the text of a good record."""
 import os
 import struct
 import zlib
@@ -43,7 +43,7 @@ def blocked(codec, block):
 
 
 class Good:
-    """The records so far. full=False leaves out what is decoded to other types, added and masked."""
+    """The records so far. full=False leaves out decoding to other dtypes, adding and masking."""
 
     def __init__(self):
         self.out, self.count = [], 0

@@ -31,7 +31,7 @@ def corrupt_if(condition):
 
 
 def mean(at, x):
-    """the mean of x at these rising indices, in the order of additions that the design gives"""
+    """the mean of x at these rising indices, added in the order of the design"""
     total = 0.0
     chunks = {}
     for i in at:
