@@ -18,7 +18,6 @@
 typedef struct array_job {
     tlc_codec codec;
     tlc_job job;
-    tlc_input input;
     tlc_coding coding;
 } array_job;
 
@@ -51,13 +50,13 @@ static tlc_status begin(array_job *s, const tlc_stage *stage, const double *para
     };
     s->coding.unit.scalars[0] = s->coding.unit.scalars[1] = 0.0f;
     if (n)
-        status = tlc_encode_begin(&s->job, &s->input, &s->coding);
+        status = tlc_encode_begin(&s->job, &s->coding);
     if (status || !residual || !n)
         return status;
     if (residual != x)
         memcpy(residual, x, n * sizeof *x);
-    s->input.grad = NULL;
-    s->input.residual = residual;
+    s->job.input.grad = NULL;
+    s->job.input.residual = residual;
     return TLC_OK;
 }
 

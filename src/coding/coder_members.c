@@ -71,14 +71,31 @@ static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
     tlc_feedback_symbols(u, chunk);
 }
 
-/* Members, and what they leave in the residual. */
-static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk)
+/* Drops members of a chunk behind the first k. */
+static void drop_members(const tlc_chunk *chunk, size_t k)
+{
+    for (size_t w = 0; w * WORD < chunk->count; w++) {
+        uint64_t left = chunk->mask[w];
+        for (; left && k; k--)
+            left &= left - 1;
+        chunk->mask[w] &= ~left;
+    }
+}
+
+/* At most room members, and what they leave in the residual. Returns how many there are. */
+static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t room)
 {
     const tlc_unit *u = &c->unit;
     float wanted[TLC_PIECE];
 
+    if (c->fused && c->fused->encode_members && u->input->residual && !u->input->grad && room >= chunk->count)
+        return c->fused->encode_members(u, chunk, u->input->residual + u->first + chunk->at);
     chunk->x = tlc_unit_values(u, chunk->at, chunk->count, wanted);
     size_t k = (size_t)u->quantizer->encode(u, chunk);
+    if (k > room) {
+        k = (size_t)room;
+        drop_members(chunk, k);
+    }
     if (!u->quantizer->sends_values && u->input->residual)
         for (size_t i = 0; i < k; i++)
             chunk->values[i] = u->scalars[0];
@@ -110,7 +127,7 @@ static void mask_range(void *arg, size_t i)
             encode_symbols(c, &chunk);
             k += c->unit.k->symbol_masks(symbols, count, mask, negative_mask(c) + at / WORD);
         } else
-            k += encode_members(c, &chunk);
+            k += encode_members(c, &chunk, UINT64_MAX);
     }
     w->k[i] = k;
 }
@@ -201,17 +218,6 @@ static size_t encode_positions(const tlc_coding *c, uint8_t *dst)
     return tlc_codec_positions(c->codec)->encode(&members, dst, (size_t)stream_bound(c->codec, c->unit.n));
 }
 
-/* Drops members of a chunk behind the first k. */
-static void drop_members(tlc_chunk *chunk, size_t k)
-{
-    for (size_t w = 0; w * WORD < chunk->count; w++) {
-        uint64_t left = chunk->mask[w];
-        for (; left && k; k--)
-            left &= left - 1;
-        chunk->mask[w] &= ~left;
-    }
-}
-
 /* Values wait behind where the stream of positions may reach. One chunk after the other: each value's place depends on
  * all before it. */
 static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
@@ -221,18 +227,12 @@ static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
     uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_PIECE / WORD], k = 0;
     size_t stream = (size_t)stream_bound(c->codec, u->n);
     uint8_t *to = dst + stream;
-    float values[TLC_PIECE], wanted[TLC_PIECE];
+    float values[TLC_PIECE];
 
     for (size_t at = 0; at < u->n; at += TLC_PIECE) {
         tlc_chunk chunk = {.at = at, .values = values, .mask = positions->whole ? c->scratch + at / WORD : part};
         chunk.count = tlc_smaller((size_t)u->n - at, TLC_PIECE);
-        chunk.x = tlc_unit_values(u, at, chunk.count, wanted);
-        size_t some = (size_t)u->quantizer->encode(u, &chunk);
-        if (some > room - k) {
-            some = (size_t)(room - k);
-            drop_members(&chunk, some);
-        }
-        tlc_feedback_members(u, &chunk, some);
+        size_t some = encode_members(c, &chunk, room - k);
         tlc_copy_le(to, values, some, sizeof *values);
         to += some * sizeof *values;
         k += some;

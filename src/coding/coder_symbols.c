@@ -94,9 +94,10 @@ static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *ds
     float converted[TLC_STREAMS_MAX][TAIL], residual[TLC_STREAMS_MAX][TAIL], *r[TLC_STREAMS_MAX];
     const tlc_input *in = s->u->input;
     const float *g[TLC_STREAMS_MAX];
+    size_t have[TLC_STREAMS_MAX];
 
     for (size_t k = 0; k < s->p->streams; k++) {
-        size_t some = present(s, k, at, count), index = s->u->first + k * s->len + at;
+        size_t some = have[k] = present(s, k, at, count), index = s->u->first + k * s->len + at;
         g[k] = some ? tlc_input_gradient(in, index, some, converted[k]) : NULL;
         r[k] = some ? tlc_input_residual(in, index) : NULL;
         if (some == count)
@@ -112,10 +113,9 @@ static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *ds
     }
     s->c->fused->encode_and_pack(s->u, in->grad ? g : NULL, in->residual ? r : NULL, count, dst);
     for (size_t k = 0; k < s->p->streams; k++) {
-        size_t some = present(s, k, at, count);
-        if (some && some < count && in->residual)
-            tlc_copy_few(in->residual + s->u->first + k * s->len + at, residual[k], some * sizeof(float));
-        for (size_t i = some; i < count; i++)
+        if (have[k] && have[k] < count && in->residual)
+            tlc_copy_few(in->residual + s->u->first + k * s->len + at, residual[k], have[k] * sizeof(float));
+        for (size_t i = have[k]; i < count; i++)
             dst[i] = (uint8_t)(dst[i] - s->p->weight[k]); /* from the digit 1, of a symbol 0, to 0 */
     }
 }
@@ -333,9 +333,10 @@ static void unpack_tail(const shape *s, size_t at, size_t count, const uint8_t *
 {
     float copy[TLC_STREAMS_MAX][TAIL], *out[TLC_STREAMS_MAX], *to = (float *)s->c->output->out + s->u->first + at;
     int add = s->c->output->mode == TLC_OUTPUT_ADD;
+    size_t have[TLC_STREAMS_MAX];
 
     for (size_t k = 0; k < s->p->streams; k++) {
-        size_t some = present(s, k, at, count);
+        size_t some = have[k] = present(s, k, at, count);
         out[k] = some == count ? to + k * s->len : copy[k];
         for (size_t i = 0; add && some < count && i < count; i++)
             copy[k][i] = i < some ? to[k * s->len + i] : 0.0f;
@@ -344,11 +345,9 @@ static void unpack_tail(const shape *s, size_t at, size_t count, const uint8_t *
         s->c->fused->unpack_and_add(s->u->k, src, count, scale, out);
     else
         s->c->fused->unpack_and_write(s->u->k, src, count, scale, out);
-    for (size_t k = 0; k < s->p->streams; k++) {
-        size_t some = present(s, k, at, count);
-        if (some && some < count)
-            tlc_copy_few(to + k * s->len, copy[k], some * sizeof(float));
-    }
+    for (size_t k = 0; k < s->p->streams; k++)
+        if (have[k] && have[k] < count)
+            tlc_copy_few(to + k * s->len, copy[k], have[k] * sizeof(float));
 }
 
 /* Full bytes, in place. padded: bytes with padding follow, which do not come here. */

@@ -117,30 +117,30 @@ static float scale_of(const tlc_job *job, uint32_t max)
     return q->scale ? q->scale(job->codec->params, job->input.dtype, largest) : largest;
 }
 
-/* Can values of this largest magnitude be sent? */
-static tlc_status check_max(const tlc_job *job, uint32_t max)
+/* Can values of this largest magnitude be sent? *scale gets what they are scaled by. */
+static tlc_status check_max(const tlc_job *job, uint32_t max, float *scale)
 {
-    return max < TLC_F32_INF && tlc_finite(scale_of(job, max)) ? TLC_OK : TLC_ERR_NONFINITE;
+    *scale = scale_of(job, max);
+    return max < TLC_F32_INF && tlc_finite(*scale) ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
 /* Sets what a unit is encoded with, unless one sweep has done so. */
-static void choose(tlc_coding *c, const tlc_job *job, uint32_t max)
+static void choose(tlc_unit *u, float scale)
 {
-    tlc_unit *u = &c->unit;
-
     if (u->quantizer->chooses == TLC_CHOOSES_BY_VALUES)
         (void)u->quantizer->choose(u);
     else if (u->quantizer->chooses == TLC_CHOOSES_SCALE && u->quantizer->scalars)
-        u->scalars[0] = scale_of(job, max);
+        u->scalars[0] = scale;
 }
 
 /* ---- a tensor that is not blocked -------------------------------------------------------------------------------- */
 
-/* The first sweep, and what follows from it. input is the unit's: its gradient goes once the residual holds it. */
-static tlc_status measure_tensor(const tlc_job *job, const tlc_plan *plan, tlc_coding *c, tlc_input *input)
+/* The first sweep, and what follows from it. */
+static tlc_status measure_tensor(tlc_job *job, const tlc_plan *plan, tlc_coding *c)
 {
     uint32_t max = 0;
     tlc_status status;
+    float scale;
 
     switch (plan->first) {
     case TLC_FIRST_NONE: return TLC_OK;
@@ -148,26 +148,25 @@ static tlc_status measure_tensor(const tlc_job *job, const tlc_plan *plan, tlc_c
     case TLC_FIRST_ADD: max = sweep_all(job, tlc_input_accumulate, NULL); break;
     case TLC_FIRST_CHOOSE: max = c->unit.quantizer->choose(&c->unit); break;
     }
-    status = check_max(job, max);
+    status = check_max(job, max, &scale);
     if (status)
         return status;
     if (plan->add)
         (void)sweep_all(job, tlc_input_accumulate, NULL);
     if (plan->add || plan->first == TLC_FIRST_ADD)
-        input->grad = NULL;
+        job->input.grad = NULL;
     if (plan->max == TLC_MAX_CHOOSE)
         (void)c->unit.quantizer->choose(&c->unit);
-    choose(c, job, max);
+    choose(&c->unit, scale);
     return TLC_OK;
 }
 
-tlc_status tlc_encode_begin(const tlc_job *job, tlc_input *input, tlc_coding *c)
+tlc_status tlc_encode_begin(tlc_job *job, tlc_coding *c)
 {
     tlc_plan plan = plan_of(job);
 
-    *input = job->input;
-    begin_unit(c, job, input, 0, job->n);
-    return measure_tensor(job, &plan, c, input);
+    begin_unit(c, job, &job->input, 0, job->n);
+    return measure_tensor(job, &plan, c);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
@@ -211,14 +210,15 @@ static tlc_status encode_block(const blocks_work *w, size_t b, uint64_t *scratch
     uint8_t *entry = w->table + b * w->entry;
     tlc_input input = job->input;
     tlc_coding c;
+    float scale;
 
     begin_unit(&c, job, &input, b * job->codec->block, block_size(job, b));
     c.scratch = scratch;
     uint32_t max = measure_block(w, b, &c, &input);
-    tlc_status status = check_max(job, max);
+    tlc_status status = check_max(job, max, &scale);
     if (status)
         return status;
-    choose(&c, job, max);
+    choose(&c.unit, scale);
     *len = tlc_coder_for(job->codec)->encode(&c, dst);
     for (size_t i = 0; i < c.unit.quantizer->scalars; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(c.unit.scalars[i]));
@@ -284,9 +284,10 @@ static tlc_status encode_blocked_frame(const tlc_job *job, uint8_t *dst, size_t 
     tlc_plan plan = plan_of(job);
     tlc_status status = TLC_OK;
     size_t at, len = 0;
+    float scale;
 
     if (plan.first == TLC_FIRST_MAX)
-        status = check_max(job, sweep_all(job, tlc_input_absmax, plan.keep ? maxima : NULL));
+        status = check_max(job, sweep_all(job, tlc_input_absmax, plan.keep ? maxima : NULL), &scale);
     if (status)
         return status;
     at = write_header(job, NULL, dst);
@@ -295,11 +296,10 @@ static tlc_status encode_blocked_frame(const tlc_job *job, uint8_t *dst, size_t 
     return status;
 }
 
-static tlc_status encode_tensor_frame(const tlc_job *job, uint8_t *dst, size_t *written)
+static tlc_status encode_tensor_frame(tlc_job *job, uint8_t *dst, size_t *written)
 {
-    tlc_input input;
     tlc_coding c;
-    tlc_status status = tlc_encode_begin(job, &input, &c);
+    tlc_status status = tlc_encode_begin(job, &c);
 
     if (status)
         return status;
@@ -312,7 +312,7 @@ static tlc_status encode_tensor_frame(const tlc_job *job, uint8_t *dst, size_t *
     return TLC_OK;
 }
 
-tlc_status tlc_encode_frame(const tlc_job *job, uint8_t *dst, size_t *written)
+tlc_status tlc_encode_frame(tlc_job *job, uint8_t *dst, size_t *written)
 {
     tlc_status status = TLC_OK;
     size_t len;

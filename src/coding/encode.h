@@ -21,14 +21,13 @@ typedef struct tlc_job {
     const tlc_parallel *parallel;
 } tlc_job;
 
-/* Writes a frame; dst has room for tlc_frame_bound. */
-tlc_status tlc_encode_frame(const tlc_job *job, uint8_t *dst, size_t *written);
+/* Writes a frame; dst has room for tlc_frame_bound. Like tlc_encode_begin it may change the job's input. */
+tlc_status tlc_encode_frame(tlc_job *job, uint8_t *dst, size_t *written);
 
 /* residual += gradient, or TLC_ERR_NONFINITE. */
 tlc_status tlc_encode_accumulate(const tlc_job *job);
 
 /* Measures a tensor that is not blocked, n > 0, and sets the scalars and the selection of its unit, which coders encode.
- * *input gets what is left to encode: the job's input, without its gradient once the residual holds that. The unit refers
- * to both. TLC_ERR_NONFINITE. */
-tlc_status tlc_encode_begin(const tlc_job *job, tlc_input *input, tlc_coding *c);
+ * The unit refers to the job, whose input loses its gradient once the residual holds it. TLC_ERR_NONFINITE. */
+tlc_status tlc_encode_begin(tlc_job *job, tlc_coding *c);
 #endif

@@ -32,6 +32,18 @@ void tlc_feedback_codes(const tlc_unit *u, const tlc_chunk *c)
     keep_rest(u, c, sent);
 }
 
+/* Where few are sent. */
+static void keep_rest_of_few(const tlc_chunk *c, float *r)
+{
+    const float *sent = c->values;
+
+    for (size_t w = 0; w * 64 < c->count; w++)
+        for (uint64_t bits = c->mask[w]; bits; bits &= bits - 1) {
+            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+            r[i] = c->x[i] - *sent++;
+        }
+}
+
 /* x - 0 is x: only members change, and nothing else is touched where x lies in the residual already. Adding -1 times a
  * value rounds as subtracting it does. */
 void tlc_feedback_members(const tlc_unit *u, const tlc_chunk *c, size_t k)
@@ -42,7 +54,7 @@ void tlc_feedback_members(const tlc_unit *u, const tlc_chunk *c, size_t k)
     if (r != c->x)
         memcpy(r, c->x, c->count * sizeof *r);
     if (k < c->count / FEW)
-        tlc_expand_add_scalar(c->mask, c->count, c->values, k, -1.0f, r);
+        keep_rest_of_few(c, r);
     else
         u->k->expand_add(c->mask, c->count, c->values, k, -1.0f, r);
 }

@@ -39,6 +39,22 @@ static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, fl
     u->k->onebit_add(codes, count, means, sum);
 }
 
+/* Values are sent as they are, so nothing of them is left. */
+static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
+{
+    const tlc_selection *s = &u->selection;
+    float *to = c->values;
+
+    (void)u->k->threshold_mask(r, c->count, s->flip, s->keep, s->least, c->mask);
+    for (size_t w = 0; w * 64 < c->count; w++)
+        for (uint64_t bits = c->mask[w]; bits; bits &= bits - 1) {
+            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+            *to++ = r[i];
+            r[i] = 0.0f;
+        }
+    return (size_t)(to - c->values);
+}
+
 static const tlc_fused rows[] = {
     {
         .quantizer = &tlc_stage_ternary,
@@ -51,6 +67,7 @@ static const tlc_fused rows[] = {
     },
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
     {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},
+    {.quantizer = &tlc_stage_topk, .encode_members = topk_encode},
 };
 
 const tlc_fused *tlc_fused_row(size_t i)

@@ -14,7 +14,9 @@ typedef struct tlc_fused {
     /* x = gradient + residual, encoded; the residual keeps what was not sent. g or r NULL: there is none. Writes symbols or,
      * if the quantizer makes codes, the codes; at most TLC_PIECE symbols, any number of codes. */
     void (*encode)(const tlc_unit *u, const float *g, float *r, size_t count, void *out);
-    /* The same for count values of each stream of the packer, and packed. g or r may be NULL as a whole. */
+    /* Members of a chunk whose x lies in the residual r, and their values; r keeps what was not sent. Returns how many. */
+    size_t (*encode_members)(const tlc_unit *u, const tlc_chunk *c, float *r);
+    /* encode for count values of each stream of the packer, and packed. g or r may be NULL as a whole. */
     void (*encode_and_pack)(const tlc_unit *u, const float *const *g, float *const *r, size_t count, uint8_t *dst);
 
     /* Packed symbols times scale, written or added to each stream's floats. */

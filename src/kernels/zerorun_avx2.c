@@ -130,8 +130,7 @@ TLC_AVX2 size_t tlc_zerorun_encode_avx2(size_t *run, const uint8_t *in, size_t l
     return at;
 }
 
-/* Aligned, because the loop over runs is slower by an eighth when it lies across two cache lines. */
-TLC_AVX2 __attribute__((aligned(64))) size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
+TLC_AVX2 size_t tlc_zerorun_decode_avx2(const uint8_t *in, size_t len, uint8_t *out)
 {
     const __m256i least = _mm256_set1_epi8((char)(TLC_QUARTIC_MAX + 1));
     uint8_t *start = out; /* where in[0] would be if all that follow were literals */

@@ -15,11 +15,13 @@ static uint64_t bound(uint64_t n, uint64_t members_max, int has_signs)
 
 static size_t encode(const tlc_members *m, uint8_t *dst, size_t cap)
 {
-    size_t size = (size_t)tlc_ceil_div(m->n, 8);
+    size_t size = (size_t)tlc_ceil_div(m->n, 8), i = 0;
 
     if (size > cap)
         return 0;
-    for (size_t i = 0; i < size; i++)
+    for (; i + 8 <= size; i += 8)
+        tlc_store64(dst + i, m->mask[i / 8]);
+    for (; i < size; i++)
         dst[i] = (uint8_t)(m->mask[i / 8] >> i % 8 * 8);
     return size;
 }
@@ -42,20 +44,20 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
 
 static int read_mask(tlc_positions_reader *r, tlc_positions_batch *batch)
 {
+    size_t whole = r->left / 64 < batch->count ? (size_t)(r->left / 64) : batch->count;
+
     if (!r->left)
         return 0;
-    for (size_t w = 0; w < batch->count; w++) {
-        size_t bytes = r->left < 64 ? (size_t)tlc_ceil_div(r->left, 8) : 8;
-        uint64_t word = 0;
-        if (bytes == 8)
-            word = tlc_load64(r->bitmap);
-        else
-            for (size_t i = 0; i < bytes; i++)
-                word |= (uint64_t)r->bitmap[i] << 8 * i;
-        batch->mask[w] = word;
-        r->bitmap += bytes;
-        r->left -= r->left < 64 ? r->left : 64;
-    }
+    for (size_t w = 0; w < whole; w++)
+        batch->mask[w] = tlc_load64(r->bitmap + 8 * w);
+    r->bitmap += 8 * whole;
+    r->left -= 64 * whole;
+    if (whole == batch->count)
+        return 1;
+    batch->mask[whole] = 0;
+    for (size_t i = 0; 8 * i < r->left; i++)
+        batch->mask[whole] |= (uint64_t)r->bitmap[i] << 8 * i;
+    r->left = 0;
     return 1;
 }
 
