@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The floats themselves, in the dtype of the gradients, little-endian. Without error feedback any bits are sent as they
- * are. With it, x is sent narrowed to the dtype; then x must be finite, and narrow to a finite value.
+ * The floats themselves, in the dtype of the gradients, little-endian. Without error feedback, any bits are sent as
+ * they are. With error feedback, x is narrowed to the dtype. It must be finite, before and after that.
  */
 #include "stage.h"
 
