@@ -44,8 +44,8 @@ static void keep_rest_of_few(const tlc_chunk *c, float *r)
         }
 }
 
-/* Only members change, because x - 0 is x. So if the residual holds x already, nothing else is written. Adding -1 times a
- * value rounds like subtracting it. */
+/* Only members change, because x - 0 is x. So if the residual holds x already, nothing else is written. Adding -1 times
+ * a value rounds like subtracting it. */
 void tlc_feedback_members(const tlc_unit *u, const tlc_chunk *c, size_t k)
 {
     if (!u->input->residual)

@@ -5,8 +5,8 @@
  * +-2^(e + shift). For losses that are scaled by 2^shift, this moves the range of exponents. Clipped values are
  * counted.
  *   8 bits (IntML): a byte sign << 7 | (e + 50), with e in -50..10. 0x40 is zero.
- *   9 bits (section 2): a byte e + 127, with e in -126..127 - shift. 0 is zero. The second plane has a bit for each value:
- *   1 if it is negative. Zero has the bit 0.
+ *   9 bits (section 2): a byte e + 127, with e in -126..127 - shift. 0 is zero. The second plane has a bit for each
+ *   value: 1 if it is negative. Zero has the bit 0.
  */
 #include "../common/bytes.h"
 #include "stage.h"

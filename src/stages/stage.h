@@ -33,7 +33,7 @@ typedef enum tlc_kind {
 /* A parameter of a codec string. */
 typedef struct tlc_param {
     const char *key;
-    const char *const *words;      /* the values that it can have, up to a NULL; kept as an index. NULL: it is a number */
+    const char *const *words;      /* the values that it can have, then NULL; kept as an index. NULL: it is a number */
     int mantissa;                  /* of a number: 24 rounds it to binary32, 53 to binary64; 0: a whole number */
     double least, below, fallback; /* least <= value < below; fallback is the default */
     unsigned wire_shift, wire_bits; /* its bits in byte 3 of the header; 0 bits: decoders need not know it */
@@ -150,7 +150,7 @@ enum { TLC_STREAMS_MAX = 8 };
 typedef struct tlc_packer {
     size_t streams;
     uint8_t weight[TLC_STREAMS_MAX]; /* byte = sum of weight * digit, and digit = byte / weight % base */
-    uint8_t base, largest;           /* the largest byte; all bytes up to it are valid */
+    uint8_t base, largest;           /* the largest byte; bytes up to it are valid, if padding is digit 0 */
     uint8_t zero;                    /* the byte whose symbols are all 0; shrinkers make runs of it shorter */
 
     void (*encode)(const tlc_kernels *k, const int8_t *const *q, size_t count, uint8_t *dst);
@@ -176,8 +176,8 @@ typedef struct tlc_shrinker {
 typedef struct tlc_stage tlc_stage;
 struct tlc_stage {
     const char *name;
-    uint8_t id; /* in the header of frames, in the field of its role; never reused, never 0. Stages that decode in the same
-                   way have the same id; decoders then name the first of them in TLC_STAGES */
+    uint8_t id; /* in the header of frames, in the field of its role; never reused, never 0. Stages that decode in the
+                   same way have the same id; decoders then name the first of them in TLC_STAGES */
     unsigned takes; /* kinds */
     tlc_kind gives; /* a quantizer that gives bytes needs no packer in the codec string */
     const tlc_param *params;
