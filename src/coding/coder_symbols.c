@@ -9,8 +9,8 @@
 #include "feedback.h"
 
 enum {
-    TAIL = 16,           /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more than
-                            four bytes */
+    TAIL = 16,           /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more
+                            than four bytes */
     PACKED = 4096,       /* bytes between packer and shrinker at a time: they stay in the first-level cache */
     SHRUNK = 128,        /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
     WHOLE = 64           /* packed bytes are decoded in multiples of 64, except at the end */
@@ -87,8 +87,8 @@ static void pack_fused(const shape *s, size_t from, size_t to, uint8_t *dst)
     }
 }
 
-/* The tail by a fused kernel: streams that have padding there (all but in tiny tensors only one has) go through copies,
- * with 0 for what they lack. */
+/* Packs the tail with a fused kernel. A stream with padding uses copies, in which the missing values are 0. (Only the
+ * last stream has padding, except in tiny tensors.) */
 static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *dst)
 {
     float converted[TLC_STREAMS_MAX][TAIL], residual[TLC_STREAMS_MAX][TAIL], *r[TLC_STREAMS_MAX];
@@ -439,7 +439,7 @@ static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, siz
     parts.lines.open = 0;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(shrinker, s->u->k, &src, end, packed + have);
-        size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have is at least SHRUNK, or this is the end */
+        size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have >= SHRUNK, or this is the end */
         parts.last = src == end;
         unpack(s, at, at + count, packed, streamed);
         at += count;

@@ -20,8 +20,8 @@
  *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
  *            onebit the mean of x >= 0, then that of x < 0; others none
  *  payload   unblocked: what the stages make of all n values.
- *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length; bit 31: the payload has the bytes
- *            of the fallback}, then the payloads in order.
+ *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
+ *            Bit 31 of a length: the payload has the bytes of the fallback.
  *            The files in stages/ and positions/ say what each payload is.
  *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it
  *
