@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * threelc/stages.h: quantizers, and codecs without a frame, over the caller's arrays. A tensor is encoded and decoded as in
- * a context.
+ * threelc/stages.h: quantizers, and payloads without a frame, over the caller's arrays. They are encoded and decoded as
+ * in a context.
  */
 #include "coding/bounds.h"
 #include "coding/encode.h"
@@ -14,14 +14,14 @@
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* A quantizer at work on an array of the caller's. */
+/* The encoding of an array of the caller. */
 typedef struct array_job {
     tlc_codec codec;
     tlc_job job;
     tlc_coding coding;
 } array_job;
 
-/* Words are given as their index, which callers have checked. */
+/* Parameters that are words are given as indices, which the callers have checked. */
 static int params_valid(const tlc_stage *stage, const double *params)
 {
     for (size_t i = 0; i < stage->param_count; i++) {
@@ -32,8 +32,8 @@ static int params_valid(const tlc_stage *stage, const double *params)
     return 1;
 }
 
-/* Measures the n values x and sets scalars and selection; then moves x to the residual, if there is one, which may be x.
- * params: NULL if the quantizer has none. TLC_ERR_PARAM, TLC_ERR_NONFINITE: nothing has changed. */
+/* Makes the first sweep over the n values x and sets scalars and selection. Then copies x to the residual, which may be
+ * NULL, or x itself. params: NULL if the quantizer has none. TLC_ERR_PARAM, TLC_ERR_NONFINITE: nothing has changed. */
 static tlc_status begin(array_job *s, const tlc_stage *stage, const double *params, const float *x, size_t n, tlc_random random,
                         float *residual)
 {
@@ -60,7 +60,7 @@ static tlc_status begin(array_job *s, const tlc_stage *stage, const double *para
     return TLC_OK;
 }
 
-/* begin with a float mode of ours, which the caller leaves. */
+/* Enters the default float mode, which the caller must leave, and calls begin. */
 static tlc_status enter(tlc_float_mode *mode, array_job *s, const tlc_stage *stage, const double *params, const float *x,
                         size_t n, tlc_random random, float *residual)
 {
@@ -68,7 +68,7 @@ static tlc_status enter(tlc_float_mode *mode, array_job *s, const tlc_stage *sta
     return begin(s, stage, params, x, n, random, residual);
 }
 
-/* The symbols of all values. */
+/* Makes the symbols of all values. */
 static void encode_symbols(const array_job *s, int8_t *q)
 {
     const tlc_unit *u = &s->coding.unit;
@@ -155,7 +155,7 @@ static int rounding_valid(tlc_rounding rounding)
     return rounding == TLC_ROUND_RANDOM || rounding == TLC_ROUND_NEAREST;
 }
 
-/* Levels of 4 bits are not packed here, and both roundings go with both: a loop of its own. */
+/* It has a loop of its own: here 4-bit levels are not packed, and each number of levels has both roundings. */
 tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max)
 {
     tlc_levels_params p = {0};
@@ -190,7 +190,7 @@ tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *
     return status;
 }
 
-/* The planes of codes, without the count before them. Returns how many values were clipped. */
+/* Writes the planes, without a count before them. Returns how many values were clipped. */
 static uint64_t encode_codes(array_job *s, uint8_t *dst)
 {
     if (!s->job.n)
@@ -202,7 +202,7 @@ static uint64_t encode_codes(array_job *s, uint8_t *dst)
 
 enum { BITS, ROUNDING, SHIFT, NATURAL_PARAMS };
 
-/* 0 if they are none. */
+/* Fills in the parameters of natural. Returns 0 if they are not valid. */
 static int natural_values(double values[NATURAL_PARAMS], tlc_natural_bits bits, tlc_rounding rounding, int shift)
 {
     values[BITS] = bits == TLC_NATURAL_9;
@@ -279,7 +279,7 @@ static tlc_status encode_payload(const tlc_stage *stage, double p, const float *
 
 static const double any_p[] = {1.0};
 
-/* Decodes a payload of n values; of codes, the planes alone. */
+/* Decodes a payload of n values. Codes have no count before the planes. */
 static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars, const void *src,
                                  size_t len, float *out, size_t n)
 {
@@ -339,7 +339,7 @@ tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, siz
 
 static int scale_valid(float scale)
 {
-    return tlc_float_bits(scale) < TLC_F32_INF; /* neither negative nor -0 */
+    return tlc_float_bits(scale) < TLC_F32_INF; /* finite, and without a sign bit */
 }
 
 tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)

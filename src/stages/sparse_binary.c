@@ -7,7 +7,7 @@
  * The k-th largest value is found exactly, by three histograms of the bits of the floats, which order like integers:
  * first of the upper 11 bits of the magnitude; then of the next 10 bits, for the values that share the bits found so
  * far; then of the last 10. In large tensors a sample first gives a threshold, and the first histogram counts only the
- * values above it. If these are fewer than k, it is made again of all values. For small units histograms are too slow:
+ * values above it. If these are fewer than k, it is made again of all values. For small units histograms are too large:
  * the k-th largest is found bit by bit.
  */
 #include "../common/bytes.h"
