@@ -107,7 +107,7 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.quantizer->quantize->feedback;
     if (c.residual && !ctx.feedback)
         return TLC_ERR_PARAM;
-    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* a residual of the caller must not overflow, either */
+    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* the caller's must not overflow, either */
     if (ctx.feedback && !c.residual)
         size = tlc_sum(size, tlc_sum(ALIGNMENT, residual));
     if (ctx.scratch_size)

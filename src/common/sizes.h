@@ -17,7 +17,7 @@ static inline uint64_t tlc_ceil_div(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* UINT64_MAX if a sum or product overflows, or an operand did before. */
+/* UINT64_MAX if a sum or product overflows. */
 static inline uint64_t tlc_sum(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;

@@ -2,7 +2,7 @@
 #include "../common/sizes.h"
 #include "output.h"
 
-enum { FILL = 4096 }; /* values that are set to 0 at a time, before members are written: they stay in the first-level cache */
+enum { FILL = 4096 }; /* values that are set to 0 at a time, before members are written: they fit the first-level cache */
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n)
 {
