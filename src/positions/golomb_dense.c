@@ -212,11 +212,11 @@ static inline uint64_t reversed(uint64_t x)
     return (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
 }
 
-/* For b = 1: which bits are remainders. *tail: whether the first bit is one; then whether the bit after the last is
- * one. In a run of zeros the first one ends a quotient, the second is its remainder, the third ends the next quotient,
- * and so on. So remainders have an odd distance from the start of their run; they are in it, or the first bit behind
- * it. The addition of the starts at odd bits to the zeros carries through those runs and does not change the others,
- * which separates the two kinds. (simdjson finds escaped characters in this way.) */
+/* For b = 1: which bits are remainders. *tail: is the first bit a remainder? It becomes: is the bit after the last one?
+ * In a run of zeros the first one ends a quotient, the second is its remainder, the third ends the next quotient, and
+ * so on. So remainders have an odd distance from the start of their run; they are in it, or the first bit behind it.
+ * The addition of the starts at odd bits to the zeros carries through those runs and does not change the others, which
+ * separates the two kinds. (simdjson finds escaped characters in this way.) */
 static inline uint64_t remainders(uint64_t word, uint64_t *tail)
 {
     const uint64_t even = UINT64_C(0x5555555555555555);
