@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: most frames here
- * end at a page that cannot be touched.
+ * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: frames end at
+ * a page that cannot be touched.
  */
 #include "support.h"
 
@@ -26,8 +26,8 @@ static size_t make_frame(const codec_case *c, tlc_dtype dtype, int checksum, siz
 
 static int same_header(const tlc_frame_info *a, const tlc_frame_info *b)
 {
-    return a->version == b->version && a->dtype == b->dtype && a->checksum == b->checksum && !strcmp(a->codec, b->codec) &&
-           a->n == b->n && a->block == b->block && a->header_size == b->header_size;
+    return a->version == b->version && a->dtype == b->dtype && a->checksum == b->checksum &&
+           !strcmp(a->codec, b->codec) && a->n == b->n && a->block == b->block && a->header_size == b->header_size;
 }
 
 /* Calls check for a frame of every codec, dtype, with and without checksum, of some values and of none. */

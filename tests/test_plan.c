@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plan of a compression (src/coding/plan.h) as a table: for each combination of facts there is one row, and it says what
- * is swept over and when. Then what must hold for all plans, and what tlc_encode_begin makes of them.
+ * The plan of a compression (src/coding/plan.h) as a table: each combination of facts has one row, which says what is
+ * swept over and when. Then what must hold for all plans, and what tlc_encode_begin makes of them.
  */
 #include "../src/coding/encode.h"
 #include "../src/coding/plan.h"
