@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fused kernels (src/coding/fused.h) do what their parts do, bit for bit: every entry of every row, on every ISA,
+ * against quantizer, packer, feedback and output of the scalar ISA; then whole payloads, with and without the row.
+ *
+ * A new row is checked without a line here. A new entry needs one in the list of checks, or this file does not compile.
+ */
+#include "../src/coding/encode.h"
+#include "../src/coding/feedback.h"
+#include "../src/coding/fused.h"
+#include "support.h"
+#include <float.h>
+
+enum { MOST = TLC_PIECE + 77, FLAT = TLC_STREAMS_MAX * MOST, FILL = 0x5a };
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+/* These and sums of two are halves of the largest magnitude, what lies next to halves, and zeros of both signs. */
+static const float tied[] = {0.0f,  -0.0f, 0.25f,          -0.25f,          0.5f,           -0.5f,
+                             0x1p-149f, -0x1p-126f, 0x1.000002p-2f, 0x1.000004p-2f, -0x1.fffffep-3f, -0x1.fffffcp-3f};
+
+static void fill_tied(uint64_t seed, float *x, size_t n)
+{
+    rng r = {seed};
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = tied[rng_below(&r, COUNT(tied))];
+}
+
+enum { KINDS = DATA_COUNT + 1 };
+
+static void fill_kind(size_t kind, uint64_t seed, float *x, size_t n)
+{
+    if (kind < DATA_COUNT)
+        fill((data_kind)kind, seed, x, n);
+    else
+        fill_tied(seed, x, n);
+}
+
+/* What sums may already be. */
+static void fill_sums(uint64_t seed, float *sum, size_t n)
+{
+    static const uint32_t bits[] = {0,          0x80000000, 0x3f800000, 0xbfc00000, 0x7f800000, 0xff800000,
+                                    0x7fc00000, 0xffc12345, 0x7f812345, 0x7f7fffff, 0xff7fffff, 1};
+    rng r = {seed};
+
+    for (size_t i = 0; i < n; i++)
+        sum[i] = bits_float(bits[rng_below(&r, COUNT(bits))]);
+}
+
+/* ---- a row at work ----------------------------------------------------------------------------------------------- */
+
+/* One way to call a row's entries. */
+typedef struct trial {
+    const tlc_fused *row;
+    const tlc_kernels *k, *plain;
+    size_t count;      /* values, or values of each stream */
+    const float *g, *r; /* FLAT values each, or NULL */
+    float scalars[TLC_MAX_SCALARS];
+    float weight;
+    uint64_t seed;
+} trial;
+
+static const tlc_quantizer *quantizer_of(const trial *t)
+{
+    return t->row->quantizer->quantize;
+}
+
+/* A unit of n values whose residual is this. */
+static tlc_unit unit_of(const trial *t, const tlc_kernels *k, size_t n, tlc_input *input, float *residual)
+{
+    static const double params[TLC_MAX_PARAMS] = {1};
+    tlc_unit u = {.k = k, .quantizer = quantizer_of(t), .params = params, .n = n, .input = input};
+
+    memcpy(u.scalars, t->scalars, sizeof u.scalars);
+    *input = (tlc_input){.k = k, .residual = residual};
+    return u;
+}
+
+/* Measures x as a compression does. */
+static void measure(trial *t, size_t n)
+{
+    float *residual = floats(n);
+    tlc_codec codec;
+    tlc_input input;
+    tlc_coding c;
+
+    if (t->r)
+        memcpy(residual, t->r, n * sizeof *residual);
+    tlc_codec_fill(&codec, t->row->quantizer, t->row->packer, NULL);
+    const tlc_job job = {
+        .codec = &codec,
+        .input = {.k = t->plain, .grad = (const uint8_t *)t->g, .residual = t->r ? residual : NULL},
+        .n = n,
+    };
+    require_status(tlc_encode_begin(&job, &input, &c), TLC_OK);
+    memcpy(t->scalars, c.unit.scalars, sizeof t->scalars);
+    free(residual);
+}
+
+/* x of some values, as tlc_unit_values gives it. */
+static const float *wanted(const trial *t, const float *residual, size_t from, size_t count, float *buf)
+{
+    if (!t->r)
+        return t->g + from;
+    if (!t->g)
+        return residual + from;
+    for (size_t i = 0; i < count; i++)
+        buf[i] = t->g[from + i] + residual[from + i];
+    return buf;
+}
+
+static void copy_residual(const trial *t, float *residual, size_t n)
+{
+    memset(residual, FILL, FLAT * sizeof *residual);
+    if (t->r)
+        memcpy(residual, t->r, n * sizeof *residual);
+}
+
+/* ---- the checks of entries --------------------------------------------------------------------------------------- */
+
+static float residual_got[FLAT], residual_want[FLAT], out_got[FLAT + 1], out_want[FLAT + 1];
+static int8_t symbols[FLAT];
+static uint8_t bytes_got[FLAT], bytes_want[FLAT];
+
+static size_t plane_size(unsigned bits, size_t n)
+{
+    return (n * bits + 7) / 8;
+}
+
+/* Values of the chunk that begins at i, of n. */
+static size_t piece(size_t n, size_t i)
+{
+    return n - i < TLC_PIECE ? n - i : TLC_PIECE;
+}
+
+/* Symbols or codes by the quantizer, and what they leave in the residual. */
+static void encode_by_parts(const trial *t, size_t from, size_t n, unsigned bits, uint8_t *codes)
+{
+    tlc_input input;
+    const tlc_unit u = unit_of(t, t->plain, n, &input, t->r ? residual_want : NULL);
+    float buf[TLC_PIECE];
+
+    for (size_t i = 0, count; i < n; i += count) {
+        count = piece(n, i);
+        tlc_chunk c = {.at = from + i, .count = count, .symbols = symbols + from + i};
+        c.x = wanted(t, residual_want, from + i, count, buf);
+        c.codes[0] = codes + i * bits / 8;
+        require(u.quantizer->encode(&u, &c) == 0); /* no row could tell of clipped values */
+        if (bits)
+            tlc_feedback_codes(&u, &c);
+        else
+            tlc_feedback_symbols(&u, &c);
+    }
+}
+
+static void check_encode(const trial *t)
+{
+    const int makes_codes = quantizer_of(t)->makes == TLC_MAKES_CODES;
+    const tlc_layout layout = makes_codes ? quantizer_of(t)->layout(NULL, TLC_F32) : (tlc_layout){{0, 0}, 0};
+    const size_t n = makes_codes || t->count < TLC_PIECE ? t->count : TLC_PIECE;
+    const size_t size = makes_codes ? plane_size(layout.bits[0], n) : n;
+    tlc_input input;
+
+    require(quantizer_of(t)->makes != TLC_MAKES_MEMBERS && !layout.bits[1]);
+    memset(bytes_got, FILL, sizeof bytes_got);
+    memset(bytes_want, FILL, sizeof bytes_want);
+    copy_residual(t, residual_got, n);
+    copy_residual(t, residual_want, n);
+    encode_by_parts(t, 0, n, layout.bits[0], bytes_want);
+    if (!makes_codes)
+        memcpy(bytes_want, symbols, n);
+    const tlc_unit u = unit_of(t, t->k, n, &input, NULL); /* the entry is given the residual */
+    t->row->encode(&u, t->g, t->r ? residual_got : NULL, n, bytes_got);
+    require(same(bytes_got, bytes_want, sizeof bytes_got) && bytes_got[size] == FILL);
+    require(same(residual_got, residual_want, sizeof residual_got));
+}
+
+static void check_encode_and_pack(const trial *t)
+{
+    const tlc_packer *packer = t->row->packer->pack;
+    const size_t count = t->count;
+    const float *g[TLC_STREAMS_MAX];
+    const int8_t *q[TLC_STREAMS_MAX];
+    float *r[TLC_STREAMS_MAX];
+    tlc_input input;
+
+    memset(bytes_got, FILL, sizeof bytes_got);
+    memset(bytes_want, FILL, sizeof bytes_want);
+    copy_residual(t, residual_got, packer->streams * count);
+    copy_residual(t, residual_want, packer->streams * count);
+    for (size_t s = 0; s < packer->streams; s++) {
+        encode_by_parts(t, s * count, count, 0, NULL);
+        q[s] = symbols + s * count;
+        g[s] = t->g ? t->g + s * count : NULL;
+        r[s] = residual_got + s * count;
+    }
+    packer->encode(t->plain, q, count, bytes_want);
+    const tlc_unit u = unit_of(t, t->k, packer->streams * count, &input, NULL);
+    t->row->encode_and_pack(&u, t->g ? g : NULL, t->r ? r : NULL, count, bytes_got);
+    require(same(bytes_got, bytes_want, sizeof bytes_got) && bytes_got[count] == FILL);
+    require(same(residual_got, residual_want, sizeof residual_got));
+}
+
+/* Packed bytes of any kind, and the outputs of both ways; what the packer and the output make of them. */
+static void unpack_by_parts(const trial *t, tlc_output_mode mode, float scale, float *got[TLC_STREAMS_MAX])
+{
+    const tlc_packer *packer = t->row->packer->pack;
+    const tlc_output o = {.k = t->plain, .mode = mode, .out = out_want + 1, .weight = 1.0f, .is_symbols = 1,
+                          .has_zero = 1};
+    int8_t *q[TLC_STREAMS_MAX];
+    rng random = {t->seed};
+
+    for (size_t i = 0; i < t->count; i++)
+        bytes_got[i] = (uint8_t)rng_below(&random, packer->largest + 1u);
+    fill_sums(t->seed, out_got, FLAT + 1);
+    memcpy(out_want, out_got, sizeof out_want);
+    for (size_t s = 0; s < packer->streams; s++) {
+        q[s] = symbols + s * t->count;
+        got[s] = out_got + 1 + s * t->count;
+    }
+    packer->decode(t->plain, bytes_got, t->count, q);
+    for (size_t s = 0; s < packer->streams; s++)
+        for (size_t i = 0; i < t->count; i += piece(t->count, i))
+            tlc_output_symbols(&o, s * t->count + i, piece(t->count, i), q[s] + i, scale);
+}
+
+static void check_unpack_and_write(const trial *t)
+{
+    float *out[TLC_STREAMS_MAX];
+
+    unpack_by_parts(t, TLC_OUTPUT_WRITE, t->scalars[0], out);
+    t->row->unpack_and_write(t->k, bytes_got, t->count, t->scalars[0], out);
+    require(same(out_got, out_want, sizeof out_got));
+}
+
+/* The coder asks only for what is finite. */
+static void check_unpack_and_add(const trial *t)
+{
+    float *sum[TLC_STREAMS_MAX], scale = t->scalars[0] * t->weight;
+
+    if (!tlc_finite(scale))
+        scale = -FLT_MAX;
+    unpack_by_parts(t, TLC_OUTPUT_ADD, scale, sum);
+    t->row->unpack_and_add(t->k, bytes_got, t->count, scale, sum);
+    require(same(out_got, out_want, sizeof out_got));
+}
+
+/* In parts of 16 bytes, 48, ... up to all in one; the last may be empty. */
+static void check_unpack_and_stream(const trial *t)
+{
+    float *out[TLC_STREAMS_MAX], *to[TLC_STREAMS_MAX];
+
+    for (size_t part = 16; part <= 16 * 1024; part = part * 3) {
+        tlc_lines lines = {.open = 0};
+        unpack_by_parts(t, TLC_OUTPUT_WRITE, t->scalars[0], out);
+        for (size_t i = 0, last = 0; !last; i += part) {
+            size_t left = t->count - i;
+            last = left < part;
+            for (size_t s = 0; s < t->row->packer->pack->streams; s++)
+                to[s] = out[s] + i;
+            t->row->unpack_and_stream(t->k, bytes_got + i, last ? left : part, t->scalars[0], to, &lines, (int)last);
+        }
+        require(!lines.open && same(out_got, out_want, sizeof out_got));
+    }
+}
+
+static void check_decode_and_add(const trial *t)
+{
+    const unsigned bits = quantizer_of(t)->layout(NULL, TLC_F32).bits[0];
+    const size_t n = t->count;
+    const tlc_output o = {.k = t->plain, .mode = TLC_OUTPUT_ADD, .out = out_want + 1, .weight = t->weight,
+                          .has_zero = quantizer_of(t)->has_zero};
+    float values[TLC_PIECE];
+    rng random = {t->seed};
+    tlc_input input;
+
+    for (size_t i = 0; i < plane_size(bits, n); i++)
+        bytes_got[i] = (uint8_t)rng_next(&random);
+    fill_sums(t->seed, out_got, FLAT + 1);
+    memcpy(out_want, out_got, sizeof out_want);
+    const tlc_unit plain = unit_of(t, t->plain, n, &input, NULL), u = unit_of(t, t->k, n, &input, NULL);
+    for (size_t i = 0; i < n; i += piece(n, i)) {
+        const uint8_t *const codes[2] = {bytes_got + i * bits / 8, NULL};
+        plain.quantizer->decode(&plain, codes, piece(n, i), values);
+        tlc_output_values(&o, i, piece(n, i), values);
+    }
+    t->row->decode_and_add(&u, bytes_got, n, t->weight, out_got + 1);
+    require(same(out_got, out_want, sizeof out_got));
+}
+
+typedef struct entry_check {
+    const char *name;
+    size_t offset;
+    void (*check)(const trial *t);
+} entry_check;
+
+static const entry_check checks[] = {
+    {"encode", offsetof(tlc_fused, encode), check_encode},
+    {"encode_and_pack", offsetof(tlc_fused, encode_and_pack), check_encode_and_pack},
+    {"unpack_and_write", offsetof(tlc_fused, unpack_and_write), check_unpack_and_write},
+    {"unpack_and_add", offsetof(tlc_fused, unpack_and_add), check_unpack_and_add},
+    {"unpack_and_stream", offsetof(tlc_fused, unpack_and_stream), check_unpack_and_stream},
+    {"decode_and_add", offsetof(tlc_fused, decode_and_add), check_decode_and_add},
+};
+_Static_assert(sizeof(tlc_fused) == offsetof(tlc_fused, encode) + COUNT(checks) * sizeof(void (*)(void)),
+               "an entry has no check");
+
+static int has_entry(const tlc_fused *row, const entry_check *c)
+{
+    return !all_bytes((const uint8_t *)row + c->offset, sizeof(void (*)(void)), 0);
+}
+
+/* ---- every entry of every row ------------------------------------------------------------------------------------ */
+
+static const float weights[] = {1.0f, -0.37f, 0.0f, -0.0f, 0x1p127f, 0x1p-149f};
+
+static size_t check_row(trial *t, const float *g, const float *r)
+{
+    static const size_t counts[] = {1,  2,  3,  5,  7,  8,   9,   15,   16,   17,  31,
+                                    33, 63, 64, 65, 127, 333, 1023, 1024, 1025, MOST};
+    size_t done = 0;
+
+    for (size_t i = 0; i < COUNT(counts); i++)
+        for (unsigned sources = 1; sources < 4; sources++) { /* the gradient, the residual, both */
+            t->count = at.n = counts[i];
+            t->g = sources & 1 ? g : NULL;
+            t->r = sources & 2 ? r : NULL;
+            t->weight = weights[t->seed++ % COUNT(weights)];
+            measure(t, FLAT);
+            for (size_t c = 0; c < COUNT(checks); c++)
+                if (has_entry(t->row, &checks[c])) {
+                    at.note = checks[c].name;
+                    checks[c].check(t);
+                    done++;
+                }
+        }
+    return done;
+}
+
+static void entries(void **state)
+{
+    float *g = floats(FLAT), *r = floats(FLAT);
+    size_t rows = 0;
+
+    (void)state;
+    for (const tlc_fused *row; (row = tlc_fused_row(rows)) != NULL; rows++) {
+        require(tlc_fused_of(row->quantizer, row->packer) == row); /* it is found, and is the only one */
+        FOR_EACH_ISA(isa)
+            for (size_t kind = quick() ? DATA_TIES : 0; kind < KINDS; kind++) {
+                trial t = {.row = row, .k = tlc_kernels_for(isa), .plain = tlc_kernels_for(TLC_ISA_SCALAR)};
+                at = (place){.codec = row->quantizer->name, .isa = isa};
+                fill_kind(kind, 1, g, FLAT);
+                fill_kind(kind, 2, r, FLAT);
+                require(check_row(&t, g, r) > 0); /* a row without entries is none */
+            }
+    }
+    require(rows == 3 && !tlc_fused_row(rows) && !tlc_fused_row(SIZE_MAX));
+    free(g);
+    free(r);
+}
+
+/* A pair that no row names has none. */
+static void pairs(void **state)
+{
+    size_t found = 0, rows = 0;
+
+    (void)state;
+    while (tlc_fused_row(rows))
+        rows++;
+    for (size_t i = 0; tlc_codec_stage(i); i++)
+        for (size_t k = 0; k == 0 || tlc_codec_stage(k - 1); k++) {
+            const tlc_stage *packer = k ? tlc_codec_stage(k - 1) : NULL;
+            const tlc_fused *row = tlc_fused_of(tlc_codec_stage(i), packer);
+            require(!row || (row->quantizer == tlc_codec_stage(i) && row->packer == packer));
+            found += row != NULL;
+        }
+    require(found == rows);
+}
+
+/* ---- whole payloads ---------------------------------------------------------------------------------------------- */
+
+/* A unit that is a tensor, encoded and decoded with the row and without. */
+typedef struct tensor {
+    tlc_codec codec;
+    const tlc_kernels *k;
+    tlc_dtype dtype;
+    const uint8_t *grad; /* or NULL */
+    const float *before; /* the residual, or NULL */
+    size_t n, cap;
+    const tlc_parallel *parallel;
+} tensor;
+
+typedef struct payload {
+    uint8_t *bytes;
+    float *residual;
+    size_t len;
+    int fallback;
+    float scalars[TLC_MAX_SCALARS];
+} payload;
+
+static payload encode(const tensor *t, int fused)
+{
+    const tlc_coder *coder = tlc_coder_for(&t->codec);
+    uint8_t *scratch = bytes((size_t)coder->scratch(&t->codec, t->n));
+    payload p = {.bytes = bytes(t->cap), .residual = floats(t->n)};
+    tlc_job job = {.codec = &t->codec, .n = t->n, .scratch = (uint64_t *)(void *)scratch};
+    tlc_input input;
+    tlc_coding c;
+
+    memset(p.bytes, 0, t->cap);
+    memset(p.residual, 0, t->n * sizeof *p.residual);
+    if (t->before)
+        memcpy(p.residual, t->before, t->n * sizeof *p.residual);
+    job.input = (tlc_input){.k = t->k, .dtype = t->dtype, .grad = t->grad, .residual = t->before ? p.residual : NULL};
+    require_status(tlc_encode_begin(&job, &input, &c), TLC_OK);
+    require(c.fused && c.fused == tlc_fused_of(t->codec.quantizer, t->codec.packer));
+    c.fused = fused ? c.fused : NULL;
+    c.parallel = t->parallel;
+    p.len = coder->encode(&c, p.bytes);
+    p.fallback = c.fallback;
+    memcpy(p.scalars, c.unit.scalars, sizeof p.scalars);
+    require(p.len <= t->cap);
+    free(scratch);
+    return p;
+}
+
+static void decode(const tensor *t, const payload *p, int fused, tlc_output *o)
+{
+    const tlc_stage *packer = p->fallback ? t->codec.packer->fallback : t->codec.packer;
+    const tlc_quantizer *q = t->codec.quantizer->quantize;
+    tlc_coding c = {
+        .unit = {.k = t->k, .quantizer = q, .params = t->codec.params, .n = t->n, .dtype = t->dtype},
+        .codec = &t->codec,
+        .fused = fused ? tlc_fused_of(t->codec.quantizer, packer) : NULL,
+        .fallback = p->fallback,
+        .parallel = t->parallel,
+        .output = o,
+    };
+
+    memcpy(c.unit.scalars, p->scalars, sizeof p->scalars);
+    o->k = t->k;
+    o->is_symbols = q->makes == TLC_MAKES_SYMBOLS;
+    o->has_zero = q->has_zero;
+    require(tlc_coder_for(&t->codec)->check(&c, p->bytes, p->len));
+    tlc_coder_for(&t->codec)->decode(&c, p->bytes, p->len);
+}
+
+/* One output mode; shift: bytes by which the output misses its alignment. */
+static void require_same_output(const tensor *t, const payload *p, const tlc_output *mode, size_t shift)
+{
+    uint8_t *out[2];
+    uint64_t nonzero[2] = {5, 5};
+
+    for (int fused = 0; fused < 2; fused++) {
+        tlc_output o = *mode;
+        out[fused] = bytes(4 * t->n + shift);
+        if (shift)
+            memset(out[fused], FILL, 4 * t->n + shift);
+        else
+            fill_sums(t->n, (float *)(void *)out[fused], t->n);
+        o.out = out[fused] + shift;
+        o.nonzero = &nonzero[fused];
+        decode(t, p, fused, &o);
+    }
+    require(same(out[0], out[1], 4 * t->n + shift) && nonzero[0] == nonzero[1]);
+    free(out[0]);
+    free(out[1]);
+}
+
+static void require_same_outputs(const tensor *t, const payload *p)
+{
+    FOR_EACH_DTYPE(dtype)
+        for (int stream = 0; stream < 2; stream++)
+            for (size_t shift = 0; shift < 2; shift++) {
+                const tlc_output write = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .stream = stream};
+                require_same_output(t, p, &write, shift);
+            }
+    for (size_t i = 0; i < COUNT(weights); i++)
+        require_same_output(t, p, &(tlc_output){.mode = TLC_OUTPUT_ADD, .weight = weights[i]}, 0);
+    if (!t->codec.quantizer->quantize->has_zero)
+        return;
+    require_same_output(t, p, &(tlc_output){.mode = TLC_OUTPUT_MASK}, 0);
+    require_same_output(t, p, &(tlc_output){.mode = TLC_OUTPUT_COUNT}, 0);
+}
+
+static size_t fallbacks;
+
+static void require_same_payloads(tensor *t)
+{
+    const tlc_coder *coder = tlc_coder_for(&t->codec);
+
+    t->cap = (size_t)coder->bound(&t->codec, t->dtype, t->n) + TLC_SHRINKER_ROOM;
+    payload fused = encode(t, 1), plain = encode(t, 0);
+    require(fused.len == plain.len && fused.fallback == plain.fallback && same(fused.bytes, plain.bytes, fused.len));
+    require(same(fused.scalars, plain.scalars, sizeof fused.scalars));
+    require(same(fused.residual, plain.residual, t->n * sizeof *fused.residual));
+    require_same_outputs(t, &fused);
+    fallbacks += (size_t)fused.fallback;
+    free(fused.bytes);
+    free(fused.residual);
+    free(plain.bytes);
+    free(plain.residual);
+}
+
+/* Every dtype and source of n values. */
+static void payloads_of(const tlc_codec *codec, tlc_isa isa, data_kind kind, size_t n, const tlc_parallel *parallel)
+{
+    float *residual = floats(n);
+    uint8_t *grad = bytes(4 * n);
+
+    fill(kind, 6, residual, n);
+    FOR_EACH_DTYPE(dtype)
+        for (unsigned sources = 1; sources < 4; sources++) {
+            tensor t = {.codec = *codec, .k = tlc_kernels_for(isa), .dtype = dtype, .n = n, .parallel = parallel};
+            at = (place){.codec = codec->quantizer->name, .isa = isa, .dtype = dtype, .n = n, .i = sources};
+            at.note = codec->shrinker ? codec->shrinker->name : codec->packer ? codec->packer->name : NULL;
+            fill_grad(kind, 7, dtype, grad, n);
+            t.grad = sources & 1 ? grad : NULL;
+            t.before = sources & 2 ? residual : NULL;
+            require_same_payloads(&t);
+        }
+    free(residual);
+    free(grad);
+}
+
+/* Calls payloads_of for all codecs that have the row: with each shrinker that fits, and without. */
+static void codecs_of(const tlc_fused *row, tlc_isa isa, data_kind kind, size_t n, const tlc_parallel *parallel)
+{
+    tlc_codec codec;
+
+    tlc_codec_fill(&codec, row->quantizer, row->packer, NULL);
+    payloads_of(&codec, isa, kind, n, parallel);
+    for (size_t i = 0; row->packer && tlc_codec_stage(i); i++) {
+        codec.shrinker = tlc_codec_stage(i);
+        if (codec.shrinker->shrink && codec.shrinker->takes & row->packer->gives)
+            payloads_of(&codec, isa, kind, n, parallel);
+    }
+}
+
+static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_TIES, DATA_DENSE, DATA_ZERO};
+
+static void payloads(void **state)
+{
+    static const size_t sizes[] = {1, 2, 4, 5, 6, 63, 79, 81, 333, 1025, 5 * TLC_PIECE + 3, 20011};
+
+    (void)state;
+    fallbacks = 0;
+    for (const tlc_fused *row, *first = row = tlc_fused_row(0); row; row = tlc_fused_row((size_t)(row - first) + 1))
+        FOR_EACH_ISA(isa)
+            for (size_t i = 0; i < COUNT(sizes); i++)
+                for (size_t k = 0; k < (quick() ? 1 : sizes[i] > 1025 ? 3 : COUNT(kinds)); k++)
+                    codecs_of(row, isa, kinds[(k + i) % COUNT(kinds)], sizes[i], NULL);
+    require(fallbacks > 0);
+}
+
+/* Shared out among tasks: ranges begin anywhere. */
+static void payloads_with_tasks(void **state)
+{
+    const size_t n = 5 * 3 * 16384 + 1234;
+
+    (void)state;
+    for (size_t i = 0; tlc_fused_row(i); i++)
+        FOR_EACH_ISA(isa)
+            codecs_of(tlc_fused_row(i), isa, DATA_SPARSE, n, &runners[1].parallel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(payloads),
+        cmocka_unit_test(payloads_with_tasks),
+    };
+    print_isas();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
