@@ -57,6 +57,7 @@ typedef struct trial {
     size_t count;      /* values, or values of each stream */
     const float *g, *r; /* FLAT values each, or NULL */
     float scalars[TLC_MAX_SCALARS];
+    tlc_selection selection;
     float weight;
     uint64_t seed;
 } trial;
@@ -73,6 +74,7 @@ static tlc_unit unit_of(const trial *t, const tlc_kernels *k, size_t n, tlc_inpu
     tlc_unit u = {.k = k, .quantizer = quantizer_of(t), .params = params, .n = n, .input = input};
 
     memcpy(u.scalars, t->scalars, sizeof u.scalars);
+    u.selection = t->selection;
     *input = (tlc_input){.k = k, .residual = residual};
     return u;
 }
@@ -82,19 +84,19 @@ static void measure(trial *t, size_t n)
 {
     float *residual = floats(n);
     tlc_codec codec;
-    tlc_input input;
     tlc_coding c;
 
     if (t->r)
         memcpy(residual, t->r, n * sizeof *residual);
     tlc_codec_fill(&codec, t->row->quantizer, t->row->packer, NULL);
-    const tlc_job job = {
+    tlc_job job = {
         .codec = &codec,
         .input = {.k = t->plain, .grad = (const uint8_t *)t->g, .residual = t->r ? residual : NULL},
         .n = n,
     };
-    require_status(tlc_encode_begin(&job, &input, &c), TLC_OK);
+    require_status(tlc_encode_begin(&job, &c), TLC_OK);
     memcpy(t->scalars, c.unit.scalars, sizeof t->scalars);
+    t->selection = quantizer_of(t)->makes == TLC_MAKES_MEMBERS ? c.unit.selection : (tlc_selection){0};
     free(residual);
 }
 
@@ -173,6 +175,31 @@ static void check_encode(const trial *t)
     const tlc_unit u = unit_of(t, t->k, n, &input, NULL); /* the entry is given the residual */
     t->row->encode(&u, t->g, t->r ? residual_got : NULL, n, bytes_got);
     require(same(bytes_got, bytes_want, sizeof bytes_got) && bytes_got[size] == FILL);
+    require(same(residual_got, residual_want, sizeof residual_got));
+}
+
+/* x lies in the residual. */
+static void check_encode_members(const trial *t)
+{
+    const size_t n = t->count < TLC_PIECE ? t->count : TLC_PIECE;
+    uint64_t mask_got[TLC_PIECE / 64] = {0}, mask_want[TLC_PIECE / 64] = {0};
+    tlc_input input;
+
+    require(quantizer_of(t)->makes == TLC_MAKES_MEMBERS && quantizer_of(t)->sends_values);
+    if (!t->r)
+        return;
+    copy_residual(t, residual_got, n);
+    copy_residual(t, residual_want, n);
+    fill_sums(t->seed, out_got, FLAT + 1);
+    memcpy(out_want, out_got, sizeof out_want);
+    const tlc_unit plain = unit_of(t, t->plain, n, &input, residual_want);
+    const tlc_chunk want = {.count = n, .x = residual_want, .mask = mask_want, .values = out_want};
+    const size_t k = (size_t)plain.quantizer->encode(&plain, &want);
+    tlc_feedback_members(&plain, &want, k);
+    const tlc_unit u = unit_of(t, t->k, n, &input, NULL); /* the entry is given the residual */
+    const tlc_chunk got = {.count = n, .mask = mask_got, .values = out_got};
+    require(t->row->encode_members(&u, &got, residual_got) == k);
+    require(same(mask_got, mask_want, sizeof mask_got) && same(out_got, out_want, sizeof out_got));
     require(same(residual_got, residual_want, sizeof residual_got));
 }
 
@@ -297,6 +324,7 @@ typedef struct entry_check {
 
 static const entry_check checks[] = {
     {"encode", offsetof(tlc_fused, encode), check_encode},
+    {"encode_members", offsetof(tlc_fused, encode_members), check_encode_members},
     {"encode_and_pack", offsetof(tlc_fused, encode_and_pack), check_encode_and_pack},
     {"unpack_and_write", offsetof(tlc_fused, unpack_and_write), check_unpack_and_write},
     {"unpack_and_add", offsetof(tlc_fused, unpack_and_add), check_unpack_and_add},
@@ -355,7 +383,7 @@ static void entries(void **state)
                 require(check_row(&t, g, r) > 0); /* a row without entries is none */
             }
     }
-    require(rows == 3 && !tlc_fused_row(rows) && !tlc_fused_row(SIZE_MAX));
+    require(rows > 0 && !tlc_fused_row(rows) && !tlc_fused_row(SIZE_MAX));
     free(g);
     free(r);
 }
@@ -405,7 +433,6 @@ static payload encode(const tensor *t, int fused)
     uint8_t *scratch = bytes((size_t)coder->scratch(&t->codec, t->n));
     payload p = {.bytes = bytes(t->cap), .residual = floats(t->n)};
     tlc_job job = {.codec = &t->codec, .n = t->n, .scratch = (uint64_t *)(void *)scratch};
-    tlc_input input;
     tlc_coding c;
 
     memset(p.bytes, 0, t->cap);
@@ -413,7 +440,7 @@ static payload encode(const tensor *t, int fused)
     if (t->before)
         memcpy(p.residual, t->before, t->n * sizeof *p.residual);
     job.input = (tlc_input){.k = t->k, .dtype = t->dtype, .grad = t->grad, .residual = t->before ? p.residual : NULL};
-    require_status(tlc_encode_begin(&job, &input, &c), TLC_OK);
+    require_status(tlc_encode_begin(&job, &c), TLC_OK);
     require(c.fused && c.fused == tlc_fused_of(t->codec.quantizer, t->codec.packer));
     c.fused = fused ? c.fused : NULL;
     c.parallel = t->parallel;

@@ -182,11 +182,10 @@ static void begun(const tlc_stage *quantizer, const float *g, const float *befor
 {
     float *residual = floats(n);
     tlc_codec codec;
-    tlc_input input;
     tlc_coding c;
 
     tlc_codec_fill(&codec, quantizer, NULL, NULL);
-    const tlc_job job = {
+    tlc_job job = {
         .codec = &codec,
         .input = {.k = tlc_kernels_for(TLC_ISA_AUTO), .grad = (const uint8_t *)g, .residual = before ? residual : NULL},
         .n = n,
@@ -203,9 +202,9 @@ static void begun(const tlc_stage *quantizer, const float *g, const float *befor
     const int adds = plan.add || plan.first == TLC_FIRST_ADD;
     if (before)
         memcpy(residual, before, n * sizeof *residual);
-    require_status(tlc_encode_begin(&job, &input, &c), TLC_OK);
-    require(input.grad == (adds ? NULL : job.input.grad) && input.residual == job.input.residual);
-    require(c.unit.input == &input && c.unit.n == n && c.unit.first == 0);
+    require_status(tlc_encode_begin(&job, &c), TLC_OK);
+    require(job.input.grad == (adds ? NULL : (const uint8_t *)g) && job.input.residual == (before ? residual : NULL));
+    require(c.unit.input == &job.input && c.unit.n == n && c.unit.first == 0);
     for (size_t i = 0; before && i < n; i++)
         require(residual[i] == (adds ? before[i] + g[i] : before[i]));
     free(residual);
