@@ -161,7 +161,7 @@ static void pack(const shape *s, size_t from, size_t to, uint8_t *dst)
 /* A shrunk range, before it is joined to its neighbours. */
 typedef struct shrunk_range {
     size_t leading;  /* zero bytes at its start, which may belong to a run that began before it */
-    size_t len;      /* bytes written */
+    size_t len;      /* bytes written, behind room for the leading ones */
     size_t trailing; /* zero bytes at its end, not written yet; 0 if all are leading */
 } shrunk_range;
 
@@ -197,7 +197,8 @@ static shrunk_range pack_and_shrink(const shape *s, size_t from, size_t to, uint
             range.leading += zeros;
             leading = zeros == count;
         }
-        range.len += shrinker->encode(s->u->k, &range.trailing, packed + zeros, count - zeros, dst + range.len);
+        range.len += shrinker->encode(s->u->k, &range.trailing, packed + zeros, count - zeros,
+                                      dst + range.leading + range.len);
     }
     return range;
 }
@@ -213,7 +214,7 @@ static void encode_range(void *arg, size_t i)
         pack(&w->s, from, to, w->dst + from);
 }
 
-/* Joins shrunk ranges, each where its packed bytes would begin. A run that is open fits before the next range. */
+/* Joins shrunk ranges, each where its first byte that is not leading would be packed: an open run fits before it. */
 static size_t join(const pack_work *w)
 {
     const tlc_shrinker *shrinker = w->s.c->codec->shrinker->shrink;
@@ -221,7 +222,7 @@ static size_t join(const pack_work *w)
     size_t at = 0, run = 0;
 
     for (size_t i = 0; i < w->ranges.count; i++) {
-        const uint8_t *src = w->dst + tlc_range_start(&w->ranges, i);
+        const uint8_t *src = w->dst + tlc_range_start(&w->ranges, i) + w->shrunk[i].leading;
         run += w->shrunk[i].leading;
         if (w->shrunk[i].len) {
             at += shrinker->encode(k, &run, NULL, 0, w->dst + at);
