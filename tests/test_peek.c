@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: frames end at
- * a page that cannot be touched.
+ * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: frames end
+ * at a page that cannot be touched.
  */
 #include "support.h"
 

@@ -90,7 +90,8 @@ static const tlc_natural_aggregate_params all_natural_aggregate = {
 static const tlc_topk_params all_topk = {
     .struct_size = sizeof all_topk, .p = 0.25, .seed = 3, .step = 4, .residual = now.residual};
 static const tlc_random_sparse_params all_random_sparse = {
-    .struct_size = sizeof all_random_sparse, .p = 0.25, .seed = 3, .step = 4, .scratch = scratch, .residual = now.residual};
+    .struct_size = sizeof all_random_sparse, .p = 0.25, .seed = 3, .step = 4, .scratch = scratch,
+    .residual = now.residual};
 
 #define CASE(stage) .name = #stage, .call = stage, .full = &all_##stage, .size = sizeof all_##stage
 #define FIELD(stage, field) offsetof(tlc_##stage##_params, field)
@@ -308,7 +309,8 @@ static void decoders_with(int number)
 
     memset(codes, 0x40, N); /* 0 in 8 bits, 2^-63 in 9 */
     require_status(tlc_levels_decode(symbols, N, (tlc_levels)number, 1, out), ok_if(number == 127 || number == 7));
-    require_status(tlc_natural_decode(codes, len, (tlc_natural_bits)number, 0, out, N), ok_if(number == 8 || number == 9));
+    require_status(tlc_natural_decode(codes, len, (tlc_natural_bits)number, 0, out, N),
+                   ok_if(number == 8 || number == 9));
     require_status(tlc_golomb_decode(none, 2, (tlc_golomb_signs)number, symbols, N), ok_if(number == 0 || number == 1));
 }
 
