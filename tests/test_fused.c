@@ -205,7 +205,7 @@ static void check_encode_and_pack(const trial *t)
     copy_residual(t, residual_got, packer->streams * count);
     copy_residual(t, residual_want, packer->streams * count);
     for (size_t s = 0; s < packer->streams; s++) {
-        encode_by_parts(t, s * count, count, 0, NULL);
+        encode_by_parts(t, s * count, count, 0, bytes_want);
         q[s] = symbols + s * count;
         g[s] = t->g ? t->g + s * count : NULL;
         r[s] = residual_got + s * count;

@@ -93,7 +93,7 @@ static const tlc_random_sparse_params all_random_sparse = {
     .struct_size = sizeof all_random_sparse, .p = 0.25, .seed = 3, .step = 4, .scratch = scratch,
     .residual = now.residual};
 
-#define CASE(stage) .name = #stage, .call = stage, .full = &all_##stage, .size = sizeof all_##stage
+#define CASE(stage) .name = #stage, .call = (stage), .full = &all_##stage, .size = sizeof all_##stage
 #define FIELD(stage, field) offsetof(tlc_##stage##_params, field)
 
 static const params_case cases[CASES] = {
