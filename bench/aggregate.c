@@ -122,8 +122,12 @@ static bool pass_copy_frames(const void *subject, int which, char *why)
 
 static bool aggregate(const gathering *g, size_t *len, char *why)
 {
-    tlc_status status = tlc_natural_aggregate((const void *const *)g->frames, g->lens, g->count, g->seed, 0, g->dst,
-                                              g->cap, len);
+    const tlc_natural_aggregate_params params = {.struct_size = sizeof params, .seed = g->seed};
+    tlc_message frames[MAX_INPUTS];
+
+    for (size_t i = 0; i < g->count; i++)
+        frames[i] = (tlc_message){g->frames[i], g->lens[i]};
+    tlc_status status = tlc_natural_aggregate(frames, g->count, &params, g->dst, g->cap, len);
 
     return !status || explain(why, "tlc_natural_aggregate: %s", tlc_status_string(status));
 }

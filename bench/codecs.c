@@ -15,7 +15,7 @@ static bool entry_at(size_t i, tlc_codec_entry *e)
 
 static bool takes_floats(const tlc_codec_entry *e)
 {
-    return !strcmp(e->takes, "floats");
+    return e->kind == TLC_ENTRY_SHORT_NAME || e->kind == TLC_ENTRY_QUANTIZER;
 }
 
 /* The length of the name at the start of a codec string. */
@@ -101,7 +101,7 @@ bool codecs_all(codec_set *set)
     bool ok = true;
 
     for (size_t i = 0; ok && entry_at(i, &e); i++) {
-        if (takes_floats(&e) && !tlc_codec_check(e.name, NULL, 0))
+        if (e.codec)
             ok = add(set, e.name) && add_variants(set, e.name);
         else if (takes_floats(&e))
             ok = add_compositions(set, e.name);
@@ -250,8 +250,7 @@ bool codec_aggregates(const char *codec)
     float value = 1;
     size_t len = 0, made;
     unsigned char *frame = one_frame(codec, 0, &value, 1, &len), dst[256];
-    const void *frames[] = {frame};
-    bool takes = frame && !tlc_natural_aggregate(frames, &len, 1, 0, 0, dst, sizeof dst, &made);
+    bool takes = frame && !tlc_natural_aggregate(&(tlc_message){frame, len}, 1, NULL, dst, sizeof dst, &made);
 
     free(frame);
     return takes;
@@ -263,10 +262,9 @@ codec_symbols codec_symbols_of(const char *codec)
 {
     tlc_codec_entry e;
 
-    if (!find_entry(codec, &e) || (e.list && !find_entry(e.list, &e)))
+    if (!find_entry(codec, &e) || !e.symbols)
         return SYMBOLS_OTHER;
-    return !strcmp(e.gives, "3-value symbols") ? SYMBOLS_TERNARY : !strcmp(e.gives, "binary symbols") ? SYMBOLS_BINARY
-                                                                                                      : SYMBOLS_OTHER;
+    return e.sparse ? SYMBOLS_BINARY : SYMBOLS_TERNARY;
 }
 
 double codec_entropy(codec_symbols symbols, uint64_t n, uint64_t nonzero)

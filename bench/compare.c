@@ -6,7 +6,6 @@
  * is one measurement of each. It prints the median of new / old speed over all rounds (above 1: the new one is faster).
  * Both must make the same frames, and decode each other's. The last line has the geometric mean and the least.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
 #include <sched.h>
@@ -45,7 +44,7 @@ static void *symbol(void *library, const char *name)
 static build load(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    build b;
+    build b = {0};
 
     if (!library) {
         fprintf(stderr, "compare: %s\n", dlerror());
@@ -87,7 +86,7 @@ static float *gradients(size_t n)
     for (size_t i = 0; i < n * STEPS; i++) {
         state = state * 6364136223846793005ull + 1442695040888963407ull;
         double u = ((double)(state >> 11) + 0.5) * 0x1p-53 - 0.5;
-        x[i] = (float)(u < 0 ? log(1 + 2 * u) : -log(1 - 2 * u)) * 1e-3f;
+        x[i] = (float)(u < 0 ? log1p(2 * u) : -log1p(-2 * u)) * 1e-3f;
     }
     return x;
 }
@@ -242,10 +241,13 @@ int main(int argc, char **argv)
         "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit", "topk", "random-sparse", "raw", "3lc:block=65536",
     };
     cpu_set_t one;
-    double log_sum = 0, least = 1e9, seconds = argc > 3 ? atof(argv[3]) : 0.3;
+    double log_sum = 0, least = 1e9, seconds = 0.3;
+    char *end = "";
     int rows = 0;
 
-    if (argc < 3) {
+    if (argc > 3)
+        seconds = strtod(argv[3], &end);
+    if (argc < 3 || argc > 4 || *end || !(seconds > 0)) {
         fprintf(stderr, "usage: compare OLD.so NEW.so [SECONDS A ROW]\n");
         return 2;
     }

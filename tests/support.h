@@ -195,4 +195,13 @@ extern const runner runners[]; /* the first is none */
 extern const size_t runner_count;
 extern size_t most_tasks;      /* the largest number of tasks in one run() since the test set it to 0 */
 
+/* ---- parameters of stages.h -------------------------------------------------------------------------------------- */
+
+/* PARAMS(levels, .seed = 1): a tlc_levels_params with its size */
+#define PARAMS(stage, ...)                                                                                             \
+    &(tlc_##stage##_params)                                                                                            \
+    {                                                                                                                  \
+        .struct_size = sizeof(tlc_##stage##_params), __VA_ARGS__                                                       \
+    }
+
 #endif

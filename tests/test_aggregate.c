@@ -8,8 +8,8 @@
 #define MOST 9
 
 typedef struct inputs {
-    const void *frames[MOST];
-    size_t lens[MOST], count, n;
+    tlc_message frames[MOST];
+    size_t count, n;
     float *sum; /* starting at +0, in the order of the frames */
 } inputs;
 
@@ -31,9 +31,8 @@ static inputs make(const char *codec, size_t count, size_t n, int checksum, floa
             grad[k] *= scale;
         uint8_t *narrow = bytes(n * sizeof *grad);
         require_status(tlc_convert(grad, TLC_F32, narrow, cfg.dtype, n), TLC_OK);
-        in.lens[i] = compress(ctx, narrow, frame);
-        in.frames[i] = frame;
-        require_status(tlc_decompress_add(frame, in.lens[i], 1.0f, in.sum, n, NULL), TLC_OK);
+        in.frames[i] = (tlc_message){frame, compress(ctx, narrow, frame)};
+        require_status(tlc_decompress_add(frame, in.frames[i].len, 1.0f, in.sum, n, NULL), TLC_OK);
         free(narrow);
         tlc_destroy(ctx);
     }
@@ -44,7 +43,7 @@ static inputs make(const char *codec, size_t count, size_t n, int checksum, floa
 static void release(inputs *in)
 {
     for (size_t i = 0; i < in->count; i++)
-        free((void *)(uintptr_t)in->frames[i]);
+        free((void *)(uintptr_t)in->frames[i].data);
     free(in->sum);
 }
 
@@ -84,7 +83,8 @@ static void check_sum(const char *codec, size_t count, size_t n, int checksum, u
     at.n = n;
     at.i = count;
     len = expected(&in, codec, checksum, 7, step, want);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, count, 7, step, got, cap, &written), TLC_OK);
+    const tlc_natural_aggregate_params *params = PARAMS(natural_aggregate, .seed = 7, .step = step);
+    require_status(tlc_natural_aggregate(in.frames, count, params, got, cap, &written), TLC_OK);
     require(written == len);
     want[1] = (uint8_t)((want[1] & ~3u) | TLC_BF16); /* the first frame's dtype */
     size_t body = len - (checksum ? 4 : 0);
@@ -115,7 +115,6 @@ static void overflowing_sums(void **state)
     float *grad = floats(n), *out = floats(n);
     size_t cap = capacity("natural:bits=9", n), len = 0, written = 0;
     uint8_t *frame = bytes(cap), *got = bytes(cap);
-    const void *frames[4] = {frame, frame, frame, frame};
     tlc_frame_info info = {.struct_size = sizeof info};
 
     (void)state;
@@ -124,8 +123,8 @@ static void overflowing_sums(void **state)
     tlc_config cfg = config("natural:bits=9", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, n);
     len = compress(ctx, grad, frame);
-    const size_t lens[4] = {len, len, len, len};
-    require_status(tlc_natural_aggregate(frames, lens, 4, 1, 0, got, cap, &written), TLC_OK);
+    const tlc_message frames[4] = {{frame, len}, {frame, len}, {frame, len}, {frame, len}};
+    require_status(tlc_natural_aggregate(frames, 4, PARAMS(natural_aggregate, .seed = 1), got, cap, &written), TLC_OK);
     require_status(tlc_inspect(got, written, &info), TLC_OK);
     require(info.clipped == n);
     require_status(tlc_decompress(got, written, TLC_F32, out, n, NULL), TLC_OK);
@@ -138,15 +137,14 @@ static void overflowing_sums(void **state)
 }
 
 /* Frames that cannot be added up are refused; dst and *written stay as they were. */
-static void refused(const inputs *in, const void *other, size_t other_len, tlc_status want)
+static void refused(const inputs *in, tlc_message other, tlc_status want)
 {
-    const void *frames[2] = {in->frames[0], other};
-    const size_t lens[2] = {in->lens[0], other_len};
+    const tlc_message frames[2] = {in->frames[0], other};
     size_t cap = capacity("natural:bits=9", 2 * in->n), written = 77;
     uint8_t *got = bytes(cap);
 
     memset(got, 0x5a, cap);
-    require_status(tlc_natural_aggregate(frames, lens, 2, 1, 0, got, cap, &written), want);
+    require_status(tlc_natural_aggregate(frames, 2, NULL, got, cap, &written), want);
     require(written == 77 && all_bytes(got, cap, 0x5a));
     free(got);
 }
@@ -155,11 +153,12 @@ static void refused(const inputs *in, const void *other, size_t other_len, tlc_s
 static void refused_codes(void)
 {
     inputs in = make("natural", 2, 40, 0, 1.0f), other = make("natural", 1, 40, 0, 1.0f);
-    uint8_t *frame = bytes(other.lens[0]);
+    const tlc_message good = other.frames[0];
+    uint8_t *frame = bytes(good.len);
 
-    memcpy(frame, other.frames[0], other.lens[0]);
-    frame[other.lens[0] - 1] = 0x7f;
-    refused(&in, frame, other.lens[0], TLC_ERR_CORRUPT);
+    memcpy(frame, good.data, good.len);
+    frame[good.len - 1] = 0x7f;
+    refused(&in, (tlc_message){frame, good.len}, TLC_ERR_CORRUPT);
     free(frame);
     release(&other);
     release(&in);
@@ -181,24 +180,23 @@ static void refuses(void **state)
     for (size_t i = 0; i < COUNT(others); i++) {
         at.codec = others[i].codec;
         inputs other = make(others[i].codec, 1, others[i].n, 0, 1.0f);
-        refused(&in, other.frames[0], other.lens[0], others[i].status);
+        refused(&in, other.frames[0], others[i].status);
         release(&other);
     }
-    for (size_t len = 0; len < in.lens[1]; len++)
-        refused(&in, in.frames[1], len, len < 9 ? TLC_ERR_CORRUPT : TLC_ERR_CHECKSUM);
-    refused(&in, NULL, 5, TLC_ERR_PARAM);
-    refused(&in, NULL, 0, TLC_ERR_CORRUPT);
+    for (size_t len = 0; len < in.frames[1].len; len++)
+        refused(&in, (tlc_message){in.frames[1].data, len}, len < 9 ? TLC_ERR_CORRUPT : TLC_ERR_CHECKSUM);
+    refused(&in, (tlc_message){NULL, 5}, TLC_ERR_PARAM);
+    refused(&in, (tlc_message){NULL, 0}, TLC_ERR_CORRUPT);
     refused_codes();
 
     size_t written, cap = capacity("natural", 40);
     uint8_t *got = bytes(cap);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, 0, 1, 0, got, cap, &written), TLC_ERR_PARAM);
-    require_status(tlc_natural_aggregate(NULL, in.lens, 2, 1, 0, got, cap, &written), TLC_ERR_PARAM);
-    require_status(tlc_natural_aggregate(in.frames, NULL, 2, 1, 0, got, cap, &written), TLC_ERR_PARAM);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, NULL, cap, &written), TLC_ERR_PARAM);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap, NULL), TLC_ERR_PARAM);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap - 1, &written), TLC_ERR_CAPACITY);
-    require_status(tlc_natural_aggregate(in.frames, in.lens, 2, 1, 0, got, cap, &written), TLC_OK);
+    require_status(tlc_natural_aggregate(in.frames, 0, NULL, got, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(NULL, 2, NULL, got, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, 2, NULL, NULL, cap, &written), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap, NULL), TLC_ERR_PARAM);
+    require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap - 1, &written), TLC_ERR_CAPACITY);
+    require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap, &written), TLC_OK);
     free(got);
     release(&in);
 }

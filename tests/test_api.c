@@ -17,8 +17,8 @@ static void version(void **state)
     char text[32];
 
     (void)state;
-    require(tlc_version() == TLC_VERSION_MAJOR * 10000 + TLC_VERSION_MINOR * 100 + TLC_VERSION_PATCH);
-    snprintf(text, sizeof text, "%d.%d.%d", TLC_VERSION_MAJOR, TLC_VERSION_MINOR, TLC_VERSION_PATCH);
+    require(tlc_version() == TLC_VERSION);
+    snprintf(text, sizeof text, "%d.%d.%d", TLC_VERSION / 10000, TLC_VERSION / 100 % 100, TLC_VERSION % 100);
     require(!strcmp(tlc_version_string(), text));
 }
 

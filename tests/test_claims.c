@@ -340,12 +340,13 @@ static void stages_alone(void **state)
             continue;
         size_t n = at.n = (size_t)claim(at.i, 16);
         starved(tlc_quartic_decode(ones, 16, q, n), TLC_ERR_SIZE);
-        starved(tlc_natural_decode(zeros, 16, 8, 0, out, n), TLC_ERR_SIZE);
-        starved(tlc_natural_decode(zeros, 16, 9, 0, out, n), TLC_ERR_SIZE);
+        starved(tlc_natural_decode(zeros, 16, TLC_NATURAL_8, 0, out, n), TLC_ERR_SIZE);
+        starved(tlc_natural_decode(zeros, 16, TLC_NATURAL_9, 0, out, n), TLC_ERR_SIZE);
+        starved(tlc_onebit_decode(zeros, 16, (float[]){1, -1}, out, n), TLC_ERR_SIZE);
         starved(tlc_topk_decode(zeros, 16, out, n), TLC_ERR_CORRUPT);
         starved(tlc_topk_decode(ones, 16, out, n), TLC_ERR_CORRUPT);
-        starved(tlc_golomb_decode(ones, 16, 1, q, n), TLC_ERR_CORRUPT);
-        starved(tlc_golomb_decode(zeros, 16, 0, q, n), TLC_ERR_CORRUPT);
+        starved(tlc_golomb_decode(ones, 16, TLC_GOLOMB_SIGNED, q, n), TLC_ERR_CORRUPT);
+        starved(tlc_golomb_decode(zeros, 16, TLC_GOLOMB_UNSIGNED, q, n), TLC_ERR_CORRUPT);
         starved(tlc_random_sparse_decode(ones, 16, out, n), TLC_ERR_CORRUPT);
         starved(tlc_random_sparse_decode(zeros, 16, out, n), TLC_ERR_CORRUPT);
     }
@@ -366,10 +367,10 @@ static void aggregated(const truth *t)
     for (at.i = 0; at.i < CLAIMS; at.i++)
         for (size_t first = 0; first < 2; first++) {
             frame f = claiming(t, claim(at.i, N), 0, body, len);
-            const void *const frames[] = {first ? f.bytes : t->whole.bytes, first ? t->whole.bytes : f.bytes};
-            const size_t lens[] = {first ? f.len : t->whole.len, first ? t->whole.len : f.len};
+            const tlc_message other_frame = {f.bytes, f.len}, true_frame = {t->whole.bytes, t->whole.len};
+            const tlc_message frames[] = {first ? other_frame : true_frame, first ? true_frame : other_frame};
             starve(0);
-            tlc_status status = tlc_natural_aggregate(frames, lens, 2, 1, 2, dst, OUT, &written);
+            tlc_status status = tlc_natural_aggregate(frames, 2, NULL, dst, OUT, &written);
             feed();
             int other = strncmp(t->codec->text, "natural", 7) != 0 || t->blocked;
             require(status == TLC_ERR_CORRUPT || status == (other ? TLC_ERR_UNSUPPORTED : TLC_ERR_SIZE));

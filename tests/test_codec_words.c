@@ -270,6 +270,80 @@ static void walk_the_list(void **state)
     require(names == 3 && count == names + COUNT(kinds));
 }
 
+/* What programs are told of each entry. */
+static const struct {
+    const char *name;
+    tlc_entry_kind kind;
+    int codec, feedback, symbols, sparse;
+} facts[] = {
+    {"3lc", TLC_ENTRY_SHORT_NAME, 1, 1, 1, 0},
+    {"3lc-golomb", TLC_ENTRY_SHORT_NAME, 1, 1, 1, 0},
+    {"sbc", TLC_ENTRY_SHORT_NAME, 1, 1, 1, 1},
+    {"ternary", TLC_ENTRY_QUANTIZER, 0, 1, 1, 0},
+    {"stochastic-ternary", TLC_ENTRY_QUANTIZER, 0, 0, 1, 0},
+    {"sparse-binary", TLC_ENTRY_QUANTIZER, 0, 1, 1, 1},
+    {"quartic", TLC_ENTRY_PACKER, 0, 0, 0, 0},
+    {"zerorun", TLC_ENTRY_SHRINKER, 0, 0, 0, 0},
+    {"golomb", TLC_ENTRY_PACKER, 0, 0, 0, 0},
+    {"natural", TLC_ENTRY_QUANTIZER, 1, 0, 0, 0},
+    {"int8", TLC_ENTRY_QUANTIZER, 1, 0, 0, 0},
+    {"qsgd", TLC_ENTRY_QUANTIZER, 1, 0, 0, 0},
+    {"onebit", TLC_ENTRY_QUANTIZER, 1, 1, 0, 0},
+    {"topk", TLC_ENTRY_QUANTIZER, 1, 1, 0, 1},
+    {"random-sparse", TLC_ENTRY_QUANTIZER, 1, 0, 0, 1},
+    {"raw", TLC_ENTRY_QUANTIZER, 1, 0, 0, 0},
+};
+
+static void entry_facts(void **state)
+{
+    (void)state;
+    require(entry_count() == COUNT(facts));
+    for (size_t i = 0; i < COUNT(facts); i++) {
+        const tlc_codec_entry e = entry(i);
+        at = (place){.codec = facts[i].name, .i = i};
+        require(!strcmp(e.name, facts[i].name) && e.kind == facts[i].kind && e.feedback == facts[i].feedback);
+        require(e.codec == facts[i].codec && e.symbols == facts[i].symbols && e.sparse == facts[i].sparse);
+        require(e.codec == (tlc_codec_check(e.name, NULL, 0) == TLC_OK)); /* and this is true */
+        require((e.kind == TLC_ENTRY_SHORT_NAME) == (e.list != NULL));
+        require((e.kind <= TLC_ENTRY_QUANTIZER) == !strcmp(e.takes, "floats"));
+    }
+}
+
+/* symbols and sparse are true of what is decoded: -1, 0 or 1 times a scale; and 0 for values that were not. */
+static void entry_facts_are_true(void **state)
+{
+    enum { N = 400 };
+    uint8_t frame[8 * N];
+    float g[N], out[N];
+
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        g[i] = (i % 2 ? -1.0f : 1.0f) * (1 + (float)i);
+    for (size_t i = 0; i < COUNT(facts); i++) {
+        char text[ROOM];
+        if (facts[i].kind > TLC_ENTRY_QUANTIZER)
+            continue;
+        snprintf(text, sizeof text, "%s%s", facts[i].name, facts[i].codec ? "" : "+golomb");
+        tlc_config cfg = config(text, TLC_F32, TLC_ISA_AUTO);
+        tlc_ctx *ctx = create(&cfg, N);
+        size_t len = compress(ctx, g, frame), zeros = 0;
+        float largest = 0;
+        int symbols = 1;
+        tlc_destroy(ctx);
+        at = (place){.codec = text, .n = N};
+        require_status(tlc_decompress(frame, len, TLC_F32, out, N, NULL), TLC_OK);
+        for (size_t k = 0; k < N; k++) {
+            float magnitude = out[k] < 0 ? -out[k] : out[k];
+            zeros += magnitude == 0;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        for (size_t k = 0; k < N; k++)
+            symbols &= out[k] == 0 || out[k] == largest || out[k] == -largest;
+        require(facts[i].symbols == symbols);
+        require(!facts[i].sparse || zeros > N / 2);
+    }
+}
+
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 /* A codec that starts with the entry's name. */
@@ -365,6 +439,7 @@ static void entry_sizes(void **state)
     static const size_t ends[] = {offsetof(tlc_codec_entry, name), offsetof(tlc_codec_entry, list),
                                   offsetof(tlc_codec_entry, takes), offsetof(tlc_codec_entry, feedback),
                                   offsetof(tlc_codec_entry, param_count), offsetof(tlc_codec_entry, param),
+                                  offsetof(tlc_codec_entry, kind), offsetof(tlc_codec_entry, sparse),
                                   sizeof(tlc_codec_entry)};
     struct {
         tlc_codec_entry e;
@@ -404,7 +479,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reason),         cmocka_unit_test(cut_messages),  cmocka_unit_test(any_text),
         cmocka_unit_test(every_list_of_stages), cmocka_unit_test(walk_the_list), cmocka_unit_test(defaults_are_true),
-        cmocka_unit_test(manifest_names_all),   cmocka_unit_test(entry_sizes),
+        cmocka_unit_test(manifest_names_all),   cmocka_unit_test(entry_sizes),   cmocka_unit_test(entry_facts),
+        cmocka_unit_test(entry_facts_are_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,7 @@ static void decoders(const buffers *b, size_t len, const tlc_decode_options *opt
         starved(tlc_decompress(b->frame, len, dtype, b->out, b->n, opt), TLC_OK);
     memset(sum, 0, 4 * b->n);
     starved(tlc_decompress_add(b->frame, len, -0.5f, sum, b->n, opt), TLC_OK);
+    starved(tlc_peek(b->frame, len, &info), TLC_OK);
     starved(tlc_inspect(b->frame, len, &info), TLC_OK);
     starved(tlc_mask(b->frame, len, sum, b->n, opt), info.nonzero == TLC_UNKNOWN ? TLC_ERR_UNSUPPORTED : TLC_OK);
     starved(tlc_decompress(b->frame, len - 1, TLC_F32, b->out, b->n, opt), TLC_ERR_CHECKSUM);
@@ -296,15 +297,17 @@ static void symbol_stages(stage_buffers *b)
     starved_run(wide = tlc_zerorun_decoded_size(b->more, shrunk));
     require(wide == len);
     starved(tlc_zerorun_decode(b->more, shrunk, b->code, size, &len), TLC_OK);
-    starved(tlc_stochastic_ternary_encode(b->x, SMALL, 1, 2, b->q, b->residual, scalar), TLC_OK);
-    starved_run(size = tlc_golomb_size(SMALL, SMALL, 1));
-    starved(tlc_golomb_encode(b->q, SMALL, 1, b->scratch, b->code, size, &len), TLC_OK);
-    starved(tlc_golomb_decode(b->code, len, 1, b->q, SMALL), TLC_OK);
-    starved(tlc_golomb_encode(b->q, SMALL, 1, b->scratch, b->code, len - 1, &len), TLC_ERR_CAPACITY);
+    const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .residual = b->residual);
+    starved(tlc_stochastic_ternary_encode(b->x, SMALL, ternary, b->q, scalar), TLC_OK);
+    starved_run(size = tlc_golomb_size(SMALL, SMALL, TLC_GOLOMB_SIGNED));
+    const tlc_golomb_params *golomb = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = b->scratch);
+    starved(tlc_golomb_encode(b->q, SMALL, golomb, b->code, size, &len), TLC_OK);
+    starved(tlc_golomb_decode(b->code, len, TLC_GOLOMB_SIGNED, b->q, SMALL), TLC_OK);
+    starved(tlc_golomb_encode(b->q, SMALL, golomb, b->code, len - 1, &len), TLC_ERR_CAPACITY);
     starved(tlc_sparse_binary_encode(b->x, SMALL, 0.1, b->q, b->residual, scalar), TLC_OK);
     starved(tlc_sparse_binary_decode(b->q, SMALL, scalar[0], b->out), TLC_OK);
-    starved(tlc_levels_encode(b->x, SMALL, 127, 1, 1, 2, b->q, b->residual, scalar), TLC_OK);
-    starved(tlc_levels_decode(b->q, SMALL, 127, scalar[0], b->out), TLC_OK);
+    starved(tlc_levels_encode(b->x, SMALL, PARAMS(levels, .residual = b->residual), b->q, scalar), TLC_OK);
+    starved(tlc_levels_decode(b->q, SMALL, TLC_LEVELS_255, scalar[0], b->out), TLC_OK);
 }
 
 static void value_stages(stage_buffers *b)
@@ -313,14 +316,17 @@ static void value_stages(stage_buffers *b)
     uint64_t clipped = 0;
     float mean[2];
 
-    starved(tlc_natural_encode(b->x, SMALL, 9, 0, 0, 1, 2, b->code, 2 * SMALL, b->residual, &clipped), TLC_OK);
-    starved(tlc_natural_decode(b->code, SMALL + (SMALL + 7) / 8, 9, 0, b->out, SMALL), TLC_OK);
+    const tlc_natural_params *natural = PARAMS(natural, .bits = TLC_NATURAL_9, .residual = b->residual);
+    starved(tlc_natural_encode(b->x, SMALL, natural, b->code, 2 * SMALL, &clipped), TLC_OK);
+    starved(tlc_natural_decode(b->code, SMALL + (SMALL + 7) / 8, TLC_NATURAL_9, 0, b->out, SMALL), TLC_OK);
     starved(tlc_onebit_encode(b->x, SMALL, b->code, b->residual, mean), TLC_OK);
-    starved(tlc_onebit_decode(b->code, SMALL, mean, b->out), TLC_OK);
-    starved(tlc_topk_encode(b->x, SMALL, 0.1, 1, 2, b->code, sizeof b->code, b->residual, &len), TLC_OK);
+    starved(tlc_onebit_decode(b->code, (SMALL + 7) / 8, mean, b->out, SMALL), TLC_OK);
+    const tlc_topk_params *topk = PARAMS(topk, .p = 0.1, .residual = b->residual);
+    starved(tlc_topk_encode(b->x, SMALL, topk, b->code, sizeof b->code, &len), TLC_OK);
     starved(tlc_topk_decode(b->code, len, b->out, SMALL), TLC_OK);
-    starved(tlc_random_sparse_encode(b->x, SMALL, 0.1, 1, 2, b->scratch, b->code, sizeof b->code, b->residual, &len),
-            TLC_OK);
+    const tlc_random_sparse_params *sparse = PARAMS(random_sparse, .p = 0.1, .scratch = b->scratch,
+                                                    .residual = b->residual);
+    starved(tlc_random_sparse_encode(b->x, SMALL, sparse, b->code, sizeof b->code, &len), TLC_OK);
     starved(tlc_random_sparse_decode(b->code, len, b->out, SMALL), TLC_OK);
     starved(tlc_random_sparse_decode(b->code, len - 1, b->out, SMALL), TLC_ERR_CORRUPT);
     starved(tlc_philox(1, 2, 3, SMALL, b->words), TLC_OK);
@@ -333,11 +339,10 @@ static void aggregation(stage_buffers *b)
     tlc_config cfg = config("natural", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, SMALL);
     size_t len = compress(ctx, b->x, b->code), written = 0;
-    const void *const frames[] = {b->code, b->code, b->code};
-    const size_t lens[] = {len, len, len};
+    const tlc_message frames[] = {{b->code, len}, {b->code, len}, {b->code, len}};
 
-    starved(tlc_natural_aggregate(frames, lens, 3, 1, 2, b->more, len - 1, &written), TLC_ERR_CAPACITY);
-    starved(tlc_natural_aggregate(frames, lens, 3, 1, 2, b->more, len, &written), TLC_OK);
+    starved(tlc_natural_aggregate(frames, 3, NULL, b->more, len - 1, &written), TLC_ERR_CAPACITY);
+    starved(tlc_natural_aggregate(frames, 3, NULL, b->more, len, &written), TLC_OK);
     tlc_destroy(ctx);
 }
 

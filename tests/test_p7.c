@@ -397,28 +397,39 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     int8_t *q = (int8_t *)bytes(n);
     size_t len = 0;
 
-    IN_MODE(w, tlc_stochastic_ternary_encode(x, n, 1, 2, q, residual, scalar));
-    IN_MODE(w, tlc_golomb_encode(q, n, 1, words, code, 8 * n + 64, &len));
+    const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .seed = 1, .step = 2,
+                                                           .residual = residual);
+    IN_MODE(w, tlc_stochastic_ternary_encode(x, n, ternary, q, scalar));
+    const tlc_golomb_params *golomb = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = words);
+    IN_MODE(w, tlc_golomb_encode(q, n, golomb, code, 8 * n + 64, &len));
     IN_MODE(w, tlc_ternary_decode(q, n, scalar[0], out));
     note_stage(j, residual, code, len, out, n);
     IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
     IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));
     note_stage(j, residual, q, n, out, n);
-    for (int random = 0; random < 2; random++) {
-        IN_MODE(w, tlc_levels_encode(x, n, random ? 7 : 127, random, 1, 2, q, residual, scalar));
-        IN_MODE(w, tlc_levels_decode(q, n, random ? 7 : 127, scalar[0], out));
+    for (tlc_rounding rounding = TLC_ROUND_RANDOM; rounding <= TLC_ROUND_NEAREST; rounding++) {
+        const tlc_levels K = rounding == TLC_ROUND_RANDOM ? TLC_LEVELS_15 : TLC_LEVELS_255;
+        const tlc_levels_params *uniform = PARAMS(levels, .levels = K, .rounding = rounding, .seed = 1, .step = 2,
+                                                  .residual = residual);
+        IN_MODE(w, tlc_levels_encode(x, n, uniform, q, scalar));
+        IN_MODE(w, tlc_levels_decode(q, n, K, scalar[0], out));
         note_stage(j, residual, q, n, out, n);
-        IN_MODE(w, tlc_natural_encode(x, n, 8, !random, 3, 1, 2, code, n, residual, NULL));
-        IN_MODE(w, tlc_natural_decode(code, n, 8, 3, out, n));
+        const tlc_natural_params *powers = PARAMS(natural, .rounding = rounding, .shift = 3, .seed = 1, .step = 2,
+                                                  .residual = residual);
+        IN_MODE(w, tlc_natural_encode(x, n, powers, code, n, NULL));
+        IN_MODE(w, tlc_natural_decode(code, n, TLC_NATURAL_8, 3, out, n));
         note_stage(j, residual, code, n, out, n);
     }
     IN_MODE(w, tlc_onebit_encode(x, n, code, residual, scalar));
-    IN_MODE(w, tlc_onebit_decode(code, n, scalar, out));
+    IN_MODE(w, tlc_onebit_decode(code, (n + 7) / 8, scalar, out, n));
     note_stage(j, residual, code, (n + 7) / 8, out, n);
-    IN_MODE(w, tlc_topk_encode(x, n, 0.07, 1, 2, code, 8 * n + 64, residual, &len));
+    const tlc_topk_params *topk = PARAMS(topk, .p = 0.07, .seed = 1, .step = 2, .residual = residual);
+    IN_MODE(w, tlc_topk_encode(x, n, topk, code, 8 * n + 64, &len));
     IN_MODE(w, tlc_topk_decode(code, len, out, n));
     note_stage(j, residual, code, len, out, n);
-    IN_MODE(w, tlc_random_sparse_encode(x, n, 0.3, 1, 2, words, code, 8 * n + 64, residual, &len));
+    const tlc_random_sparse_params *sparse = PARAMS(random_sparse, .p = 0.3, .seed = 1, .step = 2, .scratch = words,
+                                                    .residual = residual);
+    IN_MODE(w, tlc_random_sparse_encode(x, n, sparse, code, 8 * n + 64, &len));
     IN_MODE(w, tlc_random_sparse_decode(code, len, out, n));
     note_stage(j, residual, code, len, out, n);
     IN_MODE(w, tlc_codec_check("sbc:p=0.0123456789012345678901234567890", NULL, 0));

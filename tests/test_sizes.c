@@ -209,7 +209,7 @@ static void stage_sizes(void **state)
     require(tlc_quartic_size(SIZE_MAX - 1) == SIZE_MAX / 5 && tlc_quartic_size(SIZE_MAX - 4) == SIZE_MAX / 5);
     require(tlc_quartic_size(SIZE_MAX - 5) == SIZE_MAX / 5 - 1);
     for (size_t i = 0; i < COUNT(quotients); i++)
-        for (int signs = 0; signs < 2; signs++) {
+        for (tlc_golomb_signs signs = TLC_GOLOMB_UNSIGNED; signs <= TLC_GOLOMB_SIGNED; signs++) {
             size_t n = SIZE_MAX / quotients[i], before = 0;
             at.n = n;
             for (size_t k = 0; k < n / 3; k = 3 * k + 1, before = size) {

@@ -95,7 +95,8 @@ static void stochastic_of(const float *x, size_t n, float *out, float *residual)
     size_t written = 0;
     float M = -1;
 
-    require_status(tlc_stochastic_ternary_encode(x, n, SEED, 0, q, residual, &M), TLC_OK);
+    tlc_stochastic_ternary_params *params = PARAMS(stochastic_ternary, .seed = SEED, .residual = residual);
+    require_status(tlc_stochastic_ternary_encode(x, n, params, q, &M), TLC_OK);
     require(M == s.scalar[0]);
     require_residual(residual, s.residual, n);
     require_status(tlc_quartic_encode(q, n, packed, n, &written), TLC_OK);
@@ -116,7 +117,7 @@ static void stochastic(void **state)
 static void sparse_binary_of(const float *x, size_t n, float *out, float *residual)
 {
     sent s = send("sbc:p=0.05", x, n, 1);
-    size_t cap = tlc_golomb_size(n, n, 0), written = 0;
+    size_t cap = tlc_golomb_size(n, n, TLC_GOLOMB_UNSIGNED), written = 0;
     int8_t *q = (int8_t *)bytes(n), *back = (int8_t *)bytes(n);
     uint64_t *scratch = (uint64_t *)(void *)bytes((n + 63) / 64 * 16);
     uint8_t *code = bytes(cap);
@@ -125,10 +126,11 @@ static void sparse_binary_of(const float *x, size_t n, float *out, float *residu
     require_status(tlc_sparse_binary_encode(x, n, 0.05, q, residual, &mean), TLC_OK);
     require(!n || float_bits(mean) == float_bits(s.scalar[0]));
     require_residual(residual, s.residual, n);
-    require_status(tlc_golomb_encode(q, n, 0, scratch, code, cap, &written), TLC_OK);
+    tlc_golomb_params *params = PARAMS(golomb, .scratch = scratch);
+    require_status(tlc_golomb_encode(q, n, params, code, cap, &written), TLC_OK);
     require(n ? written == s.size && same(code, s.payload, written) : written == 2);
-    require_status(tlc_golomb_encode(q, n, 0, scratch, code, written - 1, &written), TLC_ERR_CAPACITY);
-    require_status(tlc_golomb_decode(code, written, 0, back, n), TLC_OK);
+    require_status(tlc_golomb_encode(q, n, params, code, written - 1, &written), TLC_ERR_CAPACITY);
+    require_status(tlc_golomb_decode(code, written, TLC_GOLOMB_UNSIGNED, back, n), TLC_OK);
     require(same(q, back, n));
     require_status(tlc_sparse_binary_decode(q, n, mean, out), TLC_OK);
     require_floats(out, s.decoded, n);
@@ -147,7 +149,7 @@ static void sparse_binary(void **state)
 
 static void golomb_of(const float *x, size_t n, float *out, float *residual)
 {
-    size_t cap = tlc_golomb_size(n, n, 1), written = 0;
+    size_t cap = tlc_golomb_size(n, n, TLC_GOLOMB_SIGNED), written = 0;
     int8_t *q = (int8_t *)bytes(n), *back = (int8_t *)bytes(n);
     uint64_t *scratch = (uint64_t *)(void *)bytes((n + 63) / 64 * 16);
     uint8_t *code = bytes(cap);
@@ -156,8 +158,9 @@ static void golomb_of(const float *x, size_t n, float *out, float *residual)
     at.codec = "ternary+golomb";
     at.n = n;
     require_status(tlc_ternary_encode(x, n, 1.5f, q, residual, &M), TLC_OK);
-    require_status(tlc_golomb_encode(q, n, 1, scratch, code, cap, &written), TLC_OK);
-    require_status(tlc_golomb_decode(code, written, 1, back, n), TLC_OK);
+    tlc_golomb_params *params = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = scratch);
+    require_status(tlc_golomb_encode(q, n, params, code, cap, &written), TLC_OK);
+    require_status(tlc_golomb_decode(code, written, TLC_GOLOMB_SIGNED, back, n), TLC_OK);
     require(same(q, back, n));
     if (n && written < (n + 4) / 5) { /* otherwise frames have quartic bytes */
         sent s = send("3lc-golomb:s=1.5", x, n, 1);
@@ -167,7 +170,7 @@ static void golomb_of(const float *x, size_t n, float *out, float *residual)
         forget(&s);
     }
     for (size_t len = 0; len < written; len++)
-        require_status(tlc_golomb_decode(code, len, 1, back, n), TLC_ERR_CORRUPT);
+        require_status(tlc_golomb_decode(code, len, TLC_GOLOMB_SIGNED, back, n), TLC_ERR_CORRUPT);
     require(same(q, back, n));
     free(q);
     free(back);
@@ -187,18 +190,22 @@ static void levels_of(const float *x, size_t n, float *out, float *residual)
 {
     static const struct {
         const char *codec;
-        int K, random;
-    } forms[] = {{"int8", 127, 0}, {"qsgd", 127, 1}, {"qsgd:bits=4", 7, 1}};
+        tlc_levels K;
+        tlc_rounding rounding;
+    } forms[] = {{"int8", TLC_LEVELS_255, TLC_ROUND_NEAREST}, {"qsgd", TLC_LEVELS_255, TLC_ROUND_RANDOM},
+                 {"qsgd:bits=4", TLC_LEVELS_15, TLC_ROUND_RANDOM}};
 
     for (size_t i = 0; i < COUNT(forms); i++) {
         sent s = send(forms[i].codec, x, n, 1);
         int8_t *q = (int8_t *)bytes(n);
         float max = -1;
 
-        require_status(tlc_levels_encode(x, n, forms[i].K, forms[i].random, SEED, 0, q, residual, &max), TLC_OK);
+        tlc_levels_params *params = PARAMS(levels, .levels = forms[i].K, .rounding = forms[i].rounding, .seed = SEED,
+                                           .residual = residual);
+        require_status(tlc_levels_encode(x, n, params, q, &max), TLC_OK);
         require(max == s.scalar[0]);
         require_residual(residual, s.residual, n);
-        require(forms[i].K == 7 || same(q, s.payload, n));
+        require(forms[i].K == TLC_LEVELS_15 || same(q, s.payload, n));
         require_status(tlc_levels_decode(q, n, forms[i].K, max, out), TLC_OK);
         require_floats(out, s.decoded, n);
         free(q);
@@ -216,18 +223,23 @@ static void natural_of(const float *x, size_t n, float *out, float *residual)
 {
     static const struct {
         const char *codec;
-        int bits, nearest, shift;
-    } forms[] = {{"natural", 8, 0, 0}, {"natural:rounding=nearest,shift=9", 8, 1, 9}, {"natural:bits=9", 9, 0, 0},
-                 {"natural:bits=9,shift=117,rounding=nearest", 9, 1, 117}};
+        tlc_natural_bits bits;
+        tlc_rounding rounding;
+        int shift;
+    } forms[] = {{"natural", TLC_NATURAL_8, TLC_ROUND_RANDOM, 0},
+                 {"natural:rounding=nearest,shift=9", TLC_NATURAL_8, TLC_ROUND_NEAREST, 9},
+                 {"natural:bits=9", TLC_NATURAL_9, TLC_ROUND_RANDOM, 0},
+                 {"natural:bits=9,shift=117,rounding=nearest", TLC_NATURAL_9, TLC_ROUND_NEAREST, 117}};
 
     for (size_t i = 0; i < COUNT(forms); i++) {
         sent s = send(forms[i].codec, x, n, 0);
-        size_t size = forms[i].bits == 8 ? n : n + (n + 7) / 8;
+        size_t size = forms[i].bits == TLC_NATURAL_8 ? n : n + (n + 7) / 8;
         uint8_t *codes = bytes(size);
         uint64_t clipped = 1;
 
-        require_status(tlc_natural_encode(x, n, forms[i].bits, forms[i].nearest, forms[i].shift, SEED, 0, codes, size,
-                                          residual, &clipped), TLC_OK);
+        tlc_natural_params *params = PARAMS(natural, .bits = forms[i].bits, .rounding = forms[i].rounding,
+                                            .shift = forms[i].shift, .seed = SEED, .residual = residual);
+        require_status(tlc_natural_encode(x, n, params, codes, size, &clipped), TLC_OK);
         require(clipped == (n ? load32(s.payload) : 0));
         require_residual(residual, s.residual, n);
         require(n ? size + 4 == s.size && same(codes, s.payload + 4, size) : s.size == 0);
@@ -237,8 +249,7 @@ static void natural_of(const float *x, size_t n, float *out, float *residual)
         if (n) {
             codes[n - 1] = 0xff;
             require_status(tlc_natural_decode(codes, size, forms[i].bits, forms[i].shift, out, n), TLC_ERR_CORRUPT);
-            require_status(tlc_natural_encode(x, n, forms[i].bits, 0, 0, SEED, 0, codes, size - 1, NULL, NULL),
-                           TLC_ERR_CAPACITY);
+            require_status(tlc_natural_encode(x, n, params, codes, size - 1, NULL), TLC_ERR_CAPACITY);
         }
         free(codes);
         forget(&s);
@@ -262,11 +273,16 @@ static void onebit_of(const float *x, size_t n, float *out, float *residual)
     require_floats(mean, s.scalar, 2);
     require_residual(residual, s.residual, n);
     require(size == s.size && same(bits, s.payload, size));
-    require_status(tlc_onebit_decode(bits, n, mean, out), TLC_OK);
+    require_status(tlc_onebit_decode(bits, size, mean, out, n), TLC_OK);
     require_floats(out, s.decoded, n);
+    memcpy(residual, out, n * sizeof *out); /* what it was, to compare with */
+    require_status(tlc_onebit_decode(bits, size + 1, mean, out, n), TLC_ERR_SIZE);
+    if (n)
+        require_status(tlc_onebit_decode(bits, size - 1, mean, out, n), TLC_ERR_SIZE);
+    require_floats(out, residual, n);
     if (n % 8) {
         bits[n / 8] |= 0x80;
-        require_status(tlc_onebit_decode(bits, n, mean, out), TLC_ERR_CORRUPT);
+        require_status(tlc_onebit_decode(bits, size, mean, out, n), TLC_ERR_CORRUPT);
     }
     free(bits);
     forget(&s);
@@ -286,7 +302,8 @@ static void topk_of(const float *x, size_t n, float *out, float *residual)
     size_t cap = (n + 7) / 8 + 4 * n, written = 0;
     uint8_t *code = bytes(cap);
 
-    require_status(tlc_topk_encode(x, n, 0.1, SEED, 0, code, cap, residual, &written), TLC_OK);
+    tlc_topk_params *params = PARAMS(topk, .p = 0.1, .seed = SEED, .residual = residual);
+    require_status(tlc_topk_encode(x, n, params, code, cap, &written), TLC_OK);
     require_residual(residual, s.residual, n);
     require(written == s.size && same(code, s.payload, written));
     require_status(tlc_topk_decode(code, written, out, n), TLC_OK);
@@ -294,7 +311,7 @@ static void topk_of(const float *x, size_t n, float *out, float *residual)
     for (size_t len = 0; len < written && len < 40; len++)
         require_status(tlc_topk_decode(code, len, out, n), TLC_ERR_CORRUPT);
     if (n > 100)
-        require_status(tlc_topk_encode(x, n, 0.1, SEED, 0, code, (n + 7) / 8, residual, &written), TLC_ERR_CAPACITY);
+        require_status(tlc_topk_encode(x, n, params, code, (n + 7) / 8, &written), TLC_ERR_CAPACITY);
     free(code);
     forget(&s);
 }
@@ -302,11 +319,13 @@ static void topk_of(const float *x, size_t n, float *out, float *residual)
 static void random_sparse_of(const float *x, size_t n, float *out, float *residual)
 {
     sent s = send("random-sparse:p=0.3", x, n, 0);
-    size_t cap = tlc_golomb_size(n, n, 0) + 4 * n, written = 0;
+    size_t cap = tlc_golomb_size(n, n, TLC_GOLOMB_UNSIGNED) + 4 * n, written = 0;
     uint64_t *scratch = (uint64_t *)(void *)bytes((n + 63) / 64 * 8);
     uint8_t *code = bytes(cap);
 
-    require_status(tlc_random_sparse_encode(x, n, 0.3, SEED, 0, scratch, code, cap, residual, &written), TLC_OK);
+    tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.3, .seed = SEED, .scratch = scratch,
+                                              .residual = residual);
+    require_status(tlc_random_sparse_encode(x, n, params, code, cap, &written), TLC_OK);
     require_residual(residual, s.residual, n);
     require(written == s.size && same(code, s.payload, written));
     require_status(tlc_random_sparse_decode(code, written, out, n), TLC_OK);
@@ -314,8 +333,7 @@ static void random_sparse_of(const float *x, size_t n, float *out, float *residu
     for (size_t len = 0; len < written && len < 40; len++)
         require_status(tlc_random_sparse_decode(code, len, out, n), TLC_ERR_CORRUPT);
     if (n)
-        require_status(tlc_random_sparse_encode(x, n, 0.3, SEED, 0, scratch, code, cap - 1, residual, &written),
-                       TLC_ERR_CAPACITY);
+        require_status(tlc_random_sparse_encode(x, n, params, code, cap - 1, &written), TLC_ERR_CAPACITY);
     free(scratch);
     free(code);
     forget(&s);
@@ -344,14 +362,16 @@ static void require_refusals(const float *x, double p, tlc_status want)
     memset(before, 0x5a, sizeof before);
     memset(residual, 0x5a, sizeof residual);
     if (want == TLC_ERR_NONFINITE) {
-        require_status(tlc_stochastic_ternary_encode(x, N, 1, 0, (int8_t *)out, residual, mean), want);
-        require_status(tlc_levels_encode(x, N, 127, 1, 1, 0, (int8_t *)out, residual, mean), want);
-        require_status(tlc_natural_encode(x, N, 8, 0, 0, 1, 0, out, sizeof out, residual, NULL), want);
+        require_status(tlc_stochastic_ternary_encode(x, N, PARAMS(stochastic_ternary, .residual = residual),
+                                                     (int8_t *)out, mean), want);
+        require_status(tlc_levels_encode(x, N, PARAMS(levels, .residual = residual), (int8_t *)out, mean), want);
+        require_status(tlc_natural_encode(x, N, PARAMS(natural, .residual = residual), out, sizeof out, NULL), want);
         require_status(tlc_onebit_encode(x, N, out, residual, mean), want);
     }
     require_status(tlc_sparse_binary_encode(x, N, p, (int8_t *)out, residual, mean), want);
-    require_status(tlc_topk_encode(x, N, p, 1, 0, out, sizeof out, residual, &written), want);
-    require_status(tlc_random_sparse_encode(x, N, p, 1, 0, scratch, out, sizeof out, residual, &written), want);
+    require_status(tlc_topk_encode(x, N, PARAMS(topk, .p = p, .residual = residual), out, sizeof out, &written), want);
+    tlc_random_sparse_params *params = PARAMS(random_sparse, .p = p, .scratch = scratch, .residual = residual);
+    require_status(tlc_random_sparse_encode(x, N, params, out, sizeof out, &written), want);
     require(same(out, before, sizeof out) && all_bytes(residual, sizeof residual, 0x5a) && written == 55);
     require(mean[0] == 3 && mean[1] == 4);
 }
@@ -377,20 +397,24 @@ static void refusals(void **state)
             require_refusals(x, 0.5, TLC_ERR_NONFINITE);
             x[k] = old;
         }
-    require_status(tlc_golomb_encode(q, N, 0, scratch, out, sizeof out, &written), TLC_ERR_PARAM); /* a sign */
+    tlc_golomb_params *golomb_params = PARAMS(golomb, .scratch = scratch);
+    require_status(tlc_golomb_encode(q, N, golomb_params, out, sizeof out, &written), TLC_ERR_PARAM); /* a sign */
     q[2] = 2;
-    require_status(tlc_golomb_encode(q, N, 1, scratch, out, sizeof out, &written), TLC_ERR_PARAM);
-    require_status(tlc_levels_encode(x, N, 100, 0, 1, 0, q, NULL, x), TLC_ERR_PARAM);
+    golomb_params->signs = TLC_GOLOMB_SIGNED;
+    require_status(tlc_golomb_encode(q, N, golomb_params, out, sizeof out, &written), TLC_ERR_PARAM);
+    require_status(tlc_levels_encode(x, N, PARAMS(levels, .levels = (tlc_levels)100), q, x), TLC_ERR_PARAM);
     q[2] = -128;
-    require_status(tlc_levels_decode(q, N, 127, 1.0f, x), TLC_ERR_PARAM);
+    require_status(tlc_levels_decode(q, N, TLC_LEVELS_255, 1.0f, x), TLC_ERR_PARAM);
     require_status(tlc_sparse_binary_decode(q, N, 1.0f, x), TLC_ERR_PARAM);
-    require_status(tlc_natural_encode(x, N, 7, 0, 0, 1, 0, out, sizeof out, NULL, NULL), TLC_ERR_PARAM);
-    require_status(tlc_natural_encode(x, N, 8, 0, 118, 1, 0, out, sizeof out, NULL, NULL), TLC_ERR_PARAM);
-    require_status(tlc_natural_encode(x, N, 8, 0, -1, 1, 0, out, sizeof out, NULL, NULL), TLC_ERR_PARAM);
+    tlc_natural_params *natural_params = PARAMS(natural, .bits = (tlc_natural_bits)7);
+    require_status(tlc_natural_encode(x, N, natural_params, out, sizeof out, NULL), TLC_ERR_PARAM);
+    require_status(tlc_natural_encode(x, N, PARAMS(natural, .shift = 118), out, sizeof out, NULL), TLC_ERR_PARAM);
+    require_status(tlc_natural_encode(x, N, PARAMS(natural, .shift = -1), out, sizeof out, NULL), TLC_ERR_PARAM);
     require_status(tlc_philox(1, 2, 3, 1, NULL), TLC_ERR_PARAM);
     require_status(tlc_philox(1, 2, 3, 0, NULL), TLC_OK);
-    require(tlc_golomb_size(100, 0, 1) == 2 && tlc_golomb_size(100, 1, 0) == 3); /* b = 6: 1 + 6 bits, and 99 >> 6 */
-    require(SIZE_MAX == UINT32_MAX || tlc_golomb_size(SIZE_MAX, SIZE_MAX, 1) == SIZE_MAX);
+    require(tlc_golomb_size(100, 0, TLC_GOLOMB_SIGNED) == 2);
+    require(tlc_golomb_size(100, 1, TLC_GOLOMB_UNSIGNED) == 3); /* b = 6: 1 + 6 bits, and 99 >> 6 */
+    require(SIZE_MAX == UINT32_MAX || tlc_golomb_size(SIZE_MAX, SIZE_MAX, TLC_GOLOMB_SIGNED) == SIZE_MAX);
 }
 
 int main(void)

@@ -34,7 +34,8 @@ static size_t room(size_t n)
         (void)len;                                                                                                     \
         return tlc_##name(__VA_ARGS__);                                                                                \
     }
-CALL(stochastic_ternary_encode, p[IN], n, SEED, 0, p[OUT], p[RESIDUAL], p[SCALAR])
+CALL(stochastic_ternary_encode, p[IN], n, PARAMS(stochastic_ternary, .seed = SEED, .residual = p[RESIDUAL]), p[OUT],
+     p[SCALAR])
 CALL(ternary_encode, p[IN], n, 1.0f, p[OUT], p[RESIDUAL], p[SCALAR])
 CALL(ternary_decode, p[IN], n, 1.0f, p[OUT])
 CALL(ternary_add, p[IN], n, 1.0f, p[OUT])
@@ -44,17 +45,22 @@ CALL(zerorun_encode, p[IN], n, p[OUT], room(n), p[WRITTEN])
 CALL(zerorun_decode, p[IN], len, p[OUT], room(n), p[WRITTEN])
 CALL(sparse_binary_encode, p[IN], n, 0.5, p[OUT], p[RESIDUAL], p[SCALAR])
 CALL(sparse_binary_decode, p[IN], n, 1.0f, p[OUT])
-CALL(golomb_encode, p[IN], n, 1, p[SCRATCH], p[OUT], ROOM, p[WRITTEN])
-CALL(golomb_decode, p[IN], len, 1, p[OUT], n)
-CALL(levels_encode, p[IN], n, 7, 1, SEED, 0, p[OUT], p[RESIDUAL], p[SCALAR])
-CALL(levels_decode, p[IN], n, 7, 1.0f, p[OUT])
-CALL(natural_encode, p[IN], n, 9, 0, 0, SEED, 0, p[OUT], room(n), p[RESIDUAL], p[MORE])
-CALL(natural_decode, p[IN], len, 8, 0, p[OUT], n)
+CALL(golomb_encode, p[IN], n, PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = p[SCRATCH]), p[OUT], ROOM,
+     p[WRITTEN])
+CALL(golomb_decode, p[IN], len, TLC_GOLOMB_SIGNED, p[OUT], n)
+CALL(levels_encode, p[IN], n, PARAMS(levels, .levels = TLC_LEVELS_15, .seed = SEED, .residual = p[RESIDUAL]), p[OUT],
+     p[SCALAR])
+CALL(levels_decode, p[IN], n, TLC_LEVELS_15, 1.0f, p[OUT])
+CALL(natural_encode, p[IN], n, PARAMS(natural, .bits = TLC_NATURAL_9, .seed = SEED, .residual = p[RESIDUAL]), p[OUT],
+     room(n), p[MORE])
+CALL(natural_decode, p[IN], len, TLC_NATURAL_8, 0, p[OUT], n)
 CALL(onebit_encode, p[IN], n, p[OUT], p[RESIDUAL], p[SCALAR])
-CALL(onebit_decode, p[IN], n, p[SCALAR], p[OUT])
-CALL(topk_encode, p[IN], n, 0.5, SEED, 0, p[OUT], room(n), p[RESIDUAL], p[WRITTEN])
+CALL(onebit_decode, p[IN], len, p[SCALAR], p[OUT], n)
+CALL(topk_encode, p[IN], n, PARAMS(topk, .p = 0.5, .seed = SEED, .residual = p[RESIDUAL]), p[OUT], room(n), p[WRITTEN])
 CALL(topk_decode, p[IN], len, p[OUT], n)
-CALL(random_sparse_encode, p[IN], n, 0.5, SEED, 0, p[SCRATCH], p[OUT], room(n), p[RESIDUAL], p[WRITTEN])
+CALL(random_sparse_encode, p[IN], n,
+     PARAMS(random_sparse, .p = 0.5, .seed = SEED, .scratch = p[SCRATCH], .residual = p[RESIDUAL]), p[OUT], room(n),
+     p[WRITTEN])
 CALL(random_sparse_decode, p[IN], len, p[OUT], n)
 CALL(convert, p[IN], TLC_F32, p[OUT], TLC_F16, n)
 
@@ -144,14 +150,29 @@ static tlc_status encode(size_t which, const float *x, size_t n, float *residual
     memset(e, 0, sizeof *e);
     switch (which) {
     case 0: return tlc_ternary_encode(x, n, 1.25f, (int8_t *)e->out, residual, e->scalar);
-    case 1: return tlc_stochastic_ternary_encode(x, n, SEED, 3, (int8_t *)e->out, residual, e->scalar);
+    case 1:
+        return tlc_stochastic_ternary_encode(x, n,
+                                             PARAMS(stochastic_ternary, .seed = SEED, .step = 3, .residual = residual),
+                                             (int8_t *)e->out, e->scalar);
     case 2: return tlc_sparse_binary_encode(x, n, 0.1, (int8_t *)e->out, residual, e->scalar);
-    case 3: return tlc_levels_encode(x, n, 127, 0, SEED, 3, (int8_t *)e->out, residual, e->scalar);
-    case 4: return tlc_levels_encode(x, n, 7, 1, SEED, 3, (int8_t *)e->out, residual, e->scalar);
-    case 5: return tlc_natural_encode(x, n, 8, 0, 0, SEED, 3, e->out, sizeof e->out, residual, NULL);
+    case 3:
+        return tlc_levels_encode(x, n, PARAMS(levels, .rounding = TLC_ROUND_NEAREST, .residual = residual),
+                                 (int8_t *)e->out, e->scalar);
+    case 4:
+        return tlc_levels_encode(
+            x, n, PARAMS(levels, .levels = TLC_LEVELS_15, .seed = SEED, .step = 3, .residual = residual),
+            (int8_t *)e->out, e->scalar);
+    case 5:
+        return tlc_natural_encode(x, n, PARAMS(natural, .seed = SEED, .step = 3, .residual = residual), e->out,
+                                  sizeof e->out, NULL);
     case 6: return tlc_onebit_encode(x, n, e->out, residual, e->scalar);
-    case 7: return tlc_topk_encode(x, n, 0.1, SEED, 3, e->out, sizeof e->out, residual, &e->written);
-    case 8: return tlc_random_sparse_encode(x, n, 0.5, SEED, 3, scratch, e->out, sizeof e->out, residual, &e->written);
+    case 7:
+        return tlc_topk_encode(x, n, PARAMS(topk, .p = 0.1, .seed = SEED, .step = 3, .residual = residual), e->out,
+                               sizeof e->out, &e->written);
+    case 8:
+        return tlc_random_sparse_encode(
+            x, n, PARAMS(random_sparse, .p = 0.5, .seed = SEED, .step = 3, .scratch = scratch, .residual = residual),
+            e->out, sizeof e->out, &e->written);
     default: return TLC_ERR_UNSUPPORTED;
     }
 }
@@ -193,11 +214,12 @@ static void overflowing_values(void **state)
     (void)state;
     memset(out, 0x5a, sizeof out);
     memset(before, 0x5a, sizeof before);
-    require_status(tlc_random_sparse_encode(x, N, 0.25, SEED, 0, scratch, out, ROOM, residual, &written),
-                   TLC_ERR_NONFINITE);
+    tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.25, .scratch = scratch, .residual = residual);
+    require_status(tlc_random_sparse_encode(x, N, params, out, ROOM, &written), TLC_ERR_NONFINITE);
     require_status(tlc_ternary_encode(x, N, 1.5f, (int8_t *)out, residual, &M), TLC_ERR_NONFINITE);
     require(same(out, before, ROOM) && all_bytes(residual, sizeof residual, 0) && written == 77 && M == 7);
-    require_status(tlc_random_sparse_encode(x, N, 1, SEED, 0, scratch, out, ROOM, residual, &written), TLC_OK);
+    params->p = 1;
+    require_status(tlc_random_sparse_encode(x, N, params, out, ROOM, &written), TLC_OK);
     require_status(tlc_ternary_encode(x, N, 1, (int8_t *)out, residual, &M), TLC_OK);
     require(float_bits(M) == largest);
 }
@@ -209,35 +231,35 @@ static void scalars(void **state)
     const float bad[] = {infinite, -infinite, nan, -1.0f, -0.0f};
     float out[N], before[N], mean[2] = {1, 2};
     int8_t q[N] = {1, 0, 1, 0, 1};
-    const uint8_t bits = 5, zeros[N] = {0x40, 0x40, 0x40, 0x40, 0x40};
+    const uint8_t bits[2] = {5}, zeros[N] = {0x40, 0x40, 0x40, 0x40, 0x40};
 
     (void)state;
     memset(out, 0x5a, sizeof out);
     memcpy(before, out, sizeof out);
     for (at.i = 0; at.i < COUNT(bad); at.i++) {
         int negative = at.i > 2; /* a mean may be negative */
-        require_status(tlc_levels_decode(q, N, 127, bad[at.i], out), TLC_ERR_PARAM);
+        require_status(tlc_levels_decode(q, N, TLC_LEVELS_255, bad[at.i], out), TLC_ERR_PARAM);
         if (negative)
             continue;
         require_status(tlc_sparse_binary_decode(q, N, bad[at.i], out), TLC_ERR_PARAM);
         for (int side = 0; side < 2; side++) {
             mean[side] = bad[at.i];
-            require_status(tlc_onebit_decode(&bits, N, mean, out), TLC_ERR_PARAM);
+            require_status(tlc_onebit_decode(bits, sizeof bits, mean, out, N), TLC_ERR_PARAM);
             mean[side] = 1;
         }
     }
     for (q[4] = -127; q[4] < 127; q[4]++) { /* of 15 levels */
         tlc_status want = q[4] >= -7 && q[4] <= 7 ? TLC_OK : TLC_ERR_PARAM;
         memcpy(out, before, sizeof out);
-        require_status(tlc_levels_decode(q, N, 7, 1.0f, out), want);
+        require_status(tlc_levels_decode(q, N, TLC_LEVELS_15, 1.0f, out), want);
         require(want == TLC_OK || same(out, before, sizeof out));
     }
-    require_status(tlc_levels_decode(q, N, 8, 1.0f, out), TLC_ERR_PARAM);
+    require_status(tlc_levels_decode(q, N, (tlc_levels)8, 1.0f, out), TLC_ERR_PARAM);
     for (int form = 7; form <= 10; form++)
         for (int shift = -1; shift <= 118; shift += 119) /* just outside of the range */
-            require_status(tlc_natural_decode(zeros, N, form, shift, out, N), TLC_ERR_PARAM);
-    require_status(tlc_natural_decode(zeros, N, 7, 0, out, N), TLC_ERR_PARAM);
-    require_status(tlc_natural_decode(zeros, N, 8, 117, out, N), TLC_OK);
+            require_status(tlc_natural_decode(zeros, N, (tlc_natural_bits)form, shift, out, N), TLC_ERR_PARAM);
+    require_status(tlc_natural_decode(zeros, N, (tlc_natural_bits)7, 0, out, N), TLC_ERR_PARAM);
+    require_status(tlc_natural_decode(zeros, N, TLC_NATURAL_8, 117, out, N), TLC_OK);
 }
 
 int main(void)

@@ -75,39 +75,45 @@ static tlc_status unzerorun(const matter *m, uint8_t *dst, size_t cap, float *re
 static uint64_t scratch[2 * (MOST / 64 + 1)];
 
 /* The header promises success if the code fits. A call with a large buffer tells its length. */
-static tlc_status golomb(const matter *m, const int8_t *q, int signs, uint8_t *dst, size_t cap, size_t *written,
-                         size_t *need)
+static tlc_status golomb(const matter *m, const int8_t *q, tlc_golomb_signs signs, uint8_t *dst, size_t cap,
+                         size_t *written, size_t *need)
 {
+    const tlc_golomb_params *params = PARAMS(golomb, .signs = signs, .scratch = scratch);
     uint8_t large[ROOM];
 
-    require_status(tlc_golomb_encode(q, m->n, signs, scratch, large, sizeof large, need), TLC_OK);
+    require_status(tlc_golomb_encode(q, m->n, params, large, sizeof large, need), TLC_OK);
     require(*need <= tlc_golomb_size(m->n, m->n, signs));
-    return tlc_golomb_encode(q, m->n, signs, scratch, dst, cap, written);
+    return tlc_golomb_encode(q, m->n, params, dst, cap, written);
 }
 
 static tlc_status signed_positions(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written,
                                    size_t *need)
 {
     (void)residual;
-    return golomb(m, m->ternary, 1, dst, cap, written, need);
+    return golomb(m, m->ternary, TLC_GOLOMB_SIGNED, dst, cap, written, need);
 }
 
 static tlc_status positions(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
 {
     (void)residual;
-    return golomb(m, m->binary, 0, dst, cap, written, need);
+    return golomb(m, m->binary, TLC_GOLOMB_UNSIGNED, dst, cap, written, need);
 }
 
 static tlc_status natural(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
 {
+    const tlc_natural_params *params = PARAMS(natural, .shift = 3, .seed = 1, .step = 2, .residual = residual);
+
     *need = *written = m->n;
-    return tlc_natural_encode(m->x, m->n, 8, 0, 3, 1, 2, dst, cap, residual, NULL);
+    return tlc_natural_encode(m->x, m->n, params, dst, cap, NULL);
 }
 
 static tlc_status natural9(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
 {
+    const tlc_natural_params *params = PARAMS(natural, .bits = TLC_NATURAL_9, .rounding = TLC_ROUND_NEAREST,
+                                              .residual = residual);
+
     *need = *written = m->n + (m->n + 7) / 8;
-    return tlc_natural_encode(m->x, m->n, 9, 1, 0, 1, 2, dst, cap, residual, NULL);
+    return tlc_natural_encode(m->x, m->n, params, dst, cap, NULL);
 }
 
 static tlc_status topk(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
@@ -115,23 +121,28 @@ static tlc_status topk(const matter *m, uint8_t *dst, size_t cap, float *residua
     size_t most = 2 * (size_t)ceil(0.3 * (double)m->n);
 
     *need = (m->n + 7) / 8 + 4 * (most < m->n ? most : m->n);
-    return tlc_topk_encode(m->x, m->n, 0.3, 1, 2, dst, cap, residual, written);
+    return tlc_topk_encode(m->x, m->n, PARAMS(topk, .p = 0.3, .seed = 1, .step = 2, .residual = residual), dst, cap,
+                           written);
 }
 
 static tlc_status random_sparse(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written,
                                 size_t *need)
 {
-    *need = m->n ? tlc_golomb_size(m->n, m->n, 0) + 4 * m->n : 0;
-    return tlc_random_sparse_encode(m->x, m->n, 0.5, 1, 2, scratch, dst, cap, residual, written);
+    const tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.5, .seed = 1, .step = 2, .scratch = scratch,
+                                                    .residual = residual);
+
+    *need = m->n ? tlc_golomb_size(m->n, m->n, TLC_GOLOMB_UNSIGNED) + 4 * m->n : 0;
+    return tlc_random_sparse_encode(m->x, m->n, params, dst, cap, written);
 }
 
 static tlc_status aggregate(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
 {
-    const void *const frames[] = {m->frame[0], m->frame[1], m->frame[2]};
+    const tlc_message frames[] = {
+        {m->frame[0], m->frame_len[0]}, {m->frame[1], m->frame_len[1]}, {m->frame[2], m->frame_len[2]}};
 
     (void)residual;
     require_status(tlc_codec_bound("natural", TLC_F32, m->n, need), TLC_OK);
-    return tlc_natural_aggregate(frames, m->frame_len, COUNT(frames), 1, 2, dst, cap, written);
+    return tlc_natural_aggregate(frames, COUNT(frames), PARAMS(natural_aggregate, .seed = 1), dst, cap, written);
 }
 
 static const struct {

@@ -224,7 +224,7 @@ static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
 {
     const tlc_positions *positions = tlc_codec_positions(c->codec);
     const tlc_unit *u = &c->unit;
-    uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_PIECE / WORD], k = 0;
+    uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_PIECE / WORD] = {0}, k = 0;
     size_t stream = (size_t)stream_bound(c->codec, u->n);
     uint8_t *to = dst + stream;
     float values[TLC_PIECE];

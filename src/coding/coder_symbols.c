@@ -160,7 +160,7 @@ static void pack(const shape *s, size_t from, size_t to, uint8_t *dst)
 
 /* A shrunk range before ranges are joined. Its runs of zero bytes may go on in the ranges before and after it. */
 typedef struct shrunk_range {
-    size_t leading;  /* zero bytes at its start, not written yet */
+    size_t leading;  /* zero bytes at its start, not written yet; there is room for them before the others */
     size_t len;      /* bytes that are written */
     size_t trailing; /* zero bytes at its end, not written yet; 0 if all bytes are leading */
 } shrunk_range;
@@ -197,7 +197,8 @@ static shrunk_range pack_and_shrink(const shape *s, size_t from, size_t to, uint
             range.leading += zeros;
             leading = zeros == count;
         }
-        range.len += shrinker->encode(s->u->k, &range.trailing, packed + zeros, count - zeros, dst + range.len);
+        range.len += shrinker->encode(s->u->k, &range.trailing, packed + zeros, count - zeros,
+                                      dst + range.leading + range.len);
     }
     return range;
 }
@@ -213,8 +214,7 @@ static void encode_range(void *arg, size_t i)
         pack(&w->s, from, to, w->dst + from);
 }
 
-/* Joins the shrunk ranges. Each was written where its packed bytes would begin, so there is always room for the run
- * before it. */
+/* Joins the shrunk ranges. A run always fits before the bytes of the next range, because each of its bytes has room. */
 static size_t join(const pack_work *w)
 {
     const tlc_shrinker *shrinker = w->s.c->codec->shrinker->shrink;
@@ -222,7 +222,7 @@ static size_t join(const pack_work *w)
     size_t at = 0, run = 0;
 
     for (size_t i = 0; i < w->ranges.count; i++) {
-        const uint8_t *src = w->dst + tlc_range_start(&w->ranges, i);
+        const uint8_t *src = w->dst + tlc_range_start(&w->ranges, i) + w->shrunk[i].leading;
         run += w->shrunk[i].leading;
         if (w->shrunk[i].len) {
             at += shrinker->encode(k, &run, NULL, 0, w->dst + at);

@@ -69,14 +69,10 @@ static void walk_next(block_walk *w)
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-static int check_payload(const tlc_coding *c, const uint8_t *src, size_t len)
+/* A block; the scalars of a tensor that is not blocked are in its header. */
+static int check_block(const tlc_coding *c, const uint8_t *src, size_t len)
 {
-    uint32_t sign = c->unit.quantizer->any_sign ? ~TLC_F32_ABS : 0;
-
-    for (unsigned i = 0; i < c->unit.quantizer->scalars; i++)
-        if ((tlc_float_bits(c->unit.scalars[i]) & ~sign) >= TLC_F32_INF) /* not finite, or with a sign that none has */
-            return 0;
-    if (c->fallback && !tlc_codec_has_fallback(c->codec))
+    if (!tlc_scalars_valid(c->unit.quantizer, c->unit.scalars) || (c->fallback && !tlc_codec_has_fallback(c->codec)))
         return 0;
     return tlc_coder_for(c->codec)->check(c, src, len);
 }
@@ -89,7 +85,7 @@ int tlc_decode_check(const tlc_kernels *k, const tlc_frame *f)
         return !f->payload_size;
     if (!f->codec.block) {
         begin_unit(&w.coding, k, f, NULL);
-        return check_payload(&w.coding, f->payload, f->payload_size);
+        return tlc_coder_for(&f->codec)->check(&w.coding, f->payload, f->payload_size);
     }
     walk_start(&w, k, f, NULL);
     if (w.blocks > f->payload_size / w.entry)
@@ -97,7 +93,7 @@ int tlc_decode_check(const tlc_kernels *k, const tlc_frame *f)
     while (w.next < w.blocks) {
         walk_next(&w);
         if (w.offset > f->payload_size || w.len > f->payload_size - w.offset ||
-            !check_payload(&w.coding, f->payload + w.offset, w.len))
+            !check_block(&w.coding, f->payload + w.offset, w.len))
             return 0;
     }
     return w.offset + w.len == f->payload_size;

@@ -58,6 +58,16 @@ void tlc_frame_seal(uint8_t *frame, size_t len)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+int tlc_scalars_valid(const tlc_quantizer *quantizer, const float *scalars)
+{
+    uint32_t sign = quantizer->any_sign ? ~TLC_F32_ABS : 0;
+
+    for (unsigned i = 0; i < quantizer->scalars; i++)
+        if ((tlc_float_bits(scalars[i]) & ~sign) >= TLC_F32_INF) /* not finite, or with a sign that none has */
+            return 0;
+    return 1;
+}
+
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum)
 {
     const uint8_t *p = src;
@@ -91,6 +101,8 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return TLC_ERR_CORRUPT;
     for (size_t i = 0; i < TLC_MAX_SCALARS; i++)
         f->scalars[i] = i < scalars ? tlc_bits_float(tlc_load32(p + at + 4 * i)) : 0.0f;
+    if (scalars && !tlc_scalars_valid(f->codec.quantizer->quantize, f->scalars))
+        return TLC_ERR_CORRUPT;
     at += 4 * scalars;
     f->header_size = at;
     f->payload = p + at;

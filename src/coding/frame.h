@@ -71,5 +71,8 @@ void tlc_frame_seal(uint8_t *frame, size_t len);
  * or NULL. The payload is not read, but for the checksum if check_sum is 1. */
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum);
 
+/* Are these the scalars of a unit: finite, and not negative unless the quantizer says that they may be? */
+int tlc_scalars_valid(const tlc_quantizer *quantizer, const float *scalars);
+
 uint32_t tlc_checksum(const void *bytes, size_t len); /* low 32 bits of XXH3_64bits */
 #endif

@@ -309,8 +309,9 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
     uint64_t next = 0;
     batch p;
 
-    head[tlc_varint_write(head, k)] = (uint8_t)b;
-    for (size_t i = 0; i < head_size(k); i++)
+    size_t size = tlc_varint_write(head, k);
+    head[size++] = (uint8_t)b;
+    for (size_t i = 0; i < size; i++)
         if (!put(&w, head[i], 8))
             return 0;
     if (tabled)

@@ -28,6 +28,11 @@ SIZE(size_t, 8, 4);
 SIZE(tlc_status, 4, 4);
 SIZE(tlc_dtype, 4, 4);
 SIZE(tlc_isa, 4, 4);
+SIZE(tlc_entry_kind, 4, 4);
+SIZE(tlc_rounding, 4, 4);
+SIZE(tlc_golomb_signs, 4, 4);
+SIZE(tlc_levels, 4, 4);
+SIZE(tlc_natural_bits, 4, 4);
 
 SIZE(tlc_allocator, 24, 12);
 AT(tlc_allocator, alloc, 0, 0);
@@ -70,12 +75,16 @@ AT(tlc_frame_info, header_size, 176, 168);
 AT(tlc_frame_info, payload_size, 184, 176);
 AT(tlc_frame_info, clipped, 192, 184);
 
+SIZE(tlc_message, 16, 8);
+AT(tlc_message, data, 0, 0);
+AT(tlc_message, len, 8, 4);
+
 SIZE(tlc_codec_param, 24, 12);
 AT(tlc_codec_param, key, 0, 0);
 AT(tlc_codec_param, range, 8, 4);
 AT(tlc_codec_param, meaning, 16, 8);
 
-SIZE(tlc_codec_entry, 168, 84);
+SIZE(tlc_codec_entry, 184, 100);
 AT(tlc_codec_entry, struct_size, 0, 0);
 AT(tlc_codec_entry, name, 8, 4);
 AT(tlc_codec_entry, list, 16, 8);
@@ -86,6 +95,10 @@ AT(tlc_codec_entry, source, 48, 24);
 AT(tlc_codec_entry, feedback, 56, 28);
 AT(tlc_codec_entry, param_count, 64, 32);
 AT(tlc_codec_entry, param, 72, 36);
+AT(tlc_codec_entry, kind, 168, 84);
+AT(tlc_codec_entry, codec, 172, 88);
+AT(tlc_codec_entry, symbols, 176, 92);
+AT(tlc_codec_entry, sparse, 180, 96);
 
 SIZE(tlc_bundle_writer, 32, 20);
 AT(tlc_bundle_writer, dst, 0, 0);
@@ -100,7 +113,63 @@ AT(tlc_bundle_reader, len, 8, 4);
 AT(tlc_bundle_reader, offset, 16, 8);
 AT(tlc_bundle_reader, count, 24, 12);
 AT(tlc_bundle_reader, index, 28, 16);
+
+SIZE(tlc_stochastic_ternary_params, 32, 24 + 2 * GAP);
+AT(tlc_stochastic_ternary_params, struct_size, 0, 0);
+AT(tlc_stochastic_ternary_params, seed, 8, 4 + GAP);
+AT(tlc_stochastic_ternary_params, step, 16, 12 + GAP);
+AT(tlc_stochastic_ternary_params, residual, 24, 20 + GAP);
+
+SIZE(tlc_golomb_params, 24, 12);
+AT(tlc_golomb_params, struct_size, 0, 0);
+AT(tlc_golomb_params, signs, 8, 4);
+AT(tlc_golomb_params, scratch, 16, 8);
+
+SIZE(tlc_levels_params, 40, 32 + 2 * GAP);
+AT(tlc_levels_params, struct_size, 0, 0);
+AT(tlc_levels_params, levels, 8, 4);
+AT(tlc_levels_params, rounding, 12, 8);
+AT(tlc_levels_params, seed, 16, 12 + GAP);
+AT(tlc_levels_params, step, 24, 20 + GAP);
+AT(tlc_levels_params, residual, 32, 28 + GAP);
+
+SIZE(tlc_natural_params, 48, 36 + GAP);
+AT(tlc_natural_params, struct_size, 0, 0);
+AT(tlc_natural_params, bits, 8, 4);
+AT(tlc_natural_params, rounding, 12, 8);
+AT(tlc_natural_params, shift, 16, 12);
+AT(tlc_natural_params, seed, 24, 16);
+AT(tlc_natural_params, step, 32, 24);
+AT(tlc_natural_params, residual, 40, 32);
+
+SIZE(tlc_natural_aggregate_params, 24, 20 + GAP);
+AT(tlc_natural_aggregate_params, struct_size, 0, 0);
+AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
+AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
+
+SIZE(tlc_topk_params, 40, 32 + 2 * GAP);
+AT(tlc_topk_params, struct_size, 0, 0);
+AT(tlc_topk_params, p, 8, 4 + GAP);
+AT(tlc_topk_params, seed, 16, 12 + GAP);
+AT(tlc_topk_params, step, 24, 20 + GAP);
+AT(tlc_topk_params, residual, 32, 28 + GAP);
+
+SIZE(tlc_random_sparse_params, 48, 36 + GAP);
+AT(tlc_random_sparse_params, struct_size, 0, 0);
+AT(tlc_random_sparse_params, p, 8, 4 + GAP);
+AT(tlc_random_sparse_params, seed, 16, 12 + GAP);
+AT(tlc_random_sparse_params, step, 24, 20 + GAP);
+AT(tlc_random_sparse_params, scratch, 32, 28 + GAP);
+AT(tlc_random_sparse_params, residual, 40, 32 + GAP);
 /* NOLINTEND(bugprone-branch-clone) */
+
+_Static_assert(TLC_ENTRY_SHORT_NAME == 0 && TLC_ENTRY_QUANTIZER == 1 && TLC_ENTRY_PACKER == 2 &&
+               TLC_ENTRY_SHRINKER == 3, "the numbers of tlc_entry_kind");
+_Static_assert(TLC_ROUND_RANDOM == 0 && TLC_ROUND_NEAREST == 1, "the numbers of tlc_rounding");
+_Static_assert(TLC_GOLOMB_UNSIGNED == 0 && TLC_GOLOMB_SIGNED == 1, "the numbers of tlc_golomb_signs");
+_Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_levels");
+_Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
+
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
 _Static_assert(TLC_UNKNOWN == 0xffffffffffffffff, "TLC_UNKNOWN");

@@ -235,6 +235,17 @@ static void laws(frame *f)
     free(f->values);
 }
 
+/* The header tells the same whether or not the rest is looked at; what is wrong with it is the same, too. */
+static void peeking(const uint8_t *src, size_t len)
+{
+    tlc_frame_info peeked = {.struct_size = sizeof peeked}, whole = {.struct_size = sizeof whole};
+    const tlc_status status = tlc_peek(src, len, &peeked), of_whole = tlc_inspect(src, len, &whole);
+
+    require(status ? of_whole == status || of_whole == TLC_ERR_CHECKSUM : peeked.clipped == TLC_UNKNOWN);
+    whole.nonzero = whole.clipped = TLC_UNKNOWN;
+    require(of_whole || same(&peeked, &whole, sizeof whole));
+}
+
 static tlc_status one_frame(const uint8_t *src, size_t len)
 {
     static hostile h;
@@ -250,6 +261,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
         at.isa = isa;
         require(isa == TLC_ISA_SCALAR || hostile_decode(&h, src, len, n, isa) == status);
     }
+    peeking(src, len);
     if (status == TLC_OK)
         laws(&(frame){.src = src, .len = len, .n = n});
     return status;

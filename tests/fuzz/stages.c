@@ -71,7 +71,7 @@ static void zerorun(const sample *s)
 
 static void golomb(const sample *s)
 {
-    const int signs = s->detail & 1;
+    const tlc_golomb_signs signs = s->detail & 1 ? TLC_GOLOMB_SIGNED : TLC_GOLOMB_UNSIGNED;
     size_t k = 0, written = 0;
 
     if (!accepted(tlc_golomb_decode(s->src, s->len, signs, s->q, s->n), s->q, s->n, 1))
@@ -80,7 +80,8 @@ static void golomb(const sample *s)
         k += s->q[i] != 0;
     size_t cap = tlc_golomb_size(s->n, k, signs);
     uint8_t *again = bytes(cap);
-    require_status(tlc_golomb_encode(s->q, s->n, signs, s->scratch, again, cap, &written), TLC_OK);
+    const tlc_golomb_params *params = PARAMS(golomb, .signs = signs, .scratch = s->scratch);
+    require_status(tlc_golomb_encode(s->q, s->n, params, again, cap, &written), TLC_OK);
     require(written <= cap);
     require_status(tlc_golomb_decode(again, written, signs, s->q2, s->n), TLC_OK);
     require(same(s->q, s->q2, s->n));
@@ -89,12 +90,15 @@ static void golomb(const sample *s)
 
 static void natural(const sample *s)
 {
-    const int bits = s->detail & 1 ? 9 : 8, shift = s->detail >> 1;
+    const tlc_natural_bits bits = s->detail & 1 ? TLC_NATURAL_9 : TLC_NATURAL_8;
+    const int shift = s->detail >> 1;
     uint8_t *again = bytes(2 * s->n);
     uint64_t clipped = 77;
 
     if (accepted(tlc_natural_decode(s->src, s->len, bits, shift, s->x, s->n), s->x, s->n, 4)) {
-        require_status(tlc_natural_encode(s->x, s->n, bits, 1, shift, 0, 0, again, 2 * s->n, s->y, &clipped), TLC_OK);
+        const tlc_natural_params *params = PARAMS(natural, .bits = bits, .rounding = TLC_ROUND_NEAREST, .shift = shift,
+                                                  .residual = s->y);
+        require_status(tlc_natural_encode(s->x, s->n, params, again, 2 * s->n, &clipped), TLC_OK);
         require(clipped == 0 && same(again, s->src, s->len));
         for (size_t i = 0; i < s->n; i++)
             require(s->y[i] == 0.0f);
@@ -110,10 +114,11 @@ static void onebit(const sample *s)
 
     mean[0] = bits_float(take_number(&in, 4));
     mean[1] = bits_float(take_number(&in, 4));
-    if ((size_t)(in.end - in.at) >= (s->n + 7) / 8 &&
-        accepted(tlc_onebit_decode(in.at, s->n, mean, s->x), s->x, s->n, 4) && mean[0] >= 0.0f && mean[1] < 0.0f) {
+    const size_t size = (s->n + 7) / 8; /* the bytes behind are not used */
+    if ((size_t)(in.end - in.at) >= size && accepted(tlc_onebit_decode(in.at, size, mean, s->x, s->n), s->x, s->n, 4) &&
+        mean[0] >= 0.0f && mean[1] < 0.0f) {
         require_status(tlc_onebit_encode(s->x, s->n, bits, NULL, again), TLC_OK);
-        require(same(bits, in.at, (s->n + 7) / 8));
+        require(same(bits, in.at, size));
     }
     free(bits);
 }
@@ -125,7 +130,7 @@ static void topk(const sample *s)
     size_t written = 0;
 
     if (accepted(tlc_topk_decode(s->src, s->len, s->x, n), s->x, n, 4) && n <= 4096) { /* all in the sample */
-        require_status(tlc_topk_encode(s->x, n, 1.0, 0, 0, again, cap, NULL, &written), TLC_OK);
+        require_status(tlc_topk_encode(s->x, n, PARAMS(topk, .p = 1), again, cap, &written), TLC_OK);
         require(written == s->len && same(again, s->src, s->len));
     }
     free(again);
@@ -133,12 +138,13 @@ static void topk(const sample *s)
 
 static void random_sparse(const sample *s)
 {
-    const size_t cap = tlc_golomb_size(s->n, s->n, 0) + 4 * s->n;
+    const size_t cap = tlc_golomb_size(s->n, s->n, TLC_GOLOMB_UNSIGNED) + 4 * s->n;
     uint8_t *again = bytes(cap);
     size_t written = 0;
 
     if (accepted(tlc_random_sparse_decode(s->src, s->len, s->x, s->n), s->x, s->n, 4)) {
-        require_status(tlc_random_sparse_encode(s->x, s->n, 1.0, 0, 0, s->scratch, again, cap, NULL, &written), TLC_OK);
+        const tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 1, .scratch = s->scratch);
+        require_status(tlc_random_sparse_encode(s->x, s->n, params, again, cap, &written), TLC_OK);
         require_status(tlc_random_sparse_decode(again, written, s->y, s->n), TLC_OK);
         require(same_values(s->x, s->y, s->n));
     }
@@ -150,7 +156,7 @@ static void symbols(const sample *s)
 {
     fuzz_input in = {s->src, s->src + s->len};
     const float scale = bits_float(take_number(&in, 4));
-    const int kind = s->detail >> 1 & 3, K = s->detail & 8 ? 7 : 127;
+    const int kind = s->detail >> 1 & 3, K = s->detail & 8 ? TLC_LEVELS_15 : TLC_LEVELS_255;
     const int most = kind == 3 ? K : 1, least = kind == 2 ? 0 : -most;
     int good = isfinite(scale) && (kind == 1 || kind == 2 || !signbit(scale)); /* M and the maximum are magnitudes */
     tlc_status status;
@@ -164,7 +170,7 @@ static void symbols(const sample *s)
     case 0: status = tlc_ternary_decode(s->q, s->n, scale, s->x); break;
     case 1: status = tlc_ternary_add(s->q, s->n, scale, s->x); break;
     case 2: status = tlc_sparse_binary_decode(s->q, s->n, scale, s->x); break;
-    default: status = tlc_levels_decode(s->q, s->n, K, scale, s->x); break;
+    default: status = tlc_levels_decode(s->q, s->n, (tlc_levels)K, scale, s->x); break;
     }
     require_status(status, good ? TLC_OK : TLC_ERR_PARAM);
     accepted(status, s->x, s->n, 4);
@@ -191,7 +197,7 @@ static void convert(const sample *s)
 }
 
 /* The number of frames in a bundle; 0 if the bytes are no bundle. */
-static size_t frames_of(const sample *s, const void **frames, size_t *lens, size_t most)
+static size_t frames_of(const sample *s, tlc_message *frames, size_t most)
 {
     tlc_bundle_reader r;
     size_t count = 0, at_end = 0;
@@ -201,10 +207,10 @@ static size_t frames_of(const sample *s, const void **frames, size_t *lens, size
     fuzz_fold_number(status);
     if (status)
         return 0;
-    for (; tlc_bundle_next(&r, &frames[count], &lens[count]) == TLC_OK; count += count + 1 < most) {
-        const uint8_t *frame = frames[count];
-        require(frame >= s->src + at_end && frame + lens[count] <= s->src + s->len);
-        at_end = (size_t)(frame - s->src) + lens[count];
+    for (; tlc_bundle_next(&r, &frames[count].data, &frames[count].len) == TLC_OK; count += count + 1 < most) {
+        const uint8_t *frame = frames[count].data;
+        require(frame >= s->src + at_end && frame + frames[count].len <= s->src + s->len);
+        at_end = (size_t)(frame - s->src) + frames[count].len;
     }
     require(tlc_bundle_count(&r) == 0 || at_end == s->len);
     return count;
@@ -213,15 +219,15 @@ static size_t frames_of(const sample *s, const void **frames, size_t *lens, size
 static void bundle(const sample *s)
 {
     enum { MOST = 300 };
-    const void *frames[MOST];
-    size_t lens[MOST], written = 0, count = frames_of(s, frames, lens, MOST);
+    tlc_message frames[MOST];
+    size_t written = 0, count = frames_of(s, frames, MOST);
     uint8_t *again = bytes(s->len);
     tlc_bundle_writer w;
 
     if (count && count + 1 < MOST) {
         require_status(tlc_bundle_init(&w, again, s->len, (uint32_t)count), TLC_OK);
         for (size_t i = 0; i < count; i++)
-            require_status(tlc_bundle_add(&w, frames[i], lens[i]), TLC_OK);
+            require_status(tlc_bundle_add(&w, frames[i].data, frames[i].len), TLC_OK);
         require_status(tlc_bundle_finish(&w, &written), TLC_OK);
         require(written == s->len && same(again, s->src, s->len));
     }
@@ -232,16 +238,17 @@ static void bundle(const sample *s)
 static void aggregate(const sample *s)
 {
     enum { MOST = 9 };
-    const void *frames[MOST];
-    size_t lens[MOST], written = 77, bound = 0, count = frames_of(s, frames, lens, MOST);
+    tlc_message frames[MOST];
+    size_t written = 77, bound = 0, count = frames_of(s, frames, MOST);
     tlc_frame_info info = {.struct_size = sizeof info}, sum = {.struct_size = sizeof sum};
 
-    if (!count || tlc_inspect(frames[0], lens[0], &info) || info.n > MOST_VALUES ||
+    if (!count || tlc_inspect(frames[0].data, frames[0].len, &info) || info.n > MOST_VALUES ||
         tlc_codec_bound(info.codec, info.dtype, (size_t)info.n, &bound))
         return;
     uint8_t *dst = bytes(bound);
     memset(dst, FILL, bound);
-    tlc_status status = tlc_natural_aggregate(frames, lens, count, 5, s->detail, dst, bound, &written);
+    const tlc_natural_aggregate_params *params = PARAMS(natural_aggregate, .seed = 5, .step = s->detail);
+    tlc_status status = tlc_natural_aggregate(frames, count, params, dst, bound, &written);
     if (accepted(status, dst, status ? bound : written, 1)) {
         require_status(tlc_inspect(dst, written, &sum), TLC_OK);
         require(sum.n == info.n && sum.dtype == info.dtype && sum.checksum == info.checksum);

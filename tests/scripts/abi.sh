@@ -23,8 +23,7 @@ headers=(include/threelc/*.h)
 fail() { printf '%s\n' "$@"; exit 1; }
 
 # version FILE: of a list of macros
-version() { awk '/ TLC_VERSION_(MAJOR|MINOR|PATCH) / {v[$2] = $3}
-  END {print v["TLC_VERSION_MAJOR"] "." v["TLC_VERSION_MINOR"] "." v["TLC_VERSION_PATCH"]}' "$1"; }
+version() { awk '$2 == "TLC_VERSION" {print int($3 / 10000) "." int($3 / 100) % 100 "." $3 % 100}' "$1"; }
 
 soname() {
   local major minor
@@ -32,8 +31,8 @@ soname() {
   echo "libthreelc.so.$([[ $major == 0 ]] && echo "0.$minor" || echo "$major")"
 }
 
-# constants FILE: the macros but for the version's
-constants() { grep -v ' TLC_VERSION_' "$1"; }
+# constants FILE: the macros but for the version
+constants() { grep -v ' TLC_VERSION ' "$1"; }
 
 # 32-bit layouts need no 32-bit C library: the headers include only what a freestanding compiler has.
 check_layouts() {
