@@ -22,7 +22,7 @@ const tlc_param tlc_codec_block = {
     .least = 1,
     .below = (double)TLC_BLOCK_MAX + 1,
     .range = "whole, 1 to 268435456, off if not given",
-    .meaning = "each run of so many values is coded on its own, with scales of its own",
+    .meaning = "values in a block; each block has its own scales and payload",
 };
 
 const tlc_stage *tlc_codec_stage(size_t i)

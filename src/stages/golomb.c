@@ -12,6 +12,6 @@ const tlc_stage tlc_stage_golomb = {
     .gives = TLC_KIND_BYTES,
     .positions = &tlc_positions_golomb,
     .fallback = &tlc_stage_quartic,
-    .meaning = "Golomb-coded positions of what is not 0; quartic bytes where those are fewer",
+    .meaning = "Golomb-coded positions of the symbols that are not 0; quartic bytes if these are not more",
     .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithms 3 and 4",
 };

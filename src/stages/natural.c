@@ -105,14 +105,14 @@ static const tlc_param params[] = {
         .key = "rounding",
         .words = rounding_words,
         .range = "random or nearest, default random",
-        .meaning = "without bias, or to the nearest power of two",
+        .meaning = "at random without bias, or to the nearest power of two",
     },
     [SHIFT] = {
         .key = "shift",
         .below = SHIFT_MAX + 1,
         .wire_bits = 7,
         .range = "whole, 0 to 117, default 0",
-        .meaning = "added to the range of exponents: losses are scaled by 2^shift",
+        .meaning = "added to the range of exponents, for losses that are scaled by 2^shift",
     },
 };
 
@@ -133,6 +133,6 @@ const tlc_stage tlc_stage_natural = {
     .params = params,
     .param_count = 3,
     .quantize = &quantizer,
-    .meaning = "powers of two: sign and exponent",
+    .meaning = "powers of two, sent as sign and exponent",
     .source = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, section 2, and IntML's 8 bits",
 };

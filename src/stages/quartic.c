@@ -30,6 +30,6 @@ const tlc_stage tlc_stage_quartic = {
     .takes = TLC_KIND_TERNARY,
     .gives = TLC_KIND_QUARTIC,
     .pack = &packer,
-    .meaning = "quartic encoding: five symbols a byte",
+    .meaning = "quartic encoding: five symbols in a byte",
     .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3",
 };

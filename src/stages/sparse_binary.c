@@ -251,7 +251,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     return k;
 }
 
-static const tlc_param params[] = {TLC_FRACTION_PARAM(0.01, "share of the values that may be sent, from each side")};
+static const tlc_param params[] = {TLC_FRACTION_PARAM(0.01, "fraction of the values that each side may send")};
 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
@@ -273,6 +273,6 @@ const tlc_stage tlc_stage_sparse_binary = {
     .params = params,
     .param_count = 1,
     .quantize = &quantizer,
-    .meaning = "the largest p of the values, or the smallest, as their mean",
+    .meaning = "the largest p of the values or the smallest p, sent as their mean",
     .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2",
 };

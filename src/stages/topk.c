@@ -48,7 +48,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     return u->k->compact(c->x, c->mask, c->count, c->values);
 }
 
-static const tlc_param params[] = {TLC_FRACTION_PARAM(0.05, "share of the values that are sent, about")};
+static const tlc_param params[] = {TLC_FRACTION_PARAM(0.05, "fraction of the values that is sent, about")};
 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
@@ -70,6 +70,6 @@ const tlc_stage tlc_stage_topk = {
     .param_count = 1,
     .quantize = &quantizer,
     .positions = &tlc_positions_bitmap,
-    .meaning = "the largest p of the magnitudes, by a sampled threshold, as they are",
+    .meaning = "about p of the values, those of the largest magnitudes; a sample gives the threshold",
     .source = "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
 };

@@ -38,6 +38,6 @@ const tlc_stage tlc_stage_zerorun = {
     .takes = TLC_KIND_QUARTIC,
     .gives = TLC_KIND_BYTES,
     .shrink = &shrinker,
-    .meaning = "zero-run encoding: runs of up to 14 bytes of five zeros become a byte",
+    .meaning = "zero-run encoding: up to 14 bytes of five zeros become one byte",
     .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.4",
 };
