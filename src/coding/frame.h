@@ -68,7 +68,7 @@ size_t tlc_table_entry_size(const tlc_codec *codec);
 void tlc_frame_seal(uint8_t *frame, size_t len);
 
 /* Reads the header, in any bytes. Errors come in the order that threelc.h promises. n: the n that the caller expects,
- * or NULL. The payload is not read, but for the checksum if check_sum is 1. */
+ * or NULL. The checksum is checked only if check_sum is 1. The payload is not. */
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum);
 
 /* Are these the scalars of a unit: finite, and not negative unless the quantizer says that they may be? */

@@ -12,7 +12,7 @@
 
 #include "../stages/stage.h"
 
-#define TLC_KEPT_MAX 1024 /* the first sweep keeps the maxima of at most so many blocks, on the stack */
+#define TLC_KEPT_MAX 1024 /* the first sweep keeps the maxima of blocks, on the stack, if there are at most 1024 */
 
 /* What a plan depends on. */
 typedef struct tlc_plan_facts {

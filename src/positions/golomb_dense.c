@@ -14,7 +14,7 @@
 enum {
     STATES = 6, /* the values of a tail: 0 to b + sign, with b <= 4 */
     LANES = 4,
-    ROUND = 16, /* the entries of so many bytes are added before the sum is split into its fields */
+    ROUND = 16, /* bytes whose entries are added before the sum is split into its fields */
     LEAD = 64   /* bytes, some 90 codes. A wrong code has about one chance in 7 to be the last wrong one */
 };
 

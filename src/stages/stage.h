@@ -109,7 +109,7 @@ typedef enum tlc_chooses {
     TLC_CHOOSES_BY_VALUES    /* choose() reads x several times; the residual, if there is one, must hold x */
 } tlc_chooses;
 
-/* Codes lie in planes: plane i has bits[i] bits for each value, padded with 0 bits to whole bytes. */
+/* Codes are stored in planes. Plane i has bits[i] bits for each value; 0 bits fill its last byte. */
 typedef struct tlc_layout {
     unsigned bits[2]; /* 1, 2, 4 or a multiple of 8; bits[1] is 0 if there is one plane */
     int counted;      /* before the planes is a u32: the sum of what encode returned, at most 2^32 - 1 */
@@ -161,7 +161,7 @@ typedef struct tlc_packer {
  * one or more bytes, independently of the others, so a payload can be decoded in parts. */
 enum {
     TLC_EXPANSION_MAX = 16, /* bytes that one byte can stand for */
-    TLC_SHRINKER_ROOM = 64  /* decode may read so many bytes behind src, and overwrite so many behind its output */
+    TLC_SHRINKER_ROOM = 64  /* decode may read 64 bytes behind src, and overwrite 64 bytes behind its output */
 };
 typedef struct tlc_shrinker {
     /* Shrinks *run zero bytes and then the len bytes of src. Zero bytes at the end are not written: *run becomes their
