@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An aggregator of natural frames, as IntML's switches are (Horvath et al., "Natural compression", 2019): it decodes, adds
- * and compresses again, so that one frame leaves for many that arrive.
+ * The aggregation of natural frames, as in the switches of IntML (Horvath et al., "Natural compression", 2019): many
+ * frames are decoded and added, and the sum is compressed into one frame.
  */
 #include "coding/bounds.h"
 #include "coding/decode.h"
@@ -10,7 +10,7 @@
 #include "common/structs.h"
 #include <threelc/stages.h>
 
-/* Reads a frame that must match the first one, if that is not NULL. */
+/* Reads and checks a frame. It must match the first one, if that is not NULL. */
 static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame *first)
 {
     size_t n = first ? (size_t)first->n : 0;
@@ -48,7 +48,7 @@ static void codes_at(const aggregation *a, const uint8_t *payload, size_t at, co
     codes[1] += at / 8 * a->layout.bits[1];
 }
 
-/* The sums of a chunk. Each frame was checked, so only the place of its codes is wanted. */
+/* Adds up a chunk of all frames. They were checked before, so only the place of their codes is needed. */
 static void sum_chunk(const aggregation *a, size_t at, size_t count, float *sum)
 {
     const uint8_t *codes[2];

@@ -31,7 +31,7 @@ static void default_free(void *opaque, void *ptr)
     free(ptr);
 }
 
-/* Everything of a configuration but its codecs. */
+/* Checks a configuration, except its codecs. */
 static tlc_status check_config(const tlc_config *c)
 {
     if (!c->codec || !tlc_dtype_valid(c->dtype) || c->feedback < -1 || c->feedback > 1 || c->checksum < 0 ||
@@ -43,7 +43,7 @@ static tlc_status check_config(const tlc_config *c)
     return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
 }
 
-/* What a codec needs: the largest frame, and scratch. */
+/* Parses a codec string. *bound: the largest frame, *scratch: the scratch memory that it needs. */
 static tlc_status room_for(const tlc_ctx *ctx, const char *text, size_t len, tlc_codec *codec, size_t *bound,
                            size_t *scratch)
 {
@@ -55,7 +55,7 @@ static tlc_status room_for(const tlc_ctx *ctx, const char *text, size_t len, tlc
     return status ? status : tlc_scratch_size(codec, ctx->n, tasks, scratch);
 }
 
-/* The codec, and the room for it and for those reserved. */
+/* Sets the codec, and the sizes that it and the reserved codecs need. */
 static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
 {
     tlc_status status = room_for(ctx, c->codec, strlen(c->codec), &ctx->codec, &ctx->bound, &ctx->scratch_size);
@@ -74,7 +74,7 @@ static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
     return status;
 }
 
-/* Memory of this many bytes on a boundary of ALIGNMENT, from *at on, which moves. */
+/* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at behind them. */
 static void *take(char **at, size_t size)
 {
     uintptr_t begin = (uintptr_t)*at, aligned = (begin + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -107,7 +107,7 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.quantizer->quantize->feedback;
     if (c.residual && !ctx.feedback)
         return TLC_ERR_PARAM;
-    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* so many bytes must be possible, whosever they are */
+    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* the caller's must not overflow, either */
     if (ctx.feedback && !c.residual)
         size = tlc_sum(size, tlc_sum(ALIGNMENT, residual));
     if (ctx.scratch_size)
@@ -158,7 +158,7 @@ tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec)
     if (status || bound > ctx->bound || scratch > ctx->scratch_size)
         return TLC_ERR_CAPACITY;
     ctx->codec = parsed;
-    memmove(ctx->codec_text, codec, strlen(codec) + 1); /* it may be our own */
+    memmove(ctx->codec_text, codec, strlen(codec) + 1); /* codec may be codec_text itself */
     return TLC_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context: the configuration, the residual, and what is derived from them. One allocation holds it all. Chunks between
- * stages live on the stack, whatever n is; only codecs of positions need scratch, a bit or two a value.
+ * A context: the configuration, the residual, and what is derived from them. It is one allocation. Chunks between
+ * stages are on the stack, for any n. Only codecs with positions need scratch memory, one or two bits a value.
  */
 #ifndef TLC_CONTEXT_H
 #define TLC_CONTEXT_H
@@ -13,13 +13,13 @@ struct tlc_ctx {
     tlc_codec codec;
     char codec_text[TLC_CODEC_TEXT]; /* as the caller wrote it */
     size_t n;
-    size_t bound;                    /* of the codec's frames and of those reserved */
+    size_t bound;                    /* of the frames of this codec and of the reserved ones */
     tlc_dtype dtype;
     int feedback, checksum, assume_finite;
     uint64_t seed, step;             /* step: successful compressions */
     float *residual;                 /* NULL without feedback */
-    uint64_t *scratch;               /* of coding, or NULL */
-    size_t scratch_size;             /* what the codec and those reserved need of it */
+    uint64_t *scratch;               /* for coding/, or NULL */
+    size_t scratch_size;             /* the bytes that the codec and the reserved ones need */
     tlc_allocator alloc;
     tlc_parallel parallel;
 };

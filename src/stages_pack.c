@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * threelc/stages.h: packers and the shrinker over the caller's arrays.
+ * threelc/stages.h: packers and the shrinker, over the caller's arrays.
  */
 #include "codec/codec.h"
 #include "coding/coder.h"
@@ -13,7 +13,7 @@
 
 enum { STREAMS = 5 };
 
-/* Bytes that have five symbols of the array, and no padding. */
+/* How many bytes have five symbols and no padding. */
 static size_t full_bytes(size_t n)
 {
     size_t len = tlc_quartic_size(n), padding = STREAMS * len - n;
@@ -164,7 +164,7 @@ tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params 
         return TLC_ERR_PARAM;
     size_t len = 0;
     tlc_float_mode mode = tlc_float_enter();
-    /* The length first: a writer that runs out of room has changed dst. */
+    /* The length is computed first, because a writer without enough room has changed dst already. */
     if (cap >= tlc_golomb_bound(n, k, (int)p.signs) || cap >= tlc_golomb_length(p.scratch, n, k, (int)p.signs))
         len = tlc_golomb_write(p.scratch, p.signs ? minus : NULL, n, k, dst, cap);
     tlc_float_leave(mode);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context's state as bytes, little-endian:
+ * The state of a context as bytes, little-endian:
  *
  *   0..3    "TLCS"
  *   4       version, 1
@@ -12,7 +12,7 @@
  *   24..31  step
  *   32..    the codec string, c bytes
  *   then    the residual, n f32, if there is one
- *   then    checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
+ *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  */
 #include "coding/frame.h"
 #include "common/bytes.h"
@@ -28,7 +28,7 @@ static size_t residual_size(const tlc_ctx *ctx)
     return ctx->feedback ? ctx->n * sizeof(float) : 0;
 }
 
-/* A residual of the caller's may be so large that the sum overflows; then no buffer is large enough either. */
+/* SIZE_MAX if the sum overflows, which a residual of the caller can cause: no buffer is large enough then. */
 size_t tlc_state_size(const tlc_ctx *ctx)
 {
     size_t head;
@@ -89,7 +89,7 @@ tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len)
         return TLC_ERR_PARAM;
     if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
         return TLC_ERR_CORRUPT;
-    status = tlc_codec_parse(&codec, (const char *)p + STATE_HEAD, p[7], NULL); /* refuses a NUL, and what is too long */
+    status = tlc_codec_parse(&codec, (const char *)p + STATE_HEAD, p[7], NULL); /* fails for a NUL or a long text */
     if (status)
         return status;
     memcpy(text, p + STATE_HEAD, p[7]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Entry points that code and decode: they validate, set the float mode and delegate.
+ * The public functions that encode and decode: they check the arguments, set the float mode and call coding/.
  */
 #include "coding/bounds.h"
 #include "coding/decode.h"
@@ -133,7 +133,7 @@ static tlc_status decode_options(tlc_decode_options *ours, const tlc_kernels **k
     return *k ? TLC_OK : TLC_ERR_UNSUPPORTED;
 }
 
-/* Checks all of a frame, then decodes it. */
+/* Checks the whole frame, then decodes it. */
 static tlc_status decode(const void *src, size_t len, tlc_output *output, size_t n, const tlc_decode_options *opt)
 {
     tlc_decode_options options;
@@ -181,7 +181,7 @@ tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, cons
 
 /* ---- what a frame is --------------------------------------------------------------------------------------------- */
 
-/* What the header tells. */
+/* Fills in what the header tells. */
 static void describe(tlc_frame_info *info, const tlc_frame *f)
 {
     memset(info, 0, sizeof *info);
@@ -196,7 +196,7 @@ static void describe(tlc_frame_info *info, const tlc_frame *f)
     info->payload_size = f->payload_size;
 }
 
-/* Reads and describes a frame. whole: checks all of it, and looks at the payload. */
+/* Describes a frame. whole: checks all of it, and reads the payload. */
 static tlc_status inspect(const void *src, size_t len, tlc_frame_info *info, int whole)
 {
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
@@ -211,7 +211,7 @@ static tlc_status inspect(const void *src, size_t len, tlc_frame_info *info, int
         status = TLC_ERR_CORRUPT;
     if (status)
         return status;
-    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
+    tlc_float_mode mode = tlc_float_enter(); /* describe() computes with parameters, which are doubles */
     describe(&ours, &f);
     if (whole)
         ours.clipped = tlc_decode_clipped(&f);

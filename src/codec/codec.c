@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The registry, and codecs as bytes and text.
+ * The lists of stages and short names; codecs as bytes of a header and as text.
  */
 #include "codec.h"
 
@@ -47,7 +47,7 @@ void tlc_codec_fill(tlc_codec *codec, const tlc_stage *quantizer, const tlc_stag
 
 /* ---- on the wire ------------------------------------------------------------------------------------------------- */
 
-#define FALLBACK 1u /* where a packer that has a fallback would have the id of a shrinker */
+#define FALLBACK 1u /* in place of the id of a shrinker: the payload has the bytes of the fallback */
 
 void tlc_codec_ids(const tlc_codec *codec, int fallback, uint8_t ids[2])
 {
@@ -63,7 +63,7 @@ void tlc_codec_ids(const tlc_codec *codec, int fallback, uint8_t ids[2])
     ids[1] = (uint8_t)byte;
 }
 
-/* The first stage that takes one of these kinds, has this id, and is a shrinker or not. */
+/* The first stage that takes one of these kinds and has this id. shrinks: whether it must be a shrinker. */
 static const tlc_stage *stage_by_id(unsigned kinds, unsigned id, int shrinks)
 {
     for (size_t i = 0; i < COUNT(stages); i++)
@@ -72,7 +72,7 @@ static const tlc_stage *stage_by_id(unsigned kinds, unsigned id, int shrinks)
     return NULL;
 }
 
-/* Takes a parameter out of a byte. Returns 0 if it cannot have this value. */
+/* Reads the bits of a parameter in *byte, and sets them to 0. Returns 0 if it cannot have this value. */
 static int read_param(const tlc_param *param, unsigned *byte, double *value)
 {
     unsigned mask = ((1u << param->wire_bits) - 1) << param->wire_shift, number = (*byte & mask) >> param->wire_shift;
@@ -137,7 +137,7 @@ size_t tlc_put_number(char *to, uint64_t value)
     return sizeof digits - d;
 }
 
-/* ":key=value", or ",key=value" after another one. */
+/* Writes ":key=value", or ",key=value" for all but the first. */
 static size_t put_param(char *to, const tlc_param *param, double value, int *others)
 {
     size_t at = put_text(to, *others ? "," : ":");

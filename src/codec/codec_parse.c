@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads codec strings, and says why a text is none.
+ * Parses codec strings. If a text is no codec string, it says why.
  */
 #include "codec.h"
 
@@ -15,7 +15,7 @@ static int span_is(span s, const char *name)
     return strlen(name) == s.len && memcmp(s.text, name, s.len) == 0;
 }
 
-/* Cuts the part before the first separator off the front of *rest. Returns whether there was one. */
+/* Moves the part before the first separator from *rest to *part. Returns whether there was a separator. */
 static int span_cut(span *rest, char separator, span *part)
 {
     const char *found = rest->len ? memchr(rest->text, separator, rest->len) : NULL;
@@ -28,7 +28,8 @@ static int span_cut(span *rest, char separator, span *part)
 
 /* ---- numbers --------------------------------------------------------------------------------------------------- */
 
-/* whole + 0.digits, rounded half to even to mantissa bits: the fraction is doubled digit by digit, so that it is exact. */
+/* whole + 0.digits, rounded half to even to `mantissa` bits. It is exact: the decimal fraction is doubled digit by
+ * digit. */
 static double round_decimal(uint64_t whole, uint8_t *digits, size_t count, int mantissa)
 {
     uint64_t bits = whole;
@@ -106,7 +107,7 @@ static const tlc_stage *last_stage(const tlc_codec *codec)
     return codec->shrinker ? codec->shrinker : codec->packer ? codec->packer : codec->quantizer;
 }
 
-/* Puts a stage behind those of the list. Returns 0 if it does not fit there. */
+/* Appends a stage to the list. Returns 0 if it does not fit there. */
 static int append(tlc_codec *codec, const tlc_stage *stage)
 {
     const tlc_stage *last = last_stage(codec);
@@ -142,18 +143,18 @@ static const tlc_short_name *find_short_name(span name)
     return known;
 }
 
-/* Appends what a short name stands for. Returns the quantizer, which takes the parameters. */
+/* Appends the stages of a short name. Returns the quantizer, which takes the parameters. */
 static const tlc_stage *append_list(parser *p, const char *list)
 {
     span rest = {list, strlen(list)}, name;
 
     while (span_cut(&rest, '+', &name))
-        (void)append(&p->codec, find_stage(name)); /* the registry's lists do fit */
+        (void)append(&p->codec, find_stage(name)); /* always fits: the list is ours */
     (void)append(&p->codec, find_stage(name));
     return p->codec.quantizer;
 }
 
-/* Appends what name stands for. only: it is the whole codec, so that it may be a short name. */
+/* Appends a stage or a short name. only: nothing stands beside it, so it may be a short name. */
 static const tlc_stage *append_name(parser *p, span name, int only)
 {
     const tlc_stage *stage = find_stage(name);
@@ -191,7 +192,7 @@ static int read_value(const tlc_param *param, span text, double *value)
            *value >= param->least && *value < param->below;
 }
 
-/* key=value: a parameter of the quantizer, or block. */
+/* Sets a parameter of the quantizer, or block, from key=value. */
 static int set_param(parser *p, const tlc_stage *stage, span pair)
 {
     const tlc_param *param = &tlc_codec_block;
@@ -250,7 +251,7 @@ static int parse(parser *p, span rest)
     return 1;
 }
 
-/* Numbers are made in the default float mode too: compilers convert in ways that trap where the caller unmasked traps. */
+/* Numbers need the default float mode: conversions may raise exceptions, which trap if the caller has unmasked them. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error)
 {
     parser p = {.text = text};

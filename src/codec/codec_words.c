@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Codecs in words: what is wrong with a string, and what there is to choose from.
+ * tlc_codec_check and tlc_codec_list: what is wrong with a codec string, and which codecs there are.
  */
 #include "../common/structs.h"
 #include "codec.h"
 
-/* A text that is cut where its room ends. */
+/* Writes text to a buffer, and cuts what does not fit. */
 typedef struct writer {
     char *to;
     size_t at, cap;
@@ -34,7 +34,7 @@ static void say_number(writer *w, size_t number)
     put(w, digits, tlc_put_number(digits, number));
 }
 
-/* Of the caller's text; what a terminal might obey shows as '?'. */
+/* Text of the caller. Bytes that are not printable become '?', because a terminal might obey them. */
 static void say_quoted(writer *w, const char *text, size_t len)
 {
     say(w, "\"");
@@ -92,7 +92,7 @@ static void say_mismatch(writer *w, const tlc_codec_error *e)
         say(w, "a codec starts from floats");
 }
 
-/* What ends a list that gives no bytes yet. */
+/* The last stage gives no bytes: says which stages can follow. */
 static void say_open_end(writer *w, const tlc_codec_error *e)
 {
     const char *before = "; add ";

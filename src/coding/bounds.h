@@ -10,6 +10,7 @@
 /* Largest frame of n values. TLC_ERR_SIZE on overflow. */
 tlc_status tlc_frame_bound(const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n, size_t *bound);
 
-/* Bytes of scratch for a tensor of n values of which up to `tasks` units are encoded at a time. TLC_ERR_SIZE on overflow. */
+/* Bytes of scratch memory for a tensor of n values if up to `tasks` units are encoded at the same time. TLC_ERR_SIZE on
+ * overflow. */
 tlc_status tlc_scratch_size(const tlc_codec *codec, size_t n, size_t tasks, size_t *size);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Payloads of quantizers that make codes: perhaps a u32 count, then the planes.
+ * Payloads of codes: a u32 count if the layout has one, then the planes.
  */
 #include "../common/bytes.h"
 #include "../common/sizes.h"
@@ -8,7 +8,7 @@
 #include "feedback.h"
 
 enum {
-    STEP = 8, /* values: a chunk begins at a multiple, so that its codes begin at whole bytes */
+    STEP = 8, /* chunks begin at multiples of 8 values, so that their codes begin at whole bytes */
     HEAD = 4  /* bytes of the count */
 };
 
@@ -39,7 +39,7 @@ uint64_t tlc_codes_planes(const tlc_layout *layout, uint64_t n, const uint8_t *p
     return payload_size(layout, n);
 }
 
-/* Where the codes of the values from at on begin; at is a multiple of STEP. */
+/* Where in a plane the code of value `at` begins; at is a multiple of STEP. */
 static size_t offset(unsigned bits, size_t at)
 {
     return at / STEP * bits;
@@ -58,13 +58,13 @@ static uint64_t scratch(const tlc_codec *codec, uint64_t n)
     return 0;
 }
 
-/* A range of a unit's values, shared out in steps. */
+/* The values of a unit, in ranges of whole steps. */
 typedef struct codes_work {
     const tlc_coding *c;
     tlc_layout layout;
     tlc_ranges ranges; /* of steps */
     const uint8_t *plane[2];
-    uint8_t *dst[2];   /* the same, when encoding */
+    uint8_t *dst[2];   /* the same, for encoding */
     uint64_t count[TLC_RANGES_MAX];
 } codes_work;
 
@@ -83,7 +83,7 @@ static size_t range_start(const codes_work *w, size_t i)
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* The bytes of the gradient, as they are. */
+/* Copies the bytes of the gradient. */
 static void encode_exact(const codes_work *w, size_t at, size_t end)
 {
     const tlc_unit *u = &w->c->unit;

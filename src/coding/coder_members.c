@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Payloads of positions: a stream of the members' positions, then a f32 for each member if the quantizer sends values. 3-value
- * symbols go this way too: those that are not 0 are members, with a sign each; where the stream would not be shorter than
- * the bytes of the packer's fallback, the payload is these bytes.
+ * Payloads of positions: the positions of the members, then a f32 for each member if the quantizer sends values.
+ * 3-value symbols come here too: those that are not 0 are members and have a sign. If their positions would not be
+ * shorter than the bytes of the packer's fallback, the payload has these bytes.
  */
 #include "../common/bytes.h"
 #include "../common/sizes.h"
@@ -26,7 +26,7 @@ static size_t value_size(const tlc_codec *codec)
     return quantizer_of(codec)->sends_values ? sizeof(float) : 0;
 }
 
-/* Largest stream of positions alone. */
+/* The most bytes of positions, without values. */
 static uint64_t stream_bound(const tlc_codec *codec, uint64_t n)
 {
     return tlc_codec_positions(codec)->bound(n, quantizer_of(codec)->members_max(codec->params, n), 0);
@@ -40,7 +40,7 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return tlc_sum(stream_bound(codec, n), values);
 }
 
-/* The masks of members and of negative ones, where the stream is made of all members at once. */
+/* If positions are encoded all at once: the mask of members, and of negative ones. */
 static uint64_t scratch(const tlc_codec *codec, uint64_t n)
 {
     uint64_t masks = !tlc_codec_positions(codec)->whole ? 0 : has_signs(codec) ? 2 : 1;
@@ -54,7 +54,7 @@ static uint64_t *negative_mask(const tlc_coding *c)
     return has_signs(c->codec) ? c->scratch + tlc_ceil_div(c->unit.n, WORD) : NULL;
 }
 
-/* Symbols, and what they leave in the residual. */
+/* Makes the symbols of a chunk, and updates the residual. */
 static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
 {
     float converted[TLC_PIECE];
@@ -71,7 +71,7 @@ static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
     tlc_feedback_symbols(u, chunk);
 }
 
-/* Drops members of a chunk behind the first k. */
+/* Keeps only the first k members of a chunk. */
 static void drop_members(const tlc_chunk *chunk, size_t k)
 {
     for (size_t w = 0; w * WORD < chunk->count; w++) {
@@ -82,7 +82,7 @@ static void drop_members(const tlc_chunk *chunk, size_t k)
     }
 }
 
-/* At most room members, and what they leave in the residual. Returns how many there are. */
+/* Finds at most `room` members of a chunk, and updates the residual. Returns how many there are. */
 static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t room)
 {
     const tlc_unit *u = &c->unit;
@@ -132,7 +132,7 @@ static void mask_range(void *arg, size_t i)
     w->k[i] = k;
 }
 
-/* Fills the masks and returns how many members there are. */
+/* Fills the masks. Returns how many members there are. */
 static uint64_t fill_masks(const tlc_coding *c)
 {
     uint64_t k = 0;
@@ -148,7 +148,7 @@ static uint64_t fill_masks(const tlc_coding *c)
 
 /* ---- the fallback ------------------------------------------------------------------------------------------------ */
 
-/* Eight bits of a mask from bit at on; there are that many, or what is read beyond them does not matter. */
+/* Eight bits of a mask, from bit `at` on. Bits behind the end of the mask are 0. */
 static unsigned eight_bits(const uint64_t *mask, size_t at, size_t words)
 {
     uint64_t low = mask[at / WORD] >> at % WORD;
@@ -156,14 +156,14 @@ static unsigned eight_bits(const uint64_t *mask, size_t at, size_t words)
     return (unsigned)((low | high) & 0xff);
 }
 
-/* Eight bits as bytes 0 and 1, the lowest bit first in memory. */
+/* Makes a byte 0 or 1 of each of eight bits; the lowest bit comes first in memory. */
 static uint64_t spread(unsigned bits)
 {
     uint64_t ends = (bits & 0x7f) * UINT64_C(0x02040810204081) & UINT64_C(0x0101010101010101);
     return ends | (uint64_t)(bits >> 7) << 56;
 }
 
-/* The symbols of the masks from at on; up to 7 more than count are written. */
+/* Makes count symbols of the masks, from index `at` on. Up to 7 more may be written. */
 static void symbols_of_masks(const tlc_coding *c, size_t at, size_t count, int8_t *q)
 {
     size_t words = (size_t)tlc_ceil_div(c->unit.n, WORD);
@@ -218,8 +218,8 @@ static size_t encode_positions(const tlc_coding *c, uint8_t *dst)
     return tlc_codec_positions(c->codec)->encode(&members, dst, (size_t)stream_bound(c->codec, c->unit.n));
 }
 
-/* Values wait behind where the stream of positions may reach. One chunk after the other: each value's place depends on
- * all before it. */
+/* The values are first written behind the largest size of the positions, then moved. There are no ranges, because the
+ * place of a value depends on all values before it. */
 static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
 {
     const tlc_positions *positions = tlc_codec_positions(c->codec);
@@ -264,7 +264,7 @@ static tlc_positions_format format_of(const tlc_coding *c)
     return (tlc_positions_format){c->unit.k, c->unit.n, has_signs(c->codec), value_size(c->codec)};
 }
 
-/* Can these be the values of members: finite, and not 0? */
+/* Are all values finite and not 0? */
 static int values_valid(const uint8_t *src, size_t count)
 {
     unsigned bad = 0;
@@ -335,7 +335,7 @@ static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
         return;
     }
     size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECKED);
-    if (c->output->mode == TLC_OUTPUT_COUNT) /* not a matter of n, which a frame may claim to be huge */
+    if (c->output->mode == TLC_OUTPUT_COUNT) /* takes no time for n, which may be a huge number in a bad frame */
         *c->output->nonzero += reader.k;
     else if (reader.as_masks)
         decode_masks(c, &reader, src + size, src + len);

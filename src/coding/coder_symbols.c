@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Payloads of symbols that a packer puts into bytes, several a byte, and that a shrinker may make shorter. The symbols of a
- * byte come from as many streams: contiguous partitions of len = ceil(n / streams) values of the unit. In the last few
- * bytes some streams have no values left; their symbols there are padding, digit 0.
+ * Payloads of symbols. A packer puts several symbols into a byte, and a shrinker may make the bytes fewer. Each symbol
+ * of a byte comes from another stream. The streams are contiguous partitions of len = ceil(n / streams) values of the
+ * unit. In the last few bytes some streams have no values left. Their digit there is 0: padding.
  */
 #include "../common/sizes.h"
 #include "coder.h"
 #include "feedback.h"
 
 enum {
-    TAIL = 16,           /* bytes at the end, those with padding among them, that are coded apart: a vector costs as little
-                            as four */
-    PACKED = 4096,       /* bytes between packer and shrinker: they stay in the first-level cache */
-    SHRUNK = 128,        /* bytes that are expanded at a time: in short turns the expansion goes on while stores drain */
-    WHOLE = 64           /* packed bytes are decoded in multiples of this, but at the end */
+    TAIL = 16,           /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more
+                            than four bytes */
+    PACKED = 4096,       /* bytes between packer and shrinker at a time: they stay in the first-level cache */
+    SHRUNK = 128,        /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
+    WHOLE = 64           /* packed bytes are decoded in multiples of 64, except at the end */
 };
 
 static uint64_t packed_size(const tlc_packer *p, uint64_t n)
@@ -34,12 +34,12 @@ static uint64_t scratch(const tlc_codec *codec, uint64_t n)
     return 0;
 }
 
-/* What all steps of a unit share. */
+/* A unit as packed bytes. */
 typedef struct shape {
     const tlc_coding *c;
     const tlc_unit *u;
     const tlc_packer *p;
-    size_t len, full; /* packed bytes; those below full have no padding */
+    size_t len, full; /* how many packed bytes; how many without padding, which come first */
 } shape;
 
 static void shape_of(shape *s, const tlc_coding *c)
@@ -52,14 +52,14 @@ static void shape_of(shape *s, const tlc_coding *c)
     s->full = padding < s->len ? s->len - padding : 0;
 }
 
-/* How many of the count values from a stream's byte at on there are. */
+/* How many of the count values of a stream, from byte `at` on, there are. */
 static size_t present(const shape *s, size_t stream, size_t at, size_t count)
 {
     size_t index = stream * s->len + at, left = index < s->u->n ? (size_t)s->u->n - index : 0;
     return count < left ? count : left;
 }
 
-/* Where the bytes begin that are coded apart, in a range that has padding. */
+/* Where the bytes begin that are coded separately. A range without padding has none. */
 static size_t tail_start(const shape *s, size_t from, size_t to)
 {
     if (to <= s->full)
@@ -69,7 +69,7 @@ static size_t tail_start(const shape *s, size_t from, size_t to)
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Full bytes by a fused kernel: in place, or through converted chunks. */
+/* Packs bytes without padding with a fused kernel: in place, or in converted chunks. */
 static void pack_fused(const shape *s, size_t from, size_t to, uint8_t *dst)
 {
     float converted[TLC_STREAMS_MAX][TLC_PIECE], *r[TLC_STREAMS_MAX];
@@ -87,8 +87,8 @@ static void pack_fused(const shape *s, size_t from, size_t to, uint8_t *dst)
     }
 }
 
-/* The tail by a fused kernel: streams that have padding there (all but in tiny tensors only one has) go through copies,
- * with 0 for what they lack. */
+/* Packs the tail with a fused kernel. A stream with padding uses copies, in which the missing values are 0. (Only the
+ * last stream has padding, except in tiny tensors.) */
 static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *dst)
 {
     float converted[TLC_STREAMS_MAX][TAIL], residual[TLC_STREAMS_MAX][TAIL], *r[TLC_STREAMS_MAX];
@@ -120,7 +120,7 @@ static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *ds
     }
 }
 
-/* Any bytes, step by step. */
+/* Packs any bytes, without fused kernels. */
 static void pack_by_steps(const shape *s, size_t from, size_t to, uint8_t *dst)
 {
     int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE];
@@ -158,11 +158,11 @@ static void pack(const shape *s, size_t from, size_t to, uint8_t *dst)
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* A shrunk range, before it is joined to its neighbours. */
+/* A shrunk range before ranges are joined. Its runs of zero bytes may go on in the ranges before and after it. */
 typedef struct shrunk_range {
-    size_t leading;  /* zero bytes at its start, which may belong to a run that began before it */
-    size_t len;      /* bytes written behind room for the leading ones */
-    size_t trailing; /* zero bytes at its end, not written yet; 0 if all are leading */
+    size_t leading;  /* zero bytes at its start, not written yet: there is room for them */
+    size_t len;      /* bytes that are written behind this room */
+    size_t trailing; /* zero bytes at its end, not written yet; 0 if all bytes are leading */
 } shrunk_range;
 
 typedef struct pack_work {
@@ -176,6 +176,7 @@ static size_t count_leading(const uint8_t *src, size_t len, uint8_t zero)
 {
     size_t i = 0;
 
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): pack has written all of them */
     while (i < len && src[i] == zero)
         i++;
     return i;
@@ -186,7 +187,7 @@ static shrunk_range pack_and_shrink(const shape *s, size_t from, size_t to, uint
     const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
     shrunk_range range = {0, 0, 0};
     uint8_t packed[PACKED];
-    int leading = from > 0; /* the first range has nothing before it */
+    int leading = from > 0; /* nothing comes before the first range */
 
     for (size_t at = from, count; at < to; at += count) {
         size_t zeros = 0;
@@ -214,7 +215,7 @@ static void encode_range(void *arg, size_t i)
         pack(&w->s, from, to, w->dst + from);
 }
 
-/* Joins shrunk ranges. An open run fits before what is written of the next range: there is room for all its bytes. */
+/* Joins the shrunk ranges. The run before a range always fits before what is written of it. */
 static size_t join(const pack_work *w)
 {
     const tlc_shrinker *shrinker = w->s.c->codec->shrinker->shrink;
@@ -248,12 +249,12 @@ static size_t encode(tlc_coding *c, uint8_t *dst)
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-/* Is all padding digit 0? last: the last packed bytes, as many as there are streams or as there are at all. */
+/* Are all padding digits 0? last: the last packed bytes, as many as there are streams, or all if there are fewer. */
 static int padding_valid(const shape *s, const uint8_t *last)
 {
     size_t padding = s->p->streams * s->len - (size_t)s->u->n, count = tlc_smaller(s->len, s->p->streams);
 
-    for (size_t i = 0; i < padding; i++) { /* backwards from the last symbol */
+    for (size_t i = 0; i < padding; i++) { /* from the last symbol backwards */
         size_t stream = s->p->streams - 1 - i / s->len, at = count - 1 - i % s->len;
         if (last[at] / s->p->weight[stream] % s->p->base)
             return 0;
@@ -261,7 +262,8 @@ static int padding_valid(const shape *s, const uint8_t *last)
     return 1;
 }
 
-/* The last packed bytes of a shrunk payload, read backwards: a byte above the packer's stands for a run of zero bytes. */
+/* Expands the last packed bytes of a shrunk payload, from the end backwards. Bytes above `largest` are runs of zero
+ * bytes. */
 static void expand_last(const shape *s, const uint8_t *src, size_t len, uint8_t *last, size_t count)
 {
     const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
@@ -293,10 +295,10 @@ static int check(const tlc_coding *c, const uint8_t *src, size_t len)
 
 /* ---- unpacking --------------------------------------------------------------------------------------------------- */
 
-/* Where a range of packed bytes comes in parts that are stored past the caches. */
+/* For a range that is decoded in several parts with stores past the caches. */
 typedef struct streaming {
     tlc_lines lines;
-    int last; /* this is the last part */
+    int last; /* 1 for the last part */
 } streaming;
 
 static void unpack_by_steps(const shape *s, size_t at, size_t count, const uint8_t *src)
@@ -314,7 +316,7 @@ static void unpack_by_steps(const shape *s, size_t at, size_t count, const uint8
     }
 }
 
-/* To be written in another dtype. */
+/* Writes f16, bf16 or unaligned f32. */
 static void unpack_converted(const shape *s, size_t at, size_t count, const uint8_t *src)
 {
     float values[TLC_STREAMS_MAX][TLC_PIECE], *v[TLC_STREAMS_MAX];
@@ -329,7 +331,7 @@ static void unpack_converted(const shape *s, size_t at, size_t count, const uint
     }
 }
 
-/* The tail, in place but for streams that lack values: fused kernels write and add whole bytes. */
+/* Unpacks the tail. Fused kernels write and add all symbols of a byte, so streams without enough values use a copy. */
 static void unpack_tail(const shape *s, size_t at, size_t count, const uint8_t *src, float scale)
 {
     float copy[TLC_STREAMS_MAX][TAIL], *out[TLC_STREAMS_MAX], *to = (float *)s->c->output->out + s->u->first + at;
@@ -351,7 +353,7 @@ static void unpack_tail(const shape *s, size_t at, size_t count, const uint8_t *
             tlc_copy_few(to + k * s->len, copy[k], have[k] * sizeof(float));
 }
 
-/* Full bytes, in place. padded: bytes with padding follow, which do not come here. */
+/* Unpacks bytes without padding, in place. padded: bytes with padding follow them. */
 static void unpack_full(const shape *s, size_t at, size_t count, const uint8_t *src, float scale, int padded,
                         streaming *parts)
 {
@@ -373,7 +375,8 @@ static void unpack_full(const shape *s, size_t at, size_t count, const uint8_t *
     }
 }
 
-/* parts: not NULL if the output is streamed and the range comes in parts, of multiples of 16 bytes but for the last. */
+/* parts: not NULL if the range comes in several parts and the output bypasses the caches. All parts but the last have
+ * multiples of 16 bytes. */
 static void unpack(const shape *s, size_t from, size_t to, const uint8_t *src, streaming *parts)
 {
     const tlc_output *o = s->c->output;
@@ -399,8 +402,8 @@ static void unpack(const shape *s, size_t from, size_t to, const uint8_t *src, s
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Expands some of what is left of a shrunk payload, and moves on. Near its end it is copied: what lies behind it must not be
- * read. */
+/* Expands the next bytes of a shrunk payload, and moves *src behind them. Near the end they are copied first, because
+ * the kernel reads more bytes than it expands. */
 static size_t expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t **src, const uint8_t *end,
                      uint8_t *out)
 {
@@ -431,18 +434,19 @@ static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, siz
 {
     const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
     uint8_t packed[WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
-    streaming parts, *streamed = s->c->output->stream ? &parts : NULL;
+    streaming parts;
     size_t have = 0;
 
-    parts.lines.open = 0;
+    parts.lines.open = parts.last = 0; /* the rest is written before it is read */
+    streaming *streamed = s->c->output->stream ? &parts : NULL;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(shrinker, s->u->k, &src, end, packed + have);
-        size_t count = src < end ? have / WHOLE * WHOLE : have; /* SHRUNK of them at least, or the last: not 0 */
+        size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have >= SHRUNK, or this is the end */
         parts.last = src == end;
         unpack(s, at, at + count, packed, streamed);
         at += count;
         have -= count;
-        if (src < end) /* less than WHOLE is left; it moves whole, and not onto itself */
+        if (src < end) /* fewer than WHOLE bytes are left, and count is at least WHOLE: no overlap */
             memcpy(packed, packed + count, WHOLE);
     }
 }
@@ -451,7 +455,7 @@ typedef struct unpack_work {
     shape s;
     const uint8_t *src;
     tlc_ranges ranges;                /* of the payload's bytes */
-    size_t start[TLC_RANGES_MAX + 1]; /* the packed bytes where they begin, if it is shrunk */
+    size_t start[TLC_RANGES_MAX + 1]; /* if it is shrunk: the packed byte at which each range begins */
 } unpack_work;
 
 static void decode_range(void *arg, size_t i)

@@ -28,12 +28,12 @@ static void begin_unit(tlc_coding *c, const tlc_kernels *k, const tlc_frame *f, 
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* A walk along the blocks of a frame. */
+/* Goes over the blocks of a frame. */
 typedef struct block_walk {
-    tlc_coding coding; /* of the block that the walk is at */
+    tlc_coding coding; /* of the present block */
     const tlc_frame *frame;
-    uint64_t blocks, next;
-    size_t entry, offset, len; /* of the table; of the block's payload */
+    uint64_t blocks, next;     /* how many there are; the next one */
+    size_t entry, offset, len; /* bytes of a table entry; where the payload of the present block is, and its length */
 } block_walk;
 
 static void walk_start(block_walk *w, const tlc_kernels *k, const tlc_frame *f, const tlc_output *output)
@@ -43,11 +43,11 @@ static void walk_start(block_walk *w, const tlc_kernels *k, const tlc_frame *f, 
     w->blocks = f->codec.block ? tlc_ceil_div(f->n, f->codec.block) : 0;
     w->next = 0;
     w->entry = tlc_table_entry_size(&f->codec);
-    w->offset = (size_t)w->blocks * w->entry; /* once the table is known to fit */
+    w->offset = (size_t)w->blocks * w->entry; /* right if the table fits the frame */
     w->len = 0;
 }
 
-/* Moves to the next block; the table fits the frame, and there is a next one. */
+/* Goes to the next block. The table fits the frame, and there is a next block. */
 static void walk_next(block_walk *w)
 {
     size_t block = w->frame->codec.block;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a frame to the caller's values. A frame is checked whole before the first value is written.
+ * From a frame to the caller's values. The whole frame is checked before the first value is written.
  */
 #ifndef TLC_DECODE_H
 #define TLC_DECODE_H
@@ -8,12 +8,12 @@
 #include "coder.h"
 #include "frame.h"
 
-/* Is the payload of a frame whose header was read sound to the last bit? */
+/* Is the payload valid, to its last bit? The header was read before. */
 int tlc_decode_check(const tlc_kernels *k, const tlc_frame *f);
 
-/* Decodes a frame that passed the check. Sets what the output must know about the codec. */
+/* Decodes a frame that has passed the check. Sets the fields of output that depend on the codec. */
 void tlc_decode_frame(const tlc_frame *f, tlc_output *output, const tlc_parallel *parallel);
 
-/* About a frame that passed the check: how many values were clipped. */
+/* How many values were clipped. The frame has passed the check. */
 uint64_t tlc_decode_clipped(const tlc_frame *f);
 #endif

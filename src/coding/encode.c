@@ -10,8 +10,8 @@
 typedef struct sweeping {
     const tlc_job *job;
     tlc_input_sweep *sweep;
-    tlc_ranges ranges; /* of values, or of blocks if their maxima are kept */
-    uint32_t *kept;    /* these maxima, or NULL */
+    tlc_ranges ranges; /* of values; of blocks if their maxima are kept */
+    uint32_t *kept;    /* the maxima of the blocks, or NULL */
     uint32_t max[TLC_RANGES_MAX];
 } sweeping;
 
@@ -41,7 +41,8 @@ static void sweep_range(void *arg, size_t i)
     }
 }
 
-/* The largest magnitude of all, by a sweep that is shared out. kept, if not NULL, gets those of the blocks. */
+/* Makes a sweep over all values, shared among threads, and returns the largest magnitude. kept, if not NULL, gets that
+ * of each block. */
 static uint32_t sweep_all(const tlc_job *job, tlc_input_sweep *sweep, uint32_t *kept)
 {
     size_t block = job->codec->block;
@@ -86,7 +87,7 @@ static tlc_plan plan_of(const tlc_job *job)
     return tlc_plan_of(&facts);
 }
 
-/* Filled in where it lies: a copy would wait for the stores before it, and small tensors with it. */
+/* Fills in *c field by field: for small tensors an assignment of the whole struct costs too much time. */
 static void begin_unit(tlc_coding *c, const tlc_job *job, const tlc_input *input, size_t first, size_t n)
 {
     tlc_unit *u = &c->unit;
@@ -109,22 +110,17 @@ static void begin_unit(tlc_coding *c, const tlc_job *job, const tlc_input *input
     u->random = &job->random;
 }
 
-static float scale_of(const tlc_job *job, uint32_t max)
-{
-    const tlc_quantizer *q = quantizer_of(job);
-    float largest = tlc_bits_float(max);
-
-    return q->scale ? q->scale(job->codec->params, job->input.dtype, largest) : largest;
-}
-
-/* Can values of this largest magnitude be sent? *scale gets what they are scaled by. */
+/* Can values whose largest magnitude is max be sent? *scale: their scale. */
 static tlc_status check_max(const tlc_job *job, uint32_t max, float *scale)
 {
-    *scale = scale_of(job, max);
-    return max < TLC_F32_INF && tlc_finite(*scale) ? TLC_OK : TLC_ERR_NONFINITE;
+    const tlc_quantizer *q = quantizer_of(job);
+    uint32_t bits = q->scale ? q->scale(job->codec->params, job->input.dtype, max) : max;
+
+    *scale = tlc_bits_float(bits);
+    return max < TLC_F32_INF && bits < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
-/* Sets what a unit is encoded with, unless one sweep has done so. */
+/* Sets scalars and selection of a unit, if its first sweep has not set them. */
 static void choose(tlc_unit *u, float scale)
 {
     if (u->quantizer->chooses == TLC_CHOOSES_BY_VALUES)
@@ -135,7 +131,7 @@ static void choose(tlc_unit *u, float scale)
 
 /* ---- a tensor that is not blocked -------------------------------------------------------------------------------- */
 
-/* The first sweep, and what follows from it. */
+/* Makes the sweeps before the encoding, and sets scalars and selection. */
 static tlc_status measure_tensor(tlc_job *job, const tlc_plan *plan, tlc_coding *c)
 {
     uint32_t max = 0;
@@ -171,20 +167,20 @@ tlc_status tlc_encode_begin(tlc_job *job, tlc_coding *c)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Ranges of neighbouring blocks, each range a task; a block is measured and encoded while it is in the cache. */
+/* Each range of blocks is a task. A block is measured and encoded while it is in the cache. */
 typedef struct blocks_work {
     const tlc_job *job;
     const tlc_plan *plan;
-    const uint32_t *kept; /* maxima of the blocks, if the plan keeps them */
+    const uint32_t *kept; /* the maxima of the blocks, if the plan keeps them */
     tlc_ranges ranges;    /* of blocks */
-    size_t entry, bound;  /* bytes of a table entry; of a full block's payload */
-    size_t scratch;       /* words for one unit */
+    size_t entry, bound;  /* bytes of a table entry; the largest payload of a block */
+    size_t scratch;       /* words of scratch memory for one unit */
     uint8_t *table, *payloads;
     size_t len[TLC_RANGES_MAX];
     tlc_status status[TLC_RANGES_MAX];
 } blocks_work;
 
-/* Adds the gradient, and finds the maximum, as planned. */
+/* Adds the gradient and finds the maximum, as the plan says. */
 static uint32_t measure_block(const blocks_work *w, size_t b, tlc_coding *c, tlc_input *input)
 {
     const tlc_unit *u = &c->unit;
@@ -242,7 +238,7 @@ static void encode_blocks(void *arg, size_t i)
     }
 }
 
-/* Writes block table and payloads. */
+/* Writes the block table and the payloads. */
 static tlc_status encode_blocked(const tlc_job *job, const tlc_plan *plan, const uint32_t *kept, uint8_t *dst, size_t *len)
 {
     size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * From gradient and residual to a frame, as a plan (plan.h) says.
+ * From gradient and residual to a frame. plan.h says which sweeps are made.
  *
- * How results stay the same for any number of threads: a tensor, or each block of it, is cut into ranges by its size alone,
- * each range is encoded alone, and the ends of neighbouring ranges are joined in order.
+ * The results are the same for any number of threads: how a tensor is cut into ranges depends on its size alone, each
+ * range is encoded independently, and then the ranges are joined in order.
  */
 #ifndef TLC_ENCODE_H
 #define TLC_ENCODE_H
 
 #include "coder.h"
 
-/* What is compressed, and how. */
+/* All that one compression needs. */
 typedef struct tlc_job {
     const tlc_codec *codec;
     tlc_input input;
@@ -21,13 +21,14 @@ typedef struct tlc_job {
     const tlc_parallel *parallel;
 } tlc_job;
 
-/* Writes a frame; dst has room for tlc_frame_bound. Like tlc_encode_begin it may change the job's input. */
+/* Writes a frame; dst has room for tlc_frame_bound. It may change the input of the job, as tlc_encode_begin does. */
 tlc_status tlc_encode_frame(tlc_job *job, uint8_t *dst, size_t *written);
 
 /* residual += gradient, or TLC_ERR_NONFINITE. */
 tlc_status tlc_encode_accumulate(const tlc_job *job);
 
-/* Measures a tensor that is not blocked, n > 0, and sets the scalars and the selection of its unit, which coders encode.
- * The unit refers to the job, whose input loses its gradient once the residual holds it. TLC_ERR_NONFINITE. */
+/* Makes the sweeps before the encoding of a tensor that is not blocked, and sets scalars and selection of c->unit. n >
+ * 0. The unit refers to the job. If the gradient is now in the residual, job->input.grad becomes NULL.
+ * TLC_ERR_NONFINITE. */
 tlc_status tlc_encode_begin(tlc_job *job, tlc_coding *c);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "feedback.h"
 
-enum { FEW = 16 }; /* where fewer than one in so many are sent, one after the other is faster than vectors */
+enum { FEW = 16 }; /* if fewer than one value in FEW is sent, a loop over the members is faster than vectors */
 
 static void keep_rest(const tlc_unit *u, const tlc_chunk *c, const float *sent)
 {
@@ -32,7 +32,7 @@ void tlc_feedback_codes(const tlc_unit *u, const tlc_chunk *c)
     keep_rest(u, c, sent);
 }
 
-/* Where few are sent. */
+/* The same for few members. */
 static void keep_rest_of_few(const tlc_chunk *c, float *r)
 {
     const float *sent = c->values;
@@ -44,8 +44,8 @@ static void keep_rest_of_few(const tlc_chunk *c, float *r)
         }
 }
 
-/* x - 0 is x: only members change, and nothing else is touched where x lies in the residual already. Adding -1 times a
- * value rounds as subtracting it does. */
+/* Only members change, because x - 0 is x. So if the residual holds x already, nothing else is written. Adding -1 times
+ * a value rounds like subtracting it. */
 void tlc_feedback_members(const tlc_unit *u, const tlc_chunk *c, size_t k)
 {
     if (!u->input->residual)

@@ -12,27 +12,28 @@
  *  flags     bits 0-1 dtype of the gradients (0 f32, 1 f16, 2 bf16), bit 2 checksum, bit 3 blocked, bits 4-7 zero
  *  values    the quantizer: 1 raw, 2 ternary (stochastic-ternary too), 3 sparse-binary, 4 natural, 5 int8, 6 qsgd,
  *            7 onebit, 8 topk, 9 random-sparse
- *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none, 1 zerorun),
- *            or 1 after ternary and golomb: the payload is quartic bytes, the packer's fallback (not if blocked);
- *            natural: bits 0-6 shift, bit 7 set for 9 bits; qsgd: 0 for 8 bits, 1 for 4; others 0
+ *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none, 1
+ * zerorun).
+ *            After ternary and golomb, 1: the payload has quartic bytes, the fallback of golomb (not if blocked).
+ *            natural: bits 0-6 shift, bit 7 is 1 for 9 bits. qsgd: 0 for 8 bits, 1 for 4. Others 0
  *  n, B      LEB128 (common/varint.h)
  *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
  *            onebit the mean of x >= 0, then that of x < 0; others none
  *  payload   unblocked: what the stages make of all n values.
- *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length; bit 31: its payload is the fallback's
- *            bytes}, then the payloads in order.
+ *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
+ *            Bit 31 of a length: the payload has the bytes of the fallback.
  *            The files in stages/ and positions/ say what each payload is.
  *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it
  *
- * n = 0 is a header alone (with B if blocked, and the checksum if asked for): 5 bytes. An unblocked header is 4 +
- * 1..4 + 4 bytes per scalar for n < 2^28. The frame does not hold its own length.
+ * For n = 0 there is only a header (with B if blocked) and perhaps a checksum. For n < 2^28 an unblocked header has 5
+ * to 8 bytes and 4 for each scalar. The frame does not hold its own length.
  */
 #ifndef TLC_FRAME_H
 #define TLC_FRAME_H
 
 #include "../codec/codec.h"
 
-#define TLC_FRAME_MIN 5 /* the shortest frame: a header of n = 0 */
+#define TLC_FRAME_MIN 5 /* the shortest frame: a header with n = 0 */
 #define TLC_CHECKSUM_SIZE 4
 #define TLC_FRAME_CHECKSUM 0x04u /* the flag */
 
@@ -42,7 +43,7 @@ typedef struct tlc_frame {
     tlc_codec codec;        /* what a decoder must know, with block */
     tlc_dtype dtype;
     int checksum;
-    int fallback;           /* unblocked: the payload is the fallback's bytes */
+    int fallback;           /* unblocked: the payload has the bytes of the fallback */
     uint64_t n;
     size_t header_size;     /* scalars included */
     float scalars[TLC_MAX_SCALARS];
@@ -57,7 +58,7 @@ size_t tlc_frame_header_size(const tlc_codec *codec, size_t n);
 size_t tlc_frame_write(uint8_t *dst, const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n,
                        const float *scalars);
 
-/* Says in a header that was written that the payload is the fallback's bytes. */
+/* Changes a written header: the payload has the bytes of the fallback. */
 void tlc_frame_mark_fallback(uint8_t *dst, const tlc_codec *codec);
 
 /* Bytes of one entry of the block table. */
@@ -66,8 +67,8 @@ size_t tlc_table_entry_size(const tlc_codec *codec);
 /* Appends the checksum of the len bytes at frame. */
 void tlc_frame_seal(uint8_t *frame, size_t len);
 
-/* Reads any bytes up to the payload, and reports errors in the order that threelc.h promises. n, if not NULL, is the n that
- * the caller expects. The payload itself is not looked at; the checksum is, if check_sum is set. */
+/* Reads the header, in any bytes. Errors come in the order that threelc.h promises. n: the n that the caller expects,
+ * or NULL. The payload is not read, but for the checksum if check_sum is 1. */
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum);
 
 /* Are these the scalars of a unit: finite, and not negative unless the quantizer says that they may be? */

@@ -32,14 +32,14 @@ static void onebit_encode(const tlc_unit *u, const float *g, float *r, size_t co
     u->k->onebit_encode(g, r, count, u->scalars, out);
 }
 
-/* weight * mean is rounded once for each side, as it would be for each value. */
+/* weight * mean is rounded once for each side; for each value it would round to the same. */
 static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum)
 {
     const float means[2] = {weight * u->scalars[0], weight * u->scalars[1]};
     u->k->onebit_add(codes, count, means, sum);
 }
 
-/* Values are sent as they are, so nothing of them is left. */
+/* Members are sent as they are, so their residual becomes 0. */
 static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
 {
     const tlc_selection *s = &u->selection;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan.h"
 
-/* A unit is the whole tensor: the first sweep has measured it. */
+/* The unit is the whole tensor, which the first sweep measures. */
 static tlc_plan plan_tensor(const tlc_plan_facts *f, int adds)
 {
     int in_one_sweep = f->chooses == TLC_CHOOSES_IN_ONE_SWEEP;
@@ -17,7 +17,7 @@ static tlc_plan plan_tensor(const tlc_plan_facts *f, int adds)
     return plan;
 }
 
-/* Units are blocks, each swept while it is in the cache. With assume_finite nothing is swept before. */
+/* The units are blocks. Each is swept while it is in the cache. With assume_finite there is no sweep before that. */
 static tlc_plan plan_blocks(const tlc_plan_facts *f, int adds)
 {
     int in_one_sweep = f->chooses == TLC_CHOOSES_IN_ONE_SWEEP;

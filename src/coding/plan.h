@@ -1,49 +1,50 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a compression sweeps over, and when. A plan is made by a pure function and then carried out by encode.c.
+ * Which sweeps a compression makes. tlc_plan_of decides, encode.c carries the plan out.
  *
- * How a failed call leaves everything as it was: before the first byte or residual is written, one sweep over the whole
- * tensor finds the largest magnitude of x = residual + gradient. It shows any NaN or infinity, and whether a scale
- * overflows (no block's maximum is larger). With assume_finite the caller has checked, so the first sweep may write.
+ * A failed call must change nothing. So before the first byte or residual is written, one sweep over the whole tensor
+ * finds the largest magnitude of x = residual + gradient. It shows every NaN and infinity, and whether a scale
+ * overflows (the maximum of a block is never larger). With assume_finite the caller has checked the values, so the
+ * first sweep may write.
  */
 #ifndef TLC_PLAN_H
 #define TLC_PLAN_H
 
 #include "../stages/stage.h"
 
-#define TLC_KEPT_MAX 1024 /* blocks whose maxima are kept from the first sweep, on the stack */
+#define TLC_KEPT_MAX 1024 /* the first sweep keeps the maxima of at most so many blocks, on the stack */
 
-/* What is known before. */
+/* What a plan depends on. */
 typedef struct tlc_plan_facts {
     size_t blocks;      /* 0: not blocked */
-    int has_gradient;   /* else the residual alone is sent */
+    int has_gradient;   /* if not, the residual alone is sent */
     int has_residual;   /* error feedback */
     int assume_finite;
     int exact;          /* of the quantizer */
     tlc_chooses chooses; /* of the quantizer */
 } tlc_plan_facts;
 
-/* A sweep over all values of the tensor before anything else. */
+/* The sweep over all values of the tensor that is made first. */
 typedef enum tlc_first_sweep {
     TLC_FIRST_NONE,
-    TLC_FIRST_MAX,    /* reads gradient and residual for the maximum; writes nothing */
-    TLC_FIRST_ADD,    /* residual += gradient, and the maximum */
-    TLC_FIRST_CHOOSE  /* the quantizer's choose, which gives the maximum too */
+    TLC_FIRST_MAX,    /* finds the maximum; writes nothing */
+    TLC_FIRST_ADD,    /* residual += gradient; finds the maximum */
+    TLC_FIRST_CHOOSE  /* choose() of the quantizer, which finds the maximum too */
 } tlc_first_sweep;
 
-/* Where the maximum of a unit comes from when it is encoded. */
+/* Where the maximum of a unit comes from. */
 typedef enum tlc_unit_max {
-    TLC_MAX_NONE,   /* not wanted */
-    TLC_MAX_FIRST,  /* the first sweep's: of the tensor, or of the block if maxima are kept */
-    TLC_MAX_ADD,    /* the unit's own addition gives it */
-    TLC_MAX_SWEEP,  /* another sweep over the unit */
-    TLC_MAX_CHOOSE  /* the quantizer's choose gives it */
+    TLC_MAX_NONE,   /* it is not needed */
+    TLC_MAX_FIRST,  /* from the first sweep: that of the tensor, or if maxima are kept that of the block */
+    TLC_MAX_ADD,    /* from the addition of gradient and residual of this unit */
+    TLC_MAX_SWEEP,  /* from another sweep over this unit */
+    TLC_MAX_CHOOSE  /* from choose() of the quantizer */
 } tlc_unit_max;
 
 typedef struct tlc_plan {
     tlc_first_sweep first;
     int keep;         /* the first sweep keeps the maximum of each block */
-    int add;          /* then each unit: residual += gradient */
+    int add;          /* after it, residual += gradient in each unit */
     tlc_unit_max max;
 } tlc_plan;
 

@@ -6,7 +6,7 @@ typedef struct threaded {
     void *arg;
 } threaded;
 
-/* Another thread has a float mode of its own. */
+/* Each thread has its own float mode. */
 static void run_threaded(void *arg, size_t i)
 {
     const threaded *t = arg;

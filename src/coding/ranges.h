@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How work is shared out: among as many ranges as pay, a matter of the size alone, so that results are the same for any
- * number of threads.
+ * Work is cut into ranges, which threads share. The number of ranges depends on the size alone, so results are the same
+ * for any number of threads.
  */
 #ifndef TLC_RANGES_H
 #define TLC_RANGES_H
@@ -9,14 +9,14 @@
 #include "../common/float_rules.h"
 #include <threelc/threelc.h>
 
-#define TLC_RANGES_MAX 64   /* of a tensor: their results live on the stack */
-#define TLC_RANGE_MIN 16384 /* positions or values below which another thread does not pay */
+#define TLC_RANGES_MAX 64   /* ranges of a tensor; their results are on the stack */
+#define TLC_RANGE_MIN 16384 /* the least values or bytes in a range: for fewer, another thread is not worth it */
 
 typedef struct tlc_ranges {
     size_t total, count;
 } tlc_ranges;
 
-/* One range without threads. */
+/* total in ranges of at least `least`. Without threads there is one range. */
 static inline tlc_ranges tlc_ranges_split(const tlc_parallel *parallel, size_t total, size_t least)
 {
     size_t count = parallel && parallel->run ? total / least : 1;
@@ -29,6 +29,6 @@ static inline size_t tlc_range_start(const tlc_ranges *r, size_t i)
     return i * share + (i < more ? i : more);
 }
 
-/* Calls task(arg, i) for each i < count, on the caller's threads if that is more than one. */
+/* Calls task(arg, i) for each i < count; on the caller's threads if count is more than 1. */
 void tlc_ranges_run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg);
 #endif

@@ -31,7 +31,7 @@ static inline uint64_t tlc_load64(const void *src)
     return tlc_load32(src) | (uint64_t)tlc_load32((const uint8_t *)src + 4) << 32;
 }
 
-/* How many bits are 1. __builtin_popcountll is a call where the build does not ask for the instruction. */
+/* How many bits are 1. Without a flag for the instruction, __builtin_popcountll would be a call. */
 static inline unsigned tlc_ones(uint64_t x)
 {
     x -= x >> 1 & UINT64_C(0x5555555555555555);
@@ -40,7 +40,7 @@ static inline unsigned tlc_ones(uint64_t x)
     return (unsigned)(x * UINT64_C(0x0101010101010101) >> 56);
 }
 
-/* Is one of the bytes this one? A minimum, so that compilers make vectors of it. */
+/* Is one of the bytes equal to `byte`? It takes a minimum, because compilers make vectors of that. */
 static inline int tlc_has_byte(const uint8_t *bytes, size_t len, uint8_t byte)
 {
     uint8_t least = 0xff;

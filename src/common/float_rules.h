@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The float rules, included first by every source of the library (embedders bypass our build flags).
- * All arithmetic is IEEE binary32 or binary64 as written: no contraction, no excess precision, no fast-math; and it runs
- * in the default float mode (round to nearest even, subnormals kept, traps masked) whatever the caller's is.
- * (Not called float.h: with -Isrc in an embedder's build that would hide <float.h>.)
+ * The float rules. Every source of the library includes this file first, because other builds do not have our flags.
+ * All arithmetic is IEEE binary32 or binary64 as written: no contraction, no excess precision, no fast-math. It runs in
+ * the default float mode (round to nearest even, subnormals kept, traps masked), whatever mode the caller has. (The
+ * name float.h would hide <float.h> in builds with -Isrc.)
  */
 #ifndef TLC_FLOAT_RULES_H
 #define TLC_FLOAT_RULES_H
@@ -32,7 +32,7 @@ _Static_assert(sizeof(float) == 4 && FLT_MANT_DIG == 24 && CHAR_BIT == 8, "float
 
 #define TLC_F32_ABS 0x7fffffffu
 #define TLC_F32_INF 0x7f800000u
-#define TLC_F32_NAN 0x7fc00000u /* what an operation of ours that makes a new NaN stores, on every machine */
+#define TLC_F32_NAN 0x7fc00000u /* every new NaN that the library stores */
 
 static inline uint32_t tlc_float_bits(float x)
 {
@@ -53,14 +53,14 @@ static inline int tlc_finite(float x)
     return (tlc_float_bits(x) & TLC_F32_ABS) < TLC_F32_INF;
 }
 
-/* The caller's float mode and exception flags, kept while ours are in force. */
+/* The caller's float mode and exception flags, saved while the library computes. */
 #if defined(__SSE2__)
 #include <emmintrin.h>
 typedef struct tlc_float_mode { unsigned mxcsr; } tlc_float_mode;
 #define TLC_MXCSR 0x1f80u
-#define TLC_MXCSR_FLAGS 0x3fu /* of exceptions that were: not a mode, but the caller's too */
-/* Setting a mode that is set already costs some 20 ns where only the flags differ, and they do as soon as anything was
- * rounded. So nothing is written but what must change. */
+#define TLC_MXCSR_FLAGS 0x3fu /* the exception flags: no mode, but they belong to the caller too */
+/* Writing the register costs some 20 ns, and the flags differ as soon as anything was rounded. So it is written only if
+ * the mode must change, or the flags must be restored. */
 static inline tlc_float_mode tlc_float_enter(void)
 {
     tlc_float_mode saved = {_mm_getcsr()};

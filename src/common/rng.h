@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random numbers by counting: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * 2011). The word of an element is a function of seed, step and the element's index alone, so it does not matter which
- * thread, ISA or machine asks for it, or in what order.
+ * Random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011). The
+ * random word of a value is a function of seed, step and the index of the value. So it is the same for any thread, ISA,
+ * machine and order.
  */
 #ifndef TLC_RNG_H
 #define TLC_RNG_H
@@ -15,7 +15,7 @@ enum { TLC_PHILOX_ROUNDS = 10 };
 #define TLC_PHILOX_W0 0x9e3779b9u
 #define TLC_PHILOX_W1 0xbb67ae85u
 
-/* The four words of the elements 4 block .. 4 block + 3. */
+/* The four words of values 4 block .. 4 block + 3. */
 static inline void tlc_philox_block(uint64_t seed, uint64_t step, uint64_t block, uint32_t words[4])
 {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)step, c3 = (uint32_t)(step >> 32);
@@ -37,7 +37,7 @@ static inline void tlc_philox_block(uint64_t seed, uint64_t step, uint64_t block
     words[3] = c3;
 }
 
-/* 24 bits of a word as a fraction, 0 <= u < 1: exact. */
+/* The upper 24 bits of a word as an exact fraction, 0 <= u < 1. */
 static inline float tlc_uniform(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arithmetic of sizes that cannot overflow unseen.
+ * Sums and products of sizes, which show an overflow.
  */
 #ifndef TLC_SIZES_H
 #define TLC_SIZES_H
@@ -17,7 +17,7 @@ static inline uint64_t tlc_ceil_div(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* UINT64_MAX once a sum or product overflows. */
+/* UINT64_MAX if a sum or product overflows. */
 static inline uint64_t tlc_sum(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;

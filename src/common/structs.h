@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Public structs that start with their own size, as the caller knows them.
+ * Public structs that begin with their size, which is that of the caller's version.
  */
 #ifndef TLC_STRUCTS_H
 #define TLC_STRUCTS_H
 
 #include "float_rules.h"
 
-/* Copies the caller's struct into ours of size bytes, which holds the defaults: missing fields keep them, extra bytes must
- * be 0. Returns 0 if they are not, or if the caller's size is smaller than its own field. */
+/* Copies the caller's struct to ours, which has `size` bytes and holds the defaults. Missing fields keep their
+ * defaults. Returns 0 if extra bytes are not 0, or if the caller's size is smaller than the field for it. */
 static inline int tlc_import(void *ours, size_t size, const void *theirs)
 {
     const uint8_t *from = theirs;
@@ -24,7 +24,7 @@ static inline int tlc_import(void *ours, size_t size, const void *theirs)
     return 1;
 }
 
-/* Fills the caller's struct from ours of size bytes; its extra bytes become 0. */
+/* Copies ours, of `size` bytes, to the caller's struct. Its extra bytes become 0. */
 static inline void tlc_export(void *theirs, const void *ours, size_t size)
 {
     size_t given;

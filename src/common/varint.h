@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole numbers as LEB128: 7 bits a byte, least significant first; bit 7 says that another byte follows. Only the shortest
- * form of a number is written or accepted.
+ * Whole numbers as LEB128: 7 bits a byte, least significant first. Bit 7 says that another byte follows. Only the
+ * shortest code of a number is written and accepted.
  */
 #ifndef TLC_VARINT_H
 #define TLC_VARINT_H
@@ -30,8 +30,8 @@ static inline size_t tlc_varint_write(uint8_t *dst, uint64_t v)
     return at;
 }
 
-/* Reads a number from *at on and moves *at behind it. Returns 0 if it is cut short, exceeds 64 bits or is not in its
- * shortest form. */
+/* Reads the number at src + *at, and moves *at behind it. Returns 0 if it is truncated, has more than 64 bits, or is
+ * not the shortest code. */
 static inline int tlc_varint_read(const uint8_t *src, size_t len, size_t *at, uint64_t *value)
 {
     uint64_t v = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Positions as a bitmap: ceil(n / 8) bytes, bit i % 8 of byte i / 8 for value i, 0 beyond n. It has no signs.
+ * Positions as a bitmap without signs: ceil(n / 8) bytes. Bit i % 8 of byte i / 8 is for value i. Bits beyond n are 0.
  */
 #include "../common/bytes.h"
 #include "../common/sizes.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams of short codes, a byte at a time. What a byte of a stream means depends on one number only, the tail: how many
- * bits of the last code's remainder and sign it starts with. A table tells for each tail and byte what is needed, codes
- * that began earlier or end later included, for all of it adds up: a quotient's one adds 2^b to the distance, a remainder's
- * one its weight, the end of a code 1.
+ * Reads streams of short codes, a byte at a time. A byte may begin with the last bits of a code: those of its remainder
+ * and sign. Their number is the tail. What a byte means depends only on the tail and on its bits, so a table can tell
+ * it. A code may begin in one byte and end in the next, because the distance is a sum: each one of a quotient adds 2^b,
+ * each one of a remainder adds its weight, and the end of a code adds 1.
  */
 #include "golomb.h"
 
@@ -12,17 +12,18 @@
 #define FORCED static inline __attribute__((always_inline))
 
 enum {
-    STATES = 6, /* tails: b <= 4, perhaps a sign, or none left */
+    STATES = 6, /* the values of a tail: 0 to b + sign, with b <= 4 */
     LANES = 4,
-    ROUND = 16, /* bytes whose entries are added up before the fields are told apart */
-    LEAD = 64   /* bytes: some 90 codes, of which each that is read wrongly has one chance in 7 or so to be the last */
+    ROUND = 16, /* the entries of so many bytes are added before the sum is split into its fields */
+    LEAD = 64   /* bytes, some 90 codes. A wrong code has about one chance in 7 to be the last wrong one */
 };
 
-/* ---- what a byte means -------------------------------------------------------------------------------------------- */
+/* ---- what a byte means
+ * -------------------------------------------------------------------------------------------- */
 
 typedef tlc_golomb_meaning meaning;
 
-/* m, then one more bit. The mask is right if b <= 2, without signs. */
+/* m and then one more bit. The mask is right only for b <= 2 without signs. */
 static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
 {
     unsigned tail = m.tail / 256, distance = m.distance;
@@ -35,7 +36,7 @@ static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
     if (m.tail && tail >= signs)
         distance += bit << (tail - signs);
     if (!tail) {
-        m.mask |= (uint32_t)1 << distance; /* 15 at most: m is of half a byte */
+        m.mask |= (uint32_t)1 << distance; /* at most 15, because m has at most half a byte */
         m.codes++;
         distance++;
     }
@@ -44,7 +45,7 @@ static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
     return m;
 }
 
-/* m, then what follows. */
+/* m and then next. */
 static meaning after(meaning m, meaning next)
 {
     m.mask |= m.distance < 32 ? next.mask << m.distance : 0;
@@ -54,7 +55,7 @@ static meaning after(meaning m, meaning next)
     return m;
 }
 
-/* Half bytes first: a byte is two of them, which is cheaper than eight bits. */
+/* Half bytes come first, because joining two of them is cheaper than eight single bits. */
 static void tabulate_halves(meaning half[STATES][16], unsigned b, unsigned signs)
 {
     for (unsigned tail = 0; tail <= b + signs; tail++)
@@ -72,9 +73,11 @@ FORCED meaning of_byte(meaning half[STATES][16], unsigned tail, unsigned byte)
     return after(high, half[high.tail / 256][byte & 15]);
 }
 
-/* ---- counting codes, and the sum of their distances --------------------------------------------------------------- */
+/* ---- counting codes, and the sum of their distances
+ * --------------------------------------------------------------- */
 
-/* The same without the mask. Bits 0..15: the tail. 16..23: codes that end. 24..31: the distance, about 128 at most. */
+/* The meanings without masks. Bits 0..15: the tail. 16..23: how many codes end. 24..31: the distance, at most about
+ * 128. */
 typedef struct sums {
     uint32_t entry[256 * STATES];
 } sums;
@@ -92,18 +95,19 @@ static void tabulate_sums(sums *table, unsigned b, unsigned signs)
 
 typedef struct lane {
     const uint8_t *from;
-    uint64_t entry; /* the last one; its tail counts */
+    uint64_t entry; /* the last one, for its tail */
     uint64_t codes, sum;
 } lane;
 
-/* rounds * ROUND bytes of each of count lanes. Each entry waits for the one before it: lanes fill the time. */
+/* Reads rounds * ROUND bytes of each of count lanes. An entry depends on the one before it. With several lanes the
+ * processor has other work while it waits. */
 FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
 {
     lane v[LANES];
 
     memcpy(v, lanes, count * sizeof *v);
     for (; rounds; rounds--) {
-        uint64_t acc[LANES] = {0}; /* of whole entries: the lower fields stay below 2^16 and 2^8 */
+        uint64_t acc[LANES] = {0}; /* sums of whole entries: the lower fields do not overflow */
 
         for (unsigned j = 0; j < ROUND; j++)
             for (unsigned i = 0; i < count; i++) {
@@ -119,8 +123,8 @@ FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
     memcpy(lanes, v, count * sizeof *v);
 }
 
-/* Rounds from *x on. All lanes but the first start with a tail that is found by decoding from a bit earlier, where any tail
- * is assumed: it falls into step with the codes soon, and where it did not, the rest is walked again. */
+/* Reads rounds from *x on. The tail at the start of a lane is found by decoding from LEAD bytes earlier, with an
+ * assumed tail of 0, which is soon right. If it was wrong, the lane is read again. The first lane starts at *x. */
 static void walk_lanes(const sums *table, lane *x, size_t rounds)
 {
     const size_t each = rounds / LANES;
@@ -145,7 +149,7 @@ static void walk_lanes(const sums *table, lane *x, size_t rounds)
 
 enum { ROUNDS_MIN = 256 }; /* fewer are not worth the table */
 
-/* Rounds that surely belong to the codes left, of which one may have begun; 8 bytes are left over for its tail. */
+/* How many rounds surely belong to the codes that are left. One of them may have begun; 8 bytes remain for its tail. */
 static size_t rounds_left(const tlc_golomb_reader *r, const lane *x)
 {
     size_t bytes = r->size - (size_t)(x->from - r->stream);
@@ -176,7 +180,8 @@ void tlc_golomb_skim(const tlc_golomb_reader *r, tlc_golomb_run *run)
     };
 }
 
-/* ---- masks -------------------------------------------------------------------------------------------------------- */
+/* ---- masks
+ * -------------------------------------------------------------------------------------------------------- */
 
 enum { POSITIONS_MIN = 512 }; /* fewer are not worth the table */
 
@@ -199,7 +204,7 @@ int tlc_golomb_masks_begin(tlc_golomb_masks *m, const tlc_golomb_reader *r)
     return 1;
 }
 
-/* The bits of each byte in reverse: what a stream has first comes lowest. */
+/* Reverses the bits of each byte, so that the first bit of the stream is the lowest. */
 static inline uint64_t reversed(uint64_t x)
 {
     x = (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
@@ -207,10 +212,11 @@ static inline uint64_t reversed(uint64_t x)
     return (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
 }
 
-/* b = 1: the bits that are remainders; *tail: is the first one, and the one after the last? In each stretch of zeros the
- * first ends a quotient, the second is its remainder, the third ends the next, and so on; so remainders lie an odd number
- * of bits behind the start of a stretch, in it or just behind it. Adding the starts at odd bits to the zeros carries through
- * their stretches and leaves the others alone, which tells the two kinds apart. (As simdjson finds escaped characters.) */
+/* For b = 1: which bits are remainders. *tail: whether the first bit is one; then whether the bit after the last is
+ * one. In a run of zeros the first one ends a quotient, the second is its remainder, the third ends the next quotient,
+ * and so on. So remainders have an odd distance from the start of their run; they are in it, or the first bit behind
+ * it. The addition of the starts at odd bits to the zeros carries through those runs and does not change the others,
+ * which separates the two kinds. (simdjson finds escaped characters in this way.) */
 static inline uint64_t remainders(uint64_t word, uint64_t *tail)
 {
     const uint64_t even = UINT64_C(0x5555555555555555);
@@ -221,13 +227,13 @@ static inline uint64_t remainders(uint64_t word, uint64_t *tail)
 }
 
 typedef struct sink {
-    uint8_t *to;
-    uint64_t open; /* bits from *to on */
-    unsigned bits; /* 0..7 of them are known, those above are 0 */
+    uint8_t *to;   /* where the next byte of the mask goes */
+    uint64_t open; /* bits of the mask from there on */
+    unsigned bits; /* how many are known, 0..7; the others are 0 */
     uint64_t codes;
 } sink;
 
-/* The masks of two bytes: 7 + 32 + 32 bits at most, but no 1 beyond bit 7 + 32 + 23. */
+/* Appends the masks of two bytes: at most 7 + 32 + 32 bits, but no 1 above bit 7 + 32 + 23. */
 FORCED void append(sink *s, const meaning *a, const meaning *b)
 {
     unsigned first = a->distance, bits = s->bits + (first + b->distance);
@@ -240,7 +246,7 @@ FORCED void append(sink *s, const meaning *a, const meaning *b)
     s->codes += (unsigned)a->codes + b->codes;
 }
 
-/* b = 0: the stream is the mask, inverted. */
+/* For b = 0: the stream is the inverted mask. */
 FORCED void append_inverse(sink *s, uint64_t word)
 {
     tlc_store64(s->to, ~reversed(word));
@@ -248,7 +254,7 @@ FORCED void append_inverse(sink *s, uint64_t word)
     s->codes += tlc_ones(~word);
 }
 
-/* b = 1. Which bytes start with a remainder is known early: no byte waits for the one before it. */
+/* For b = 1. Which bytes begin with a remainder is known before, so no byte waits for the one before it. */
 FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
     const uint64_t bytes = UINT64_C(0x00ff00ff00ff00ff), ones = UINT64_C(0x0001000100010001);
@@ -259,7 +265,7 @@ FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *
         append(s, &table[even >> i & 0xffff], &table[odd >> i & 0xffff]);
 }
 
-/* Any b: each byte waits for the tail that the one before it leaves. */
+/* For any b. Each byte waits for the tail of the one before it. */
 FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
     for (unsigned i = 0; i < 64; i += 16) {
@@ -270,7 +276,7 @@ FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t 
     }
 }
 
-/* The last bytes of the stream, 8 at most, with ones behind its end: they end no code. */
+/* The last bytes of the stream, at most 8, and then ones, which end no code. */
 static uint64_t last_word(tlc_golomb_masks *m)
 {
     uint8_t last[8];
@@ -281,7 +287,7 @@ static uint64_t last_word(tlc_golomb_masks *m)
     return tlc_load64(last);
 }
 
-/* The zeros that fill the stream's last byte look like codes: takes the last `more` ones out of the masks. */
+/* Removes the last `more` ones from the mask: 0 bits that fill the last byte of a stream look like codes. */
 static void take_back(sink *s, uint64_t more)
 {
     uint8_t *at = s->to + 7;
@@ -294,7 +300,7 @@ static void take_back(sink *s, uint64_t more)
     s->open = tlc_load64(s->to);
 }
 
-/* b is a constant wherever this is inlined. */
+/* b is a constant in each call. */
 FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b, uint64_t *tail)
 {
     if (b == 0)
@@ -305,7 +311,7 @@ FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b
         append_chain(s, table, word, tail);
 }
 
-/* Fills so many bytes of m->out, and some more. */
+/* Fills at least `bytes` bytes of m->out. */
 FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
 {
     sink s = {m->out + m->filled, m->open, m->bits, 0};
@@ -327,7 +333,7 @@ FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
     m->open = s.open;
     m->bits = s.bits;
     m->filled = (size_t)(s.to - m->out);
-    if (s.to < end) { /* the stream has ended: the open bits, then 0 */
+    if (s.to < end) { /* the stream has ended: the open bits, then 0 bits */
         tlc_store64(s.to, s.open);
         memset(s.to + 8, 0, sizeof m->out - m->filled - 8);
         m->open = m->bits = 0;

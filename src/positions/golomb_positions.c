@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb streams as a code of positions.
+ * Golomb codes, for the interface of positions.h.
  */
 #include "../common/sizes.h"
 #include "positions.h"
@@ -22,7 +22,7 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
         return tlc_golomb_check(&r->golomb, &size) && tlc_product(r->k, format->value_size) == len - size ? size : 0;
     size = len - (size_t)r->k * format->value_size;
     r->golomb.size = size - r->golomb.head;
-    /* Without values nothing takes members as masks. */
+    /* Masks are only used if there are values. */
     r->as_masks = format->value_size && tlc_golomb_masks_begin(&r->golomb_masks, &r->golomb);
     return size;
 }

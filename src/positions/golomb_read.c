@@ -25,14 +25,15 @@ int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint
     return 1;
 }
 
-/* ---- one code at a time ------------------------------------------------------------------------------------------- */
+/* ---- one code at a time
+ * ------------------------------------------------------------------------------------------- */
 
 /* What every code of a stream shares. */
 typedef struct shape {
     const uint8_t *stream;
     size_t size;
     unsigned b, signs, least; /* least: bits of the shortest code */
-    int fast;                 /* no sum of d that the stream can hold overflows, and two codes or more fit 57 bits */
+    int fast;                 /* no sum of d can overflow, and 57 bits have room for two codes or more */
 } shape;
 
 static inline shape shape_of(const tlc_golomb_reader *r)
@@ -48,7 +49,7 @@ static inline uint64_t load(const uint8_t *p)
     return tlc_big_endian(word);
 }
 
-/* The next 57 bits or more from the top down; 0 bits behind the stream. */
+/* The next 57 bits or more, the first of them in the highest bit. Behind the stream there are 0 bits. */
 static uint64_t window(const shape *s, uint64_t bit)
 {
     const size_t at = (size_t)(bit / 8);
@@ -61,12 +62,12 @@ static uint64_t window(const shape *s, uint64_t bit)
     return word << bit % 8;
 }
 
-/* One code of any length. Returns 0 if it does not end within the stream, or no n is large enough for its position. */
+/* Reads one code of any length. Returns 0 if it does not end within the stream, or if its position overflows. */
 static int take_one(run *r, const shape *s)
 {
     uint64_t bit = r->bit, quotient = 0, ones, index;
 
-    do { /* ends at the stream's end, if not before: there are 0 bits behind it */
+    do { /* ends at the end of the stream at the latest, because 0 bits follow */
         ones = (uint64_t)__builtin_clzll(~window(s, bit) | 0x7f); /* 57 at most */
         quotient += ones;
         bit += ones;
@@ -80,12 +81,15 @@ static int take_one(run *r, const shape *s)
     return 1;
 }
 
-/* ---- checking ----------------------------------------------------------------------------------------------------- */
+/* ---- checking
+ * ----------------------------------------------------------------------------------------------------- */
 
 #define FORCED static inline __attribute__((always_inline)) /* so that group is a constant */
 
-/* group codes at once; the 8 bytes at r->bit are there. Returns 0 if they take more than 57 bits. Inverted, a quotient
- * counts as leading zeros, and what follows is a 1 and the inverted remainder: 2^(b + 1) - 1 - remainder. */
+/* Reads `group` codes at once. The 8 bytes at r->bit exist. Returns 0 if the codes have more than 57 bits. The bits are
+ * inverted: a quotient becomes leading zeros. Then come a 1 and the inverted remainder, together 2^(b + 1) - 1 -
+ * remainder.
+ */
 FORCED int take_group(run *r, const shape *s, unsigned group)
 {
     uint64_t word = ~load(s->stream + r->bit / 8) << r->bit % 8, rests = 0;
@@ -121,7 +125,7 @@ FORCED int take_some(run *r, const shape *s, unsigned group)
     return 1;
 }
 
-/* Takes the codes that start before limit, which is the stream's end or before it. */
+/* Reads the codes that begin before limit, which is at most the end of the stream. */
 FORCED int take_until(run *r, const shape *s, uint64_t limit, unsigned group)
 {
     run v = *r;
@@ -136,16 +140,18 @@ FORCED int take_until(run *r, const shape *s, uint64_t limit, unsigned group)
     return 1;
 }
 
-/* How far ahead decoding starts where a code may not start. A code starts at every (least + 1)th bit or so, so each code
- * that is read wrongly has about that chance to end where one starts: after 8 * least codes hardly any is still wrong. */
+/* If decoding starts at any bit, it soon meets the beginning of a code, and is right from there on. This is how many
+ * bits earlier it starts. About one bit in least + 1 begins a code, and that is the chance of each wrong code to end
+ * there. So after 8 * least codes it is hardly ever still wrong. */
 static inline uint64_t lead_of(const shape *s)
 {
     return UINT64_C(8) * s->least * s->least;
 }
 
-/* Where a code starts is known only when the one before it is decoded: the processor waits. So the stretch up to limit is
- * cut into three that are decoded side by side, the second and the third from some bits ahead, to fall into step with
- * the codes. Where they did not, the stretch before them ends at another bit, and they are decoded again from there. */
+/* A code begins where the one before it ends, so the processor must wait. Therefore the bits up to limit are cut into
+ * three parts that are decoded side by side. The second and the third start some bits earlier (lead_of). If one of them
+ * did not find the beginning of a code, the part before it ends at another bit. Then it is decoded again, from that
+ * bit. */
 FORCED int take_three(run *r, const shape *s, uint64_t limit, unsigned group)
 {
     const uint64_t third = (limit - r->bit) / 3, end_x = r->bit + third, end_y = end_x + third;
@@ -179,7 +185,7 @@ FORCED int take_groups(run *r, const shape *s, uint64_t limit, unsigned group)
     return limit - r->bit > 12 * lead_of(s) ? take_three(r, s, limit, group) : take_until(r, s, limit, group);
 }
 
-/* Groups of as many codes as nearly always fit 57 bits. */
+/* Uses groups of as many codes as nearly always have at most 57 bits. */
 static int take_stretch(run *r, const shape *s, uint64_t limit)
 {
     if (s->least <= 5)
@@ -199,7 +205,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
         return 0;
     tlc_golomb_skim(reader, &r);
     while (s.fast) {
-        uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* all up to there belongs to the codes left */
+        uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* up to there all bits are of the codes left */
         limit = limit < end ? limit : end;
         if (limit - r.bit < 64)
             break;
@@ -215,7 +221,8 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
     return 1;
 }
 
-/* ---- giving the positions ----------------------------------------------------------------------------------------- */
+/* ---- giving the positions
+ * ----------------------------------------------------------------------------------------- */
 
 static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
 {
@@ -227,8 +234,8 @@ static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
     return 1;
 }
 
-/* The inverted bits from a bit on: `valid` at the top of word; those behind them start at the byte `from`, and the top
- * ones of these may be in word too. */
+/* The inverted bits of a stream, from some bit on. The first `valid` of them are the highest bits of word. The next
+ * ones begin at the byte `from`; some of them may be in word already. */
 typedef struct source {
     const uint8_t *from;
     uint64_t word;
@@ -244,8 +251,8 @@ static inline source source_at(const shape *s, uint64_t bit)
     return from;
 }
 
-/* Then 56 are valid or more. Which bytes are loaded depends on a sum of sizes only, not on the last code's bits: the load
- * is done when they are. */
+/* After it at least 56 bits are valid. The address of the load depends only on the number of bits, so the load does not
+ * wait for the decoding of the last code. */
 static inline void refill(source *from)
 {
     from->word |= ~load(from->from) >> from->valid;
@@ -253,8 +260,8 @@ static inline void refill(source *from)
     from->valid |= 56;
 }
 
-/* group codes as take_group takes them, with top = 63 - quotient, which is what x86 counts. *next is 64 * 2^b + 2^b - 1
- * more than the least index that the next position can have. Returns 0 if they take more than 56 bits. */
+/* Reads `group` codes like take_group, with top = 63 - quotient, because x86 finds the highest bit. *next is the least
+ * index that the next position can have, plus 64 * 2^b + 2^b - 1. Returns 0 if the codes have more than 56 bits. */
 FORCED int give_group(source *from, const shape *s, unsigned group, int signs, uint64_t *next, size_t *index,
                       uint8_t *negative)
 {
@@ -282,7 +289,7 @@ FORCED int give_group(source *from, const shape *s, unsigned group, int signs, u
     return 1;
 }
 
-/* Up to a group of many bits, or of few codes, or near the stream's end. */
+/* Stops before a group with too many bits, if fewer codes than a group are left, and near the end of the stream. */
 FORCED size_t give_groups(run *r, const shape *s, unsigned group, int signs, size_t *index, uint8_t *negative, size_t cap)
 {
     source from = source_at(s, r->bit);

@@ -4,7 +4,8 @@
 #include "../common/bytes.h"
 #include "../common/varint.h"
 
-/* ---- the parameter and the bound ---------------------------------------------------------------------------------- */
+/* ---- the parameter and the bound
+ * ---------------------------------------------------------------------------------- */
 
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n)
 {
@@ -23,8 +24,8 @@ static size_t head_size(uint64_t k)
     return tlc_varint_size(k) + 1;
 }
 
-/* Largest payload of exactly k positions. All d - 1 add up to at most n - k, so the quotients add up to at most
- * (n - k) / 2^b, which one long distance reaches. */
+/* The largest payload of exactly k positions. The sum of all d - 1 is at most n - k, so the sum of the quotients is at
+ * most (n - k) / 2^b. One long distance reaches that. */
 static uint64_t bound_of(uint64_t n, uint64_t k, unsigned signs)
 {
     unsigned b = tlc_golomb_parameter(k, n);
@@ -35,8 +36,8 @@ static uint64_t bound_of(uint64_t n, uint64_t k, unsigned signs)
     return head_size(k) + bits / 8 + (bits % 8 != 0);
 }
 
-/* The last k whose parameter is more than b; most's is not. Each operation of the parameter rounds monotonically, so it
- * falls as k rises. */
+/* The largest k whose parameter is above b. That of `most` is not above b. All operations in the parameter round
+ * monotonically, so it never rises with k. */
 static uint64_t last_above(uint64_t n, uint64_t most, unsigned b)
 {
     uint64_t low = 0;
@@ -51,9 +52,9 @@ static uint64_t last_above(uint64_t n, uint64_t most, unsigned b)
     return low;
 }
 
-/* While the parameter stays the same the bound rises with k, so the largest is at the last k of a parameter. The last k
- * of b + 1 is 0.56 of that of b or less, but for b = 0: there a full set without signs needs less than 0.382 n positions
- * do. So no parameter but that of most and the one above it can have the largest. */
+/* For the same parameter the bound rises with k. So only the last k of each parameter counts. The last k of b + 1 is at
+ * most 0.56 of that of b; except for b = 0 without signs, where all n positions need fewer bytes than 0.382 n
+ * positions. So only the parameter of `most` and the next larger one can have the maximum. */
 uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs)
 {
     uint64_t k = most < n ? most : n, here, above;
@@ -66,15 +67,16 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs)
     return here > above ? here : above;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct writer {
     uint8_t *at, *end;
-    uint64_t bits; /* the low `used` are not yet stored; above them is what was */
-    unsigned used; /* < 8 between calls */
+    uint64_t bits; /* the lowest `used` bits are not stored yet; the bits above them are */
+    unsigned used; /* fewer than 8 between calls */
 } writer;
 
-/* Stores whole bytes of the 1..64 bits in use; there are 8 bytes of room. */
+/* Stores the whole bytes of the 1..64 bits. There is room for 8 bytes. */
 static inline void flush(writer *w)
 {
     uint64_t word = tlc_big_endian(w->bits << (64 - w->used));
@@ -101,12 +103,12 @@ static inline int put(writer *w, uint64_t code, unsigned count)
     return 1;
 }
 
-/* distance: d - 1; signs: 0 or 1 bit, which is sign */
+/* distance: d - 1. signs: the number of sign bits, 0 or 1. sign: that bit. */
 static int put_position(writer *w, uint64_t distance, unsigned b, unsigned signs, unsigned sign)
 {
     uint64_t quotient = distance >> b, rest = (distance & (((uint64_t)1 << b) - 1)) << signs | sign;
 
-    while (quotient > 56 - b - signs) { /* which is 7 at least */
+    while (quotient > 56 - b - signs) { /* at least 7 */
         unsigned some = quotient < 48 ? 8 : 48;
         if (!put(w, ((uint64_t)1 << some) - 1, some))
             return 0;
@@ -115,13 +117,13 @@ static int put_position(writer *w, uint64_t distance, unsigned b, unsigned signs
     return put(w, (((uint64_t)2 << quotient) - 2) << (b + signs) | rest, (unsigned)quotient + 1 + b + signs);
 }
 
-/* Positions of a stretch of the mask. */
-enum { BATCH = 512, STRETCH = 1024 /* words of the mask at most */ };
+/* The positions of some words of the mask, at most STRETCH. */
+enum { BATCH = 512, STRETCH = 1024 };
 typedef struct batch {
     uint64_t base;
-    const uint64_t *negative; /* from base on, or NULL */
+    const uint64_t *negative; /* the mask from base on, or NULL */
     size_t count;
-    uint32_t at[BATCH + 64]; /* less base; beyond count is room for writes that do not count */
+    uint32_t at[BATCH + 64]; /* position - base; what is behind count may be overwritten */
 } batch;
 
 static inline unsigned sign_at(const uint64_t *negative, uint32_t at)
@@ -129,7 +131,7 @@ static inline unsigned sign_at(const uint64_t *negative, uint32_t at)
     return (unsigned)(negative[at / 64] >> at % 64 & 1);
 }
 
-/* Those from first up to last; *next is the least index that the next position can have. */
+/* Writes positions first .. last - 1. *next: the least index that the next position can have. */
 static int put_each(writer *w, const batch *p, size_t first, size_t last, unsigned b, uint64_t *next)
 {
     const unsigned signs = p->negative != NULL;
@@ -143,7 +145,7 @@ static int put_each(writer *w, const batch *p, size_t first, size_t last, unsign
     return 1;
 }
 
-/* Nearly all distances are short, so their codes lie in a table, indexed with d: code << 8 | its bits, 23 at most. */
+/* Nearly all distances are short. A table has their codes, by d: code << 8 | the number of its bits, at most 23. */
 enum { TABLE_B = 6, TABLE_QUOTIENTS = 16, TABLE = TABLE_QUOTIENTS << TABLE_B };
 
 static void fill_table(uint32_t *table, unsigned b, unsigned signs)
@@ -153,7 +155,7 @@ static void fill_table(uint32_t *table, unsigned b, unsigned signs)
             table[(q << b) + r + 1] = (((((uint32_t)2 << q) - 2) << b) + r) << signs << 8 | (q + 1 + b + signs);
 }
 
-/* Four positions from at on. Returns 0 if a code is not in the table or they take more than 57 bits. */
+/* Writes four positions. Returns 0 if a code is not in the table, or if they have more than 57 bits. */
 static inline __attribute__((always_inline)) int put_four(writer *w, const uint32_t *at, const uint64_t *negative,
                                                           unsigned b, const uint32_t *table)
 {
@@ -182,7 +184,7 @@ static inline __attribute__((always_inline)) int put_four(writer *w, const uint3
     return 1;
 }
 
-/* Those from 1 on, with room for all of them and 8 bytes more. */
+/* Writes all positions but the first. There is room for them and for 8 bytes more. */
 static inline __attribute__((always_inline)) int put_fours(writer *w, const batch *p, const uint64_t *negative, unsigned b,
                                                            const uint32_t *table, uint64_t *next)
 {
@@ -203,30 +205,30 @@ static inline __attribute__((always_inline)) int put_fours(writer *w, const batc
     return put_each(w, p, i, p->count, b, next);
 }
 
-/* table: NULL, or that of b. The batch is not empty. */
+/* Writes a batch, which is not empty. table: that of b, or NULL. */
 static int put_batch(writer *w, const batch *p, unsigned b, const uint32_t *table, uint64_t *next)
 {
     uint64_t bits;
 
     if (!put_each(w, p, 0, 1, b, next))
         return 0;
-    /* the rest's d add up to what lies between the first and the last */
+    /* the sum of the other distances is last - first */
     bits = p->count * (2 + b) + ((p->at[p->count - 1] - p->at[0]) >> b);
     if (!table || (uint64_t)(w->end - w->at) < bits / 8 + 9)
         return put_each(w, p, 1, p->count, b, next);
     return p->negative ? put_fours(w, p, p->negative, b, table, next) : put_fours(w, p, NULL, b, table, next);
 }
 
-/* 63 for 0 */
+/* The index of the lowest 1; 63 for x = 0. */
 static inline uint32_t lowest(uint64_t x)
 {
     return (uint32_t)__builtin_ctzll(x | (uint64_t)1 << 63);
 }
 
-/* Both of these fill a batch from the words on and return how many words they took. What costs most is a branch that
- * the data decides, so they write positions that a word may not have, and count only those that it has. */
+/* take_dense and take_sparse fill a batch and return how many words of the mask they took. Branches that depend on the
+ * data cost most. So they write more positions than a word has, and count only those that it has. */
 
-/* `some` at a time */
+/* Writes `some` positions at a time. */
 static inline __attribute__((always_inline)) size_t take_dense(batch *p, const uint64_t *mask, size_t words, size_t some)
 {
     size_t i = 0, count = 0;
@@ -245,7 +247,7 @@ static inline __attribute__((always_inline)) size_t take_dense(batch *p, const u
     return i;
 }
 
-/* Most words are 0 or have a single position. */
+/* For masks whose words mostly have no position or one. */
 static size_t take_sparse(batch *p, const uint64_t *mask, size_t words)
 {
     uint16_t filled[STRETCH];
@@ -261,7 +263,7 @@ static size_t take_sparse(batch *p, const uint64_t *mask, size_t words)
         p->at[count] = base + lowest(word);
         word &= word - 1;
         p->at[count + 1] = base + lowest(word);
-        count += 1 + (size_t)((word | -word) >> 63); /* "word != 0" gcc would make a branch */
+        count += 1 + (size_t)((word | -word) >> 63); /* gcc would make a branch of "word != 0" */
         while (word &= word - 1)
             p->at[count++] = base + lowest(word);
         if (count > BATCH - 64) {
@@ -300,7 +302,7 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
 {
     const unsigned b = tlc_golomb_parameter(k, n);
     const size_t words = (size_t)(n / 64 + (n % 64 != 0));
-    const int tabled = b <= TABLE_B && k >= (uint64_t)4 << b; /* else filling it takes longer than it saves */
+    const int tabled = b <= TABLE_B && k >= (uint64_t)4 << b; /* else filling it costs more than it saves */
     uint8_t head[TLC_VARINT_MAX + 1];
     writer w = {dst, dst + cap, 0, 0};
     uint32_t table[TABLE + 1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A code of positions: which of n values are members of a set and, where signs are coded, which of them are negative.
- * Behind the stream of positions a payload may hold a number for each member.
+ * How positions become bytes: which of n values are members and, if there are signs, which of them are negative. Behind
+ * the positions a payload may have a value for each member.
  *
- * A mask has a bit for each value, bit i % 64 of word i / 64; bits from n on are 0.
+ * A mask has a bit for each value: bit i % 64 of word i / 64. Bits from n on are 0.
  */
 #ifndef TLC_POSITIONS_H
 #define TLC_POSITIONS_H
@@ -12,17 +12,17 @@
 #include "golomb.h"
 
 enum {
-    TLC_BATCH = 256,    /* positions that are read at a time, */
-    TLC_MASK_WORDS = 16 /* or words of a mask */
+    TLC_BATCH = 256,    /* positions in a batch */
+    TLC_MASK_WORDS = 16 /* words of a mask in a batch */
 };
 
-/* What is to be coded. */
+/* The members of a set. */
 typedef struct tlc_members {
     const uint64_t *mask, *negative; /* negative: NULL without signs */
     uint64_t n, k;                   /* values; members */
 } tlc_members;
 
-/* What a reader must know. */
+/* What a reader needs to know. */
 typedef struct tlc_positions_format {
     const tlc_kernels *k;
     uint64_t n;
@@ -30,10 +30,10 @@ typedef struct tlc_positions_format {
     size_t value_size; /* bytes behind the stream for each member */
 } tlc_positions_format;
 
-/* The fields are the implementation's, but for k and as_masks. */
+/* Only k and as_masks are for the caller. */
 typedef struct tlc_positions_reader {
     uint64_t k;   /* members */
-    int as_masks; /* batches are masks, else positions */
+    int as_masks; /* batches are masks; if 0, positions */
     union {
         struct {
             tlc_golomb_reader golomb;
@@ -47,7 +47,7 @@ typedef struct tlc_positions_reader {
 } tlc_positions_reader;
 
 typedef struct tlc_positions_batch {
-    size_t count; /* of positions; of words, at most TLC_MASK_WORDS, which the caller sets */
+    size_t count; /* of positions; of words for masks, which the caller sets to at most TLC_MASK_WORDS */
     union {
         struct {
             size_t index[TLC_BATCH];     /* in rising order */
@@ -58,17 +58,19 @@ typedef struct tlc_positions_batch {
 } tlc_positions_batch;
 
 typedef enum tlc_trust {
-    TLC_CHECK,  /* any bytes: check them all */
-    TLC_CHECKED /* they have passed this check */
+    TLC_CHECK,  /* any bytes, all of which are checked */
+    TLC_CHECKED /* bytes that have passed this check */
 } tlc_trust;
 
 typedef struct tlc_positions {
-    int whole; /* encode takes all members at once; else it also takes a part of the mask, and parts are joined */
-    /* Largest stream, in bytes, of at most so many members of n values; UINT64_MAX on overflow. */
+    int whole; /* encode takes all members at once. If 0, parts of the mask can be encoded one after the other */
+    /* The largest length in bytes of at most members_max positions of n values; UINT64_MAX on overflow. */
     uint64_t (*bound)(uint64_t n, uint64_t members_max, int has_signs);
-    /* Writes the stream and returns its length, or 0 if that exceeds cap; all of dst .. dst + cap may be overwritten. */
+    /* Writes the positions and returns their length, or 0 if it exceeds cap. All of dst .. dst + cap - 1 may be
+     * overwritten. */
     size_t (*encode)(const tlc_members *members, uint8_t *dst, size_t cap);
-    /* Opens a stream and returns its length, or 0 if src is not a stream with a value for each member behind it. */
+    /* Opens src and returns the length of the positions, or 0 if src is not positions and then a value for each
+     * member. */
     size_t (*open)(tlc_positions_reader *r, const tlc_positions_format *format, const uint8_t *src, size_t len,
                    tlc_trust trust);
     /* The next batch. Returns 0 if there are no more positions. */

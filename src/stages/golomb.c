@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb-coded positions of the symbols that are not 0 (Sparse Binary Compression, algorithms 3 and 4); for 3-value symbols
- * with a sign bit each, and quartic bytes instead where those are as few. positions/golomb.h draws the stream.
+ * Golomb-coded positions of the symbols that are not 0 (Sparse Binary Compression, algorithms 3 and 4). 3-value symbols
+ * have a sign bit each; their payload has quartic bytes if these are not more. positions/golomb.h has the picture.
  */
 #include "stage.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Natural compression (Horvath et al., "Natural compression for distributed deep learning", 2019, section 2): a value goes
- * to one of the two powers of two around it, at random without bias, or to the nearest. A code stands for +-2^(e + shift):
- * where losses are scaled by 2^shift, the range of exponents moves along. Clipped values are counted.
- *   8 bits (IntML): a byte, sign << 7 | (e + 50), e in -50..10; 0x40 is zero.
- *   9 bits (section 2): a byte e + 127, e in -126..127 - shift, 0 for zero; and, in the second plane, a bit that is 1 for
- *   negative, 0 for zero.
+ * Natural compression (Horvath et al., "Natural compression for distributed deep learning", 2019, section 2). A value
+ * is rounded to one of the two powers of two around it, at random without bias, or to the nearest. A code stands for
+ * +-2^(e + shift). For losses that are scaled by 2^shift, this moves the range of exponents. Clipped values are
+ * counted.
+ *   8 bits (IntML): a byte sign << 7 | (e + 50), with e in -50..10. 0x40 is zero.
+ *   9 bits (section 2): a byte e + 127, with e in -126..127 - shift. 0 is zero. The second plane has a bit for each
+ *   value: 1 if it is negative. Zero has the bit 0.
  */
 #include "../common/bytes.h"
 #include "stage.h"
@@ -51,7 +52,7 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
         u->k->natural_decode(codes[0], count, shift(u->params), out);
 }
 
-/* In bytes all the way: so compilers make vectors of it. */
+/* All in bytes, so that compilers can make vectors of it. */
 static int valid_8(const uint8_t *codes, size_t n)
 {
     uint8_t bad = 0;

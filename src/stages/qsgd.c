@@ -2,8 +2,8 @@
  *
  * Unbiased stochastic quantization to uniform levels of x / max|x| (QSGD, Alistarh et al., 2017, with the maximum norm,
  * as DCD-PSGD and ECD-PSGD use it: Tang et al., 2018).
- * Scalar: max. 8 bits: a code is a byte, q in two's complement; it decodes to max * (q / 127). 4 bits: half a byte, the even
- * index in the low half; it decodes to max * (q / 7).
+ * Scalar: max. 8 bits: a code is a byte, q in two's complement; it decodes to max * (q / 127). 4 bits: half a byte, the
+ * even index in the low half; it decodes to max * (q / 7).
  */
 #include "../common/bytes.h"
 #include "../values/levels.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random sparsification without bias: x / p with probability p, else 0 (Tang et al., DCD-PSGD and ECD-PSGD, 2018, footnote
- * 2). p is rounded up to a multiple of 2^-24, P, which is then the exact probability of a 24-bit random number.
+ * Random sparsification without bias: x / p with probability p, else 0 (Tang et al., DCD-PSGD and ECD-PSGD, 2018,
+ * footnote 2). p is rounded up to P, a multiple of 2^-24. Random numbers have 24 bits, so P is the exact probability.
  * Payload: Golomb-coded positions of the members, then a f32 for each, x / P.
  */
 #include "../values/fraction.h"
@@ -18,10 +18,10 @@ static float divisor(const double *params)
     return (float)limit(params) * 0x1p-24f;
 }
 
-static float scale(const double *params, tlc_dtype dtype, float max)
+static uint32_t scale(const double *params, tlc_dtype dtype, uint32_t max)
 {
     (void)dtype;
-    return max / divisor(params);
+    return tlc_float_bits(tlc_bits_float(max) / divisor(params));
 }
 
 static uint64_t members_max(const double *params, uint64_t n)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The floats themselves, in the dtype of the gradients, little-endian. Without error feedback any bits are sent as they
- * are. With it, x is sent narrowed to the dtype; then x must be finite, and narrow to a finite value.
+ * The floats themselves, in the dtype of the gradients, little-endian. Without error feedback, any bits are sent as
+ * they are. With error feedback, x is narrowed to the dtype. It must be finite, before and after that.
  */
 #include "stage.h"
 
-static float scale(const double *params, tlc_dtype dtype, float max)
+static uint32_t scale(const double *params, tlc_dtype dtype, uint32_t max)
 {
-    uint8_t narrow[sizeof(float)];
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_SCALAR);
+    float value = tlc_bits_float(max);
+    uint8_t narrow[sizeof value];
 
     (void)params;
-    tlc_narrow(k, &max, 1, dtype, narrow);
-    tlc_widen(k, dtype, narrow, 1, &max);
-    return max;
+    tlc_narrow(k, &value, 1, dtype, narrow);
+    tlc_widen(k, dtype, narrow, 1, &value);
+    return tlc_float_bits(value);
 }
 
 static tlc_layout layout(const double *params, tlc_dtype dtype)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparse binarisation (Sattler et al., "Sparse Binary Compression", 2018, algorithm 2): the largest p of the values and the
- * largest p of their negatives, of which the side with the larger mean is sent, every value of it as that mean.
- * Scalar: the mean, with its sign; a symbol is 1 where it is sent, else 0.
+ * Sparse binarisation (Sattler et al., "Sparse Binary Compression", 2018, algorithm 2). There are two sides: the k = p
+ * n largest values, and the k largest of the negated values. The side with the larger mean is sent: each of its members
+ * decodes to that mean. Scalar: the mean, with its sign.
  *
- * The k-th largest is found exactly by three histograms of the bits of the floats, which order like integers: the upper 11
- * bits of the magnitude, then among those that share them the next 10, then the last 10. In large tensors a sample tells
- * the first histogram a threshold that k values surely exceed, so that it need not look at the others; if they do not, it
- * is made again of all. Small tensors and blocks, for which histograms are too large, seek it bit by bit.
+ * The k-th largest value is found exactly, by three histograms of the bits of the floats, which order like integers:
+ * first of the upper 11 bits of the magnitude; then of the next 10 bits, for the values that share the bits found so
+ * far; then of the last 10. In large tensors a sample first gives a threshold, and the first histogram counts only the
+ * values above it. If these are fewer than k, it is made again of all values. For small units histograms are too large:
+ * the k-th largest is found bit by bit.
  */
 #include "../common/bytes.h"
 #include "../values/fraction.h"
@@ -18,12 +19,12 @@
 enum { FEW = 1024, SAMPLES = 4096, SAMPLED_FROM = 16 * SAMPLES, LEVELS = 3, BINS = 2048 };
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
-/* The positive values, or, flipped, the negative ones. */
+/* The positive values; or the negative ones, negated by flip. */
 typedef struct side {
     uint32_t flip;
-    int32_t least;   /* members have keys from here on; while it is sought, its upper bits */
-    uint64_t rank;   /* of the one that is sought, among those that share these bits; 0: all are members */
-    uint64_t ties;   /* so many of those with just this key are members, the first ones */
+    int32_t least;   /* the least key of a member; during the search only its upper bits */
+    uint64_t rank;   /* the rank of that key among the values that share these bits; 0: all values are members */
+    uint64_t ties;   /* how many of the values with the key least are members: the first ones */
     uint64_t last;   /* index of the last of these */
     double sum;
     uint64_t count;
@@ -49,7 +50,8 @@ static const float *chunk(const tlc_unit *u, size_t at, size_t *count, float *bu
 
 /* ---- the k-th largest -------------------------------------------------------------------------------------------- */
 
-/* Counts keys from least on by the bits of a level; behind the first level only those that share the bits before. */
+/* Counts the keys that are in mask by the bits of a level; after the first level only those that share the bits
+ * before. */
 static void count_keys(const side *s, int level, const float *x, const uint64_t *mask, size_t n, size_t bins[BINS])
 {
     unsigned shift = level_shift[level], above = level ? level_shift[level - 1] : 31;
@@ -63,7 +65,7 @@ static void count_keys(const side *s, int level, const float *x, const uint64_t 
         }
 }
 
-/* Fills the bins of the sides that are still sought. */
+/* Fills the bins of the sides whose search goes on. */
 static void count_level(const tlc_unit *u, const side s[2], int level, size_t bins[2][BINS])
 {
     uint64_t mask[TLC_CHUNK / 64];
@@ -79,7 +81,7 @@ static void count_level(const tlc_unit *u, const side s[2], int level, size_t bi
     }
 }
 
-/* From the top bin down to the one that holds the rank-th; the rank becomes the one within. */
+/* Finds the bin of the rank-th largest key. The rank becomes that within the bin. */
 static void find_bin(side *s, int level, const size_t *bins)
 {
     size_t bin = level_bins[level] - 1;
@@ -89,7 +91,7 @@ static void find_bin(side *s, int level, const size_t *bins)
     s->least = (int32_t)((level ? (uint32_t)s->least : 0) | (uint32_t)bin << level_shift[level]);
 }
 
-/* A key that the rank-th largest of a large tensor most likely reaches; else 1. */
+/* A key that is most likely below the rank-th largest one; 1 where it is not worth guessing. */
 static int32_t guess(const tlc_unit *u, const side *s)
 {
     uint64_t rank = SAMPLES * s->rank / u->n;
@@ -116,7 +118,7 @@ static uint64_t sum_of(const size_t bins[BINS])
     return sum;
 }
 
-/* Counts the first level, from a guess on if that is low enough. Sides with no more values than that have all of them. */
+/* Counts the first level, from a guess on if that is low enough. In a side with at most k values all are members. */
 static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
 {
     for (int i = 0; i < 2; i++)
@@ -134,7 +136,7 @@ static void count_first(const tlc_unit *u, side s[2], size_t bins[2][BINS])
         }
 }
 
-/* What select_members does, for at most FEW values. */
+/* select_members for at most FEW values. */
 static void select_of_few(const tlc_unit *u, side *s)
 {
     const uint64_t rank = members_max(u->params, u->n);
@@ -181,7 +183,7 @@ static void select_members(const tlc_unit *u, side s[2])
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
-/* Takes those out of the mask that are equal to least and come after enough of them. */
+/* Removes from the mask the values that are equal to least and come after the first `ties` of them. */
 static void drop_ties(side *s, const float *x, size_t at, size_t n, uint64_t *mask)
 {
     for (size_t w = 0; w * 64 < n; w++)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a stage is. Each file of this folder defines one constant tlc_stage; TLC_STAGES lists them.
+ * What a stage is. Each file of this folder defines one constant tlc_stage. TLC_STAGES lists them.
  *
- * A stage plays one role:
+ * A stage has one role:
  *   quantizer   floats to symbols, to members or to codes
  *   packer      symbols or members to bytes
  *   shrinker    bytes to fewer bytes
- * Stages know nothing of residuals, frames, blocks, threads or outputs: coding/ drives them, a chunk of values at a time,
- * and keeps what was not sent. Only a quantizer whose scalars are more than a function of the maximum reads x itself.
+ * Stages know nothing of residuals, frames, threads or outputs. coding/ calls them for one chunk of values after the
+ * other, and keeps what was not sent. Only a quantizer that needs more than the maximum for its scalars reads all of x.
  *
- * The callbacks are 7 of a quantizer, 2 of a packer of symbols, 4 of a code of positions (positions/positions.h) and 3 of a
- * shrinker. NULL where a comment says so.
+ * A quantizer has 7 callbacks, a packer of symbols 2, a shrinker 3, positions 4 (positions/positions.h). A callback may
+ * be NULL where its comment says so.
  */
 #ifndef TLC_STAGE_H
 #define TLC_STAGE_H
@@ -21,7 +21,7 @@
 #define TLC_MAX_SCALARS 2
 #define TLC_MAX_PARAMS 3
 
-/* What flows between stages in a codec string; a stage may take several kinds. */
+/* What one stage gives to the next. A stage may take several kinds. */
 typedef enum tlc_kind {
     TLC_KIND_FLOATS = 1,
     TLC_KIND_TERNARY = 2, /* symbols -1, 0, 1 */
@@ -33,31 +33,31 @@ typedef enum tlc_kind {
 /* A parameter of a codec string. */
 typedef struct tlc_param {
     const char *key;
-    const char *const *words;      /* the values it can have, up to a NULL; it is kept as an index. NULL: a number, */
-    int mantissa;                  /* rounded to binary32 (24) or binary64 (53), or a whole one (0), with */
-    double least, below, fallback; /* least <= value < below; fallback: the default */
-    unsigned wire_shift, wire_bits; /* its bits in byte 3 of the frame's header; no bits: decoders need not know it */
-    const char *range, *meaning;   /* for people */
+    const char *const *words;      /* the values that it can have, then NULL; kept as an index. NULL: it is a number */
+    int mantissa;                  /* of a number: 24 rounds it to binary32, 53 to binary64; 0: a whole number */
+    double least, below, fallback; /* least <= value < below; fallback is the default */
+    unsigned wire_shift, wire_bits; /* its bits in byte 3 of the header; 0 bits: decoders need not know it */
+    const char *range, *meaning;   /* text for the user */
 } tlc_param;
 
 /* ---- what a stage works on --------------------------------------------------------------------------------------- */
 
-/* Which values a sparse quantizer sends: those with ((bits of x) ^ flip) & keep >= least, as signed integers; of those that
- * are equal to least, the ones with an index of at most last. */
+/* Which values a sparse quantizer sends: those with ((bits of x) ^ flip) & keep >= least, as signed integers. Of those
+ * that are equal to least, only the ones up to index last. */
 typedef struct tlc_selection {
     uint32_t flip, keep;
     int32_t least;
-    uint64_t last; /* in the unit */
+    uint64_t last; /* index in the unit */
 } tlc_selection;
 
-/* Where random numbers come from: the word of value i of a tensor is a function of these and i. */
+/* The random word of value i of a tensor is a function of seed, step and i. */
 typedef struct tlc_random {
     uint64_t seed, step;
 } tlc_random;
 
 typedef struct tlc_quantizer tlc_quantizer;
 
-/* A block, or the whole tensor if there are no blocks: what has scalars and a payload of its own. */
+/* A block, or the tensor if there are no blocks. It has its own scalars and payload. */
 typedef struct tlc_unit {
     const tlc_kernels *k;
     const tlc_quantizer *quantizer;
@@ -66,23 +66,23 @@ typedef struct tlc_unit {
     size_t first;         /* index of its first value in the tensor */
     tlc_dtype dtype;      /* of the gradients */
     float scalars[TLC_MAX_SCALARS];
-    /* while it is encoded: */
+    /* only for encoding: */
     const tlc_input *input; /* of the whole tensor */
     const tlc_random *random;
     tlc_selection selection;
 } tlc_unit;
 
-/* Up to TLC_PIECE values of a unit, and what a quantizer makes of them. */
+/* Up to TLC_PIECE values of a unit, and the results of the quantizer. */
 typedef struct tlc_chunk {
     size_t at, count;
     const float *x;
     int8_t *symbols;   /* TLC_MAKES_SYMBOLS */
     uint64_t *mask;    /* TLC_MAKES_MEMBERS: ceil(count / 64) words; bits beyond count are 0 */
-    float *values;     /* and what the members decode to, in order, if the quantizer sends values */
-    uint8_t *codes[2]; /* TLC_MAKES_CODES: where those of this chunk begin in each plane */
+    float *values;     /* what the members decode to, in order; set if the quantizer sends values */
+    uint8_t *codes[2]; /* TLC_MAKES_CODES: where the codes of this chunk begin in each plane */
 } tlc_chunk;
 
-/* x of some values: in place, or made in buf. */
+/* Returns x of some values: in place, or computed in buf. */
 static inline const float *tlc_unit_values(const tlc_unit *u, size_t at, size_t count, float *buf)
 {
     return tlc_input_wanted(u->input, u->first + at, count, buf);
@@ -97,46 +97,48 @@ static inline void tlc_unit_words(const tlc_unit *u, size_t at, size_t count, ui
 /* ---- quantizers -------------------------------------------------------------------------------------------------- */
 
 typedef enum tlc_makes {
-    TLC_MAKES_SYMBOLS, /* -1, 0 or 1 for each value; decoded to scalars[0] times it */
-    TLC_MAKES_MEMBERS, /* values that are sent; the others decode to 0 */
-    TLC_MAKES_CODES    /* the payload itself: some bits for each value */
+    TLC_MAKES_SYMBOLS, /* -1, 0 or 1 for each value; it decodes to symbol * scalars[0] */
+    TLC_MAKES_MEMBERS, /* the values that are sent; the others decode to 0 */
+    TLC_MAKES_CODES    /* some bits for each value, which are the payload */
 } tlc_makes;
 
-/* How a quantizer's scalars and selection are found. */
+/* How the scalars and the selection of a quantizer are found. */
 typedef enum tlc_chooses {
-    TLC_CHOOSES_SCALE,       /* scalars[0], if it has one, is the scale of the largest magnitude */
-    TLC_CHOOSES_IN_ONE_SWEEP, /* choose reads x once, and gives the largest magnitude too */
-    TLC_CHOOSES_BY_VALUES    /* choose reads x several times, so that x must lie in the residual if there is one */
+    TLC_CHOOSES_SCALE,       /* scalars[0], if there is one, is scale() of the largest magnitude */
+    TLC_CHOOSES_IN_ONE_SWEEP, /* choose() reads x once, and finds the largest magnitude too */
+    TLC_CHOOSES_BY_VALUES    /* choose() reads x several times; the residual, if there is one, must hold x */
 } tlc_chooses;
 
 /* Codes lie in planes: plane i has bits[i] bits for each value, padded with 0 bits to whole bytes. */
 typedef struct tlc_layout {
     unsigned bits[2]; /* 1, 2, 4 or a multiple of 8; bits[1] is 0 if there is one plane */
-    int counted;      /* a u32 before the planes holds the sum of what encode returned, at most 2^32 - 1 */
+    int counted;      /* before the planes is a u32: the sum of what encode returned, at most 2^32 - 1 */
 } tlc_layout;
 
 struct tlc_quantizer {
     tlc_makes makes;
     tlc_chooses chooses;
-    unsigned scalars; /* f32 numbers of a unit that travel beside the payload, each finite */
-    int any_sign;     /* they may be negative; else their sign bits are 0 */
-    int feedback;     /* error feedback by default */
-    int exact;        /* without error feedback the gradient's bytes are the codes, whatever they are */
-    int has_zero;     /* there is a symbol, a code or a missing member for 0 */
+    unsigned scalars; /* how many floats of a unit travel beside the payload; each is finite */
+    int any_sign;     /* scalars may be negative; else their sign bits are 0 */
+    int feedback;     /* error feedback is on by default */
+    int exact;        /* without error feedback the codes are the bytes of the gradient, whatever these are */
+    int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
     int sends_values; /* TLC_MAKES_MEMBERS: a f32 for each member; else all members decode to scalars[0] */
 
-    /* What values of this largest magnitude are scaled by; they can be sent if it is finite. NULL: max itself. */
-    float (*scale)(const double *params, tlc_dtype dtype, float max);
-    /* Sets scalars and selection, and returns the largest magnitude as bits (BY_VALUES: anything). NULL: by scale. */
+    /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both are
+     * bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */
+    uint32_t (*scale)(const double *params, tlc_dtype dtype, uint32_t max);
+    /* Sets scalars and selection, and returns the largest magnitude as bits (BY_VALUES: anything). NULL: scale()
+     * does. */
     uint32_t (*choose)(tlc_unit *u);
-    /* The most members that n values can have. NULL: makes no members. */
+    /* The largest number of members that n values can have. NULL: makes no members. */
     uint64_t (*members_max)(const double *params, uint64_t n);
     tlc_layout (*layout)(const double *params, tlc_dtype dtype); /* NULL: makes no codes */
-    /* Makes symbols, members or codes of a chunk. Returns how many members it has, or how many values were clipped. */
+    /* Makes the symbols, members or codes of a chunk. Returns the number of members, or of clipped values. */
     uint64_t (*encode)(const tlc_unit *u, const tlc_chunk *c);
-    /* The values of count <= TLC_PIECE codes. NULL: makes no codes. */
+    /* Writes the values of count <= TLC_PIECE codes. NULL: makes no codes. */
     void (*decode)(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out);
-    /* Are these the codes of a unit? Lengths and padding bits were checked. NULL: any are. */
+    /* Are these the codes of a unit? Lengths and padding bits were checked before. NULL: all codes are valid. */
     int (*valid)(const tlc_unit *u, const uint8_t *const codes[2]);
 };
 
@@ -144,27 +146,27 @@ struct tlc_quantizer {
 
 enum { TLC_STREAMS_MAX = 8 };
 
-/* Puts one symbol of each of several streams into a byte. The streams are contiguous partitions of ceil(n / streams)
- * symbols; what the last ones lack is digit 0. A symbol q is the digit q + 1. */
+/* Puts one symbol of each stream into a byte. The streams are contiguous partitions of ceil(n / streams) symbols.
+ * A symbol q is the digit q + 1. Where the last streams have no symbols left, the digit is 0. */
 typedef struct tlc_packer {
     size_t streams;
-    uint8_t weight[TLC_STREAMS_MAX]; /* byte = sum of weight * digit; a digit is byte / weight % base */
-    uint8_t base, largest;           /* the largest byte of all; bytes up to it are valid, but for padding */
-    uint8_t zero;                    /* all symbols 0: what a shrinker may make shorter */
+    uint8_t weight[TLC_STREAMS_MAX]; /* byte = sum of weight * digit, and digit = byte / weight % base */
+    uint8_t base, largest;           /* the largest byte; bytes up to it are valid, if padding is digit 0 */
+    uint8_t zero;                    /* the byte whose symbols are all 0; shrinkers make runs of it shorter */
 
     void (*encode)(const tlc_kernels *k, const int8_t *const *q, size_t count, uint8_t *dst);
     void (*decode)(const tlc_kernels *k, const uint8_t *src, size_t count, int8_t *const *q);
 } tlc_packer;
 
-/* Makes runs of the packer's zero byte shorter. Each byte of a shrunk payload stands for one byte or more on its own, so it
- * can be cut anywhere; it is never longer than what it stands for. */
+/* Makes runs of the packer's zero byte shorter. The result is never longer than the input. Each of its bytes stands for
+ * one or more bytes, independently of the others, so a payload can be decoded in parts. */
 enum {
     TLC_EXPANSION_MAX = 16, /* bytes that one byte can stand for */
-    TLC_SHRINKER_ROOM = 64  /* bytes behind src that decode may read, and behind its output that it may overwrite */
+    TLC_SHRINKER_ROOM = 64  /* decode may read so many bytes behind src, and overwrite so many behind its output */
 };
 typedef struct tlc_shrinker {
-    /* Shrinks len bytes that follow *run zero bytes which were not written yet, and leaves the run that is open at the
-     * end in *run. src NULL: writes the open run. Returns the bytes written, at most *run + len. */
+    /* Shrinks *run zero bytes and then the len bytes of src. Zero bytes at the end are not written: *run becomes their
+     * number. src NULL: writes the *run zero bytes. Returns the bytes written, at most *run + len. */
     size_t (*encode)(const tlc_kernels *k, size_t *run, const uint8_t *src, size_t len, uint8_t *dst);
     size_t (*decode)(const tlc_kernels *k, const uint8_t *src, size_t len, uint8_t *dst); /* returns the bytes written */
     uint64_t (*size)(const tlc_kernels *k, const uint8_t *src, size_t len);               /* that decode would write */
@@ -175,22 +177,22 @@ typedef struct tlc_shrinker {
 typedef struct tlc_stage tlc_stage;
 struct tlc_stage {
     const char *name;
-    uint8_t id; /* on the wire, in the field of its role; never reused, never 0. Stages that only encode differently share
-                   one: the first of them in the registry stands for all */
+    uint8_t id; /* in the header of frames, in the field of its role; never reused, never 0. Stages that decode in the
+                   same way have the same id; decoders then name the first of them in TLC_STAGES */
     unsigned takes; /* kinds */
     tlc_kind gives; /* a quantizer that gives bytes needs no packer in the codec string */
     const tlc_param *params;
     size_t param_count;
-    const char *meaning, *source; /* for people; source may be NULL */
+    const char *meaning, *source; /* text for the user; source may be NULL */
 
-    const tlc_quantizer *quantize; /* NULL where the stage has another role */
+    const tlc_quantizer *quantize; /* these are NULL if the stage has another role */
     const tlc_packer *pack;
-    const tlc_positions *positions; /* a packer of members, or how a quantizer that gives bytes packs its own */
-    const tlc_stage *fallback;      /* the packer of symbols whose bytes are sent where positions would take as many */
+    const tlc_positions *positions; /* how a packer, or a quantizer that gives bytes, packs members */
+    const tlc_stage *fallback;      /* the packer whose bytes are sent if positions would not be shorter */
     const tlc_shrinker *shrink;
 };
 
-/* All stages, in the order of tlc_codec_list. A new stage is a line here, and its file. */
+/* All stages, in the order of tlc_codec_list. To add a stage, add a line here and a file. */
 #define TLC_STAGES(STAGE)                                                                                               \
     STAGE(ternary)                                                                                                      \
     STAGE(stochastic_ternary)                                                                                           \

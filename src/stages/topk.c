@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparsification: about the largest p of the magnitudes, found by a threshold from a sorted sample, as 3LC's comparison
- * "25%, 5% sparsification" has it (section 5.1; Aji and Heafield, 2017). The values are sent as they are.
+ * Sparsification: sends about p n values, those of the largest magnitudes. A sample gives the threshold, as in 3LC's
+ * comparison "25%, 5% sparsification" (section 5.1; Aji and Heafield, 2017). The values are sent as they are.
  * Payload: a bitmap of the members, then a f32 for each.
  */
 #include "../common/sizes.h"
@@ -17,7 +17,7 @@ static uint64_t members_max(const double *params, uint64_t n)
     return twice < n ? twice : n;
 }
 
-/* Magnitudes of m values, the j-th at random within the j-th of m equal stretches. */
+/* Samples m magnitudes: the j-th is drawn at random from the j-th of m equal parts of the unit. */
 static void sample(const tlc_unit *u, size_t m, uint32_t *magnitudes)
 {
     size_t stretch = (size_t)u->n / m;

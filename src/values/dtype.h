@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The element types: sizes, conversion to and from binary32, byte order.
+ * The dtypes: sizes, conversion to and from binary32, byte order.
  */
 #ifndef TLC_DTYPE_H
 #define TLC_DTYPE_H
 
 #include "../kernels/kernels.h"
 
-/* Values of a tensor that are worked on at a time where they must be converted: they stay in the first-level cache. */
+/* The values of a chunk. A chunk and what is made of it stay in the first-level cache. */
 #define TLC_PIECE 1024
 
 static inline int tlc_dtype_valid(tlc_dtype t)
@@ -20,7 +20,7 @@ static inline size_t tlc_dtype_size(tlc_dtype t)
     return t == TLC_F32 ? 4 : 2;
 }
 
-/* Can it be read and written in place as floats? */
+/* Can these values be read and written in place as floats? */
 static inline int tlc_is_floats(tlc_dtype t, const void *p)
 {
     return t == TLC_F32 && (uintptr_t)p % _Alignof(float) == 0;
@@ -29,6 +29,6 @@ static inline int tlc_is_floats(tlc_dtype t, const void *p)
 void tlc_widen(const tlc_kernels *k, tlc_dtype from, const void *src, size_t n, float *out);
 void tlc_narrow(const tlc_kernels *k, const float *in, size_t n, tlc_dtype to, void *dst);
 
-/* n elements of size bytes between the machine's byte order and little-endian; its own inverse. */
+/* Copies n elements of `size` bytes from the byte order of the machine to little-endian, or back. */
 void tlc_copy_le(void *dst, const void *src, size_t n, size_t size);
 #endif

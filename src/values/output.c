@@ -3,9 +3,9 @@
 #include "../common/bytes.h"
 #include "../common/sizes.h"
 
-enum { FEW = 16 }; /* where fewer than one in so many are added, one after the other is faster than vectors */
+enum { FEW = 16 }; /* if fewer than one value in FEW is added, a loop over the members is faster than vectors */
 
-/* Not called in mode COUNT, which has no out. */
+/* Not for mode COUNT, which has no out. */
 static float *floats_at(const tlc_output *o, size_t at)
 {
     return (float *)o->out + at;
@@ -38,14 +38,14 @@ void tlc_output_values(const tlc_output *o, size_t at, size_t count, const float
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
-/* sum + product, with the one bit pattern for a NaN that every machine stores. */
+/* sum + product. A NaN has the same bits on every machine. */
 static float add_canonical(float sum, float product)
 {
     float x = sum + product;
     return x == x ? x : tlc_bits_float(TLC_F32_NAN);
 }
 
-/* weight * scale has overflowed: infinity - infinity is a NaN whose bits differ between machines. */
+/* For a weight * scale that has overflowed: the bits of infinity - infinity differ between machines. */
 static void add_infinite(const int8_t *q, size_t count, float w, float *sum)
 {
     for (size_t i = 0; i < count; i++)
@@ -98,7 +98,7 @@ void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8
 
 /* ---- members by masks -------------------------------------------------------------------------------------------- */
 
-/* The values in the machine's byte order: where they lie, or in native. */
+/* The values in the byte order of the machine: in place, or copied to native. */
 static const void *native_values(const uint8_t *values, size_t count, float *native)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

@@ -2,7 +2,7 @@
 #include "../common/sizes.h"
 #include "output.h"
 
-enum { FILL = 4096 }; /* values that are cleared before the first of them is written: they stay in the first-level cache */
+enum { FILL = 4096 }; /* values that are set to 0 at a time, before members are written: they fit the first-level cache */
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n)
 {
@@ -35,7 +35,7 @@ static void write(tlc_scatter *s, const size_t *index, const float *value, size_
 
 /* ---- another dtype ----------------------------------------------------------------------------------------------- */
 
-/* Outputs the window, and begins the next one. */
+/* Outputs the window, and goes to the next one. */
 static void advance(tlc_scatter *s)
 {
     tlc_output_values(s->o, s->first + s->window, tlc_smaller(s->n - s->window, TLC_PIECE), s->values);
@@ -54,7 +54,7 @@ static void convert(tlc_scatter *s, const size_t *index, const float *value, siz
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
-/* A NaN in a sum of symbols stays what it was, made quiet; in a sum of values every NaN is the same. */
+/* With symbols, a NaN in the sum stays that NaN, made quiet. Otherwise all NaNs become the same. */
 static inline float sum_of(float old, float product, int is_symbols)
 {
     float sum = old + product;
