@@ -14,14 +14,23 @@
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* The encoding of an array of the caller. */
+/* What a function of stages.h is asked to encode. */
+typedef struct request {
+    const tlc_stage *stage;
+    const double *params; /* NULL: the stage has none; words are given as indices, which the callers have checked */
+    const float *x;
+    size_t n;
+    float *residual; /* NULL, or x itself, or another array */
+    tlc_random random;
+} request;
+
+/* Where it is encoded. */
 typedef struct array_job {
     tlc_codec codec;
     tlc_job job;
     tlc_coding coding;
 } array_job;
 
-/* Parameters that are words are given as indices, which the callers have checked. */
 static int params_valid(const tlc_stage *stage, const double *params)
 {
     for (size_t i = 0; i < stage->param_count; i++) {
@@ -32,40 +41,38 @@ static int params_valid(const tlc_stage *stage, const double *params)
     return 1;
 }
 
-/* Makes the first sweep over the n values x and sets scalars and selection. Then copies x to the residual, which may be
- * NULL, or x itself. params: NULL if the quantizer has none. TLC_ERR_PARAM, TLC_ERR_NONFINITE: nothing has changed. */
-static tlc_status begin(array_job *s, const tlc_stage *stage, const double *params, const float *x, size_t n, tlc_random random,
-                        float *residual)
+/* Makes the first sweep over x and sets scalars and selection. Then copies x to the residual. TLC_ERR_PARAM,
+ * TLC_ERR_NONFINITE: nothing has changed. */
+static tlc_status begin(array_job *s, const request *r)
 {
     tlc_status status = TLC_OK;
 
-    if ((n && !x) || !params_valid(stage, params))
+    if ((r->n && !r->x) || !params_valid(r->stage, r->params))
         return TLC_ERR_PARAM;
-    tlc_codec_fill(&s->codec, stage, NULL, params);
+    tlc_codec_fill(&s->codec, r->stage, NULL, r->params);
     s->job = (tlc_job){
         .codec = &s->codec,
-        .input = {.k = tlc_kernels_for(TLC_ISA_AUTO), .dtype = TLC_F32, .grad = (const uint8_t *)x},
-        .n = n,
-        .random = random,
+        .input = {.k = tlc_kernels_for(TLC_ISA_AUTO), .dtype = TLC_F32, .grad = (const uint8_t *)r->x},
+        .n = r->n,
+        .random = r->random,
     };
     s->coding.unit.scalars[0] = s->coding.unit.scalars[1] = 0.0f;
-    if (n)
+    if (r->n)
         status = tlc_encode_begin(&s->job, &s->coding);
-    if (status || !residual || !n)
+    if (status || !r->residual || !r->n)
         return status;
-    if (residual != x)
-        memcpy(residual, x, n * sizeof *x);
+    if (r->residual != r->x)
+        memcpy(r->residual, r->x, r->n * sizeof *r->x);
     s->job.input.grad = NULL;
-    s->job.input.residual = residual;
+    s->job.input.residual = r->residual;
     return TLC_OK;
 }
 
 /* Enters the default float mode, which the caller must leave, and calls begin. */
-static tlc_status enter(tlc_float_mode *mode, array_job *s, const tlc_stage *stage, const double *params, const float *x,
-                        size_t n, tlc_random random, float *residual)
+static tlc_status enter(tlc_float_mode *mode, array_job *s, const request *r)
 {
     *mode = tlc_float_enter();
-    return begin(s, stage, params, x, n, random, residual);
+    return begin(s, r);
 }
 
 /* Makes the symbols of all values. */
@@ -90,7 +97,8 @@ tlc_status tlc_ternary_encode(const float *x, size_t n, float s, int8_t *q, floa
 
     if (!M || (n && !q) || !tlc_finite(s))
         return TLC_ERR_PARAM;
-    tlc_status status = enter(&mode, &a, &tlc_stage_ternary, params, x, n, (tlc_random){0}, residual);
+    const request r = {&tlc_stage_ternary, params, x, n, residual, {0}};
+    tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         encode_symbols(&a, q);
         *M = a.coding.unit.scalars[0];
@@ -108,8 +116,8 @@ tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_sto
 
     if (!M || (n && !q) || (params && !tlc_import(&p, sizeof p, params)))
         return TLC_ERR_PARAM;
-    tlc_random random = {p.seed, p.step};
-    tlc_status status = enter(&mode, &a, &tlc_stage_stochastic_ternary, NULL, x, n, random, p.residual);
+    const request r = {&tlc_stage_stochastic_ternary, NULL, x, n, p.residual, {p.seed, p.step}};
+    tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         encode_symbols(&a, q);
         *M = a.coding.unit.scalars[0];
@@ -127,7 +135,9 @@ tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *
 
     if ((n && !q) || !mean)
         return TLC_ERR_PARAM;
-    tlc_status status = enter(&mode, &a, &tlc_stage_sparse_binary, &p, x, n, (tlc_random){0}, residual);
+    const double params[TLC_MAX_PARAMS] = {p};
+    const request r = {&tlc_stage_sparse_binary, params, x, n, residual, {0}};
+    tlc_status status = enter(&mode, &a, &r);
     const tlc_unit *u = &a.coding.unit;
     for (size_t at = 0; !status && at < n; at += TLC_PIECE) {
         tlc_chunk c = {.at = at, .count = tlc_smaller(n - at, TLC_PIECE), .mask = mask, .values = values};
@@ -169,8 +179,8 @@ tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *
     float K = (float)(p.levels ? p.levels : TLC_LEVELS_255);
     if ((p.levels && !levels_valid(p.levels)) || !rounding_valid(p.rounding))
         return TLC_ERR_PARAM;
-    tlc_random random = {p.seed, p.step};
-    tlc_status status = enter(&mode, &a, &tlc_stage_int8, NULL, x, n, random, p.residual);
+    const request r = {&tlc_stage_int8, NULL, x, n, p.residual, {p.seed, p.step}};
+    tlc_status status = enter(&mode, &a, &r);
     const tlc_unit *u = &a.coding.unit;
     for (size_t at = 0, count; !status && at < n; at += count) {
         count = tlc_smaller(n - at, TLC_PIECE);
@@ -227,8 +237,8 @@ tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params
         return TLC_ERR_PARAM;
     if (cap < n || (p.bits == TLC_NATURAL_9 && cap - n < tlc_ceil_div(n, 8)))
         return TLC_ERR_CAPACITY;
-    tlc_random random = {p.seed, p.step};
-    tlc_status status = enter(&mode, &a, &tlc_stage_natural, values, x, n, random, p.residual);
+    const request r = {&tlc_stage_natural, values, x, n, p.residual, {p.seed, p.step}};
+    tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         uint64_t count = encode_codes(&a, codes);
         if (clipped)
@@ -245,7 +255,8 @@ tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residu
 
     if ((n && !bits) || !mean)
         return TLC_ERR_PARAM;
-    tlc_status status = enter(&mode, &a, &tlc_stage_onebit, NULL, x, n, (tlc_random){0}, residual);
+    const request r = {&tlc_stage_onebit, NULL, x, n, residual, {0}};
+    tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         (void)encode_codes(&a, bits);
         mean[0] = a.coding.unit.scalars[0];
@@ -257,21 +268,21 @@ tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residu
 
 /* ---- payloads of members and values ------------------------------------------------------------------------------ */
 
-static tlc_status encode_payload(const tlc_stage *stage, double p, const float *x, size_t n, tlc_random random,
-                                 uint64_t *scratch, float *residual, void *dst, size_t cap, size_t *written)
+/* Encodes a payload of members and values; scratch is what the coder asks for. */
+static tlc_status encode_payload(const request *r, uint64_t *scratch, void *dst, size_t cap, size_t *written)
 {
     tlc_float_mode mode = tlc_float_enter();
-    tlc_status status = params_valid(stage, &p) ? TLC_OK : TLC_ERR_PARAM;
+    tlc_status status = params_valid(r->stage, r->params) ? TLC_OK : TLC_ERR_PARAM;
     array_job a;
 
-    tlc_codec_fill(&a.codec, stage, NULL, &p);
-    if (!status && n && cap < tlc_coder_of_members.bound(&a.codec, TLC_F32, n))
+    tlc_codec_fill(&a.codec, r->stage, NULL, r->params);
+    if (!status && r->n && cap < tlc_coder_of_members.bound(&a.codec, TLC_F32, r->n))
         status = TLC_ERR_CAPACITY;
     if (!status)
-        status = begin(&a, stage, &p, x, n, random, residual);
+        status = begin(&a, r);
     if (!status) {
         a.coding.scratch = scratch;
-        *written = n ? tlc_coder_of_members.encode(&a.coding, dst) : 0;
+        *written = r->n ? tlc_coder_of_members.encode(&a.coding, dst) : 0;
     }
     tlc_float_leave(mode);
     return status;
@@ -311,7 +322,9 @@ tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *para
 
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)))
         return TLC_ERR_PARAM;
-    return encode_payload(&tlc_stage_topk, p.p, x, n, (tlc_random){p.seed, p.step}, NULL, p.residual, dst, cap, written);
+    const double values[TLC_MAX_PARAMS] = {p.p};
+    const request r = {&tlc_stage_topk, values, x, n, p.residual, {p.seed, p.step}};
+    return encode_payload(&r, NULL, dst, cap, written);
 }
 
 tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
@@ -326,8 +339,9 @@ tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_s
 
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)) || (n && !p.scratch))
         return TLC_ERR_PARAM;
-    return encode_payload(&tlc_stage_random_sparse, p.p, x, n, (tlc_random){p.seed, p.step}, p.scratch, p.residual, dst,
-                          cap, written);
+    const double values[TLC_MAX_PARAMS] = {p.p};
+    const request r = {&tlc_stage_random_sparse, values, x, n, p.residual, {p.seed, p.step}};
+    return encode_payload(&r, p.scratch, dst, cap, written);
 }
 
 tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n)

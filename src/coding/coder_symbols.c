@@ -160,8 +160,8 @@ static void pack(const shape *s, size_t from, size_t to, uint8_t *dst)
 
 /* A shrunk range before ranges are joined. Its runs of zero bytes may go on in the ranges before and after it. */
 typedef struct shrunk_range {
-    size_t leading;  /* zero bytes at its start, not written yet; there is room for them before the others */
-    size_t len;      /* bytes that are written */
+    size_t leading;  /* zero bytes at its start, not written yet: there is room for them */
+    size_t len;      /* bytes that are written behind this room */
     size_t trailing; /* zero bytes at its end, not written yet; 0 if all bytes are leading */
 } shrunk_range;
 
@@ -176,6 +176,7 @@ static size_t count_leading(const uint8_t *src, size_t len, uint8_t zero)
 {
     size_t i = 0;
 
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): pack has written all of them */
     while (i < len && src[i] == zero)
         i++;
     return i;
@@ -214,7 +215,7 @@ static void encode_range(void *arg, size_t i)
         pack(&w->s, from, to, w->dst + from);
 }
 
-/* Joins the shrunk ranges. A run always fits before the bytes of the next range, because each of its bytes has room. */
+/* Joins the shrunk ranges. The run before a range always fits before what is written of it. */
 static size_t join(const pack_work *w)
 {
     const tlc_shrinker *shrinker = w->s.c->codec->shrinker->shrink;
@@ -433,10 +434,11 @@ static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, siz
 {
     const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
     uint8_t packed[WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
-    streaming parts, *streamed = s->c->output->stream ? &parts : NULL;
+    streaming parts;
     size_t have = 0;
 
-    parts.lines.open = 0;
+    parts.lines.open = parts.last = 0; /* the rest is written before it is read */
+    streaming *streamed = s->c->output->stream ? &parts : NULL;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(shrinker, s->u->k, &src, end, packed + have);
         size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have >= SHRUNK, or this is the end */

@@ -110,19 +110,14 @@ static void begin_unit(tlc_coding *c, const tlc_job *job, const tlc_input *input
     u->random = &job->random;
 }
 
-static float scale_of(const tlc_job *job, uint32_t max)
-{
-    const tlc_quantizer *q = quantizer_of(job);
-    float largest = tlc_bits_float(max);
-
-    return q->scale ? q->scale(job->codec->params, job->input.dtype, largest) : largest;
-}
-
 /* Can values whose largest magnitude is max be sent? *scale: their scale. */
 static tlc_status check_max(const tlc_job *job, uint32_t max, float *scale)
 {
-    *scale = scale_of(job, max);
-    return max < TLC_F32_INF && tlc_finite(*scale) ? TLC_OK : TLC_ERR_NONFINITE;
+    const tlc_quantizer *q = quantizer_of(job);
+    uint32_t bits = q->scale ? q->scale(job->codec->params, job->input.dtype, max) : max;
+
+    *scale = tlc_bits_float(bits);
+    return max < TLC_F32_INF && bits < TLC_F32_INF ? TLC_OK : TLC_ERR_NONFINITE;
 }
 
 /* Sets scalars and selection of a unit, if its first sweep has not set them. */

@@ -18,10 +18,10 @@ static float divisor(const double *params)
     return (float)limit(params) * 0x1p-24f;
 }
 
-static float scale(const double *params, tlc_dtype dtype, float max)
+static uint32_t scale(const double *params, tlc_dtype dtype, uint32_t max)
 {
     (void)dtype;
-    return max / divisor(params);
+    return tlc_float_bits(tlc_bits_float(max) / divisor(params));
 }
 
 static uint64_t members_max(const double *params, uint64_t n)

@@ -5,15 +5,16 @@
  */
 #include "stage.h"
 
-static float scale(const double *params, tlc_dtype dtype, float max)
+static uint32_t scale(const double *params, tlc_dtype dtype, uint32_t max)
 {
-    uint8_t narrow[sizeof(float)];
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_SCALAR);
+    float value = tlc_bits_float(max);
+    uint8_t narrow[sizeof value];
 
     (void)params;
-    tlc_narrow(k, &max, 1, dtype, narrow);
-    tlc_widen(k, dtype, narrow, 1, &max);
-    return max;
+    tlc_narrow(k, &value, 1, dtype, narrow);
+    tlc_widen(k, dtype, narrow, 1, &value);
+    return tlc_float_bits(value);
 }
 
 static tlc_layout layout(const double *params, tlc_dtype dtype)

@@ -125,8 +125,9 @@ struct tlc_quantizer {
     int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
     int sends_values; /* TLC_MAKES_MEMBERS: a f32 for each member; else all members decode to scalars[0] */
 
-    /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. */
-    float (*scale)(const double *params, tlc_dtype dtype, float max);
+    /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both are
+     * bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */
+    uint32_t (*scale)(const double *params, tlc_dtype dtype, uint32_t max);
     /* Sets scalars and selection, and returns the largest magnitude as bits (BY_VALUES: anything). NULL: scale()
      * does. */
     uint32_t (*choose)(tlc_unit *u);

@@ -5,10 +5,10 @@
  */
 #include "stage.h"
 
-static float scale(const double *params, tlc_dtype dtype, float max)
+static uint32_t scale(const double *params, tlc_dtype dtype, uint32_t max)
 {
     (void)dtype;
-    return max * (float)params[0];
+    return tlc_float_bits(tlc_bits_float(max) * (float)params[0]);
 }
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
