@@ -4,7 +4,6 @@
 #include <math.h>
 
 #define CODEC(string, form, golden, ...) {string, form, __VA_ARGS__},
-#define VECTORS(string, form, golden, ...)
 const codec_case codecs[] = {
 #include "codecs.def"
 };

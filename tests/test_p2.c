@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * P2: no function reads or writes outside its arguments, for any bytes. A fork in the middle of a call leaves two good
- * processes. (scripts/symbols.sh tests that the library has no abort, printf or globals.)
+ * P2: no function reads or writes outside its arguments. A fork in the middle of a call leaves two good processes. (Any
+ * bytes: test_p2_bytes.c. scripts/symbols.sh tests that the library has no abort, printf or globals.)
  */
-#include "hostile.h"
+#include "support.h"
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,196 +106,6 @@ static void p2_buffers_at_guard_pages(void **state)
                 two_steps(&g, &cfg, n, 1);
             }
     guarded_close(&g);
-}
-
-/* ---- any bytes --------------------------------------------------------------------------------------------------- */
-
-/* Headers: values, coding, number of scalars; and bytes that are frequent in the payload. */
-typedef struct form {
-    uint8_t values, coding;
-    unsigned scalars;
-    uint8_t likes[5];
-} form;
-
-static const form forms[] = {
-    {1, 0, 0, {0, 121, 242, 243, 255}},    {2, 0x01, 1, {0, 121, 242, 40, 200}}, {2, 0x11, 1, {0, 121, 242, 243, 255}},
-    {2, 0x02, 1, {0, 1, 2, 3, 128}},       {3, 0x02, 1, {0, 1, 2, 3, 128}},      {4, 0, 0, {0, 0x40, 50, 60, 0xb2}},
-    {4, 0x83, 0, {0, 0x40, 127, 200, 20}}, {5, 0, 1, {0, 127, 129, 255, 1}},     {6, 0, 1, {0, 127, 129, 255, 1}},
-    {6, 1, 1, {0x00, 0x77, 0x99, 1, 2}},   {7, 0, 2, {0, 1, 255, 85, 3}},        {8, 0, 0, {0, 0, 1, 0x3f, 0x80}},
-    {9, 0, 0, {0, 1, 0x40, 0x80, 0x3f}},   {2, 0x12, 1, {0, 121, 242, 40, 200}}, {3, 0x01, 1, {0, 121, 242, 40, 200}},
-    {3, 0x12, 1, {0, 1, 2, 3, 128}},       {10, 0, 0, {0, 1, 2, 3, 4}},          {0, 0, 0, {0, 1, 2, 3, 4}},
-    {4, 0x76, 0, {0, 0x40, 50, 60, 0xb2}}, {6, 2, 1, {0, 1, 2, 3, 4}},           {5, 1, 1, {0, 1, 2, 3, 4}},
-    {2, 0x22, 1, {0, 1, 2, 3, 128}},       {2, 0, 1, {0, 1, 2, 3, 128}},         {2, 0x10, 1, {0, 121, 242, 40, 200}},
-};
-enum { KNOWN_FORMS = 14 }; /* the rest is UNSUPPORTED */
-
-/* Writes a Golomb stream, mostly a valid one, and perhaps bytes behind it. Returns its length. */
-static size_t plausible_golomb(rng *r, const form *f, size_t n, uint8_t *dst)
-{
-    size_t k = rng_below(r, n < 6 ? n + 1 : 6), b = rng_below(r, 4), bit = 16, index = 0, len;
-
-    memset(dst, 0, 2 * n + 32);
-    dst[0] = (uint8_t)k;
-    dst[1] = (uint8_t)b;
-    for (size_t left = k; left; left--) {
-        size_t skip = rng_below(r, n - index - left + 1);
-        index += skip + 1;
-        for (size_t q = skip >> b; q; q--, bit++)
-            dst[bit / 8] |= (uint8_t)(0x80u >> bit % 8);
-        bit++;
-        for (size_t i = b; i-- > 0; bit++)
-            dst[bit / 8] |= (uint8_t)((skip >> i & 1) << (7 - bit % 8));
-        bit += f->values == 2;
-    }
-    len = (bit + 7) / 8;
-    if (rng_below(r, 4) == 0)
-        dst[rng_below(r, len)] ^= (uint8_t)(1u << rng_below(r, 8));
-    for (size_t i = 0; f->values == 9 && i < 4 * k; i++)
-        /* cppcheck-suppress knownConditionTrueFalse ; it is true where the random number was 0 */
-        dst[len++] = i % 4 == 3 && rng_below(r, 16) ? 0x3f : i % 4 == 3 ? 0x7f : 0x80 | f->likes[rng_below(r, 5)];
-    return len;
-}
-
-/* Writes a payload of a unit, mostly of the right length and of bytes that are frequent there. Returns its length. */
-static size_t plausible_payload(rng *r, const form *f, size_t n, uint8_t *dst)
-{
-    const size_t L = (n + 4) / 5, bits = (n + 7) / 8, some = rng_below(r, n / 5 + 1), few = rng_below(r, 9);
-    const size_t exact[] = {4 * n, L, some,        2 + some, 2 + few,             n + 4,         n + 4 + bits,
-                            n,     n, (n + 1) / 2, bits,     bits + few / 3 * 4, 3 + few / 3 * 4, L};
-    size_t i = (size_t)(f - forms), len = i < KNOWN_FORMS && rng_below(r, 8) ? exact[i] : rng_below(r, n + 9);
-    size_t pure = rng_below(r, 3);
-
-    if (i < KNOWN_FORMS && (f->coding == 2 || f->values == 9) && rng_below(r, 2))
-        return plausible_golomb(r, f, n, dst);
-    for (size_t j = 0; j < len; j++)
-        dst[j] = pure || rng_below(r, 3) ? f->likes[rng_below(r, pure == 2 ? 2 : 5)] : (uint8_t)rng_next(r);
-    if ((f->values == 4 || f->values == 9) && len >= 4 && rng_below(r, 4))
-        memset(dst + 1, 0, 3); /* a small count of clipped values, or b = 0 */
-    return len;
-}
-
-/* Writes the scalars and, in a block table, the length. */
-static size_t plausible_entry(rng *r, const form *f, uint8_t *dst)
-{
-    static const uint32_t usual[] = {0x3f800000u, 0, 0x00000001u, 0x7f7fffffu};
-
-    for (size_t s = 0; s < f->scalars; s++) {
-        uint32_t bits = rng_below(r, 8) ? usual[rng_below(r, COUNT(usual))] : (uint32_t)rng_next(r);
-        for (size_t k = 0; k < 4; k++)
-            dst[4 * s + k] = (uint8_t)(bits >> 8 * k);
-    }
-    return 4 * f->scalars;
-}
-
-/* Makes a frame that mostly passes the check of its header: known ids and the right n < 128, then anything. It needs
- * room for 24 bytes a value. */
-static size_t plausible_frame(rng *r, uint8_t *src, size_t n, const form *f)
-{
-    int blocked = rng_below(r, 3) == 0;
-    size_t block = blocked ? 1 + rng_below(r, 40) : n, blocks = n ? (n + block - 1) / block : 0, i = 5, to;
-
-    src[0] = TLC_FRAME_VERSION;
-    src[1] = (uint8_t)(rng_below(r, 3) | (blocked ? 8u : 0u));
-    src[2] = f->values;
-    src[3] = blocked && f->coding == 0x12 ? 0x02 : f->coding; /* in blocked frames the table tells the form */
-    src[4] = (uint8_t)n;
-    if (blocked)
-        src[i++] = (uint8_t)block;
-    to = i + (blocked ? blocks * (4 * f->scalars + 4) : n ? 4 * f->scalars : 0);
-    for (size_t b = 0; b < blocks; b++) {
-        size_t len = plausible_payload(r, f, n - b * block < block ? n - b * block : block, src + to);
-        i += plausible_entry(r, f, src + i);
-        if (blocked) {
-            memset(src + i, 0, 4);
-            src[i] = (uint8_t)len;
-            src[i + 1] = (uint8_t)(len >> 8);
-            src[i + 3] = rng_below(r, 8) == 0 || f->coding == 0x12 ? 0x80 : 0; /* the second form */
-            i += 4;
-        }
-        to += len;
-    }
-    return rng_below(r, 16) ? to : rng_below(r, to + 4);
-}
-
-static void p2_random_bytes(void **state)
-{
-    size_t count = quick() ? 8000 : 40000, accepted[COUNT(forms)] = {0};
-    uint8_t src[24 * 128] = {0};
-    rng r = {1};
-    hostile h;
-
-    (void)state;
-    hostile_open(&h, sizeof src, 128);
-    for (at = (place){.note = "random bytes"}; at.i < count; at.i++) {
-        size_t n = rng_below(&r, rng_below(&r, 2) ? 128 : 9), len, kind = rng_below(&r, COUNT(forms));
-        if (at.i % 4)
-            len = plausible_frame(&r, src, n, &forms[kind]);
-        else {
-            len = rng_below(&r, 160);
-            for (size_t j = 0; j < len; j++)
-                src[j] = (uint8_t)rng_next(&r);
-        }
-        tlc_status first = TLC_OK;
-        FOR_EACH_ISA(isa) {
-            at.isa = isa;
-            tlc_status status = hostile_decode(&h, src, len, n, isa);
-            require(isa == TLC_ISA_SCALAR || status == first);
-            first = status;
-        }
-        accepted[kind] += at.i % 4 && n && first == TLC_OK;
-    }
-    for (at.i = 0; at.i < COUNT(forms); at.i++) /* otherwise too few frames reached the decoders */
-        require(at.i < KNOWN_FORMS ? accepted[at.i] > count / 8000 : !accepted[at.i]);
-    hostile_close(&h);
-}
-
-/* Real frames with a few bytes changed, cut out or put in. */
-static size_t mutate(rng *r, uint8_t *src, size_t len, size_t room)
-{
-    for (size_t edits = 1 + rng_below(r, 3); edits--;) {
-        size_t i = rng_below(r, len), count = 1 + rng_below(r, 4);
-        size_t kind = rng_below(r, 4);
-        if (kind == 0 && i + count < len) {
-            memmove(src + i, src + i + count, len - i - count);
-            len -= count;
-        } else if (kind == 1 && len + count <= room) {
-            memmove(src + i + count, src + i, len - i);
-            len += count;
-        } else if (kind == 2)
-            src[i] = (uint8_t)rng_next(r);
-        else
-            src[i] = (uint8_t)(243 + rng_below(r, 13));
-    }
-    return len;
-}
-
-static void p2_mutated_frames(void **state)
-{
-    size_t count = quick() ? 100 : 1000, n = 619;
-    uint8_t *grad = bytes(4 * n), *frame = bytes(32 * n), *src = bytes(32 * n + 64);
-    rng r = {2};
-    hostile h;
-
-    (void)state;
-    hostile_open(&h, 32 * n + 64, n);
-    FOR_EACH_CODEC(c)
-        FOR_EACH_ISA(isa) {
-            tlc_config cfg = config(c->text, dtypes[isa % 3], isa);
-            tlc_ctx *ctx = create(&cfg, n);
-            at = (place){.codec = c->text, .dtype = cfg.dtype, .isa = isa, .n = n};
-            fill_grad(DATA_SPARSE, (uint64_t)isa, cfg.dtype, grad, n);
-            size_t len = compress(ctx, grad, frame);
-            tlc_destroy(ctx);
-            for (at.i = 0; at.i < count; at.i++) {
-                memcpy(src, frame, len);
-                size_t changed = mutate(&r, src, len, len + 64);
-                (void)hostile_decode(&h, src, changed, n, isa);
-            }
-        }
-    hostile_close(&h);
-    free(grad);
-    free(frame);
-    free(src);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
@@ -463,8 +273,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p2_buffers_at_guard_pages),
-        cmocka_unit_test(p2_random_bytes),
-        cmocka_unit_test(p2_mutated_frames),
         cmocka_unit_test(p2_fork_in_mid_use),
         cmocka_unit_test(p2_fork_among_tasks),
     };

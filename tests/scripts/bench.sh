@@ -213,7 +213,7 @@ refuses '-x: there is no such option' -x good.npy
 refuses '-c: it needs a value' good.npy -c
 refuses '--codec: it needs a value' good.npy --codec
 refuses '--quiet=1: it takes no value' --quiet=1 good.npy
-refuses '--codec 4lc: at 0: "4lc": no codec or stage has this name; there are 3lc, *, raw' -c 4lc good.npy
+refuses '--codec 4lc: at 0: "4lc": no codec or stage has this name; there are 3lc, *, raw*' -c 4lc good.npy
 refuses '--codec 3lc:s=2: at 6: "2": s is 1 <= s < 2*' -c 3lc:s=2 good.npy
 refuses '--codec quartic+ternary: at 0: "quartic" takes *' -c all -c quartic+ternary good.npy
 refuses '--codec ternary: at 7: "ternary" gives *' -c ternary good.npy
@@ -319,20 +319,27 @@ if command -v python3 >/dev/null; then
   accepts -c 3lc -c sbc -c onebit --synthetic laplace --values 2000 --delay 3 --format json && cp out delay.json
   accepts --aggregate --sizes 500 --format json && cp out aggregate.json
   count=$((count + 1))
-  python3 - <<'PYTHON' || bad "a row does not add up"
-import json, math
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source_root/tests/vectors python3 - <<'PYTHON' || bad "a row does not add up"
+import json, math, re
+import manifest
+facts, cases = {stage.name: stage.facts for stage in manifest.stages()}, manifest.read()
+def first(codec):
+    return re.match('[a-z0-9-]+', codec)[0]
+def is_random(codec):
+    """whether frames of 512 values depend on the seed"""
+    same = [c for c in cases if c.text == codec] or [c for c in cases if first(c.text) == first(codec)]
+    return any(1 <= int(c.properties.get('random', 0)) <= 512 for c in same)
 def rows(name, kind='codec'):
     return {row['codec'] if kind == 'codec' else row['inputs']: row
             for row in json.load(open(name))['rows'] if row['kind'] == kind}
 for codec, row in rows('all.json').items():
-    p, symbols = row['nonzero_percent'] / 100, 'ternary' in codec or codec[:3] in ('3lc', 'sbc')
+    p, symbols = row['nonzero_percent'] / 100, 'SYMBOLS' in facts[first(codec)]
     assert (row['entropy_bits_per_value'] is not None) == symbols, row
     if symbols:
-        entropy = -p * math.log2(p) - (1 - p) * math.log2(1 - p) + (0 if codec.startswith('sbc') else p)
+        entropy = -p * math.log2(p) - (1 - p) * math.log2(1 - p) + (0 if 'SPARSE' in facts[first(codec)] else p)
         assert abs(row['entropy_bits_per_value'] / entropy - 1) < 1e-6, (row, entropy)
         assert abs(row['bits_x_entropy'] * entropy / row['bits_per_value'] - 1) < 1e-6, row
-    stochastic = codec.startswith(('stochastic', 'qsgd', 'random')) or codec in ('natural', 'natural:bits=9')
-    assert (row['random_share'] is not None) == stochastic, row
+    assert (row['random_share'] is not None) == is_random(codec), row
     assert row['delay'] == 1 and row['clipped'] == 0 and row['compress_roofline'] > 0, row
 for row in rows('delay.json').values():
     assert row['delay'] == 3 and row['steps'] == 18, row

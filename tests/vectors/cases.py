@@ -8,9 +8,9 @@ from bad_states import bad_state
 import good_3lc
 import good_codecs
 import good_special
-from codec import ONEBIT, RAW, SCALARS, inspected, parse_codec
+from codec import ONEBIT, RAW, SCALARS, SHORT, STAGES, TAILS, inspected, parse_codec
 from ieee import Status
-from manifest import read
+from manifest import read, stages
 from model import Frame
 from record import Good, hexa
 
@@ -53,6 +53,7 @@ def bad():
 def check_manifest(records):
     """tests/codecs.def and the model agree, and good.txt has every kind of frame that the manifest has"""
     there = {parse_form(line[5:-1]) for line in records if line.startswith('info ')}
+    check_stages()
     for case in read():
         codec = parse_codec(case.text)
 
@@ -63,6 +64,23 @@ def check_manifest(records):
         assert told('scalars') == SCALARS.get(codec.values, 0), case
         assert told('has_zero') == (codec.values not in (RAW, ONEBIT)), case
         assert parse_form(case.form) in there, 'no golden vectors: %s' % (case,)
+
+
+def check_stages():
+    """the STAGE lines of tests/codecs.def and the model agree"""
+    lines = stages()
+    short, first = ({s.name: s for s in lines if s.kind == kind} for kind in ('SHORT_NAME', 'QUANTIZER'))
+    assert set(short) == set(SHORT) and set(first) == set(STAGES), 'other names than in the model'
+    for name, s in [*short.items(), *first.items()]:
+        _, keys, feedback = STAGES[SHORT[name][0] if name in SHORT else name]
+        assert s.parameters == set(keys.split()) and ('FEEDBACK' in s.facts) == feedback, s
+
+    def lists(stage):
+        """all codecs that go on from this stage"""
+        later = [s for s in lines if stage.gives in s.takes and s.name not in short]
+        return [stage.name] * (stage.gives in 'bq') + [stage.name + '+' + rest for s in later for rest in lists(s)]
+    ours = sorted(name + tail for name, (values, _, _) in STAGES.items() for tail in TAILS.get(values, {'': 0}))
+    assert sorted(chain(*map(lists, first.values()))) == ours, 'other lists of stages than in the model'
 
 
 def parse_form(form):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads tests/codecs.def, the list of codecs that all tests run over."""
+"""Reads tests/codecs.def, the list of stages and of the codecs that all tests run over."""
 import os
 import re
 from collections import namedtuple
@@ -9,10 +9,30 @@ PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'codecs.de
 # vectors: a line that only the golden vectors use; golden: None or (order, short name, whether all sizes)
 Case = namedtuple('Case', 'text form golden vectors properties')
 
+# kind: SHORT_NAME, QUANTIZER, PACKER or SHRINKER; parameters and facts: sets of words
+Stage = namedtuple('Stage', 'name kind takes gives parameters facts')
+
+
+def load():
+    with open(PATH) as f:
+        return re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S).replace('\\\n', ' ')
+
+
+def whole(found, source, macros):
+    """found, which must be all lines of these macros"""
+    assert len(found) == len(re.findall(r'^(?:%s)\(' % macros, source, re.M)), PATH + ': a line that cannot be read'
+    return found
+
+
+def stages():
+    source = load()
+    line = re.compile(r'^STAGE\("(.*?)", (\w+), "(\w+)", "(\w)", "(.*?)", (.*)\)$', re.M)
+    return [Stage(name, kind, takes, gives, set(keys.split()), set(facts.split(' | ')) - {'0'})
+            for name, kind, takes, gives, keys, facts in whole(line.findall(source), source, 'STAGE')]
+
 
 def read():
-    with open(PATH) as f:
-        source = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S).replace('\\\n', ' ')
+    source = load()
     groups = dict(re.findall(r'^#define (\w+) (.*)$', source, re.M))
 
     def expand(words):
@@ -27,8 +47,8 @@ def read():
         how, order, short = golden.split() if golden else ('', 0, '')
         cases.append(Case(text, form, (int(order), short, how == 'all') if golden else None, kind == 'VECTORS',
                           expand(words)))
-    assert len(cases) == len(re.findall(r'^\w+\(', source, re.M)), PATH + ': a line that this program cannot read'
-    return cases
+    whole(re.findall(r'^\w+\(', source, re.M), source, 'STAGE|CODEC|VECTORS')
+    return whole(cases, source, 'CODEC|VECTORS')
 
 
 def golden():
