@@ -52,7 +52,7 @@ static void codes_at(const aggregation *a, const uint8_t *payload, size_t at, co
 static void sum_chunk(const aggregation *a, size_t at, size_t count, float *sum)
 {
     const uint8_t *codes[2];
-    float values[TLC_PIECE];
+    float values[TLC_CHUNK];
 
     memset(sum, 0, count * sizeof *sum);
     for (size_t i = 0; i < a->count; i++) {
@@ -68,11 +68,11 @@ static void sum_chunk(const aggregation *a, size_t at, size_t count, float *sum)
 static size_t aggregate(const aggregation *a, uint8_t *payload)
 {
     const uint8_t *codes[2];
-    float sum[TLC_PIECE];
+    float sum[TLC_CHUNK];
     uint64_t clipped = 0;
 
-    for (size_t at = 0; at < a->unit.n; at += TLC_PIECE) {
-        tlc_chunk c = {.at = at, .count = tlc_smaller((size_t)a->unit.n - at, TLC_PIECE), .x = sum};
+    for (size_t at = 0; at < a->unit.n; at += TLC_CHUNK) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller((size_t)a->unit.n - at, TLC_CHUNK), .x = sum};
         sum_chunk(a, at, c.count, sum);
         codes_at(a, payload, at, codes);
         c.codes[0] = payload + (codes[0] - payload);

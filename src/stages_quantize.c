@@ -79,10 +79,10 @@ static tlc_status enter(tlc_float_mode *mode, array_job *s, const request *r)
 static void encode_symbols(const array_job *s, int8_t *q)
 {
     const tlc_unit *u = &s->coding.unit;
-    float wanted[TLC_PIECE];
+    float wanted[TLC_CHUNK];
 
-    for (size_t at = 0; at < s->job.n; at += TLC_PIECE) {
-        tlc_chunk c = {.at = at, .count = tlc_smaller(s->job.n - at, TLC_PIECE), .symbols = q + at};
+    for (size_t at = 0; at < s->job.n; at += TLC_CHUNK) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller(s->job.n - at, TLC_CHUNK), .symbols = q + at};
         c.x = tlc_unit_values(u, at, c.count, wanted);
         (void)u->quantizer->encode(u, &c);
         tlc_feedback_symbols(u, &c);
@@ -128,8 +128,8 @@ tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_sto
 
 tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *q, float *residual, float *mean)
 {
-    uint64_t mask[TLC_PIECE / 64];
-    float values[TLC_PIECE];
+    uint64_t mask[TLC_CHUNK / 64];
+    float values[TLC_CHUNK];
     tlc_float_mode mode;
     array_job a;
 
@@ -139,8 +139,8 @@ tlc_status tlc_sparse_binary_encode(const float *x, size_t n, double p, int8_t *
     const request r = {&tlc_stage_sparse_binary, params, x, n, residual, {0}};
     tlc_status status = enter(&mode, &a, &r);
     const tlc_unit *u = &a.coding.unit;
-    for (size_t at = 0; !status && at < n; at += TLC_PIECE) {
-        tlc_chunk c = {.at = at, .count = tlc_smaller(n - at, TLC_PIECE), .mask = mask, .values = values};
+    for (size_t at = 0; !status && at < n; at += TLC_CHUNK) {
+        tlc_chunk c = {.at = at, .count = tlc_smaller(n - at, TLC_CHUNK), .mask = mask, .values = values};
         c.x = tlc_unit_values(u, at, c.count, NULL); /* in place */
         size_t k = (size_t)u->quantizer->encode(u, &c);
         for (size_t i = 0; i < k; i++)
@@ -169,8 +169,8 @@ static int rounding_valid(tlc_rounding rounding)
 tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max)
 {
     tlc_levels_params p = {0};
-    uint32_t words[TLC_PIECE];
-    float sent[TLC_PIECE];
+    uint32_t words[TLC_CHUNK];
+    float sent[TLC_CHUNK];
     tlc_float_mode mode;
     array_job a;
 
@@ -183,7 +183,7 @@ tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *
     tlc_status status = enter(&mode, &a, &r);
     const tlc_unit *u = &a.coding.unit;
     for (size_t at = 0, count; !status && at < n; at += count) {
-        count = tlc_smaller(n - at, TLC_PIECE);
+        count = tlc_smaller(n - at, TLC_CHUNK);
         const float *chunk = tlc_unit_values(u, at, count, NULL); /* in place */
         if (p.rounding == TLC_ROUND_RANDOM)
             tlc_unit_words(u, at, count, words);
@@ -205,7 +205,7 @@ static uint64_t encode_codes(array_job *s, uint8_t *dst)
 {
     if (!s->job.n)
         return 0;
-    s->coding.bare = 1;
+    s->coding.without_count = 1;
     (void)tlc_coder_of_codes.encode(&s->coding, dst);
     return s->coding.clipped;
 }
@@ -304,7 +304,7 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     tlc_coding c = {
         .unit = {.k = output.k, .quantizer = stage->quantize, .params = codec.params, .n = n},
         .codec = &codec,
-        .bare = 1,
+        .without_count = 1,
         .output = &output,
     };
     for (size_t i = 0; i < stage->quantize->scalars; i++)

@@ -162,7 +162,7 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
 {
     tlc_output output = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
 
-    output.stream = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
+    output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
     return tlc_dtype_valid(dtype) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
 }
 

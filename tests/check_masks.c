@@ -120,7 +120,7 @@ static void fill_rounded(uint32_t *x, size_t n, uint32_t spread, uint32_t signs)
 
 static size_t chunks(size_t n)
 {
-    return n ? (n + TLC_CHUNK - 1) / TLC_CHUNK : 1;
+    return n ? (n + TLC_SUM_CHUNK - 1) / TLC_SUM_CHUNK : 1;
 }
 
 static int fill_sides(check_args *a, int kind)
@@ -144,7 +144,7 @@ static check_result call_side_sums(const tlc_kernels *k, const check_args *a)
     uint64_t max = 0, upper = 0;
 
     for (size_t chunk = 0; chunk < chunks(a->n); chunk++) {
-        size_t at = chunk * TLC_CHUNK, n = a->n - at < TLC_CHUNK ? a->n - at : TLC_CHUNK;
+        size_t at = chunk * TLC_SUM_CHUNK, n = a->n - at < TLC_SUM_CHUNK ? a->n - at : TLC_SUM_CHUNK;
         double *sums = (double *)a->p[2] + 2 * chunk;
         uint32_t count, magnitude = k->side_sums(g ? g + at : NULL, r ? r + at : NULL, n, sums, &count);
 
@@ -222,9 +222,9 @@ static check_result call_onebit_add(const tlc_kernels *k, const check_args *a)
 
 /* ---- bytes and values ---- */
 
-static const char *const ones_kinds[] = {"any bytes"};
+static const char *const count_ones_kinds[] = {"any bytes"};
 
-static int fill_ones(check_args *a, int kind)
+static int fill_count_ones(check_args *a, int kind)
 {
     uint8_t *bits = a->p[0];
 
@@ -234,9 +234,9 @@ static int fill_ones(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_ones(const tlc_kernels *k, const check_args *a)
+static check_result call_count_ones(const tlc_kernels *k, const check_args *a)
 {
-    return RESULT(k->ones(a->p[0], a->n));
+    return RESULT(k->count_ones(a->p[0], a->n));
 }
 
 static const char *const expand_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1"};
@@ -343,7 +343,7 @@ static check_result call_values_add(const tlc_kernels *k, const check_args *a)
 /* ---- the list ---- */
 
 const check_kernel check_mask_kernels[] = {
-    {OF(ones), {{"bits", BYTE, IN, 1}}, BYTE_SIDE, ones_kinds, COUNT(ones_kinds), fill_ones, call_ones, NULL},
+    {OF(count_ones), {{"bits", BYTE, IN, 1}}, BYTE_SIDE, count_ones_kinds, COUNT(count_ones_kinds), fill_count_ones, call_count_ones, NULL},
     {OF(expand), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds,
      COUNT(expand_kinds), fill_expand, call_expand, NULL},
     {OF(expand_add), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,

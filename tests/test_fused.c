@@ -10,7 +10,7 @@
 #include "fused.h"
 #include <float.h>
 
-enum { MOST = TLC_PIECE + 77, FLAT = TLC_STREAMS_MAX * MOST, FILL = 0x5a };
+enum { MOST = TLC_CHUNK + 77, FLAT = TLC_STREAMS_MAX * MOST, FILL = 0x5a };
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ static size_t plane_size(unsigned bits, size_t n)
 /* Values of the chunk that begins at i, of n. */
 static size_t piece(size_t n, size_t i)
 {
-    return n - i < TLC_PIECE ? n - i : TLC_PIECE;
+    return n - i < TLC_CHUNK ? n - i : TLC_CHUNK;
 }
 
 /* Symbols or codes by the quantizer, and what they leave in the residual. */
@@ -129,7 +129,7 @@ static void encode_by_parts(const trial *t, size_t from, size_t n, unsigned bits
 {
     tlc_input input;
     const tlc_unit u = unit_of(t, t->plain, n, &input, t->r ? residual_want : NULL);
-    float buf[TLC_PIECE];
+    float buf[TLC_CHUNK];
 
     for (size_t i = 0, count; i < n; i += count) {
         count = piece(n, i);
@@ -148,7 +148,7 @@ static void check_encode(const trial *t)
 {
     const int makes_codes = quantizer_of(t)->makes == TLC_MAKES_CODES;
     const tlc_layout layout = makes_codes ? quantizer_of(t)->layout(NULL, TLC_F32) : (tlc_layout){{0, 0}, 0};
-    const size_t n = makes_codes || t->count < TLC_PIECE ? t->count : TLC_PIECE;
+    const size_t n = makes_codes || t->count < TLC_CHUNK ? t->count : TLC_CHUNK;
     const size_t size = makes_codes ? plane_size(layout.bits[0], n) : n;
     tlc_input input;
 
@@ -169,8 +169,8 @@ static void check_encode(const trial *t)
 /* x lies in the residual. */
 static void check_encode_members(const trial *t)
 {
-    const size_t n = t->count < TLC_PIECE ? t->count : TLC_PIECE;
-    uint64_t mask_got[TLC_PIECE / 64] = {0}, mask_want[TLC_PIECE / 64] = {0};
+    const size_t n = t->count < TLC_CHUNK ? t->count : TLC_CHUNK;
+    uint64_t mask_got[TLC_CHUNK / 64] = {0}, mask_want[TLC_CHUNK / 64] = {0};
     tlc_input input;
 
     require(quantizer_of(t)->makes == TLC_MAKES_MEMBERS && quantizer_of(t)->sends_values);
@@ -286,7 +286,7 @@ static void check_decode_and_add(const trial *t)
     const size_t n = t->count;
     const tlc_output o = {.k = t->plain, .mode = TLC_OUTPUT_ADD, .out = out_want + 1, .weight = t->weight,
                           .has_zero = quantizer_of(t)->has_zero};
-    float values[TLC_PIECE];
+    float values[TLC_CHUNK];
     rng random = {t->seed};
     tlc_input input;
 

@@ -99,7 +99,7 @@ static void require_same_outputs(const tensor *t, const payload *p)
     FOR_EACH_DTYPE(dtype)
         for (int stream = 0; stream < 2; stream++)
             for (size_t shift = 0; shift < 2; shift++) {
-                const tlc_output write = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .stream = stream};
+                const tlc_output write = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .bypass = stream};
                 require_same_output(t, p, &write, shift);
             }
     for (size_t i = 0; i < COUNT(weights); i++)
@@ -168,7 +168,7 @@ static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_TIES, DATA_DEN
 
 static void payloads(void **state)
 {
-    static const size_t sizes[] = {1, 2, 4, 5, 6, 63, 79, 81, 333, 1025, 5 * TLC_PIECE + 3, 20011};
+    static const size_t sizes[] = {1, 2, 4, 5, 6, 63, 79, 81, 333, 1025, 5 * TLC_CHUNK + 3, 20011};
 
     (void)state;
     fallbacks = 0;

@@ -121,7 +121,7 @@ static void check_row(const tlc_plan_facts *f, const tlc_plan *plan)
             used[i]++;
         }
     require(row != NULL);
-    require(plan->first == row->want.first && plan->keep == row->want.keep && plan->add == row->want.add &&
+    require(plan->first == row->want.first && plan->keep_maxima == row->want.keep_maxima && plan->add == row->want.add &&
             plan->max == row->want.max);
 }
 
@@ -155,18 +155,18 @@ static void check_laws(const tlc_plan_facts *f, const tlc_plan *plan)
     /* A maximum comes from where there is one. */
     switch (plan->max) {
     case TLC_MAX_NONE: require(sent_as_is); break;
-    case TLC_MAX_FIRST: require(plan->first != TLC_FIRST_NONE && (!f->blocks || plan->keep)); break;
+    case TLC_MAX_FIRST: require(plan->first != TLC_FIRST_NONE && (!f->blocks || plan->keep_maxima)); break;
     case TLC_MAX_ADD: require(plan->add); break;
-    case TLC_MAX_SWEEP: require(f->blocks && !plan->add && !plan->keep); break;
+    case TLC_MAX_SWEEP: require(f->blocks && !plan->add && !plan->keep_maxima); break;
     case TLC_MAX_CHOOSE: require(in_one_sweep); break;
     }
-    require(!sent_as_is || (plan->first == TLC_FIRST_NONE && !plan->keep && !adds && plan->max == TLC_MAX_NONE));
+    require(!sent_as_is || (plan->first == TLC_FIRST_NONE && !plan->keep_maxima && !adds && plan->max == TLC_MAX_NONE));
     require(plan->first != TLC_FIRST_CHOOSE || (in_one_sweep && !f->blocks));
     require(!in_one_sweep || sent_as_is || plan->first == TLC_FIRST_CHOOSE || plan->max == TLC_MAX_CHOOSE);
 
     /* Only maxima that are found are kept, and only where there is room; then they are used. */
-    require(!plan->keep || (plan->first == TLC_FIRST_MAX && f->blocks && f->blocks <= TLC_KEPT_MAX));
-    require(!plan->keep || plan->max == TLC_MAX_FIRST);
+    require(!plan->keep_maxima || (plan->first == TLC_FIRST_MAX && f->blocks && f->blocks <= TLC_KEPT_MAX));
+    require(!plan->keep_maxima || plan->max == TLC_MAX_FIRST);
 }
 
 static void laws(void **state)

@@ -21,7 +21,7 @@ typedef struct tlc_coding {
     const tlc_parallel *parallel; /* NULL: this thread only */
     uint64_t *scratch;            /* for encode: as many bytes as the coder's scratch() says */
     uint64_t clipped;             /* how many values were clipped; the coder of codes sets it */
-    int bare;                     /* codes: the payload has no count before the planes */
+    int without_count;                     /* codes: the payload has no count before the planes */
     const tlc_output *output;     /* decode */
 } tlc_coding;
 

@@ -16,7 +16,7 @@ static tlc_layout layout_of(const tlc_coding *c)
 {
     tlc_layout layout = c->unit.quantizer->layout(c->unit.params, c->unit.dtype);
 
-    layout.counted = layout.counted && !c->bare;
+    layout.counted = layout.counted && !c->without_count;
     return layout;
 }
 
@@ -95,11 +95,11 @@ static void encode_exact(const codes_work *w, size_t at, size_t end)
 static void encode_fused(const codes_work *w, size_t at, size_t end)
 {
     const tlc_unit *u = &w->c->unit;
-    float converted[TLC_PIECE];
+    float converted[TLC_CHUNK];
 
     for (size_t count; at < end; at += count) {
         size_t index = u->first + at;
-        count = tlc_input_in_place(u->input) ? end - at : tlc_smaller(end - at, TLC_PIECE);
+        count = tlc_input_in_place(u->input) ? end - at : tlc_smaller(end - at, TLC_CHUNK);
         w->c->fused->encode(u, tlc_input_gradient(u->input, index, count, converted), tlc_input_residual(u->input, index),
                             count, w->dst[0] + offset(w->layout.bits[0], at));
     }
@@ -108,12 +108,12 @@ static void encode_fused(const codes_work *w, size_t at, size_t end)
 static uint64_t encode_chunks(const codes_work *w, size_t at, size_t end)
 {
     const tlc_unit *u = &w->c->unit;
-    float wanted[TLC_PIECE];
+    float wanted[TLC_CHUNK];
     uint64_t sum = 0;
     tlc_chunk c;
 
     for (c.at = at; c.at < end; c.at += c.count) {
-        c.count = tlc_smaller(end - c.at, TLC_PIECE);
+        c.count = tlc_smaller(end - c.at, TLC_CHUNK);
         c.x = tlc_unit_values(u, c.at, c.count, wanted);
         c.codes[0] = w->dst[0] + offset(w->layout.bits[0], c.at);
         c.codes[1] = w->dst[1] + offset(w->layout.bits[1], c.at);
@@ -190,13 +190,13 @@ static void decode_chunks(const codes_work *w, size_t at, size_t end)
 {
     const tlc_output *o = w->c->output;
     const tlc_unit *u = &w->c->unit;
-    float values[TLC_PIECE];
+    float values[TLC_CHUNK];
 
     for (size_t count; at < end; at += count) {
         const uint8_t *const codes[2] = {w->plane[0] + offset(w->layout.bits[0], at),
                                          w->plane[1] + offset(w->layout.bits[1], at)};
         float *out = tlc_output_in_place(o, u->first + at);
-        count = tlc_smaller(end - at, TLC_PIECE);
+        count = tlc_smaller(end - at, TLC_CHUNK);
         u->quantizer->decode(u, codes, count, out ? out : values);
         if (!out)
             tlc_output_values(o, u->first + at, count, values);

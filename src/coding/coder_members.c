@@ -57,7 +57,7 @@ static uint64_t *negative_mask(const tlc_coding *c)
 /* Makes the symbols of a chunk, and updates the residual. */
 static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
 {
-    float converted[TLC_PIECE];
+    float converted[TLC_CHUNK];
     const tlc_unit *u = &c->unit;
     size_t index = u->first + chunk->at;
 
@@ -86,7 +86,7 @@ static void drop_members(const tlc_chunk *chunk, size_t k)
 static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t room)
 {
     const tlc_unit *u = &c->unit;
-    float wanted[TLC_PIECE];
+    float wanted[TLC_CHUNK];
 
     if (c->fused && c->fused->encode_members && u->input->residual && !u->input->grad && room >= chunk->count)
         return c->fused->encode_members(u, chunk, u->input->residual + u->first + chunk->at);
@@ -114,15 +114,15 @@ static void mask_range(void *arg, size_t i)
     mask_work *w = arg;
     const tlc_coding *c = w->c;
     size_t from = tlc_range_start(&w->ranges, i) * WORD, to = tlc_range_start(&w->ranges, i + 1) * WORD;
-    int8_t symbols[TLC_PIECE];
-    float values[TLC_PIECE];
+    int8_t symbols[TLC_CHUNK];
+    float values[TLC_CHUNK];
     uint64_t k = 0;
 
     to = tlc_smaller(to, (size_t)c->unit.n);
     for (size_t at = from, count; at < to; at += count) {
         uint64_t *mask = c->scratch + at / WORD;
         tlc_chunk chunk = {.at = at, .symbols = symbols, .mask = mask, .values = values};
-        chunk.count = count = tlc_smaller(to - at, TLC_PIECE);
+        chunk.count = count = tlc_smaller(to - at, TLC_CHUNK);
         if (has_signs(c->codec)) {
             encode_symbols(c, &chunk);
             k += c->unit.k->symbol_masks(symbols, count, mask, negative_mask(c) + at / WORD);
@@ -178,12 +178,12 @@ static void symbols_of_masks(const tlc_coding *c, size_t at, size_t count, int8_
 static size_t encode_fallback(const tlc_coding *c, uint8_t *dst)
 {
     const tlc_packer *p = tlc_codec_symbol_packer(c->codec);
-    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE + 8];
+    int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK + 8];
     size_t n = (size_t)c->unit.n, len = (size_t)tlc_ceil_div(n, p->streams);
     const int8_t *q[TLC_STREAMS_MAX];
 
     for (size_t at = 0, count; at < len; at += count) {
-        count = tlc_smaller(len - at, TLC_PIECE);
+        count = tlc_smaller(len - at, TLC_CHUNK);
         for (size_t k = 0; k < p->streams; k++) {
             size_t index = k * len + at, some = index >= n ? 0 : tlc_smaller(n - index, count);
             q[k] = symbols[k];
@@ -224,14 +224,14 @@ static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
 {
     const tlc_positions *positions = tlc_codec_positions(c->codec);
     const tlc_unit *u = &c->unit;
-    uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_PIECE / WORD] = {0}, k = 0;
+    uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_CHUNK / WORD] = {0}, k = 0;
     size_t stream = (size_t)stream_bound(c->codec, u->n);
     uint8_t *to = dst + stream;
-    float values[TLC_PIECE];
+    float values[TLC_CHUNK];
 
-    for (size_t at = 0; at < u->n; at += TLC_PIECE) {
+    for (size_t at = 0; at < u->n; at += TLC_CHUNK) {
         tlc_chunk chunk = {.at = at, .values = values, .mask = positions->whole ? c->scratch + at / WORD : part};
-        chunk.count = tlc_smaller((size_t)u->n - at, TLC_PIECE);
+        chunk.count = tlc_smaller((size_t)u->n - at, TLC_CHUNK);
         size_t some = encode_members(c, &chunk, room - k);
         tlc_copy_le(to, values, some, sizeof *values);
         to += some * sizeof *values;
@@ -295,7 +295,7 @@ static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, cons
     tlc_positions_batch batch;
 
     for (size_t at = 0, count; at < u->n; at += count) {
-        count = tlc_smaller((size_t)u->n - at, TLC_PIECE);
+        count = tlc_smaller((size_t)u->n - at, TLC_CHUNK);
         batch.count = (size_t)tlc_ceil_div(count, WORD);
         (void)tlc_codec_positions(c->codec)->read(reader, &batch);
         values = tlc_output_members(c->output, u->first + at, count, batch.mask, values, end, (size_t)u->n - at);

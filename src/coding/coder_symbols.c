@@ -72,12 +72,12 @@ static size_t tail_start(const shape *s, size_t from, size_t to)
 /* Packs bytes without padding with a fused kernel: in place, or in converted chunks. */
 static void pack_fused(const shape *s, size_t from, size_t to, uint8_t *dst)
 {
-    float converted[TLC_STREAMS_MAX][TLC_PIECE], *r[TLC_STREAMS_MAX];
+    float converted[TLC_STREAMS_MAX][TLC_CHUNK], *r[TLC_STREAMS_MAX];
     const tlc_input *in = s->u->input;
     const float *g[TLC_STREAMS_MAX];
 
     for (size_t at = from, count; at < to; at += count, dst += count) {
-        count = tlc_input_in_place(in) ? to - at : tlc_smaller(to - at, TLC_PIECE);
+        count = tlc_input_in_place(in) ? to - at : tlc_smaller(to - at, TLC_CHUNK);
         for (size_t k = 0; k < s->p->streams; k++) {
             size_t index = s->u->first + k * s->len + at;
             g[k] = tlc_input_gradient(in, index, count, converted[k]);
@@ -116,19 +116,19 @@ static void pack_tail_fused(const shape *s, size_t at, size_t count, uint8_t *ds
         if (have[k] && have[k] < count && in->residual)
             tlc_copy_few(in->residual + s->u->first + k * s->len + at, residual[k], have[k] * sizeof(float));
         for (size_t i = have[k]; i < count; i++)
-            dst[i] = (uint8_t)(dst[i] - s->p->weight[k]); /* from the digit 1, of a symbol 0, to 0 */
+            dst[i] = (uint8_t)(dst[i] - s->p->place[k]); /* from the digit 1, of a symbol 0, to 0 */
     }
 }
 
 /* Packs any bytes, without fused kernels. */
 static void pack_by_steps(const shape *s, size_t from, size_t to, uint8_t *dst)
 {
-    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE];
+    int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK];
     const int8_t *q[TLC_STREAMS_MAX];
-    float wanted[TLC_PIECE];
+    float wanted[TLC_CHUNK];
 
     for (size_t at = from, count; at < to; at += count, dst += count) {
-        count = tlc_smaller(to - at, TLC_PIECE);
+        count = tlc_smaller(to - at, TLC_CHUNK);
         for (size_t k = 0; k < s->p->streams; k++) {
             tlc_chunk c = {.at = k * s->len + at, .count = present(s, k, at, count), .symbols = symbols[k]};
             if (c.count) {
@@ -256,7 +256,7 @@ static int padding_valid(const shape *s, const uint8_t *last)
 
     for (size_t i = 0; i < padding; i++) { /* from the last symbol backwards */
         size_t stream = s->p->streams - 1 - i / s->len, at = count - 1 - i % s->len;
-        if (last[at] / s->p->weight[stream] % s->p->base)
+        if (last[at] / s->p->place[stream] % s->p->base)
             return 0;
     }
     return 1;
@@ -303,12 +303,12 @@ typedef struct streaming {
 
 static void unpack_by_steps(const shape *s, size_t at, size_t count, const uint8_t *src)
 {
-    int8_t symbols[TLC_STREAMS_MAX][TLC_PIECE], *q[TLC_STREAMS_MAX];
+    int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK], *q[TLC_STREAMS_MAX];
 
     for (size_t k = 0; k < s->p->streams; k++)
         q[k] = symbols[k];
     for (size_t part; count; count -= part, at += part, src += part) {
-        part = tlc_smaller(count, TLC_PIECE);
+        part = tlc_smaller(count, TLC_CHUNK);
         s->p->decode(s->u->k, src, part, q);
         for (size_t k = 0; k < s->p->streams; k++)
             tlc_output_symbols(s->c->output, s->u->first + k * s->len + at, present(s, k, at, part), q[k],
@@ -319,12 +319,12 @@ static void unpack_by_steps(const shape *s, size_t at, size_t count, const uint8
 /* Writes f16, bf16 or unaligned f32. */
 static void unpack_converted(const shape *s, size_t at, size_t count, const uint8_t *src)
 {
-    float values[TLC_STREAMS_MAX][TLC_PIECE], *v[TLC_STREAMS_MAX];
+    float values[TLC_STREAMS_MAX][TLC_CHUNK], *v[TLC_STREAMS_MAX];
 
     for (size_t k = 0; k < s->p->streams; k++)
         v[k] = values[k];
     for (size_t part; count; count -= part, at += part, src += part) {
-        part = tlc_smaller(count, TLC_PIECE);
+        part = tlc_smaller(count, TLC_CHUNK);
         s->c->fused->unpack_and_write(s->u->k, src, part, s->u->scalars[0], v);
         for (size_t k = 0; k < s->p->streams; k++)
             tlc_output_values(s->c->output, s->u->first + k * s->len + at, present(s, k, at, part), values[k]);
@@ -366,7 +366,7 @@ static void unpack_full(const shape *s, size_t at, size_t count, const uint8_t *
         out[k] = (float *)o->out + s->u->first + k * s->len + at;
     if (o->mode == TLC_OUTPUT_ADD)
         fused->unpack_and_add(s->u->k, src, count, scale, out);
-    else if (!o->stream)
+    else if (!o->bypass)
         fused->unpack_and_write(s->u->k, src, count, scale, out);
     else {
         all.open = 0;
@@ -438,7 +438,7 @@ static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, siz
     size_t have = 0;
 
     parts.lines.open = parts.last = 0; /* the rest is written before it is read */
-    streaming *streamed = s->c->output->stream ? &parts : NULL;
+    streaming *streamed = s->c->output->bypass ? &parts : NULL;
     for (const uint8_t *end = src + len; src < end;) {
         have += expand(shrinker, s->u->k, &src, end, packed + have);
         size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have >= SHRUNK, or this is the end */

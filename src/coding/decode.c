@@ -12,7 +12,7 @@ static void begin_unit(tlc_coding *c, const tlc_kernels *k, const tlc_frame *f, 
     c->fused = tlc_fused_of(f->codec.quantizer, packer);
     c->fallback = f->fallback;
     c->parallel = NULL;
-    c->bare = 0;
+    c->without_count = 0;
     c->scratch = NULL;
     c->output = output;
     u->k = k;

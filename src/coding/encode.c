@@ -96,7 +96,7 @@ static void begin_unit(tlc_coding *c, const tlc_job *job, const tlc_input *input
     c->fused = tlc_fused_of(job->codec->quantizer, job->codec->packer);
     c->fallback = 0;
     c->parallel = NULL;
-    c->bare = 0;
+    c->without_count = 0;
     c->scratch = job->scratch;
     c->output = NULL;
     u->k = job->input.k;
@@ -283,7 +283,7 @@ static tlc_status encode_blocked_frame(const tlc_job *job, uint8_t *dst, size_t 
     float scale;
 
     if (plan.first == TLC_FIRST_MAX)
-        status = check_max(job, sweep_all(job, tlc_input_absmax, plan.keep ? maxima : NULL), &scale);
+        status = check_max(job, sweep_all(job, tlc_input_absmax, plan.keep_maxima ? maxima : NULL), &scale);
     if (status)
         return status;
     at = write_header(job, NULL, dst);

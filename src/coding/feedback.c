@@ -13,7 +13,7 @@ static void keep_rest(const tlc_unit *u, const tlc_chunk *c, const float *sent)
 
 void tlc_feedback_symbols(const tlc_unit *u, const tlc_chunk *c)
 {
-    float sent[TLC_PIECE];
+    float sent[TLC_CHUNK];
 
     if (!u->input->residual)
         return;
@@ -24,7 +24,7 @@ void tlc_feedback_symbols(const tlc_unit *u, const tlc_chunk *c)
 void tlc_feedback_codes(const tlc_unit *u, const tlc_chunk *c)
 {
     const uint8_t *const codes[2] = {c->codes[0], c->codes[1]};
-    float sent[TLC_PIECE];
+    float sent[TLC_CHUNK];
 
     if (!u->input->residual)
         return;

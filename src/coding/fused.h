@@ -11,7 +11,7 @@
 typedef struct tlc_fused {
     const tlc_stage *quantizer, *packer; /* packer NULL: the quantizer packs itself */
 
-    /* Encodes x = gradient + residual into symbols (count <= TLC_PIECE) or codes (any count); r keeps what was not
+    /* Encodes x = gradient + residual into symbols (count <= TLC_CHUNK) or codes (any count); r keeps what was not
      * sent. g or r is NULL if there is no gradient or no residual. */
     void (*encode)(const tlc_unit *u, const float *g, float *r, size_t count, void *out);
     /* Finds the members of a chunk, and their values; r holds x, and keeps what was not sent. Returns how many. */

@@ -43,7 +43,7 @@ typedef enum tlc_unit_max {
 
 typedef struct tlc_plan {
     tlc_first_sweep first;
-    int keep;         /* the first sweep keeps the maximum of each block */
+    int keep_maxima;         /* the first sweep keeps the maximum of each block */
     int add;          /* after it, residual += gradient in each unit */
     tlc_unit_max max;
 } tlc_plan;

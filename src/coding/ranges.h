@@ -25,8 +25,8 @@ static inline tlc_ranges tlc_ranges_split(const tlc_parallel *parallel, size_t t
 
 static inline size_t tlc_range_start(const tlc_ranges *r, size_t i)
 {
-    size_t share = r->total / r->count, more = r->total % r->count;
-    return i * share + (i < more ? i : more);
+    size_t quotient = r->total / r->count, rest = r->total % r->count;
+    return i * quotient + (i < rest ? i : rest);
 }
 
 /* Calls task(arg, i) for each i < count; on the caller's threads if count is more than 1. */

@@ -32,7 +32,7 @@ static inline uint64_t tlc_load64(const void *src)
 }
 
 /* How many bits are 1. Without a flag for the instruction, __builtin_popcountll would be a call. */
-static inline unsigned tlc_ones(uint64_t x)
+static inline unsigned tlc_count_ones(uint64_t x)
 {
     x -= x >> 1 & UINT64_C(0x5555555555555555);
     x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));

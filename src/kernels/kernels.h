@@ -19,7 +19,7 @@
 #define TLC_NATURAL_ZERO 0x40
 #define TLC_NATURAL_LEAST (-50) /* exponents of an 8-bit code */
 #define TLC_NATURAL_MOST 10
-#define TLC_CHUNK 4096       /* values that are summed on their own: a mean adds the sums of chunks */
+#define TLC_SUM_CHUNK 4096       /* values that are summed on their own: a mean adds the sums of chunks */
 #define TLC_ZERORUN_ROOM 64  /* bytes that zerorun_decode may read behind its tokens and overwrite behind its result */
 
 /* The state of quartic_ternary_stream between its calls. */

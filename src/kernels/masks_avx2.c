@@ -138,7 +138,7 @@ TLC_AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, si
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-__attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, size_t len)
+__attribute__((target("popcnt"))) uint64_t tlc_count_ones_avx2(const uint8_t *bits, size_t len)
 {
     uint64_t count = 0, word;
     size_t i = 0;
@@ -147,7 +147,7 @@ __attribute__((target("popcnt"))) uint64_t tlc_ones_avx2(const uint8_t *bits, si
         memcpy(&word, bits + i, sizeof word);
         count += (uint64_t)__builtin_popcountll(word);
     }
-    return count + tlc_ones_scalar(bits + i, len - i);
+    return count + tlc_count_ones_scalar(bits + i, len - i);
 }
 
 /* For each mask of 8 lanes: a byte for each lane, with the index of the value that it gets, or 128 for none. */

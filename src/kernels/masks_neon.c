@@ -146,14 +146,14 @@ uint64_t tlc_random_mask_neon(const float *x, const uint32_t *words, size_t n, u
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-uint64_t tlc_ones_neon(const uint8_t *bits, size_t len)
+uint64_t tlc_count_ones_neon(const uint8_t *bits, size_t len)
 {
     uint64_t count = 0;
     size_t i = 0;
 
     for (; len - i >= 16; i += 16)
         count += vaddlvq_u8(vcntq_u8(vld1q_u8(bits + i)));
-    return count + tlc_ones_scalar(bits + i, len - i);
+    return count + tlc_count_ones_scalar(bits + i, len - i);
 }
 
 /* For each mask of 4 lanes: the indices of the bytes that they get, or 255 for none. */

@@ -63,7 +63,7 @@ uint64_t tlc_random_mask_scalar(const float *x, const uint32_t *words, size_t n,
     return count;
 }
 
-uint64_t tlc_ones_scalar(const uint8_t *bits, size_t len)
+uint64_t tlc_count_ones_scalar(const uint8_t *bits, size_t len)
 {
     uint64_t count = 0;
 

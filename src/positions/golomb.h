@@ -31,9 +31,9 @@ static inline uint64_t tlc_big_endian(uint64_t word)
  * TLC_GOLOMB_MAX; 0 for k = 0. k <= n. Needs the default float mode. */
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n);
 
-/* The bytes of the largest payload of at most `most` positions of n values, with the head. It is exact, but UINT64_MAX
+/* The bytes of the largest payload of at most ``members_max positions of n values, with the head. It is exact, but UINT64_MAX
  * if the payload has 2^64 bits or more. signs: 0 or 1 bit each. Needs the default float mode. */
-uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs);
+uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs);
 
 /* Writes the payload of the k positions whose bits in mask are 1. mask: ceil(n/64) words, least significant bit first;
  * bits from n on are 0. negative: the same for negative values, or NULL for no signs. Returns the length in bytes, or 0
@@ -74,22 +74,22 @@ size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negati
 enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
 
 /* What a byte of a stream means. */
-typedef struct tlc_golomb_meaning {
+typedef struct tlc_golomb_byte {
     uint32_t mask;    /* if b <= 2: bit i is 1 if a code ends at the i-th index. Bits above 23 are 0, because for b = 2
                          at most 5 ones of a quotient come before the end of a code */
     uint8_t distance; /* how many indices it goes forward */
     uint8_t codes;    /* how many codes end in it */
     uint16_t tail;    /* 256 * the bits that the last code still needs */
-} tlc_golomb_meaning;
+} tlc_golomb_byte;
 
 /* Moves *run forward over most of the codes, if they are short and many. The reader was just opened, and its k codes
  * may fit the stream. *run may stop within the ones of a quotient. These are then counted, and the rest is read like a
  * code. */
-void tlc_golomb_skim(const tlc_golomb_reader *reader, tlc_golomb_run *run);
+void tlc_golomb_skip_dense(const tlc_golomb_reader *reader, tlc_golomb_run *run);
 
 /* Reads positions as a mask, some words at a time. */
 typedef struct tlc_golomb_masks {
-    tlc_golomb_meaning meaning[3 * 256]; /* by tail and byte */
+    tlc_golomb_byte meaning[3 * 256]; /* by tail and byte */
     const uint8_t *from, *end; /* the part of the stream that is not read yet */
     uint64_t left;             /* codes in it */
     unsigned b;

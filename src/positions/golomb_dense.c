@@ -21,7 +21,7 @@ enum {
 /* ---- what a byte means
  * -------------------------------------------------------------------------------------------- */
 
-typedef tlc_golomb_meaning meaning;
+typedef tlc_golomb_byte meaning;
 
 /* m and then one more bit. The mask is right only for b <= 2 without signs. */
 static meaning after_bit(meaning m, unsigned bit, unsigned b, unsigned signs)
@@ -160,7 +160,7 @@ static size_t rounds_left(const tlc_golomb_reader *r, const lane *x)
     return (needed < bytes ? (size_t)needed - 8 : bytes - 8) / ROUND;
 }
 
-void tlc_golomb_skim(const tlc_golomb_reader *r, tlc_golomb_run *run)
+void tlc_golomb_skip_dense(const tlc_golomb_reader *r, tlc_golomb_run *run)
 {
     lane x = {.from = r->stream};
     uint64_t tail, bits;
@@ -226,15 +226,15 @@ static inline uint64_t remainders(uint64_t word, uint64_t *tail)
     return (even ^ ends << 1) & behind;
 }
 
-typedef struct sink {
+typedef struct mask_writer {
     uint8_t *to;   /* where the next byte of the mask goes */
     uint64_t open; /* bits of the mask from there on */
     unsigned bits; /* how many are known, 0..7; the others are 0 */
     uint64_t codes;
-} sink;
+} mask_writer;
 
 /* Appends the masks of two bytes: at most 7 + 32 + 32 bits, but no 1 above bit 7 + 32 + 23. */
-FORCED void append(sink *s, const meaning *a, const meaning *b)
+FORCED void append(mask_writer *s, const meaning *a, const meaning *b)
 {
     unsigned first = a->distance, bits = s->bits + (first + b->distance);
 
@@ -247,15 +247,15 @@ FORCED void append(sink *s, const meaning *a, const meaning *b)
 }
 
 /* For b = 0: the stream is the inverted mask. */
-FORCED void append_inverse(sink *s, uint64_t word)
+FORCED void append_inverse(mask_writer *s, uint64_t word)
 {
     tlc_store64(s->to, ~reversed(word));
     s->to += 8;
-    s->codes += tlc_ones(~word);
+    s->codes += tlc_count_ones(~word);
 }
 
 /* For b = 1. Which bytes begin with a remainder is known before, so no byte waits for the one before it. */
-FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
+FORCED void append_word(mask_writer *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
     const uint64_t bytes = UINT64_C(0x00ff00ff00ff00ff), ones = UINT64_C(0x0001000100010001);
     uint64_t tails = remainders(word, tail), even = (word & bytes) | (tails & ones) << 8;
@@ -266,7 +266,7 @@ FORCED void append_word(sink *s, const meaning *table, uint64_t word, uint64_t *
 }
 
 /* For any b. Each byte waits for the tail of the one before it. */
-FORCED void append_chain(sink *s, const meaning *table, uint64_t word, uint64_t *tail)
+FORCED void append_chain(mask_writer *s, const meaning *table, uint64_t word, uint64_t *tail)
 {
     for (unsigned i = 0; i < 64; i += 16) {
         const meaning *a = &table[*tail + (word >> i & 0xff)], *b = &table[a->tail + (word >> i >> 8 & 0xff)];
@@ -288,7 +288,7 @@ static uint64_t last_word(tlc_golomb_masks *m)
 }
 
 /* Removes the last `more` ones from the mask: 0 bits that fill the last byte of a stream look like codes. */
-static void take_back(sink *s, uint64_t more)
+static void take_back(mask_writer *s, uint64_t more)
 {
     uint8_t *at = s->to + 7;
 
@@ -301,7 +301,7 @@ static void take_back(sink *s, uint64_t more)
 }
 
 /* b is a constant in each call. */
-FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b, uint64_t *tail)
+FORCED void append_some(mask_writer *s, const meaning *table, uint64_t word, unsigned b, uint64_t *tail)
 {
     if (b == 0)
         append_inverse(s, word);
@@ -314,7 +314,7 @@ FORCED void append_some(sink *s, const meaning *table, uint64_t word, unsigned b
 /* Fills at least `bytes` bytes of m->out. */
 FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
 {
-    sink s = {m->out + m->filled, m->open, m->bits, 0};
+    mask_writer s = {m->out + m->filled, m->open, m->bits, 0};
     const uint8_t *end = m->out + bytes;
     uint64_t tail = m->tail;
 

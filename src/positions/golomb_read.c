@@ -203,7 +203,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
 
     if (reader->k > end / s.least)
         return 0;
-    tlc_golomb_skim(reader, &r);
+    tlc_golomb_skip_dense(reader, &r);
     while (s.fast) {
         uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* up to there all bits are of the codes left */
         limit = limit < end ? limit : end;

@@ -55,9 +55,9 @@ static uint64_t last_above(uint64_t n, uint64_t most, unsigned b)
 /* For the same parameter the bound rises with k. So only the last k of each parameter counts. The last k of b + 1 is at
  * most 0.56 of that of b; except for b = 0 without signs, where all n positions need fewer bytes than 0.382 n
  * positions. So only the parameter of `most` and the next larger one can have the maximum. */
-uint64_t tlc_golomb_bound(uint64_t n, uint64_t most, int signs)
+uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs)
 {
-    uint64_t k = most < n ? most : n, here, above;
+    uint64_t k = members_max < n ? members_max : n, here, above;
 
     if (!k)
         return 2;
@@ -235,7 +235,7 @@ static inline __attribute__((always_inline)) size_t take_dense(batch *p, const u
 
     for (; i < words && count <= BATCH - 64; i++) {
         uint64_t word = mask[i];
-        size_t end = count + tlc_ones(word);
+        size_t end = count + tlc_count_ones(word);
         do {
             for (size_t j = 0; j < some; j++, word &= word - 1)
                 p->at[count + j] = (uint32_t)i * 64 + lowest(word);

@@ -35,7 +35,7 @@ static tlc_layout layout(const double *params, tlc_dtype dtype)
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
     int is_random = u->params[ROUNDING] < 1;
-    uint32_t drawn[TLC_PIECE], *words = is_random ? drawn : NULL;
+    uint32_t drawn[TLC_CHUNK], *words = is_random ? drawn : NULL;
 
     if (is_random)
         tlc_unit_words(u, c->at, c->count, drawn);

@@ -11,13 +11,13 @@
 static uint32_t choose(tlc_unit *u)
 {
     double sums[2], total[2] = {0, 0};
-    float converted[TLC_CHUNK];
+    float converted[TLC_SUM_CHUNK];
     uint64_t count[2] = {0, 0};
     uint32_t max = 0, upper;
 
     for (size_t at = 0, n; at < u->n; at += n) {
         size_t index = u->first + at;
-        n = u->n - at < TLC_CHUNK ? (size_t)(u->n - at) : TLC_CHUNK;
+        n = u->n - at < TLC_SUM_CHUNK ? (size_t)(u->n - at) : TLC_SUM_CHUNK;
         uint32_t m = u->k->side_sums(tlc_input_gradient(u->input, index, n, converted),
                                      tlc_input_residual(u->input, index), n, sums, &upper);
         max = m > max ? m : max;

@@ -30,8 +30,8 @@ static float levels(const tlc_unit *u)
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    uint32_t words[TLC_PIECE];
-    int8_t q[TLC_PIECE], *to = in_bytes(u->params) ? (int8_t *)c->codes[0] : q;
+    uint32_t words[TLC_CHUNK];
+    int8_t q[TLC_CHUNK], *to = in_bytes(u->params) ? (int8_t *)c->codes[0] : q;
 
     tlc_unit_words(u, c->at, c->count, words);
     tlc_levels_of(u->k, c->x, words, c->count, u->scalars[0], levels(u), to);
@@ -42,7 +42,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 
 static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out)
 {
-    int8_t unpacked[TLC_PIECE];
+    int8_t unpacked[TLC_CHUNK];
     const int8_t *q = (const int8_t *)codes[0];
 
     if (!in_bytes(u->params)) {

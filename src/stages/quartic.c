@@ -16,7 +16,7 @@ static void decode(const tlc_kernels *k, const uint8_t *src, size_t count, int8_
 
 static const tlc_packer packer = {
     .streams = 5,
-    .weight = {81, 27, 9, 3, 1},
+    .place = {81, 27, 9, 3, 1},
     .base = 3,
     .largest = TLC_QUARTIC_MAX,
     .zero = TLC_QUARTIC_ZERO,

@@ -32,7 +32,7 @@ static uint64_t members_max(const double *params, uint64_t n)
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    uint32_t words[TLC_PIECE];
+    uint32_t words[TLC_CHUNK];
     float P = divisor(u->params);
 
     tlc_unit_words(u, c->at, c->count, words);

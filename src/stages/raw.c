@@ -25,7 +25,7 @@ static tlc_layout layout(const double *params, tlc_dtype dtype)
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    uint8_t narrow[TLC_PIECE * sizeof(float)];
+    uint8_t narrow[TLC_CHUNK * sizeof(float)];
 
     tlc_narrow(u->k, c->x, c->count, u->dtype, narrow);
     tlc_copy_le(c->codes[0], narrow, c->count, tlc_dtype_size(u->dtype));
@@ -34,7 +34,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 
 static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out)
 {
-    uint8_t narrow[TLC_PIECE * sizeof(float)];
+    uint8_t narrow[TLC_CHUNK * sizeof(float)];
 
     tlc_copy_le(narrow, codes[0], count, tlc_dtype_size(u->dtype));
     tlc_widen(u->k, u->dtype, narrow, count, out);

@@ -44,7 +44,7 @@ static uint32_t key(float x, uint32_t flip)
 /* The next chunk of x from at on. */
 static const float *chunk(const tlc_unit *u, size_t at, size_t *count, float *buf)
 {
-    *count = u->n - at < TLC_CHUNK ? (size_t)(u->n - at) : TLC_CHUNK;
+    *count = u->n - at < TLC_SUM_CHUNK ? (size_t)(u->n - at) : TLC_SUM_CHUNK;
     return tlc_unit_values(u, at, *count, buf);
 }
 
@@ -68,8 +68,8 @@ static void count_keys(const side *s, int level, const float *x, const uint64_t 
 /* Fills the bins of the sides whose search goes on. */
 static void count_level(const tlc_unit *u, const side s[2], int level, size_t bins[2][BINS])
 {
-    uint64_t mask[TLC_CHUNK / 64];
-    float buf[TLC_CHUNK];
+    uint64_t mask[TLC_SUM_CHUNK / 64];
+    float buf[TLC_SUM_CHUNK];
 
     memset(bins, 0, 2 * sizeof bins[0]);
     for (size_t at = 0, n; at < u->n; at += n) {
@@ -202,8 +202,8 @@ static void drop_ties(side *s, const float *x, size_t at, size_t n, uint64_t *ma
 
 static void sum_sides(const tlc_unit *u, side s[2])
 {
-    uint64_t mask[TLC_CHUNK / 64];
-    float buf[TLC_CHUNK];
+    uint64_t mask[TLC_SUM_CHUNK / 64];
+    float buf[TLC_SUM_CHUNK];
 
     for (size_t at = 0, n; at < u->n; at += n) {
         const float *x = chunk(u, at, &n, buf);
@@ -213,7 +213,7 @@ static void sum_sides(const tlc_unit *u, side s[2])
             drop_ties(&s[i], x, at, n, mask);
             s[i].sum += tlc_masked_sum(x, mask, n);
             for (size_t w = 0; w * 64 < n; w++)
-                s[i].count += tlc_ones(mask[w]);
+                s[i].count += tlc_count_ones(mask[w]);
         }
     }
 }

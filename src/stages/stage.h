@@ -72,7 +72,7 @@ typedef struct tlc_unit {
     tlc_selection selection;
 } tlc_unit;
 
-/* Up to TLC_PIECE values of a unit, and the results of the quantizer. */
+/* Up to TLC_CHUNK values of a unit, and the results of the quantizer. */
 typedef struct tlc_chunk {
     size_t at, count;
     const float *x;
@@ -136,7 +136,7 @@ struct tlc_quantizer {
     tlc_layout (*layout)(const double *params, tlc_dtype dtype); /* NULL: makes no codes */
     /* Makes the symbols, members or codes of a chunk. Returns the number of members, or of clipped values. */
     uint64_t (*encode)(const tlc_unit *u, const tlc_chunk *c);
-    /* Writes the values of count <= TLC_PIECE codes. NULL: makes no codes. */
+    /* Writes the values of count <= TLC_CHUNK codes. NULL: makes no codes. */
     void (*decode)(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out);
     /* Are these the codes of a unit? Lengths and padding bits were checked before. NULL: all codes are valid. */
     int (*valid)(const tlc_unit *u, const uint8_t *const codes[2]);
@@ -150,7 +150,7 @@ enum { TLC_STREAMS_MAX = 8 };
  * A symbol q is the digit q + 1. Where the last streams have no symbols left, the digit is 0. */
 typedef struct tlc_packer {
     size_t streams;
-    uint8_t weight[TLC_STREAMS_MAX]; /* byte = sum of weight * digit, and digit = byte / weight % base */
+    uint8_t place[TLC_STREAMS_MAX]; /* byte = sum of place * digit, and digit = byte / place % base */
     uint8_t base, largest;           /* the largest byte; bytes up to it are valid, if padding is digit 0 */
     uint8_t zero;                    /* the byte whose symbols are all 0; shrinkers make runs of it shorter */
 

@@ -7,7 +7,7 @@
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    uint32_t words[TLC_PIECE];
+    uint32_t words[TLC_CHUNK];
 
     tlc_unit_words(u, c->at, c->count, words);
     u->k->stochastic_encode(c->x, words, c->count, u->scalars[0], c->symbols);

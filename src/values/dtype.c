@@ -40,7 +40,7 @@ tlc_status tlc_convert(const void *src, tlc_dtype from, void *dst, tlc_dtype to,
 {
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     size_t in = tlc_dtype_size(from), out = tlc_dtype_size(to);
-    float piece[TLC_PIECE];
+    float chunk[TLC_CHUNK];
 
     if (!tlc_dtype_valid(from) || !tlc_dtype_valid(to) || (n && (!src || !dst)))
         return TLC_ERR_PARAM;
@@ -50,11 +50,11 @@ tlc_status tlc_convert(const void *src, tlc_dtype from, void *dst, tlc_dtype to,
         return TLC_OK;
     }
     tlc_float_mode mode = tlc_float_enter();
-    for (size_t at = 0; at < n; at += TLC_PIECE) {
-        size_t count = n - at < TLC_PIECE ? n - at : TLC_PIECE;
+    for (size_t at = 0; at < n; at += TLC_CHUNK) {
+        size_t count = n - at < TLC_CHUNK ? n - at : TLC_CHUNK;
 
-        tlc_widen(k, from, (const uint8_t *)src + at * in, count, piece);
-        tlc_narrow(k, piece, count, to, (uint8_t *)dst + at * out);
+        tlc_widen(k, from, (const uint8_t *)src + at * in, count, chunk);
+        tlc_narrow(k, chunk, count, to, (uint8_t *)dst + at * out);
     }
     tlc_float_leave(mode);
     return TLC_OK;

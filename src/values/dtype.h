@@ -8,7 +8,7 @@
 #include "../kernels/kernels.h"
 
 /* The values of a chunk. A chunk and what is made of it stay in the first-level cache. */
-#define TLC_PIECE 1024
+#define TLC_CHUNK 1024
 
 static inline int tlc_dtype_valid(tlc_dtype t)
 {

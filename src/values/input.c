@@ -26,12 +26,12 @@ const float *tlc_input_wanted(const tlc_input *in, size_t at, size_t count, floa
 
 static size_t stride(const tlc_input *in, size_t left)
 {
-    return tlc_input_in_place(in) || left < TLC_PIECE ? left : TLC_PIECE;
+    return tlc_input_in_place(in) || left < TLC_CHUNK ? left : TLC_CHUNK;
 }
 
 uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count)
 {
-    float buf[TLC_PIECE];
+    float buf[TLC_CHUNK];
     uint32_t max = 0;
 
     for (size_t end = at + count; at < end; at += count) {
@@ -44,7 +44,7 @@ uint32_t tlc_input_absmax(const tlc_input *in, size_t at, size_t count)
 
 uint32_t tlc_input_accumulate(const tlc_input *in, size_t at, size_t count)
 {
-    float buf[TLC_PIECE];
+    float buf[TLC_CHUNK];
     uint32_t max = 0;
 
     for (size_t end = at + count; at < end; at += count) {

@@ -63,7 +63,7 @@ static void add_symbols(const tlc_output *o, const int8_t *q, size_t count, floa
 
 static void write_symbols(const tlc_output *o, size_t at, size_t count, const int8_t *q, float scale)
 {
-    float values[TLC_PIECE], *out = tlc_output_in_place(o, at);
+    float values[TLC_CHUNK], *out = tlc_output_in_place(o, at);
 
     o->k->ternary_decode(q, count, scale, out ? out : values);
     if (!out)
@@ -114,8 +114,8 @@ static const void *native_values(const uint8_t *values, size_t count, float *nat
 const uint8_t *tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask,
                                   const uint8_t *values, const uint8_t *end, size_t left)
 {
-    float expanded[TLC_PIECE], native[TLC_PIECE];
-    size_t stored = (size_t)(end - values) / sizeof(float), have = tlc_smaller(stored, TLC_PIECE), taken;
+    float expanded[TLC_CHUNK], native[TLC_CHUNK];
+    size_t stored = (size_t)(end - values) / sizeof(float), have = tlc_smaller(stored, TLC_CHUNK), taken;
     const void *from = native_values(values, have, native);
 
     if (o->mode == TLC_OUTPUT_ADD && stored < left / FEW)

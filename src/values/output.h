@@ -21,7 +21,7 @@ typedef struct tlc_output {
     tlc_dtype dtype;   /* WRITE; else f32 */
     void *out;         /* n values */
     float weight;      /* ADD */
-    int stream;        /* WRITE: the output is so large that stores should bypass the caches */
+    int bypass;        /* WRITE: the output is so large that stores should bypass the caches */
     int is_symbols;    /* ADD: values are symbols times a scale. A NaN in the sum stays that NaN, made quiet */
     int has_zero;      /* ADD: where the value is 0, the sum keeps its bits */
     uint64_t *nonzero; /* COUNT */
@@ -36,10 +36,10 @@ static inline float *tlc_output_in_place(const tlc_output *o, size_t at)
 /* Outputs values at .. at + count - 1 of the tensor. */
 void tlc_output_values(const tlc_output *o, size_t at, size_t count, const float *values);
 
-/* The same for count <= TLC_PIECE symbols times scale. */
+/* The same for count <= TLC_CHUNK symbols times scale. */
 void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8_t *q, float scale);
 
-/* The same for count <= TLC_PIECE values. Those in the mask are members, the others are 0. The values of the members
+/* The same for count <= TLC_CHUNK values. Those in the mask are members, the others are 0. The values of the members
  * are read from `values`, which ends at `end` and is for the next `left` values of the tensor. Returns where the rest
  * of it begins. */
 const uint8_t *tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask,
@@ -51,7 +51,7 @@ typedef struct tlc_scatter {
     size_t first, n; /* of the unit: the index of its first value, the number of values */
     size_t filled;   /* WRITE in place: all values before this one are written */
     size_t window;   /* WRITE to another dtype: the index of values[0] */
-    float values[TLC_PIECE];
+    float values[TLC_CHUNK];
 } tlc_scatter;
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n);

@@ -38,15 +38,15 @@ static void write(tlc_scatter *s, const size_t *index, const float *value, size_
 /* Outputs the window, and goes to the next one. */
 static void advance(tlc_scatter *s)
 {
-    tlc_output_values(s->o, s->first + s->window, tlc_smaller(s->n - s->window, TLC_PIECE), s->values);
-    s->window += TLC_PIECE;
+    tlc_output_values(s->o, s->first + s->window, tlc_smaller(s->n - s->window, TLC_CHUNK), s->values);
+    s->window += TLC_CHUNK;
     memset(s->values, 0, sizeof s->values);
 }
 
 static void convert(tlc_scatter *s, const size_t *index, const float *value, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        while (index[i] - s->window >= TLC_PIECE)
+        while (index[i] - s->window >= TLC_CHUNK)
             advance(s);
         s->values[index[i] - s->window] = value[i];
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sums and means. They are the same on all machines, because they have one order: sums are binary64, over chunks of
- * TLC_CHUNK values of the unit. A chunk has 16 lanes (index mod 16), folded 16-8-4-2-1. The chunks are added in rising
+ * TLC_SUM_CHUNK values of the unit. A chunk has 16 lanes (index mod 16), folded 16-8-4-2-1. The chunks are added in rising
  * order. The mean is rounded to binary32 once.
  */
 #ifndef TLC_SUMS_H
