@@ -205,8 +205,7 @@ static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
     const options *o = g->o;
     size_t warmup = o->warmup ? o->warmup - 1 : 0, rounds;
     operation operations[] = {
-        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup},
-        {pass_plain, g, 0, 0}, /* for --peers */
+        {pass_copy_frames, g, 0, 0}, {pass_aggregate, g, 0, warmup}, {pass_plain, g, 0, 0}, /* for --peers */
     };
     timing t[3];
     verified v;

@@ -23,16 +23,16 @@ typedef struct channel_options {
 
 typedef struct channel {
     const tensor *tensor;
-    size_t delay;         /* at least 1 */
-    tlc_ctx *ctx;         /* of a codec */
-    const peer *peer;     /* or a peer, */
-    void *state;          /* and its state */
-    const float *start;   /* n floats, what the residual was at first; NULL: zero, or there is no residual */
+    size_t delay;       /* at least 1 */
+    tlc_ctx *ctx;       /* of a codec */
+    const peer *peer;   /* or a peer, */
+    void *state;        /* and its state */
+    const float *start; /* n floats, what the residual was at first; NULL: zero, or there is no residual */
     tlc_decode_options decode;
     unsigned char *frame; /* bound bytes, and at least ceil(n/5) */
     size_t bound;
-    unsigned char *out;   /* n values of the dtype */
-    float *sum;           /* n floats */
+    unsigned char *out; /* n values of the dtype */
+    float *sum;         /* n floats */
 } channel;
 
 /* Memory at a multiple of 64. It is zeroed, so that no page is mapped for the first time while the clock runs. The

@@ -146,7 +146,8 @@ void codecs_print(FILE *f)
     print_entries(f, false);
     fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: so many values\n"
           "are coded together, with a scale of their own.\n"
-          "\nThe codecs of -c all\n", f);
+          "\nThe codecs of -c all\n",
+          f);
     codecs_all(&set);
     for (size_t i = 0; i < set.count; i++)
         fprintf(f, "  %s\n", set.codecs[i]);

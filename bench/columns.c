@@ -113,11 +113,14 @@ static const char *codec_of(const report_row *row, bool in_table, char *buffer)
 static const char *text_of(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
 {
     static const char *const kinds[] = {
-        [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec", [ROW_PEER] = "peer",
-        [ROW_AGGREGATE] = "aggregate",
+        [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline",   [ROW_CODEC] = "codec",
+        [ROW_PEER] = "peer", [ROW_AGGREGATE] = "aggregate",
     };
     static const char *const starts[] = {
-        [START_NO_RESIDUAL] = "", [START_ZERO] = "zero", [START_MIXED] = "mixed", [START_RECORDED] = "recorded",
+        [START_NO_RESIDUAL] = "",
+        [START_ZERO] = "zero",
+        [START_MIXED] = "mixed",
+        [START_RECORDED] = "recorded",
     };
 
     switch (id) {
@@ -128,9 +131,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case DTYPE: return dtype_name(r->dtype);
     case RUN: return row->run ? row->run->run : "";
     case START: return is_sent(row) ? starts[row->verified.start] : "";
-    case CRC:
-        snprintf(buffer, CELL, "%08" PRIx32, row->verified.crc);
-        return is_sent(row) ? buffer : "";
+    case CRC: snprintf(buffer, CELL, "%08" PRIx32, row->verified.crc); return is_sent(row) ? buffer : "";
     default: return "";
     }
 }

@@ -10,11 +10,56 @@
 enum { CELL = 128 };
 
 typedef enum column_id {
-    TENSOR, KIND, CODEC, ISA, DTYPE, FEEDBACK, ASSUME_FINITE, THREADS, STEPS, DELAY, INPUTS, VALUES, ROUNDS, RUN,
-    RUN_S, START, MEMCPY, MEMCPY_BEST, COMPRESS, COMPRESS_BEST, COMPRESS_NS, COMPRESS_X, COMPRESS_ROOF, RANDOM,
-    DECOMPRESS, DECOMPRESS_BEST, DECOMPRESS_NS, DECOMPRESS_X, DECOMPRESS_ROOF, ADD, ADD_BEST, ADD_NS, ADD_X,
-    ADD_ROOF, AGGREGATE_ATE, AGGREGATE, AGGREGATE_X, RATIO, BITS, ENTROPY, ENTROPY_X, CLIPPED, NONZERO, STEP_ERROR,
-    SUM_ERROR, RESIDUAL_X, RESIDUAL, FRAME_BYTES, CRC, COLUMNS
+    TENSOR,
+    KIND,
+    CODEC,
+    ISA,
+    DTYPE,
+    FEEDBACK,
+    ASSUME_FINITE,
+    THREADS,
+    STEPS,
+    DELAY,
+    INPUTS,
+    VALUES,
+    ROUNDS,
+    RUN,
+    RUN_S,
+    START,
+    MEMCPY,
+    MEMCPY_BEST,
+    COMPRESS,
+    COMPRESS_BEST,
+    COMPRESS_NS,
+    COMPRESS_X,
+    COMPRESS_ROOF,
+    RANDOM,
+    DECOMPRESS,
+    DECOMPRESS_BEST,
+    DECOMPRESS_NS,
+    DECOMPRESS_X,
+    DECOMPRESS_ROOF,
+    ADD,
+    ADD_BEST,
+    ADD_NS,
+    ADD_X,
+    ADD_ROOF,
+    AGGREGATE_ATE,
+    AGGREGATE,
+    AGGREGATE_X,
+    RATIO,
+    BITS,
+    ENTROPY,
+    ENTROPY_X,
+    CLIPPED,
+    NONZERO,
+    STEP_ERROR,
+    SUM_ERROR,
+    RESIDUAL_X,
+    RESIDUAL,
+    FRAME_BYTES,
+    CRC,
+    COLUMNS
 } column_id;
 
 typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
@@ -22,10 +67,10 @@ typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
 typedef struct column {
     const char *key;
     column_kind kind;
-    unsigned views;           /* whose tables have it, */
-    unsigned wide;            /* and whose have it with --wide */
+    unsigned views; /* whose tables have it, */
+    unsigned wide;  /* and whose have it with --wide */
     const char *title, *unit;
-    const char *format;       /* for reals in tables */
+    const char *format; /* for reals in tables */
 } column;
 
 extern const column columns[COLUMNS];

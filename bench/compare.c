@@ -2,9 +2,9 @@
  *
  * Compares the speed of two builds of the library in one process: compare OLD.so NEW.so [SECONDS A ROW]
  *
- * Each row is one operation on one codec and size. Both builds do it in turn, pinned to one core, on the same data; a round
- * is one measurement of each. It prints the median of new / old speed over all rounds (above 1: the new one is faster).
- * Both must make the same frames, and decode each other's. The last line has the geometric mean and the least.
+ * Each row is one operation on one codec and size. Both builds do it in turn, pinned to one core, on the same data; a
+ * round is one measurement of each. It prints the median of new / old speed over all rounds (above 1: the new one is
+ * faster). Both must make the same frames, and decode each other's. The last line has the geometric mean and the least.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -153,7 +153,8 @@ static void check_same(side s[2], const float *grad, size_t n)
 {
     for (size_t step = 0; step < STEPS; step++) {
         for (int i = 0; i < 2; i++)
-            require(!s[i].b.compress(s[i].ctx, grad + step * n, s[i].frame, s[i].cap, &s[i].len), "compress has failed");
+            require(!s[i].b.compress(s[i].ctx, grad + step * n, s[i].frame, s[i].cap, &s[i].len),
+                    "compress has failed");
         require(s[0].len == s[1].len && !memcmp(s[0].frame, s[1].frame, s[0].len), "frames differ");
         for (int i = 0; i < 2; i++)
             require(!s[i].b.decompress(s[!i].frame, s[!i].len, TLC_F32, s[i].out, n, NULL), "decompress has failed");
@@ -186,7 +187,8 @@ static void *aligned(size_t size)
 }
 
 /* Both builds work in the same memory, one after the other: pages that lie well for one lie well for the other. */
-static void row(const build b[2], const char *codec, size_t n, double seconds, double *log_sum, double *least, int *rows)
+static void row(const build b[2], const char *codec, size_t n, double seconds, double *log_sum, double *least,
+                int *rows)
 {
     float *grad = gradients(n), *residual = aligned(n * sizeof(float));
     side s[2];
@@ -236,9 +238,25 @@ int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 4096, 65536, 1 << 20, 1 << 24};
     static const char *const codecs[] = {
-        "3lc:s=1.75", "3lc-golomb", "ternary+quartic", "sbc", "sbc:p=0.001", "stochastic-ternary+quartic",
-        "stochastic-ternary+quartic+zerorun", "stochastic-ternary+golomb", "natural", "natural:rounding=nearest",
-        "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit", "topk", "random-sparse", "raw", "3lc:block=65536",
+        "3lc:s=1.75",
+        "3lc-golomb",
+        "ternary+quartic",
+        "sbc",
+        "sbc:p=0.001",
+        "stochastic-ternary+quartic",
+        "stochastic-ternary+quartic+zerorun",
+        "stochastic-ternary+golomb",
+        "natural",
+        "natural:rounding=nearest",
+        "natural:bits=9",
+        "int8",
+        "qsgd",
+        "qsgd:bits=4",
+        "onebit",
+        "topk",
+        "random-sparse",
+        "raw",
+        "3lc:block=65536",
     };
     cpu_set_t one;
     double log_sum = 0, least = 1e9, seconds = 0.3;

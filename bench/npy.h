@@ -19,10 +19,10 @@
 #define NPY_HEADER_MAX (12 + 65535)
 
 typedef struct npy_header {
-    size_t offset;   /* of the first value, from the start of the file */
-    uint64_t rows;   /* 1 for a 1-D array */
-    uint64_t cols;   /* values in a row */
-    unsigned width;  /* bytes in a value, 2 (binary16) or 4 (binary32) */
+    size_t offset;  /* of the first value, from the start of the file */
+    uint64_t rows;  /* 1 for a 1-D array */
+    uint64_t cols;  /* values in a row */
+    unsigned width; /* bytes in a value, 2 (binary16) or 4 (binary32) */
     bool big_endian;
 } npy_header;
 

@@ -12,9 +12,30 @@
 #include <string.h>
 
 enum { /* of options without a letter */
-    KEY_STEPS = 256, KEY_WARMUP, KEY_SYNTHETIC, KEY_VALUES, KEY_SEED, KEY_DTYPE, KEY_ISA, KEY_FEEDBACK, KEY_CHECKSUM,
-    KEY_FORMAT, KEY_PER_TENSOR, KEY_VERSION, KEY_ROOFLINE, KEY_SMALL, KEY_DENSITY, KEY_SIZES, KEY_THREADS,
-    KEY_ASSUME_FINITE, KEY_PEERS, KEY_DELAY, KEY_AGGREGATE, KEY_LIST, KEY_COLD, KEY_WIDE
+       KEY_STEPS = 256,
+       KEY_WARMUP,
+       KEY_SYNTHETIC,
+       KEY_VALUES,
+       KEY_SEED,
+       KEY_DTYPE,
+       KEY_ISA,
+       KEY_FEEDBACK,
+       KEY_CHECKSUM,
+       KEY_FORMAT,
+       KEY_PER_TENSOR,
+       KEY_VERSION,
+       KEY_ROOFLINE,
+       KEY_SMALL,
+       KEY_DENSITY,
+       KEY_SIZES,
+       KEY_THREADS,
+       KEY_ASSUME_FINITE,
+       KEY_PEERS,
+       KEY_DELAY,
+       KEY_AGGREGATE,
+       KEY_LIST,
+       KEY_COLD,
+       KEY_WIDE
 };
 
 #define BY_DEFAULT SIZE_MAX /* of warmup: the default of the view */
@@ -23,38 +44,47 @@ static const struct entry {
     int key; /* below 256: its letter */
     const char *name, *argument, *help;
 } table[] = {
-    {'c', "codec", "CODEC", "a codec to measure, or all; repeat it for more\n"
-                            "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
+    {'c', "codec", "CODEC",
+     "a codec to measure, or all; repeat it for more\n"
+     "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
     {KEY_WIDE, "wide", NULL, "tables with all columns"},
-    {KEY_PEERS, "peers", NULL, "add rows for general compressors, f16 and a simple 3LC;\n"
-                               "only for f32, one thread and no --delay"},
-    {KEY_ROOFLINE, "roofline", NULL, "speeds at 4Ki to 64Mi laplace values, compared with memory\n"
-                                      "(defaults: 3lc and 3lc:block=65536, each also with\n"
-                                      "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
+    {KEY_PEERS, "peers", NULL,
+     "add rows for general compressors, f16 and a simple 3LC;\n"
+     "only for f32, one thread and no --delay"},
+    {KEY_ROOFLINE, "roofline", NULL,
+     "speeds at 4Ki to 64Mi laplace values, compared with memory\n"
+     "(defaults: 3lc and 3lc:block=65536, each also with\n"
+     "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
     {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
     {KEY_DENSITY, "density", NULL, "speeds of 3lc when 0.01% to 30% of the symbols are not 0"},
-    {KEY_AGGREGATE, "aggregate", "[=LIST]", "speed of tlc_natural_aggregate for these numbers of frames\n"
-                                            "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
-    {KEY_SIZES, "sizes", "LIST", "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
-                                 "--density, --aggregate and --synthetic"},
+    {KEY_AGGREGATE, "aggregate", "[=LIST]",
+     "speed of tlc_natural_aggregate for these numbers of frames\n"
+     "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
+    {KEY_SIZES, "sizes", "LIST",
+     "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
+     "--density, --aggregate and --synthetic"},
     {KEY_THREADS, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)"},
     {KEY_ASSUME_FINITE, "assume-finite", NULL, "add a row with assume_finite for each codec but raw"},
-    {KEY_DELAY, "delay", "K", "local steps: send one frame for K steps;\n"
-                              "for codecs with error feedback"},
+    {KEY_DELAY, "delay", "K",
+     "local steps: send one frame for K steps;\n"
+     "for codecs with error feedback"},
     {KEY_SYNTHETIC, "synthetic", "NAME", "draw the gradients: gauss or laplace"},
-    {KEY_VALUES, "values", "N", "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
-                                "for .f32 files the values in a row (default: all)"},
+    {KEY_VALUES, "values", "N",
+     "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
+     "for .f32 files the values in a row (default: all)"},
     {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
     {KEY_SEED, "seed", "N", "for drawn gradients and stochastic codecs (default 1)"},
     {KEY_DTYPE, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)"},
-    {KEY_ISA, "isa", "NAME", "kernels to use: auto, scalar, avx2, avx512 or neon\n"
-                             "(default auto)"},
+    {KEY_ISA, "isa", "NAME",
+     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
+     "(default auto)"},
     {KEY_FEEDBACK, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)"},
     {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
-    {'t', "time", "SECONDS", "measure each row at least this long (default 1.0) and for at\n"
-                             "least 5 rounds"},
+    {'t', "time", "SECONDS",
+     "measure each row at least this long (default 1.0) and for at\n"
+     "least 5 rounds"},
     {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
     {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
     {KEY_PER_TENSOR, "per-tensor", NULL, "add a table for each file"},
@@ -104,7 +134,8 @@ void options_print_help(FILE *f)
           "Each file is a tensor. Codecs with error feedback start from NAME.residual.npy (n values, f4) if it lies\n"
           "beside NAME.npy. A folder may also have runs in it: folders of files with names that end in -sNUMBER, the\n"
           "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
-          "\n", f);
+          "\n",
+          f);
     for (const struct entry *e = table; e < table + ENTRIES; e++)
         print_entry(f, e);
     fputs("\n"
@@ -121,7 +152,8 @@ void options_print_help(FILE *f)
           "error of the sum +  ||S - (sum of decoded + residual)|| / ||S||, S = first residual + sum of gradients\n"
           "residual +          ||residual|| after the last step / mean ||gradient|| of a step\n"
           "\n"
-          "Exit status: 0 on success, 1 if a check or the output fails, 2 for bad files or options.\n", f);
+          "Exit status: 0 on success, 1 if a check or the output fails, 2 for bad files or options.\n",
+          f);
 }
 
 void options_print_version(FILE *f)
@@ -288,8 +320,7 @@ static bool take(options *o, int key, const char *value)
     case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE);
     case KEY_SMALL: return set_view(o, VIEW_SMALL);
     case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
-    case KEY_AGGREGATE:
-        return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
+    case KEY_AGGREGATE: return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
     case KEY_DELAY: return parse_steps(value, &o->channel.delay);
     case KEY_SIZES: return parse_list(value, &o->sizes);
     case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
@@ -332,7 +363,9 @@ static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES +
     for (int i = 0; i < ENTRIES; i++) {
         longs[i] = (struct option){
             .name = table[i].name,
-            .has_arg = is_optional(&table[i]) ? optional_argument : table[i].argument ? required_argument : no_argument,
+            .has_arg = is_optional(&table[i]) ? optional_argument
+                       : table[i].argument    ? required_argument
+                                              : no_argument,
             .val = table[i].key,
         };
         if (table[i].key < 256) {
@@ -380,10 +413,14 @@ static bool check_aggregate(const options *o, char *why)
         bool given;
         const char *name;
     } others[] = {
-        {o->threads.count, "--threads"}, {o->assume_finite, "--assume-finite"}, {o->channel.delay, "--delay"},
-        {o->source.steps, "--steps"}, {o->source.dtype != TLC_F32, "--dtype"},
+        {o->threads.count, "--threads"},
+        {o->assume_finite, "--assume-finite"},
+        {o->channel.delay, "--delay"},
+        {o->source.steps, "--steps"},
+        {o->source.dtype != TLC_F32, "--dtype"},
         {o->channel.isa != TLC_ISA_AUTO, "--isa"},
-        {o->channel.feedback >= 0, "--feedback"}, {o->per_tensor, "--per-tensor"},
+        {o->channel.feedback >= 0, "--feedback"},
+        {o->per_tensor, "--per-tensor"},
     };
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {

@@ -23,16 +23,16 @@ typedef struct list {
 
 typedef struct options {
     command command;
-    report_view view;          /* what is measured; VIEW_CODECS is the default */
+    report_view view; /* what is measured; VIEW_CODECS is the default */
     const char *codecs[MAX_CODECS];
     size_t codec_count;
-    codec_set all;             /* the codecs of "all", if it was given */
-    const char *synthetic;     /* the distribution; NULL: files */
+    codec_set all;         /* the codecs of "all", if it was given */
+    const char *synthetic; /* the distribution; NULL: files */
     char *const *paths;
     size_t path_count;
-    size_list sizes;           /* none: source.values */
+    size_list sizes; /* none: source.values */
     size_list threads;
-    size_list inputs;          /* numbers of frames that are aggregated, for VIEW_AGGREGATE */
+    size_list inputs; /* numbers of frames that are aggregated, for VIEW_AGGREGATE */
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */

@@ -72,7 +72,10 @@ static void sweep_slice(void *arg, size_t i)
     const sweep_job *j = arg;
     const slice *w = &j->whole;
     size_t from = slice_start(w->n, SLICE_UNIT, i, j->threads), to = slice_start(w->n, SLICE_UNIT, i + 1, j->threads);
-    slice part = {.g = w->g + from, .r = w->r + from, .out = w->out + from, .bytes = w->bytes + from / 5,
+    slice part = {.g = w->g + from,
+                  .r = w->r + from,
+                  .out = w->out + from,
+                  .bytes = w->bytes + from / 5,
                   .n = to - from};
     uint32_t max = j->sweep(&part);
 
@@ -108,7 +111,10 @@ static void sweep_step(const subject *s, int which, size_t step)
     }
     for (size_t i = 0; i < s->count; i++) {
         const channel *c = &s->channels[i];
-        j.whole = (slice){.g = tensor_step(c->tensor, step), .r = c->sum, .bytes = c->frame, .n = c->tensor->n,
+        j.whole = (slice){.g = tensor_step(c->tensor, step),
+                          .r = c->sum,
+                          .bytes = c->frame,
+                          .n = c->tensor->n,
                           .out = (float *)(void *)(which == ROOFLINE_STREAM ? s->streamed : c->out)};
         for (int k = 0; k < 2 && sweeps[k]; k++) {
             /* cppcheck-suppress AssignmentIntegerToAddress ; they are pointers to functions */

@@ -17,10 +17,10 @@ typedef struct subject {
     uint64_t seed;             /* for random words */
     const frame_store *frames; /* of all steps of the channels; NULL: nothing to decode */
     const roofline_loops *loops;
-    unsigned char *streamed;   /* the target of non-temporal stores for all channels; they remove it from the caches, so
+    unsigned char *streamed; /* the target of non-temporal stores for all channels; they remove it from the caches, so
                                   other operations do not use it */
     size_t threads;
-    tlc_parallel parallel;     /* for more than one thread */
+    tlc_parallel parallel; /* for more than one thread */
 } subject;
 
 enum { COPY_LIBC, COPY_NON_TEMPORAL };
@@ -33,5 +33,5 @@ bool pass_roofline(const void *subject, int which, char *why); /* f32 only; r is
 bool pass_compress(const void *subject, int which, char *why); /* the next pass goes on with the residual of this one */
 bool pass_random(const void *subject, int which, char *why);   /* a random word for each value that is sent */
 bool pass_decompress(const void *subject, int which, char *why);
-bool pass_add(const void *subject, int which, char *why);      /* not for peers */
+bool pass_add(const void *subject, int which, char *why); /* not for peers */
 #endif

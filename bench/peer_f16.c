@@ -71,7 +71,8 @@ static void *half_open(const peer *p, size_t n, tlc_isa isa)
     (void)n;
     if (h)
         *h = (isa == TLC_ISA_AUTO || isa == TLC_ISA_AVX512) && tlc_isa_supported(TLC_ISA_AVX512)
-                 ? (half){narrow_avx512, widen_avx512} : (half){narrow_f16c, widen_f16c};
+                 ? (half){narrow_avx512, widen_avx512}
+                 : (half){narrow_f16c, widen_f16c};
     return h;
 }
 
@@ -92,6 +93,10 @@ static bool half_decompress(void *state, const void *src, size_t len, float *out
     return true;
 }
 
-const peer peer_f16 = {.name = "f16 (F16C)", .bound = half_bound, .open = half_open, .close = free,
-                       .compress = half_compress, .decompress = half_decompress};
+const peer peer_f16 = {.name = "f16 (F16C)",
+                       .bound = half_bound,
+                       .open = half_open,
+                       .close = free,
+                       .compress = half_compress,
+                       .decompress = half_decompress};
 #endif

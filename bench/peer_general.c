@@ -255,13 +255,23 @@ static float *quartic_residual(const void *state)
 
 /* ---- the peers -------------------------------------------------------------------------------------------------- */
 
-#define PEERS(which, title)                                                                                         \
-    const peer peer_##which = {.name = (title), .exact = true, .bound = floats_bound, .open = packer_open,          \
-                               .close = packer_close, .compress = floats_compress, .decompress = floats_decompress, \
-                               .library = &(which)};                                                                \
-    const peer peer_quartic_##which = {.name = QUARTIC ", " title, .feedback = true, .bound = quartic_bound,        \
-                                       .open = quartic_open, .close = packer_close, .compress = quartic_compress,   \
-                                       .decompress = quartic_decompress, .residual = quartic_residual,              \
+#define PEERS(which, title)                                                                                            \
+    const peer peer_##which = {.name = (title),                                                                        \
+                               .exact = true,                                                                          \
+                               .bound = floats_bound,                                                                  \
+                               .open = packer_open,                                                                    \
+                               .close = packer_close,                                                                  \
+                               .compress = floats_compress,                                                            \
+                               .decompress = floats_decompress,                                                        \
+                               .library = &(which)};                                                                   \
+    const peer peer_quartic_##which = {.name = QUARTIC ", " title,                                                     \
+                                       .feedback = true,                                                               \
+                                       .bound = quartic_bound,                                                         \
+                                       .open = quartic_open,                                                           \
+                                       .close = packer_close,                                                          \
+                                       .compress = quartic_compress,                                                   \
+                                       .decompress = quartic_decompress,                                               \
+                                       .residual = quartic_residual,                                                   \
                                        .library = &(which)};
 
 #ifdef HAVE_ZSTD

@@ -143,6 +143,11 @@ static float *naive_residual(const void *state)
     return ((const naive *)state)->residual;
 }
 
-const peer peer_naive = {.name = "naive 3LC", .feedback = true, .bound = naive_bound, .open = naive_open,
-                         .close = naive_close, .compress = naive_compress, .decompress = naive_decompress,
+const peer peer_naive = {.name = "naive 3LC",
+                         .feedback = true,
+                         .bound = naive_bound,
+                         .open = naive_open,
+                         .close = naive_close,
+                         .compress = naive_compress,
+                         .decompress = naive_decompress,
                          .residual = naive_residual};

@@ -43,6 +43,6 @@ const peer *const *peers(size_t *count);
 /* peer_general.c, where the library is there */
 extern const peer peer_zstd, peer_lz4, peer_snappy;                         /* on the floats */
 extern const peer peer_quartic_zstd, peer_quartic_lz4, peer_quartic_snappy; /* on ternary+quartic frames */
-extern const peer peer_naive; /* peer_naive.c */
-extern const peer peer_f16;   /* peer_f16.c, on x86-64 */
+extern const peer peer_naive;                                               /* peer_naive.c */
+extern const peer peer_f16;                                                 /* peer_f16.c, on x86-64 */
 #endif

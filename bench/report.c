@@ -142,10 +142,11 @@ static void print_spreads(FILE *f, const report *r)
     for (size_t i = 0; r->view == VIEW_DENSITY && i < r->count; i++) {
         if (!find_spread(r, i, &s))
             continue;
-        fprintf(f, "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy):\ncompress %.3f, "
+        fprintf(f,
+                "\n%s, %s values, %zu thread%s: slowest / fastest density (speeds / memcpy):\ncompress %.3f, "
                 "decompress %.3f; lowest share of the add roofline: %.3f\n",
-                column_cell(r, &r->rows[i], CODEC, true, name),
-                column_cell(r, &r->rows[i], VALUES, true, size), r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
+                column_cell(r, &r->rows[i], CODEC, true, name), column_cell(r, &r->rows[i], VALUES, true, size),
+                r->rows[i].threads, r->rows[i].threads == 1 ? "" : "s",
                 s.fastest[TIME_COMPRESS] / s.slowest[TIME_COMPRESS],
                 s.fastest[TIME_DECOMPRESS] / s.slowest[TIME_DECOMPRESS], s.add_share);
     }

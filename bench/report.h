@@ -15,14 +15,28 @@ typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_J
 
 /* What is measured; it decides which columns tables have. */
 typedef enum report_view {
-    VIEW_CODECS = 1, VIEW_ROOFLINE = 2, VIEW_SMALL = 4, VIEW_DENSITY = 8, VIEW_AGGREGATE = 16
+    VIEW_CODECS = 1,
+    VIEW_ROOFLINE = 2,
+    VIEW_SMALL = 4,
+    VIEW_DENSITY = 8,
+    VIEW_AGGREGATE = 16
 } report_view;
 
 typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE } row_kind;
 
 /* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress and add. */
-enum { TIME_MEMCPY, TIME_COMPRESS, TIME_DECOMPRESS, TIME_ADD, TIME_COMPRESS_ROOF, TIME_DECOMPRESS_ROOF, TIME_ADD_ROOF,
-       TIME_RANDOM, TIME_AGGREGATE, TIMES };
+enum {
+    TIME_MEMCPY,
+    TIME_COMPRESS,
+    TIME_DECOMPRESS,
+    TIME_ADD,
+    TIME_COMPRESS_ROOF,
+    TIME_DECOMPRESS_ROOF,
+    TIME_ADD_ROOF,
+    TIME_RANDOM,
+    TIME_AGGREGATE,
+    TIMES
+};
 
 typedef struct report_row {
     row_kind kind;

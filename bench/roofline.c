@@ -23,8 +23,9 @@ typedef int32_t signed_words __attribute__((vector_size(16)));
 #define VECTOR 16
 #define TARGET
 #define NAME(x) x##_generic
-#define MAX(a, b) (((a) & (words_generic)((signed_words)(a) > (signed_words)(b))) | \
-                   ((b) & ~(words_generic)((signed_words)(a) > (signed_words)(b))))
+#define MAX(a, b)                                                                                                      \
+    (((a) & (words_generic)((signed_words)(a) > (signed_words)(b))) |                                                  \
+     ((b) & ~(words_generic)((signed_words)(a) > (signed_words)(b))))
 #if defined(__x86_64__)
 #define STREAM(p, w) _mm_stream_si128((__m128i *)(void *)(p), (__m128i)(w))
 #endif

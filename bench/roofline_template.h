@@ -20,7 +20,7 @@ typedef uint32_t NAME(any_words) __attribute__((vector_size(VECTOR), aligned(1),
 /* ---- compress --------------------------------------------------------------------------------------------------- */
 
 /* One vector. Returns words that depend on its values. */
-INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) *max)
+INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) * max)
 {
     NAME(floats) x = *(const NAME(floats) *)(flags & ALONE ? g : r);
 
@@ -36,7 +36,7 @@ INLINE NAME(words) NAME(visit)(const float *g, float *r, int flags, NAME(words) 
 }
 
 /* The last n < GROUP values. Those that do not fill a vector are copied first. */
-INLINE void NAME(visit_rest)(const float *g, float *r, uint8_t *bytes, size_t n, int flags, NAME(words) *max)
+INLINE void NAME(visit_rest)(const float *g, float *r, uint8_t *bytes, size_t n, int flags, NAME(words) * max)
 {
     NAME(words) made = {0};
     uint8_t made_copy[VECTOR];
@@ -98,13 +98,34 @@ INLINE uint32_t NAME(forward)(const slice *s, int flags)
     return s->n < FAR ? NAME(forward_as)(s, flags) : NAME(forward_as)(s, flags | FETCH);
 }
 
-TARGET static uint32_t NAME(measure)(const slice *s) { return NAME(forward)(s, ADD | MEASURE); }
-TARGET static uint32_t NAME(send)(const slice *s) { return NAME(forward)(s, ADD | SEND); }
-TARGET static uint32_t NAME(accumulate)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | STORE); }
-TARGET static uint32_t NAME(send_residual)(const slice *s) { return NAME(forward)(s, SEND); }
-TARGET static uint32_t NAME(look)(const slice *s) { return NAME(forward)(s, ALONE | MEASURE); }
-TARGET static uint32_t NAME(send_alone)(const slice *s) { return NAME(forward)(s, ALONE | SEND); }
-TARGET static uint32_t NAME(one_sweep)(const slice *s) { return NAME(forward)(s, ADD | MEASURE | SEND); }
+TARGET static uint32_t NAME(measure)(const slice *s)
+{
+    return NAME(forward)(s, ADD | MEASURE);
+}
+TARGET static uint32_t NAME(send)(const slice *s)
+{
+    return NAME(forward)(s, ADD | SEND);
+}
+TARGET static uint32_t NAME(accumulate)(const slice *s)
+{
+    return NAME(forward)(s, ADD | MEASURE | STORE);
+}
+TARGET static uint32_t NAME(send_residual)(const slice *s)
+{
+    return NAME(forward)(s, SEND);
+}
+TARGET static uint32_t NAME(look)(const slice *s)
+{
+    return NAME(forward)(s, ALONE | MEASURE);
+}
+TARGET static uint32_t NAME(send_alone)(const slice *s)
+{
+    return NAME(forward)(s, ALONE | SEND);
+}
+TARGET static uint32_t NAME(one_sweep)(const slice *s)
+{
+    return NAME(forward)(s, ADD | MEASURE | SEND);
+}
 
 /* ---- decompress ------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +173,10 @@ INLINE uint32_t NAME(backward)(const slice *s, float *out, int how, bool fetch)
     return 0;
 }
 
-TARGET static uint32_t NAME(write)(const slice *s) { return NAME(backward)(s, s->out, WRITE, false); }
+TARGET static uint32_t NAME(write)(const slice *s)
+{
+    return NAME(backward)(s, s->out, WRITE, false);
+}
 
 TARGET static uint32_t NAME(add)(const slice *s)
 {
@@ -183,17 +207,18 @@ TARGET static void NAME(copy)(void *dst, const void *src, size_t size)
 #endif
 
 static const roofline_loops NAME(loops) = {
-    .sweeps = {
-        [ROOFLINE_TWO_SWEEPS] = {NAME(measure), NAME(send)},
-        [ROOFLINE_ASSUME_FINITE] = {NAME(accumulate), NAME(send_residual)},
-        [ROOFLINE_ONE_SWEEP] = {NAME(one_sweep)},
-        [ROOFLINE_NO_RESIDUAL] = {NAME(look), NAME(send_alone)},
-        [ROOFLINE_WRITE] = {NAME(write)},
-        [ROOFLINE_ADD] = {NAME(add)},
+    .sweeps =
+        {
+            [ROOFLINE_TWO_SWEEPS] = {NAME(measure), NAME(send)},
+            [ROOFLINE_ASSUME_FINITE] = {NAME(accumulate), NAME(send_residual)},
+            [ROOFLINE_ONE_SWEEP] = {NAME(one_sweep)},
+            [ROOFLINE_NO_RESIDUAL] = {NAME(look), NAME(send_alone)},
+            [ROOFLINE_WRITE] = {NAME(write)},
+            [ROOFLINE_ADD] = {NAME(add)},
 #ifdef STREAM
-        [ROOFLINE_STREAM] = {NAME(stream)},
+            [ROOFLINE_STREAM] = {NAME(stream)},
 #endif
-    },
+        },
 #ifdef STREAM
     .copy = NAME(copy),
 #endif

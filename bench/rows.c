@@ -15,8 +15,8 @@ typedef struct group {
     row_list *list;
     const source *sources; /* the runs, or the only source */
     size_t source_count;
-    const source *source;  /* the tensors are of this one, */
-    size_t first, count;   /* and these of it */
+    const source *source; /* the tensors are of this one, */
+    size_t first, count;  /* and these of it */
     const tensor *tensors;
     size_t steps;
     tlc_dtype dtype;
@@ -126,8 +126,15 @@ static bool subject_open(subject *s, const group *g, const channel *channels, co
 
     for (size_t i = 0; i < g->count; i++)
         largest = g->tensors[i].n > largest ? g->tensors[i].n : largest;
-    *s = (subject){.channels = channels, .count = g->count, .steps = g->steps, .dtype = g->dtype, .frames = frames,
-                   .seed = g->o->channel.seed, .loops = g->loops, .threads = g->threads, .parallel = g->parallel};
+    *s = (subject){.channels = channels,
+                   .count = g->count,
+                   .steps = g->steps,
+                   .dtype = g->dtype,
+                   .frames = frames,
+                   .seed = g->o->channel.seed,
+                   .loops = g->loops,
+                   .threads = g->threads,
+                   .parallel = g->parallel};
     s->streamed = channel_buffer(largest * dtype_size(g->dtype));
     return s->streamed || explain(why, "out of memory");
 }
@@ -388,8 +395,16 @@ static bool add_threads(group *g, const cores *c, char *why)
 bool rows_add(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why)
 {
     const source *s = sources;
-    group g = {.o = o, .list = list, .sources = sources, .source_count = count, .source = s, .tensors = s->tensors,
-               .count = s->count, .steps = s->steps, .dtype = s->dtype, .loops = roofline_loops_of(o->channel.isa)};
+    group g = {.o = o,
+               .list = list,
+               .sources = sources,
+               .source_count = count,
+               .source = s,
+               .tensors = s->tensors,
+               .count = s->count,
+               .steps = s->steps,
+               .dtype = s->dtype,
+               .loops = roofline_loops_of(o->channel.isa)};
     bool ok = add_threads(&g, c, why);
 
     g.count = 1;

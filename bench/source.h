@@ -15,11 +15,11 @@
 #define SOURCE_MAX_STEPS ((size_t)1 << 20)
 
 typedef struct tensor {
-    char *path;      /* NULL if drawn */
-    char *name;      /* of the file without folder and extension, or of the distribution */
-    size_t n;        /* values in a step */
+    char *path; /* NULL if drawn */
+    char *name; /* of the file without folder and extension, or of the distribution */
+    size_t n;   /* values in a step */
     size_t steps;
-    size_t stride;   /* bytes from the gradient of one step to the next; each starts at a multiple of 64 */
+    size_t stride; /* bytes from the gradient of one step to the next; each starts at a multiple of 64 */
     unsigned char *data;
     float *residual; /* n values: the residual before the first step, as recorded; NULL: there is none */
     /* The first value that is not finite in the dtype. */
@@ -29,8 +29,8 @@ typedef struct tensor {
 } tensor;
 
 typedef struct source {
-    char *run;     /* name of the run's folder (runs.h); NULL: not a run */
-    double s;      /* that the run was trained with */
+    char *run; /* name of the run's folder (runs.h); NULL: not a run */
+    double s;  /* that the run was trained with */
     tlc_dtype dtype;
     size_t count, steps;
     size_t values; /* in a step, of all tensors */
@@ -39,10 +39,10 @@ typedef struct source {
 
 typedef struct source_options {
     tlc_dtype dtype;
-    size_t steps;   /* 0: all that the files have, or 16 */
-    bool cold;      /* leave recorded residuals aside */
+    size_t steps; /* 0: all that the files have, or 16 */
+    bool cold;    /* leave recorded residuals aside */
     bool has_values;
-    size_t values;  /* to draw, or in a row of an .f32 file */
+    size_t values; /* to draw, or in a row of an .f32 file */
     uint64_t seed;
     double density; /* of "sparse" */
 } source_options;

@@ -66,7 +66,7 @@ static bool draw(const options *o, source *s, size_t index, char *why)
     }
     if (o->view != VIEW_CODECS && !wanted.steps)
         wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones take much memory */
-    if (delay > 1 && !o->source.steps) /* whole periods */
+    if (delay > 1 && !o->source.steps)                           /* whole periods */
         wanted.steps = ((wanted.steps ? wanted.steps : 16) + delay - 1) / delay * delay;
     return source_draw(s, o->synthetic, &wanted, why);
 }
@@ -132,8 +132,14 @@ static int run_sources(const options *o, const run_list *runs, source *sources, 
 {
     char why[WHY_SIZE];
     row_list list = {.count = 0};
-    report r = {.view = o->view, .sources = sources, .source_count = count, .dtype = o->source.dtype,
-                .checksum = o->channel.checksum != 0, .cold = o->source.cold, .wide = o->wide, .seed = o->source.seed};
+    report r = {.view = o->view,
+                .sources = sources,
+                .source_count = count,
+                .dtype = o->source.dtype,
+                .checksum = o->channel.checksum != 0,
+                .cold = o->source.cold,
+                .wide = o->wide,
+                .seed = o->source.seed};
     cores c;
     int status;
 

@@ -32,8 +32,8 @@ typedef struct pass {
     bool checked_bits; /* the decoded bits must be the gradient's */
     frame_store *frames;
     verified *result;
-    double wanted2, left2, grad2;         /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
-    double step_errors, wanted_norms;     /* sums over the steps */
+    double wanted2, left2, grad2;     /* of one step: ||x||^2, ||x - decoded||^2, ||g||^2 */
+    double step_errors, wanted_norms; /* sums over the steps */
     size_t steps_with_values;
     char *why; /* the caller's, or step_why: then the step is still to be named */
     char step_why[WHY_SIZE];
@@ -345,8 +345,14 @@ bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channe
             verified *result, char *why)
 {
     pass p = {
-        .channels = channels, .count = count, .steps = channels[0].tensor->steps, .dtype = dtype,
-        .codec = options->codec, .frames = frames, .result = result, .why = why,
+        .channels = channels,
+        .count = count,
+        .steps = channels[0].tensor->steps,
+        .dtype = dtype,
+        .codec = options->codec,
+        .frames = frames,
+        .result = result,
+        .why = why,
     };
     bool ok;
 

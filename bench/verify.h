@@ -11,10 +11,10 @@
 typedef enum start_kind { START_NO_RESIDUAL, START_ZERO, START_MIXED, START_RECORDED } start_kind;
 
 typedef struct verified {
-    tlc_isa isa;          /* that was used; TLC_ISA_AUTO for peers */
-    bool feedback;        /* whether there is a residual */
+    tlc_isa isa;   /* that was used; TLC_ISA_AUTO for peers */
+    bool feedback; /* whether there is a residual */
     start_kind start;
-    uint64_t values;      /* in all steps of all tensors */
+    uint64_t values; /* in all steps of all tensors */
     uint64_t input_bytes;
     uint64_t frame_bytes;
     uint64_t *step_bytes; /* of the frames of each step */

@@ -107,8 +107,12 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     const aggregation a = {
         .frames = frames,
         .count = count,
-        .unit = {.k = tlc_kernels_for(TLC_ISA_AUTO), .quantizer = natural, .params = first.codec.params, .n = first.n,
-                 .dtype = first.dtype, .random = &random},
+        .unit = {.k = tlc_kernels_for(TLC_ISA_AUTO),
+                 .quantizer = natural,
+                 .params = first.codec.params,
+                 .n = first.n,
+                 .dtype = first.dtype,
+                 .random = &random},
         .layout = natural->layout(first.codec.params, first.dtype),
     };
     tlc_float_mode mode = tlc_float_enter();

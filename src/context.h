@@ -13,13 +13,13 @@ struct tlc_ctx {
     tlc_codec codec;
     char codec_text[TLC_CODEC_TEXT]; /* as the caller wrote it */
     size_t n;
-    size_t bound;                    /* of the frames of this codec and of the reserved ones */
+    size_t bound; /* of the frames of this codec and of the reserved ones */
     tlc_dtype dtype;
     int feedback, checksum, assume_finite;
-    uint64_t seed, step;             /* step: successful compressions */
-    float *residual;                 /* NULL without feedback */
-    uint64_t *scratch;               /* for coding/, or NULL */
-    size_t scratch_size;             /* the bytes that the codec and the reserved ones need */
+    uint64_t seed, step; /* step: successful compressions */
+    float *residual;     /* NULL without feedback */
+    uint64_t *scratch;   /* for coding/, or NULL */
+    size_t scratch_size; /* the bytes that the codec and the reserved ones need */
     tlc_allocator alloc;
     tlc_parallel parallel;
 };

@@ -107,8 +107,8 @@ tlc_status tlc_ternary_encode(const float *x, size_t n, float s, int8_t *q, floa
     return status;
 }
 
-tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params, int8_t *q,
-                                         float *M)
+tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params,
+                                         int8_t *q, float *M)
 {
     tlc_stochastic_ternary_params p = {0};
     tlc_float_mode mode;
@@ -316,7 +316,8 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     return TLC_OK;
 }
 
-tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap, size_t *written)
+tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
+                           size_t *written)
 {
     tlc_topk_params p = {0};
 
@@ -332,8 +333,8 @@ tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
     return decode_payload(&tlc_stage_topk, any_p, NULL, src, len, out, n);
 }
 
-tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst, size_t cap,
-                                    size_t *written)
+tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst,
+                                    size_t cap, size_t *written)
 {
     tlc_random_sparse_params p = {0};
 

@@ -16,9 +16,10 @@ uint32_t tlc_version(void)
 const char *tlc_version_string(void)
 {
     static const char text[] = {'0' + TLC_VERSION / 10000, '.', '0' + TLC_VERSION / 100 % 100, '.',
-                                '0' + TLC_VERSION % 100, 0};
+                                '0' + TLC_VERSION % 100,   0};
 
-    _Static_assert(TLC_VERSION / 10000 < 10 && TLC_VERSION / 100 % 100 < 10 && TLC_VERSION % 100 < 10, "one digit each");
+    _Static_assert(TLC_VERSION / 10000 < 10 && TLC_VERSION / 100 % 100 < 10 && TLC_VERSION % 100 < 10,
+                   "one digit each");
     return text;
 }
 
@@ -47,11 +48,8 @@ int tlc_isa_supported(tlc_isa isa)
 const char *tlc_isa_name(tlc_isa isa)
 {
     static const char *const name[] = {
-        [TLC_ISA_AUTO] = "auto",
-        [TLC_ISA_SCALAR] = "scalar",
-        [TLC_ISA_AVX2] = "avx2",
-        [TLC_ISA_AVX512] = "avx512",
-        [TLC_ISA_NEON] = "neon",
+        [TLC_ISA_AUTO] = "auto",     [TLC_ISA_SCALAR] = "scalar", [TLC_ISA_AVX2] = "avx2",
+        [TLC_ISA_AVX512] = "avx512", [TLC_ISA_NEON] = "neon",
     };
     return (unsigned)isa < sizeof name / sizeof name[0] ? name[(unsigned)isa] : "unknown";
 }

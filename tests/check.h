@@ -13,10 +13,10 @@ enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 4, CHECK_EXTRA = 2048 };
 typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_type;
 
 enum { /* operand.io */
-    IN = 1,
-    OUT = 2,
-    MAYBE = 4, /* may be NULL, but not together with the other such operand */
-    PREFIX = 8 /* only the first result.value[0] bytes are defined, the rest may hold anything */
+       IN = 1,
+       OUT = 2,
+       MAYBE = 4, /* may be NULL, but not together with the other such operand */
+       PREFIX = 8 /* only the first result.value[0] bytes are defined, the rest may hold anything */
 };
 
 typedef struct operand {
@@ -30,27 +30,27 @@ typedef struct check_args {
     void *p[CHECK_SLOTS];     /* one for each stream of each operand, in order; n + CHECK_EXTRA values can be filled */
     size_t size[CHECK_SLOTS]; /* bytes: n values, unless fill says otherwise */
     size_t n;
-    float scale;      /* M, w or max */
-    float K;          /* levels */
-    int shift;        /* natural */
-    float mean[2];    /* onebit */
+    float scale;                /* M, w or max */
+    float K;                    /* levels */
+    int shift;                  /* natural */
+    float mean[2];              /* onebit */
     uint32_t flip, keep, limit; /* masks */
     int32_t least;
-    uint64_t philox[3];         /* seed, step, first */
-    size_t run;       /* zerorun_encode: carried in */
-    size_t cut;       /* zerorun_encode: where the work is split into two calls, 0 for one call */
-    size_t tokens;    /* zerorun_decode: how many; TLC_ZERORUN_ROOM bytes follow them */
-    uint64_t base;    /* conversions: where in the sweep */
+    uint64_t philox[3]; /* seed, step, first */
+    size_t run;         /* zerorun_encode: carried in */
+    size_t cut;         /* zerorun_encode: where the work is split into two calls, 0 for one call */
+    size_t tokens;      /* zerorun_decode: how many; TLC_ZERORUN_ROOM bytes follow them */
+    uint64_t base;      /* conversions: where in the sweep */
 } check_args;
 
 typedef struct check_result {
     uint64_t value[2];
 } check_result;
 
-enum { /* check_kernel.flags */
-    ANY_NAN = 1,   /* a NaN equals any other NaN */
-    MAGNITUDE = 2, /* the result is a magnitude's bits: everything from TLC_F32_INF up is equal */
-    BYTE_SIDE = 4  /* speeds are in bytes of the byte side: there is no float side */
+enum {                /* check_kernel.flags */
+       ANY_NAN = 1,   /* a NaN equals any other NaN */
+       MAGNITUDE = 2, /* the result is a magnitude's bits: everything from TLC_F32_INF up is equal */
+       BYTE_SIDE = 4  /* speeds are in bytes of the byte side: there is no float side */
 };
 
 enum { KIND_BENCH = -1 }; /* typical data, for timing */

@@ -13,8 +13,8 @@
 enum { POOL = 1 << 17, CANDIDATES = 64 };
 enum { LAPLACE, MAGNITUDES, TIES, SUBNORMAL, LARGEST, ZERO, ONE, REAL, ANY, ONE_ANY };
 
-const char *const float_kinds[] = {"Laplace", "all magnitudes", "ties",        "subnormal M",  "largest M",
-                                   "zeros",   "one non-zero",   "real values", "any bits", "one not finite"};
+const char *const float_kinds[] = {"Laplace", "all magnitudes", "ties",        "subnormal M", "largest M",
+                                   "zeros",   "one non-zero",   "real values", "any bits",    "one not finite"};
 
 static float laplace[POOL], real[POOL];
 static size_t real_count;

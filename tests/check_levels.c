@@ -39,8 +39,9 @@ static check_result call_philox(const tlc_kernels *k, const check_args *a)
 
 /* ---- values within a maximum ---- */
 
-static const char *const level_kinds[] = {"Laplace", "halves and whole numbers", "all magnitudes", "subnormal max",
-                                          "largest max", "zeros"};
+static const char *const level_kinds[] = {"Laplace",        "halves and whole numbers",
+                                          "all magnitudes", "subnormal max",
+                                          "largest max",    "zeros"};
 enum { LAPLACE, HALVES, MAGNITUDES, SUBNORMAL, LARGEST, ZEROS };
 
 static uint32_t any_sign(uint32_t magnitude)
@@ -342,9 +343,16 @@ static check_result call_natural9_decode(const tlc_kernels *k, const check_args 
 #define LEVEL_KINDS level_kinds, COUNT(level_kinds)
 #define BYTE_KINDS byte_kinds, COUNT(byte_kinds)
 #define NATURAL_KINDS natural_kinds, COUNT(natural_kinds)
-#define X {"x", F32, IN, 1}
-#define WORDS {"words", WORD, IN, 1}
+#define X                                                                                                              \
+    {                                                                                                                  \
+        "x", F32, IN, 1                                                                                                \
+    }
+#define WORDS                                                                                                          \
+    {                                                                                                                  \
+        "words", WORD, IN, 1                                                                                           \
+    }
 
+/* clang-format off */
 const check_kernel check_level_kernels[] = {
     {OF(philox), {{"out", WORD, OUT, 1}}, 0, philox_kinds, COUNT(philox_kinds), fill_philox, call_philox, NULL},
     {OF(levels_encode), {X, {"q", SYMBOL, OUT, 1}}, 0, LEVEL_KINDS, fill_levels_encode, call_levels_encode, NULL},
@@ -371,3 +379,4 @@ const check_kernel check_level_kernels[] = {
      NULL},
     {0},
 };
+/* clang-format on */

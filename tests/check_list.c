@@ -266,8 +266,8 @@ static check_result call_zerorun_encode(const tlc_kernels *k, const check_args *
     return (check_result){{at, run}};
 }
 
-static const char *const token_kinds[] = {"any bytes", "an encoder's tokens", "runs only",
-                                          "255 only",  "no runs",             "121 and runs"};
+static const char *const token_kinds[] = {"any bytes", "an encoder's tokens", "runs only", "255 only",
+                                          "no runs",   "121 and runs"};
 enum { ANY_BYTES, ENCODED, RUNS_ONLY, FULL_ONLY, NO_RUNS, ZEROS_AND_RUNS };
 
 static size_t encoded_tokens(uint8_t *out, size_t n, int kind)
@@ -409,6 +409,7 @@ CALL_CONVERT(f32_to_bf16)
 #define SYMBOL_KINDS symbol_kinds, COUNT(symbol_kinds)
 #define TOKEN_KINDS token_kinds, COUNT(token_kinds)
 
+/* clang-format off */
 const check_kernel check_kernel_list[] = {
     {OF(absmax), {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}}, MAGNITUDE, float_kinds, FLOAT_KINDS_ANY,
      fill_pair, call_absmax, NULL},
@@ -448,6 +449,7 @@ const check_kernel check_kernel_list[] = {
      call_f32_to_bf16, many_floats},
     {0},
 };
+/* clang-format on */
 
 const char *const kernel_names[] = {
 #define KERNEL(returns, name, parameters, avx2, avx512, neon) #name,
@@ -457,12 +459,13 @@ const char *const kernel_names[] = {
 int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel)
 {
     switch (kernel) {
+/* clang-format off */
 #define KERNEL(returns, name, parameters, avx2, avx512, neon)                                                          \
     case KERNEL_##name:                                                                                                \
         return a->name == b->name;
 #include "../src/kernels/kernel_list.h"
-    default:
-        return 0;
+        /* clang-format on */
+    default: return 0;
     }
 }
 

@@ -104,9 +104,9 @@ static check_result call_random_mask(const tlc_kernels *k, const check_args *a)
 /* ---- one bit ---- */
 
 /* Those of float_kinds, and values whose sums are rounded at almost every step, so that the order shows. */
-static const char *const sum_kinds[] = {"Laplace", "all magnitudes", "ties",        "subnormal M", "largest M",
-                                        "zeros",   "one non-zero",   "real values", "any bits",    "one not finite",
-                                        "rounded", "rounded, on one side"};
+static const char *const sum_kinds[] = {"Laplace",   "all magnitudes", "ties",         "subnormal M",
+                                        "largest M", "zeros",          "one non-zero", "real values",
+                                        "any bits",  "one not finite", "rounded",      "rounded, on one side"};
 enum { ROUNDED = FLOAT_KINDS_ANY, ONE_SIDE };
 
 /* Magnitudes from 2^-spread to 2^spread; signs of the given ones at random. */
@@ -342,8 +342,10 @@ static check_result call_values_add(const tlc_kernels *k, const check_args *a)
 
 /* ---- the list ---- */
 
+/* clang-format off */
 const check_kernel check_mask_kernels[] = {
-    {OF(count_ones), {{"bits", BYTE, IN, 1}}, BYTE_SIDE, count_ones_kinds, COUNT(count_ones_kinds), fill_count_ones, call_count_ones, NULL},
+    {OF(count_ones), {{"bits", BYTE, IN, 1}}, BYTE_SIDE, count_ones_kinds, COUNT(count_ones_kinds), fill_count_ones,
+     call_count_ones, NULL},
     {OF(expand), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, expand_kinds,
      COUNT(expand_kinds), fill_expand, call_expand, NULL},
     {OF(expand_add), {{"mask", MASK, IN, 1}, {"values", F32, IN, 1}, {"sum", F32, OUT, 1}}, 0, expand_add_kinds,
@@ -368,3 +370,4 @@ const check_kernel check_mask_kernels[] = {
      call_onebit_add, NULL},
     {0},
 };
+/* clang-format on */

@@ -21,7 +21,7 @@ typedef enum float_mode {
     MODE_COUNT
 } float_mode;
 
-static const char *const mode_name[MODE_COUNT] = {"default mode", "upward",         "downward",
+static const char *const mode_name[MODE_COUNT] = {"default mode", "upward",        "downward",
                                                   "toward zero",  "flush to zero", "traps"};
 
 /* The control bits of the mode in force, without the sticky flags. */

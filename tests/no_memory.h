@@ -19,22 +19,22 @@ void starve(size_t left);
 void feed(void);
 
 /* A call that must return want without an allocation. */
-#define starved(call, want)                                                                                             \
-    do {                                                                                                                \
-        starve(0);                                                                                                      \
-        tlc_status status_ = (call);                                                                                    \
-        feed();                                                                                                         \
-        require_status_is(#call, status_, want, __FILE__, __LINE__);                                                    \
-        require(memory.asked == 0);                                                                                     \
+#define starved(call, want)                                                                                            \
+    do {                                                                                                               \
+        starve(0);                                                                                                     \
+        tlc_status status_ = (call);                                                                                   \
+        feed();                                                                                                        \
+        require_status_is(#call, status_, want, __FILE__, __LINE__);                                                   \
+        require(memory.asked == 0);                                                                                    \
     } while (0)
 
 /* The same for calls that return no status. */
-#define starved_run(statement)                                                                                          \
-    do {                                                                                                                \
-        starve(0);                                                                                                      \
-        statement;                                                                                                      \
-        feed();                                                                                                         \
-        require(memory.asked == 0);                                                                                     \
+#define starved_run(statement)                                                                                         \
+    do {                                                                                                               \
+        starve(0);                                                                                                     \
+        statement;                                                                                                     \
+        feed();                                                                                                        \
+        require(memory.asked == 0);                                                                                    \
     } while (0)
 
 /* The runner. Its tasks count as the library's, its own work does not. */

@@ -59,8 +59,7 @@ int quick(void)
 void print_isas(void)
 {
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        print_message("# %s: %s\n", tlc_isa_name(isa),
-                      tlc_isa_supported(isa) ? "tested" : "this machine lacks it");
+        print_message("# %s: %s\n", tlc_isa_name(isa), tlc_isa_supported(isa) ? "tested" : "this machine lacks it");
 }
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */

@@ -40,23 +40,23 @@ typedef enum again_law {
 /* A line of codecs.def. */
 typedef struct codec_case {
     const char *text;
-    const char *decoding;   /* its decoding form, as tlc_inspect tells it */
-    int feedback;           /* error feedback by default */
-    int exact;              /* sends any bits without feedback, NaN included */
-    int lossless;           /* finite values arrive as they are, except for narrowing; the residual stays 0 */
-    int has_zero;           /* tlc_mask works */
-    int symbols;            /* sends symbols times a scalar; else a value each */
-    size_t random;          /* frames of this many values or more depend on seed and step; 0: none do */
-    int clips;              /* large and tiny values are sent as others */
-    unsigned scalars;       /* f32 in the header, or in each entry of the block table */
-    int any_sign;           /* they may be negative */
-    unsigned scratch;       /* bits a value that a context keeps for coding */
-    unsigned together;      /* values that are coded as one; 0: 1. Tensors must be so much larger for several tasks */
+    const char *decoding; /* its decoding form, as tlc_inspect tells it */
+    int feedback;         /* error feedback by default */
+    int exact;            /* sends any bits without feedback, NaN included */
+    int lossless;         /* finite values arrive as they are, except for narrowing; the residual stays 0 */
+    int has_zero;         /* tlc_mask works */
+    int symbols;          /* sends symbols times a scalar; else a value each */
+    size_t random;        /* frames of this many values or more depend on seed and step; 0: none do */
+    int clips;            /* large and tiny values are sent as others */
+    unsigned scalars;     /* f32 in the header, or in each entry of the block table */
+    int any_sign;         /* they may be negative */
+    unsigned scratch;     /* bits a value that a context keeps for coding */
+    unsigned together;    /* values that are coded as one; 0: 1. Tensors must be so much larger for several tasks */
     enum { BOUND_ALWAYS, BOUND_BY_TIES, BOUND_BY_PLACES, BOUND_BY_CHANCE } bound; /* what makes the largest frame */
     /* These three are the same for all codecs whose decoding form begins with the same stage. */
     again_law law;
-    const char *again;      /* parameters to encode again with, beside those of the decoding form; NULL: none */
-    size_t again_most;      /* the law holds for up to so many values; 0: for any number */
+    const char *again; /* parameters to encode again with, beside those of the decoding form; NULL: none */
+    size_t again_most; /* the law holds for up to so many values; 0: for any number */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -79,8 +79,8 @@ const char *reserve_all(void);
 #define FOR_EACH_CODEC(c) for (const codec_case *c = codecs; c < codecs + codec_count; c++)
 #define FOR_EACH_DTYPE(t) for (tlc_dtype t = TLC_F32; t <= TLC_BF16; t++)
 /* Those that this machine supports. */
-#define FOR_EACH_ISA(isa)                                                                                               \
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                      \
+#define FOR_EACH_ISA(isa)                                                                                              \
+    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                     \
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -128,8 +128,8 @@ typedef struct rng {
     uint64_t state;
 } rng;
 uint64_t rng_next(rng *r);
-size_t rng_below(rng *r, size_t n);  /* 0 <= result < n; n > 0 */
-double rng_double(rng *r);           /* 0 < result < 1 */
+size_t rng_below(rng *r, size_t n); /* 0 <= result < n; n > 0 */
+double rng_double(rng *r);          /* 0 < result < 1 */
 
 typedef enum data_kind {
     DATA_LAPLACE,
@@ -139,15 +139,15 @@ typedef enum data_kind {
     DATA_TINY,   /* subnormals */
     DATA_POSITIVE,
     DATA_NEGATIVE,
-    DATA_TIES,   /* a few magnitudes, again and again, and zeros of both signs */
-    DATA_WIDE,   /* exponents from -149 to 90 */
+    DATA_TIES, /* a few magnitudes, again and again, and zeros of both signs */
+    DATA_WIDE, /* exponents from -149 to 90 */
     DATA_COUNT
 } data_kind;
 void fill(data_kind kind, uint64_t seed, float *x, size_t n);
 /* The same, narrowed to dtype; grad needs no alignment. */
 void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n);
 
-float *floats(size_t n);  /* malloc or failure; n = 0 is fine */
+float *floats(size_t n); /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);
 int all_bytes(const void *p, size_t len, uint8_t value);
 int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 */
@@ -165,8 +165,8 @@ typedef struct trace {
     const float *values, *residual;
 } trace;
 
-/* Calls test for every NAME.npy in the folders of TLC_TEST_DATA. Each must be float32, and have NAME.residual.npy beside it.
- * Returns how many there were. */
+/* Calls test for every NAME.npy in the folders of TLC_TEST_DATA. Each must be float32, and have NAME.residual.npy
+ * beside it. Returns how many there were. */
 size_t each_trace(void (*test)(const trace *t));
 
 /* ---- guarded buffers --------------------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ typedef struct runner {
 } runner;
 extern const runner runners[]; /* the first is none */
 extern const size_t runner_count;
-extern size_t most_tasks;      /* the largest number of tasks in one run() since the test set it to 0 */
+extern size_t most_tasks; /* the largest number of tasks in one run() since the test set it to 0 */
 
 /* ---- parameters of stages.h -------------------------------------------------------------------------------------- */
 

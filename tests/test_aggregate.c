@@ -171,8 +171,9 @@ static void refuses(void **state)
         size_t n;
         tlc_status status;
     } others[] = {
-        {"natural:shift=1", 40, TLC_ERR_PARAM},    {"natural:bits=9", 40, TLC_ERR_PARAM}, {"natural", 41, TLC_ERR_SIZE},
-        {"natural:block=8", 40, TLC_ERR_UNSUPPORTED}, {"int8", 40, TLC_ERR_UNSUPPORTED},  {"3lc", 40, TLC_ERR_UNSUPPORTED},
+        {"natural:shift=1", 40, TLC_ERR_PARAM}, {"natural:bits=9", 40, TLC_ERR_PARAM},
+        {"natural", 41, TLC_ERR_SIZE},          {"natural:block=8", 40, TLC_ERR_UNSUPPORTED},
+        {"int8", 40, TLC_ERR_UNSUPPORTED},      {"3lc", 40, TLC_ERR_UNSUPPORTED},
     };
     inputs in = make("natural", 2, 40, 1, 1.0f);
 

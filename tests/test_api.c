@@ -27,9 +27,9 @@ static void status_strings(void **state)
     static const int others[] = {-1, TLC_ERR_UNSUPPORTED + 1, 1000, INT_MAX, INT_MIN};
 
     (void)state;
-    require(TLC_OK == 0 && TLC_ERR_PARAM == 1 && TLC_ERR_NOMEM == 2 && TLC_ERR_CAPACITY == 3 && TLC_ERR_NONFINITE == 4 &&
-            TLC_ERR_CORRUPT == 5 && TLC_ERR_CHECKSUM == 6 && TLC_ERR_VERSION == 7 && TLC_ERR_SIZE == 8 &&
-            TLC_ERR_UNSUPPORTED == 9); /* the ABI */
+    require(TLC_OK == 0 && TLC_ERR_PARAM == 1 && TLC_ERR_NOMEM == 2 && TLC_ERR_CAPACITY == 3 &&
+            TLC_ERR_NONFINITE == 4 && TLC_ERR_CORRUPT == 5 && TLC_ERR_CHECKSUM == 6 && TLC_ERR_VERSION == 7 &&
+            TLC_ERR_SIZE == 8 && TLC_ERR_UNSUPPORTED == 9); /* the ABI */
     for (int i = TLC_OK; i <= TLC_ERR_UNSUPPORTED; i++) {
         const char *s = tlc_status_string((tlc_status)i);
         require(s && *s && !strchr(s, '\n'));
@@ -99,11 +99,17 @@ static void config_defaults(void **state)
 /* A caller that was built with an older header knows fewer fields, one with a newer header more. */
 static void config_sizes(void **state)
 {
-    static const size_t ends[] = {offsetof(tlc_config, codec), offsetof(tlc_config, reserve),
+    static const size_t ends[] = {offsetof(tlc_config, codec),
+                                  offsetof(tlc_config, reserve),
                                   offsetof(tlc_config, dtype),
-                                  offsetof(tlc_config, feedback), offsetof(tlc_config, seed), offsetof(tlc_config, isa),
-                                  offsetof(tlc_config, checksum), offsetof(tlc_config, residual),
-                                  offsetof(tlc_config, alloc), offsetof(tlc_config, parallel), sizeof(tlc_config)};
+                                  offsetof(tlc_config, feedback),
+                                  offsetof(tlc_config, seed),
+                                  offsetof(tlc_config, isa),
+                                  offsetof(tlc_config, checksum),
+                                  offsetof(tlc_config, residual),
+                                  offsetof(tlc_config, alloc),
+                                  offsetof(tlc_config, parallel),
+                                  sizeof(tlc_config)};
     struct {
         tlc_config cfg;
         uint8_t more[24];
@@ -151,10 +157,10 @@ static void config_refusals(void **state)
     tlc_ctx *ctx = NULL;
     tlc_config bad;
 
-#define REFUSED(change, status)                                                                                         \
-    bad = good;                                                                                                         \
-    change;                                                                                                             \
-    require_status(tlc_create(&ctx, &bad, N), status);                                                                  \
+#define REFUSED(change, status)                                                                                        \
+    bad = good;                                                                                                        \
+    change;                                                                                                            \
+    require_status(tlc_create(&ctx, &bad, N), status);                                                                 \
     require(ctx == NULL)
     (void)state;
     REFUSED(bad.codec = NULL, TLC_ERR_PARAM);

@@ -56,8 +56,8 @@ static void round_trip(void **state)
 
 static void written_as_drawn(void **state)
 {
-    static const uint8_t want[] = {'B', 1, 0, 0, 2, 0, 0, 0, /* lengths: */ 5, 0, 0, 0, 0, 0, 0, 0,
-                                   0, 0, 0, 0, 0, 0, 0, 0, /* the frames: */ 1, 1, 1, 1, 1};
+    static const uint8_t want[] = {'B', 1, 0, 0, 2, 0, 0, 0, /* lengths: */ 5,    0, 0, 0, 0, 0, 0, 0,
+                                   0,   0, 0, 0, 0, 0, 0, 0, /* the frames: */ 1, 1, 1, 1, 1};
     uint8_t dst[ROOM];
 
     (void)state;
@@ -232,10 +232,14 @@ static void hostile_bytes(void **state)
 /* Counts and lengths whose sum, or product with 8, overflows to a number that would fit. */
 static void overflows(void **state)
 {
-    static const uint64_t pairs[][2] = {{UINT64_MAX, 17}, {UINT64_C(1) << 63, UINT64_C(1) << 63}, {UINT64_MAX - 15, 32},
-                                        {UINT64_C(1) << 32, 16}, {16, UINT64_C(1) << 32}, {0xffffffff, 17}};
+    static const uint64_t pairs[][2] = {{UINT64_MAX, 17},        {UINT64_C(1) << 63, UINT64_C(1) << 63},
+                                        {UINT64_MAX - 15, 32},   {UINT64_C(1) << 32, 16},
+                                        {16, UINT64_C(1) << 32}, {0xffffffff, 17}};
     uint8_t bad[40] = {'B', 1, 0, 0, 2};
-    static const uint8_t counts[][4] = {{0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0x20}, {1, 0, 0, 0x20}, {4, 0, 0, 0x80},
+    static const uint8_t counts[][4] = {{0xff, 0xff, 0xff, 0xff},
+                                        {0, 0, 0, 0x20},
+                                        {1, 0, 0, 0x20},
+                                        {4, 0, 0, 0x80},
                                         {5}};
     arena a;
 
@@ -300,9 +304,9 @@ static void reader_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),    cmocka_unit_test(written_as_drawn), cmocka_unit_test(compressed_in_place),
-        cmocka_unit_test(writer_refusals), cmocka_unit_test(bounds),         cmocka_unit_test(hostile_bytes),
-        cmocka_unit_test(overflows),     cmocka_unit_test(random_bytes),     cmocka_unit_test(reader_arguments),
+        cmocka_unit_test(round_trip),      cmocka_unit_test(written_as_drawn), cmocka_unit_test(compressed_in_place),
+        cmocka_unit_test(writer_refusals), cmocka_unit_test(bounds),           cmocka_unit_test(hostile_bytes),
+        cmocka_unit_test(overflows),       cmocka_unit_test(random_bytes),     cmocka_unit_test(reader_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

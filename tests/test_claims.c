@@ -19,17 +19,48 @@ enum {
 
 /* Numbers that become small when they are multiplied, or cut to 32 bits. */
 static const uint64_t plain_claims[] = {
-    UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 3, UINT64_MAX - 4, UINT64_MAX - 7, UINT64_MAX - 62, UINT64_MAX - 63,
-    UINT64_MAX / 2, UINT64_MAX / 2 + 1, UINT64_MAX / 4, UINT64_MAX / 4 + 1, UINT64_MAX / 5, UINT64_MAX / 5 + 1,
-    UINT64_MAX / 8, UINT64_MAX / 8 + 1, UINT64_MAX / 9, UINT64_MAX / 10 + 1, UINT64_MAX / 12, UINT64_MAX / 16 + 1,
-    SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4, SIZE_MAX / 2 + 1, SIZE_MAX / 4, SIZE_MAX / 4 + 1, SIZE_MAX / 5 + 1,
-    SIZE_MAX / 8 + 1, SIZE_MAX / 12 + 1, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_C(1) << 40,
-    UINT64_C(1) << 31, UINT64_C(1) << 28, (UINT64_C(1) << 28) + 1, 1 << 20, 10000,
+    UINT64_MAX,
+    UINT64_MAX - 1,
+    UINT64_MAX - 3,
+    UINT64_MAX - 4,
+    UINT64_MAX - 7,
+    UINT64_MAX - 62,
+    UINT64_MAX - 63,
+    UINT64_MAX / 2,
+    UINT64_MAX / 2 + 1,
+    UINT64_MAX / 4,
+    UINT64_MAX / 4 + 1,
+    UINT64_MAX / 5,
+    UINT64_MAX / 5 + 1,
+    UINT64_MAX / 8,
+    UINT64_MAX / 8 + 1,
+    UINT64_MAX / 9,
+    UINT64_MAX / 10 + 1,
+    UINT64_MAX / 12,
+    UINT64_MAX / 16 + 1,
+    SIZE_MAX,
+    SIZE_MAX - 1,
+    SIZE_MAX - 4,
+    SIZE_MAX / 2 + 1,
+    SIZE_MAX / 4,
+    SIZE_MAX / 4 + 1,
+    SIZE_MAX / 5 + 1,
+    SIZE_MAX / 8 + 1,
+    SIZE_MAX / 12 + 1,
+    UINT32_MAX,
+    UINT64_C(1) << 32,
+    (UINT64_C(1) << 32) + 1,
+    UINT64_C(1) << 40,
+    UINT64_C(1) << 31,
+    UINT64_C(1) << 28,
+    (UINT64_C(1) << 28) + 1,
+    1 << 20,
+    10000,
 };
 /* Added to the true number. */
 static const uint64_t added_claims[] = {
-    UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_C(3) << 62, UINT64_C(1) << 58,
-    UINT64_C(1) << 59, UINT64_C(1) << 60, UINT64_C(1) << 33, UINT64_C(1) << 34,
+    UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_C(3) << 62,
+    UINT64_C(1) << 58, UINT64_C(1) << 59, UINT64_C(1) << 60, UINT64_C(1) << 33, UINT64_C(1) << 34,
 };
 enum { CLAIMS = COUNT(plain_claims) + COUNT(added_claims) };
 
@@ -39,8 +70,18 @@ static uint64_t claim(size_t i, uint64_t truth)
 }
 
 /* Claimed block sizes; 0 leaves the true one. No encoder makes the last ones. */
-static const uint64_t blocks[] = {0, 1, 2, 7, N, 1 << 14, 1 << 28, (1 << 28) + 1, UINT64_C(1) << 32,
-                                  (UINT64_C(1) << 32) + 1, UINT64_C(1) << 63, UINT64_MAX};
+static const uint64_t blocks[] = {0,
+                                  1,
+                                  2,
+                                  7,
+                                  N,
+                                  1 << 14,
+                                  1 << 28,
+                                  (1 << 28) + 1,
+                                  UINT64_C(1) << 32,
+                                  (UINT64_C(1) << 32) + 1,
+                                  UINT64_C(1) << 63,
+                                  UINT64_MAX};
 
 static size_t put_leb128(uint8_t *to, uint64_t value)
 {
@@ -266,8 +307,10 @@ static void many_positions(void **state)
 /* Lengths of blocks whose sum, or whose lower 32 bits, match the bytes that there are. */
 static void other_lengths(const truth *t)
 {
-    static const uint32_t lens[][2] = {{UINT32_MAX, 9}, {0x7fffffff, 9}, {0x7fffffff, 0x7fffffff},
-                                       {0x80000000u, 0x80000008u}, {0xfffffff8u, 16}, {0x40000000, 0x40000000}, {8, 0xffffffffu}};
+    static const uint32_t lens[][2] = {{UINT32_MAX, 9},          {0x7fffffff, 9},
+                                       {0x7fffffff, 0x7fffffff}, {0x80000000u, 0x80000008u},
+                                       {0xfffffff8u, 16},        {0x40000000, 0x40000000},
+                                       {8, 0xffffffffu}};
     const size_t entry = 4 * t->codec->scalars + 4;
     uint8_t body[64] = {0};
 
@@ -295,7 +338,10 @@ static void malformed_numbers(void **state)
         size_t len;
         uint8_t leb[14];
     } numbers[] = {
-        {1, {0x80}}, {2, {0x80, 0}}, {2, {0xff, 0x80}}, {10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2}},
+        {1, {0x80}},
+        {2, {0x80, 0}},
+        {2, {0xff, 0x80}},
+        {10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2}},
         {11, {0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0}},
         {11, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}},
         {14, {0x97, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}},

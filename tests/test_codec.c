@@ -187,8 +187,8 @@ static void numbers_are_rounded_right(void **state)
 /* The program has set a locale with a decimal comma. */
 static void numbers_know_no_locale(void **state)
 {
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8",
-                                        "nl_NL.UTF-8"};
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE",
+                                        "fr_FR.UTF-8", "fr_FR.utf8", "nl_NL.UTF-8"};
     size_t i = 0;
 
     (void)state;
@@ -357,15 +357,32 @@ static void huge_bounds(void **state)
         const char *codec;
         size_t n, least, most; /* of the bound; 0: it overflows */
     } cases[] = {
-        {"3lc-golomb", 64, 12, 13}, {"ternary+golomb", 64, 12, 13}, {"stochastic-ternary+golomb", 64, 12, 13},
-        {"sbc", 64, 0, 1},          {"sbc:p=0.5", 32, 0, 8},        {"int8", 63, 63, 64},
-        {"int8", 64, 0, 0},         {"qsgd", 63, 63, 64},           {"qsgd", 64, 0, 0},
-        {"qsgd:bits=4", 64, 32, 33}, {"natural", 63, 63, 64},       {"natural", 64, 0, 0},
-        {"natural:bits=9", 56, 63, 64}, {"natural:bits=9", 57, 0, 0}, {"onebit", 64, 8, 9},
-        {"topk", 64, 33, 35},       {"topk:p=1", 15, 61, 63},       {"topk:p=1", 16, 0, 0},
-        {"topk:p=0.5", 15, 61, 63}, {"random-sparse", 15, 61, 63},  {"random-sparse:p=0.001", 16, 0, 0},
-        {"int8:block=1", 6, 0, 60}, {"int8:block=1", 8, 0, 0},      {"onebit:block=1", 4, 0, 60},
-        {"onebit:block=1", 6, 0, 0}, {"natural:block=1", 8, 0, 0},
+        {"3lc-golomb", 64, 12, 13},
+        {"ternary+golomb", 64, 12, 13},
+        {"stochastic-ternary+golomb", 64, 12, 13},
+        {"sbc", 64, 0, 1},
+        {"sbc:p=0.5", 32, 0, 8},
+        {"int8", 63, 63, 64},
+        {"int8", 64, 0, 0},
+        {"qsgd", 63, 63, 64},
+        {"qsgd", 64, 0, 0},
+        {"qsgd:bits=4", 64, 32, 33},
+        {"natural", 63, 63, 64},
+        {"natural", 64, 0, 0},
+        {"natural:bits=9", 56, 63, 64},
+        {"natural:bits=9", 57, 0, 0},
+        {"onebit", 64, 8, 9},
+        {"topk", 64, 33, 35},
+        {"topk:p=1", 15, 61, 63},
+        {"topk:p=1", 16, 0, 0},
+        {"topk:p=0.5", 15, 61, 63},
+        {"random-sparse", 15, 61, 63},
+        {"random-sparse:p=0.001", 16, 0, 0},
+        {"int8:block=1", 6, 0, 60},
+        {"int8:block=1", 8, 0, 0},
+        {"onebit:block=1", 4, 0, 60},
+        {"onebit:block=1", 6, 0, 0},
+        {"natural:block=1", 8, 0, 0},
     };
     const size_t unit = SIZE_MAX / 64;
 
@@ -384,10 +401,10 @@ static void huge_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_strings),     cmocka_unit_test(bad_strings),
-        cmocka_unit_test(long_strings),     cmocka_unit_test(numbers_are_rounded_right),
-        cmocka_unit_test(bounds_are_exact), cmocka_unit_test(headers_are_small),
-        cmocka_unit_test(sizes_overflow),   cmocka_unit_test(huge_bounds),
+        cmocka_unit_test(good_strings),           cmocka_unit_test(bad_strings),
+        cmocka_unit_test(long_strings),           cmocka_unit_test(numbers_are_rounded_right),
+        cmocka_unit_test(bounds_are_exact),       cmocka_unit_test(headers_are_small),
+        cmocka_unit_test(sizes_overflow),         cmocka_unit_test(huge_bounds),
         cmocka_unit_test(numbers_know_no_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

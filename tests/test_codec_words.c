@@ -503,11 +503,10 @@ static void manifest_names_all(void **state)
 
 static void entry_sizes(void **state)
 {
-    static const size_t ends[] = {offsetof(tlc_codec_entry, name), offsetof(tlc_codec_entry, list),
-                                  offsetof(tlc_codec_entry, takes), offsetof(tlc_codec_entry, feedback),
-                                  offsetof(tlc_codec_entry, param_count), offsetof(tlc_codec_entry, param),
-                                  offsetof(tlc_codec_entry, kind), offsetof(tlc_codec_entry, sparse),
-                                  sizeof(tlc_codec_entry)};
+    static const size_t ends[] =
+        {offsetof(tlc_codec_entry, name),     offsetof(tlc_codec_entry, list),        offsetof(tlc_codec_entry, takes),
+         offsetof(tlc_codec_entry, feedback), offsetof(tlc_codec_entry, param_count), offsetof(tlc_codec_entry, param),
+         offsetof(tlc_codec_entry, kind),     offsetof(tlc_codec_entry, sparse),      sizeof(tlc_codec_entry)};
     struct {
         tlc_codec_entry e;
         uint8_t more[16];

@@ -9,8 +9,8 @@ enum { ALL = 65536 };
 
 /* TLC_ISA_AUTO stands for tlc_convert itself. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): isa is a name to declare */
-#define FOR_EACH_WAY(isa)                                                                                               \
-    for (tlc_isa isa = TLC_ISA_AUTO; isa <= TLC_ISA_NEON; isa++)                                                        \
+#define FOR_EACH_WAY(isa)                                                                                              \
+    for (tlc_isa isa = TLC_ISA_AUTO; isa <= TLC_ISA_NEON; isa++)                                                       \
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
 

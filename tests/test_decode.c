@@ -164,8 +164,8 @@ static void infinite_weights(void **state)
             require_status(tlc_decompress_add(frame, written, FLT_MAX, x, n, &opt), TLC_OK);
             for (at.i = 0; at.i < n; at.i++) {
                 float v = values[at.i], was = sum[at.i % 5];
-                uint32_t want = v == 0 && c->has_zero ? float_bits(was)
-                                : v == 0              ? sum_bits(was, 0)
+                uint32_t want = v == 0 && c->has_zero                   ? float_bits(was)
+                                : v == 0                                ? sum_bits(was, 0)
                                 : was == (v > 0 ? -INFINITY : INFINITY) ? 0x7fc00000u
                                 : v > 0                                 ? 0x7f800000u
                                                                         : 0xff800000u;
@@ -271,11 +271,10 @@ static int same_fields(const tlc_frame_info *a, const tlc_frame_info *b, size_t 
 
 static void inspect_sizes(void **state)
 {
-    static const size_t ends[] = {offsetof(tlc_frame_info, version), offsetof(tlc_frame_info, dtype),
+    static const size_t ends[] = {offsetof(tlc_frame_info, version),  offsetof(tlc_frame_info, dtype),
                                   offsetof(tlc_frame_info, checksum), offsetof(tlc_frame_info, codec),
-                                  offsetof(tlc_frame_info, n), offsetof(tlc_frame_info, nonzero),
-                                  offsetof(tlc_frame_info, clipped),
-                                  sizeof(tlc_frame_info)};
+                                  offsetof(tlc_frame_info, n),        offsetof(tlc_frame_info, nonzero),
+                                  offsetof(tlc_frame_info, clipped),  sizeof(tlc_frame_info)};
     size_t len = make_frame(&codecs[0], TLC_F16, 1, DATA_LAPLACE);
     tlc_frame_info full = {.struct_size = sizeof full};
     struct {

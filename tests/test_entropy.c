@@ -225,8 +225,9 @@ static void sbc_ratios(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(close_to_the_entropy), cmocka_unit_test(dense_fallback), cmocka_unit_test(the_values_of_3lc),
-        cmocka_unit_test(on_traces),            cmocka_unit_test(sbc_ratios),
+        cmocka_unit_test(close_to_the_entropy), cmocka_unit_test(dense_fallback),
+        cmocka_unit_test(the_values_of_3lc),    cmocka_unit_test(on_traces),
+        cmocka_unit_test(sbc_ratios),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,8 +165,8 @@ static size_t try(const codec_case *c, const trial *t, const float *g, size_t n,
  * seed count. */
 static void seeds_and_steps(void **state)
 {
-    static const trial trials[] = {{0, 0}, {1, 0}, {UINT64_C(1) << 32, 0}, {UINT64_C(1) << 63, 0}, {0, 1}, {0, 2},
-                                   {1, 1}};
+    static const trial trials[] = {{0, 0}, {1, 0}, {UINT64_C(1) << 32, 0}, {UINT64_C(1) << 63, 0}, {0, 1},
+                                   {0, 2}, {1, 1}};
     size_t most = 20000;
     float *g = floats(most);
     uint8_t *frames[COUNT(trials)], *again = bytes(16 * most);

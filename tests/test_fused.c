@@ -15,8 +15,9 @@ enum { MOST = TLC_CHUNK + 77, FLAT = TLC_STREAMS_MAX * MOST, FILL = 0x5a };
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 /* These and sums of two are halves of the largest magnitude, what lies next to halves, and zeros of both signs. */
-static const float tied[] = {0.0f,  -0.0f, 0.25f,          -0.25f,          0.5f,           -0.5f,
-                             0x1p-149f, -0x1p-126f, 0x1.000002p-2f, 0x1.000004p-2f, -0x1.fffffep-3f, -0x1.fffffcp-3f};
+static const float tied[] = {0.0f,           -0.0f,          0.25f,           -0.25f,
+                             0.5f,           -0.5f,          0x1p-149f,       -0x1p-126f,
+                             0x1.000002p-2f, 0x1.000004p-2f, -0x1.fffffep-3f, -0x1.fffffcp-3f};
 
 static void fill_tied(uint64_t seed, float *x, size_t n)
 {
@@ -42,7 +43,7 @@ static void fill_kind(size_t kind, uint64_t seed, float *x, size_t n)
 typedef struct trial {
     const tlc_fused *row;
     const tlc_kernels *k, *plain;
-    size_t count;      /* values, or values of each stream */
+    size_t count;       /* values, or values of each stream */
     const float *g, *r; /* FLAT values each, or NULL */
     float scalars[TLC_MAX_SCALARS];
     tlc_selection selection;
@@ -221,8 +222,8 @@ static void check_encode_and_pack(const trial *t)
 static void unpack_by_parts(const trial *t, tlc_output_mode mode, float scale, float *got[TLC_STREAMS_MAX])
 {
     const tlc_packer *packer = t->row->packer->pack;
-    const tlc_output o = {.k = t->plain, .mode = mode, .out = out_want + 1, .weight = 1.0f, .is_symbols = 1,
-                          .has_zero = 1};
+    const tlc_output o =
+        {.k = t->plain, .mode = mode, .out = out_want + 1, .weight = 1.0f, .is_symbols = 1, .has_zero = 1};
     int8_t *q[TLC_STREAMS_MAX];
     rng random = {t->seed};
 
@@ -284,7 +285,10 @@ static void check_decode_and_add(const trial *t)
 {
     const unsigned bits = quantizer_of(t)->layout(NULL, TLC_F32).bits[0];
     const size_t n = t->count;
-    const tlc_output o = {.k = t->plain, .mode = TLC_OUTPUT_ADD, .out = out_want + 1, .weight = t->weight,
+    const tlc_output o = {.k = t->plain,
+                          .mode = TLC_OUTPUT_ADD,
+                          .out = out_want + 1,
+                          .weight = t->weight,
                           .has_zero = quantizer_of(t)->has_zero};
     float values[TLC_CHUNK];
     rng random = {t->seed};
@@ -331,7 +335,7 @@ static int has_entry(const tlc_fused *row, const entry_check *c)
 
 static size_t check_row(trial *t, const float *g, const float *r)
 {
-    static const size_t counts[] = {1,  2,  3,  5,  7,  8,   9,   15,   16,   17,  31,
+    static const size_t counts[] = {1,  2,  3,  5,  7,   8,   9,    15,   16,   17,  31,
                                     33, 63, 64, 65, 127, 333, 1023, 1024, 1025, MOST};
     size_t done = 0;
 

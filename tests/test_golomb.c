@@ -136,7 +136,12 @@ static size_t worst_of(uint64_t n, uint64_t k, int signs, uint8_t *dst, size_t c
     for (int kind = 0; kind < 4; kind++) {
         set s = set_new(n);
         for (uint64_t i = 0; i < k; i++)
-            set_add(&s, kind == 0 ? n - k + i : kind == 1 ? i : kind == 2 ? (i + 1 == k ? n - 1 : i) : i * n / k, i % 3 == 0);
+            set_add(&s,
+                    kind == 0   ? n - k + i
+                    : kind == 1 ? i
+                    : kind == 2 ? (i + 1 == k ? n - 1 : i)
+                                : i * n / k,
+                    i % 3 == 0);
         size_t size = written(&s, signs, dst, cap);
         require(size);
         worst = size > worst ? size : worst;

@@ -219,7 +219,8 @@ static void heads(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         tlc_golomb_reader r;
         at = (place){.i = i};
-        require(tlc_golomb_open(&r, arena_copy(&a, cases[i].src, cases[i].len, 1), cases[i].len, cases[i].n, 1) == cases[i].ok);
+        require(tlc_golomb_open(&r, arena_copy(&a, cases[i].src, cases[i].len, 1), cases[i].len, cases[i].n, 1) ==
+                cases[i].ok);
         judge(&a, cases[i].src, cases[i].len, cases[i].n, 0, 3);
     }
     arena_close(&a);
@@ -228,11 +229,8 @@ static void heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_codes),
-        cmocka_unit_test(damaged),
-        cmocka_unit_test(far_positions),
-        cmocka_unit_test(heads),
-        cmocka_unit_test(hostile),
+        cmocka_unit_test(cut_codes), cmocka_unit_test(damaged), cmocka_unit_test(far_positions),
+        cmocka_unit_test(heads),     cmocka_unit_test(hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

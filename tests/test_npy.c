@@ -116,7 +116,15 @@ static void malformed_dicts(void **state)
 {
     static const char *const dicts[] = {
         /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): GOOD and what is behind it */
-        "", "\n", "{}\n", "{", GOOD, GOOD "\n\n", GOOD "x\n", GOOD "\t\n", "[]\n",
+        "",
+        "\n",
+        "{}\n",
+        "{",
+        GOOD,
+        GOOD "\n\n",
+        GOOD "x\n",
+        GOOD "\t\n",
+        "[]\n",
         "{'descr': '<f4', 'fortran_order': False}\n",
         "{'descr': '<f4', 'shape': (2, 3)}\n",
         "{'fortran_order': False, 'shape': (2, 3)}\n",
@@ -202,7 +210,8 @@ static void heads(void **state)
 /* Whatever the bytes are, it reads nothing beyond them and believes nothing that does not fit the file. */
 static void altered_files(void **state)
 {
-    static const unsigned char bytes[] = {0, 1, 9, '\n', ' ', '\'', '"', '(', ')', ',', '-', '0', '9', ':', '{', '}', 255};
+    static const unsigned char bytes[] = {0,   1,   9,   '\n', ' ', '\'', '"', '(', ')',
+                                          ',', '-', '0', '9',  ':', '{',  '}', 255};
     image f = make(1, GOOD "    \n", NULL, 24);
 
     (void)state;

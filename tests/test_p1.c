@@ -166,8 +166,12 @@ static void p1_nonfinite_by_way_of_the_residual(void **state)
 /* max is finite, but s * max or x / p is not. This can be in the last block, too. */
 static void p1_infinite_scale(void **state)
 {
-    static const char *const text[] = {"3lc:s=1.75", "ternary:s=1.5,block=7+quartic", "3lc:s=1.1,block=64",
-                                       "ternary:s=1.5+golomb", "ternary:s=1.5,block=9+golomb", "random-sparse",
+    static const char *const text[] = {"3lc:s=1.75",
+                                       "ternary:s=1.5,block=7+quartic",
+                                       "3lc:s=1.1,block=64",
+                                       "ternary:s=1.5+golomb",
+                                       "ternary:s=1.5,block=9+golomb",
+                                       "random-sparse",
                                        "random-sparse:p=0.99,block=7"};
 
     (void)state;

@@ -293,11 +293,14 @@ static void p1_order_of_reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p1_truncated_frames),  cmocka_unit_test(p1_trailing_bytes),
-        cmocka_unit_test(p1_single_bit_flips),  cmocka_unit_test(p1_another_size),
+        cmocka_unit_test(p1_truncated_frames),
+        cmocka_unit_test(p1_trailing_bytes),
+        cmocka_unit_test(p1_single_bit_flips),
+        cmocka_unit_test(p1_another_size),
         cmocka_unit_test(p1_single_bit_flips_of_longer_frames),
         cmocka_unit_test(p1_bad_scalars),
-        cmocka_unit_test(p1_decoder_arguments), cmocka_unit_test(p1_order_of_reports),
+        cmocka_unit_test(p1_decoder_arguments),
+        cmocka_unit_test(p1_order_of_reports),
     };
     print_isas();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,8 +214,7 @@ static size_t fork_within(tlc_ctx *ctx, forking *armed, forking *f, int decode, 
 
     f->child = armed->child = 1; /* no fork */
     (decode ? armed : f)->child = -1;
-    if (tlc_compress(ctx, grad, log, tlc_bound(ctx), &len) ||
-        tlc_decompress(log, len, TLC_F32, log + len, n, &opt))
+    if (tlc_compress(ctx, grad, log, tlc_bound(ctx), &len) || tlc_decompress(log, len, TLC_F32, log + len, n, &opt))
         return 0;
     len += 4 * n;
     size_t more = go_on(ctx, n, grad, log + len);

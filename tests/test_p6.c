@@ -20,8 +20,8 @@ typedef struct ledger {
 
 static ledger open_ledger(const tlc_config *cfg, size_t n)
 {
-    ledger l = {create(cfg, n), cfg->dtype, n, calloc(n, 8), calloc(n, 8), calloc(n, 8), floats(n), floats(n),
-                bytes(4 * n), NULL};
+    ledger l = {create(cfg, n), cfg->dtype, n,         calloc(n, 8), calloc(n, 8),
+                calloc(n, 8),   floats(n),  floats(n), bytes(4 * n), NULL};
 
     l.dst = bytes(tlc_bound(l.ctx));
     at = (place){.codec = cfg->codec, .dtype = cfg->dtype, .isa = cfg->isa, .n = n, .note = at.note};
@@ -110,7 +110,10 @@ static void p6_every_codec(void **state)
                 cfg.feedback = 1;
                 ledger l = open_ledger(&cfg, n);
                 for (uint64_t step = 0; step < 20; step++) {
-                    fill((data_kind)(step < DATA_COUNT ? step : step % 5 == 4 ? DATA_SPARSE : DATA_LAPLACE), step, g, n);
+                    fill((data_kind)(step < DATA_COUNT ? step
+                                     : step % 5 == 4   ? DATA_SPARSE
+                                                       : DATA_LAPLACE),
+                         step, g, n);
                     send_step(&l, g);
                 }
                 send_step(&l, NULL);

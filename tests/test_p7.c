@@ -53,17 +53,17 @@ static void require_same_journal(const journal *a, const journal *b)
 static uint64_t mode_before, mode_after;
 
 /* A call in the float mode of the way. The call must not change the mode. */
-#define IN_MODE(way, call)                                                                                              \
-    do {                                                                                                                \
-        tlc_status status_;                                                                                             \
-        if (!mode_enter((way)->mode))                                                                                   \
-            fail_msg("no %s here", mode_name[(way)->mode]);                                                             \
-        mode_before = mode_read();                                                                                      \
-        status_ = call;                                                                                                 \
-        mode_after = mode_read();                                                                                       \
-        mode_leave();                                                                                                   \
-        require_status_is(#call, status_, TLC_OK, __FILE__, __LINE__);                                                  \
-        require(mode_before == mode_after);                                                                             \
+#define IN_MODE(way, call)                                                                                             \
+    do {                                                                                                               \
+        tlc_status status_;                                                                                            \
+        if (!mode_enter((way)->mode))                                                                                  \
+            fail_msg("no %s here", mode_name[(way)->mode]);                                                            \
+        mode_before = mode_read();                                                                                     \
+        status_ = call;                                                                                                \
+        mode_after = mode_read();                                                                                      \
+        mode_leave();                                                                                                  \
+        require_status_is(#call, status_, TLC_OK, __FILE__, __LINE__);                                                 \
+        require(mode_before == mode_after);                                                                            \
     } while (0)
 
 /* What a run compresses. The data are made once for all ways. */
@@ -109,8 +109,8 @@ static void decode(const input *in, const way *w, journal *j, const uint8_t *fra
     memset(&info, 0, sizeof info);
     info.struct_size = sizeof info;
     IN_MODE(w, tlc_inspect(frame, len, &info));
-    const uint64_t numbers[] = {info.version, (uint64_t)info.dtype, info.n, info.block, info.nonzero, info.header_size,
-                                info.payload_size, info.clipped};
+    const uint64_t numbers[] = {info.version,     (uint64_t)info.dtype, info.n,      info.block, info.nonzero,
+                                info.header_size, info.payload_size,    info.clipped};
     memcpy(note(j, "info", sizeof numbers), numbers, sizeof numbers);
     if (info.nonzero != TLC_UNKNOWN) {
         IN_MODE(w, tlc_mask(frame, len, sum, n, &opt));
@@ -141,7 +141,10 @@ static void run(const input *in, const way *w, journal *j, uint8_t *frame)
     size_t len = 0;
 
     j->len = j->count = 0;
-    at = (place){.codec = in->codec, .dtype = in->dtype, .isa = w->isa, .n = in->n,
+    at = (place){.codec = in->codec,
+                 .dtype = in->dtype,
+                 .isa = w->isa,
+                 .n = in->n,
                  .note = w->mode ? mode_name[w->mode] : w->runner->name};
     IN_MODE(w, make(&ctx, in, w));
     for (size_t step = 0; step < in->steps; step++, grad += in->n * dtype_size[in->dtype]) {
@@ -191,8 +194,15 @@ static void p7_isas(void **state)
     (void)state;
     FOR_EACH_CODEC(c)
         for (size_t n = 0, turn = 0; n < most; n += n < 330 ? step : 179, turn++) {
-            input in = {c->text, dtypes[turn % 3], n, 2, (c->feedback + (int)turn / 3) % 2, turn / 2 % 2,
-                        (data_kind)((turn + turn / DATA_COUNT) % DATA_COUNT), NULL, NULL};
+            input in = {c->text,
+                        dtypes[turn % 3],
+                        n,
+                        2,
+                        (c->feedback + (int)turn / 3) % 2,
+                        turn / 2 % 2,
+                        (data_kind)((turn + turn / DATA_COUNT) % DATA_COUNT),
+                        NULL,
+                        NULL};
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
             FOR_EACH_ISA(isa) {
@@ -233,8 +243,15 @@ static void p7_parallel(void **state)
     FOR_EACH_CODEC(c)
         for (size_t round = 0; round < (quick() ? 1 : COUNT(kinds) / 2); round++, turn++) {
             size_t n = (size_t)16384 * (c->together == 8 ? 8 : 5) * ranges + 13;
-            input in = {c->text, dtypes[turn % 3], n, 1, (c->feedback + (int)turn / 3) % 2, turn / 2 % 2,
-                        kinds[(2 * round + turn / 3) % COUNT(kinds)], NULL, NULL};
+            input in = {c->text,
+                        dtypes[turn % 3],
+                        n,
+                        1,
+                        (c->feedback + (int)turn / 3) % 2,
+                        turn / 2 % 2,
+                        kinds[(2 * round + turn / 3) % COUNT(kinds)],
+                        NULL,
+                        NULL};
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
             size_t last = quick() ? 1 : runner_count - 1;
@@ -270,8 +287,8 @@ static void p7_float_modes(void **state)
         FOR_EACH_CODEC(c)
             for (size_t s = 0; s < COUNT(sizes); s++)
                 for (int kind = (int)s % 2; kind < DATA_COUNT; kind += quick() ? 4 : 2, turn++) {
-                    input in = {c->text, dtypes[turn % 3], sizes[s], 2, (c->feedback + (int)turn / 3) % 2, turn % 2,
-                                (data_kind)kind, NULL, NULL};
+                    input in = {c->text,  dtypes[turn % 3], sizes[s], 2,   (c->feedback + (int)turn / 3) % 2,
+                                turn % 2, (data_kind)kind,  NULL,     NULL};
                     input_open(&in);
                     run(&in, &plain, &b.want, b.frame);
                     FOR_EACH_ISA(isa) {
@@ -334,8 +351,15 @@ static void p7_float_modes_with_tasks(void **state)
     (void)state;
     for (size_t c = 0; c < codec_count; c += quick() ? 5 : 1)
         for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
-            input in = {codecs[c].text, TLC_F32, n, 1, (int)((c + (size_t)mode) % 2), 0,
-                        mode == MODE_FLUSH ? DATA_TINY : DATA_LAPLACE, NULL, NULL};
+            input in = {codecs[c].text,
+                        TLC_F32,
+                        n,
+                        1,
+                        (int)((c + (size_t)mode) % 2),
+                        0,
+                        mode == MODE_FLUSH ? DATA_TINY : DATA_LAPLACE,
+                        NULL,
+                        NULL};
             way w = {TLC_ISA_AUTO, &runners[runner_count - 1], mode};
             int has = mode_enter(mode);
             mode_leave();
@@ -398,7 +422,7 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     size_t len = 0;
 
     const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .seed = 1, .step = 2,
-                                                           .residual = residual);
+                                                          .residual = residual);
     IN_MODE(w, tlc_stochastic_ternary_encode(x, n, ternary, q, scalar));
     const tlc_golomb_params *golomb = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = words);
     IN_MODE(w, tlc_golomb_encode(q, n, golomb, code, 8 * n + 64, &len));

@@ -123,9 +123,19 @@ static void large_output(const char *text, const float *g, size_t n, float *out)
  * their ends with other data. */
 static void p7_large_outputs(void **state)
 {
-    static const char *const texts[] = {"3lc", "3lc:block=70001", "ternary+quartic", "3lc:block=999", "3lc-golomb",
-                                        "3lc-golomb:block=70001", "stochastic-ternary+golomb", "int8", "qsgd:bits=4",
-                                        "natural", "natural:bits=9,block=70001", "topk:p=1", "random-sparse:p=1"};
+    static const char *const texts[] = {"3lc",
+                                        "3lc:block=70001",
+                                        "ternary+quartic",
+                                        "3lc:block=999",
+                                        "3lc-golomb",
+                                        "3lc-golomb:block=70001",
+                                        "stochastic-ternary+golomb",
+                                        "int8",
+                                        "qsgd:bits=4",
+                                        "natural",
+                                        "natural:bits=9,block=70001",
+                                        "topk:p=1",
+                                        "random-sparse:p=1"};
     size_t n = ((size_t)8 << 20) + 12347;
     float *g = floats(n), *out = floats(n + 32);
 

@@ -220,8 +220,10 @@ static void arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_the_header), cmocka_unit_test(reads_the_header_alone),
-        cmocka_unit_test(any_number_of_values), cmocka_unit_test(refused_headers),
+        cmocka_unit_test(tells_the_header),
+        cmocka_unit_test(reads_the_header_alone),
+        cmocka_unit_test(any_number_of_values),
+        cmocka_unit_test(refused_headers),
         cmocka_unit_test(arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,7 +190,11 @@ static void naive_is_3lc(void **state)
     (void)state;
     for (size_t k = 1; k < COUNT(sizes); k++) {
         float *values = floats(51 * sizes[k]);
-        trace drawn = {.name = "laplace", .rows = 50, .cols = sizes[k], .values = values, .residual = values + 50 * sizes[k]};
+        trace drawn = {.name = "laplace",
+                       .rows = 50,
+                       .cols = sizes[k],
+                       .values = values,
+                       .residual = values + 50 * sizes[k]};
         fill(DATA_LAPLACE, 1, values, 51 * sizes[k]);
         check_naive(&drawn);
         drawn.name = "sparse";

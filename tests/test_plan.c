@@ -10,8 +10,8 @@
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Facts are bits, so that a row can stand for several: NO | YES is any. */
-enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY };                   /* blocks: none, or so many */
-enum { GRADIENT = 1, RESIDUAL = 2, BOTH = 4 };                                 /* what there is */
+enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY }; /* blocks: none, or so many */
+enum { GRADIENT = 1, RESIDUAL = 2, BOTH = 4 };               /* what there is */
 enum { NO = 1, YES = 2, ANY = NO | YES };
 enum { SCALE = 1, ONE_SWEEP = 2, VALUES = 4, NOT_ONE_SWEEP = SCALE | VALUES, EACH = 7 }; /* how the quantizer chooses */
 
@@ -121,8 +121,8 @@ static void check_row(const tlc_plan_facts *f, const tlc_plan *plan)
             used[i]++;
         }
     require(row != NULL);
-    require(plan->first == row->want.first && plan->keep_maxima == row->want.keep_maxima && plan->add == row->want.add &&
-            plan->max == row->want.max);
+    require(plan->first == row->want.first && plan->keep_maxima == row->want.keep_maxima &&
+            plan->add == row->want.add && plan->max == row->want.max);
 }
 
 static void table(void **state)

@@ -110,7 +110,8 @@ static const char *const shares[] = {"0.001", "0.01", "0.05", "0.25", "0.5", "1"
 
 static void sparse_binary_is_exact(void **state)
 {
-    static const size_t sizes[] = {1, 2, 3, 10, 50, 63, 64, 65, 150, 1000, 1023, 1024, 1025, 4095, 4096, 4097, 9001, 20000};
+    static const size_t sizes[] = {1,    2,    3,    10,   50,   63,   64,   65,   150,
+                                   1000, 1023, 1024, 1025, 4095, 4096, 4097, 9001, 20000};
     float *x = floats(20000);
 
     (void)state;
@@ -324,9 +325,12 @@ static void bounds_of_errors(void **state)
     static const struct {
         const char *text;
         double of_max, of_value;
-    } cases[] = {{"int8", 0.5 / 127, 0}, {"int8:block=64", 0.5 / 127, 0},
-                 {"qsgd", 1.0 / 127, 0}, {"qsgd:bits=4", 1.0 / 7, 0},
-                 {"natural:bits=9,rounding=nearest", 0, 1.0 / 3}, {"natural:bits=9", 0, 1}};
+    } cases[] = {{"int8", 0.5 / 127, 0},
+                 {"int8:block=64", 0.5 / 127, 0},
+                 {"qsgd", 1.0 / 127, 0},
+                 {"qsgd:bits=4", 1.0 / 7, 0},
+                 {"natural:bits=9,rounding=nearest", 0, 1.0 / 3},
+                 {"natural:bits=9", 0, 1}};
     enum { N = 5000 };
     float x[N], out[N];
     tlc_frame_info info;
@@ -395,11 +399,15 @@ static void clipped_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_binary_is_exact),  cmocka_unit_test(sparse_binary_of_neighbours),
-        cmocka_unit_test(sparse_binary_of_many),   cmocka_unit_test(sparse_binary_on_traces),
+        cmocka_unit_test(sparse_binary_is_exact),
+        cmocka_unit_test(sparse_binary_of_neighbours),
+        cmocka_unit_test(sparse_binary_of_many),
+        cmocka_unit_test(sparse_binary_on_traces),
         cmocka_unit_test(onebit_means),
-        cmocka_unit_test(topk_of_few),             cmocka_unit_test(topk_share),
-        cmocka_unit_test(bounds_of_errors),        cmocka_unit_test(clipped_values),
+        cmocka_unit_test(topk_of_few),
+        cmocka_unit_test(topk_share),
+        cmocka_unit_test(bounds_of_errors),
+        cmocka_unit_test(clipped_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,8 @@ static void kernels(void **state)
             for (size_t b = 0; b < COUNT(border); b++)
                 for (uint64_t i = 0; i < 2 * AROUND; i++) {
                     uint64_t first = border[b] - AROUND + i;
-                    check_call(tlc_kernels_for(isa), 0x243f6a8885a308d3 * i, ~(uint64_t)0 >> i % 64, first, n[i % COUNT(n)]);
+                    check_call(tlc_kernels_for(isa), 0x243f6a8885a308d3 * i, ~(uint64_t)0 >> i % 64, first,
+                               n[i % COUNT(n)]);
                     check_call(tlc_kernels_for(isa), i, i << 32, first, (size_t)i);
                 }
 }

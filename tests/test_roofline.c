@@ -228,7 +228,7 @@ static void copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compress_sweeps), cmocka_unit_test(without_residual), cmocka_unit_test(all_values_count),
+        cmocka_unit_test(compress_sweeps),   cmocka_unit_test(without_residual), cmocka_unit_test(all_values_count),
         cmocka_unit_test(decompress_sweeps), cmocka_unit_test(copies),
     };
 

@@ -307,9 +307,9 @@ static void zerorun_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(worked_example),     cmocka_unit_test(stages_by_hand),   cmocka_unit_test(ternary_in_place),
-        cmocka_unit_test(ternary_refusals),   cmocka_unit_test(quartic_round_trip),
-        cmocka_unit_test(quartic_refusals),   cmocka_unit_test(zerorun_every_run), cmocka_unit_test(zerorun_any_bytes),
+        cmocka_unit_test(worked_example),    cmocka_unit_test(stages_by_hand),     cmocka_unit_test(ternary_in_place),
+        cmocka_unit_test(ternary_refusals),  cmocka_unit_test(quartic_round_trip), cmocka_unit_test(quartic_refusals),
+        cmocka_unit_test(zerorun_every_run), cmocka_unit_test(zerorun_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

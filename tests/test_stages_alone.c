@@ -192,7 +192,8 @@ static void levels_of(const float *x, size_t n, float *out, float *residual)
         const char *codec;
         tlc_levels K;
         tlc_rounding rounding;
-    } forms[] = {{"int8", TLC_LEVELS_255, TLC_ROUND_NEAREST}, {"qsgd", TLC_LEVELS_255, TLC_ROUND_RANDOM},
+    } forms[] = {{"int8", TLC_LEVELS_255, TLC_ROUND_NEAREST},
+                 {"qsgd", TLC_LEVELS_255, TLC_ROUND_RANDOM},
                  {"qsgd:bits=4", TLC_LEVELS_15, TLC_ROUND_RANDOM}};
 
     for (size_t i = 0; i < COUNT(forms); i++) {
@@ -363,7 +364,8 @@ static void require_refusals(const float *x, double p, tlc_status want)
     memset(residual, 0x5a, sizeof residual);
     if (want == TLC_ERR_NONFINITE) {
         require_status(tlc_stochastic_ternary_encode(x, N, PARAMS(stochastic_ternary, .residual = residual),
-                                                     (int8_t *)out, mean), want);
+                                                     (int8_t *)out, mean),
+                       want);
         require_status(tlc_levels_encode(x, N, PARAMS(levels, .residual = residual), (int8_t *)out, mean), want);
         require_status(tlc_natural_encode(x, N, PARAMS(natural, .residual = residual), out, sizeof out, NULL), want);
         require_status(tlc_onebit_encode(x, N, out, residual, mean), want);
@@ -420,8 +422,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stochastic), cmocka_unit_test(sparse_binary), cmocka_unit_test(golomb),
-        cmocka_unit_test(levels),     cmocka_unit_test(natural),       cmocka_unit_test(onebit),
+        cmocka_unit_test(stochastic),    cmocka_unit_test(sparse_binary), cmocka_unit_test(golomb),
+        cmocka_unit_test(levels),        cmocka_unit_test(natural),       cmocka_unit_test(onebit),
         cmocka_unit_test(sparse_values), cmocka_unit_test(refusals),
     };
 

@@ -159,9 +159,9 @@ static tlc_status encode(size_t which, const float *x, size_t n, float *residual
         return tlc_levels_encode(x, n, PARAMS(levels, .rounding = TLC_ROUND_NEAREST, .residual = residual),
                                  (int8_t *)e->out, e->scalar);
     case 4:
-        return tlc_levels_encode(
-            x, n, PARAMS(levels, .levels = TLC_LEVELS_15, .seed = SEED, .step = 3, .residual = residual),
-            (int8_t *)e->out, e->scalar);
+        return tlc_levels_encode(x, n,
+                                 PARAMS(levels, .levels = TLC_LEVELS_15, .seed = SEED, .step = 3, .residual = residual),
+                                 (int8_t *)e->out, e->scalar);
     case 5:
         return tlc_natural_encode(x, n, PARAMS(natural, .seed = SEED, .step = 3, .residual = residual), e->out,
                                   sizeof e->out, NULL);
@@ -170,9 +170,10 @@ static tlc_status encode(size_t which, const float *x, size_t n, float *residual
         return tlc_topk_encode(x, n, PARAMS(topk, .p = 0.1, .seed = SEED, .step = 3, .residual = residual), e->out,
                                sizeof e->out, &e->written);
     case 8:
-        return tlc_random_sparse_encode(
-            x, n, PARAMS(random_sparse, .p = 0.5, .seed = SEED, .step = 3, .scratch = scratch, .residual = residual),
-            e->out, sizeof e->out, &e->written);
+        return tlc_random_sparse_encode(x, n,
+                                        PARAMS(random_sparse, .p = 0.5, .seed = SEED, .step = 3, .scratch = scratch,
+                                               .residual = residual),
+                                        e->out, sizeof e->out, &e->written);
     default: return TLC_ERR_UNSUPPORTED;
     }
 }

@@ -137,8 +137,9 @@ static tlc_status random_sparse(const matter *m, uint8_t *dst, size_t cap, float
 
 static tlc_status aggregate(const matter *m, uint8_t *dst, size_t cap, float *residual, size_t *written, size_t *need)
 {
-    const tlc_message frames[] = {
-        {m->frame[0], m->frame_len[0]}, {m->frame[1], m->frame_len[1]}, {m->frame[2], m->frame_len[2]}};
+    const tlc_message frames[] = {{m->frame[0], m->frame_len[0]},
+                                  {m->frame[1], m->frame_len[1]},
+                                  {m->frame[2], m->frame_len[2]}};
 
     (void)residual;
     require_status(tlc_codec_bound("natural", TLC_F32, m->n, need), TLC_OK);
@@ -151,11 +152,16 @@ static const struct {
     int residual; /* has one */
     int exact;    /* does not report its length: it is what was needed */
 } encoders[] = {
-    {"quartic", quartic, 0, 0},           {"zerorun", zerorun, 0, 0},
-    {"zerorun, decoding", unzerorun, 0, 0}, {"golomb with signs", signed_positions, 0, 0},
-    {"golomb", positions, 0, 0},          {"natural", natural, 1, 1},
-    {"natural, 9 bits", natural9, 1, 1},  {"topk", topk, 1, 0},
-    {"random-sparse", random_sparse, 1, 0}, {"natural frames", aggregate, 0, 0},
+    {"quartic", quartic, 0, 0},
+    {"zerorun", zerorun, 0, 0},
+    {"zerorun, decoding", unzerorun, 0, 0},
+    {"golomb with signs", signed_positions, 0, 0},
+    {"golomb", positions, 0, 0},
+    {"natural", natural, 1, 1},
+    {"natural, 9 bits", natural9, 1, 1},
+    {"topk", topk, 1, 0},
+    {"random-sparse", random_sparse, 1, 0},
+    {"natural frames", aggregate, 0, 0},
 };
 
 /* ---- every capacity ---------------------------------------------------------------------------------------------- */

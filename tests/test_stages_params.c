@@ -75,23 +75,40 @@ typedef struct params_case {
 enum { STOCHASTIC_TERNARY, GOLOMB, LEVELS, NATURAL, NATURAL_AGGREGATE, TOPK, RANDOM_SPARSE, CASES };
 
 /* Every field is given, and none is its default. */
-static const tlc_stochastic_ternary_params all_stochastic_ternary = {
-    .struct_size = sizeof all_stochastic_ternary, .seed = 3, .step = 4, .residual = now.residual};
-static const tlc_golomb_params all_golomb = {
-    .struct_size = sizeof all_golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = scratch};
-static const tlc_levels_params all_levels = {
-    .struct_size = sizeof all_levels, .levels = TLC_LEVELS_15, .rounding = TLC_ROUND_NEAREST, .seed = 3, .step = 4,
-    .residual = now.residual};
-static const tlc_natural_params all_natural = {
-    .struct_size = sizeof all_natural, .bits = TLC_NATURAL_9, .rounding = TLC_ROUND_NEAREST, .shift = 5, .seed = 3,
-    .step = 4, .residual = now.residual};
-static const tlc_natural_aggregate_params all_natural_aggregate = {
-    .struct_size = sizeof all_natural_aggregate, .seed = 3, .step = 4};
-static const tlc_topk_params all_topk = {
-    .struct_size = sizeof all_topk, .p = 0.25, .seed = 3, .step = 4, .residual = now.residual};
-static const tlc_random_sparse_params all_random_sparse = {
-    .struct_size = sizeof all_random_sparse, .p = 0.25, .seed = 3, .step = 4, .scratch = scratch,
-    .residual = now.residual};
+static const tlc_stochastic_ternary_params all_stochastic_ternary = {.struct_size = sizeof all_stochastic_ternary,
+                                                                     .seed = 3,
+                                                                     .step = 4,
+                                                                     .residual = now.residual};
+static const tlc_golomb_params all_golomb = {.struct_size = sizeof all_golomb,
+                                             .signs = TLC_GOLOMB_SIGNED,
+                                             .scratch = scratch};
+static const tlc_levels_params all_levels = {.struct_size = sizeof all_levels,
+                                             .levels = TLC_LEVELS_15,
+                                             .rounding = TLC_ROUND_NEAREST,
+                                             .seed = 3,
+                                             .step = 4,
+                                             .residual = now.residual};
+static const tlc_natural_params all_natural = {.struct_size = sizeof all_natural,
+                                               .bits = TLC_NATURAL_9,
+                                               .rounding = TLC_ROUND_NEAREST,
+                                               .shift = 5,
+                                               .seed = 3,
+                                               .step = 4,
+                                               .residual = now.residual};
+static const tlc_natural_aggregate_params all_natural_aggregate = {.struct_size = sizeof all_natural_aggregate,
+                                                                   .seed = 3,
+                                                                   .step = 4};
+static const tlc_topk_params all_topk = {.struct_size = sizeof all_topk,
+                                         .p = 0.25,
+                                         .seed = 3,
+                                         .step = 4,
+                                         .residual = now.residual};
+static const tlc_random_sparse_params all_random_sparse = {.struct_size = sizeof all_random_sparse,
+                                                           .p = 0.25,
+                                                           .seed = 3,
+                                                           .step = 4,
+                                                           .scratch = scratch,
+                                                           .residual = now.residual};
 
 #define CASE(stage) .name = #stage, .call = (stage), .full = &all_##stage, .size = sizeof all_##stage
 #define FIELD(stage, field) offsetof(tlc_##stage##_params, field)

@@ -69,8 +69,9 @@ static void state_continues(void **state)
 /* Byte by byte, as src/state.c draws it: it is the same on every machine. */
 static void state_as_drawn(void **state)
 {
-    static const uint8_t head[] = {'T', 'L', 'C', 'S', 1, 0, 1, 10, 2, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,
-                                   1,   0,   0,   0,   0, 0, 0, 0,  '3', 'l', 'c', ':', 's', '=', '1', '.', '7', '5'};
+    static const uint8_t head[] = {'T', 'L', 'C', 'S', 1,   0,   1,   10,  2,   0,   0,   0,   0,   0,
+                                   0,   0,   8,   7,   6,   5,   4,   3,   2,   1,   1,   0,   0,   0,
+                                   0,   0,   0,   0,   '3', 'l', 'c', ':', 's', '=', '1', '.', '7', '5'};
     static const uint8_t residual[] = {0, 0, 0x80, 0xbe, 0, 0, 0x80, 0x3e}; /* -0.25, 0.25 */
     const float g[2] = {0.25f, 0.25f};
     tlc_config cfg = config("3lc:s=1.75", TLC_F32, TLC_ISA_AUTO);
@@ -157,10 +158,9 @@ static void state_single_bit_flips(void **state)
         fixture f = set_up(c->text);
         for (at.i = 0; at.i < 8 * f.saved.len; at.i += quick() && at.i > 8 * 60 ? 17 : 1) {
             f.saved.bytes[at.i / 8] ^= (uint8_t)(1u << at.i % 8);
-            require_status(try_load(&f.a, f.ctx, f.saved.bytes, f.saved.len),
-                           at.i / 8 < 4    ? TLC_ERR_CORRUPT
-                           : at.i / 8 == 4 ? TLC_ERR_VERSION
-                                           : TLC_ERR_CHECKSUM);
+            require_status(try_load(&f.a, f.ctx, f.saved.bytes, f.saved.len), at.i / 8 < 4    ? TLC_ERR_CORRUPT
+                                                                              : at.i / 8 == 4 ? TLC_ERR_VERSION
+                                                                                              : TLC_ERR_CHECKSUM);
             f.saved.bytes[at.i / 8] ^= (uint8_t)(1u << at.i % 8);
         }
         tear_down(&f);
@@ -200,8 +200,8 @@ static void state_altered_and_sealed(void **state)
     for (unsigned len = 0; len < 256; len++) /* of the codec string */
         if (len != f.saved.bytes[7])
             require_status(with_byte(&f, 7, (uint8_t)len), TLC_ERR_CORRUPT);
-    require_status(with_byte(&f, HEAD, 0), TLC_ERR_PARAM);    /* a NUL in the string */
-    require_status(with_byte(&f, HEAD, '4'), TLC_ERR_PARAM);  /* no such codec */
+    require_status(with_byte(&f, HEAD, 0), TLC_ERR_PARAM);   /* a NUL in the string */
+    require_status(with_byte(&f, HEAD, '4'), TLC_ERR_PARAM); /* no such codec */
     require_status(with_byte(&f, HEAD + 6, '2'), TLC_ERR_PARAM);
     for (size_t len = HEAD + 4; len < f.saved.len; len++) {
         state_bytes cut = f.saved;
@@ -213,7 +213,7 @@ static void state_altered_and_sealed(void **state)
     longer.len++;
     reseal(&longer);
     require_status(try_load(&f.a, f.ctx, longer.bytes, longer.len), TLC_ERR_CORRUPT);
-    require_status(with_byte(&f, 16, 99), TLC_OK); /* any seed */
+    require_status(with_byte(&f, 16, 99), TLC_OK);   /* any seed */
     require_status(with_byte(&f, 31, 0xff), TLC_OK); /* any step */
     tear_down(&f);
 }
@@ -323,10 +323,10 @@ static void state_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_continues),          cmocka_unit_test(state_as_drawn),
+        cmocka_unit_test(state_continues),           cmocka_unit_test(state_as_drawn),
         cmocka_unit_test(state_truncated_or_longer), cmocka_unit_test(state_single_bit_flips),
-        cmocka_unit_test(state_altered_and_sealed), cmocka_unit_test(state_random_bytes),
-        cmocka_unit_test(state_brings_its_codec),   cmocka_unit_test(state_after_set_codec),
+        cmocka_unit_test(state_altered_and_sealed),  cmocka_unit_test(state_random_bytes),
+        cmocka_unit_test(state_brings_its_codec),    cmocka_unit_test(state_after_set_codec),
         cmocka_unit_test(state_arguments),
     };
     print_isas();

@@ -99,7 +99,8 @@ static void to_another_parallel(void **state)
     (void)state;
     FOR_EACH_CODEC(c)
         for (size_t pair = 0; pair < pairs; pair++) {
-            way from = {TLC_ISA_AUTO, &runners[pair / runner_count]}, to = {TLC_ISA_AUTO, &runners[pair % runner_count]};
+            way from = {TLC_ISA_AUTO, &runners[pair / runner_count]},
+                to = {TLC_ISA_AUTO, &runners[pair % runner_count]};
             if (from.runner == to.runner || turn++ % (quick() ? 23 : 5))
                 continue;
             most_tasks = 0;

@@ -18,8 +18,8 @@
 
 static const char *vectors = "tests/vectors";
 
-static const char *const status_names[] = {"OK", "PARAM", "NOMEM", "CAPACITY", "NONFINITE", "CORRUPT", "CHECKSUM",
-                                           "VERSION", "SIZE", "UNSUPPORTED"};
+static const char *const status_names[] = {"OK",      "PARAM",    "NOMEM",   "CAPACITY", "NONFINITE",
+                                           "CORRUPT", "CHECKSUM", "VERSION", "SIZE",     "UNSUPPORTED"};
 static const char *const dtype_names[] = {"f32", "f16", "bf16"};
 static const size_t width[] = {4, 2, 2};
 static const tlc_isa isas[] = {TLC_ISA_SCALAR, TLC_ISA_AVX2, TLC_ISA_AVX512, TLC_ISA_NEON};
@@ -393,7 +393,7 @@ static void bad_record(const line *r, tlc_isa isa)
     const tlc_status want = (tlc_status)name_index(get(r, "status"), status_names, 10);
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
     if (claimed > SIZE_MAX)
-        return; /* a 32-bit machine has no such n */
+        return;                                                  /* a 32-bit machine has no such n */
     const size_t n = (size_t)claimed, room = n <= 4096 ? n : 16; /* nothing may be written */
     bytes frame = unhex(get(r, "frame"), 1);
 
@@ -424,7 +424,8 @@ static void bad_record(const line *r, tlc_isa isa)
     info.struct_size = sizeof info;
     memcpy(&before, &info, sizeof info); /* padding too */
     /* given where n made the difference */
-    const tlc_status inspected = find(r, "inspect") ? (tlc_status)name_index(get(r, "inspect"), status_names, 10) : want;
+    const tlc_status inspected = find(r, "inspect") ? (tlc_status)name_index(get(r, "inspect"), status_names, 10)
+                                                    : want;
     expect_status(tlc_inspect(frame.p, frame.len, &info), inspected, "tlc_inspect");
     if (inspected != TLC_OK)
         expect(same(&info, &before, sizeof info), "tlc_inspect failed, but wrote");

@@ -145,7 +145,8 @@ static size_t put_param(char *to, const tlc_param *param, double value, int *oth
     *others = 1;
     at += put_text(to + at, param->key);
     at += put_text(to + at, "=");
-    return at + (param->words ? put_text(to + at, param->words[(size_t)value]) : tlc_put_number(to + at, (uint64_t)value));
+    return at +
+           (param->words ? put_text(to + at, param->words[(size_t)value]) : tlc_put_number(to + at, (uint64_t)value));
 }
 
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT])

@@ -136,7 +136,10 @@ static void say_error(writer *w, const char *codec, const tlc_codec_error *e)
     }
     switch (e->reason) {
     case TLC_CODEC_TOO_LONG: say(w, "longer than 127 characters"); break;
-    case TLC_CODEC_NO_STAGE: say(w, "no codec or stage has this name"); say_names(w); break;
+    case TLC_CODEC_NO_STAGE:
+        say(w, "no codec or stage has this name");
+        say_names(w);
+        break;
     case TLC_CODEC_SHORT_NAME: say(w, "a short name stands alone, never beside +"); break;
     case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
     case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
@@ -156,7 +159,8 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
     tlc_codec_error error;
     tlc_codec parsed;
     writer w = {message, 0, cap};
-    tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error) : TLC_ERR_PARAM;
+    tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error)
+                                                   : TLC_ERR_PARAM;
 
     if (!message || !cap)
         return status;
@@ -170,7 +174,8 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-_Static_assert(sizeof ((tlc_codec_entry *)0)->param / sizeof(tlc_codec_param) >= TLC_MAX_PARAMS, "an entry holds them all");
+_Static_assert(sizeof((tlc_codec_entry *)0)->param / sizeof(tlc_codec_param) >= TLC_MAX_PARAMS,
+               "an entry holds them all");
 
 static void describe_quantizer(tlc_codec_entry *entry, const tlc_stage *stage)
 {

@@ -21,16 +21,17 @@ typedef struct tlc_coding {
     const tlc_parallel *parallel; /* NULL: this thread only */
     uint64_t *scratch;            /* for encode: as many bytes as the coder's scratch() says */
     uint64_t clipped;             /* how many values were clipped; the coder of codes sets it */
-    int without_count;                     /* codes: the payload has no count before the planes */
+    int without_count;            /* codes: the payload has no count before the planes */
     const tlc_output *output;     /* decode */
 } tlc_coding;
 
 typedef struct tlc_coder {
-    uint64_t (*bound)(const tlc_codec *codec, tlc_dtype dtype, uint64_t n); /* largest payload; UINT64_MAX on overflow */
-    uint64_t (*scratch)(const tlc_codec *codec, uint64_t n);                /* bytes that encode needs */
+    uint64_t (*bound)(const tlc_codec *codec, tlc_dtype dtype,
+                      uint64_t n);                           /* largest payload; UINT64_MAX on overflow */
+    uint64_t (*scratch)(const tlc_codec *codec, uint64_t n); /* bytes that encode needs */
     /* Writes the payload of a unit and returns its length. Scalars and selection are set, and n > 0. */
     size_t (*encode)(tlc_coding *c, uint8_t *dst);
-    int (*check)(const tlc_coding *c, const uint8_t *src, size_t len); /* Is src a payload of the unit? Any bytes. */
+    int (*check)(const tlc_coding *c, const uint8_t *src, size_t len);   /* Is src a payload of the unit? Any bytes. */
     void (*decode)(const tlc_coding *c, const uint8_t *src, size_t len); /* src has passed the check */
 } tlc_coder;
 
@@ -47,5 +48,6 @@ static inline const tlc_coder *tlc_coder_for(const tlc_codec *codec)
 uint64_t tlc_codes_planes(const tlc_layout *layout, uint64_t n, const uint8_t *payload, const uint8_t *planes[2]);
 
 /* coder_symbols.c: expands a shrunk array into dst, whose size is exactly that of the result. */
-void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t *src, size_t len, uint8_t *dst);
+void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t *src, size_t len,
+                       uint8_t *dst);
 #endif

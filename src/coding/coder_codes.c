@@ -64,7 +64,7 @@ typedef struct codes_work {
     tlc_layout layout;
     tlc_ranges ranges; /* of steps */
     const uint8_t *plane[2];
-    uint8_t *dst[2];   /* the same, for encoding */
+    uint8_t *dst[2]; /* the same, for encoding */
     uint64_t count[TLC_RANGES_MAX];
 } codes_work;
 
@@ -100,8 +100,8 @@ static void encode_fused(const codes_work *w, size_t at, size_t end)
     for (size_t count; at < end; at += count) {
         size_t index = u->first + at;
         count = tlc_input_in_place(u->input) ? end - at : tlc_smaller(end - at, TLC_CHUNK);
-        w->c->fused->encode(u, tlc_input_gradient(u->input, index, count, converted), tlc_input_residual(u->input, index),
-                            count, w->dst[0] + offset(w->layout.bits[0], at));
+        w->c->fused->encode(u, tlc_input_gradient(u->input, index, count, converted),
+                            tlc_input_residual(u->input, index), count, w->dst[0] + offset(w->layout.bits[0], at));
     }
 }
 

@@ -9,11 +9,11 @@
 #include "feedback.h"
 
 enum {
-    TAIL = 16,           /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more
+    TAIL = 16,     /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more
                             than four bytes */
-    PACKED = 4096,       /* bytes between packer and shrinker at a time: they stay in the first-level cache */
-    SHRUNK = 128,        /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
-    WHOLE = 64           /* packed bytes are decoded in multiples of 64, except at the end */
+    PACKED = 4096, /* bytes between packer and shrinker at a time: they stay in the first-level cache */
+    SHRUNK = 128,  /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
+    WHOLE = 64     /* packed bytes are decoded in multiples of 64, except at the end */
 };
 
 static uint64_t packed_size(const tlc_packer *p, uint64_t n)

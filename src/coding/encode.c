@@ -239,7 +239,8 @@ static void encode_blocks(void *arg, size_t i)
 }
 
 /* Writes the block table and the payloads. */
-static tlc_status encode_blocked(const tlc_job *job, const tlc_plan *plan, const uint32_t *kept, uint8_t *dst, size_t *len)
+static tlc_status encode_blocked(const tlc_job *job, const tlc_plan *plan, const uint32_t *kept, uint8_t *dst,
+                                 size_t *len)
 {
     size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;
     const tlc_coder *coder = tlc_coder_for(job->codec);

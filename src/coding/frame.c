@@ -93,7 +93,8 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
     f->dtype = (tlc_dtype)(p[1] & FLAG_DTYPE);
     if (p[1] & FLAG_RESERVED || !tlc_dtype_valid(f->dtype))
         return TLC_ERR_CORRUPT;
-    if (p[1] & FLAG_BLOCKED && (f->fallback || !tlc_varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
+    if (p[1] & FLAG_BLOCKED &&
+        (f->fallback || !tlc_varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
         return TLC_ERR_CORRUPT;
     f->codec.block = (size_t)block;
     size_t scalars = scalar_count(&f->codec, f->n);

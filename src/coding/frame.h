@@ -40,12 +40,12 @@
 #define TLC_BLOCK_FALLBACK (1u << 31) /* in a block's payload length */
 
 typedef struct tlc_frame {
-    tlc_codec codec;        /* what a decoder must know, with block */
+    tlc_codec codec; /* what a decoder must know, with block */
     tlc_dtype dtype;
     int checksum;
-    int fallback;           /* unblocked: the payload has the bytes of the fallback */
+    int fallback; /* unblocked: the payload has the bytes of the fallback */
     uint64_t n;
-    size_t header_size;     /* scalars included */
+    size_t header_size; /* scalars included */
     float scalars[TLC_MAX_SCALARS];
     const uint8_t *payload;
     size_t payload_size;

@@ -6,12 +6,14 @@ static void ternary_encode(const tlc_unit *u, const float *g, float *r, size_t c
     u->k->ternary_encode(g, r, count, u->scalars[0], out);
 }
 
-static void ternary_quartic_encode(const tlc_unit *u, const float *const *g, float *const *r, size_t count, uint8_t *dst)
+static void ternary_quartic_encode(const tlc_unit *u, const float *const *g, float *const *r, size_t count,
+                                   uint8_t *dst)
 {
     u->k->ternary_quartic_encode(g, r, count, u->scalars[0], dst);
 }
 
-static void quartic_ternary_decode(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out)
+static void quartic_ternary_decode(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
+                                   float *const *out)
 {
     k->quartic_ternary_decode(src, count, scale, out);
 }
@@ -21,8 +23,8 @@ static void quartic_ternary_add(const tlc_kernels *k, const uint8_t *src, size_t
     k->quartic_ternary_add(src, count, scale, sum);
 }
 
-static void quartic_ternary_stream(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out,
-                                   tlc_lines *lines, int last)
+static void quartic_ternary_stream(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
+                                   float *const *out, tlc_lines *lines, int last)
 {
     k->quartic_ternary_stream(src, count, scale, out, lines, last);
 }

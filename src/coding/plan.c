@@ -25,7 +25,10 @@ static tlc_plan plan_blocks(const tlc_plan_facts *f, int adds)
 
     plan.keep_maxima = !f->assume_finite && !in_one_sweep && f->blocks <= TLC_KEPT_MAX;
     plan.add = adds && (f->assume_finite || f->chooses == TLC_CHOOSES_BY_VALUES);
-    plan.max = in_one_sweep ? TLC_MAX_CHOOSE : plan.keep_maxima ? TLC_MAX_FIRST : plan.add ? TLC_MAX_ADD : TLC_MAX_SWEEP;
+    plan.max = in_one_sweep       ? TLC_MAX_CHOOSE
+               : plan.keep_maxima ? TLC_MAX_FIRST
+               : plan.add         ? TLC_MAX_ADD
+                                  : TLC_MAX_SWEEP;
     return plan;
 }
 

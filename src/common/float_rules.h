@@ -56,7 +56,9 @@ static inline int tlc_finite(float x)
 /* The caller's float mode and exception flags, saved while the library computes. */
 #if defined(__SSE2__)
 #include <emmintrin.h>
-typedef struct tlc_float_mode { unsigned mxcsr; } tlc_float_mode;
+typedef struct tlc_float_mode {
+    unsigned mxcsr;
+} tlc_float_mode;
 #define TLC_MXCSR 0x1f80u
 #define TLC_MXCSR_FLAGS 0x3fu /* the exception flags: no mode, but they belong to the caller too */
 /* Writing the register costs some 20 ns, and the flags differ as soon as anything was rounded. So it is written only if
@@ -74,7 +76,9 @@ static inline void tlc_float_leave(tlc_float_mode saved)
         _mm_setcsr(saved.mxcsr);
 }
 #elif defined(__aarch64__)
-typedef struct tlc_float_mode { uint64_t fpcr, fpsr; } tlc_float_mode;
+typedef struct tlc_float_mode {
+    uint64_t fpcr, fpsr;
+} tlc_float_mode;
 static inline tlc_float_mode tlc_float_enter(void)
 {
     tlc_float_mode saved;
@@ -91,7 +95,9 @@ static inline void tlc_float_leave(tlc_float_mode saved)
 }
 #else
 #include <fenv.h>
-typedef struct tlc_float_mode { fenv_t env; } tlc_float_mode;
+typedef struct tlc_float_mode {
+    fenv_t env;
+} tlc_float_mode;
 static inline tlc_float_mode tlc_float_enter(void)
 {
     tlc_float_mode saved;

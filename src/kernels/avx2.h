@@ -10,8 +10,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* What cpu.c asks for before it grants AVX2. No FMA: there is nothing to contract. Kernels begin at cache lines: else their
- * speed depends on what the linker puts before them, by up to 17% seen. */
+/* What cpu.c asks for before it grants AVX2. No FMA: there is nothing to contract. Kernels begin at cache lines: else
+ * their speed depends on what the linker puts before them, by up to 17% seen. */
 #define TLC_AVX2_TARGET target("avx2,f16c,popcnt")
 #define TLC_AVX2 __attribute__((TLC_AVX2_TARGET, aligned(64)))
 #define TLC_AVX2_INLINE static inline __attribute__((always_inline, TLC_AVX2_TARGET))
@@ -135,7 +135,9 @@ TLC_AVX2_INLINE __m256 tlc_avx2_weighted(__m256 sum, __m256 value, __m256 weight
 /* ---- ternary symbols ---- */
 
 /* What quantizing with M subtracts and compares with. */
-typedef struct tlc_avx2_scale { __m256 M, half; } tlc_avx2_scale;
+typedef struct tlc_avx2_scale {
+    __m256 M, half;
+} tlc_avx2_scale;
 
 TLC_AVX2_INLINE tlc_avx2_scale tlc_avx2_scale_of(float M)
 {

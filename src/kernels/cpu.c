@@ -37,8 +37,7 @@ static unsigned detect(void)
     struct cpu_raw_data_t raw;
     unsigned isas = 0;
 
-    if (!read_cpuid(&raw) || raw.basic_cpuid[0][EAX] < 7 ||
-        !BITS(raw.basic_cpuid[1][ECX], popcnt_osxsave_f16c))
+    if (!read_cpuid(&raw) || raw.basic_cpuid[0][EAX] < 7 || !BITS(raw.basic_cpuid[1][ECX], popcnt_osxsave_f16c))
         return 0;
     uint32_t xcr0 = read_xcr0();
     if (!BITS(xcr0, XCR0_AVX) || !BITS(raw.basic_cpuid[7][EBX], avx2))

@@ -137,8 +137,8 @@ KERNEL(size_t, expand_add, (const uint64_t *mask, size_t n, const void *values, 
  * them. Returns how many there are. Any values. */
 KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *out), scalar, avx512, scalar)
 
-/* Sums over a chunk of n <= TLC_SUM_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >= 0,
- * sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
+/* Sums over a chunk of n <= TLC_SUM_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >=
+ * 0, sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
  * Returns what absmax returns. Takes any values; the sums mean nothing if one of them is not finite. */
 KERNEL(uint32_t, side_sums, (const float *g, const float *r, size_t n, double sums[2], uint32_t *count),
        avx2, avx512, neon)

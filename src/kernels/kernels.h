@@ -15,12 +15,12 @@
 
 #define TLC_QUARTIC_ZERO 121 /* five digits 1: five symbols 0 */
 #define TLC_QUARTIC_MAX 242
-#define TLC_RUN_MAX 14       /* a byte 255 */
+#define TLC_RUN_MAX 14 /* a byte 255 */
 #define TLC_NATURAL_ZERO 0x40
 #define TLC_NATURAL_LEAST (-50) /* exponents of an 8-bit code */
 #define TLC_NATURAL_MOST 10
-#define TLC_SUM_CHUNK 4096       /* values that are summed on their own: a mean adds the sums of chunks */
-#define TLC_ZERORUN_ROOM 64  /* bytes that zerorun_decode may read behind its tokens and overwrite behind its result */
+#define TLC_SUM_CHUNK 4096  /* values that are summed on their own: a mean adds the sums of chunks */
+#define TLC_ZERORUN_ROOM 64 /* bytes that zerorun_decode may read behind its tokens and overwrite behind its result */
 
 /* The state of quartic_ternary_stream between its calls. */
 typedef struct tlc_lines {
@@ -31,7 +31,7 @@ typedef struct tlc_lines {
 /* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types, names and parameters to declare */
 typedef struct tlc_kernels {
     tlc_isa isa;
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns (*name) parameters;
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) returns(*name) parameters;
 #include "kernel_list.h"
 } tlc_kernels;
 

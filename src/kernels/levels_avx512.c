@@ -95,8 +95,8 @@ TLC_AVX512 void tlc_nibbles_unpack_avx512(const uint8_t *in, size_t n, int8_t *q
     for (; n - i >= BYTES; i += BYTES)
         _mm512_storeu_si512(q + i, unpack32(_mm256_loadu_si256((const __m256i *)(const void *)(in + i / 2))));
     if (i < n)
-        _mm512_mask_storeu_epi8(
-            q + i, tlc_avx512_bytes(n - i),
-            unpack32(_mm256_maskz_loadu_epi8((__mmask32)tlc_avx512_bytes((n - i + 1) / 2), in + i / 2)));
+        _mm512_mask_storeu_epi8(q + i, tlc_avx512_bytes(n - i),
+                                unpack32(
+                                    _mm256_maskz_loadu_epi8((__mmask32)tlc_avx512_bytes((n - i + 1) / 2), in + i / 2)));
 }
 #endif

@@ -82,7 +82,7 @@ TLC_AVX2_INLINE uint64_t reached64(const float *x, threshold t)
 }
 
 TLC_AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
-                                      uint64_t *mask)
+                                          uint64_t *mask)
 {
     const threshold t = {_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
     uint64_t count = 0;
@@ -112,7 +112,7 @@ TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i li
 TLC_AVX2_INLINE uint32_t drawn32(const float *x, const uint32_t *words, __m256i limit)
 {
     return signs_of(drawn8(x, words, limit), drawn8(x + 8, words + 8, limit), drawn8(x + 16, words + 16, limit),
-                  drawn8(x + 24, words + 24, limit));
+                    drawn8(x + 24, words + 24, limit));
 }
 
 TLC_AVX2_INLINE uint64_t drawn64(const float *x, const uint32_t *words, __m256i limit)
@@ -151,10 +151,10 @@ __attribute__((target("popcnt"))) uint64_t tlc_count_ones_avx2(const uint8_t *bi
 }
 
 /* For each mask of 8 lanes: a byte for each lane, with the index of the value that it gets, or 128 for none. */
-#define COUNT(m) \
+#define COUNT(m)                                                                                                       \
     (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
 #define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
-#define SOURCES(m) \
+#define SOURCES(m)                                                                                                     \
     (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
 #define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
 #define SOURCES16(m) SOURCES4(m), SOURCES4((m) + 4), SOURCES4((m) + 8), SOURCES4((m) + 12)

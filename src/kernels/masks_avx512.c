@@ -54,7 +54,7 @@ TLC_AVX512_INLINE uint64_t reached64(const float *x, __mmask64 mask, threshold t
 }
 
 TLC_AVX512 uint64_t tlc_threshold_mask_avx512(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
-                                          uint64_t *mask)
+                                              uint64_t *mask)
 {
     const threshold t = {_mm512_set1_epi32((int)flip), _mm512_set1_epi32((int)keep), _mm512_set1_epi32(least)};
     uint64_t count = 0;
@@ -82,8 +82,8 @@ TLC_AVX512_INLINE __mmask16 drawn16(const float *x, const uint32_t *words, __mma
 TLC_AVX512_INLINE uint64_t drawn64(const float *x, const uint32_t *words, __mmask64 mask, __m512i limit)
 {
     return tlc_avx512_join(drawn16(x, words, mask, limit), drawn16(x + LANES, words + LANES, mask >> 16, limit),
-                drawn16(x + 2 * LANES, words + 2 * LANES, mask >> 32, limit),
-                drawn16(x + 3 * LANES, words + 3 * LANES, mask >> 48, limit));
+                           drawn16(x + 2 * LANES, words + 2 * LANES, mask >> 32, limit),
+                           drawn16(x + 3 * LANES, words + 3 * LANES, mask >> 48, limit));
 }
 
 TLC_AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words, size_t n, uint32_t limit,
@@ -141,7 +141,7 @@ TLC_AVX512 size_t tlc_expand_avx512(const uint64_t *mask, size_t n, const void *
 }
 
 TLC_AVX512 size_t tlc_expand_add_avx512(const uint64_t *mask, size_t n, const void *values, size_t have, float weight,
-                                    float *sum)
+                                        float *sum)
 {
     return expand(mask, n, values, have, 1, weight, sum);
 }
@@ -156,7 +156,8 @@ TLC_AVX512 size_t tlc_compact_avx512(const float *x, const uint64_t *mask, size_
         size_t count = (size_t)__builtin_popcount(bits);
 
         /* Compressing stores are slow on Zen 4. */
-        _mm512_mask_storeu_ps(to, tlc_avx512_lanes(count), _mm512_maskz_compress_ps(bits, _mm512_maskz_loadu_ps(bits, x + i)));
+        _mm512_mask_storeu_ps(to, tlc_avx512_lanes(count),
+                              _mm512_maskz_compress_ps(bits, _mm512_maskz_loadu_ps(bits, x + i)));
         to += count;
     }
     return (size_t)(to - out);

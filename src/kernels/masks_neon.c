@@ -119,7 +119,7 @@ TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x
 TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32x4_t limit)
 {
     return tlc_neon_pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
-                  drawn4(x + 12, words + 12, limit));
+                           drawn4(x + 12, words + 12, limit));
 }
 
 TLC_NEON_INLINE uint64_t drawn64(const float *x, const uint32_t *words, uint32x4_t limit)
@@ -160,7 +160,10 @@ uint64_t tlc_count_ones_neon(const uint8_t *bits, size_t len)
 #define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
 #define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
 #define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
-#define SOURCES(m) {LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)}
+#define SOURCES(m)                                                                                                     \
+    {                                                                                                                  \
+        LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)                                                                 \
+    }
 #define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
 static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), SOURCES4(12)};
 

@@ -125,8 +125,7 @@ TLC_AVX2_INLINE uint64_t encode9(const float *x, const uint32_t *words, int shif
 
     tlc_avx2_store(out, _mm256_andnot_si256(r.zeros, _mm256_max_epu8(byte, all(1))));
     memcpy(signs, &negative, sizeof negative);
-    return count_greater(_mm256_sub_epi8(r.exponents, all(shift + 1)), 253 - shift,
-                         r.zeros); /* lower ones wrap */
+    return count_greater(_mm256_sub_epi8(r.exponents, all(shift + 1)), 253 - shift, r.zeros); /* lower ones wrap */
 }
 
 TLC_AVX2_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
@@ -143,7 +142,7 @@ TLC_AVX2_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, size
 }
 
 TLC_AVX2 uint64_t tlc_natural9_encode_avx2(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
-                                       uint8_t *signs)
+                                           uint8_t *signs)
 {
     return words ? encode9_all(x, words, n, shift, out, signs) : encode9_all(x, NULL, n, shift, out, signs);
 }

@@ -21,8 +21,8 @@ TLC_AVX512_INLINE __m512i round16(const float *x, const uint32_t *words, __mmask
 
     *zeros = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32((int)TLC_F32_ABS));
     if (words)
-        added =
-            _mm512_sub_epi32(_mm512_set1_epi32(0x7fffff), _mm512_srli_epi32(_mm512_maskz_loadu_epi32(mask, words), 9));
+        added = _mm512_sub_epi32(_mm512_set1_epi32(0x7fffff),
+                                 _mm512_srli_epi32(_mm512_maskz_loadu_epi32(mask, words), 9));
     return _mm512_srli_epi32(_mm512_add_epi32(bits, added), 23);
 }
 
@@ -136,7 +136,7 @@ TLC_AVX512_INLINE uint64_t encode9_all(const float *x, const uint32_t *words, si
 }
 
 TLC_AVX512 uint64_t tlc_natural9_encode_avx512(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
-                                           uint8_t *signs)
+                                               uint8_t *signs)
 {
     return words ? encode9_all(x, words, n, shift, out, signs) : encode9_all(x, NULL, n, shift, out, signs);
 }

@@ -50,7 +50,9 @@ TLC_NEON_INLINE uint32_t side_sums(tlc_addends has, const float *g, const float 
 {
     const float64x2_t zero = vdupq_n_f64(0);
     sides s = {{zero, zero, zero, zero, zero, zero, zero, zero},
-               {zero, zero, zero, zero, zero, zero, zero, zero}, vdupq_n_u32(0), vdupq_n_u32(0)};
+               {zero, zero, zero, zero, zero, zero, zero, zero},
+               vdupq_n_u32(0),
+               vdupq_n_u32(0)};
     uint32_t added = 0;
     size_t i = 0;
 

@@ -16,7 +16,7 @@ enum { TLC_PHILOX_LAST = TLC_PHILOX_ROUNDS - 1, TLC_PHILOX_BATCH_MOST = 128 };
  * in the second. */
 typedef struct tlc_philox_common {
     uint32_t k0[TLC_PHILOX_ROUNDS], k1[TLC_PHILOX_ROUNDS];
-    uint32_t first2;           /* word 2 after the first round, less the product of word 0 */
+    uint32_t first2; /* word 2 after the first round, less the product of word 0 */
     /* After the second round: word 0 less the product of word 2, word 2 less word 3 of the round before, word 3. */
     uint32_t second0, second2, second3;
 } tlc_philox_common;

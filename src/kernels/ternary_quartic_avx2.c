@@ -29,7 +29,9 @@ TLC_AVX2_INLINE __m256i quantize32(tlc_addends has, const float *const *g, float
 }
 
 /* x of eight positions in the five streams. */
-typedef struct wanted { __m256 x[5]; } wanted;
+typedef struct wanted {
+    __m256 x[5];
+} wanted;
 
 TLC_AVX2_INLINE wanted load8_each(tlc_addends has, const float *const *g, float *const *r, size_t i)
 {

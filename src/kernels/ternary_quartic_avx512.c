@@ -250,7 +250,7 @@ TLC_AVX512_INLINE numbers split16(const uint8_t *in)
 }
 
 TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
-                                              tlc_lines *lines, int last)
+                                                  tlc_lines *lines, int last)
 {
     values v = values_of(M, _mm512_setzero_ps());
     line_stream s[5];

@@ -98,8 +98,8 @@ TLC_AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)
     __m512i sum = _mm512_setzero_si512();
 
     for (size_t i = 0; i < len; i += BYTES) {
-        __m512i token =
-            len - i < BYTES ? _mm512_maskz_loadu_epi8(tlc_avx512_bytes(len - i), in + i) : _mm512_loadu_si512(in + i);
+        __m512i token = len - i < BYTES ? _mm512_maskz_loadu_epi8(tlc_avx512_bytes(len - i), in + i)
+                                        : _mm512_loadu_si512(in + i);
         __m512i more = _mm512_subs_epu8(token, _mm512_set1_epi8((char)LITERAL_MAX));
         sum = _mm512_add_epi64(sum, _mm512_sad_epu8(more, _mm512_setzero_si512()));
     }

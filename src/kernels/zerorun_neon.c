@@ -17,8 +17,8 @@ TLC_NEON_INLINE uint64_t other_bytes(uint8x16_t bytes)
  * bytes written. */
 TLC_NEON_INLINE size_t put_run(size_t run, uint8_t *out)
 {
-    static const uint8_t token[TLC_RUN_MAX] = {0,   TLC_QUARTIC_ZERO, 243, 244, 245, 246, 247,
-                                               248, 249,              250, 251, 252, 253, 254};
+    static const uint8_t token[TLC_RUN_MAX] =
+        {0, TLC_QUARTIC_ZERO, 243, 244, 245, 246, 247, 248, 249, 250, 251, 252, 253, 254};
 
     if (run >= TLC_RUN_MAX)
         return tlc_zerorun_flush(run, out);

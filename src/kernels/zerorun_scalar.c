@@ -30,7 +30,7 @@ size_t tlc_zerorun_decode_scalar(const uint8_t *in, size_t len, uint8_t *out)
             continue;
         }
         memset(out + at, TLC_QUARTIC_ZERO, TLC_RUN_MAX); /* there is room */
-        at += in[i] - 241u; /* 243 is a run of 2 */
+        at += in[i] - 241u;                              /* 243 is a run of 2 */
     }
     return at;
 }

@@ -31,14 +31,15 @@ static inline uint64_t tlc_big_endian(uint64_t word)
  * TLC_GOLOMB_MAX; 0 for k = 0. k <= n. Needs the default float mode. */
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n);
 
-/* The bytes of the largest payload of at most ``members_max positions of n values, with the head. It is exact, but UINT64_MAX
- * if the payload has 2^64 bits or more. signs: 0 or 1 bit each. Needs the default float mode. */
+/* The bytes of the largest payload of at most members_max positions of n values, with the head. It is exact, but
+ * UINT64_MAX if the payload has 2^64 bits or more. signs: 0 or 1 bit each. Needs the default float mode. */
 uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs);
 
 /* Writes the payload of the k positions whose bits in mask are 1. mask: ceil(n/64) words, least significant bit first;
  * bits from n on are 0. negative: the same for negative values, or NULL for no signs. Returns the length in bytes, or 0
  * if it would exceed cap. All of dst .. dst + cap - 1 may be overwritten. Needs the default float mode. */
-size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap);
+size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst,
+                        size_t cap);
 
 /* The length that tlc_golomb_write returns if cap is large enough. signs: 0 or 1 bit each. Needs the default float
  * mode. */
@@ -90,13 +91,13 @@ void tlc_golomb_skip_dense(const tlc_golomb_reader *reader, tlc_golomb_run *run)
 /* Reads positions as a mask, some words at a time. */
 typedef struct tlc_golomb_masks {
     tlc_golomb_byte meaning[3 * 256]; /* by tail and byte */
-    const uint8_t *from, *end; /* the part of the stream that is not read yet */
-    uint64_t left;             /* codes in it */
+    const uint8_t *from, *end;        /* the part of the stream that is not read yet */
+    uint64_t left;                    /* codes in it */
     unsigned b;
-    uint64_t tail;                                   /* bits of *from that belong to the code before it */
-    uint64_t open;                                   /* the bits of the mask behind the filled bytes */
-    unsigned bits;                                   /* how many these are */
-    size_t filled;                                   /* bytes of out */
+    uint64_t tail;                                       /* bits of *from that belong to the code before it */
+    uint64_t open;                                       /* the bits of the mask behind the filled bytes */
+    unsigned bits;                                       /* how many these are */
+    size_t filled;                                       /* bytes of out */
     uint8_t out[8 * TLC_GOLOMB_WORDS + TLC_GOLOMB_OPEN]; /* a store may pass the end by 40 bytes */
 } tlc_golomb_masks;
 

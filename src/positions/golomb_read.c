@@ -290,7 +290,8 @@ FORCED int give_group(source *from, const shape *s, unsigned group, int signs, u
 }
 
 /* Stops before a group with too many bits, if fewer codes than a group are left, and near the end of the stream. */
-FORCED size_t give_groups(run *r, const shape *s, unsigned group, int signs, size_t *index, uint8_t *negative, size_t cap)
+FORCED size_t give_groups(run *r, const shape *s, unsigned group, int signs, size_t *index, uint8_t *negative,
+                          size_t cap)
 {
     source from = source_at(s, r->bit);
     uint64_t next = r->next + ((uint64_t)65 << s->b) - 1;

@@ -185,8 +185,8 @@ static inline __attribute__((always_inline)) int put_four(writer *w, const uint3
 }
 
 /* Writes all positions but the first. There is room for them and for 8 bytes more. */
-static inline __attribute__((always_inline)) int put_fours(writer *w, const batch *p, const uint64_t *negative, unsigned b,
-                                                           const uint32_t *table, uint64_t *next)
+static inline __attribute__((always_inline)) int put_fours(writer *w, const batch *p, const uint64_t *negative,
+                                                           unsigned b, const uint32_t *table, uint64_t *next)
 {
     writer v = *w, slow; /* v may live in registers */
     size_t i = 1;
@@ -229,7 +229,8 @@ static inline uint32_t lowest(uint64_t x)
  * data cost most. So they write more positions than a word has, and count only those that it has. */
 
 /* Writes `some` positions at a time. */
-static inline __attribute__((always_inline)) size_t take_dense(batch *p, const uint64_t *mask, size_t words, size_t some)
+static inline __attribute__((always_inline)) size_t take_dense(batch *p, const uint64_t *mask, size_t words,
+                                                               size_t some)
 {
     size_t i = 0, count = 0;
 
@@ -298,7 +299,8 @@ uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int sig
     return head_size(k) + bits / 8 + (bits % 8 != 0);
 }
 
-size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst, size_t cap)
+size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst,
+                        size_t cap)
 {
     const unsigned b = tlc_golomb_parameter(k, n);
     const size_t words = (size_t)(n / 64 + (n % 64 != 0));

@@ -58,7 +58,8 @@ static int valid_8(const uint8_t *codes, size_t n)
     uint8_t bad = 0;
 
     for (size_t i = 0; i < n; i++) {
-        uint8_t above = (codes[i] & 0x7f) > TLC_NATURAL_MOST - TLC_NATURAL_LEAST, nonzero = codes[i] != TLC_NATURAL_ZERO;
+        uint8_t above = (codes[i] & 0x7f) > TLC_NATURAL_MOST - TLC_NATURAL_LEAST,
+                nonzero = codes[i] != TLC_NATURAL_ZERO;
         bad = (uint8_t)(bad | (above & nonzero));
     }
     return !bad;
@@ -93,27 +94,30 @@ static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 }
 
 static const tlc_param params[] = {
-    [BITS] = {
-        .key = "bits",
-        .words = bits_words,
-        .wire_shift = 7,
-        .wire_bits = 1,
-        .range = "8 or 9, default 8",
-        .meaning = "exponents from -50 to 10, or all of binary32's normal ones",
-    },
-    [ROUNDING] = {
-        .key = "rounding",
-        .words = rounding_words,
-        .range = "random or nearest, default random",
-        .meaning = "at random without bias, or to the nearest power of two",
-    },
-    [SHIFT] = {
-        .key = "shift",
-        .below = SHIFT_MAX + 1,
-        .wire_bits = 7,
-        .range = "whole, 0 to 117, default 0",
-        .meaning = "added to the range of exponents, for losses that are scaled by 2^shift",
-    },
+    [BITS] =
+        {
+            .key = "bits",
+            .words = bits_words,
+            .wire_shift = 7,
+            .wire_bits = 1,
+            .range = "8 or 9, default 8",
+            .meaning = "exponents from -50 to 10, or all of binary32's normal ones",
+        },
+    [ROUNDING] =
+        {
+            .key = "rounding",
+            .words = rounding_words,
+            .range = "random or nearest, default random",
+            .meaning = "at random without bias, or to the nearest power of two",
+        },
+    [SHIFT] =
+        {
+            .key = "shift",
+            .below = SHIFT_MAX + 1,
+            .wire_bits = 7,
+            .range = "whole, 0 to 117, default 0",
+            .meaning = "added to the range of exponents, for losses that are scaled by 2^shift",
+        },
 };
 
 static const tlc_quantizer quantizer = {

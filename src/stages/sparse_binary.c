@@ -22,10 +22,10 @@ static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {B
 /* The positive values; or the negative ones, negated by flip. */
 typedef struct side {
     uint32_t flip;
-    int32_t least;   /* the least key of a member; during the search only its upper bits */
-    uint64_t rank;   /* the rank of that key among the values that share these bits; 0: all values are members */
-    uint64_t ties;   /* how many of the values with the key least are members: the first ones */
-    uint64_t last;   /* index of the last of these */
+    int32_t least; /* the least key of a member; during the search only its upper bits */
+    uint64_t rank; /* the rank of that key among the values that share these bits; 0: all values are members */
+    uint64_t ties; /* how many of the values with the key least are members: the first ones */
+    uint64_t last; /* index of the last of these */
     double sum;
     uint64_t count;
 } side;

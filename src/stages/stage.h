@@ -33,11 +33,11 @@ typedef enum tlc_kind {
 /* A parameter of a codec string. */
 typedef struct tlc_param {
     const char *key;
-    const char *const *words;      /* the values that it can have, then NULL; kept as an index. NULL: it is a number */
-    int mantissa;                  /* of a number: 24 rounds it to binary32, 53 to binary64; 0: a whole number */
-    double least, below, fallback; /* least <= value < below; fallback is the default */
+    const char *const *words;       /* the values that it can have, then NULL; kept as an index. NULL: it is a number */
+    int mantissa;                   /* of a number: 24 rounds it to binary32, 53 to binary64; 0: a whole number */
+    double least, below, fallback;  /* least <= value < below; fallback is the default */
     unsigned wire_shift, wire_bits; /* its bits in byte 3 of the header; 0 bits: decoders need not know it */
-    const char *range, *meaning;   /* text for the user */
+    const char *range, *meaning;    /* text for the user */
 } tlc_param;
 
 /* ---- what a stage works on --------------------------------------------------------------------------------------- */
@@ -104,9 +104,9 @@ typedef enum tlc_makes {
 
 /* How the scalars and the selection of a quantizer are found. */
 typedef enum tlc_chooses {
-    TLC_CHOOSES_SCALE,       /* scalars[0], if there is one, is scale() of the largest magnitude */
+    TLC_CHOOSES_SCALE,        /* scalars[0], if there is one, is scale() of the largest magnitude */
     TLC_CHOOSES_IN_ONE_SWEEP, /* choose() reads x once, and finds the largest magnitude too */
-    TLC_CHOOSES_BY_VALUES    /* choose() reads x several times; the residual, if there is one, must hold x */
+    TLC_CHOOSES_BY_VALUES     /* choose() reads x several times; the residual, if there is one, must hold x */
 } tlc_chooses;
 
 /* Codes are stored in planes. Plane i has bits[i] bits for each value; 0 bits fill its last byte. */
@@ -125,8 +125,8 @@ struct tlc_quantizer {
     int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
     int sends_values; /* TLC_MAKES_MEMBERS: a f32 for each member; else all members decode to scalars[0] */
 
-    /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both are
-     * bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */
+    /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both
+     * are bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */
     uint32_t (*scale)(const double *params, tlc_dtype dtype, uint32_t max);
     /* Sets scalars and selection, and returns the largest magnitude as bits (BY_VALUES: anything). NULL: scale()
      * does. */
@@ -151,8 +151,8 @@ enum { TLC_STREAMS_MAX = 8 };
 typedef struct tlc_packer {
     size_t streams;
     uint8_t place[TLC_STREAMS_MAX]; /* byte = sum of place * digit, and digit = byte / place % base */
-    uint8_t base, largest;           /* the largest byte; bytes up to it are valid, if padding is digit 0 */
-    uint8_t zero;                    /* the byte whose symbols are all 0; shrinkers make runs of it shorter */
+    uint8_t base, largest;          /* the largest byte; bytes up to it are valid, if padding is digit 0 */
+    uint8_t zero;                   /* the byte whose symbols are all 0; shrinkers make runs of it shorter */
 
     void (*encode)(const tlc_kernels *k, const int8_t *const *q, size_t count, uint8_t *dst);
     void (*decode)(const tlc_kernels *k, const uint8_t *src, size_t count, int8_t *const *q);
@@ -168,8 +168,9 @@ typedef struct tlc_shrinker {
     /* Shrinks *run zero bytes and then the len bytes of src. Zero bytes at the end are not written: *run becomes their
      * number. src NULL: writes the *run zero bytes. Returns the bytes written, at most *run + len. */
     size_t (*encode)(const tlc_kernels *k, size_t *run, const uint8_t *src, size_t len, uint8_t *dst);
-    size_t (*decode)(const tlc_kernels *k, const uint8_t *src, size_t len, uint8_t *dst); /* returns the bytes written */
-    uint64_t (*size)(const tlc_kernels *k, const uint8_t *src, size_t len);               /* that decode would write */
+    size_t (*decode)(const tlc_kernels *k, const uint8_t *src, size_t len,
+                     uint8_t *dst);                                         /* returns the bytes written */
+    uint64_t (*size)(const tlc_kernels *k, const uint8_t *src, size_t len); /* that decode would write */
 } tlc_shrinker;
 
 /* ---- the descriptor ---------------------------------------------------------------------------------------------- */
@@ -193,28 +194,28 @@ struct tlc_stage {
 };
 
 /* All stages, in the order of tlc_codec_list. To add a stage, add a line here and a file. */
-#define TLC_STAGES(STAGE)                                                                                               \
-    STAGE(ternary)                                                                                                      \
-    STAGE(stochastic_ternary)                                                                                           \
-    STAGE(sparse_binary)                                                                                                \
-    STAGE(quartic)                                                                                                      \
-    STAGE(zerorun)                                                                                                      \
-    STAGE(golomb)                                                                                                       \
-    STAGE(natural)                                                                                                      \
-    STAGE(int8)                                                                                                         \
-    STAGE(qsgd)                                                                                                         \
-    STAGE(onebit)                                                                                                       \
-    STAGE(topk)                                                                                                         \
-    STAGE(random_sparse)                                                                                                \
+#define TLC_STAGES(STAGE)                                                                                              \
+    STAGE(ternary)                                                                                                     \
+    STAGE(stochastic_ternary)                                                                                          \
+    STAGE(sparse_binary)                                                                                               \
+    STAGE(quartic)                                                                                                     \
+    STAGE(zerorun)                                                                                                     \
+    STAGE(golomb)                                                                                                      \
+    STAGE(natural)                                                                                                     \
+    STAGE(int8)                                                                                                        \
+    STAGE(qsgd)                                                                                                        \
+    STAGE(onebit)                                                                                                      \
+    STAGE(topk)                                                                                                        \
+    STAGE(random_sparse)                                                                                               \
     STAGE(raw)
 
 #define TLC_DECLARE_STAGE(name) extern const tlc_stage tlc_stage_##name;
 TLC_STAGES(TLC_DECLARE_STAGE)
 
 /* The parameter p of sparse quantizers. */
-#define TLC_FRACTION_PARAM(standard, what)                                                                              \
-    {                                                                                                                   \
-        .key = "p", .mantissa = 53, .least = 0x1p-1074, .below = 1.0 + DBL_EPSILON, .fallback = (standard),             \
-        .range = "0 < p <= 1, default " #standard, .meaning = (what)                                                    \
+#define TLC_FRACTION_PARAM(standard, what)                                                                             \
+    {                                                                                                                  \
+        .key = "p", .mantissa = 53, .least = 0x1p-1074, .below = 1.0 + DBL_EPSILON, .fallback = (standard),            \
+        .range = "0 < p <= 1, default " #standard, .meaning = (what)                                                   \
     }
 #endif

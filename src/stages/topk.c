@@ -71,5 +71,6 @@ const tlc_stage tlc_stage_topk = {
     .quantize = &quantizer,
     .positions = &tlc_positions_bitmap,
     .meaning = "about p of the values, those of the largest magnitudes; a sample gives the threshold",
-    .source = "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
+    .source =
+        "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
 };

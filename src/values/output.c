@@ -20,9 +20,7 @@ void tlc_output_values(const tlc_output *o, size_t at, size_t count, const float
     case TLC_OUTPUT_WRITE:
         tlc_narrow(o->k, values, count, o->dtype, (uint8_t *)o->out + at * tlc_dtype_size(o->dtype));
         break;
-    case TLC_OUTPUT_ADD:
-        o->k->values_add(values, count, o->weight, o->has_zero, floats_at(o, at));
-        break;
+    case TLC_OUTPUT_ADD: o->k->values_add(values, count, o->weight, o->has_zero, floats_at(o, at)); break;
     case TLC_OUTPUT_MASK:
         out = floats_at(o, at);
         for (size_t i = 0; i < count; i++)
@@ -76,12 +74,8 @@ void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8
     float *out;
 
     switch (o->mode) {
-    case TLC_OUTPUT_WRITE:
-        write_symbols(o, at, count, q, scale);
-        break;
-    case TLC_OUTPUT_ADD:
-        add_symbols(o, q, count, o->weight * scale, floats_at(o, at));
-        break;
+    case TLC_OUTPUT_WRITE: write_symbols(o, at, count, q, scale); break;
+    case TLC_OUTPUT_ADD: add_symbols(o, q, count, o->weight * scale, floats_at(o, at)); break;
     case TLC_OUTPUT_MASK:
         out = floats_at(o, at);
         for (size_t i = 0; i < count; i++)

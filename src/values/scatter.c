@@ -2,7 +2,9 @@
 #include "../common/sizes.h"
 #include "output.h"
 
-enum { FILL = 4096 }; /* values that are set to 0 at a time, before members are written: they fit the first-level cache */
+enum {
+    FILL = 4096
+}; /* values that are set to 0 at a time, before members are written: they fit the first-level cache */
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n)
 {
@@ -79,15 +81,12 @@ void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, 
         else
             convert(s, index, value, count);
         break;
-    case TLC_OUTPUT_ADD:
-        add(s, index, value, count);
-        break;
+    case TLC_OUTPUT_ADD: add(s, index, value, count); break;
     case TLC_OUTPUT_MASK:
         for (size_t i = 0; i < count; i++)
             ((float *)s->o->out)[s->first + index[i]] = 0.0f;
         break;
-    case TLC_OUTPUT_COUNT:
-        break; /* members are counted without their positions */
+    case TLC_OUTPUT_COUNT: break; /* members are counted without their positions */
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sums and means. They are the same on all machines, because they have one order: sums are binary64, over chunks of
- * TLC_SUM_CHUNK values of the unit. A chunk has 16 lanes (index mod 16), folded 16-8-4-2-1. The chunks are added in rising
- * order. The mean is rounded to binary32 once.
+ * TLC_SUM_CHUNK values of the unit. A chunk has 16 lanes (index mod 16), folded 16-8-4-2-1. The chunks are added in
+ * rising order. The mean is rounded to binary32 once.
  */
 #ifndef TLC_SUMS_H
 #define TLC_SUMS_H

@@ -19,7 +19,7 @@ enum {
 };
 
 #define SIZE(type, wide, narrow) _Static_assert(sizeof(type) == (WIDE ? (wide) : (narrow)), "the size of " #type)
-#define AT(type, field, wide, narrow) \
+#define AT(type, field, wide, narrow)                                                                                  \
     _Static_assert(offsetof(type, field) == (WIDE ? (wide) : (narrow)), "the offset of " #type "." #field)
 
 /* NOLINTBEGIN(bugprone-branch-clone): many numbers are the same at both widths */
@@ -164,12 +164,12 @@ AT(tlc_random_sparse_params, residual, 40, 32 + GAP);
 /* NOLINTEND(bugprone-branch-clone) */
 
 _Static_assert(TLC_ENTRY_SHORT_NAME == 0 && TLC_ENTRY_QUANTIZER == 1 && TLC_ENTRY_PACKER == 2 &&
-               TLC_ENTRY_SHRINKER == 3, "the numbers of tlc_entry_kind");
+                   TLC_ENTRY_SHRINKER == 3,
+               "the numbers of tlc_entry_kind");
 _Static_assert(TLC_ROUND_RANDOM == 0 && TLC_ROUND_NEAREST == 1, "the numbers of tlc_rounding");
 _Static_assert(TLC_GOLOMB_UNSIGNED == 0 && TLC_GOLOMB_SIGNED == 1, "the numbers of tlc_golomb_signs");
 _Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_levels");
 _Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
-
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
 _Static_assert(TLC_UNKNOWN == 0xffffffffffffffff, "TLC_UNKNOWN");

@@ -21,7 +21,8 @@ typedef struct frame {
 /* Sums and momenta of any bits: NaN, infinities and -0 among them. */
 static void fill_any(uint64_t seed, float *x, size_t n)
 {
-    static const uint32_t special[] = {0, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffa00001u, 1, 0x7f7fffffu};
+    static const uint32_t special[] = {0,           0x80000000u, 0x7f800000u, 0xff800000u,
+                                       0x7fc00000u, 0xffa00001u, 1,           0x7f7fffffu};
     rng r = {seed};
 
     for (size_t i = 0; i < n; i++) { /* as bits: an x87 register would make signalling NaN quiet */

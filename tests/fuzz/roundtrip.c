@@ -27,7 +27,6 @@ typedef struct run {
     float *before, *decoded, *decoded2;
 } run;
 
-
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
 static void add_party(run *r, tlc_config *cfg, tlc_isa isa, tlc_parallel parallel)

@@ -13,9 +13,9 @@ enum { MOST_INPUT = 1 << 16, MOST_VALUES = 1 << 13, FILL = 0x3c };
 typedef struct sample {
     const uint8_t *src;
     size_t len, n;
-    uint8_t detail;   /* a parameter of the stage */
-    int8_t *q, *q2;   /* n symbols each */
-    float *x, *y;     /* n values each */
+    uint8_t detail; /* a parameter of the stage */
+    int8_t *q, *q2; /* n symbols each */
+    float *x, *y;   /* n values each */
     uint64_t *scratch;
 } sample;
 
@@ -259,7 +259,7 @@ static void aggregate(const sample *s)
     free(dst);
 }
 
-static void (*const stages[])(const sample *) = {quartic, zerorun, golomb,  natural, onebit,   topk,
+static void (*const stages[])(const sample *) = {quartic,       zerorun, golomb,  natural, onebit,   topk,
                                                  random_sparse, symbols, convert, bundle,  aggregate};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -60,7 +60,8 @@ static tlc_status refused_or_same(const uint8_t *src, size_t len, const header *
 }
 
 /* The frame of the residual alone, or of a gradient of zeros, after loading. */
-static size_t next_frame(const uint8_t *src, size_t len, const header *h, tlc_isa isa, uint8_t **dst, tlc_status *status)
+static size_t next_frame(const uint8_t *src, size_t len, const header *h, tlc_isa isa, uint8_t **dst,
+                         tlc_status *status)
 {
     tlc_ctx *ctx = context(h, 1, isa);
     uint8_t *zeros = bytes(h->n * 4);

@@ -158,8 +158,10 @@ mkdir runs/other runs/z-s2x
 [[ $(start -c 3lc -c raw -c 3lc:s=1.75,block=2 -c 3lc:s=1.5 -c 3lc-golomb:s=1.75 -c sbc runs) == \
   $'3lc x-s1.00 1 recorded\nraw x-s1.00 1 '$'\n'*'x-s1.00 1 recorded'* ]] || bad "runs: $(start runs)"
 [[ $(start -c raw -c 3lc-golomb:s=1.75 -c 3lc:s=1.5 runs/) == \
-  $'raw x-s1.00 1 \n3lc-golomb:s=1.75 y-s1.75 1.75 recorded\n3lc:s=1.5 x-s1.00 1 recorded' ]] || bad "runs: other choice"
-[[ $(start --cold -c 3lc -c 3lc:s=1.75 runs) == $'3lc x-s1.00 1 zero\n3lc:s=1.75 y-s1.75 1.75 zero' ]] || bad "runs: --cold"
+  $'raw x-s1.00 1 \n3lc-golomb:s=1.75 y-s1.75 1.75 recorded\n3lc:s=1.5 x-s1.00 1 recorded' ]] ||
+    bad "runs: other choice"
+[[ $(start --cold -c 3lc -c 3lc:s=1.75 runs) == $'3lc x-s1.00 1 zero\n3lc:s=1.75 y-s1.75 1.75 zero' ]] ||
+  bad "runs: --cold"
 [[ $(start -c 3lc runs/y-s1.75) == '3lc   recorded' ]] || bad "a run as a folder"
 [[ $(start -c 3lc -c natural runs/y-s1.75/*) == $'3lc   recorded\nnatural   ' ]] || bad "a run as files"
 [[ $(start -c 3lc runs/y-s1.75/a.npy good.npy) == '3lc   mixed' ]] || bad "one residual of two"
@@ -244,7 +246,8 @@ refuses '--roofline does not go with --density' --density --roofline
 refuses '--synthetic does not go with --density' --density --synthetic gauss
 refuses '--aggregate does not go with --small' --small --aggregate
 refuses '--aggregate does not go with --small' --small --aggregate=4
-for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3' '--isa scalar' '--feedback on' --per-tensor; do
+for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3' '--isa scalar' '--feedback on' \
+  --per-tensor; do
   # shellcheck disable=SC2086 # words
   refuses "${option% *} does not go with --aggregate" --aggregate $option
 done
@@ -291,12 +294,14 @@ count=$((count + 1))
 run --list >list || bad "--list: exit status $?"
 sed -n '/^The codecs of -c all$/,$p' list | sed -n 's/^  //p' >all
 for codec in 3lc 3lc:s=1.75 3lc-golomb sbc sbc:p=0.001 ternary+quartic stochastic-ternary+quartic \
-  stochastic-ternary+quartic+zerorun stochastic-ternary+golomb natural natural:rounding=nearest natural:bits=9 int8 qsgd \
+  stochastic-ternary+quartic+zerorun stochastic-ternary+golomb natural natural:rounding=nearest \
+  natural:bits=9 int8 qsgd \
   qsgd:bits=4 onebit topk random-sparse raw; do
   grep -qx -- "$codec" all || bad "--list: $codec is not among the codecs of -c all"
 done
 [[ $(sort all | uniq -d) == '' ]] || bad "--list: a codec of -c all comes twice"
-! grep -qxE 'ternary\+quartic\+zerorun|ternary\+golomb|sparse-binary\+golomb' all || bad "--list: what has a short name comes again"
+! grep -qxE 'ternary\+quartic\+zerorun|ternary\+golomb|sparse-binary\+golomb' all ||
+  bad "--list: what has a short name comes again"
 grep -qE '^  quartic +3-value symbols to ' list || bad "--list: no stage quartic"
 grep -qE '^ +s +1 <= s < 2, default 1' list || bad "--list: no range of s"
 accepts --format csv -c all --steps 2 "$data"
@@ -417,13 +422,15 @@ for row in report["rows"]:
 }
 views=(
   "--roofline --sizes 320,999" "codec|3lc|0|1|320 codec|3lc|1|1|320
-    codec|3lc:block=65536|0|1|320 codec|3lc:block=65536|1|1|320 codec|3lc|0|1|999 codec|3lc|1|1|999 codec|3lc:block=65536|0|1|999 codec|3lc:block=65536|1|1|999"
+    codec|3lc:block=65536|0|1|320 codec|3lc:block=65536|1|1|320 codec|3lc|0|1|999 codec|3lc|1|1|999
+    codec|3lc:block=65536|0|1|999 codec|3lc:block=65536|1|1|999"
   "--roofline --sizes 400 -c raw --dtype bf16" "codec|raw|0|1|400"
   "--small" "codec|3lc|0|1|1 codec|raw|0|1|1 codec|3lc|0|1|16 codec|raw|0|1|16 codec|3lc|0|1|64 codec|raw|0|1|64
     codec|3lc|0|1|256 codec|raw|0|1|256 codec|3lc|0|1|1024 codec|raw|0|1|1024"
-  "--density --sizes 9999" "codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999
-    codec|3lc|0|1|9999 codec|3lc|0|1|9999"
-  "--synthetic gauss --sizes 1Ki,7 -c 3lc -c raw --assume-finite" "codec|3lc|0|1|1024 codec|3lc|1|1|1024 codec|raw|0|1|1024
+  "--density --sizes 9999" "codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999
+    codec|3lc|0|1|9999 codec|3lc|0|1|9999 codec|3lc|0|1|9999"
+  "--synthetic gauss --sizes 1Ki,7 -c 3lc -c raw --assume-finite" "codec|3lc|0|1|1024 codec|3lc|1|1|1024
+     codec|raw|0|1|1024
     codec|3lc|0|1|7 codec|3lc|1|1|7 codec|raw|0|1|7"
   "--synthetic gauss --values 5000 -c 3lc --threads 3,1" "codec|3lc|0|3|5000 codec|3lc|0|1|5000"
 )
@@ -450,7 +457,8 @@ accepts --density --sizes 20000,5
 # at 30% of 20000 values 5 standard deviations are 1.6%
 awk '$1 == "3lc" && $2 == 20000 && $NF > 28.4 && $NF < 31.6 {seen++} END {exit seen != 1}' out || bad "density: not 30%"
 accepts --roofline --sizes 640
-grep -qE '^last-level cache ([0-9.]+ MiB|unknown), memcpy streams from ([0-9.]+ MiB|unknown)$' out || bad "no cache size"
+grep -qE '^last-level cache ([0-9.]+ MiB|unknown), memcpy streams from ([0-9.]+ MiB|unknown)$' out ||
+  bad "no cache size"
 for name in memcpy roofline 'roofline (assume_finite)' 'roofline (one sweep)' 'roofline (no residual)'; do
   grep -qF "$name " out || bad "no row of $name"
 done
@@ -508,7 +516,8 @@ first=$(crcs "${drawn[@]}")
 [[ $(crcs "${drawn[@]}" --threads 1,4) == "$first"$'\n'"$first" ]] || bad "other frames with 4 threads"
 [[ $(crcs "${drawn[@]}" --threads 3 --assume-finite | uniq) == "$first" ]] || bad "other frames with both"
 first=$(crcs "${drawn[@]}" -c sbc --delay 2)
-[[ $(crcs "${drawn[@]}" -c sbc --delay 2 --threads 3 --assume-finite | uniq) == "$first" ]] || bad "other frames with a delay"
+[[ $(crcs "${drawn[@]}" -c sbc --delay 2 --threads 3 --assume-finite | uniq) == "$first" ]] ||
+  bad "other frames with a delay"
 for isa in scalar avx2 avx512 neon; do
   run --version | grep -qw "$isa" || refuses "--isa $isa: this machine or build does not support it" --isa $isa good.npy
 done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Compares tlc-bench with the independent model on the recorded gradients: frame bytes, bits a value and the CRC-32 of all
-# frames must be the same for each file. Both start from the recorded residual.
+# Compares tlc-bench with the independent model on the recorded gradients: frame bytes, bits a value and the CRC-32 of
+# all frames must be the same for each file. Both start from the recorded residual.
 # model-bits.sh SOURCE_ROOT TLC_BENCH
 set -euo pipefail
 cd "$1"
@@ -45,7 +45,8 @@ compare --cold 3lc "${small[@]}"
 # the folder of runs: tlc-bench takes the run with the s of the codec
 ours=$(row -c 3lc:s=1.75 bench/data)
 theirs=$(model -c 3lc:s=1.75 "${own[@]}")
-[[ ${ours% *} == "${theirs% *}" ]] || { echo "3lc:s=1.75, bench/data: tlc-bench says $ours, the model $theirs"; exit 1; }
+[[ ${ours% *} == "${theirs% *}" ]] ||
+  { echo "3lc:s=1.75, bench/data: tlc-bench says $ours, the model $theirs"; exit 1; }
 # here the model is slow: it draws a random word for each value
 for codec in natural natural:bits=9,rounding=nearest,shift=2 qsgd:bits=4 qsgd:block=1000 random-sparse \
   stochastic-ternary+quartic+zerorun stochastic-ternary+golomb; do

@@ -6,9 +6,9 @@ in src/coding/frame.h alone, never from the C code, so that two readings of the 
     model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write
     model.py bits [--cold] -c CODEC FILE.npy...
-                                              frames of all rows of float32 traces, seed 0: sizes and CRC-32. A codec with
-                                              error feedback by default starts from FILE.residual.npy if there is such a
-                                              file, with --cold from zero
+                                              frames of all rows of float32 traces, seed 0: sizes and CRC-32. A codec
+                                              with error feedback by default starts from FILE.residual.npy if there is
+                                              such a file, with --cold from zero
 
 Only the standard library is used. The lossy stages are in values.py, the lossless ones in packing.py, codec strings in
 codec.py, float arithmetic in ieee.py, random words in philox.py, checksums in xxh3.py. This file has frames, contexts,
