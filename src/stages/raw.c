@@ -34,9 +34,13 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 
 static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t count, float *out)
 {
-    uint8_t narrow[TLC_CHUNK * sizeof(float)];
+    uint8_t narrow[TLC_CHUNK * sizeof(uint16_t)];
 
-    tlc_copy_le(narrow, codes[0], count, tlc_dtype_size(u->dtype));
+    if (u->dtype == TLC_F32) {
+        tlc_copy_le(out, codes[0], count, sizeof *out);
+        return;
+    }
+    tlc_copy_le(narrow, codes[0], count, sizeof(uint16_t));
     tlc_widen(u->k, u->dtype, narrow, count, out);
 }
 
