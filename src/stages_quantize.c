@@ -291,13 +291,13 @@ static tlc_status encode_payload(const request *r, uint64_t *scratch, void *dst,
 static const double any_p[] = {1.0};
 
 /* Decodes a payload of n values. Codes have no count before the planes. */
-static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars, const void *src,
-                                 size_t len, float *out, size_t n)
+static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars,
+                                 tlc_message payload, float *out, size_t n)
 {
     tlc_output output = {.k = tlc_kernels_for(TLC_ISA_AUTO), .mode = TLC_OUTPUT_WRITE, .dtype = TLC_F32, .out = out};
     tlc_codec codec;
 
-    if ((len && !src) || (n && !out))
+    if ((payload.len && !payload.data) || (n && !out))
         return TLC_ERR_PARAM;
     tlc_codec_fill(&codec, stage, NULL, params);
     const tlc_coder *coder = tlc_coder_for(&codec);
@@ -309,10 +309,10 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     };
     for (size_t i = 0; i < stage->quantize->scalars; i++)
         c.unit.scalars[i] = scalars[i];
-    if (n ? !coder->check(&c, src, len) : len != 0)
+    if (n ? !coder->check(&c, payload.data, payload.len) : payload.len != 0)
         return TLC_ERR_CORRUPT;
     if (n)
-        coder->decode(&c, src, len);
+        coder->decode(&c, payload.data, payload.len);
     return TLC_OK;
 }
 
@@ -330,7 +330,7 @@ tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *para
 
 tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n)
 {
-    return decode_payload(&tlc_stage_topk, any_p, NULL, src, len, out, n);
+    return decode_payload(&tlc_stage_topk, any_p, NULL, (tlc_message){src, len}, out, n);
 }
 
 tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst,
@@ -347,7 +347,7 @@ tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_s
 
 tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n)
 {
-    return decode_payload(&tlc_stage_random_sparse, any_p, NULL, src, len, out, n);
+    return decode_payload(&tlc_stage_random_sparse, any_p, NULL, (tlc_message){src, len}, out, n);
 }
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
@@ -413,7 +413,7 @@ tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural_bits bi
         return TLC_ERR_PARAM;
     if (len != tlc_sum(n, bits == TLC_NATURAL_9 ? tlc_ceil_div(n, 8) : 0))
         return TLC_ERR_SIZE;
-    return decode_payload(&tlc_stage_natural, values, NULL, codes, len, out, n);
+    return decode_payload(&tlc_stage_natural, values, NULL, (tlc_message){codes, len}, out, n);
 }
 
 tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], float *out, size_t n)
@@ -422,7 +422,7 @@ tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], 
         return TLC_ERR_PARAM;
     if (len != tlc_ceil_div(n, 8))
         return TLC_ERR_SIZE;
-    return decode_payload(&tlc_stage_onebit, NULL, mean, bits, len, out, n);
+    return decode_payload(&tlc_stage_onebit, NULL, mean, (tlc_message){bits, len}, out, n);
 }
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
