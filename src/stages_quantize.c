@@ -33,7 +33,7 @@ typedef struct array_job {
 
 static int params_valid(const tlc_stage *stage, const double *params)
 {
-    for (size_t i = 0; i < stage->param_count; i++) {
+    for (size_t i = 0; i < TLC_MAX_PARAMS && i < stage->param_count; i++) {
         const tlc_param *p = &stage->params[i];
         if (!p->words && !(params[i] >= p->least && params[i] < p->below))
             return 0;
@@ -91,7 +91,7 @@ static void encode_symbols(const array_job *s, int8_t *q)
 
 tlc_status tlc_ternary_encode(const float *x, size_t n, float s, int8_t *q, float *residual, float *M)
 {
-    const double params[] = {(double)s};
+    const double params[TLC_MAX_PARAMS] = {(double)s};
     tlc_float_mode mode;
     array_job a;
 
@@ -210,10 +210,10 @@ static uint64_t encode_codes(array_job *s, uint8_t *dst)
     return s->coding.clipped;
 }
 
-enum { BITS, ROUNDING, SHIFT, NATURAL_PARAMS };
+enum { BITS, ROUNDING, SHIFT };
 
 /* Fills in the parameters of natural. Returns 0 if they are not valid. */
-static int natural_values(double values[NATURAL_PARAMS], tlc_natural_bits bits, tlc_rounding rounding, int shift)
+static int natural_values(double values[TLC_MAX_PARAMS], tlc_natural_bits bits, tlc_rounding rounding, int shift)
 {
     values[BITS] = bits == TLC_NATURAL_9;
     values[ROUNDING] = rounding == TLC_ROUND_NEAREST;
@@ -226,7 +226,7 @@ tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params
                               uint64_t *clipped)
 {
     tlc_natural_params p = {0};
-    double values[NATURAL_PARAMS];
+    double values[TLC_MAX_PARAMS];
     tlc_float_mode mode;
     array_job a;
 
@@ -288,7 +288,7 @@ static tlc_status encode_payload(const request *r, uint64_t *scratch, void *dst,
     return status;
 }
 
-static const double any_p[] = {1.0};
+static const double any_p[TLC_MAX_PARAMS] = {1.0};
 
 /* Decodes a payload of n values. Codes have no count before the planes. */
 static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars,
@@ -407,7 +407,7 @@ tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float
 
 tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural_bits bits, int shift, float *out, size_t n)
 {
-    double values[NATURAL_PARAMS];
+    double values[TLC_MAX_PARAMS];
 
     if (!natural_values(values, bits, TLC_ROUND_RANDOM, shift) || (len && !codes) || (n && !out))
         return TLC_ERR_PARAM;

@@ -114,8 +114,8 @@ static void kinds_of_arrays(void **state)
 
 static void malformed_dicts(void **state)
 {
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): GOOD and what is behind it */
     static const char *const dicts[] = {
-        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): GOOD and what is behind it */
         "",
         "\n",
         "{}\n",
@@ -155,6 +155,7 @@ static void malformed_dicts(void **state)
         "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (2, 3)}\n",
         "{descr: '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
     };
+    /* NOLINTEND(bugprone-suspicious-missing-comma) */
 
     (void)state;
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++)
