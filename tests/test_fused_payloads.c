@@ -29,7 +29,7 @@ typedef struct payload {
 static payload encode(const tensor *t, int fused)
 {
     const tlc_coder *coder = tlc_coder_for(&t->codec);
-    uint8_t *scratch = bytes((size_t)coder->scratch(&t->codec, t->n));
+    uint8_t *scratch = bytes((size_t)tlc_unit_scratch(&t->codec, t->n));
     payload p = {.bytes = bytes(t->cap), .residual = floats(t->n)};
     tlc_job job = {.codec = &t->codec, .n = t->n, .scratch = (uint64_t *)(void *)scratch};
     tlc_coding c;

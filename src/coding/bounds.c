@@ -40,6 +40,5 @@ tlc_status tlc_scratch_size(const tlc_codec *codec, size_t n, size_t tasks, size
     size_t unit = codec->block && codec->block < n ? codec->block : n;
     uint64_t units = codec->block ? tlc_ceil_div(n, codec->block) : 1;
 
-    return as_size(n ? tlc_product(tlc_coder_for(codec)->scratch(codec, unit), units < tasks ? units : tasks) : 0,
-                   size);
+    return as_size(n ? tlc_product(tlc_unit_scratch(codec, unit), units < tasks ? units : tasks) : 0, size);
 }

@@ -19,16 +19,17 @@ typedef struct tlc_coding {
     const tlc_fused *fused;       /* or NULL */
     int fallback;                 /* the payload has the bytes of the packer's fallback; encode sets it */
     const tlc_parallel *parallel; /* NULL: this thread only */
-    uint64_t *scratch;            /* for encode: as many bytes as the coder's scratch() says */
+    uint64_t *scratch;            /* for encode: tlc_unit_scratch bytes */
     uint64_t clipped;             /* how many values were clipped; the coder of codes sets it */
     int without_count;            /* codes: the payload has no count before the planes */
     const tlc_output *output;     /* decode */
 } tlc_coding;
 
 typedef struct tlc_coder {
-    uint64_t (*bound)(const tlc_codec *codec, tlc_dtype dtype,
-                      uint64_t n);                           /* largest payload; UINT64_MAX on overflow */
-    uint64_t (*scratch)(const tlc_codec *codec, uint64_t n); /* bytes that encode needs */
+    /* The largest payload; UINT64_MAX on overflow. */
+    uint64_t (*bound)(const tlc_codec *codec, tlc_dtype dtype, uint64_t n);
+    /* tlc_unit_scratch. NULL: needs none. */
+    uint64_t (*scratch)(const tlc_codec *codec, uint64_t n);
     /* Writes the payload of a unit and returns its length. Scalars and selection are set, and n > 0. */
     size_t (*encode)(tlc_coding *c, uint8_t *dst);
     int (*check)(const tlc_coding *c, const uint8_t *src, size_t len);   /* Is src a payload of the unit? Any bytes. */
@@ -42,6 +43,13 @@ static inline const tlc_coder *tlc_coder_for(const tlc_codec *codec)
     if (tlc_codec_positions(codec))
         return &tlc_coder_of_members;
     return codec->packer ? &tlc_coder_of_symbols : &tlc_coder_of_codes;
+}
+
+/* Bytes of scratch memory that encoding n values needs. */
+static inline uint64_t tlc_unit_scratch(const tlc_codec *codec, uint64_t n)
+{
+    const tlc_coder *coder = tlc_coder_for(codec);
+    return coder->scratch ? coder->scratch(codec, n) : 0;
 }
 
 /* coder_codes.c: where the planes of a payload of n codes begin. Returns the payload's length. */

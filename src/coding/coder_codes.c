@@ -51,13 +51,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return payload_size(&layout, n);
 }
 
-static uint64_t scratch(const tlc_codec *codec, uint64_t n)
-{
-    (void)codec;
-    (void)n;
-    return 0;
-}
-
 /* The values of a unit, in ranges of whole steps. */
 typedef struct codes_work {
     const tlc_coding *c;
@@ -228,4 +221,4 @@ static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
     tlc_ranges_run(c->parallel, w.ranges.count, decode_range, &w);
 }
 
-const tlc_coder tlc_coder_of_codes = {bound, scratch, encode, check, decode};
+const tlc_coder tlc_coder_of_codes = {bound, NULL, encode, check, decode};

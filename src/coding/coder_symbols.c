@@ -9,8 +9,7 @@
 #include "feedback.h"
 
 enum {
-    TAIL = 16,     /* the last bytes, which may have padding, are coded separately; a vector of 16 costs no more
-                            than four bytes */
+    TAIL = 16, /* the last bytes, which may have padding, are coded separately: a vector costs as much as four bytes */
     PACKED = 4096, /* bytes between packer and shrinker at a time: they stay in the first-level cache */
     SHRUNK = 128,  /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
     WHOLE = 64     /* packed bytes are decoded in multiples of 64, except at the end */
@@ -25,13 +24,6 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
 {
     (void)dtype;
     return packed_size(tlc_codec_symbol_packer(codec), n);
-}
-
-static uint64_t scratch(const tlc_codec *codec, uint64_t n)
-{
-    (void)codec;
-    (void)n;
-    return 0;
 }
 
 /* A unit as packed bytes. */
@@ -485,4 +477,4 @@ static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
     tlc_ranges_run(c->parallel, w.ranges.count, decode_range, &w);
 }
 
-const tlc_coder tlc_coder_of_symbols = {bound, scratch, encode, check, decode};
+const tlc_coder tlc_coder_of_symbols = {bound, NULL, encode, check, decode};

@@ -243,7 +243,6 @@ static tlc_status encode_blocked(const tlc_job *job, const tlc_plan *plan, const
                                  size_t *len)
 {
     size_t block = job->codec->block, blocks = (size_t)tlc_ceil_div(job->n, block), at = 0;
-    const tlc_coder *coder = tlc_coder_for(job->codec);
     size_t unit = tlc_smaller(block, job->n);
     blocks_work w;
 
@@ -252,8 +251,8 @@ static tlc_status encode_blocked(const tlc_job *job, const tlc_plan *plan, const
     w.kept = kept;
     w.ranges = tlc_ranges_split(job->parallel, blocks, TLC_RANGE_MIN / block + 1);
     w.entry = tlc_table_entry_size(job->codec);
-    w.bound = (size_t)coder->bound(job->codec, job->input.dtype, unit);
-    w.scratch = (size_t)coder->scratch(job->codec, unit) / sizeof *job->scratch;
+    w.bound = (size_t)tlc_coder_for(job->codec)->bound(job->codec, job->input.dtype, unit);
+    w.scratch = (size_t)tlc_unit_scratch(job->codec, unit) / sizeof *job->scratch;
     w.table = dst;
     w.payloads = dst + blocks * w.entry;
     tlc_ranges_run(job->parallel, w.ranges.count, encode_blocks, &w);

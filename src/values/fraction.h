@@ -8,8 +8,7 @@
 #include "../common/float_rules.h"
 
 /* Rounds x to the nearest whole number, half to even. From 2^52 on all numbers are whole. Call this before a conversion
- * to
- * integer: on i386 the conversion of a fraction would set flags of a float unit whose state we must not change. */
+ * to integer: on i386 the conversion of a fraction would set flags of a float unit whose state we must not change. */
 static inline double tlc_whole(double x)
 {
     return x < 0x1p52 ? x + 0x1p52 - 0x1p52 : x;

@@ -2,9 +2,8 @@
 #include "../common/sizes.h"
 #include "output.h"
 
-enum {
-    FILL = 4096
-}; /* values that are set to 0 at a time, before members are written: they fit the first-level cache */
+/* Values that are set to 0 at a time, before members are written: they fit the first-level cache. */
+enum { FILL = 4096 };
 
 void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n)
 {
