@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The aggregation of natural frames, as in the switches of IntML (Horvath et al., "Natural compression", 2019): many
+ * The aggregation of natural frames, as in the server of IntML (Horvath et al., "Natural compression", 2019): many
  * frames are decoded and added, and the sum is compressed into one frame.
+ *
+ * Rounding is without bias only if the words of the sum are independent of those that rounded the frames. So they come
+ * from indices that no tensor has.
  */
 #include "coding/bounds.h"
 #include "coding/decode.h"
@@ -32,6 +35,8 @@ static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame 
     tlc_codec_ids(&first->codec, 0, first_ids);
     return ids[1] == first_ids[1] ? TLC_OK : TLC_ERR_PARAM;
 }
+
+#define SUM_WORDS (UINT64_C(1) << 63) /* the index of the first random word of the sum */
 
 typedef struct aggregation {
     const tlc_message *frames;
@@ -91,7 +96,8 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     tlc_status status;
     size_t bound, at;
 
-    if (!frames || !count || !dst || !written || (params && !tlc_import(&p, sizeof p, params)))
+    if (!frames || !count || !dst || !written || (params && !tlc_import(&p, sizeof p, params)) ||
+        (p.rounding != TLC_ROUND_RANDOM && p.rounding != TLC_ROUND_NEAREST))
         return TLC_ERR_PARAM;
     status = read_frame(&first, frames[0], NULL);
     for (size_t i = 1; !status && i < count; i++)
@@ -103,7 +109,8 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     if (cap < bound)
         return TLC_ERR_CAPACITY;
     const tlc_quantizer *natural = tlc_stage_natural.quantize;
-    const tlc_random random = {p.seed, p.step};
+    const tlc_random random = {p.seed, p.step, SUM_WORDS};
+    first.codec.params[TLC_NATURAL_ROUNDING] = p.rounding == TLC_ROUND_NEAREST;
     const aggregation a = {
         .frames = frames,
         .count = count,

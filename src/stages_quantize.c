@@ -116,7 +116,7 @@ tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_sto
 
     if (!M || (n && !q) || (params && !tlc_import(&p, sizeof p, params)))
         return TLC_ERR_PARAM;
-    const request r = {&tlc_stage_stochastic_ternary, NULL, x, n, p.residual, {p.seed, p.step}};
+    const request r = {&tlc_stage_stochastic_ternary, NULL, x, n, p.residual, {p.seed, p.step, 0}};
     tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         encode_symbols(&a, q);
@@ -179,7 +179,7 @@ tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *
     float K = (float)(p.levels ? p.levels : TLC_LEVELS_255);
     if ((p.levels && !levels_valid(p.levels)) || !rounding_valid(p.rounding))
         return TLC_ERR_PARAM;
-    const request r = {&tlc_stage_int8, NULL, x, n, p.residual, {p.seed, p.step}};
+    const request r = {&tlc_stage_int8, NULL, x, n, p.residual, {p.seed, p.step, 0}};
     tlc_status status = enter(&mode, &a, &r);
     const tlc_unit *u = &a.coding.unit;
     for (size_t at = 0, count; !status && at < n; at += count) {
@@ -210,14 +210,12 @@ static uint64_t encode_codes(array_job *s, uint8_t *dst)
     return s->coding.clipped;
 }
 
-enum { BITS, ROUNDING, SHIFT };
-
 /* Fills in the parameters of natural. Returns 0 if they are not valid. */
 static int natural_values(double values[TLC_MAX_PARAMS], tlc_natural_bits bits, tlc_rounding rounding, int shift)
 {
-    values[BITS] = bits == TLC_NATURAL_9;
-    values[ROUNDING] = rounding == TLC_ROUND_NEAREST;
-    values[SHIFT] = shift;
+    values[TLC_NATURAL_BITS] = bits == TLC_NATURAL_9;
+    values[TLC_NATURAL_ROUNDING] = rounding == TLC_ROUND_NEAREST;
+    values[TLC_NATURAL_SHIFT] = shift;
     return (bits == TLC_NATURAL_8 || bits == TLC_NATURAL_9) && rounding_valid(rounding) &&
            params_valid(&tlc_stage_natural, values);
 }
@@ -237,7 +235,7 @@ tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params
         return TLC_ERR_PARAM;
     if (cap < n || (p.bits == TLC_NATURAL_9 && cap - n < tlc_ceil_div(n, 8)))
         return TLC_ERR_CAPACITY;
-    const request r = {&tlc_stage_natural, values, x, n, p.residual, {p.seed, p.step}};
+    const request r = {&tlc_stage_natural, values, x, n, p.residual, {p.seed, p.step, 0}};
     tlc_status status = enter(&mode, &a, &r);
     if (!status) {
         uint64_t count = encode_codes(&a, codes);
@@ -324,7 +322,7 @@ tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *para
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)))
         return TLC_ERR_PARAM;
     const double values[TLC_MAX_PARAMS] = {p.p};
-    const request r = {&tlc_stage_topk, values, x, n, p.residual, {p.seed, p.step}};
+    const request r = {&tlc_stage_topk, values, x, n, p.residual, {p.seed, p.step, 0}};
     return encode_payload(&r, NULL, dst, cap, written);
 }
 
@@ -341,7 +339,7 @@ tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_s
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)) || (n && !p.scratch))
         return TLC_ERR_PARAM;
     const double values[TLC_MAX_PARAMS] = {p.p};
-    const request r = {&tlc_stage_random_sparse, values, x, n, p.residual, {p.seed, p.step}};
+    const request r = {&tlc_stage_random_sparse, values, x, n, p.residual, {p.seed, p.step, 0}};
     return encode_payload(&r, p.scratch, dst, cap, written);
 }
 

@@ -62,7 +62,7 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
         .codec = &ctx->codec,
         .input = {.k = ctx->kernels, .dtype = ctx->dtype, .grad = grad, .residual = ctx->residual},
         .n = ctx->n,
-        .random = {ctx->seed, ctx->step},
+        .random = {ctx->seed, ctx->step, 0},
         .scratch = ctx->scratch,
         .checksum = ctx->checksum,
         .assume_finite = ctx->assume_finite,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_natural_aggregate decodes and adds the frames in their order, then compresses the sum with the aggregator's seed
- * and step. A context makes the same frame of the sum.
+ * tlc_natural_aggregate decodes and adds the frames in their order, then compresses the sum. The values of its frame
+ * are those of plain arithmetic on floats; to the nearest, a context makes the same frame of the sum.
  */
 #include "support.h"
+#include <math.h>
 
 #define MOST 9
 
@@ -47,19 +48,18 @@ static void release(inputs *in)
     free(in->sum);
 }
 
-/* The frame that a context makes at this step. */
-static size_t expected(const inputs *in, const char *codec, int checksum, uint64_t seed, unsigned step, uint8_t *frame)
+/* The frame that a context makes of the sum, to the nearest. */
+static size_t expected(const inputs *in, const char *codec, int checksum, uint8_t *frame)
 {
-    tlc_config cfg = config(codec, TLC_BF16, TLC_ISA_SCALAR);
-    size_t len = 0;
+    char nearest[64];
 
-    cfg.dtype = TLC_F32;
-    cfg.seed = seed;
+    (void)snprintf(nearest, sizeof nearest, "%s%crounding=nearest", codec, strchr(codec, ':') ? ',' : ':');
+    tlc_config cfg = config(nearest, TLC_F32, TLC_ISA_SCALAR);
     cfg.checksum = checksum;
     tlc_ctx *ctx = create(&cfg, in->n);
-    for (unsigned i = 0; i <= step; i++)
-        len = compress(ctx, in->sum, frame);
+    size_t len = compress(ctx, in->sum, frame);
     tlc_destroy(ctx);
+    frame[1] = (uint8_t)((frame[1] & ~3u) | TLC_BF16); /* the first frame's dtype */
     return len;
 }
 
@@ -73,25 +73,50 @@ static size_t capacity(const char *codec, size_t n)
 
 static const char *const natural_codecs[] = {"natural", "natural:bits=9", "natural:shift=6", "natural:bits=9,shift=70"};
 
+/* x rounded up to a power of two with a chance of its mantissa, as the random word says, else down. */
+static float rounded(float x, uint32_t word)
+{
+    int exponent;
+    float fraction = 2.0f * frexpf(fabsf(x), &exponent) - 1.0f;
+    float power = ldexpf(1.0f, exponent - 1 + ((word >> 9) < (uint32_t)(fraction * 0x1p23f)));
+
+    return x == 0 ? 0.0f : copysignf(power, x);
+}
+
+/* All sums are in the range of exponents. */
+static void check_random(const inputs *in, const float *got, uint64_t seed, uint64_t step)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        uint32_t word;
+        require_status(tlc_philox(seed, step, (UINT64_C(1) << 63) + i, 1, &word), TLC_OK);
+        at.i = i;
+        require(got[i] == rounded(in->sum[i], word));
+    }
+}
+
 static void check_sum(const char *codec, size_t count, size_t n, int checksum, unsigned step)
 {
     inputs in = make(codec, count, n, checksum, 1.0f);
     size_t cap = capacity(codec, n), written = 0, len;
     uint8_t *got = bytes(cap), *want = bytes(cap);
+    float *values = floats(n);
 
     at.codec = codec;
     at.n = n;
     at.i = count;
-    len = expected(&in, codec, checksum, 7, step, want);
-    const tlc_natural_aggregate_params *params = PARAMS(natural_aggregate, .seed = 7, .step = step);
+    len = expected(&in, codec, checksum, want);
+    const tlc_natural_aggregate_params *params = PARAMS(natural_aggregate, .rounding = TLC_ROUND_NEAREST);
     require_status(tlc_natural_aggregate(in.frames, count, params, got, cap, &written), TLC_OK);
-    require(written == len);
-    want[1] = (uint8_t)((want[1] & ~3u) | TLC_BF16); /* the first frame's dtype */
-    size_t body = len - (checksum ? 4 : 0);
-    require(same(got, want, body));
+    require(written == len && same(got, want, len - (checksum ? 4 : 0)));
+    params = PARAMS(natural_aggregate, .seed = 7, .step = step);
+    require_status(tlc_natural_aggregate(in.frames, count, params, got, cap, &written), TLC_OK);
     tlc_frame_info info = {.struct_size = sizeof info};
     require_status(tlc_inspect(got, written, &info), TLC_OK);
-    require(info.checksum == checksum && info.n == n && info.dtype == TLC_BF16);
+    require(written == len && info.checksum == checksum && info.n == n && info.dtype == TLC_BF16);
+    require_status(tlc_decompress(got, written, TLC_F32, values, n, NULL), TLC_OK);
+    require(info.clipped == 0);
+    check_random(&in, values, 7, step);
+    free(values);
     free(got);
     free(want);
     release(&in);
@@ -106,6 +131,51 @@ static void aggregates(void **state)
         for (size_t i = 0; i < COUNT(sizes); i++)
             for (size_t count = 1; count <= MOST; count += 4)
                 check_sum(natural_codecs[c], count, sizes[i], (int)(i & 1), (unsigned)(i % 3));
+}
+
+static double mean_of(const float *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i];
+    return sum / (double)n;
+}
+
+/* 1.5 is sent as 1 or 2. With 1 that makes 2, or 3, which becomes 2 or 4. If the sum were rounded with the words of the
+ * sender, 3 would always become 4. */
+static void without_bias(void **state)
+{
+    const size_t n = 40000;
+    float *grad = floats(n), *out = floats(n);
+    size_t cap = capacity("natural", n), written;
+    tlc_message frames[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        tlc_config cfg = config("natural", TLC_F32, TLC_ISA_AUTO);
+        uint8_t *frame = bytes(cap);
+        cfg.seed = 5;
+        tlc_ctx *ctx = create(&cfg, n);
+        for (size_t k = 0; k < n; k++)
+            grad[k] = i ? 1.0f : 1.5f;
+        frames[i] = (tlc_message){frame, compress(ctx, grad, frame)};
+        tlc_destroy(ctx);
+    }
+    uint8_t *got = bytes(cap);
+    require_status(tlc_natural_aggregate(frames, 2, PARAMS(natural_aggregate, .seed = 5), got, cap, &written), TLC_OK);
+    require_status(tlc_decompress(got, written, TLC_F32, out, n, NULL), TLC_OK);
+    require(fabs(mean_of(out, n) - 2.5) < 0.025); /* 6 standard deviations */
+    require_status(tlc_natural_aggregate(frames, 2, PARAMS(natural_aggregate, .rounding = TLC_ROUND_NEAREST), got, cap,
+                                         &written),
+                   TLC_OK);
+    require_status(tlc_decompress(got, written, TLC_F32, out, n, NULL), TLC_OK);
+    require(fabs(mean_of(out, n) - 3.0) < 0.03); /* a mantissa of one half is rounded up: 2 or 4 */
+    for (unsigned i = 0; i < 2; i++)
+        free((void *)(uintptr_t)frames[i].data);
+    free(got);
+    free(grad);
+    free(out);
 }
 
 /* Sums that overflow binary32 are clipped and counted, as all sums that are too large. */
@@ -197,6 +267,11 @@ static void refuses(void **state)
     require_status(tlc_natural_aggregate(in.frames, 2, NULL, NULL, cap, &written), TLC_ERR_PARAM);
     require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap, NULL), TLC_ERR_PARAM);
     require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap - 1, &written), TLC_ERR_CAPACITY);
+    for (int rounding = -1; rounding <= 2; rounding += 3)
+        require_status(tlc_natural_aggregate(in.frames, 2,
+                                             PARAMS(natural_aggregate, .rounding = (tlc_rounding)rounding), got, cap,
+                                             &written),
+                       TLC_ERR_PARAM);
     require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap, &written), TLC_OK);
     free(got);
     release(&in);
@@ -206,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(aggregates),
+        cmocka_unit_test(without_bias),
         cmocka_unit_test(overflowing_sums),
         cmocka_unit_test(refuses),
     };

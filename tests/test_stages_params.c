@@ -97,7 +97,8 @@ static const tlc_natural_params all_natural = {.struct_size = sizeof all_natural
                                                .residual = now.residual};
 static const tlc_natural_aggregate_params all_natural_aggregate = {.struct_size = sizeof all_natural_aggregate,
                                                                    .seed = 3,
-                                                                   .step = 4};
+                                                                   .step = 4,
+                                                                   .rounding = TLC_ROUND_NEAREST};
 static const tlc_topk_params all_topk = {.struct_size = sizeof all_topk,
                                          .p = 0.25,
                                          .seed = 3,
@@ -125,7 +126,8 @@ static const params_case cases[CASES] = {
                  .fields = {FIELD(natural, bits), FIELD(natural, rounding), FIELD(natural, shift), FIELD(natural, seed),
                             FIELD(natural, step), FIELD(natural, residual)}},
     [NATURAL_AGGREGATE] = {CASE(natural_aggregate), .null = TLC_OK,
-                           .fields = {FIELD(natural_aggregate, seed), FIELD(natural_aggregate, step)}},
+                           .fields = {FIELD(natural_aggregate, seed), FIELD(natural_aggregate, step),
+                                      FIELD(natural_aggregate, rounding)}},
     [TOPK] = {CASE(topk), .null = TLC_ERR_PARAM,
               .fields = {FIELD(topk, p), FIELD(topk, seed), FIELD(topk, step), FIELD(topk, residual)}},
     [RANDOM_SPARSE] = {CASE(random_sparse), .null = TLC_ERR_PARAM,

@@ -145,15 +145,18 @@ TLC_API tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural
                                       size_t n);
 
 /* Adds natural frames and compresses the sum into one frame (IntML's aggregator). The count frames must have the same
- * n, bits and shift, and no blocks. They are added in their order, from +0 on. seed and step choose the random words of
- * the sum. The new frame has the dtype of the first one, and a checksum if that has one. A sum that overflows is
- * clipped like any large value. params NULL: all fields 0.
+ * n, bits and shift, and no blocks. They are added in their order, from +0 on. The new frame has the dtype of the first
+ * one, and a checksum if that has one. A sum that overflows is clipped like any large value. params NULL: all fields 0.
+ * Random words: value i of the sum has word 2^63 + i of seed and step (tlc_philox). Senders never use these words, so
+ * the seed and step of a sender are allowed. But if an aggregator takes frames of other aggregators, it needs a seed of
+ * its own, because equal words would be used twice.
  * dst: cap bytes, as many as tlc_codec_bound says; it must not overlap a frame.
- * TLC_ERR_SIZE: another n. TLC_ERR_PARAM: other bits or another shift. TLC_ERR_UNSUPPORTED: a frame that is not of
- * natural, or blocked. Else the errors of tlc_decompress. */
+ * TLC_ERR_SIZE: another n. TLC_ERR_PARAM: other bits or another shift, or a rounding that is not in the enum.
+ * TLC_ERR_UNSUPPORTED: a frame that is not of natural, or blocked. Else the errors of tlc_decompress. */
 typedef struct tlc_natural_aggregate_params {
     size_t struct_size;
     uint64_t seed, step;
+    tlc_rounding rounding; /* of the sum */
 } tlc_natural_aggregate_params;
 TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count,
                                          const tlc_natural_aggregate_params *params, void *dst, size_t cap,

@@ -13,17 +13,16 @@
 
 #define SHIFT_MAX 117 /* 2^(10 + shift) is finite */
 
-enum { BITS, ROUNDING, SHIFT };
 static const char *const bits_words[] = {"8", "9", NULL}, *const rounding_words[] = {"random", "nearest", NULL};
 
 static int is_long(const double *params)
 {
-    return params[BITS] >= 1;
+    return params[TLC_NATURAL_BITS] >= 1;
 }
 
 static int shift(const double *params)
 {
-    return (int)params[SHIFT];
+    return (int)params[TLC_NATURAL_SHIFT];
 }
 
 static tlc_layout layout(const double *params, tlc_dtype dtype)
@@ -34,7 +33,7 @@ static tlc_layout layout(const double *params, tlc_dtype dtype)
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    int is_random = u->params[ROUNDING] < 1;
+    int is_random = u->params[TLC_NATURAL_ROUNDING] < 1;
     uint32_t drawn[TLC_CHUNK], *words = is_random ? drawn : NULL;
 
     if (is_random)
@@ -94,7 +93,7 @@ static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 }
 
 static const tlc_param params[] = {
-    [BITS] =
+    [TLC_NATURAL_BITS] =
         {
             .key = "bits",
             .words = bits_words,
@@ -103,14 +102,14 @@ static const tlc_param params[] = {
             .range = "8 or 9, default 8",
             .meaning = "exponents from -50 to 10, or all of binary32's normal ones",
         },
-    [ROUNDING] =
+    [TLC_NATURAL_ROUNDING] =
         {
             .key = "rounding",
             .words = rounding_words,
             .range = "random or nearest, default random",
             .meaning = "at random without bias, or to the nearest power of two",
         },
-    [SHIFT] =
+    [TLC_NATURAL_SHIFT] =
         {
             .key = "shift",
             .below = SHIFT_MAX + 1,

@@ -50,9 +50,10 @@ typedef struct tlc_selection {
     uint64_t last; /* index in the unit */
 } tlc_selection;
 
-/* The random word of value i of a tensor is a function of seed, step and i. */
+/* The random word of value i of a tensor is a function of seed, step and from + i. */
 typedef struct tlc_random {
     uint64_t seed, step;
+    uint64_t from; /* 0 for the values that a context sends */
 } tlc_random;
 
 typedef struct tlc_quantizer tlc_quantizer;
@@ -91,7 +92,7 @@ static inline const float *tlc_unit_values(const tlc_unit *u, size_t at, size_t 
 /* The random words of some values. */
 static inline void tlc_unit_words(const tlc_unit *u, size_t at, size_t count, uint32_t *words)
 {
-    u->k->philox(u->random->seed, u->random->step, (uint64_t)u->first + at, count, words);
+    u->k->philox(u->random->seed, u->random->step, u->random->from + u->first + at, count, words);
 }
 
 /* ---- quantizers -------------------------------------------------------------------------------------------------- */
@@ -211,6 +212,9 @@ struct tlc_stage {
 
 #define TLC_DECLARE_STAGE(name) extern const tlc_stage tlc_stage_##name;
 TLC_STAGES(TLC_DECLARE_STAGE)
+
+/* The parameters of natural, in their order. */
+enum { TLC_NATURAL_BITS, TLC_NATURAL_ROUNDING, TLC_NATURAL_SHIFT };
 
 /* The parameter p of sparse quantizers. */
 #define TLC_FRACTION_PARAM(standard, what)                                                                             \

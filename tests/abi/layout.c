@@ -142,10 +142,11 @@ AT(tlc_natural_params, seed, 24, 16);
 AT(tlc_natural_params, step, 32, 24);
 AT(tlc_natural_params, residual, 40, 32);
 
-SIZE(tlc_natural_aggregate_params, 24, 20 + GAP);
+SIZE(tlc_natural_aggregate_params, 32, 24 + 2 * GAP);
 AT(tlc_natural_aggregate_params, struct_size, 0, 0);
 AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
 AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
+AT(tlc_natural_aggregate_params, rounding, 24, 20 + GAP);
 
 SIZE(tlc_topk_params, 40, 32 + 2 * GAP);
 AT(tlc_topk_params, struct_size, 0, 0);
