@@ -2,6 +2,7 @@
 #include "aggregate.h"
 #include "channel.h"
 #include "explain.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <threelc/stages.h>
@@ -10,7 +11,7 @@
 typedef struct gathering {
     const options *o;
     const char *codec;
-    char form[CODEC_SIZE]; /* the codec as tlc_inspect gives it; it rounds as the aggregator does */
+    tlc_rounding rounding; /* of the codec, and of the aggregate */
     size_t n, count;       /* values of an input; inputs of this row */
     uint64_t seed;         /* of the aggregator */
     size_t lens[MAX_INPUTS], total;
@@ -18,7 +19,7 @@ typedef struct gathering {
     unsigned char *copy, *dst, *plain; /* total bytes; cap bytes each */
     size_t cap;
     float *sum;
-    tlc_ctx *ctx; /* compresses the sum */
+    tlc_ctx *ctx[2]; /* they compress the sum, by tlc_rounding */
 } gathering;
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
@@ -75,6 +76,7 @@ static bool draw_inputs(gathering *g, source *s, size_t count, char *why)
 static bool gathering_open(gathering *g, source *s, size_t count, char *why)
 {
     tlc_frame_info info = {.struct_size = sizeof info};
+    char nearest[CODEC_SIZE + 20];
     size_t total = 0;
 
     if (!draw_inputs(g, s, count, why))
@@ -83,10 +85,13 @@ static bool gathering_open(gathering *g, source *s, size_t count, char *why)
         total += g->lens[i];
     if (tlc_inspect(g->frames[0], g->lens[0], &info))
         return explain(why, "tlc_inspect refuses a frame");
-    memcpy(g->form, info.codec, sizeof info.codec);
-    if (!make_context(g, g->form, g->seed, &g->ctx, why))
+    g->rounding = strstr(g->codec, "rounding=nearest") ? TLC_ROUND_NEAREST : TLC_ROUND_RANDOM;
+    if (!make_context(g, info.codec, g->seed, &g->ctx[TLC_ROUND_RANDOM], why))
         return false;
-    g->cap = tlc_bound(g->ctx);
+    (void)snprintf(nearest, sizeof nearest, "%s%crounding=nearest", info.codec, strchr(info.codec, ':') ? ',' : ':');
+    if (!make_context(g, nearest, g->seed, &g->ctx[TLC_ROUND_NEAREST], why))
+        return false;
+    g->cap = tlc_bound(g->ctx[g->rounding]);
     g->copy = channel_buffer(total);
     g->dst = channel_buffer(g->cap);
     g->plain = channel_buffer(g->cap);
@@ -102,7 +107,8 @@ static void gathering_close(gathering *g)
     free(g->dst);
     free(g->plain);
     free(g->sum);
-    tlc_destroy(g->ctx);
+    tlc_destroy(g->ctx[0]);
+    tlc_destroy(g->ctx[1]);
 }
 
 /* ---- passes ----------------------------------------------------------------------------------------------------- */
@@ -120,9 +126,9 @@ static bool pass_copy_frames(const void *subject, int which, char *why)
     return true;
 }
 
-static bool aggregate(const gathering *g, size_t *len, char *why)
+static bool aggregate(const gathering *g, tlc_rounding rounding, size_t *len, char *why)
 {
-    const tlc_natural_aggregate_params params = {.struct_size = sizeof params, .seed = g->seed};
+    const tlc_natural_aggregate_params params = {.struct_size = sizeof params, .seed = g->seed, .rounding = rounding};
     tlc_message frames[MAX_INPUTS];
 
     for (size_t i = 0; i < g->count; i++)
@@ -134,33 +140,33 @@ static bool aggregate(const gathering *g, size_t *len, char *why)
 
 static bool pass_aggregate(const void *subject, int which, char *why)
 {
+    const gathering *g = subject;
     size_t len;
 
     (void)which;
-    return aggregate(subject, &len, why);
+    return aggregate(g, g->rounding, &len, why);
 }
 
-/* The same without the aggregator. After tlc_reset the context draws the random words of step 0, as the aggregator
- * does. */
-static bool aggregate_plainly(const gathering *g, size_t *len, char *why)
+/* The same without the aggregator. To the nearest it makes the same frame. */
+static bool aggregate_plainly(const gathering *g, tlc_rounding rounding, size_t *len, char *why)
 {
     tlc_status status = TLC_OK;
 
     memset(g->sum, 0, g->n * sizeof *g->sum);
     for (size_t i = 0; !status && i < g->count; i++)
         status = tlc_decompress_add(g->frames[i], g->lens[i], 1.0f, g->sum, g->n, NULL);
-    tlc_reset(g->ctx);
     if (!status)
-        status = tlc_compress(g->ctx, g->sum, g->plain, g->cap, len);
+        status = tlc_compress(g->ctx[rounding], g->sum, g->plain, g->cap, len);
     return !status || explain(why, "adding and compressing: %s", tlc_status_string(status));
 }
 
 static bool pass_plain(const void *subject, int which, char *why)
 {
+    const gathering *g = subject;
     size_t len;
 
     (void)which;
-    return aggregate_plainly(subject, &len, why);
+    return aggregate_plainly(g, g->rounding, &len, why);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
@@ -170,13 +176,15 @@ static bool check(const gathering *g, verified *v, char *why)
     tlc_frame_info info = {.struct_size = sizeof info};
     size_t len, plain;
 
-    if (!aggregate(g, &len, why) || !aggregate_plainly(g, &plain, why))
+    if (!aggregate(g, TLC_ROUND_NEAREST, &len, why) || !aggregate_plainly(g, TLC_ROUND_NEAREST, &plain, why))
         return false;
     if (len != plain || memcmp(g->dst, g->plain, len) != 0)
         return explain(why, "the aggregate is not what adding and compressing give");
+    if (!aggregate(g, g->rounding, &len, why))
+        return false;
     if (tlc_inspect(g->dst, len, &info))
         return explain(why, "tlc_inspect refuses the aggregate");
-    *v = (verified){.isa = tlc_isa_used(g->ctx), .clipped = info.clipped};
+    *v = (verified){.isa = tlc_isa_used(g->ctx[g->rounding]), .clipped = info.clipped};
     return true;
 }
 

@@ -321,7 +321,9 @@ tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *para
 
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)))
         return TLC_ERR_PARAM;
-    const double values[TLC_MAX_PARAMS] = {p.p};
+    if (p.select != TLC_SELECT_SAMPLED && p.select != TLC_SELECT_EXACT)
+        return TLC_ERR_PARAM;
+    const double values[TLC_MAX_PARAMS] = {p.p, p.select == TLC_SELECT_EXACT};
     const request r = {&tlc_stage_topk, values, x, n, p.residual, {p.seed, p.step, 0}};
     return encode_payload(&r, NULL, dst, cap, written);
 }

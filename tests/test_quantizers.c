@@ -280,13 +280,23 @@ static float gauss(rng *r)
     return (float)(sqrt(-2 * log(rng_double(r))) * cos(6.283185307179586 * rng_double(r)));
 }
 
-/* For more values the share that is sent is p, within the error of a sample of 4096, and never more than 2 p. */
+/* How many values are sampled. */
+static double samples_of(double p, size_t n)
+{
+    return fmin((double)n, fmax(4096, ceil(200 / p)));
+}
+
+/* For more values the share that is sent is p, within the error of the sample, and never more than 2 p. */
 static void topk_share(void **state)
 {
     static const struct {
         const char *text;
         double p;
-    } cases[] = {{"topk", 0.05}, {"topk:p=0.25", 0.25}, {"topk:p=0.01", 0.01}, {"topk:p=0.75", 0.75}};
+    } cases[] = {{"topk", 0.05},
+                 {"topk:p=0.25", 0.25},
+                 {"topk:p=0.01", 0.01},
+                 {"topk:p=0.75", 0.75},
+                 {"topk:p=0.001", 0.001}};
     size_t n = quick() ? 100003 : 1 << 20;
     float *x = floats(n), *out = floats(n);
     tlc_frame_info info;
@@ -298,10 +308,10 @@ static void topk_share(void **state)
         for (size_t i = 0; gaussian && i < n; i++)
             x[i] = gauss(&r);
         for (size_t c = 0; c < COUNT(cases); c++) {
-            double p = cases[c].p, off;
+            double p = cases[c].p, off, samples = samples_of(p, n);
             round_trip(cases[c].text, x, n, out, &info);
             off = fabs((double)info.nonzero / (double)n - p);
-            require(off <= 5 * sqrt(p * (1 - p) / 4096) + 1.0 / 4096);
+            require(off <= 5 * sqrt(p * (1 - p) / samples) + 1.0 / samples);
             float least = INFINITY, most = 0; /* those that were sent are the largest */
             for (size_t i = 0; i < n; i++) {
                 require(out[i] == 0 || out[i] == x[i]);
@@ -315,6 +325,61 @@ static void topk_share(void **state)
     }
     free(x);
     free(out);
+}
+
+/* The end of a tensor is sampled like the rest. Its values are ten times as large, so they are the largest. */
+static void topk_end(void **state)
+{
+    static const size_t sizes[] = {4097, 6000, 8191, 9216, 12287};
+    enum { MOST = 12287 };
+    static float x[MOST], out[MOST];
+    tlc_frame_info info;
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(sizes); s++) {
+        size_t n = sizes[s], end = n - n / 20, sent = 0;
+        at.n = n;
+        fill(DATA_LAPLACE, s, x, n);
+        for (size_t i = 0; i < n; i++)
+            x[i] = i < end ? copysignf(fminf(fabsf(x[i]), 1), x[i]) : copysignf(10 + fabsf(x[i]), x[i]);
+        round_trip("topk:p=0.05", x, n, out, &info);
+        for (size_t i = end; i < n; i++)
+            sent += out[i] != 0;
+        require((double)sent >= 0.75 * (double)(n - end)); /* more than 5 standard deviations */
+        require((double)info.nonzero <= 1.3 * 0.05 * (double)n);
+    }
+}
+
+/* With select=exact these are the rint(p n) largest magnitudes, of equal ones the first. */
+static void topk_exact(void **state)
+{
+    static const size_t sizes[] = {1, 2, 31, 1000, 1024, 1025, 4096, 70001};
+    static const char *const texts[] = {"topk:select=exact,p=0.05", "topk:select=exact,p=0.001",
+                                        "topk:select=exact,p=0.3", "topk:select=exact,p=1"};
+    float *x = floats(70001), *out = floats(70001), *order = floats(70001);
+    tlc_frame_info info;
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(sizes); s++)
+        for (int kind = 0; kind < DATA_COUNT; kind++)
+            for (size_t t = 0; t < COUNT(texts); t++) {
+                size_t n = sizes[s], k = (size_t)fmax(1, rint(strtod(texts[t] + 20, NULL) * (double)n)), ties = k;
+                fill((data_kind)kind, s, x, n);
+                memcpy(order, x, 4 * n);
+                qsort(order, n, sizeof *order, by_magnitude);
+                float least = fabsf(order[k - 1]);
+                for (size_t i = 0; i < k; i++)
+                    ties -= fabsf(order[i]) > least;
+                round_trip(texts[t], x, n, out, &info);
+                for (at.i = 0; at.i < n; at.i++) {
+                    int tie = fabsf(x[at.i]) == least && ties > 0, in = fabsf(x[at.i]) > least || tie;
+                    require(float_bits(out[at.i]) == (in && x[at.i] != 0 ? float_bits(x[at.i]) : 0));
+                    ties -= (size_t)tie;
+                }
+            }
+    free(x);
+    free(out);
+    free(order);
 }
 
 /* ---- how far off ------------------------------------------------------------------------------------------------- */
@@ -406,6 +471,8 @@ int main(void)
         cmocka_unit_test(onebit_means),
         cmocka_unit_test(topk_of_few),
         cmocka_unit_test(topk_share),
+        cmocka_unit_test(topk_end),
+        cmocka_unit_test(topk_exact),
         cmocka_unit_test(bounds_of_errors),
         cmocka_unit_test(clipped_values),
     };

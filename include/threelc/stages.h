@@ -171,14 +171,20 @@ TLC_API tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float
  * finite. TLC_ERR_CORRUPT: a bit behind the n-th is 1. */
 TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], float *out, size_t n);
 
-/* Sends about p n values, those of the largest magnitudes (3LC, section 5.1). The threshold is found in min(n, 4096)
- * sampled values. dst gets a bitmap of ceil(n / 8) bytes, then the values as f32.
- * TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 min(n, 2 ceil(p n)). TLC_ERR_PARAM: p is not in (0, 1]. */
+/* Sends the values of the largest magnitudes as they are. dst gets a bitmap of ceil(n / 8) bytes, then the values as
+ * f32.
+ * TLC_SELECT_SAMPLED (3LC, section 5.1): about p n values, at most 2 ceil(p n). The threshold is found in m = min(n,
+ * max(4096, ceil(200 / p))) samples; the j-th is drawn from floor(j n / m) .. floor((j + 1) n / m) - 1.
+ * TLC_SELECT_EXACT: max(1, rint(p n)) values, fewer if the others are 0; of equal magnitudes the first.
+ * TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 k, where k is the largest number of values, at most n. TLC_ERR_PARAM: p is
+ * not in (0, 1], or a number that is not in the enum. */
+typedef enum tlc_select { TLC_SELECT_SAMPLED = 0, TLC_SELECT_EXACT = 1 } tlc_select;
 typedef struct tlc_topk_params {
     size_t struct_size;
     double p;
     uint64_t seed, step;
     float *residual;
+    tlc_select select;
 } tlc_topk_params;
 TLC_API tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
                                    size_t *written);

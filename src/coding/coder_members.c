@@ -71,17 +71,6 @@ static void encode_symbols(const tlc_coding *c, tlc_chunk *chunk)
     tlc_feedback_symbols(u, chunk);
 }
 
-/* Keeps only the first k members of a chunk. */
-static void drop_members(const tlc_chunk *chunk, size_t k)
-{
-    for (size_t w = 0; w * WORD < chunk->count; w++) {
-        uint64_t left = chunk->mask[w];
-        for (; left && k; k--)
-            left &= left - 1;
-        chunk->mask[w] &= ~left;
-    }
-}
-
 /* Finds at most `room` members of a chunk, and updates the residual. Returns how many there are. */
 static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t room)
 {
@@ -94,7 +83,7 @@ static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t roo
     size_t k = (size_t)u->quantizer->encode(u, chunk);
     if (k > room) {
         k = (size_t)room;
-        drop_members(chunk, k);
+        tlc_mask_keep_first(chunk->mask, chunk->count, k);
     }
     if (!u->quantizer->sends_values && u->input->residual)
         for (size_t i = 0; i < k; i++)

@@ -44,10 +44,9 @@ static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, fl
 /* Members are sent as they are, so their residual becomes 0. */
 static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
 {
-    const tlc_selection *s = &u->selection;
     float *to = c->values;
 
-    (void)u->k->threshold_mask(r, c->count, s->flip, s->keep, s->least, c->mask);
+    (void)tlc_selection_mask(&u->selection, u->k, r, c->at, c->count, c->mask);
     for (size_t w = 0; w * 64 < c->count; w++)
         for (uint64_t bits = c->mask[w]; bits; bits &= bits - 1) {
             size_t i = w * 64 + (size_t)__builtin_ctzll(bits);

@@ -16,7 +16,7 @@
 #define TLC_STAGE_H
 
 #include "../positions/positions.h"
-#include "../values/input.h"
+#include "../values/selection.h"
 
 #define TLC_MAX_SCALARS 2
 #define TLC_MAX_PARAMS 3
@@ -41,20 +41,6 @@ typedef struct tlc_param {
 } tlc_param;
 
 /* ---- what a stage works on --------------------------------------------------------------------------------------- */
-
-/* Which values a sparse quantizer sends: those with ((bits of x) ^ flip) & keep >= least, as signed integers. Of those
- * that are equal to least, only the ones up to index last. */
-typedef struct tlc_selection {
-    uint32_t flip, keep;
-    int32_t least;
-    uint64_t last; /* index in the unit */
-} tlc_selection;
-
-/* The random word of value i of a tensor is a function of seed, step and from + i. */
-typedef struct tlc_random {
-    uint64_t seed, step;
-    uint64_t from; /* 0 for the values that a context sends */
-} tlc_random;
 
 typedef struct tlc_quantizer tlc_quantizer;
 

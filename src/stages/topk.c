@@ -1,54 +1,72 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparsification: sends about p n values, those of the largest magnitudes. A sample gives the threshold, as in 3LC's
- * comparison "25%, 5% sparsification" (section 5.1; Aji and Heafield, 2017). The values are sent as they are.
+ * Sparsification: sends the values of the largest magnitudes. By default a sample gives the threshold, and about p n
+ * values reach it (3LC's comparison "25%, 5% sparsification", section 5.1; Aji and Heafield, 2017). With select=exact
+ * the p n largest are sent.
  * Payload: a bitmap of the members, then a f32 for each.
  */
 #include "../common/sizes.h"
 #include "../values/fraction.h"
-#include "../values/kth_largest.h"
 #include "stage.h"
 
-enum { SAMPLES = 4096 };
+enum { P, SELECT };
+static const char *const select_words[] = {"sampled", "exact", NULL};
 
+static int is_exact(const double *params)
+{
+    return params[SELECT] >= 1;
+}
+
+/* With a sample at most twice as many as wanted are sent. */
 static uint64_t members_max(const double *params, uint64_t n)
 {
-    uint64_t twice = tlc_product(tlc_fraction_up(params[0], n), 2);
+    uint64_t twice = tlc_product(tlc_fraction_up(params[P], n), 2), k = tlc_fraction_nearest(params[P], n);
+
+    if (is_exact(params))
+        return k ? k : 1;
     return twice < n ? twice : n;
 }
 
-/* Samples m magnitudes: the j-th is drawn at random from the j-th of m equal parts of the unit. */
-static void sample(const tlc_unit *u, size_t m, uint32_t *magnitudes)
+/* So many samples that about 200 of them are sent, and at least 4096: then the share that is sent is seldom off by more
+ * than a sixth. */
+static uint64_t sample_count(double p, uint64_t n)
 {
-    size_t stretch = (size_t)u->n / m;
-    uint32_t words[SAMPLES];
-    float buf[1];
+    uint64_t count = tlc_rounded_up(200.0 / p, n), least = 4096;
 
-    tlc_unit_words(u, 0, m, words);
-    for (size_t j = 0; j < m; j++)
-        magnitudes[j] = tlc_float_bits(*tlc_unit_values(u, j * stretch + words[j] % stretch, 1, buf)) & TLC_F32_ABS;
+    least = least < n ? least : n;
+    return count > least ? count : least;
 }
 
 static uint32_t choose(tlc_unit *u)
 {
-    size_t m = u->n < SAMPLES ? (size_t)u->n : SAMPLES;
-    uint32_t magnitudes[SAMPLES];
+    tlc_candidates c = {.input = u->input, .first = u->first, .n = u->n, .random = u->random};
+    uint64_t k = members_max(u->params, u->n);
 
-    sample(u, m, magnitudes);
-    uint32_t least = tlc_kth_largest(magnitudes, m, (size_t)tlc_fraction_up(u->params[0], m));
-    u->selection = (tlc_selection){.keep = TLC_F32_ABS, .least = least ? (int32_t)least : 1, .last = UINT64_MAX};
+    u->selection = (tlc_selection)TLC_BY_MAGNITUDE;
+    if (!is_exact(u->params)) {
+        c.samples = sample_count(u->params[P], u->n);
+        k = tlc_fraction_up(u->params[P], c.samples);
+    }
+    tlc_search(&c, k, &u->selection, 1);
     return 0;
 }
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    const tlc_selection *s = &u->selection;
-
-    (void)u->k->threshold_mask(c->x, c->count, s->flip, s->keep, s->least, c->mask);
+    (void)tlc_selection_mask(&u->selection, u->k, c->x, c->at, c->count, c->mask);
     return u->k->compact(c->x, c->mask, c->count, c->values);
 }
 
-static const tlc_param params[] = {TLC_FRACTION_PARAM(0.05, "fraction of the values that is sent, about")};
+static const tlc_param params[] = {
+    [P] = TLC_FRACTION_PARAM(0.05, "fraction of the values that is sent, with a sample about"),
+    [SELECT] =
+        {
+            .key = "select",
+            .words = select_words,
+            .range = "sampled or exact, default sampled",
+            .meaning = "a sample gives the threshold, or the largest are found exactly",
+        },
+};
 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
@@ -67,10 +85,10 @@ const tlc_stage tlc_stage_topk = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
     .params = params,
-    .param_count = 1,
+    .param_count = 2,
     .quantize = &quantizer,
     .positions = &tlc_positions_bitmap,
-    .meaning = "about p of the values, those of the largest magnitudes; a sample gives the threshold",
+    .meaning = "the values of the largest magnitudes, p of them or about p",
     .source =
         "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
 };

@@ -21,10 +21,16 @@ static inline uint64_t tlc_fraction_nearest(double p, uint64_t n)
     return part < (double)n ? (uint64_t)tlc_whole(part) : n;
 }
 
+/* x rounded up; at most n. */
+static inline uint64_t tlc_rounded_up(double x, uint64_t n)
+{
+    double whole = tlc_whole(x);
+    return x < (double)n ? (uint64_t)(whole < x ? whole + 1.0 : whole) : n;
+}
+
 /* p n in binary64, rounded up; at most n. */
 static inline uint64_t tlc_fraction_up(double p, uint64_t n)
 {
-    double part = p * (double)n, whole = tlc_whole(part);
-    return part < (double)n ? (uint64_t)(whole < part ? whole + 1.0 : whole) : n;
+    return tlc_rounded_up(p * (double)n, n);
 }
 #endif

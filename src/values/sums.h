@@ -14,6 +14,7 @@ static inline float tlc_mean(double sum, uint64_t count)
     return count ? (float)(sum / (double)count) : 0.0f;
 }
 
-/* The sum of those of the n values x of a chunk whose bits in mask are 1. */
-double tlc_masked_sum(const float *x, const uint64_t *mask, size_t n);
+/* The sum of those of the n values x of a chunk whose bits in mask are 1. keep: the bits of a value that count, all of
+ * them or TLC_F32_ABS. */
+double tlc_masked_sum(const float *x, uint32_t keep, const uint64_t *mask, size_t n);
 #endif

@@ -148,12 +148,13 @@ AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
 AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
 AT(tlc_natural_aggregate_params, rounding, 24, 20 + GAP);
 
-SIZE(tlc_topk_params, 40, 32 + 2 * GAP);
+SIZE(tlc_topk_params, 48, 36 + GAP);
 AT(tlc_topk_params, struct_size, 0, 0);
 AT(tlc_topk_params, p, 8, 4 + GAP);
 AT(tlc_topk_params, seed, 16, 12 + GAP);
 AT(tlc_topk_params, step, 24, 20 + GAP);
 AT(tlc_topk_params, residual, 32, 28 + GAP);
+AT(tlc_topk_params, select, 40, 32 + GAP);
 
 SIZE(tlc_random_sparse_params, 48, 36 + GAP);
 AT(tlc_random_sparse_params, struct_size, 0, 0);

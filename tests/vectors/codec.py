@@ -13,12 +13,12 @@ QUARTIC, GOLOMB, ZERORUN, NINE_BITS = 1, 2, 0x10, 0x80
 SECOND = 0x10  # beside GOLOMB: this ternary payload has quartic bytes
 
 # values and coding: bytes 2 and 3 of a frame; feedback: whether there is a residual by default
-Codec = namedtuple('Codec', 'values coding block s p stochastic nearest feedback')
+Codec = namedtuple('Codec', 'values coding block s p stochastic nearest exact feedback')
 
 # First stage or short name: id, its keys beside block, residual by default.
 STAGES = {'raw': (RAW, '', 0), 'ternary': (TERNARY, 's', 1), 'stochastic-ternary': (TERNARY, '', 0),
           'sparse-binary': (SPARSE_BINARY, 'p', 1), 'natural': (NATURAL, 'bits rounding shift', 0),
-          'int8': (INT8, '', 0), 'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p', 1),
+          'int8': (INT8, '', 0), 'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p select', 1),
           'random-sparse': (RANDOM_SPARSE, 'p', 0)}
 SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'),
          'sbc': ('sparse-binary', '+golomb')}
@@ -39,16 +39,16 @@ def parse_codec(text):
     coding = TAILS.get(values, {'': 0}).get(tail)
     if coding is None:
         raise Status('PARAM')
-    s, p, block, nearest, seen = 1.0, DEFAULT_P.get(values), 0, False, set()
+    s, p, block, nearest, exact, seen = 1.0, DEFAULT_P.get(values), 0, False, False, set()
     for key, v in (pair.split('=') for pair in (m[2].split(',') if m[2] else [])):
         digits, number = re.fullmatch(r'[0-9]+', v), re.fullmatch(r'[0-9]+(\.[0-9]+)?', v)
         if key in seen or key not in keys.split() + ['block']:
             raise Status('PARAM')
         seen.add(key)
         if key == 's' and number:
-            exact = Fraction(v)  # rounded to binary32 once, so not by way of a double
-            scale = 1 << (23 if exact >= 1 else 24)
-            s = round(exact * scale) / scale
+            decimal = Fraction(v)  # rounded to binary32 once, so not by way of a double
+            scale = 1 << (23 if decimal >= 1 else 24)
+            s = round(decimal * scale) / scale
             ok = 1 <= s < 2
         elif key == 'p' and number:
             p = float(v)
@@ -58,6 +58,8 @@ def parse_codec(text):
             coding |= 0 if v == '8' else NINE_BITS if values == NATURAL else 1
         elif key == 'rounding':
             ok, nearest = v in ('random', 'nearest'), v == 'nearest'
+        elif key == 'select':
+            ok, exact = v in ('sampled', 'exact'), v == 'exact'
         elif key == 'shift' and digits:
             ok = int(v) <= MAX_SHIFT
             coding |= int(v) if ok else 0
@@ -68,7 +70,7 @@ def parse_codec(text):
             ok = False
         if not ok:
             raise Status('PARAM')
-    return Codec(values, coding, block, s, p, name == 'stochastic-ternary', nearest, feedback)
+    return Codec(values, coding, block, s, p, name == 'stochastic-ternary', nearest, exact, feedback)
 
 
 def known(values, coding):

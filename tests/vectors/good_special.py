@@ -217,6 +217,18 @@ def topk(g):
         g.random('large-topk%d' % n, 'topk:p=0.01', 'bf16', n, 1, feedback=0, full=False)
 
 
+def topk_selections(g):
+    for n, p in ((4097, 0.05), (12300, 0.05), (5000, 0.03), (8191, 0.03), (12300, 0.02)):  # more values than samples
+        g.random('large-topk%d-p%s' % (n, p), 'topk:p=%s' % p, 'bf16', n, 1, feedback=0, full=False)
+    for n, p in ((500, '0.01'), (1025, '0.1'), (5000, '0.004')):
+        g.random('large-topk%d-exact' % n, 'topk:select=exact,p=' + p, 'bf16', n, 1, feedback=0, full=False)
+    for name, k, v in (('ties', 3, [1, -1, 2, 1, 1, -2, 0, 1] * 2), ('rint', 2, list(range(1, 51))),
+                       ('zeros', 4, [0, 0, 3, -0.0, 0, 0, 0, -2, 0, 0]), ('one', 1, [5, -5, 5])):
+        codec = 'topk:select=exact,p=%s' % {'ties': 0.2, 'rint': 0.05, 'zeros': 0.4, 'one': 0.001}[name]
+        f = g.add('topk-exact-' + name, codec, 'f32', [pack_row(v)] * 2, feedback=g.count & 1, full=False)[0]
+        assert f.nonzero() == min(k, sum(map(bool, v)))
+
+
 # ---- the golomb form ----
 
 def ternary_golomb(g):
@@ -257,3 +269,7 @@ def good(g):
     for part in (stochastic_ternary, natural_borders, levels, random_sparse, means, sparse_binary, topk,
                  ternary_golomb):
         part(g)
+
+
+def added(g):
+    topk_selections(g)

@@ -13,7 +13,7 @@ from ieee import MINUS, Status, bits_of, f32, float_of, floats, is_finite, pack_
 from packing import bitmap, golomb, quartic, unbitmap, ungolomb, unquartic, unzerorun, zerorun
 
 CHUNK, LANES = 4096, 16
-SAMPLES = 4096
+LEAST_SAMPLES = 4096
 TOP_COUNT = (1 << 32) - 1
 
 # What a unit decodes to: binary32 bits at rising indices, +0 everywhere else. Where there are symbols, the indices are
@@ -120,13 +120,20 @@ def decode_random_sparse(coding, scalars, payload, n):
     return own_values(at, rest)
 
 
-def encode_topk(c, x, draw):
+def top_positions(c, x, draw):
     n = len(x)
-    m = min(n, SAMPLES)
-    w = n // m
-    sample = sorted((abs(x[j * w + word % w]) for j, word in enumerate(draw(m))), reverse=True)
+    if c.exact:
+        k = min(n, max(1, round(c.p * n)))  # round() is half to even
+        return sorted(i for i in sorted(range(n), key=lambda i: -abs(x[i]))[:k] if x[i])  # stable: ties by lowest index
+    m = n if 200 / c.p >= n else min(n, max(LEAST_SAMPLES, ceil(200 / c.p)))
+    starts = [j * n // m for j in range(m + 1)]
+    sample = sorted((abs(x[a + word % (b - a)]) for a, b, word in zip(starts, starts[1:], draw(m))), reverse=True)
     threshold = sample[ceil(c.p * m) - 1]
-    at = [i for i, a in enumerate(x) if abs(a) >= threshold and a != 0][:2 * ceil(c.p * n)]
+    return [i for i, a in enumerate(x) if abs(a) >= threshold and a != 0][:2 * ceil(c.p * n)]
+
+
+def encode_topk(c, x, draw):
+    n, at = len(x), top_positions(c, x, draw)
     kept = set(at)
     return [], bitmap([i in kept for i in range(n)]) + pack_row(x[i] for i in at)
 

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k-th largest key of a unit is found exactly, by three histograms of the bits of the keys: first of the upper 11
+ * bits; then of the next 10 bits, for the keys that share the bits found so far; then of the last 10. In large units a
+ * few values first give a guess, and the first histogram counts only the keys above it. If these are fewer than k, it
+ * is made again of all keys. For few values histograms are too large: there the k-th largest is found bit by bit.
+ */
+#include "../common/sizes.h"
+#include "kth_largest.h"
+#include "selection.h"
+
+enum { FEW = 1024, GUESSED = 4096, GUESSED_FROM = 16 * GUESSED, LEVELS = 3, BINS = 2048 };
+static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
+
+/* One of the selections that are searched in the same sweeps. */
+typedef struct search {
+    tlc_selection *s; /* least: during the search only its upper bits */
+    uint64_t rank;    /* of the key that is searched, among those that share these bits; 0: all keys are members */
+    uint64_t ties;    /* how many of the keys that are equal to least are members: the first ones */
+} search;
+
+typedef struct searching {
+    const tlc_candidates *c;
+    uint64_t count;       /* of the candidates */
+    uint64_t start, rest; /* samples: the part of the next one begins at start + rest / samples */
+    search search[TLC_SEARCHES];
+    size_t searches;
+} searching;
+
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
+
+/* The next samples, from the j-th on. */
+static void draw(searching *all, uint64_t j, size_t count, float *buf)
+{
+    const tlc_candidates *c = all->c;
+    const uint64_t whole = c->n / c->samples, part = c->n % c->samples;
+    uint32_t words[TLC_CHUNK];
+
+    if (!j)
+        all->start = all->rest = 0;
+    c->input->k->philox(c->random->seed, c->random->step, c->random->from + c->first + j, count, words);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t next = all->start + whole;
+        all->rest += part;
+        if (all->rest >= c->samples) {
+            all->rest -= c->samples;
+            next++;
+        }
+        size_t at = (size_t)(all->start + words[i] % (next - all->start));
+        buf[i] = *tlc_input_wanted(c->input, c->first + at, 1, buf + i);
+        all->start = next;
+    }
+}
+
+/* The next candidates, from the j-th on. */
+static const float *next_chunk(searching *all, uint64_t j, size_t *count, float *buf)
+{
+    *count = all->count - j < TLC_CHUNK ? (size_t)(all->count - j) : TLC_CHUNK;
+    if (!all->c->samples || all->c->samples == all->c->n)
+        return tlc_input_wanted(all->c->input, all->c->first + (size_t)j, *count, buf);
+    draw(all, j, *count, buf);
+    return buf;
+}
+
+/* ---- histograms -------------------------------------------------------------------------------------------------- */
+
+/* Counts the keys that are in mask by the bits of a level; after the first level only those that share the bits
+ * before. */
+static void count_keys(const tlc_selection *s, int level, const float *x, const uint64_t *mask, size_t n,
+                       size_t bins[BINS])
+{
+    unsigned shift = level_shift[level], above = level ? level_shift[level - 1] : 31;
+    uint32_t prefix = level ? (uint32_t)s->least >> above : 0;
+
+    for (size_t w = 0; w * 64 < n; w++)
+        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
+            uint32_t key = tlc_selection_key(s, x[w * 64 + (size_t)__builtin_ctzll(bits)]);
+            if (key >> above == prefix)
+                bins[key >> shift & (level_bins[level] - 1)]++;
+        }
+}
+
+/* Fills the bins of the searches that go on. */
+static void count_level(searching *all, int level, size_t bins[TLC_SEARCHES][BINS])
+{
+    uint64_t mask[TLC_CHUNK / 64];
+    float buf[TLC_CHUNK];
+    size_t n;
+
+    memset(bins, 0, all->searches * sizeof bins[0]);
+    for (uint64_t j = 0; j < all->count; j += n) {
+        const float *x = next_chunk(all, j, &n, buf);
+        for (size_t i = 0; i < all->searches; i++) {
+            const tlc_selection *s = all->search[i].s;
+            int32_t least = s->least ? s->least : 1; /* no zeros */
+            if (all->search[i].rank && all->c->input->k->threshold_mask(x, n, s->flip, s->keep, least, mask))
+                count_keys(s, level, x, mask, n, bins[i]);
+        }
+    }
+}
+
+/* Finds the bin of the rank-th largest key. The rank becomes that within the bin. */
+static void find_bin(search *one, int level, const size_t *bins)
+{
+    size_t bin = level_bins[level] - 1;
+
+    for (; bins[bin] < one->rank; bin--)
+        one->rank -= bins[bin];
+    one->s->least = (int32_t)((level ? (uint32_t)one->s->least : 0) | (uint32_t)bin << level_shift[level]);
+    one->ties = bins[bin] > one->rank ? one->rank : UINT64_MAX;
+}
+
+/* A key that is most likely below the rank-th largest one; 1 where it is not worth guessing. */
+static int32_t guess(const searching *all, const search *one)
+{
+    uint64_t rank = GUESSED * one->rank / all->count;
+    uint32_t keys[GUESSED];
+    float buf[1];
+
+    rank += rank / 4 + 16;
+    if (all->c->samples || all->count < GUESSED_FROM || one->rank > all->count / 4)
+        return 1;
+    for (size_t j = 0; j < GUESSED; j++) {
+        size_t at = all->c->first + j * (size_t)(all->count / GUESSED);
+        uint32_t key = tlc_selection_key(one->s, *tlc_input_wanted(all->c->input, at, 1, buf));
+        keys[j] = key <= TLC_F32_ABS ? key : 0; /* negative, as a signed integer */
+    }
+    uint32_t found = tlc_kth_largest(keys, GUESSED, (size_t)rank);
+    return found ? (int32_t)found : 1;
+}
+
+static uint64_t sum_of(const size_t bins[BINS])
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < BINS; i++)
+        sum += bins[i];
+    return sum;
+}
+
+/* Counts the first level, from a guess on if that is low enough. Where at most k keys are above 0, all are members. */
+static void count_first(searching *all, size_t bins[TLC_SEARCHES][BINS])
+{
+    for (size_t i = 0; i < all->searches; i++)
+        all->search[i].s->least = guess(all, &all->search[i]);
+    count_level(all, 0, bins);
+    for (size_t i = 0; i < all->searches; i++)
+        if (sum_of(bins[i]) < all->search[i].rank && all->search[i].s->least > 1) { /* the guess was a bad one */
+            for (size_t j = 0; j < all->searches; j++)
+                all->search[j].s->least = 1;
+            count_level(all, 0, bins);
+        }
+    for (size_t i = 0; i < all->searches; i++)
+        if (sum_of(bins[i]) <= all->search[i].rank)
+            all->search[i].rank = 0;
+}
+
+static int goes_on(const searching *all)
+{
+    return all->search[0].rank || (all->searches > 1 && all->search[1].rank);
+}
+
+static void search_levels(searching *all)
+{
+    size_t bins[TLC_SEARCHES][BINS];
+
+    count_first(all, bins);
+    for (int level = 0; level < LEVELS && goes_on(all); level++) {
+        if (level)
+            count_level(all, level, bins);
+        for (size_t i = 0; i < all->searches; i++)
+            if (all->search[i].rank)
+                find_bin(&all->search[i], level, bins[i]);
+    }
+}
+
+/* ---- few candidates ---------------------------------------------------------------------------------------------- */
+
+static void search_few(search *one, const float *x, size_t n)
+{
+    uint32_t keys[FEW];
+    size_t count = 0, above = 0, equal = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        keys[count] = tlc_selection_key(one->s, x[i]);
+        count += keys[count] - 1 < TLC_F32_ABS; /* above 0, as a signed integer */
+    }
+    if (one->rank > count)
+        return; /* all are members */
+    one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank);
+    for (size_t i = 0; i < count; i++) {
+        above += (int32_t)keys[i] > one->s->least;
+        equal += (int32_t)keys[i] == one->s->least;
+    }
+    one->ties = above + equal > one->rank ? one->rank - above : UINT64_MAX;
+}
+
+/* ---- ties -------------------------------------------------------------------------------------------------------- */
+
+/* The index of the last member whose key is equal to least. */
+static uint64_t find_last(searching *all, const search *one)
+{
+    const tlc_selection *s = one->s;
+    uint64_t mask[TLC_CHUNK / 64], ties = one->ties, last = 0;
+    float buf[TLC_CHUNK];
+    size_t n;
+
+    for (uint64_t j = 0; ties; j += n) {
+        const float *x = next_chunk(all, j, &n, buf);
+        (void)all->c->input->k->threshold_mask(x, n, s->flip, s->keep, s->least, mask);
+        for (size_t w = 0; w * 64 < n; w++)
+            for (uint64_t bits = mask[w]; bits && ties; bits &= bits - 1) {
+                size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+                if (tlc_selection_key(s, x[i]) == (uint32_t)s->least) {
+                    ties--;
+                    last = j + i;
+                }
+            }
+    }
+    return last;
+}
+
+void tlc_search(const tlc_candidates *c, uint64_t k, tlc_selection *selections, size_t count)
+{
+    searching all = {.c = c, .count = c->samples ? c->samples : c->n, .searches = count};
+    float buf[FEW];
+    size_t n;
+
+    for (size_t i = 0; i < count; i++) {
+        selections[i].least = 1;
+        selections[i].last = UINT64_MAX;
+        all.search[i] = (search){&selections[i], k, UINT64_MAX};
+    }
+    if (all.count <= FEW) {
+        const float *x = next_chunk(&all, 0, &n, buf);
+        for (size_t i = 0; i < count; i++)
+            search_few(&all.search[i], x, n);
+    } else
+        search_levels(&all);
+    for (size_t i = 0; i < count && !c->samples; i++)
+        if (all.search[i].ties != UINT64_MAX)
+            selections[i].last = find_last(&all, &all.search[i]);
+}
