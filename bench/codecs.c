@@ -103,7 +103,7 @@ bool codecs_all(codec_set *set)
     for (size_t i = 0; ok && entry_at(i, &e); i++) {
         if (e.codec)
             ok = add(set, e.name) && add_variants(set, e.name);
-        else if (takes_floats(&e))
+        if (ok && !e.list && takes_floats(&e))
             ok = add_compositions(set, e.name);
     }
     return ok;

@@ -31,7 +31,7 @@ static int takes(size_t i, const char *given)
 /* Is it a payload, so that a codec may end here? */
 static int is_bytes(const char *given)
 {
-    return *given == 'b' || *given == 'q';
+    return strchr("bqm", *given) != NULL;
 }
 
 /* Appends a packer to a codec string that gives no bytes yet. */
@@ -322,9 +322,13 @@ static void every_list_of_stages(void **state)
 /* The letters of kinds of data in words; NULL for others. */
 static const char *in_words(const char *letters)
 {
-    static const char *const words[][2] = {{"f", "floats"},         {"t", "3-value symbols"},
-                                           {"s", "binary symbols"}, {"q", "quartic bytes"},
-                                           {"b", "bytes"},          {"ts", "3-value or binary symbols"}};
+    static const char *const words[][2] = {{"f", "floats"},
+                                           {"t", "3-value symbols"},
+                                           {"s", "binary symbols"},
+                                           {"q", "quartic bytes"},
+                                           {"b", "bytes"},
+                                           {"m", "members"},
+                                           {"tsm", "3-value or binary symbols, or members"}};
 
     for (size_t i = 0; i < COUNT(words); i++)
         if (!strcmp(words[i][0], letters))
@@ -368,7 +372,7 @@ static void entry_facts(void **state)
         at = (place){.codec = stages[i].name, .i = i};
         require(!strcmp(e.name, stages[i].name) && e.kind == stages[i].kind && facts == stages[i].facts);
         require(!(e.feedback >> 1 || e.symbols >> 1 || e.sparse >> 1 || e.codec >> 1)); /* 0 or 1 */
-        require(e.codec == (e.kind <= TLC_ENTRY_QUANTIZER && *stages[i].gives == 'b'));
+        require(e.codec == (e.kind <= TLC_ENTRY_QUANTIZER && is_bytes(stages[i].gives)));
         require(e.codec == (tlc_codec_check(e.name, NULL, 0) == TLC_OK)); /* and this is true */
         require((e.kind == TLC_ENTRY_SHORT_NAME) == (e.list != NULL));
         require((e.kind <= TLC_ENTRY_QUANTIZER) == !strcmp(e.takes, "floats"));

@@ -55,10 +55,9 @@ void tlc_codec_ids(const tlc_codec *codec, int fallback, uint8_t ids[2])
 
     if (codec->packer)
         byte = codec->packer->id | (fallback ? FALLBACK : codec->shrinker ? codec->shrinker->id : 0u) << 4;
-    else
-        for (size_t i = 0; i < codec->quantizer->param_count; i++)
-            if (codec->quantizer->params[i].wire_bits)
-                byte |= (unsigned)codec->params[i] << codec->quantizer->params[i].wire_shift;
+    for (size_t i = 0; i < codec->quantizer->param_count; i++)
+        if (codec->quantizer->params[i].wire_bits)
+            byte |= (unsigned)codec->params[i] << codec->quantizer->params[i].wire_shift;
     ids[0] = codec->quantizer->id;
     ids[1] = (uint8_t)byte;
 }
@@ -87,27 +86,29 @@ static int read_param(const tlc_param *param, unsigned *byte, double *value)
     return 1;
 }
 
-static int read_params(tlc_codec *codec, unsigned byte)
+static int read_params(tlc_codec *codec, unsigned *byte)
 {
     for (size_t i = 0; i < codec->quantizer->param_count; i++)
-        if (codec->quantizer->params[i].wire_bits &&
-            !read_param(&codec->quantizer->params[i], &byte, &codec->params[i]))
+        if (codec->quantizer->params[i].wire_bits && !read_param(&codec->quantizer->params[i], byte, &codec->params[i]))
             return 0;
-    return !byte;
+    return 1;
 }
 
 int tlc_codec_from_ids(tlc_codec *codec, int *fallback, const uint8_t ids[2])
 {
     const tlc_stage *quantizer = stage_by_id(TLC_KIND_FLOATS, ids[0], 0);
-    unsigned above = ids[1] >> 4;
+    unsigned byte = ids[1];
 
     *fallback = 0;
     if (!quantizer)
         return 0;
     tlc_codec_fill(codec, quantizer, NULL, NULL);
-    if (quantizer->gives == TLC_KIND_BYTES)
-        return read_params(codec, ids[1]);
-    codec->packer = stage_by_id(quantizer->gives, ids[1] & 15u, 0);
+    if (!read_params(codec, &byte))
+        return 0;
+    if (!byte)
+        return tlc_kind_is_payload(quantizer->gives);
+    unsigned above = byte >> 4;
+    codec->packer = stage_by_id(quantizer->gives, byte & 15u, 0);
     if (!codec->packer || !above)
         return codec->packer != NULL;
     *fallback = above == FALLBACK && tlc_codec_has_fallback(codec);

@@ -246,7 +246,7 @@ static int parse(parser *p, span rest)
         first = 0;
     } while (more);
     stage = last_stage(&p->codec);
-    if (stage->gives != TLC_KIND_BYTES && stage->gives != TLC_KIND_QUARTIC)
+    if (!tlc_kind_is_payload(stage->gives))
         return fail(p, TLC_CODEC_OPEN_END, (span){whole.text + whole.len, 0}, stage);
     return 1;
 }

@@ -54,7 +54,8 @@ static const char *kind_words(unsigned kinds)
     case TLC_KIND_FLOATS: return "floats";
     case TLC_KIND_TERNARY: return "3-value symbols";
     case TLC_KIND_BINARY: return "binary symbols";
-    case TLC_KIND_TERNARY | TLC_KIND_BINARY: return "3-value or binary symbols";
+    case TLC_KIND_MEMBERS: return "members";
+    case TLC_KIND_TERNARY | TLC_KIND_BINARY | TLC_KIND_MEMBERS: return "3-value or binary symbols, or members";
     case TLC_KIND_QUARTIC: return "quartic bytes";
     default: return "bytes";
     }
@@ -208,7 +209,7 @@ static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *kn
 static void describe_stage(tlc_codec_entry *entry, const tlc_stage *stage)
 {
     entry->kind = stage->quantize ? TLC_ENTRY_QUANTIZER : stage->shrink ? TLC_ENTRY_SHRINKER : TLC_ENTRY_PACKER;
-    entry->codec = stage->quantize && stage->gives == TLC_KIND_BYTES;
+    entry->codec = stage->quantize && tlc_kind_is_payload(stage->gives);
     entry->name = stage->name;
     entry->takes = kind_words(stage->takes);
     entry->gives = kind_words(stage->gives);

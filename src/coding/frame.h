@@ -12,9 +12,9 @@
  *  flags     bits 0-1 dtype of the gradients (0 f32, 1 f16, 2 bf16), bit 2 checksum, bit 3 blocked, bits 4-7 zero
  *  values    the quantizer: 1 raw, 2 ternary (stochastic-ternary too), 3 sparse-binary, 4 natural, 5 int8, 6 qsgd,
  *            7 onebit, 8 topk, 9 random-sparse
- *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none, 1
- * zerorun).
- *            After ternary and golomb, 1: the payload has quartic bytes, the fallback of golomb (not if blocked).
+ *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none,
+ *            1 zerorun). After ternary and golomb, 1: the payload has quartic bytes, the fallback of golomb (not if
+ *            blocked). topk: 0 a bitmap, 2 golomb.
  *            natural: bits 0-6 shift, bit 7 is 1 for 9 bits. qsgd: 0 for 8 bits, 1 for 4. Others 0
  *  n, B      LEB128 (common/varint.h)
  *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,

@@ -27,8 +27,15 @@ typedef enum tlc_kind {
     TLC_KIND_TERNARY = 2, /* symbols -1, 0, 1 */
     TLC_KIND_BINARY = 4,  /* symbols 0, 1 */
     TLC_KIND_QUARTIC = 8,
-    TLC_KIND_BYTES = 16
+    TLC_KIND_BYTES = 16,
+    TLC_KIND_MEMBERS = 32 /* positions, and a value for each */
 } tlc_kind;
+
+/* Can a codec end with a stage that gives this? */
+static inline int tlc_kind_is_payload(tlc_kind kind)
+{
+    return kind == TLC_KIND_BYTES || kind == TLC_KIND_QUARTIC || kind == TLC_KIND_MEMBERS;
+}
 
 /* A parameter of a codec string. */
 typedef struct tlc_param {
@@ -168,14 +175,14 @@ struct tlc_stage {
     uint8_t id; /* in the header of frames, in the field of its role; never reused, never 0. Stages that decode in the
                    same way have the same id; decoders then name the first of them in TLC_STAGES */
     unsigned takes; /* kinds */
-    tlc_kind gives; /* a quantizer that gives bytes needs no packer in the codec string */
+    tlc_kind gives; /* a quantizer whose kind is a payload needs no packer in the codec string */
     const tlc_param *params;
     size_t param_count;
     const char *meaning, *source; /* text for the user; source may be NULL */
 
     const tlc_quantizer *quantize; /* these are NULL if the stage has another role */
     const tlc_packer *pack;
-    const tlc_positions *positions; /* how a packer, or a quantizer that gives bytes, packs members */
+    const tlc_positions *positions; /* how a packer, or a quantizer without a packer, packs members */
     const tlc_stage *fallback;      /* the packer whose bytes are sent if positions would not be shorter */
     const tlc_shrinker *shrink;
 };

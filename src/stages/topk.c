@@ -3,7 +3,7 @@
  * Sparsification: sends the values of the largest magnitudes. By default a sample gives the threshold, and about p n
  * values reach it (3LC's comparison "25%, 5% sparsification", section 5.1; Aji and Heafield, 2017). With select=exact
  * the p n largest are sent.
- * Payload: a bitmap of the members, then a f32 for each.
+ * Payload: a bitmap of the members, or what the packer makes of their positions; then a f32 for each.
  */
 #include "../common/sizes.h"
 #include "../values/fraction.h"
@@ -83,7 +83,7 @@ const tlc_stage tlc_stage_topk = {
     .name = "topk",
     .id = 8,
     .takes = TLC_KIND_FLOATS,
-    .gives = TLC_KIND_BYTES,
+    .gives = TLC_KIND_MEMBERS,
     .params = params,
     .param_count = 2,
     .quantize = &quantizer,

@@ -14,7 +14,7 @@ TOP = (1 << 32) - 1
 # values and coding of every form beside 3lc, ternary+quartic and raw
 FORMS = {'tg': (TERNARY, GOLOMB), 'sbc': (SPARSE_BINARY, GOLOMB), 'nat': (NATURAL, 0), 'nat9': (NATURAL, NINE_BITS),
          'int8': (INT8, 0), 'qsgd': (QSGD, 0), 'qsgd4': (QSGD, 1), 'onebit': (ONEBIT, 0), 'topk': (TOPK, 0),
-         'rs': (RANDOM_SPARSE, 0)}
+         'rs': (RANDOM_SPARSE, 0), 'topkg': (TOPK, GOLOMB)}
 
 
 def scalars(form):
@@ -49,7 +49,7 @@ def headers():
     for values, codings in ((RAW, (2, 0x80)), (TERNARY, (3, 0x20, 0x21, 0x22, 0x81)),
                             (SPARSE_BINARY, (0, 1, 3, 0x10, 0x11, 0x12, 0x22, 0xff)),
                             (NATURAL, (118, 119, 127, 246, 255)), (INT8, (1, 2, 0x10, 0x80)),
-                            (QSGD, (2, 3, 4, 8, 0x10, 0x80, 0x81)), (ONEBIT, (1, 0x10, 0x80)), (TOPK, (1, 2, 0x80)),
+                            (QSGD, (2, 3, 4, 8, 0x10, 0x80, 0x81)), (ONEBIT, (1, 0x10, 0x80)), (TOPK, (1, 3, 0x32, 0x80)),
                             (RANDOM_SPARSE, (1, 2, 0x12, 0x80)), (10, (0, 1, 2, 0x11)), (16, (0,)), (128, (0, 2))):
         for coding in codings:
             yield 'codec-%d-%02x' % (values, coding), head(0, values, coding, b'\7', ONE + bytes(7)), 7, 'UNSUPPORTED'
@@ -70,7 +70,8 @@ def lengths():
     few = [0.9, -0.1, 0, 0.6, -1.0, 0.2, 0.5, 0, 0, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0, 0.05, 0, 0]
     for short, codec in (('tg', 'ternary+golomb'), ('sbc', 'sparse-binary:p=0.2+golomb'), ('nat', 'natural'),
                          ('nat9', 'natural:bits=9'), ('int8', 'int8'), ('qsgd', 'qsgd'), ('qsgd4', 'qsgd:bits=4'),
-                         ('onebit', 'onebit'), ('topk', 'topk:p=0.2'), ('rs', 'random-sparse')):
+                         ('onebit', 'onebit'), ('topk', 'topk:p=0.2'), ('rs', 'random-sparse'),
+                         ('topkg', 'topk:p=0.2+golomb')):
         x = few + [0] * 42 if short == 'tg' else few[:15] if short == 'qsgd4' else few
         whole, sealed = frame_of(codec, x), frame_of(codec, x, checksum=1)
         n = len(x)
@@ -179,7 +180,7 @@ def codes():
         yield 'topk-value%x-first' % v, unblocked('topk', 9, b'\2\1' + w + ONE), 9, 'CORRUPT'
         yield 'rs-value%x' % v, unblocked('rs', 9, stream(2, 0, '00', ONE + w)), 9, 'CORRUPT'
         yield 'rs-value%x-first' % v, unblocked('rs', 9, stream(2, 0, '00', w + ONE)), 9, 'CORRUPT'
-    for short, two in (('topk', b'\3\0'), ('rs', stream(2, 0, '00'))):
+    for short, two in (('topk', b'\3\0'), ('rs', stream(2, 0, '00')), ('topkg', stream(2, 0, '00'))):
         for k in (0, 1, 3):
             yield '%s-values%d' % (short, k), unblocked(short, 9, two + ONE * k), 9, 'CORRUPT'
         for k in (1, 2, 3, 5, 6, 7):
@@ -197,7 +198,8 @@ def codes():
 
 
 def golomb_streams():
-    for short, sign, rest in (('tg', ' 0', b''), ('sbc', '', b''), ('rs', '', ONE)):  # n = 100, so quartic has 20 bytes
+    for short, sign, rest in (('tg', ' 0', b''), ('sbc', '', b''), ('rs', '', ONE),
+                              ('topkg', '', ONE)):  # n = 100, so quartic has 20 bytes
         def one(payload, n=100):
             return unblocked(short, n, payload)
 

@@ -80,7 +80,7 @@ def check_stages():
     def lists(stage):
         """all codecs that go on from this stage"""
         later = [s for s in lines if stage.gives in s.takes and s.name not in short]
-        return [stage.name] * (stage.gives in 'bq') + [stage.name + '+' + rest for s in later for rest in lists(s)]
+        return [stage.name] * (stage.gives in 'bqm') + [stage.name + '+' + rest for s in later for rest in lists(s)]
     ours = sorted(name + tail for name, (values, _, _) in STAGES.items() for tail in TAILS.get(values, {'': 0}))
     assert sorted(chain(*map(lists, first.values()))) == ours, 'other lists of stages than in the model'
 

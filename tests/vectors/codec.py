@@ -23,7 +23,7 @@ STAGES = {'raw': (RAW, '', 0), 'ternary': (TERNARY, 's', 1), 'stochastic-ternary
 SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'),
          'sbc': ('sparse-binary', '+golomb')}
 TAILS = {TERNARY: {'+quartic': QUARTIC, '+quartic+zerorun': QUARTIC | ZERORUN, '+golomb': GOLOMB},
-         SPARSE_BINARY: {'+golomb': GOLOMB}}
+         SPARSE_BINARY: {'+golomb': GOLOMB}, TOPK: {'': 0, '+golomb': GOLOMB}}
 DEFAULT_P = {SPARSE_BINARY: 0.01, TOPK: 0.05, RANDOM_SPARSE: 0.25}
 SCALARS = {TERNARY: 1, SPARSE_BINARY: 1, INT8: 1, QSGD: 1, ONEBIT: 2}
 

@@ -135,10 +135,14 @@ def top_positions(c, x, draw):
 def encode_topk(c, x, draw):
     n, at = len(x), top_positions(c, x, draw)
     kept = set(at)
-    return [], bitmap([i in kept for i in range(n)]) + pack_row(x[i] for i in at)
+    positions = golomb(n, at) if c.coding == GOLOMB else bitmap([i in kept for i in range(n)])
+    return [], positions + pack_row(x[i] for i in at)
 
 
 def decode_topk(coding, scalars, payload, n):
+    if coding == GOLOMB:
+        at, _, rest = ungolomb(payload, n, 0)
+        return own_values(at, rest)
     size = -(-n // 8)
     corrupt_if(len(payload) < size)
     return own_values([i for i, f in enumerate(unbitmap(payload[:size], n)) if f], payload[size:])
