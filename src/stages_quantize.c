@@ -305,7 +305,7 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
         .without_count = 1,
         .output = &output,
     };
-    for (size_t i = 0; i < stage->quantize->scalars; i++)
+    for (size_t i = 0; i < tlc_scalar_count(stage->quantize, codec.params); i++)
         c.unit.scalars[i] = scalars[i];
     if (n ? !coder->check(&c, payload.data, payload.len) : payload.len != 0)
         return TLC_ERR_CORRUPT;

@@ -174,7 +174,7 @@ static void check_encode_members(const trial *t)
     uint64_t mask_got[TLC_CHUNK / 64] = {0}, mask_want[TLC_CHUNK / 64] = {0};
     tlc_input input;
 
-    require(quantizer_of(t)->makes == TLC_MAKES_MEMBERS && quantizer_of(t)->sends_values);
+    require(quantizer_of(t)->makes == TLC_MAKES_MEMBERS && quantizer_of(t)->value_bits);
     if (!t->r)
         return;
     copy_residual(t, residual_got, n);

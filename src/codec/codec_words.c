@@ -183,7 +183,7 @@ static void describe_quantizer(tlc_codec_entry *entry, const tlc_stage *stage)
     const tlc_quantizer *q = stage->quantize;
 
     entry->feedback = q->feedback;
-    entry->symbols = q->makes == TLC_MAKES_SYMBOLS || (q->makes == TLC_MAKES_MEMBERS && !q->sends_values);
+    entry->symbols = q->makes == TLC_MAKES_SYMBOLS || (q->makes == TLC_MAKES_MEMBERS && !q->value_bits);
     entry->sparse = q->makes == TLC_MAKES_MEMBERS;
     entry->param_count = stage->param_count;
     for (size_t i = 0; i < stage->param_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Payloads of positions: the positions of the members, then a f32 for each member if the quantizer sends values.
+ * Payloads of positions: the positions of the members, then their values if the quantizer sends any (member_values.h).
  * 3-value symbols come here too: those that are not 0 are members and have a sign. If their positions would not be
  * shorter than the bytes of the packer's fallback, the payload has these bytes.
  */
@@ -8,6 +8,7 @@
 #include "../common/sizes.h"
 #include "coder.h"
 #include "feedback.h"
+#include "member_values.h"
 
 enum { WORD = 64 };
 
@@ -21,9 +22,9 @@ static int has_signs(const tlc_codec *codec)
     return quantizer_of(codec)->makes == TLC_MAKES_SYMBOLS;
 }
 
-static size_t value_size(const tlc_codec *codec)
+static unsigned value_bits(const tlc_codec *codec)
 {
-    return quantizer_of(codec)->sends_values ? sizeof(float) : 0;
+    return tlc_value_bits(quantizer_of(codec), codec->params);
 }
 
 /* The most bytes of positions, without values. */
@@ -36,8 +37,8 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
 {
     if (has_signs(codec))
         return tlc_coder_of_symbols.bound(codec, dtype, n);
-    uint64_t values = tlc_product(quantizer_of(codec)->members_max(codec->params, n), value_size(codec));
-    return tlc_sum(stream_bound(codec, n), values);
+    uint64_t members = quantizer_of(codec)->members_max(codec->params, n);
+    return tlc_sum(stream_bound(codec, n), tlc_values_size(value_bits(codec), members));
 }
 
 /* If positions are encoded all at once: the mask of members, and of negative ones. */
@@ -77,7 +78,9 @@ static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t roo
     const tlc_unit *u = &c->unit;
     float wanted[TLC_CHUNK];
 
-    if (c->fused && c->fused->encode_members && u->input->residual && !u->input->grad && room >= chunk->count)
+    int whole = value_bits(c->codec) == 32; /* fused kernels send values as they are */
+
+    if (whole && c->fused && c->fused->encode_members && u->input->residual && !u->input->grad && room >= chunk->count)
         return c->fused->encode_members(u, chunk, u->input->residual + u->first + chunk->at);
     chunk->x = tlc_unit_values(u, chunk->at, chunk->count, wanted);
     size_t k = (size_t)u->quantizer->encode(u, chunk);
@@ -85,7 +88,7 @@ static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t roo
         k = (size_t)room;
         tlc_mask_keep_first(chunk->mask, chunk->count, k);
     }
-    if (!u->quantizer->sends_values && u->input->residual)
+    if (!u->quantizer->value_bits && u->input->residual)
         for (size_t i = 0; i < k; i++)
             chunk->values[i] = u->scalars[0];
     tlc_feedback_members(u, chunk, k);
@@ -215,54 +218,44 @@ static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
     const tlc_unit *u = &c->unit;
     uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_CHUNK / WORD] = {0}, k = 0;
     size_t stream = (size_t)stream_bound(c->codec, u->n);
-    uint8_t *to = dst + stream;
+    tlc_value_writer w = {.u = u, .to = dst + stream, .bits = value_bits(c->codec)};
     float values[TLC_CHUNK];
 
     for (size_t at = 0; at < u->n; at += TLC_CHUNK) {
         tlc_chunk chunk = {.at = at, .values = values, .mask = positions->whole ? c->scratch + at / WORD : part};
         chunk.count = tlc_smaller((size_t)u->n - at, TLC_CHUNK);
         size_t some = encode_members(c, &chunk, room - k);
-        tlc_copy_le(to, values, some, sizeof *values);
-        to += some * sizeof *values;
+        tlc_values_write(&w, values, some);
         k += some;
         if (!positions->whole) {
             tlc_members members = {part, NULL, chunk.count, some};
             (void)positions->encode(&members, dst + at / 8, stream - at / 8);
         }
     }
+    size_t size = (size_t)(tlc_values_end(&w) - (dst + stream));
     if (positions->whole) {
         tlc_members members = all_members(c, k);
         size_t len = positions->encode(&members, dst, stream);
-        memmove(dst + len, dst + stream, (size_t)(to - (dst + stream)));
-        to -= stream - len;
+        memmove(dst + len, dst + stream, size);
+        return len + size;
     }
-    return (size_t)(to - dst);
+    return stream + size;
 }
 
 static size_t encode(tlc_coding *c, uint8_t *dst)
 {
     if (has_signs(c->codec))
         return encode_signed(c, dst);
-    return value_size(c->codec) ? encode_with_values(c, dst) : encode_positions(c, dst);
+    return value_bits(c->codec) ? encode_with_values(c, dst) : encode_positions(c, dst);
 }
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
+enum { FEW = 16 }; /* if fewer than one value in FEW is a member, a loop over the members is faster than vectors */
+
 static tlc_positions_format format_of(const tlc_coding *c)
 {
-    return (tlc_positions_format){c->unit.k, c->unit.n, has_signs(c->codec), value_size(c->codec)};
-}
-
-/* Are all values finite and not 0? */
-static int values_valid(const uint8_t *src, size_t count)
-{
-    unsigned bad = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t magnitude = tlc_load32(src + i * sizeof(float)) & TLC_F32_ABS;
-        bad |= magnitude - 1 >= TLC_F32_INF - 1;
-    }
-    return !bad;
+    return (tlc_positions_format){c->unit.k, c->unit.n, has_signs(c->codec), value_bits(c->codec)};
 }
 
 static int check(const tlc_coding *c, const uint8_t *src, size_t len)
@@ -275,26 +268,32 @@ static int check(const tlc_coding *c, const uint8_t *src, size_t len)
     if (has_signs(c->codec) && len >= tlc_coder_of_symbols.bound(c->codec, c->unit.dtype, c->unit.n))
         return 0;
     size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECK);
-    return size && (!format.value_size || values_valid(src + size, (size_t)reader.k));
+    return size && (!format.value_bits || tlc_values_valid(&c->unit, src + size, reader.k));
 }
 
-static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, const uint8_t *values, const uint8_t *end)
+static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values)
 {
     const tlc_unit *u = &c->unit;
     tlc_positions_batch batch;
+    float buf[TLC_CHUNK];
+    size_t have;
 
     for (size_t at = 0, count; at < u->n; at += count) {
+        int sparse = values->count - values->next < (u->n - at) / FEW;
         count = tlc_smaller((size_t)u->n - at, TLC_CHUNK);
         batch.count = (size_t)tlc_ceil_div(count, WORD);
         (void)tlc_codec_positions(c->codec)->read(reader, &batch);
-        values = tlc_output_members(c->output, u->first + at, count, batch.mask, values, end, (size_t)u->n - at);
+        for (size_t w = batch.count; w < TLC_MASK_WORDS; w++)
+            batch.mask[w] = 0;
+        const void *from = tlc_values_peek(values, batch.mask, buf, &have);
+        values->next += tlc_output_members(c->output, u->first + at, count, batch.mask, from, have, sparse);
     }
 }
 
-static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, const uint8_t *values)
+static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values)
 {
     const float sent[2] = {c->unit.scalars[0], -c->unit.scalars[0]};
-    const int is_signed = has_signs(c->codec), has_values = value_size(c->codec) > 0;
+    const int is_signed = has_signs(c->codec);
     tlc_positions_batch batch;
     float value[TLC_BATCH];
     tlc_scatter s;
@@ -305,10 +304,8 @@ static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, co
     while (tlc_codec_positions(c->codec)->read(reader, &batch)) {
         for (size_t i = 0; is_signed && i < batch.count; i++)
             value[i] = sent[batch.negative[i]];
-        if (has_values) {
-            tlc_copy_le(value, values, batch.count, sizeof *value);
-            values += batch.count * sizeof *value;
-        }
+        if (values->bits)
+            tlc_values_read(values, batch.count, value);
         tlc_scatter_batch(&s, batch.index, value, batch.count);
     }
     tlc_scatter_end(&s);
@@ -324,12 +321,13 @@ static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
         return;
     }
     size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECKED);
+    tlc_value_reader values = tlc_values_at(&c->unit, src + size, reader.k);
     if (c->output->mode == TLC_OUTPUT_COUNT) /* takes no time for n, which may be a huge number in a bad frame */
         *c->output->nonzero += reader.k;
     else if (reader.as_masks)
-        decode_masks(c, &reader, src + size, src + len);
+        decode_masks(c, &reader, &values);
     else
-        decode_batches(c, &reader, src + size);
+        decode_batches(c, &reader, &values);
 }
 
 const tlc_coder tlc_coder_of_members = {bound, scratch, encode, check, decode};

@@ -33,6 +33,7 @@ typedef struct block_walk {
     tlc_coding coding; /* of the present block */
     const tlc_frame *frame;
     uint64_t blocks, next;     /* how many there are; the next one */
+    size_t scalars;            /* of a block */
     size_t entry, offset, len; /* bytes of a table entry; where the payload of the present block is, and its length */
 } block_walk;
 
@@ -42,6 +43,7 @@ static void walk_start(block_walk *w, const tlc_kernels *k, const tlc_frame *f, 
     w->frame = f;
     w->blocks = f->codec.block ? tlc_ceil_div(f->n, f->codec.block) : 0;
     w->next = 0;
+    w->scalars = tlc_scalar_count(f->codec.quantizer->quantize, f->codec.params);
     w->entry = tlc_table_entry_size(&f->codec);
     w->offset = (size_t)w->blocks * w->entry; /* right if the table fits the frame */
     w->len = 0;
@@ -55,7 +57,7 @@ static void walk_next(block_walk *w)
     uint64_t first = w->next++ * block;
     tlc_coding *c = &w->coding;
 
-    for (size_t i = 0; i < c->unit.quantizer->scalars; i++)
+    for (size_t i = 0; i < w->scalars; i++)
         c->unit.scalars[i] = tlc_bits_float(tlc_load32(entry + 4 * i));
     c->unit.first = (size_t)first;
     c->unit.n = w->frame->n - first < block ? w->frame->n - first : block;
@@ -72,7 +74,7 @@ static void walk_next(block_walk *w)
 /* A block; the scalars of a tensor that is not blocked are in its header. */
 static int check_block(const tlc_coding *c, const uint8_t *src, size_t len)
 {
-    if (!tlc_scalars_valid(c->unit.quantizer, c->unit.scalars) || (c->fallback && !tlc_codec_has_fallback(c->codec)))
+    if (!tlc_scalars_valid(c->codec, c->unit.scalars) || (c->fallback && !tlc_codec_has_fallback(c->codec)))
         return 0;
     return tlc_coder_for(c->codec)->check(c, src, len);
 }
@@ -155,7 +157,7 @@ void tlc_decode_frame(const tlc_frame *f, tlc_output *output, const tlc_parallel
     const tlc_quantizer *q = f->codec.quantizer->quantize;
     tlc_coding c;
 
-    output->is_symbols = q->makes == TLC_MAKES_SYMBOLS || (q->makes == TLC_MAKES_MEMBERS && !q->sends_values);
+    output->is_symbols = q->makes == TLC_MAKES_SYMBOLS || (q->makes == TLC_MAKES_MEMBERS && !q->value_bits);
     output->has_zero = q->has_zero;
     if (!f->n)
         return;

@@ -216,7 +216,7 @@ static tlc_status encode_block(const blocks_work *w, size_t b, uint64_t *scratch
         return status;
     choose(&c.unit, scale);
     *len = tlc_coder_for(job->codec)->encode(&c, dst);
-    for (size_t i = 0; i < c.unit.quantizer->scalars; i++)
+    for (size_t i = 0; i < (w->entry - 4) / 4; i++)
         tlc_store32(entry + 4 * i, tlc_float_bits(c.unit.scalars[i]));
     tlc_store32(entry + w->entry - 4, (uint32_t)*len | (c.fallback ? TLC_BLOCK_FALLBACK : 0));
     return TLC_OK;

@@ -12,7 +12,7 @@
 
 static size_t scalar_count(const tlc_codec *codec, uint64_t n)
 {
-    return n && !codec->block ? codec->quantizer->quantize->scalars : 0;
+    return n && !codec->block ? tlc_scalar_count(codec->quantizer->quantize, codec->params) : 0;
 }
 
 size_t tlc_frame_header_size(const tlc_codec *codec, size_t n)
@@ -43,7 +43,7 @@ void tlc_frame_mark_fallback(uint8_t *dst, const tlc_codec *codec)
 
 size_t tlc_table_entry_size(const tlc_codec *codec)
 {
-    return 4 * (size_t)codec->quantizer->quantize->scalars + 4;
+    return 4 * (size_t)tlc_scalar_count(codec->quantizer->quantize, codec->params) + 4;
 }
 
 uint32_t tlc_checksum(const void *bytes, size_t len)
@@ -58,11 +58,12 @@ void tlc_frame_seal(uint8_t *frame, size_t len)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-int tlc_scalars_valid(const tlc_quantizer *quantizer, const float *scalars)
+int tlc_scalars_valid(const tlc_codec *codec, const float *scalars)
 {
+    const tlc_quantizer *quantizer = codec->quantizer->quantize;
     uint32_t sign = quantizer->any_sign ? ~TLC_F32_ABS : 0;
 
-    for (unsigned i = 0; i < quantizer->scalars; i++)
+    for (unsigned i = 0; i < tlc_scalar_count(quantizer, codec->params); i++)
         if ((tlc_float_bits(scalars[i]) & ~sign) >= TLC_F32_INF) /* not finite, or with a sign that none has */
             return 0;
     return 1;
@@ -102,7 +103,7 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return TLC_ERR_CORRUPT;
     for (size_t i = 0; i < TLC_MAX_SCALARS; i++)
         f->scalars[i] = i < scalars ? tlc_bits_float(tlc_load32(p + at + 4 * i)) : 0.0f;
-    if (scalars && !tlc_scalars_valid(f->codec.quantizer->quantize, f->scalars))
+    if (scalars && !tlc_scalars_valid(&f->codec, f->scalars))
         return TLC_ERR_CORRUPT;
     at += 4 * scalars;
     f->header_size = at;

@@ -14,11 +14,13 @@
  *            7 onebit, 8 topk, 9 random-sparse
  *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none,
  *            1 zerorun). After ternary and golomb, 1: the payload has quartic bytes, the fallback of golomb (not if
- *            blocked). topk: 0 a bitmap, 2 golomb.
+ *            blocked). topk: bits 0-3 0 for a bitmap, 2 for golomb; bits 4-5 0 for values of 32 bits, 1 for 1,
+ *            2 for 2.
  *            natural: bits 0-6 shift, bit 7 is 1 for 9 bits. qsgd: 0 for 8 bits, 1 for 4. Others 0
  *  n, B      LEB128 (common/varint.h)
  *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
- *            onebit the mean of x >= 0, then that of x < 0; others none
+ *            onebit the mean of x >= 0, then that of x < 0; topk with 1 or 2 bits its magnitudes; others
+ *            none
  *  payload   unblocked: what the stages make of all n values.
  *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
  *            Bit 31 of a length: the payload has the bytes of the fallback.
@@ -72,7 +74,7 @@ void tlc_frame_seal(uint8_t *frame, size_t len);
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum);
 
 /* Are these the scalars of a unit: finite, and not negative unless the quantizer says that they may be? */
-int tlc_scalars_valid(const tlc_quantizer *quantizer, const float *scalars);
+int tlc_scalars_valid(const tlc_codec *codec, const float *scalars);
 
 uint32_t tlc_checksum(const void *bytes, size_t len); /* low 32 bits of XXH3_64bits */
 #endif

@@ -2,7 +2,6 @@
  *
  * Golomb codes, for the interface of positions.h.
  */
-#include "../common/sizes.h"
 #include "positions.h"
 
 static size_t encode(const tlc_members *m, uint8_t *dst, size_t cap)
@@ -19,11 +18,12 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
         return 0;
     r->k = r->golomb.k;
     if (trust == TLC_CHECK)
-        return tlc_golomb_check(&r->golomb, &size) && tlc_product(r->k, format->value_size) == len - size ? size : 0;
-    size = len - (size_t)r->k * format->value_size;
+        return tlc_golomb_check(&r->golomb, &size) && tlc_values_size(format->value_bits, r->k) == len - size ? size
+                                                                                                              : 0;
+    size = len - (size_t)tlc_values_size(format->value_bits, r->k);
     r->golomb.size = size - r->golomb.head;
     /* Masks are only used if there are values. */
-    r->as_masks = format->value_size && tlc_golomb_masks_begin(&r->golomb_masks, &r->golomb);
+    r->as_masks = format->value_bits && tlc_golomb_masks_begin(&r->golomb_masks, &r->golomb);
     return size;
 }
 

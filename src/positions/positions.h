@@ -8,6 +8,7 @@
 #ifndef TLC_POSITIONS_H
 #define TLC_POSITIONS_H
 
+#include "../common/sizes.h"
 #include "../kernels/kernels.h"
 #include "golomb.h"
 
@@ -27,8 +28,16 @@ typedef struct tlc_positions_format {
     const tlc_kernels *k;
     uint64_t n;
     int has_signs;
-    size_t value_size; /* bytes behind the stream for each member */
+    unsigned value_bits; /* behind the positions for each member; 0 bits fill the last byte */
 } tlc_positions_format;
+
+/* The bytes of the values of k members. */
+static inline uint64_t tlc_values_size(unsigned value_bits, uint64_t k)
+{
+    if (!value_bits)
+        return 0;
+    return value_bits < 8 ? tlc_ceil_div(k, 8 / value_bits) : tlc_product(k, value_bits / 8);
+}
 
 /* Only k and as_masks are for the caller. */
 typedef struct tlc_positions_reader {

@@ -30,6 +30,12 @@ static uint64_t members_max(const double *params, uint64_t n)
     return n;
 }
 
+static unsigned value_bits(const double *params)
+{
+    (void)params;
+    return 32;
+}
+
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
     uint32_t words[TLC_CHUNK];
@@ -48,9 +54,9 @@ static const tlc_param params[] = {TLC_FRACTION_PARAM(0.25, "probability that a 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
     .has_zero = 1,
-    .sends_values = 1,
     .scale = scale,
     .members_max = members_max,
+    .value_bits = value_bits,
     .encode = encode,
 };
 

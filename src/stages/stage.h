@@ -112,12 +112,11 @@ typedef struct tlc_layout {
 struct tlc_quantizer {
     tlc_makes makes;
     tlc_chooses chooses;
-    unsigned scalars; /* how many floats of a unit travel beside the payload; each is finite */
+    unsigned scalars; /* how many floats of a unit travel beside the payload; each is finite. See tlc_scalar_count */
     int any_sign;     /* scalars may be negative; else their sign bits are 0 */
     int feedback;     /* error feedback is on by default */
     int exact;        /* without error feedback the codes are the bytes of the gradient, whatever these are */
     int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
-    int sends_values; /* TLC_MAKES_MEMBERS: a f32 for each member; else all members decode to scalars[0] */
 
     /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both
      * are bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */
@@ -127,6 +126,9 @@ struct tlc_quantizer {
     uint32_t (*choose)(tlc_unit *u);
     /* The largest number of members that n values can have. NULL: makes no members. */
     uint64_t (*members_max)(const double *params, uint64_t n);
+    /* The bits of a member's value: 32 for a f32. Else 1 or 2: bit 0 is its sign, and its magnitude is scalars[bit 1].
+     * NULL: all members decode to scalars[0]. */
+    unsigned (*value_bits)(const double *params);
     tlc_layout (*layout)(const double *params, tlc_dtype dtype); /* NULL: makes no codes */
     /* Makes the symbols, members or codes of a chunk. Returns the number of members, or of clipped values. */
     uint64_t (*encode)(const tlc_unit *u, const tlc_chunk *c);
@@ -135,6 +137,19 @@ struct tlc_quantizer {
     /* Are these the codes of a unit? Lengths and padding bits were checked before. NULL: all codes are valid. */
     int (*valid)(const tlc_unit *u, const uint8_t *const codes[2]);
 };
+
+/* The bits of a member's value; 0 if it has none of its own. */
+static inline unsigned tlc_value_bits(const tlc_quantizer *q, const double *params)
+{
+    return q->value_bits ? q->value_bits(params) : 0;
+}
+
+/* How many scalars a unit has: if members have values of a few bits, a scalar for each magnitude. */
+static inline unsigned tlc_scalar_count(const tlc_quantizer *q, const double *params)
+{
+    unsigned bits = tlc_value_bits(q, params);
+    return bits == 1 || bits == 2 ? bits : q->scalars;
+}
 
 /* ---- packers and shrinkers --------------------------------------------------------------------------------------- */
 

@@ -3,14 +3,18 @@
  * Sparsification: sends the values of the largest magnitudes. By default a sample gives the threshold, and about p n
  * values reach it (3LC's comparison "25%, 5% sparsification", section 5.1; Aji and Heafield, 2017). With select=exact
  * the p n largest are sent.
- * Payload: a bitmap of the members, or what the packer makes of their positions; then a f32 for each.
+ * bits=1 sends signs; the magnitude of all members is their mean (Sparse Ternary Compression: Sattler, Wiedemann,
+ * Mueller, Samek, 2019). bits=2 sends one of two magnitudes: the means of those below their mean, and of the others.
+ * Payload: a bitmap of the members, or what the packer makes of their positions; then the values.
  */
+#include "../common/bytes.h"
 #include "../common/sizes.h"
 #include "../values/fraction.h"
+#include "../values/sums.h"
 #include "stage.h"
 
-enum { P, SELECT };
-static const char *const select_words[] = {"sampled", "exact", NULL};
+enum { P, BITS, SELECT };
+static const char *const bits_words[] = {"32", "1", "2", NULL}, *const select_words[] = {"sampled", "exact", NULL};
 
 static int is_exact(const double *params)
 {
@@ -37,6 +41,57 @@ static uint64_t sample_count(double p, uint64_t n)
     return count > least ? count : least;
 }
 
+static unsigned value_bits(const double *params)
+{
+    static const unsigned bits[] = {32, 1, 2};
+    return bits[(int)params[BITS]];
+}
+
+/* The means of the magnitudes of the members below split, and of the others. */
+static void means_of_members(const tlc_unit *u, int32_t split, float mean[2])
+{
+    uint64_t room = members_max(u->params, u->n), mask[2][TLC_SUM_CHUNK / 64], members[2] = {0, 0};
+    double sum[2] = {0, 0};
+    float buf[TLC_SUM_CHUNK];
+
+    for (size_t at = 0, n; at < u->n; at += n) {
+        n = tlc_smaller((size_t)u->n - at, TLC_SUM_CHUNK);
+        const float *x = tlc_unit_values(u, at, n, buf);
+        uint64_t k = tlc_selection_mask(&u->selection, u->k, x, at, n, mask[0]);
+        if (k > room)
+            tlc_mask_keep_first(mask[0], n, (size_t)(k = room));
+        room -= k;
+        if (!k)
+            continue;
+        (void)u->k->threshold_mask(x, n, 0, TLC_F32_ABS, split, mask[1]);
+        for (size_t w = 0; w * 64 < n; w++) {
+            uint64_t all = mask[0][w];
+            mask[0][w] = all & ~mask[1][w];
+            mask[1][w] &= all;
+            members[0] += tlc_count_ones(mask[0][w]);
+            members[1] += tlc_count_ones(mask[1][w]);
+        }
+        for (int i = 0; i < 2; i++)
+            sum[i] += tlc_masked_sum(x, TLC_F32_ABS, mask[i], n);
+    }
+    for (int i = 0; i < 2; i++)
+        mean[i] = tlc_mean(sum[i], members[i]);
+}
+
+/* Sets split and the scalars. */
+static void choose_magnitudes(tlc_unit *u, unsigned bits)
+{
+    float mean[2];
+
+    u->selection.split = 1;
+    means_of_members(u, 1, mean); /* no member is below 1 */
+    if (bits == 2) {
+        u->selection.split = (int32_t)tlc_float_bits(mean[1]);
+        means_of_members(u, u->selection.split, u->scalars);
+    } else
+        u->scalars[0] = mean[1];
+}
+
 static uint32_t choose(tlc_unit *u)
 {
     tlc_candidates c = {.input = u->input, .first = u->first, .n = u->n, .random = u->random};
@@ -48,17 +103,37 @@ static uint32_t choose(tlc_unit *u)
         k = tlc_fraction_up(u->params[P], c.samples);
     }
     tlc_search(&c, k, &u->selection, 1);
+    if (value_bits(u->params) < 32)
+        choose_magnitudes(u, value_bits(u->params));
     return 0;
 }
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    (void)tlc_selection_mask(&u->selection, u->k, c->x, c->at, c->count, c->mask);
-    return u->k->compact(c->x, c->mask, c->count, c->values);
+    const tlc_selection *s = &u->selection;
+    unsigned bits = value_bits(u->params);
+
+    (void)tlc_selection_mask(s, u->k, c->x, c->at, c->count, c->mask);
+    uint64_t k = u->k->compact(c->x, c->mask, c->count, c->values);
+    for (uint64_t i = 0; bits < 32 && i < k; i++) {
+        int larger = bits == 2 && (int32_t)tlc_selection_key(s, c->values[i]) >= s->split;
+        uint32_t sign = tlc_float_bits(c->values[i]) & ~TLC_F32_ABS;
+        c->values[i] = tlc_bits_float(tlc_float_bits(u->scalars[larger]) | sign);
+    }
+    return k;
 }
 
 static const tlc_param params[] = {
     [P] = TLC_FRACTION_PARAM(0.05, "fraction of the values that is sent, with a sample about"),
+    [BITS] =
+        {
+            .key = "bits",
+            .words = bits_words,
+            .wire_shift = 4,
+            .wire_bits = 2,
+            .range = "32, 1 or 2, default 32",
+            .meaning = "of a value: all of it, its sign, or its sign and one of two magnitudes",
+        },
     [SELECT] =
         {
             .key = "select",
@@ -73,9 +148,9 @@ static const tlc_quantizer quantizer = {
     .chooses = TLC_CHOOSES_BY_VALUES,
     .feedback = 1,
     .has_zero = 1,
-    .sends_values = 1,
     .choose = choose,
     .members_max = members_max,
+    .value_bits = value_bits,
     .encode = encode,
 };
 
@@ -85,10 +160,10 @@ const tlc_stage tlc_stage_topk = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_MEMBERS,
     .params = params,
-    .param_count = 2,
+    .param_count = 3,
     .quantize = &quantizer,
     .positions = &tlc_positions_bitmap,
     .meaning = "the values of the largest magnitudes, p of them or about p",
-    .source =
-        "Aji, Heafield, Sparse communication, 2017; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (sparsification)",
+    .source = "Aji, Heafield, Sparse communication, 2017; 3LC, 2018, section 5.1; bits=1: Sattler, Wiedemann, Mueller, "
+              "Samek, Robust and communication-efficient federated learning, 2019",
 };

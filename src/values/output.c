@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
-#include "../common/bytes.h"
-#include "../common/sizes.h"
-
-enum { FEW = 16 }; /* if fewer than one value in FEW is added, a loop over the members is faster than vectors */
 
 /* Not for mode COUNT, which has no out. */
 static float *floats_at(const tlc_output *o, size_t at)
@@ -92,35 +88,18 @@ void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8
 
 /* ---- members by masks -------------------------------------------------------------------------------------------- */
 
-/* The values in the byte order of the machine: in place, or copied to native. */
-static const void *native_values(const uint8_t *values, size_t count, float *native)
+size_t tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask, const void *values,
+                          size_t have, int sparse)
 {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    (void)count;
-    (void)native;
-    return values;
-#else
-    tlc_copy_le(native, values, count, sizeof *native);
-    return native;
-#endif
-}
+    float expanded[TLC_CHUNK];
 
-const uint8_t *tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask,
-                                  const uint8_t *values, const uint8_t *end, size_t left)
-{
-    float expanded[TLC_CHUNK], native[TLC_CHUNK];
-    size_t stored = (size_t)(end - values) / sizeof(float), have = tlc_smaller(stored, TLC_CHUNK), taken;
-    const void *from = native_values(values, have, native);
-
-    if (o->mode == TLC_OUTPUT_ADD && stored < left / FEW)
-        taken = tlc_expand_add_scalar(mask, count, from, have, o->weight, floats_at(o, at));
-    else if (o->mode == TLC_OUTPUT_ADD)
-        taken = o->k->expand_add(mask, count, from, have, o->weight, floats_at(o, at));
-    else if (tlc_output_in_place(o, at))
-        taken = o->k->expand(mask, count, from, have, floats_at(o, at));
-    else {
-        taken = o->k->expand(mask, count, from, have, expanded);
-        tlc_output_values(o, at, count, expanded);
-    }
-    return values + taken * sizeof(float);
+    if (o->mode == TLC_OUTPUT_ADD && sparse)
+        return tlc_expand_add_scalar(mask, count, values, have, o->weight, floats_at(o, at));
+    if (o->mode == TLC_OUTPUT_ADD)
+        return o->k->expand_add(mask, count, values, have, o->weight, floats_at(o, at));
+    if (tlc_output_in_place(o, at))
+        return o->k->expand(mask, count, values, have, floats_at(o, at));
+    size_t taken = o->k->expand(mask, count, values, have, expanded);
+    tlc_output_values(o, at, count, expanded);
+    return taken;
 }

@@ -39,11 +39,11 @@ void tlc_output_values(const tlc_output *o, size_t at, size_t count, const float
 /* The same for count <= TLC_CHUNK symbols times scale. */
 void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8_t *q, float scale);
 
-/* The same for count <= TLC_CHUNK values. Those in the mask are members, the others are 0. The values of the members
- * are read from `values`, which ends at `end` and is for the next `left` values of the tensor. Returns where the rest
- * of it begins. */
-const uint8_t *tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask,
-                                  const uint8_t *values, const uint8_t *end, size_t left);
+/* The same for count <= TLC_CHUNK values. Those in the mask are members, the others are 0. values are the floats of the
+ * members, `have` or more of them, in the byte order of the machine; they need no alignment. sparse: there are so few
+ * members that vectors do not pay. Returns how many members there are. */
+size_t tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask, const void *values,
+                          size_t have, int sparse);
 
 /* Outputs members by their positions, which come in batches and in rising order. All other values of the unit are 0. */
 typedef struct tlc_scatter {

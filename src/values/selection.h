@@ -14,6 +14,7 @@ typedef struct tlc_selection {
     uint32_t flip, keep;
     int32_t least; /* at least 1, so that zeros are no members */
     uint64_t last; /* index in the unit */
+    int32_t split; /* if members have one of two magnitudes: those with key >= split have the larger one */
 } tlc_selection;
 
 /* Keys that select by magnitude, the largest positive values, and the negative ones of the largest magnitudes. */

@@ -3,8 +3,8 @@
 import struct
 
 from bad_3lc import ONE, head
-from codec import (GOLOMB, INT8, MAX_BLOCK, NATURAL, NINE_BITS, ONEBIT, QSGD, RANDOM_SPARSE, RAW, SCALARS, SECOND,
-                   SPARSE_BINARY, TERNARY, TOPK)
+from codec import (GOLOMB, INT8, MAX_BLOCK, NATURAL, NINE_BITS, ONEBIT, QSGD, RANDOM_SPARSE, RAW, SECOND,
+                   SPARSE_BINARY, TERNARY, TOPK, scalar_count)
 from ieee import pack_row
 from model import Context, seal
 from packing import varint
@@ -14,11 +14,12 @@ TOP = (1 << 32) - 1
 # values and coding of every form beside 3lc, ternary+quartic and raw
 FORMS = {'tg': (TERNARY, GOLOMB), 'sbc': (SPARSE_BINARY, GOLOMB), 'nat': (NATURAL, 0), 'nat9': (NATURAL, NINE_BITS),
          'int8': (INT8, 0), 'qsgd': (QSGD, 0), 'qsgd4': (QSGD, 1), 'onebit': (ONEBIT, 0), 'topk': (TOPK, 0),
-         'rs': (RANDOM_SPARSE, 0), 'topkg': (TOPK, GOLOMB)}
+         'rs': (RANDOM_SPARSE, 0), 'topkg': (TOPK, GOLOMB),
+         'topk1': (TOPK, 0x10), 'topk1g': (TOPK, 0x10 | GOLOMB), 'topk2': (TOPK, 0x20), 'topk2g': (TOPK, 0x20 | GOLOMB)}
 
 
 def scalars(form):
-    return ONE * SCALARS.get(form[0], 0)
+    return ONE * scalar_count(*form)
 
 
 def unblocked(short, n, payload):
@@ -49,7 +50,8 @@ def headers():
     for values, codings in ((RAW, (2, 0x80)), (TERNARY, (3, 0x20, 0x21, 0x22, 0x81)),
                             (SPARSE_BINARY, (0, 1, 3, 0x10, 0x11, 0x12, 0x22, 0xff)),
                             (NATURAL, (118, 119, 127, 246, 255)), (INT8, (1, 2, 0x10, 0x80)),
-                            (QSGD, (2, 3, 4, 8, 0x10, 0x80, 0x81)), (ONEBIT, (1, 0x10, 0x80)), (TOPK, (1, 3, 0x32, 0x80)),
+                            (QSGD, (2, 3, 4, 8, 0x10, 0x80, 0x81)), (ONEBIT, (1, 0x10, 0x80)),
+                            (TOPK, (1, 3, 0x30, 0x32, 0x11, 0x21, 0x42, 0x80)),
                             (RANDOM_SPARSE, (1, 2, 0x12, 0x80)), (10, (0, 1, 2, 0x11)), (16, (0,)), (128, (0, 2))):
         for coding in codings:
             yield 'codec-%d-%02x' % (values, coding), head(0, values, coding, b'\7', ONE + bytes(7)), 7, 'UNSUPPORTED'
@@ -71,7 +73,8 @@ def lengths():
     for short, codec in (('tg', 'ternary+golomb'), ('sbc', 'sparse-binary:p=0.2+golomb'), ('nat', 'natural'),
                          ('nat9', 'natural:bits=9'), ('int8', 'int8'), ('qsgd', 'qsgd'), ('qsgd4', 'qsgd:bits=4'),
                          ('onebit', 'onebit'), ('topk', 'topk:p=0.2'), ('rs', 'random-sparse'),
-                         ('topkg', 'topk:p=0.2+golomb')):
+                         ('topkg', 'topk:p=0.2+golomb'), ('topk1', 'topk:p=0.2,bits=1'),
+                         ('topk2g', 'topk:p=0.3,bits=2+golomb')):
         x = few + [0] * 42 if short == 'tg' else few[:15] if short == 'qsgd4' else few
         whole, sealed = frame_of(codec, x), frame_of(codec, x, checksum=1)
         n = len(x)
@@ -105,8 +108,9 @@ def lengths():
 def bad_scalars():
     # payloads of eleven values, then of one
     for short, payload, last in (('tg', b'\0\0', b'\x51'), ('sbc', b'\0\0', b'\0\0'), ('int8', bytes(11), b'\0'),
-                                 ('qsgd', bytes(11), b'\0'), ('qsgd4', bytes(6), b'\0'), ('onebit', b'\xff\7', b'\1')):
-        form, several = FORMS[short], SCALARS[FORMS[short][0]]
+                                 ('qsgd', bytes(11), b'\0'), ('qsgd4', bytes(6), b'\0'), ('onebit', b'\xff\7', b'\1'),
+                                 ('topk1g', b'\0\0', b'\0\0'), ('topk2', b'\0\0', b'\0')):
+        form, several = FORMS[short], scalar_count(*FORMS[short])
         for name, v in (('inf', 0x7f800000), ('nan', 0x7fc00000), ('snan', 0x7f800001), ('-inf', 0xff800000),
                         ('-nan', 0xffc00000), ('-1', 0xbf800000), ('-0', 0x80000000), ('-subnormal', 0x80000001),
                         ('-largest', 0xff7fffff), ('largest', 0x7f7fffff), ('0', 0)):
@@ -187,6 +191,20 @@ def codes():
             yield '%s-bytes%d' % (short, 8 - k), unblocked(short, 9, two + (ONE * 2)[:8 - k]), 9, 'CORRUPT'
         for name, v in (('subnormal', 1), ('negative', 0x80000001), ('largest', 0xff7fffff)):
             yield 'valid-%s-%s' % (short, name), unblocked(short, 9, two + count(v) + ONE), 9, 'OK'
+    for short, n, two in (('topk1', 9, b'\3\0'), ('topk1g', 9, stream(2, 0, '00')), ('topk2', 9, b'\3\0'),
+                          ('topk2g', 9, stream(2, 0, '00'))):
+        width = int(short[4])
+        for codes in range(1 << 2 * width):  # of two members
+            yield 'valid-%s-codes%d' % (short, codes), unblocked(short, n, two + bytes([codes])), n, 'OK'
+        for bit in range(2 * width, 8):
+            yield '%s-pad%d' % (short, bit), unblocked(short, n, two + bytes([1 << bit])), n, 'CORRUPT'
+        for more in (b'', b'\0\0'):
+            yield '%s-values%d' % (short, len(more)), unblocked(short, n, two + more), n, 'CORRUPT'
+        for i in range(width):  # a magnitude of 0 must not be used
+            s, other = (ONE * i + bytes(4) + ONE)[:4 * width], (1 - i) << 1 if width == 2 else 0
+            for code in range(1 << width):
+                b = head(0, *FORMS[short], n=varint(n), rest=s + two + bytes([code | other << width]))
+                yield '%s-zero%d-%d' % (short, i, code), b, n, 'CORRUPT' if code >> 1 == i else 'OK'
     # bitmaps that no threshold gives: none, all, small ones kept
     yield 'valid-topk-none', unblocked('topk', 9, b'\0\0'), 9, 'OK'
     yield 'valid-topk-all', unblocked('topk', 9, b'\xff\1' + ONE * 9), 9, 'OK'

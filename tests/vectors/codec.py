@@ -18,14 +18,20 @@ Codec = namedtuple('Codec', 'values coding block s p stochastic nearest exact fe
 # First stage or short name: id, its keys beside block, residual by default.
 STAGES = {'raw': (RAW, '', 0), 'ternary': (TERNARY, 's', 1), 'stochastic-ternary': (TERNARY, '', 0),
           'sparse-binary': (SPARSE_BINARY, 'p', 1), 'natural': (NATURAL, 'bits rounding shift', 0),
-          'int8': (INT8, '', 0), 'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1), 'topk': (TOPK, 'p select', 1),
-          'random-sparse': (RANDOM_SPARSE, 'p', 0)}
+          'int8': (INT8, '', 0), 'qsgd': (QSGD, 'bits', 0), 'onebit': (ONEBIT, '', 1),
+          'topk': (TOPK, 'p bits select', 1), 'random-sparse': (RANDOM_SPARSE, 'p', 0)}
 SHORT = {'3lc': ('ternary', '+quartic+zerorun'), '3lc-golomb': ('ternary', '+golomb'),
          'sbc': ('sparse-binary', '+golomb')}
 TAILS = {TERNARY: {'+quartic': QUARTIC, '+quartic+zerorun': QUARTIC | ZERORUN, '+golomb': GOLOMB},
          SPARSE_BINARY: {'+golomb': GOLOMB}, TOPK: {'': 0, '+golomb': GOLOMB}}
 DEFAULT_P = {SPARSE_BINARY: 0.01, TOPK: 0.05, RANDOM_SPARSE: 0.25}
 SCALARS = {TERNARY: 1, SPARSE_BINARY: 1, INT8: 1, QSGD: 1, ONEBIT: 2}
+BITS = {NATURAL: ('8', '9'), QSGD: ('8', '4'), TOPK: ('32', '1', '2')}  # the first is the default
+BITS_PLACE = {NATURAL: 7, QSGD: 0, TOPK: 4}  # in coding
+
+
+def scalar_count(values, coding):
+    return coding >> BITS_PLACE[TOPK] if values == TOPK else SCALARS.get(values, 0)
 
 
 def parse_codec(text):
@@ -54,8 +60,8 @@ def parse_codec(text):
             p = float(v)
             ok = 0 < p <= 1
         elif key == 'bits':
-            ok = v in (('8', '9') if values == NATURAL else ('8', '4'))
-            coding |= 0 if v == '8' else NINE_BITS if values == NATURAL else 1
+            ok = v in BITS[values]
+            coding |= BITS[values].index(v) << BITS_PLACE[values] if ok else 0
         elif key == 'rounding':
             ok, nearest = v in ('random', 'nearest'), v == 'nearest'
         elif key == 'select':
@@ -75,6 +81,8 @@ def parse_codec(text):
 
 def known(values, coding):
     """whether bytes 2 and 3 name a codec"""
+    if values == TOPK:
+        return coding >> 4 < len(BITS[TOPK]) and coding & 15 in TAILS[TOPK].values()
     if values in TAILS:
         return coding in TAILS[values].values() or (values, coding) == (TERNARY, GOLOMB | SECOND)
     if values == NATURAL:
@@ -85,11 +93,14 @@ def known(values, coding):
 def inspected(values, coding, block):
     """the decoding form: the stages, and the parameters that decoding needs if they are not the defaults"""
     name = next(k for k, v in STAGES.items() if v[0] == values)
-    tail = next((k for k, v in TAILS.get(values, {}).items() if v == (coding if coding & 15 < GOLOMB else GOLOMB)), '')
+    packing = coding & 15 if values == TOPK else coding if coding & 15 < GOLOMB else GOLOMB
+    tail = next((k for k, v in TAILS.get(values, {}).items() if v == packing), '')
     keys = []
     if values == NATURAL:
         keys += ['bits=9'] * (coding >> 7) + ['shift=%d' % (coding & 127)] * (coding & 127 > 0)
     if values == QSGD:
         keys += ['bits=4'] * coding
+    if values == TOPK and coding >> 4:
+        keys += ['bits=' + BITS[TOPK][coding >> 4]]
     keys += ['block=%d' % block] * (block > 0)
     return name + (':' + ','.join(keys) if keys else '') + tail

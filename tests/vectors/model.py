@@ -21,8 +21,8 @@ import zlib
 from math import isfinite
 
 import philox
-from codec import (GOLOMB, INT8, MAX_BLOCK, ONEBIT, RAW, SCALARS, SECOND, SPARSE_BINARY, TERNARY, inspected, known,
-                   parse_codec)
+from codec import (GOLOMB, INT8, MAX_BLOCK, ONEBIT, RAW, SECOND, SPARSE_BINARY, TERNARY, inspected, known,
+                   parse_codec, scalar_count)
 from ieee import (CANONICAL_NAN, DTYPES, INFINITE, MINUS, WIDTH, Status, bits_of, convert, f32, float_of, floats,
                   pack_row, unwords, words)
 from packing import read_varint, varint
@@ -90,7 +90,7 @@ class Frame:
             self.block, at = read_varint(data, at)
             if not 1 <= self.block <= MAX_BLOCK or (self.values, self.coding) == (TERNARY, GOLOMB | SECOND):
                 raise Status('CORRUPT')
-        scalars = 4 * SCALARS.get(self.values, 0)
+        scalars = 4 * scalar_count(self.values, self.coding)
         entry = scalars + (4 if self.block else 0)
         end = at
         if self.n:  # before anything of the table's size is made

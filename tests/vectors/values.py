@@ -132,20 +132,44 @@ def top_positions(c, x, draw):
     return [i for i, a in enumerate(x) if abs(a) >= threshold and a != 0][:2 * ceil(c.p * n)]
 
 
+def packed(codes, width):
+    """the first in the least significant bits"""
+    number = sum(c << width * i for i, c in enumerate(codes))
+    return number.to_bytes(-(-width * len(codes) // 8), 'little')
+
+
 def encode_topk(c, x, draw):
     n, at = len(x), top_positions(c, x, draw)
     kept = set(at)
-    positions = golomb(n, at) if c.coding == GOLOMB else bitmap([i in kept for i in range(n)])
-    return [], positions + pack_row(x[i] for i in at)
+    positions = golomb(n, at) if c.coding & 15 == GOLOMB else bitmap([i in kept for i in range(n)])
+    width = c.coding >> 4
+    if not width:
+        return [], positions + pack_row(x[i] for i in at)
+    size = [abs(a) for a in x]
+    whole = mean(at, size)
+    large = [i for i in at if width == 2 and size[i] >= whole]
+    codes = packed([(x[i] < 0) + 2 * (width == 2 and size[i] >= whole) for i in at], width)
+    if width == 1:
+        return [whole], positions + codes
+    return [mean([i for i in at if size[i] < whole], size), mean(large, size)], positions + codes
 
 
 def decode_topk(coding, scalars, payload, n):
-    if coding == GOLOMB:
+    if coding & 15 == GOLOMB:
         at, _, rest = ungolomb(payload, n, 0)
+    else:
+        size = -(-n // 8)
+        corrupt_if(len(payload) < size)
+        at, rest = [i for i, f in enumerate(unbitmap(payload[:size], n)) if f], payload[size:]
+    width = coding >> 4
+    if not width:
         return own_values(at, rest)
-    size = -(-n // 8)
-    corrupt_if(len(payload) < size)
-    return own_values([i for i, f in enumerate(unbitmap(payload[:size], n)) if f], payload[size:])
+    corrupt_if(len(rest) != -(-width * len(at) // 8))
+    number = int.from_bytes(rest, 'little')
+    corrupt_if(number >> width * len(at))
+    codes = [number >> width * i & (1 << width) - 1 for i in range(len(at))]
+    corrupt_if(any(not scalars[k >> 1] for k in codes))
+    return Part(at, [scalars[k >> 1] | (MINUS if k & 1 else 0) for k in codes], 0)
 
 
 # ---- one code a value ----
@@ -243,7 +267,7 @@ def encode(c, x, draw):
 def decode(values, coding, scalars, payload, n):
     """scalars: binary32 bits"""
     for b in scalars:
-        corrupt_if(not is_finite(b) or b & MINUS and values in (TERNARY, INT8, QSGD))
+        corrupt_if(not is_finite(b) or b & MINUS and values in (TERNARY, INT8, QSGD, TOPK))
     return CODERS[values][1](coding, scalars, payload, n)
 
 
