@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How small frames are: ternary+golomb beside the entropy of its symbols, and Sparse Binary Compression beside its
- * paper's ratios. Headers and all are counted.
+ * How small frames are: ternary+golomb and topk beside the entropy of what they send, and Sparse Binary Compression
+ * beside its paper's ratios. Headers and all are counted.
  */
 #include "support.h"
 #include <math.h>
@@ -222,12 +222,88 @@ static void sbc_ratios(void **state)
     sbc_ratio("sbc:p=0.01", 10, 3700);
 }
 
+/* ---- topk -------------------------------------------------------------------------------------------------------- */
+
+/* Gradient Dropping and DGC send 32-bit values: SBC's table 2 has x601 to x768 for p = 0.001. */
+static void dgc_ratio(void **state)
+{
+    const char *codec = "topk:p=0.001,select=exact+golomb";
+    float *g = floats(MI);
+
+    (void)state;
+    at = (place){.codec = codec, .n = MI};
+    fill(DATA_LAPLACE, 1, g, MI);
+    double ratio = 4.0 * MI / (double)frame_size(codec, g, MI);
+    print_message("# %s: x%.1f\n", codec, ratio);
+    require(ratio >= 730);
+    free(g);
+}
+
+/* The bytes of a frame of n values, and of the entropy of its members: positions, and value_bits bits each. */
+static void sum_sizes(const char *codec, const float *g, size_t n, double value_bits, double *bytes_sent, double *least)
+{
+    tlc_config cfg = config(codec, TLC_F32, TLC_ISA_AUTO);
+    tlc_frame_info info = {.struct_size = sizeof info};
+
+    cfg.feedback = 0;
+    tlc_ctx *ctx = create(&cfg, n);
+    uint8_t *dst = bytes(tlc_bound(ctx));
+    size_t len = compress(ctx, g, dst);
+    require_status(tlc_inspect(dst, len, &info), TLC_OK);
+    double p = (double)info.nonzero / (double)n;
+    *least += entropy(p, n) + (double)info.nonzero * (value_bits - 1) / 8;
+    *bytes_sent += (double)len;
+    tlc_destroy(ctx);
+    free(dst);
+}
+
+/* Sparse Ternary Compression: the mean of 64 gradients. */
+static void stc_entropy(void **state)
+{
+    const char *codec = "topk:p=0.01,bits=1+golomb";
+    const size_t n = quick() ? MI / 8 : MI;
+    double sent = 0, least = 0;
+    float *g = floats(n);
+
+    (void)state;
+    at = (place){.codec = codec, .n = n};
+    for (uint64_t draw = 0; draw < 64; draw++) {
+        fill(DATA_LAPLACE, draw, g, n);
+        sum_sizes(codec, g, n, 1, &sent, &least);
+    }
+    print_message("# %s: %.4f of the entropy, x%.0f\n", codec, sent / least, 64 * 4.0 * (double)n / sent);
+    require(sent <= 1.03 * least);
+    free(g);
+}
+
+/* SparseLoCo and Psyche send chunks of 4096 values in 12 to 16 bits a position, and 2 bits a value. */
+static void chunked_positions(void **state)
+{
+    const char *codecs_of[] = {"topk:p=0.03,bits=2,block=4096+golomb", "topk:p=0.03,bits=2,select=exact+golomb"};
+    static const double most[] = {7.6, 6.6};
+    float *g = floats(MI);
+
+    (void)state;
+    fill(DATA_LAPLACE, 1, g, MI);
+    for (size_t i = 0; i < COUNT(codecs_of); i++) {
+        double sent = 0, least = 0;
+        at = (place){.codec = codecs_of[i], .n = MI};
+        sum_sizes(codecs_of[i], g, MI, 2, &sent, &least);
+        double members = 0.03 * MI, bits = 8 * sent / members - 2;
+        print_message("# %s: %.2f bits a position with all headers, %.4f of the entropy\n", codecs_of[i], bits,
+                      sent / least);
+        require(bits <= most[i]);
+    }
+    free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(close_to_the_entropy), cmocka_unit_test(dense_fallback),
         cmocka_unit_test(the_values_of_3lc),    cmocka_unit_test(on_traces),
-        cmocka_unit_test(sbc_ratios),
+        cmocka_unit_test(sbc_ratios),           cmocka_unit_test(dgc_ratio),
+        cmocka_unit_test(stc_entropy),          cmocka_unit_test(chunked_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
