@@ -57,8 +57,8 @@ static int quartic_valid(const tlc_kernels *k, const void *src, size_t len, size
     tlc_codec codec;
 
     tlc_codec_fill(&codec, &tlc_stage_ternary, &tlc_stage_quartic, NULL);
-    const tlc_coding c = {.unit = {.k = k, .n = n}, .codec = &codec};
-    return tlc_coder_of_symbols.check(&c, src, len);
+    const tlc_coding c = {.unit = {.k = k, .n = n}, .codec = &codec, .payload = src, .len = len};
+    return tlc_coder_of_symbols.check(&c);
 }
 
 tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
@@ -176,7 +176,9 @@ tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params 
 
 tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_signs signs, int8_t *q, size_t n)
 {
-    const tlc_positions_format format = {tlc_kernels_for(TLC_ISA_AUTO), n, signs == TLC_GOLOMB_SIGNED, 0};
+    const tlc_positions_format format = {.k = tlc_kernels_for(TLC_ISA_AUTO),
+                                         .n = n,
+                                         .has_signs = signs == TLC_GOLOMB_SIGNED};
     tlc_positions_reader reader;
     tlc_positions_batch batch;
 
@@ -187,7 +189,7 @@ tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_signs signs
     if (n)
         memset(q, 0, n);
     (void)tlc_positions_golomb.open(&reader, &format, src, len, TLC_CHECKED);
-    while (tlc_positions_golomb.read(&reader, &batch))
+    while (tlc_positions_golomb.read(&reader, n, &batch))
         for (size_t i = 0; i < batch.count; i++)
             q[batch.index[i]] = signs && batch.negative[i] ? -1 : 1;
     return TLC_OK;

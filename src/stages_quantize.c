@@ -293,6 +293,7 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
                                  tlc_message payload, float *out, size_t n)
 {
     tlc_output output = {.k = tlc_kernels_for(TLC_ISA_AUTO), .mode = TLC_OUTPUT_WRITE, .dtype = TLC_F32, .out = out};
+    tlc_place start = {.positions = {0, 0, 0}};
     tlc_codec codec;
 
     if ((payload.len && !payload.data) || (n && !out))
@@ -303,14 +304,16 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
         .unit = {.k = output.k, .quantizer = stage->quantize, .params = codec.params, .n = n},
         .codec = &codec,
         .without_count = 1,
+        .payload = payload.data,
+        .len = payload.len,
         .output = &output,
     };
     for (size_t i = 0; i < tlc_scalar_count(stage->quantize, codec.params); i++)
         c.unit.scalars[i] = scalars[i];
-    if (n ? !coder->check(&c, payload.data, payload.len) : payload.len != 0)
+    if (n ? !coder->check(&c) : payload.len != 0)
         return TLC_ERR_CORRUPT;
     if (n)
-        coder->decode(&c, payload.data, payload.len);
+        coder->decode(&c, &start, 0, tlc_steps(&c));
     return TLC_OK;
 }
 

@@ -55,12 +55,14 @@ static void decode(const tensor *t, const payload *p, int fused, tlc_output *o)
 {
     const tlc_stage *packer = p->fallback ? t->codec.packer->fallback : t->codec.packer;
     const tlc_quantizer *q = t->codec.quantizer->quantize;
+    tlc_place start = {.positions = {0, 0, 0}};
     tlc_coding c = {
         .unit = {.k = t->k, .quantizer = q, .params = t->codec.params, .n = t->n, .dtype = t->dtype},
         .codec = &t->codec,
         .fused = fused ? tlc_fused_of(t->codec.quantizer, packer) : NULL,
         .fallback = p->fallback,
-        .parallel = t->parallel,
+        .payload = p->bytes,
+        .len = p->len,
         .output = o,
     };
 
@@ -68,8 +70,8 @@ static void decode(const tensor *t, const payload *p, int fused, tlc_output *o)
     o->k = t->k;
     o->is_symbols = q->makes == TLC_MAKES_SYMBOLS;
     o->has_zero = q->has_zero;
-    require(tlc_coder_for(&t->codec)->check(&c, p->bytes, p->len));
-    tlc_coder_for(&t->codec)->decode(&c, p->bytes, p->len);
+    require(tlc_coder_for(&t->codec)->check(&c));
+    tlc_coder_for(&t->codec)->decode(&c, &start, 0, tlc_steps(&c));
 }
 
 /* One output mode; shift: bytes by which the output misses its alignment. */

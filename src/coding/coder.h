@@ -8,6 +8,7 @@
 #define TLC_CODER_H
 
 #include "../codec/codec.h"
+#include "../common/sizes.h"
 #include "../values/output.h"
 #include "fused.h"
 #include "ranges.h"
@@ -16,14 +17,30 @@
 typedef struct tlc_coding {
     tlc_unit unit;
     const tlc_codec *codec;
-    const tlc_fused *fused;       /* or NULL */
-    int fallback;                 /* the payload has the bytes of the packer's fallback; encode sets it */
+    const tlc_fused *fused; /* or NULL */
+    int fallback;           /* the payload has the bytes of the packer's fallback; encode sets it */
+    int without_count;      /* codes: the payload has no count before the planes */
+    /* only for encoding: */
     const tlc_parallel *parallel; /* NULL: this thread only */
-    uint64_t *scratch;            /* for encode: tlc_unit_scratch bytes */
+    uint64_t *scratch;            /* tlc_unit_scratch bytes */
     uint64_t clipped;             /* how many values were clipped; the coder of codes sets it */
-    int without_count;            /* codes: the payload has no count before the planes */
-    const tlc_output *output;     /* decode */
+    /* only for decoding: */
+    const uint8_t *payload;
+    size_t len;
+    const tlc_output *output;
 } tlc_coding;
+
+/* A place in a payload, from which decoding can go on. All 0: its start. */
+typedef union tlc_place {
+    tlc_golomb_run positions;
+    struct {
+        uint64_t offset; /* of the next shrunk byte */
+        uint64_t zeros;  /* zero bytes that the byte before it still stands for */
+    } shrunk;
+} tlc_place;
+
+/* Decoding can be cut into parts at multiples of TLC_PART_UNIT steps. A step is a value of each stream. */
+enum { TLC_PART_UNIT = 64 };
 
 typedef struct tlc_coder {
     /* The largest payload; UINT64_MAX on overflow. */
@@ -32,8 +49,12 @@ typedef struct tlc_coder {
     uint64_t (*scratch)(const tlc_codec *codec, uint64_t n);
     /* Writes the payload of a unit and returns its length. Scalars and selection are set, and n > 0. */
     size_t (*encode)(tlc_coding *c, uint8_t *dst);
-    int (*check)(const tlc_coding *c, const uint8_t *src, size_t len);   /* Is src a payload of the unit? Any bytes. */
-    void (*decode)(const tlc_coding *c, const uint8_t *src, size_t len); /* src has passed the check */
+    /* Is it a payload of the unit? Any bytes. */
+    int (*check)(const tlc_coding *c);
+    /* For payloads that have passed the check: */
+    size_t (*streams)(const tlc_coding *c); /* the unit has ceil(n / streams) steps */
+    void (*skip)(const tlc_coding *c, tlc_place *place, size_t from, size_t to); /* NULL: places are not needed */
+    void (*decode)(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
 } tlc_coder;
 
 extern const tlc_coder tlc_coder_of_symbols, tlc_coder_of_members, tlc_coder_of_codes;
@@ -50,6 +71,11 @@ static inline uint64_t tlc_unit_scratch(const tlc_codec *codec, uint64_t n)
 {
     const tlc_coder *coder = tlc_coder_for(codec);
     return coder->scratch ? coder->scratch(codec, n) : 0;
+}
+
+static inline size_t tlc_steps(const tlc_coding *c)
+{
+    return (size_t)tlc_ceil_div(c->unit.n, tlc_coder_for(c->codec)->streams(c));
 }
 
 /* coder_codes.c: where the planes of a payload of n codes begin. Returns the payload's length. */

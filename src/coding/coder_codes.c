@@ -66,7 +66,6 @@ static void begin(codes_work *w, const tlc_coding *c, const uint8_t *payload)
     w->c = c;
     w->layout = layout_of(c);
     (void)tlc_codes_planes(&w->layout, c->unit.n, payload, w->plane);
-    w->ranges = tlc_ranges_split(c->parallel, (size_t)tlc_ceil_div(c->unit.n, STEP), TLC_RANGE_MIN / STEP);
 }
 
 static size_t range_start(const codes_work *w, size_t i)
@@ -136,6 +135,7 @@ static size_t encode(tlc_coding *c, uint8_t *dst)
     codes_work w;
 
     begin(&w, c, dst);
+    w.ranges = tlc_ranges_split(c->parallel, (size_t)tlc_ceil_div(c->unit.n, STEP), TLC_RANGE_MIN / STEP);
     w.dst[0] = dst + (w.plane[0] - dst);
     w.dst[1] = dst + (w.plane[1] - dst);
     tlc_ranges_run(c->parallel, w.ranges.count, encode_range, &w);
@@ -156,15 +156,15 @@ static int padding_valid(unsigned bits, const uint8_t *plane, uint64_t n)
     return !used || plane[plane_size(bits, n) - 1] >> used == 0;
 }
 
-static int check(const tlc_coding *c, const uint8_t *src, size_t len)
+static int check(const tlc_coding *c)
 {
     const tlc_unit *u = &c->unit;
     tlc_layout layout = layout_of(c);
     const uint8_t *planes[2];
 
-    if (len != payload_size(&layout, u->n) || (layout.counted && tlc_load32(src) > u->n))
+    if (c->len != payload_size(&layout, u->n) || (layout.counted && tlc_load32(c->payload) > u->n))
         return 0;
-    (void)tlc_codes_planes(&layout, u->n, src, planes);
+    (void)tlc_codes_planes(&layout, u->n, c->payload, planes);
     if (!padding_valid(layout.bits[0], planes[0], u->n) ||
         (layout.bits[1] && !padding_valid(layout.bits[1], planes[1], u->n)))
         return 0;
@@ -196,29 +196,33 @@ static void decode_chunks(const codes_work *w, size_t at, size_t end)
     }
 }
 
-static void decode_range(void *arg, size_t i)
+static size_t streams(const tlc_coding *c)
 {
-    const codes_work *w = arg;
-    const tlc_output *o = w->c->output;
-    const tlc_unit *u = &w->c->unit;
-    size_t from = range_start(w, i), to = range_start(w, i + 1);
-
-    if (u->quantizer->exact && o->mode == TLC_OUTPUT_WRITE && o->dtype == u->dtype)
-        decode_exact(w, from, to);
-    else if (w->c->fused && w->c->fused->decode_and_add && o->mode == TLC_OUTPUT_ADD)
-        w->c->fused->decode_and_add(u, w->plane[0] + offset(w->layout.bits[0], from), to - from, o->weight,
-                                    (float *)o->out + u->first + from);
-    else
-        decode_chunks(w, from, to);
+    (void)c;
+    return 1;
 }
 
-static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
+static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 {
+    const tlc_output *o = c->output;
+    const tlc_unit *u = &c->unit;
     codes_work w;
 
-    (void)len;
-    begin(&w, c, src);
-    tlc_ranges_run(c->parallel, w.ranges.count, decode_range, &w);
+    (void)place;
+    begin(&w, c, c->payload);
+    if (u->quantizer->exact && o->mode == TLC_OUTPUT_WRITE && o->dtype == u->dtype)
+        decode_exact(&w, from, to);
+    else if (c->fused && c->fused->decode_and_add && o->mode == TLC_OUTPUT_ADD)
+        c->fused->decode_and_add(u, w.plane[0] + offset(w.layout.bits[0], from), to - from, o->weight,
+                                 (float *)o->out + u->first + from);
+    else
+        decode_chunks(&w, from, to);
 }
 
-const tlc_coder tlc_coder_of_codes = {bound, NULL, encode, check, decode};
+const tlc_coder tlc_coder_of_codes = {
+    .bound = bound,
+    .encode = encode,
+    .check = check,
+    .streams = streams,
+    .decode = decode,
+};

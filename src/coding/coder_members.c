@@ -255,42 +255,48 @@ enum { FEW = 16 }; /* if fewer than one value in FEW is a member, a loop over th
 
 static tlc_positions_format format_of(const tlc_coding *c)
 {
-    return (tlc_positions_format){c->unit.k, c->unit.n, has_signs(c->codec), value_bits(c->codec)};
+    return (tlc_positions_format){.k = c->unit.k,
+                                  .n = c->unit.n,
+                                  .has_signs = has_signs(c->codec),
+                                  .value_bits = value_bits(c->codec)};
 }
 
-static int check(const tlc_coding *c, const uint8_t *src, size_t len)
+static int check(const tlc_coding *c)
 {
     tlc_positions_format format = format_of(c);
     tlc_positions_reader reader;
 
     if (c->fallback)
-        return tlc_coder_of_symbols.check(c, src, len);
-    if (has_signs(c->codec) && len >= tlc_coder_of_symbols.bound(c->codec, c->unit.dtype, c->unit.n))
+        return tlc_coder_of_symbols.check(c);
+    if (has_signs(c->codec) && c->len >= tlc_coder_of_symbols.bound(c->codec, c->unit.dtype, c->unit.n))
         return 0;
-    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECK);
-    return size && (!format.value_bits || tlc_values_valid(&c->unit, src + size, reader.k));
+    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, c->payload, c->len, TLC_CHECK);
+    return size && (!format.value_bits || tlc_values_valid(&c->unit, c->payload + size, reader.k));
 }
 
-static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values)
+static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values, size_t from,
+                         size_t to)
 {
     const tlc_unit *u = &c->unit;
     tlc_positions_batch batch;
     float buf[TLC_CHUNK];
     size_t have;
 
-    for (size_t at = 0, count; at < u->n; at += count) {
+    for (size_t at = from, count; at < to; at += count) {
         int sparse = values->count - values->next < (u->n - at) / FEW;
-        count = tlc_smaller((size_t)u->n - at, TLC_CHUNK);
+        count = tlc_smaller(to - at, TLC_CHUNK);
         batch.count = (size_t)tlc_ceil_div(count, WORD);
-        (void)tlc_codec_positions(c->codec)->read(reader, &batch);
+        (void)tlc_codec_positions(c->codec)->read(reader, to, &batch);
         for (size_t w = batch.count; w < TLC_MASK_WORDS; w++)
             batch.mask[w] = 0;
-        const void *from = tlc_values_peek(values, batch.mask, buf, &have);
-        values->next += tlc_output_members(c->output, u->first + at, count, batch.mask, from, have, sparse);
+        const void *first = tlc_values_peek(values, batch.mask, buf, &have);
+        values->next += tlc_output_members(c->output, u->first + at, count, batch.mask, first, have, sparse);
     }
+    reader->place.count = values->next;
 }
 
-static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values)
+static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values, size_t from,
+                           size_t to)
 {
     const float sent[2] = {c->unit.scalars[0], -c->unit.scalars[0]};
     const int is_signed = has_signs(c->codec);
@@ -300,8 +306,8 @@ static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tl
 
     for (size_t i = 0; i < TLC_BATCH; i++)
         value[i] = sent[0];
-    tlc_scatter_begin(&s, c->output, c->unit.first, (size_t)c->unit.n);
-    while (tlc_codec_positions(c->codec)->read(reader, &batch)) {
+    tlc_scatter_begin(&s, c->output, c->unit.first, from, to);
+    while (tlc_codec_positions(c->codec)->read(reader, to, &batch)) {
         for (size_t i = 0; is_signed && i < batch.count; i++)
             value[i] = sent[batch.negative[i]];
         if (values->bits)
@@ -311,23 +317,56 @@ static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tl
     tlc_scatter_end(&s);
 }
 
-static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
+static size_t streams(const tlc_coding *c)
+{
+    return c->fallback ? tlc_coder_of_symbols.streams(c) : 1;
+}
+
+static void skip(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 {
     tlc_positions_format format = format_of(c);
     tlc_positions_reader reader;
 
     if (c->fallback) {
-        tlc_coder_of_symbols.decode(c, src, len);
+        tlc_coder_of_symbols.skip(c, place, from, to);
         return;
     }
-    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, src, len, TLC_CHECKED);
-    tlc_value_reader values = tlc_values_at(&c->unit, src + size, reader.k);
-    if (c->output->mode == TLC_OUTPUT_COUNT) /* takes no time for n, which may be a huge number in a bad frame */
-        *c->output->nonzero += reader.k;
-    else if (reader.as_masks)
-        decode_masks(c, &reader, &values);
-    else
-        decode_batches(c, &reader, &values);
+    format.in_parts = 1;
+    (void)tlc_codec_positions(c->codec)->open(&reader, &format, c->payload, c->len, TLC_CHECKED);
+    reader.place = place->positions;
+    tlc_codec_positions(c->codec)->skip(&reader, to);
+    place->positions = reader.place;
 }
 
-const tlc_coder tlc_coder_of_members = {bound, scratch, encode, check, decode};
+static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
+{
+    tlc_positions_format format = format_of(c);
+    tlc_positions_reader reader;
+
+    if (c->fallback) {
+        tlc_coder_of_symbols.decode(c, place, from, to);
+        return;
+    }
+    format.in_parts = to - from < c->unit.n;
+    size_t size = tlc_codec_positions(c->codec)->open(&reader, &format, c->payload, c->len, TLC_CHECKED);
+    tlc_value_reader values = tlc_values_at(&c->unit, c->payload + size, reader.k);
+    reader.place = place->positions;
+    values.next = reader.place.count;
+    if (c->output->mode == TLC_OUTPUT_COUNT)
+        *c->output->nonzero += reader.k; /* takes no time for n, which may be a huge number in a bad frame */
+    else if (reader.as_masks)
+        decode_masks(c, &reader, &values, from, to);
+    else
+        decode_batches(c, &reader, &values, from, to);
+    place->positions = reader.place;
+}
+
+const tlc_coder tlc_coder_of_members = {
+    .bound = bound,
+    .scratch = scratch,
+    .encode = encode,
+    .check = check,
+    .streams = streams,
+    .skip = skip,
+    .decode = decode,
+};

@@ -268,7 +268,7 @@ static void expand_last(const shape *s, const uint8_t *src, size_t len, uint8_t 
     }
 }
 
-static int check(const tlc_coding *c, const uint8_t *src, size_t len)
+static int check(const tlc_coding *c)
 {
     uint8_t last[TLC_STREAMS_MAX];
     shape s;
@@ -277,12 +277,13 @@ static int check(const tlc_coding *c, const uint8_t *src, size_t len)
     size_t count = tlc_smaller(s.len, s.p->streams);
     /* The fallback of a packer is not shrunk. */
     if (c->codec->shrinker) {
-        if (c->codec->shrinker->shrink->size(s.u->k, src, len) != s.len)
+        if (c->codec->shrinker->shrink->size(s.u->k, c->payload, c->len) != s.len)
             return 0;
-        expand_last(&s, src, len, last, count);
+        expand_last(&s, c->payload, c->len, last, count);
         return padding_valid(&s, last);
     }
-    return len == s.len && s.u->k->bytes_max(src, len) <= s.p->largest && padding_valid(&s, src + len - count);
+    return c->len == s.len && s.u->k->bytes_max(c->payload, c->len) <= s.p->largest &&
+           padding_valid(&s, c->payload + c->len - count);
 }
 
 /* ---- unpacking --------------------------------------------------------------------------------------------------- */
@@ -422,59 +423,99 @@ void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const
     }
 }
 
-static void expand_and_unpack(const shape *s, size_t at, const uint8_t *src, size_t len)
+static const tlc_shrinker *shrinker_of(const tlc_coding *c)
 {
-    const tlc_shrinker *shrinker = s->c->codec->shrinker->shrink;
+    return c->codec->shrinker->shrink;
+}
+
+/* Gives back the last `excess` of the bytes that were expanded, and moves *src back to the first byte that is still to
+ * be expanded. Returns how many zero bytes the byte before it still stands for. */
+static uint64_t give_back(const shape *s, const uint8_t **src, size_t excess)
+{
+    while (excess) {
+        const uint8_t *last = *src - 1;
+        uint64_t size = *last <= s->p->largest ? 1 : shrinker_of(s->c)->size(s->u->k, last, 1);
+        if (size > excess)
+            break;
+        excess -= (size_t)size;
+        *src = last;
+    }
+    return excess;
+}
+
+/* Decodes packed bytes from .. to - 1. */
+static void expand_and_unpack(const shape *s, tlc_place *place, size_t from, size_t to)
+{
+    const uint8_t *src = s->c->payload + place->shrunk.offset, *end = s->c->payload + s->c->len;
     uint8_t packed[WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+    size_t have = (size_t)place->shrunk.zeros;
     streaming parts;
-    size_t have = 0;
 
     parts.lines.open = parts.last = 0; /* the rest is written before it is read */
     streaming *streamed = s->c->output->bypass ? &parts : NULL;
-    for (const uint8_t *end = src + len; src < end;) {
-        have += expand(shrinker, s->u->k, &src, end, packed + have);
-        size_t count = src < end ? have / WHOLE * WHOLE : have; /* never 0: have >= SHRUNK, or this is the end */
-        parts.last = src == end;
-        unpack(s, at, at + count, packed, streamed);
-        at += count;
+    place->shrunk.zeros = 0;
+    memset(packed, s->p->zero, have);
+    while (from < to) {
+        if (from + have < to)
+            have += expand(shrinker_of(s->c), s->u->k, &src, end, packed + have);
+        if (from + have > to) {
+            place->shrunk.zeros = give_back(s, &src, from + have - to);
+            have = to - from;
+        }
+        parts.last = from + have == to;
+        size_t count = parts.last ? have : have / WHOLE * WHOLE; /* not 0: have >= SHRUNK, or it is the last part */
+        unpack(s, from, from + count, packed, streamed);
+        from += count;
         have -= count;
-        if (src < end) /* fewer than WHOLE bytes are left, and count is at least WHOLE: no overlap */
+        if (have) /* fewer than WHOLE bytes are left, and count is at least WHOLE: no overlap */
             memcpy(packed, packed + count, WHOLE);
     }
+    place->shrunk.offset = (uint64_t)(src - s->c->payload);
 }
 
-typedef struct unpack_work {
-    shape s;
-    const uint8_t *src;
-    tlc_ranges ranges;                /* of the payload's bytes */
-    size_t start[TLC_RANGES_MAX + 1]; /* if it is shrunk: the packed byte at which each range begins */
-} unpack_work;
-
-static void decode_range(void *arg, size_t i)
+static size_t streams(const tlc_coding *c)
 {
-    const unpack_work *w = arg;
-    size_t from = tlc_range_start(&w->ranges, i), to = tlc_range_start(&w->ranges, i + 1);
-
-    if (w->s.c->codec->shrinker)
-        expand_and_unpack(&w->s, w->start[i], w->src + from, to - from);
-    else
-        unpack(&w->s, from, to, w->src + from, NULL);
+    return tlc_codec_symbol_packer(c->codec)->streams;
 }
 
-static void decode(const tlc_coding *c, const uint8_t *src, size_t len)
+/* Goes to packed byte `to`. */
+static void skip(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 {
-    const tlc_stage *shrinker = c->codec->shrinker;
-    unpack_work w;
+    size_t left = to - from - (size_t)place->shrunk.zeros, step = PACKED;
 
-    shape_of(&w.s, c);
-    w.src = src;
-    w.ranges = tlc_ranges_split(c->parallel, len, TLC_RANGE_MIN);
-    w.start[0] = 0;
-    for (size_t i = 0; shrinker && i + 1 < w.ranges.count; i++) {
-        size_t from = tlc_range_start(&w.ranges, i), to = tlc_range_start(&w.ranges, i + 1);
-        w.start[i + 1] = w.start[i] + (size_t)shrinker->shrink->size(w.s.u->k, src + from, to - from);
+    if (!c->codec->shrinker)
+        return;
+    place->shrunk.zeros = 0;
+    while (left) {
+        const uint8_t *src = c->payload + place->shrunk.offset;
+        size_t count = tlc_smaller(step, c->len - (size_t)place->shrunk.offset);
+        uint64_t size = shrinker_of(c)->size(c->unit.k, src, count);
+        if (size > left && count > 1) {
+            step = count / 2;
+            continue;
+        }
+        place->shrunk.offset += count;
+        place->shrunk.zeros = size > left ? size - left : 0;
+        left -= size > left ? left : (size_t)size;
     }
-    tlc_ranges_run(c->parallel, w.ranges.count, decode_range, &w);
 }
 
-const tlc_coder tlc_coder_of_symbols = {bound, NULL, encode, check, decode};
+static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
+{
+    shape s;
+
+    shape_of(&s, c);
+    if (c->codec->shrinker)
+        expand_and_unpack(&s, place, from, to);
+    else
+        unpack(&s, from, to, c->payload + from, NULL);
+}
+
+const tlc_coder tlc_coder_of_symbols = {
+    .bound = bound,
+    .encode = encode,
+    .check = check,
+    .streams = streams,
+    .skip = skip,
+    .decode = decode,
+};

@@ -39,27 +39,41 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
         return 0;
     r->as_masks = 1;
     r->bitmap = src;
-    r->left = format->n;
+    r->n = format->n;
+    r->place = (tlc_golomb_run){0, 0, 0};
+    r->kernels = format->k;
     return (size_t)size;
 }
 
-static int read_mask(tlc_positions_reader *r, tlc_positions_batch *batch)
+/* Word w of the mask. */
+static uint64_t word_at(const tlc_positions_reader *r, uint64_t w)
 {
-    size_t whole = r->left / 64 < batch->count ? (size_t)(r->left / 64) : batch->count;
+    uint64_t word = 0;
 
-    if (!r->left)
+    if (64 * w + 64 <= r->n)
+        return tlc_load64(r->bitmap + 8 * w);
+    for (size_t i = 0; 64 * w + 8 * i < r->n; i++)
+        word |= (uint64_t)r->bitmap[8 * w + i] << 8 * i;
+    return word;
+}
+
+static int read_mask(tlc_positions_reader *r, uint64_t end, tlc_positions_batch *batch)
+{
+    uint64_t w = r->place.next / 64;
+
+    (void)end;
+    if (r->place.next >= r->n)
         return 0;
-    for (size_t w = 0; w < whole; w++)
-        batch->mask[w] = tlc_load64(r->bitmap + 8 * w);
-    r->bitmap += 8 * whole;
-    r->left -= 64 * whole;
-    if (whole == batch->count)
-        return 1;
-    batch->mask[whole] = 0;
-    for (size_t i = 0; 8 * i < r->left; i++)
-        batch->mask[whole] |= (uint64_t)r->bitmap[i] << 8 * i;
-    r->left = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        batch->mask[i] = word_at(r, w++);
+    r->place.next = 64 * w;
     return 1;
+}
+
+static void skip(tlc_positions_reader *r, uint64_t to)
+{
+    r->place.count += r->kernels->count_ones(r->bitmap + r->place.next / 8, (size_t)(to - r->place.next) / 8);
+    r->place.next = to;
 }
 
 const tlc_positions tlc_positions_bitmap = {
@@ -67,4 +81,5 @@ const tlc_positions tlc_positions_bitmap = {
     .encode = encode,
     .open = open,
     .read = read_mask,
+    .skip = skip,
 };

@@ -71,6 +71,9 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size);
  * how many; 0 at the end. The stream has passed the check. */
 size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap);
 
+/* The same for positions before end. Returns 0 if there are none left. */
+size_t tlc_golomb_next_before(tlc_golomb_reader *reader, uint64_t end, size_t *index, uint8_t *negative, size_t cap);
+
 /* golomb_dense.c: streams of short codes. */
 enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
 

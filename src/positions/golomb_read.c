@@ -333,3 +333,30 @@ size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negati
     }
     return count;
 }
+
+/* A mean distance is 1.4 * 2^b. So the next (end - next) / 2^(b + 1) positions seldom pass the end. If they do, those
+ * before it are read again. */
+size_t tlc_golomb_next_before(tlc_golomb_reader *reader, uint64_t end, size_t *index, uint8_t *negative, size_t cap)
+{
+    size_t count = 0, got, good;
+
+    if (end >= reader->n)
+        return tlc_golomb_next(reader, index, negative, cap);
+    while (count < cap && reader->run.next < end) {
+        const run before = reader->run;
+        uint64_t some = (end - before.next) >> (reader->b + 1);
+        uint8_t *sign = negative ? negative + count : NULL;
+        some = some < cap - count ? some : cap - count;
+        got = good = tlc_golomb_next(reader, index + count, sign, some ? (size_t)some : 1);
+        while (good && index[count + good - 1] >= end)
+            good--;
+        if (good < got) {
+            reader->run = before;
+            (void)tlc_golomb_next(reader, index + count, sign, good);
+        }
+        count += good;
+        if (!good || good < got)
+            break;
+    }
+    return count;
+}

@@ -29,6 +29,7 @@ typedef struct tlc_positions_format {
     uint64_t n;
     int has_signs;
     unsigned value_bits; /* behind the positions for each member; 0 bits fill the last byte */
+    int in_parts;        /* maybe not all positions are read, or not from the first on */
 } tlc_positions_format;
 
 /* The bytes of the values of k members. */
@@ -39,18 +40,21 @@ static inline uint64_t tlc_values_size(unsigned value_bits, uint64_t k)
     return value_bits < 8 ? tlc_ceil_div(k, 8 / value_bits) : tlc_product(k, value_bits / 8);
 }
 
-/* Only k and as_masks are for the caller. */
+/* Only k, as_masks and place are for the caller. */
 typedef struct tlc_positions_reader {
-    uint64_t k;   /* members */
-    int as_masks; /* batches are masks; if 0, positions */
+    uint64_t k;           /* members */
+    int as_masks;         /* batches are masks; if 0, positions */
+    tlc_golomb_run place; /* how far it has read. A bitmap is read from value `next` on, a multiple of 64; the caller
+                             adds the members that it has read to `count` */
     union {
         struct {
             tlc_golomb_reader golomb;
             tlc_golomb_masks golomb_masks;
         };
         struct {
+            const tlc_kernels *kernels;
             const uint8_t *bitmap;
-            uint64_t left; /* values */
+            uint64_t n;
         };
     };
 } tlc_positions_reader;
@@ -82,8 +86,10 @@ typedef struct tlc_positions {
      * member. */
     size_t (*open)(tlc_positions_reader *r, const tlc_positions_format *format, const uint8_t *src, size_t len,
                    tlc_trust trust);
-    /* The next batch. Returns 0 if there are no more positions. */
-    int (*read)(tlc_positions_reader *r, tlc_positions_batch *batch);
+    /* The next batch of positions before end. Returns 0 if there are none left. (As masks, end does not matter.) */
+    int (*read)(tlc_positions_reader *r, uint64_t end, tlc_positions_batch *batch);
+    /* Goes to the first position from value `to` on, a multiple of 64. */
+    void (*skip)(tlc_positions_reader *r, uint64_t to);
 } tlc_positions;
 
 extern const tlc_positions tlc_positions_golomb, tlc_positions_bitmap;

@@ -45,16 +45,17 @@ void tlc_output_symbols(const tlc_output *o, size_t at, size_t count, const int8
 size_t tlc_output_members(const tlc_output *o, size_t at, size_t count, const uint64_t *mask, const void *values,
                           size_t have, int sparse);
 
-/* Outputs members by their positions, which come in batches and in rising order. All other values of the unit are 0. */
+/* Outputs the members of a part of a unit by their positions, which come in batches and in rising order. All other
+ * values of the part are 0. */
 typedef struct tlc_scatter {
     const tlc_output *o;
-    size_t first, n; /* of the unit: the index of its first value, the number of values */
-    size_t filled;   /* WRITE in place: all values before this one are written */
-    size_t window;   /* WRITE to another dtype: the index of values[0] */
+    size_t first, end; /* the index of the unit's first value; the end of the part, in the unit */
+    size_t filled;     /* WRITE in place: all values before this one are written */
+    size_t window;     /* WRITE to another dtype: the index of values[0] */
     float values[TLC_CHUNK];
 } tlc_scatter;
 
-void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n);
+void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t from, size_t to);
 void tlc_scatter_batch(tlc_scatter *s, const size_t *index, const float *value, size_t count);
 void tlc_scatter_end(tlc_scatter *s);
 #endif

@@ -5,13 +5,14 @@
 /* Values that are set to 0 at a time, before members are written: they fit the first-level cache. */
 enum { FILL = 4096 };
 
-void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t n)
+void tlc_scatter_begin(tlc_scatter *s, const tlc_output *o, size_t first, size_t from, size_t to)
 {
     s->o = o;
     s->first = first;
-    s->n = n;
-    s->filled = s->window = 0;
-    memset(s->values, 0, sizeof s->values);
+    s->end = to;
+    s->filled = s->window = from;
+    if (o->mode == TLC_OUTPUT_WRITE && !tlc_output_in_place(o, 0))
+        memset(s->values, 0, sizeof s->values);
 }
 
 /* ---- floats in place --------------------------------------------------------------------------------------------- */
@@ -29,7 +30,7 @@ static void write(tlc_scatter *s, const size_t *index, const float *value, size_
 
     for (size_t i = 0; i < count; i++) {
         if (index[i] >= s->filled)
-            clear(s, tlc_smaller((index[i] / FILL + 1) * FILL, s->n));
+            clear(s, tlc_smaller((index[i] / FILL + 1) * FILL, s->end));
         out[index[i]] = value[i];
     }
 }
@@ -39,7 +40,7 @@ static void write(tlc_scatter *s, const size_t *index, const float *value, size_
 /* Outputs the window, and goes to the next one. */
 static void advance(tlc_scatter *s)
 {
-    tlc_output_values(s->o, s->first + s->window, tlc_smaller(s->n - s->window, TLC_CHUNK), s->values);
+    tlc_output_values(s->o, s->first + s->window, tlc_smaller(s->end - s->window, TLC_CHUNK), s->values);
     s->window += TLC_CHUNK;
     memset(s->values, 0, sizeof s->values);
 }
@@ -94,9 +95,9 @@ void tlc_scatter_end(tlc_scatter *s)
     if (s->o->mode != TLC_OUTPUT_WRITE)
         return;
     if (tlc_output_in_place(s->o, 0)) {
-        clear(s, s->n);
+        clear(s, s->end);
         return;
     }
-    while (s->window < s->n)
+    while (s->window < s->end)
         advance(s);
 }
