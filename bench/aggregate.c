@@ -251,6 +251,7 @@ bool aggregate_rows(row_list *list, const options *o, source *s, size_t values, 
     bool ok = true;
 
     for (size_t i = 0; ok && i < o->codec_count; i++)
-        ok = add_codec(list, o, o->codecs[i], s, values, reason) || explain(why, "%s: %s", o->codecs[i], reason);
+        ok = add_codec(list, o, o->codecs[i].codec, s, values, reason) ||
+             explain(why, "%s: %s", o->codecs[i].codec, reason);
     return ok;
 }

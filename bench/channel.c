@@ -203,8 +203,9 @@ bool frames_match(const frame_store *frames, const tensor *tensors, size_t count
 
     for (size_t t = 0; ok && t < count; t++) {
         channel *c = channels_open(&tensors[t], 1, dtype, options, why);
+        size_t steps = channel_steps(tensors[t].steps, options->delay);
         ok = c != NULL;
-        for (size_t step = 0; ok && step < tensors[t].steps; step++) {
+        for (size_t step = 0; ok && step < steps; step++) {
             ok = (channel_sends(c, step) ? frame_matches(frames, step / c->delay * count + t, c, step, reason)
                                          : channel_accumulate(c, step, reason)) ||
                  explain(why, "%s, step %zu: %s", tensors[t].name, step, reason);

@@ -50,6 +50,13 @@ static inline bool channel_sends(const channel *c, size_t step)
     return (step + 1) % c->delay == 0;
 }
 
+/* The steps of a pass over a tensor of so many steps. With a delay they are repeated, from the first one on, until the
+ * last frame is full. */
+static inline size_t channel_steps(size_t steps, size_t delay)
+{
+    return delay > 1 ? (steps + delay - 1) / delay * delay : steps;
+}
+
 bool channel_accumulate(const channel *c, size_t step, char *why);
 /* Into c->frame. */
 bool channel_compress(const channel *c, size_t step, size_t *len, char *why);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "codecs.h"
+#include "papers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,8 @@ void codecs_print(FILE *f)
     codecs_all(&set);
     for (size_t i = 0; i < set.count; i++)
         fprintf(f, "  %s\n", set.codecs[i]);
+    fputs("\nThe rows of -c papers\n", f);
+    papers_print(f);
 }
 
 /* ---- what codecs do --------------------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ typedef struct codec_set {
  * codec is added twice. false: the set is full. */
 bool codecs_all(codec_set *set);
 
-/* Prints the library's list, then the codecs of codecs_all. */
+/* Prints the library's list, then the codecs of codecs_all and the rows of papers.h. */
 void codecs_print(FILE *f);
 
 /* Whether the receiver gets the very bits of the gradient. */

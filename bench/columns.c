@@ -13,6 +13,7 @@ const column columns[COLUMNS] = {
     [TENSOR] = {"tensor", TEXT, 0, 0, NULL, NULL, NULL},
     [KIND] = {"kind", TEXT, 0, 0, NULL, NULL, NULL},
     [CODEC] = {"codec", TEXT, ALL, 0, "codec", "", NULL},
+    [PAPER] = {"paper", TEXT, ALL, 0, "in the paper", "", NULL},
     [ISA] = {"isa", TEXT, 0, 0, NULL, NULL, NULL},
     [DTYPE] = {"dtype", TEXT, 0, 0, NULL, NULL, NULL},
     [FEEDBACK] = {"feedback", COUNT, 0, 0, NULL, NULL, NULL},
@@ -67,6 +68,7 @@ static bool is_telling(const report *r, const report_row *row, column_id id)
     char buffer[CELL];
 
     switch (id) {
+    case PAPER: return row->paper;
     case THREADS: return row->threads > 1;
     case CLIPPED: return row->verified.clipped;
     case RANDOM:
@@ -75,12 +77,24 @@ static bool is_telling(const report *r, const report_row *row, column_id id)
     }
 }
 
-/* Tables do without columns that have nothing new in any row. */
+static bool has_paper(const report *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->rows[i].paper)
+            return true;
+    }
+    return false;
+}
+
+/* Tables do without columns that have nothing new in any row. Unless they are wide, the names of papers take the room
+ * of the rooflines. */
 bool column_shown(const report *r, column_id id)
 {
     unsigned views = columns[id].views | (r->wide ? columns[id].wide : 0);
 
     if (!(views & (unsigned)r->view) || (id == VALUES && report_has_one_shape(r)))
+        return false;
+    if ((id == COMPRESS_ROOF || id == DECOMPRESS_ROOF) && !r->wide && has_paper(r))
         return false;
     for (size_t i = 0; i < r->count; i++) {
         if (is_telling(r, &r->rows[i], id))
@@ -127,6 +141,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case TENSOR: return row->tensor ? row->tensor : "";
     case KIND: return kinds[row->kind];
     case CODEC: return codec_of(row, in_table, buffer);
+    case PAPER: return row->paper ? row->paper : "";
     case ISA: return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE ? tlc_isa_name(row->verified.isa) : "";
     case DTYPE: return dtype_name(r->dtype);
     case RUN: return row->run ? row->run->run : "";

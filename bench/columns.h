@@ -13,6 +13,7 @@ typedef enum column_id {
     TENSOR,
     KIND,
     CODEC,
+    PAPER,
     ISA,
     DTYPE,
     FEEDBACK,

@@ -4,11 +4,7 @@
  */
 #include "options.h"
 #include "explain.h"
-#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { /* of options without a letter */
@@ -45,9 +41,12 @@ static const struct entry {
     const char *name, *argument, *help;
 } table[] = {
     {'c', "codec", "CODEC",
-     "a codec to measure, or all; repeat it for more\n"
+     "a codec to measure, all, or papers (the designs of the papers\n"
+     "under their names); repeat it for more\n"
      "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
-    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {KEY_LIST, "list", NULL,
+     "print names, parameters and papers of all codecs, and what\n"
+     "all and papers stand for, and exit"},
     {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
     {KEY_WIDE, "wide", NULL, "tables with all columns"},
     {KEY_PEERS, "peers", NULL,
@@ -156,104 +155,11 @@ void options_print_help(FILE *f)
           f);
 }
 
-void options_print_version(FILE *f)
-{
-    const char *separator = "";
-
-    fprintf(f, "tlc-bench (libthreelc) %s\nISAs: ", tlc_version_string());
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa = (tlc_isa)(isa + 1)) {
-        if (tlc_isa_supported(isa)) {
-            fprintf(f, "%s%s", separator, tlc_isa_name(isa));
-            separator = ", ";
-        }
-    }
-    fputc('\n', f);
-}
-
 /* ---- values of options ------------------------------------------------------------------------------------------ */
-
-/* Digits; if suffixes are allowed, Ki or Mi may follow. */
-static bool parse_number(const char *text, bool suffixes, uint64_t *number)
-{
-    uint64_t unit = 1;
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *number = strtoumax(text, &end, 10);
-    if (suffixes && !strcmp(end, "Ki"))
-        unit = 1 << 10;
-    else if (suffixes && !strcmp(end, "Mi"))
-        unit = 1 << 20;
-    else if (*end)
-        return false;
-    return !errno && !__builtin_mul_overflow(*number, unit, number);
-}
-
-static bool parse_size(const char *text, size_t *size)
-{
-    uint64_t number;
-
-    if (!parse_number(text, true, &number) || number > SIZE_MAX)
-        return false;
-    *size = (size_t)number;
-    return true;
-}
-
-/* Sizes, separated by commas. */
-static bool parse_list(const char *text, size_list *l)
-{
-    char item[32];
-    size_t len;
-
-    for (l->count = 0; l->count < MAX_LIST; text += len + 1) {
-        len = strcspn(text, ",");
-        if (len >= sizeof item)
-            return false;
-        memcpy(item, text, len);
-        item[len] = '\0';
-        if (!parse_size(item, &l->items[l->count++]))
-            return false;
-        if (!text[len])
-            return true;
-    }
-    return false;
-}
-
-/* Counts, each from 1 to most. */
-static bool parse_counts(const char *text, size_t most, size_list *l)
-{
-    if (!parse_list(text, l))
-        return false;
-    for (size_t i = 0; i < l->count; i++) {
-        if (!l->items[i] || l->items[i] > most)
-            return false;
-    }
-    return true;
-}
 
 static bool parse_steps(const char *text, size_t *steps)
 {
     return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
-}
-
-static bool parse_seconds(const char *text, double *seconds)
-{
-    char *end;
-
-    *seconds = strtod(text, &end);
-    return *text && !*end && isfinite(*seconds) && *seconds >= 0;
-}
-
-/* The index of text among names. */
-static bool parse_choice(const char *text, const char *const *names, int *choice)
-{
-    for (*choice = 0; names[*choice]; ++*choice) {
-        if (!strcmp(text, names[*choice]))
-            return true;
-    }
-    return false;
 }
 
 static bool parse_isa(const char *text, tlc_isa *isa)
@@ -274,18 +180,45 @@ static bool set_view(options *o, report_view view)
     return true;
 }
 
-static bool add_codec(options *o, const char *codec)
+static bool add_design(options *o, const design *d)
 {
     if (o->codec_count == MAX_CODECS)
         return false;
-    o->codecs[o->codec_count++] = codec;
+    o->codecs[o->codec_count++] = *d;
     return true;
+}
+
+static bool add_codec(options *o, const char *codec)
+{
+    return add_design(o, &(design){.codec = codec, .feedback = -1});
+}
+
+static bool has_papers(const options *o)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < o->codec_count; i++)
+        has = has || o->codecs[i].paper;
+    return has;
+}
+
+static bool add_papers(options *o)
+{
+    size_t count;
+    const design *all = papers(&count);
+    bool ok = true, again = has_papers(o);
+
+    for (size_t i = 0; ok && !again && i < count; i++)
+        ok = add_design(o, &all[i]);
+    return ok;
 }
 
 static bool add_codecs(options *o, const char *codec)
 {
     bool ok = true;
 
+    if (!strcmp(codec, "papers"))
+        return add_papers(o);
     if (strcmp(codec, "all") != 0)
         return add_codec(o, codec);
     if (o->all.count)
@@ -389,17 +322,29 @@ static const char *view_name(report_view view)
     }
 }
 
+channel_options options_channel(const options *o, const design *d)
+{
+    channel_options sent = o->channel;
+
+    sent.codec = d->codec;
+    if (d->feedback >= 0)
+        sent.feedback = d->feedback;
+    if (d->delay)
+        sent.delay = d->delay;
+    return sent;
+}
+
 static bool check_codecs(const options *o, char *why)
 {
     char message[1024];
 
     for (size_t i = 0; i < o->codec_count; i++) {
-        const char *codec = o->codecs[i];
+        const char *codec = o->codecs[i].codec;
+        channel_options sent = options_channel(o, &o->codecs[i]);
         if (tlc_codec_check(codec, message, sizeof message))
             return explain(why, "--codec %s: %s", codec, message);
-        if (o->channel.delay > 1 && !codec_has_residual(codec, o->channel.feedback))
-            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", o->channel.delay,
-                           codec);
+        if (sent.delay > 1 && !codec_has_residual(codec, sent.feedback))
+            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", sent.delay, codec);
         if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
             return explain(why, "--codec %s: --aggregate takes natural only, and no blocks", codec);
     }
@@ -452,6 +397,9 @@ static bool check(const options *o, char *why)
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
     if (o->channel.delay > 1 && !o->channel.feedback)
         return explain(why, "--delay %zu: --feedback off leaves no residual", o->channel.delay);
+    if (has_papers(o) && (o->channel.delay || o->channel.feedback >= 0))
+        return explain(why, "--%s does not go with --codec papers: its rows have their own",
+                       o->channel.delay ? "delay" : "feedback");
     return (o->view != VIEW_AGGREGATE || check_aggregate(o, why)) && check_codecs(o, why);
 }
 

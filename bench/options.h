@@ -7,24 +7,20 @@
 
 #include "channel.h"
 #include "codecs.h"
+#include "papers.h"
+#include "parse.h"
 #include "report.h"
 #include "source.h"
 #include "threads.h"
 
-enum { MAX_LIST = 32, MAX_INPUTS = 64 };
+enum { MAX_INPUTS = 64 };
 
 typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
-
-/* 4Ki,64Ki,... */
-typedef struct list {
-    size_t count;
-    size_t items[MAX_LIST];
-} size_list;
 
 typedef struct options {
     command command;
     report_view view; /* what is measured; VIEW_CODECS is the default */
-    const char *codecs[MAX_CODECS];
+    design codecs[MAX_CODECS];
     size_t codec_count;
     codec_set all;         /* the codecs of "all", if it was given */
     const char *synthetic; /* the distribution; NULL: files */
@@ -46,6 +42,8 @@ typedef struct options {
  * be moved. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
+/* How the rows of a design are sent. */
+channel_options options_channel(const options *o, const design *d);
+
 void options_print_help(FILE *f);
-void options_print_version(FILE *f);
 #endif

@@ -69,6 +69,16 @@ static void print_runs(FILE *f, const report *r)
         fprintf(f, "*: no run has its s; measured on %s\n", r->sources[0].run);
 }
 
+static void print_repeats(FILE *f, const report *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->rows[i].repeats) {
+            fputs("delay: where the steps do not fill the last frame, they are repeated from the first one on\n", f);
+            return;
+        }
+    }
+}
+
 static void print_heading(FILE *f, const report *r, size_t i)
 {
     const report_row *row = &r->rows[i];
@@ -89,9 +99,10 @@ static void print_heading(FILE *f, const report *r, size_t i)
     print_start(f, r);
     fputc('\n', f);
     print_runs(f, r);
+    print_repeats(f, r);
     if (r->view == VIEW_CODECS)
-        fprintf(f, "Look at ratio (times smaller); compare GB/s with memcpy. roofline x: 1 is the limit.%s\n",
-                r->wide ? "" : " More: --wide");
+        fprintf(f, "Look at ratio (times smaller); compare GB/s with memcpy.%s%s\n",
+                column_shown(r, COMPRESS_ROOF) ? " roofline x: 1 is the limit." : "", r->wide ? "" : " More: --wide");
     if (r->view == VIEW_AGGREGATE)
         fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames read\n", f);
     if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE)) {
@@ -111,7 +122,7 @@ typedef struct spread {
 static bool same_series(const report_row *a, const report_row *b)
 {
     return a->values == b->values && a->threads == b->threads && a->assume_finite == b->assume_finite &&
-           a->name == b->name;
+           a->delay == b->delay && a->name == b->name;
 }
 
 /* Over the rows that differ from row i in density only. false: row i is not the first of them. */
@@ -154,10 +165,21 @@ static void print_spreads(FILE *f, const report *r)
 
 /* ---- table ------------------------------------------------------------------------------------------------------ */
 
-static int column_width(column_id id)
+/* The text of these columns starts at the left. */
+static bool is_left(column_id id)
+{
+    return columns[id].kind == TEXT;
+}
+
+static int column_width(const report *r, column_id id)
 {
     int width = (int)strlen(columns[id].title);
+    char buffer[CELL];
 
+    for (size_t i = 0; is_left(id) && i < r->count; i++) {
+        int len = (int)strlen(column_cell(r, &r->rows[i], id, true, buffer));
+        width = len > width ? len : width;
+    }
     return width < 6 ? 6 : width;
 }
 
@@ -169,7 +191,7 @@ static int codec_width(const report *r)
 
     for (column_id id = 0; id < COLUMNS; id++) {
         if (column_shown(r, id) && id != CODEC)
-            room -= 1 + column_width(id);
+            room -= 1 + column_width(r, id);
     }
     for (size_t i = 0; i < r->count; i++) {
         int len = (int)strlen(column_cell(r, &r->rows[i], CODEC, true, buffer));
@@ -184,7 +206,8 @@ static void table_head(FILE *f, const report *r, int width)
         fprintf(f, "%-*s", width, second ? "" : columns[CODEC].title);
         for (column_id id = 0; id < COLUMNS; id++) {
             if (column_shown(r, id) && id != CODEC)
-                fprintf(f, " %*s", column_width(id), second ? columns[id].unit : columns[id].title);
+                fprintf(f, " %*s", is_left(id) ? -column_width(r, id) : column_width(r, id),
+                        second ? columns[id].unit : columns[id].title);
         }
         fputc('\n', f);
     }
@@ -204,7 +227,7 @@ static void table_line(FILE *f, const report *r, const report_row *row, int widt
         else if (id == CODEC)
             fprintf(f, "%-*s", width, text);
         else
-            fprintf(f, " %*s", column_width(id), *text ? text : "-");
+            fprintf(f, " %*s", is_left(id) ? -column_width(r, id) : column_width(r, id), *text ? text : "-");
     }
     fputc('\n', f);
 }
@@ -235,7 +258,7 @@ static void markdown_head(FILE *f, const report *r)
     fputs("\n|", f);
     for (column_id id = 0; id < COLUMNS; id++) {
         if (column_shown(r, id))
-            fputs(id == CODEC ? "---|" : "---:|", f);
+            fputs(is_left(id) ? "---|" : "---:|", f);
     }
     fputc('\n', f);
 }

@@ -41,10 +41,12 @@ enum {
 typedef struct report_row {
     row_kind kind;
     const char *name;   /* the codec string, or the name of the peer, copy or roofline */
+    const char *paper;  /* what a paper calls it; NULL: it is from no paper */
     const char *tensor; /* NULL: all tensors */
     const source *run;  /* that it was measured on, if there are runs; else NULL */
     bool own_run;       /* the run was trained with the s of the codec */
     bool assume_finite;
+    bool repeats; /* it has more steps than the tensors, so the first ones come again */
     size_t threads, steps, rounds;
     size_t delay;       /* steps for each frame */
     size_t inputs;      /* frames that are aggregated, each of the values of a step; 0: no aggregation */

@@ -252,7 +252,7 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
                          const frame_store *frames, report_row *row, char *why)
 {
     size_t warmup = g->o->warmup ? (g->o->warmup - 1) / g->steps : 0;
-    bool copies = sent->codec && codec_is_raw(sent->codec); /* all that it has to do is a copy */
+    bool copies = sent->codec && codec_is_raw(sent->codec) && !row->verified.feedback; /* that is all it has to do */
     plan p = {.count = 0};
     subject s;
     bool ok;
@@ -270,10 +270,8 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
         add_operation(&p, TIME_ADD, pass_add, &s, 0, 0);
     ok = measure_row(&p, g->o->seconds, row, why);
     free(s.streamed);
-    for (int time = TIME_COMPRESS_ROOF; copies && time <= TIME_ADD_ROOF; time++) {
-        double steps = time == TIME_COMPRESS_ROOF ? 1 : (double)row->delay; /* a frame is decoded into one step */
-        row->time[time].median = row->time[TIME_MEMCPY].median / steps;
-    }
+    for (int time = TIME_COMPRESS_ROOF; copies && time <= TIME_ADD_ROOF; time++)
+        row->time[time].median = row->time[TIME_MEMCPY].median;
     return ok;
 }
 
@@ -289,13 +287,14 @@ static bool check_frames(const group *g, const channel_options *sent, const fram
     return frames_match(frames, g->tensors, g->count, g->dtype, &plain, why);
 }
 
-/* The same tensors of another run. */
-static group on_source(const group *g, const source *s)
+/* The same tensors of another run, with the steps that this delay needs. */
+static group on_source(const group *g, const source *s, size_t delay)
 {
     group other = *g;
 
     other.source = s;
     other.tensors = s->tensors + g->first;
+    other.steps = channel_steps(g->steps, delay);
     return other;
 }
 
@@ -323,30 +322,31 @@ static bool run_sent(const group *g, const channel_options *sent, report_row *ro
     return ok;
 }
 
-/* Of codec and other, one is NULL. */
-static bool add_sent(const group *all, const char *codec, const peer *other, bool assume_finite, char *why)
+/* Of d and other, one is NULL. */
+static bool add_sent(const group *all, const design *d, const peer *other, bool assume_finite, char *why)
 {
     bool own = true;
-    size_t run = codec && all->source_count > 1 ? runs_choose(all->sources, all->source_count, codec, &own) : 0;
-    const group chosen = on_source(all, &all->sources[run]), *g = &chosen;
-    const char *name = other ? other->name : codec;
-    report_row *row = add_row(g, codec ? ROW_CODEC : ROW_PEER, name);
-    channel_options sent = g->o->channel;
+    size_t run = d && all->source_count > 1 ? runs_choose(all->sources, all->source_count, d->codec, &own) : 0;
+    const char *name = d ? d->codec : other->name;
+    channel_options sent = d ? options_channel(all->o, d) : all->o->channel;
+    const group g = on_source(all, &all->sources[run], sent.delay);
+    report_row *row = add_row(&g, d ? ROW_CODEC : ROW_PEER, name);
     char reason[WHY_SIZE];
 
     if (!row)
         return explain(why, "out of memory");
     row->assume_finite = assume_finite;
     row->own_run = own;
+    row->paper = d ? d->paper : NULL;
+    row->repeats = g.steps > all->steps;
     if (sent.delay > 1)
         row->delay = sent.delay;
     row->calls /= row->delay;
-    sent.codec = codec;
     sent.peer = other;
     sent.assume_finite = assume_finite;
-    if (g->threads > 1)
-        sent.parallel = g->parallel;
-    return run_sent(g, &sent, row, reason) || explain(why, "%s: %s", name, reason);
+    if (g.threads > 1)
+        sent.parallel = g.parallel;
+    return run_sent(&g, &sent, row, reason) || explain(why, "%s: %s", name, reason);
 }
 
 static bool add_peers(const group *g, char *why)
@@ -368,9 +368,10 @@ static bool add_group(const group *g, char *why)
     bool ok = o->view == VIEW_DENSITY || add_floors(g, why);
 
     for (size_t i = 0; ok && i < o->codec_count; i++) {
-        ok = add_sent(g, o->codecs[i], NULL, false, why);
-        if (ok && o->assume_finite && !codec_is_raw(o->codecs[i]))
-            ok = add_sent(g, o->codecs[i], NULL, true, why);
+        const design *d = &o->codecs[i];
+        ok = add_sent(g, d, NULL, false, why);
+        if (ok && o->assume_finite && !codec_is_raw(d->codec))
+            ok = add_sent(g, d, NULL, true, why);
     }
     /* peers have one thread, f32 only, and no delay */
     return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || o->channel.delay > 1 || add_peers(g, why));

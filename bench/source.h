@@ -70,9 +70,11 @@ bool source_knows(const char *distribution); /* "gauss" or "laplace" */
 /* Whether every value is finite in the dtype; if not, why says where the first other value is. */
 bool source_check_finite(const source *s, char *why);
 
-/* One step's gradient: n values of the dtype. */
+/* One step's gradient: n values of the dtype. After the last step comes the first one again. */
 static inline const void *tensor_step(const tensor *t, size_t step)
 {
+    if (step >= t->steps) /* rare; a division takes as long as some calls on small tensors */
+        step %= t->steps; /* NOLINT(clang-analyzer-core.DivideZero): a tensor has steps */
     return t->data + step * t->stride;
 }
 

@@ -76,7 +76,7 @@ static bool needs_finite(const options *o)
     bool needs = o->peers;
 
     for (size_t i = 0; i < o->codec_count; i++)
-        needs = needs || !codec_takes_nonfinite(o->codecs[i], o->channel.feedback);
+        needs = needs || !codec_takes_nonfinite(o->codecs[i].codec, options_channel(o, &o->codecs[i]).feedback);
     return needs;
 }
 
@@ -178,6 +178,20 @@ static int run(const options *o)
     return status;
 }
 
+static void print_version(FILE *f)
+{
+    const char *separator = "";
+
+    fprintf(f, "tlc-bench (libthreelc) %s\nISAs: ", tlc_version_string());
+    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa = (tlc_isa)(isa + 1)) {
+        if (tlc_isa_supported(isa)) {
+            fprintf(f, "%s%s", separator, tlc_isa_name(isa));
+            separator = ", ";
+        }
+    }
+    fputc('\n', f);
+}
+
 int main(int argc, char **argv)
 {
     char why[WHY_SIZE];
@@ -189,7 +203,7 @@ int main(int argc, char **argv)
     switch (o.command) {
     case COMMAND_HELP: options_print_help(stdout); return close_output();
     case COMMAND_LIST: codecs_print(stdout); return close_output();
-    case COMMAND_VERSION: options_print_version(stdout); return close_output();
+    case COMMAND_VERSION: print_version(stdout); return close_output();
     default: return run(&o);
     }
 }

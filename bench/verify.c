@@ -282,14 +282,14 @@ static bool send_all(pass *p)
 }
 
 /* Sums over the steps of count values from i on. */
-static void sum_gradients(const tensor *t, tlc_dtype dtype, size_t i, size_t count, double sums[CHUNK])
+static void sum_gradients(const pass *p, const tensor *t, size_t i, size_t count, double sums[CHUNK])
 {
     float values[CHUNK];
 
     memset(sums, 0, count * sizeof *sums);
-    for (size_t step = 0; step < t->steps; step++) {
+    for (size_t step = 0; step < p->steps; step++) {
         const unsigned char *grad = tensor_step(t, step);
-        tlc_convert(grad + i * dtype_size(dtype), dtype, values, TLC_F32, count);
+        tlc_convert(grad + i * dtype_size(p->dtype), p->dtype, values, TLC_F32, count);
         for (size_t k = 0; k < count; k++)
             sums[k] += isfinite(values[k]) ? (double)values[k] : 0;
     }
@@ -308,7 +308,7 @@ static bool check_total(pass *p)
         const tensor *t = p->channels[c].tensor;
         for (size_t i = 0; i < t->n; i++) {
             if (i % CHUNK == 0)
-                sum_gradients(t, p->dtype, i, t->n - i < CHUNK ? t->n - i : CHUNK, given);
+                sum_gradients(p, t, i, t->n - i < CHUNK ? t->n - i : CHUNK, given);
             double r = residual ? (double)residual[i] : 0, g = given[i % CHUNK] + (start ? (double)start[i] : 0);
             double lost = g - (p->ledgers[c].got[i] + r);
             given2 += g * g;
@@ -347,7 +347,7 @@ bool verify(const channel *channels, size_t count, tlc_dtype dtype, const channe
     pass p = {
         .channels = channels,
         .count = count,
-        .steps = channels[0].tensor->steps,
+        .steps = channel_steps(channels[0].tensor->steps, channels[0].delay),
         .dtype = dtype,
         .codec = options->codec,
         .frames = frames,

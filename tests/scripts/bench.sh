@@ -252,9 +252,12 @@ for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3
   refuses "${option% *} does not go with --aggregate" --aggregate $option
 done
 refuses '--codec int8: --aggregate takes natural only, and no blocks' --aggregate -c natural -c int8
+refuses '--codec raw: --aggregate *' --aggregate -c papers
 refuses '--codec natural:block=9: --aggregate *' --aggregate -c natural:block=9
 refuses '--delay 2: natural has no error feedback (--feedback on gives it)' --delay 2 -c 3lc -c natural good.npy
 refuses '--delay 2: --feedback off leaves no residual' --delay 2 --feedback off good.npy
+refuses '--delay does not go with --codec papers: its rows have their own' --delay 1 -c papers good.npy
+refuses '--feedback does not go with --codec papers: *' -c 3lc -c papers --feedback off good.npy
 refuses '--delay 3: the 2 steps are not a multiple of it*' --delay 3 good.npy
 refuses '--delay 0: not one of its values*' --delay 0 good.npy
 refuses '--values does not go with --sizes' --synthetic gauss --sizes 5 --values 5
@@ -292,7 +295,7 @@ run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the I
 
 count=$((count + 1))
 run --list >list || bad "--list: exit status $?"
-sed -n '/^The codecs of -c all$/,$p' list | sed -n 's/^  //p' >all
+sed -n '/^The codecs of -c all$/,/^$/p' list | sed -n 's/^  //p' >all
 for codec in 3lc 3lc:s=1.75 3lc-golomb sbc sbc:p=0.001 ternary+quartic stochastic-ternary+quartic \
   stochastic-ternary+quartic+zerorun stochastic-ternary+golomb natural natural:rounding=nearest \
   natural:bits=9 int8 qsgd \
@@ -318,7 +321,7 @@ accepts --aggregate --sizes 1000,1 --checksum --peers -c natural -c natural:bits
 (($(grep -cE '^natural(:[^ ]*)? +[48] +(1|1000) ' out) == 12)) || bad "--aggregate: not a row for each size and codec"
 (($(grep -c '^decompress-add, compress ' out) == 12)) || bad "--aggregate: not a peer for each"
 accepts --aggregate=3,64 --sizes 77 --synthetic gauss --format csv
-awk -F, '$2 == "aggregate" {print $11}' out | xargs | grep -qx '3 64' || bad "--aggregate=3,64: other inputs"
+awk -F, '$2 == "aggregate" {print $12}' out | xargs | grep -qx '3 64' || bad "--aggregate=3,64: other inputs"
 if command -v python3 >/dev/null; then
   accepts -c all --synthetic laplace --values 20000 --steps 1 --format json && cp out all.json
   accepts -c 3lc -c sbc -c onebit --synthetic laplace --values 2000 --delay 3 --format json && cp out delay.json
@@ -354,6 +357,43 @@ for row in rows('delay.json').values():
 for inputs, row in rows('aggregate.json', 'aggregate').items():
     elements = inputs * 500 / row['aggregate_g_ate_s'] # ns of a call
     assert abs(elements * row['aggregate_gb_s'] / (inputs * 500) - 1) < .1 and row['aggregate_x_memcpy'] > 0, row
+PYTHON
+fi
+
+# ---- the designs of the papers
+
+sed -n '/^The rows of -c papers$/,/^$/p' list | sed -n 's/^  //p' >papers
+accepts -c papers "$data"
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: -c papers: wider than 100 columns"
+grep -qE '^raw \(delay 2\) \* +2 local steps +[0-9]' out || bad "table: no row of two local steps"
+(($(grep -c '^delay: where the steps do not fill the last frame' out) == 1)) || bad "table: repeated steps not named"
+accepts -c 3lc -c raw "$data"
+! grep -qE 'in the paper|^delay: ' out || bad "table: says something of papers, and there are none"
+accepts -c papers --threads 2 --assume-finite --per-tensor "$data"
+accepts -c papers --synthetic gauss --sizes 0,1,700 --dtype bf16
+# steps that are repeated give the frames of a file that has them twice: 20 steps of 640 values, made of 16
+mkdir once twenty
+tail -c $((16 * 640 * 4)) "$data/resnet20-cifar10-s1.00/fc.weight.npy" >once/fc.f32
+{ cat once/fc.f32 && head -c $((4 * 640 * 4)) once/fc.f32; } >twenty/fc.f32
+[[ $(crcs -c papers --values 640 once | grep '^sbc:p=0.01,' | head -n 1) == \
+  "$(crcs -c sbc:p=0.01 --delay 10 --values 640 twenty)" ]] || bad "-c papers: other frames of repeated steps"
+if command -v python3 >/dev/null; then
+  accepts -c papers -c raw -c papers --format json "$data"
+  count=$((count + 1))
+  python3 - <<'PYTHON' || bad "-c papers: other rows"
+import json, re
+rows = [row for row in json.load(open('out'))['rows'] if row['kind'] == 'codec']
+line_of = re.compile(r'(.+?)  +(\S+?)(, --feedback on)?(?:, --delay (\d+))?')
+listed = [line_of.fullmatch(line.rstrip()) for line in open('papers')]
+assert len(listed) > 10 and rows[-1]['codec'] == 'raw' and rows.pop()['paper'] is None
+assert [row['paper'] for row in rows] == [line[1] for line in listed]
+for row, (_, codec, feedback, delay) in zip(rows, map(re.Match.groups, listed)):
+    assert row['codec'] == codec and row['delay'] == int(delay or 1) and (not feedback or row['feedback']), row
+    assert row['steps'] == max(16, -(-16 // row['delay']) * row['delay']) == len(row['bits_by_step']), row
+    assert not row['feedback'] or row['sum_relative_error'] < 1e-5, row
+of = {row['paper']: row for row in rows}
+assert of['32-bit float']['frame_bytes'] == 2 * of['2 local steps']['frame_bytes']
+assert of['SBC (3)']['steps'] == 100 and of['SBC (3)']['ratio'] > 9 * of['SBC (2)']['ratio']
 PYTHON
 fi
 
