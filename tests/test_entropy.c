@@ -187,8 +187,8 @@ static void on_traces(void **state)
 
 /* ---- Sparse Binary Compression ----------------------------------------------------------------------------------- */
 
-/* The paper reports 2369 and 3166 with delays of 1 and 10 (there, of p = 0.001 and 0.01); delay steps would send 4 n
- * bytes each. */
+/* For ResNet-18 the paper reports 2369 and 3166 with delays of 1 and 10 (there, of p = 0.001 and 0.01); delay steps
+ * would send 4 n bytes each. */
 static void sbc_ratio(const char *codec, size_t delay, double least)
 {
     size_t n = MI, sent = 0, frames = 3;

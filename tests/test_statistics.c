@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chance: stochastic codecs have no bias, and the variance that their papers give, value by value. The random words of
- * elements, steps and seeds are independent. All seeds are fixed, so a test that passes once passes always. The limit
- * is 5 standard errors: a correct codec exceeds it once in millions of tests.
+ * Chance: stochastic codecs have no bias (natural: in its range of exponents), and the variance that their papers give,
+ * value by value. The random words of elements, steps and seeds are independent. All seeds are fixed, so a test that
+ * passes once passes always. The limit is 5 standard errors: a correct codec exceeds it once in millions of tests.
  */
 #include "support.h"
 #include <math.h>

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* 3-value quantization with sparsity multiplication (3LC, section 3.2): M = s * max|x|, t = M / 2, and q[i] = +1 if
+/* 3-value quantization with sparsity multiplication (3LC, section 3.1): M = s * max|x|, t = M / 2, and q[i] = +1 if
  * x[i] > t, -1 if x[i] < -t, else 0. *M = M. residual[i] = x[i] - M * q[i]; residual may be NULL, or x itself. x, q and
  * residual have n values each.
  * TLC_ERR_PARAM: s is not in [1, 2). TLC_ERR_NONFINITE: a value or M is not finite. */
@@ -30,7 +30,7 @@ TLC_API tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float 
  * finite. */
 TLC_API tlc_status tlc_ternary_add(const int8_t *q, size_t n, float w, float *sum);
 
-/* Quartic encoding (3LC, section 3.3): n symbols become L = ceil(n / 5) bytes of 0..242. The digits q + 1 are padded
+/* Quartic encoding (3LC, section 3.2): n symbols become L = ceil(n / 5) bytes of 0..242. The digits q + 1 are padded
  * with digit 0 to 5 L digits and split into five contiguous partitions p0..p4.
  * Byte i is 81 p0[i] + 27 p1[i] + 9 p2[i] + 3 p3[i] + p4[i].
  * TLC_ERR_CAPACITY: cap < ceil(n / 5). TLC_ERR_PARAM: a symbol is not -1, 0 or 1. */
@@ -41,7 +41,7 @@ TLC_API tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size
  * TLC_ERR_CORRUPT: a byte is above 242, or a padding digit is not 0. */
 TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n);
 
-/* Zero-run encoding (3LC, section 3.4): a maximal run of k bytes 121 becomes floor(k / 14) bytes 255, and then for the
+/* Zero-run encoding (3LC, section 3.3): a maximal run of k bytes 121 becomes floor(k / 14) bytes 255, and then for the
  * rest c = k mod 14 nothing (c = 0), one byte 121 (c = 1) or one byte 243 + (c - 2). Other bytes are copied.
  * TLC_ERR_CAPACITY: cap < len. TLC_ERR_PARAM: a byte is above 242. The bytes of dst behind *written may be
  * overwritten. */
@@ -63,7 +63,7 @@ TLC_API tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size
  * - TLC_ERR_NONFINITE: a value of x is not finite. */
 
 typedef enum tlc_rounding {
-    TLC_ROUND_RANDOM = 0, /* up or down at random, without bias */
+    TLC_ROUND_RANDOM = 0, /* up or down at random, without bias where no exponent is clipped */
     TLC_ROUND_NEAREST = 1
 } tlc_rounding;
 
@@ -125,7 +125,8 @@ TLC_API tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels level
  * is 0 to 117.
  * TLC_NATURAL_8: n bytes sign << 7 | (e + 50), with e in -50..10; 0x40 for 0.
  * TLC_NATURAL_9: n bytes e + 127, or 0 for 0; then ceil(n / 8) bytes of signs.
- * *clipped, if not NULL: how many exponents were out of range.
+ * *clipped, if not NULL: how many exponents were out of range. They become the nearest one in the range, so these
+ * values have a bias.
  * TLC_ERR_CAPACITY: cap is less than these bytes. TLC_ERR_PARAM: a number that is not in the enums, or another
  * shift. */
 typedef enum tlc_natural_bits { TLC_NATURAL_8 = 8, TLC_NATURAL_9 = 9 } tlc_natural_bits;

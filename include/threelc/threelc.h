@@ -126,7 +126,8 @@ typedef struct tlc_frame_info {
                               codecs without a zero (raw, onebit) and from tlc_peek */
     uint64_t header_size;  /* bytes before the payload (before the block table if the frame is blocked) */
     uint64_t payload_size; /* bytes of the payload, with the block table, without the checksum */
-    uint64_t clipped;      /* natural: values whose exponent was clipped; else 0; TLC_UNKNOWN from tlc_peek */
+    uint64_t clipped;      /* natural: values whose exponent was clipped, so that they have a bias; else 0; TLC_UNKNOWN
+                              from tlc_peek */
 } tlc_frame_info;
 
 /* Bytes of the caller, for example a frame. */
@@ -207,7 +208,7 @@ TLC_API tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry);
 TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);
 
 /* Compresses residual + grad, or grad alone without error feedback, into one frame. What was not sent stays in the
- * residual. (3LC, sections 3.1 to 3.4: error accumulation, 3-value quantization, quartic encoding, zero-run encoding.
+ * residual. (3LC, sections 3.1 to 3.3: error accumulation, 3-value quantization, quartic encoding, zero-run encoding.
  * tlc_codec_list has the papers of the other codecs.)
  * grad: n values of the context's dtype, never written. NULL: the residual alone is sent; TLC_ERR_UNSUPPORTED without
  * error feedback.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Quartic encoding (3LC, section 3.3): five symbols a byte, 0..242. Five zeros are 121.
+ * Quartic encoding (3LC, section 3.2): five symbols a byte, 0..242. Five zeros are 121.
  */
 #include "stage.h"
 
@@ -31,5 +31,5 @@ const tlc_stage tlc_stage_quartic = {
     .gives = TLC_KIND_QUARTIC,
     .pack = &packer,
     .meaning = "quartic encoding: five symbols in a byte",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.2",
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 3-value quantization with sparsity multiplication (3LC, section 3.2). The scalar is M = s * max|x|; x becomes 1 above
+ * 3-value quantization with sparsity multiplication (3LC, section 3.1). The scalar is M = s * max|x|; x becomes 1 above
  * M / 2, -1 below -M / 2, else 0, and decodes to M, -M or 0.
  */
 #include "stage.h"
@@ -45,5 +45,5 @@ const tlc_stage tlc_stage_ternary = {
     .param_count = 1,
     .quantize = &quantizer,
     .meaning = "3-value quantization with sparsity multiplication",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, sections 3.1 and 3.2",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.1",
 };

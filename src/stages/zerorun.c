@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Zero-run encoding (3LC, section 3.4): runs of the quartic byte 121 (five symbols 0) become bytes 243..255; 255 stands
+ * Zero-run encoding (3LC, section 3.3): runs of the quartic byte 121 (five symbols 0) become bytes 243..255; 255 stands
  * for 14 of them.
  */
 #include "stage.h"
@@ -39,5 +39,5 @@ const tlc_stage tlc_stage_zerorun = {
     .gives = TLC_KIND_BYTES,
     .shrink = &shrinker,
     .meaning = "zero-run encoding: up to 14 bytes of five zeros become one byte",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.4",
+    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3",
 };
