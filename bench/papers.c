@@ -23,6 +23,8 @@ static const design designs[] = {
     {"sbc:p=0.01", "SBC (2)", -1, 10},
     {"sbc:p=0.01", "SBC (3)", -1, 100},
     {"natural", "C_nat", -1, 1},
+    {"topk:p=0.001,select=exact+golomb", "DGC", -1, 1},
+    {"topk:p=0.01,bits=1+golomb", "STC", -1, 1},
 };
 
 const design *papers(size_t *count)
