@@ -3,7 +3,7 @@
  * The public functions that encode and decode: they check the arguments, set the float mode and call coding/.
  */
 #include "coding/bounds.h"
-#include "coding/decode.h"
+#include "coding/decode_many.h"
 #include "coding/encode.h"
 #include "common/structs.h"
 #include "context.h"
@@ -125,7 +125,7 @@ static tlc_status decode_options(tlc_decode_options *ours, const tlc_kernels **k
     memset(ours, 0, sizeof *ours);
     if (opt && !tlc_import(ours, sizeof *ours, opt))
         return TLC_ERR_PARAM;
-    if ((int)ours->isa < TLC_ISA_AUTO || ours->isa > TLC_ISA_NEON)
+    if ((int)ours->isa < TLC_ISA_AUTO || ours->isa > TLC_ISA_NEON || ours->from_zero >> 1)
         return TLC_ERR_PARAM;
     *k = tlc_kernels_for(ours->isa);
     return *k ? TLC_OK : TLC_ERR_UNSUPPORTED;
@@ -149,8 +149,13 @@ static tlc_status decode(const void *src, size_t len, tlc_output *output, size_t
         return TLC_ERR_CORRUPT;
     if (output->mode == TLC_OUTPUT_MASK && !f.codec.quantizer->quantize->has_zero)
         return TLC_ERR_UNSUPPORTED;
+    const tlc_message message = {src, len};
+    const tlc_many many = {output->k, &message, &output->weight, 1, output->out, n, 1, &options.parallel};
     tlc_float_mode mode = tlc_float_enter();
-    tlc_decode_frame(&f, output, &options.parallel);
+    if (output->mode == TLC_OUTPUT_ADD && options.from_zero)
+        tlc_many_add(&many);
+    else
+        tlc_decode_frame(&f, output, &options.parallel);
     tlc_float_leave(mode);
     return TLC_OK;
 }
@@ -169,6 +174,30 @@ tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *
 {
     tlc_output output = {.mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = sum, .weight = weight};
     return tlc_finite(weight) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weights, size_t count, float *sum, size_t n,
+                                   size_t *bad, const tlc_decode_options *opt)
+{
+    tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
+    tlc_decode_options options;
+    tlc_status status = TLC_ERR_PARAM;
+    size_t at_fault = count;
+
+    if ((frames || !count) && (sum || !n))
+        status = decode_options(&options, &m.k, opt);
+    if (!status) {
+        m.from_zero = options.from_zero;
+        m.parallel = &options.parallel;
+        status = tlc_many_check(&m, &at_fault);
+    }
+    if (!status) {
+        tlc_float_mode mode = tlc_float_enter();
+        tlc_many_add(&m);
+        tlc_float_leave(mode);
+    } else if (bad)
+        *bad = at_fault;
+    return status;
 }
 
 tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt)

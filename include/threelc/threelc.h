@@ -108,6 +108,7 @@ typedef struct tlc_decode_options {
     size_t struct_size;
     tlc_isa isa;
     tlc_parallel parallel;
+    int from_zero; /* 1: tlc_decompress_add and tlc_decompress_add_many begin with a sum of +0, whatever sum holds */
 } tlc_decode_options;
 
 #define TLC_UNKNOWN UINT64_MAX
@@ -272,6 +273,14 @@ TLC_API tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, 
  */
 TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                                       const tlc_decode_options *opt);
+
+/* sum[i] += weights[j] * value i of frame j, for all count frames in their order: the same bits as so many calls of
+ * tlc_decompress_add, but in one sweep over the sum, which is faster. Frames may be of different codecs; it is fastest
+ * if neighbours have the same one. weights NULL: all are 1. It uses about 60 KiB of stack.
+ * All frames are checked first. If one is at fault, the sum does not change, the status is the first such frame's, and
+ * *bad, if bad is not NULL, its number. TLC_ERR_PARAM with *bad = count: another argument. */
+TLC_API tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weights, size_t count, float *sum,
+                                           size_t n, size_t *bad, const tlc_decode_options *opt);
 
 /* momentum[i] = +0 where symbol or value i of the frame is not 0 (SBC's momentum masking). TLC_ERR_UNSUPPORTED, after
  * all other checks: the codec has no zero (raw, onebit). */

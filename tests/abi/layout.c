@@ -57,10 +57,11 @@ AT(tlc_config, residual, 56, 40 + GAP);
 AT(tlc_config, alloc, 64, 44 + GAP);
 AT(tlc_config, parallel, 88, 56 + GAP);
 
-SIZE(tlc_decode_options, 32, 16);
+SIZE(tlc_decode_options, 40, 20);
 AT(tlc_decode_options, struct_size, 0, 0);
 AT(tlc_decode_options, isa, 8, 4);
 AT(tlc_decode_options, parallel, 16, 8);
+AT(tlc_decode_options, from_zero, 32, 16);
 
 SIZE(tlc_frame_info, 200, 192);
 AT(tlc_frame_info, struct_size, 0, 0);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames are taken in groups, because what is known of each is on the stack. In a group, frames with blocks of the same
+ * size, or without blocks, go side by side: unit by unit, and large units part by part. Parts have the values of some
+ * steps (coder.h), so within a unit only payloads with as many streams go side by side.
+ */
+#include "decode_many.h"
+#include "../common/sizes.h"
+#include "walk.h"
+
+enum {
+    GROUP = 32,    /* frames */
+    RANGES = 16,   /* that threads share, of an unblocked tensor: there is a place for each of them and each frame */
+    PART = 1 << 13 /* values of the sum that get the values of all frames: they stay in the first-level cache */
+};
+
+static float weight_of(const tlc_many *m, size_t i)
+{
+    return m->weights ? m->weights[i] : 1.0f;
+}
+
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+
+static tlc_status check_frame(const tlc_many *m, size_t i)
+{
+    const tlc_message *message = &m->frames[i];
+    tlc_status status;
+    tlc_frame f;
+
+    if (!tlc_finite(weight_of(m, i)) || (!message->data && message->len))
+        return TLC_ERR_PARAM;
+    status = tlc_frame_read(&f, message->data, message->len, &m->n, 1);
+    return status ? status : tlc_decode_check(m->k, &f) ? TLC_OK : TLC_ERR_CORRUPT;
+}
+
+typedef struct check_work {
+    const tlc_many *m;
+    size_t first; /* the frame of task 0 */
+    tlc_status status[TLC_RANGES_MAX];
+} check_work;
+
+static void check_task(void *arg, size_t i)
+{
+    check_work *w = arg;
+    w->status[i] = check_frame(w->m, w->first + i);
+}
+
+tlc_status tlc_many_check(const tlc_many *m, size_t *bad)
+{
+    const size_t most = m->parallel->run ? TLC_RANGES_MAX : 1;
+    check_work w;
+
+    w.m = m;
+    w.first = 0;
+    for (size_t count; w.first < m->count; w.first += count) {
+        count = tlc_smaller(m->count - w.first, most);
+        tlc_ranges_run(m->parallel, count, check_task, &w);
+        for (size_t i = 0; i < count; i++)
+            if (w.status[i]) {
+                *bad = w.first + i;
+                return w.status[i];
+            }
+    }
+    return TLC_OK;
+}
+
+/* ---- units side by side ------------------------------------------------------------------------------------------ */
+
+/* Frames of a group that go side by side. */
+typedef struct side {
+    const tlc_many *m;
+    const tlc_frame *frames;
+    const tlc_output *outputs;
+    size_t count;
+    int from_zero;
+} side;
+
+static void decode_part(const tlc_walk *w, tlc_place *place, size_t from, size_t to)
+{
+    tlc_coder_for(w->coding.codec)->decode(&w->coding, place, from, to);
+}
+
+static size_t streams_of(const tlc_walk *w)
+{
+    return tlc_coder_for(w->coding.codec)->streams(&w->coding);
+}
+
+/* How many of the units, from the first on, have as many streams as it. */
+static size_t alike(const tlc_walk *w, size_t count)
+{
+    size_t i = 1;
+
+    while (i < count && streams_of(&w[i]) == streams_of(&w[0]))
+        i++;
+    return i;
+}
+
+static void clear(const side *s, const tlc_walk *w, size_t from, size_t to)
+{
+    size_t steps = tlc_steps(&w->coding), n = (size_t)w->coding.unit.n;
+
+    for (size_t first = from; first < n; first += steps)
+        memset(s->m->sum + w->coding.unit.first + first, 0, tlc_smaller(to - from, n - first) * sizeof *s->m->sum);
+}
+
+/* Decodes steps from .. to - 1 of units that have as many streams. */
+static void decode_steps(const side *s, const tlc_walk *w, size_t count, tlc_place *places, size_t from, size_t to,
+                         int from_zero)
+{
+    size_t part = tlc_smaller(PART / streams_of(w) / TLC_PART_UNIT * TLC_PART_UNIT, to - from);
+
+    for (size_t end; from < to; from = end) {
+        end = from + tlc_smaller(part, to - from);
+        if (from_zero)
+            clear(s, w, from, end);
+        for (size_t i = 0; i < count; i++)
+            decode_part(&w[i], &places[i], from, end);
+    }
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+typedef struct blocks_work {
+    const side *s;
+    tlc_ranges ranges; /* of blocks */
+} blocks_work;
+
+static void start_walks(const side *s, tlc_walk *walks)
+{
+    for (size_t i = 0; i < s->count; i++)
+        tlc_walk_start(&walks[i], s->m->k, &s->frames[i], &s->outputs[i]);
+}
+
+static void decode_blocks(void *arg, size_t r)
+{
+    const blocks_work *b = arg;
+    size_t next = 0, from = tlc_range_start(&b->ranges, r), to = tlc_range_start(&b->ranges, r + 1);
+    tlc_walk walks[GROUP];
+
+    start_walks(b->s, walks);
+    for (; next < to; next++) {
+        for (size_t i = 0; i < b->s->count; i++)
+            (void)tlc_walk_next(&walks[i]);
+        for (size_t i = 0, count; next >= from && i < b->s->count; i += count) {
+            tlc_place places[GROUP] = {{{0, 0, 0}}};
+            count = alike(walks + i, b->s->count - i);
+            decode_steps(b->s, walks + i, count, places, 0, tlc_steps(&walks[i].coding), b->s->from_zero && i == 0);
+        }
+    }
+}
+
+static void decode_blocked(const side *s)
+{
+    size_t block = s->frames[0].codec.block;
+    blocks_work b = {s,
+                     tlc_ranges_split(s->m->parallel, (size_t)tlc_ceil_div(s->m->n, block), TLC_RANGE_MIN / block + 1)};
+
+    tlc_ranges_run(s->m->parallel, b.ranges.count, decode_blocks, &b);
+}
+
+/* ---- tensors without blocks -------------------------------------------------------------------------------------- */
+
+typedef struct tensors_work {
+    const side *s;
+    const tlc_walk *walks; /* of frames with as many streams */
+    size_t count, steps;
+    int from_zero;
+    tlc_ranges ranges; /* of steps, in multiples of TLC_PART_UNIT */
+    tlc_place places[RANGES][GROUP];
+} tensors_work;
+
+static size_t range_start(const tensors_work *w, size_t r)
+{
+    return tlc_smaller(tlc_range_start(&w->ranges, r) * TLC_PART_UNIT, w->steps);
+}
+
+/* Finds the places of frame i where ranges begin. */
+static void find_places(void *arg, size_t i)
+{
+    tensors_work *w = arg;
+    const tlc_coding *c = &w->walks[i].coding;
+
+    memset(&w->places[0][i], 0, sizeof w->places[0][i]);
+    for (size_t r = 1; r < w->ranges.count; r++) {
+        w->places[r][i] = w->places[r - 1][i];
+        if (tlc_coder_for(c->codec)->skip)
+            tlc_coder_for(c->codec)->skip(c, &w->places[r][i], range_start(w, r - 1), range_start(w, r));
+    }
+}
+
+static void decode_range(void *arg, size_t r)
+{
+    tensors_work *w = arg;
+    decode_steps(w->s, w->walks, w->count, w->places[r], range_start(w, r), range_start(w, r + 1), w->from_zero);
+}
+
+static void decode_alike(const side *s, const tlc_walk *walks, size_t count, int from_zero)
+{
+    const tlc_parallel *parallel = s->m->parallel;
+    tensors_work w;
+
+    w.s = s;
+    w.walks = walks;
+    w.count = count;
+    w.steps = tlc_steps(&walks->coding);
+    w.from_zero = from_zero;
+    w.ranges = tlc_ranges_split(parallel, (size_t)tlc_ceil_div(w.steps, TLC_PART_UNIT), TLC_RANGE_MIN / TLC_PART_UNIT);
+    w.ranges.count = tlc_smaller(w.ranges.count, RANGES);
+    if (w.ranges.count > 1)
+        tlc_ranges_run(parallel, count, find_places, &w);
+    else
+        memset(w.places[0], 0, sizeof w.places[0]);
+    tlc_ranges_run(parallel, w.ranges.count, decode_range, &w);
+}
+
+static void decode_unblocked(const side *s)
+{
+    tlc_walk walks[GROUP];
+
+    start_walks(s, walks);
+    for (size_t i = 0, count; i < s->count; i += count) {
+        count = alike(walks + i, s->count - i);
+        decode_alike(s, walks + i, count, s->from_zero && i == 0);
+    }
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+static void add_group(const tlc_many *m, size_t first, size_t count)
+{
+    tlc_output outputs[GROUP];
+    tlc_frame frames[GROUP];
+
+    for (size_t i = 0; i < count; i++) {
+        const tlc_message *message = &m->frames[first + i];
+        (void)tlc_frame_read(&frames[i], message->data, message->len, NULL, 0);
+        outputs[i] = (tlc_output){.k = m->k, .mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = m->sum};
+        outputs[i].weight = weight_of(m, first + i);
+        tlc_output_for(&outputs[i], &frames[i]);
+    }
+    for (size_t i = 0, some; i < count; i += some) {
+        for (some = 1; i + some < count && frames[i + some].codec.block == frames[i].codec.block;)
+            some++;
+        side s = {m, frames + i, outputs + i, some, m->from_zero && first + i == 0};
+        if (frames[i].codec.block)
+            decode_blocked(&s);
+        else
+            decode_unblocked(&s);
+    }
+}
+
+void tlc_many_add(const tlc_many *m)
+{
+    if (m->n && m->from_zero && !m->count)
+        memset(m->sum, 0, m->n * sizeof *m->sum);
+    for (size_t i = 0; m->n && i < m->count; i += GROUP)
+        add_group(m, i, tlc_smaller(m->count - i, GROUP));
+}
