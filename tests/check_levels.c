@@ -320,10 +320,26 @@ static int fill_natural_decode(check_args *a, int kind)
     return 1;
 }
 
+static int fill_natural_add(check_args *a, int kind)
+{
+    uint32_t *sum = a->p[1];
+
+    a->scale = kind == KIND_BENCH ? 0.5f : tlc_bits_float(finite_float());
+    for (size_t i = 0; i < a->n; i++)
+        sum[i] = rng() & 3 || kind == KIND_BENCH ? finite_float() : any_float();
+    return fill_natural_decode(a, kind);
+}
+
 static int fill_natural9_decode(check_args *a, int kind)
 {
     fill_bytes(a->p[1], (a->n + 7) / 8, 0);
     return fill_natural_decode(a, kind);
+}
+
+static check_result call_natural_add(const tlc_kernels *k, const check_args *a)
+{
+    k->natural_add(a->p[0], a->n, a->shift, a->scale, a->p[1]);
+    return NOTHING;
 }
 
 static check_result call_natural_decode(const tlc_kernels *k, const check_args *a)
@@ -367,6 +383,8 @@ const check_kernel check_level_kernels[] = {
     {OF(natural_encode), {X, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural, call_natural_encode, NULL},
     {RANDOM_OF(natural_encode), {X, WORDS, {"out", BYTE, OUT, 1}}, 0, NATURAL_KINDS, fill_natural_random,
      call_natural_encode_random, NULL},
+    {OF(natural_add), {{"in", BYTE, IN, 1}, {"sum", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_add,
+     call_natural_add, NULL},
     {OF(natural_decode), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 1}}, 0, BYTE_KINDS, fill_natural_decode,
      call_natural_decode, NULL},
     {OF(natural9_encode), {X, {"out", BYTE, OUT, 1}, {"signs", BITS, OUT, 1}}, 0, NATURAL_KINDS, fill_natural,

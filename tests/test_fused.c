@@ -59,9 +59,10 @@ static const tlc_quantizer *quantizer_of(const trial *t)
 /* A unit of n values whose residual is this. */
 static tlc_unit unit_of(const trial *t, const tlc_kernels *k, size_t n, tlc_input *input, float *residual)
 {
-    static const double params[TLC_MAX_PARAMS] = {1};
-    tlc_unit u = {.k = k, .quantizer = quantizer_of(t), .params = params, .n = n, .input = input};
+    static tlc_codec codec;
+    tlc_unit u = {.k = k, .quantizer = quantizer_of(t), .params = codec.params, .n = n, .input = input};
 
+    tlc_codec_fill(&codec, t->row->quantizer, t->row->packer, NULL);
     memcpy(u.scalars, t->scalars, sizeof u.scalars);
     u.selection = t->selection;
     *input = (tlc_input){.k = k, .residual = residual};
@@ -283,7 +284,8 @@ static void check_unpack_and_stream(const trial *t)
 
 static void check_decode_and_add(const trial *t)
 {
-    const unsigned bits = quantizer_of(t)->layout(NULL, TLC_F32).bits[0];
+    static const double defaults[TLC_MAX_PARAMS];
+    const unsigned bits = quantizer_of(t)->layout(defaults, TLC_F32).bits[0];
     const size_t n = t->count;
     const tlc_output o = {.k = t->plain,
                           .mode = TLC_OUTPUT_ADD,

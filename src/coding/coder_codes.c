@@ -212,7 +212,7 @@ static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to
     begin(&w, c, c->payload);
     if (u->quantizer->exact && o->mode == TLC_OUTPUT_WRITE && o->dtype == u->dtype)
         decode_exact(&w, from, to);
-    else if (c->fused && c->fused->decode_and_add && o->mode == TLC_OUTPUT_ADD)
+    else if (c->fused && c->fused->decode_and_add && o->mode == TLC_OUTPUT_ADD && !w.layout.bits[1])
         c->fused->decode_and_add(u, w.plane[0] + offset(w.layout.bits[0], from), to - from, o->weight,
                                  (float *)o->out + u->first + from);
     else

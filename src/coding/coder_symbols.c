@@ -262,7 +262,7 @@ static void expand_last(const shape *s, const uint8_t *src, size_t len, uint8_t 
 
     while (count) {
         uint8_t byte = src[--len];
-        uint64_t run = byte <= s->p->largest ? 1 : shrinker->size(s->u->k, src + len, 1);
+        unsigned run = shrinker->expansion(byte);
         for (; run && count; run--)
             last[--count] = byte <= s->p->largest ? byte : s->p->zero;
     }
@@ -433,12 +433,11 @@ static const tlc_shrinker *shrinker_of(const tlc_coding *c)
 static uint64_t give_back(const shape *s, const uint8_t **src, size_t excess)
 {
     while (excess) {
-        const uint8_t *last = *src - 1;
-        uint64_t size = *last <= s->p->largest ? 1 : shrinker_of(s->c)->size(s->u->k, last, 1);
+        unsigned size = shrinker_of(s->c)->expansion((*src)[-1]);
         if (size > excess)
             break;
-        excess -= (size_t)size;
-        *src = last;
+        excess -= size;
+        --*src;
     }
     return excess;
 }

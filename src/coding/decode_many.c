@@ -11,7 +11,7 @@
 enum {
     GROUP = 32,    /* frames */
     RANGES = 16,   /* that threads share, of an unblocked tensor: there is a place for each of them and each frame */
-    PART = 1 << 13 /* values of the sum that get the values of all frames: they stay in the first-level cache */
+    PART = 1 << 15 /* values of the sum that get the values of all frames: they stay in the second-level cache */
 };
 
 static float weight_of(const tlc_many *m, size_t i)

@@ -41,6 +41,11 @@ static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, fl
     u->k->onebit_add(codes, count, means, sum);
 }
 
+static void natural_add(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum)
+{
+    u->k->natural_add(codes, count, (int)u->params[TLC_NATURAL_SHIFT], weight, sum);
+}
+
 /* Members are sent as they are, so their residual becomes 0. */
 static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
 {
@@ -68,6 +73,7 @@ static const tlc_fused rows[] = {
     },
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
     {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},
+    {.quantizer = &tlc_stage_natural, .decode_and_add = natural_add},
     {.quantizer = &tlc_stage_topk, .encode_members = topk_encode},
     {.quantizer = &tlc_stage_topk, .packer = &tlc_stage_golomb, .encode_members = topk_encode},
 };

@@ -25,7 +25,7 @@ typedef struct tlc_fused {
     /* unpack_and_write with stores past the caches: see the kernel quartic_ternary_stream. */
     void (*unpack_and_stream)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out,
                               tlc_lines *lines, int last);
-    /* sum += weight * value of count codes. */
+    /* sum += weight * value of count codes, of quantizers with one plane. */
     void (*decode_and_add)(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum);
 } tlc_fused;
 

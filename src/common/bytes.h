@@ -39,16 +39,4 @@ static inline unsigned tlc_count_ones(uint64_t x)
     x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
     return (unsigned)(x * UINT64_C(0x0101010101010101) >> 56);
 }
-
-/* Is one of the bytes equal to `byte`? It takes a minimum, because compilers make vectors of that. */
-static inline int tlc_has_byte(const uint8_t *bytes, size_t len, uint8_t byte)
-{
-    uint8_t least = 0xff;
-
-    for (size_t i = 0; i < len; i++) {
-        uint8_t difference = bytes[i] ^ byte;
-        least = difference < least ? difference : least;
-    }
-    return !least;
-}
 #endif

@@ -82,11 +82,15 @@ TLC_AVX512_INLINE __m512i tlc_avx512_ordered(__m512i packed)
 
 /* ---- sums ---- */
 
+TLC_AVX512_INLINE __m512 tlc_avx512_nan(void)
+{
+    return _mm512_castsi512_ps(_mm512_set1_epi32((int)TLC_F32_NAN));
+}
+
 /* x with every NaN replaced by TLC_F32_NAN. */
 TLC_AVX512_INLINE __m512 tlc_avx512_one_nan(__m512 x)
 {
-    __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32((int)TLC_F32_NAN));
-    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan);
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), tlc_avx512_nan());
 }
 
 /* sum + weight * value, both rounded, with one NaN. */

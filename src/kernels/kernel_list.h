@@ -67,6 +67,9 @@ KERNEL(uint64_t, zerorun_size, (const uint8_t *in, size_t len), avx2, avx512, ne
 /* The largest byte; 0 for len = 0. */
 KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
 
+/* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
+KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)
+
 /* Random words (Philox 4x32-10). out[i] is the word of element first + i: output word (first + i) mod 4 for key {seed}
  * and counter {(first + i) / 4, step}, low halves first. */
 KERNEL(void, philox, (uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out), avx2, avx512, neon)
@@ -93,6 +96,9 @@ KERNEL(uint64_t, natural_encode, (const float *x, const uint32_t *words, size_t 
 
 /* out is 2^(e + shift) with its sign, and +0 for 0x40. */
 KERNEL(void, natural_decode, (const uint8_t *in, size_t n, int shift, float *out), avx2, avx512, neon)
+
+/* sum += weight * value, as values_add has it, for the values of natural_decode. sum stays as it is for 0x40. */
+KERNEL(void, natural_add, (const uint8_t *in, size_t n, int shift, float weight, float *sum), avx2, avx512, neon)
 
 /* natural_encode with e clipped to -126..127 - shift. out = e + 127, and 0 for 0. Bit i % 8 of signs[i / 8] is 1 if
  * x[i] is negative and not 0; bits beyond n are 0. */

@@ -28,6 +28,11 @@ typedef struct tlc_lines {
     float left[5][16]; /* if so, what the kernel keeps of cache lines that are not full yet */
 } tlc_lines;
 
+/* Which bytes bytes_allowed allows. */
+typedef struct tlc_bytes_rule {
+    uint8_t keep, least, above, other;
+} tlc_bytes_rule;
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types, names and parameters to declare */
 typedef struct tlc_kernels {
     tlc_isa isa;

@@ -90,26 +90,48 @@ TLC_AVX2_INLINE __m256i widen8(const uint8_t *in)
     return _mm256_cvtepu8_epi32(tlc_avx2_load8(in));
 }
 
-/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
-TLC_AVX2_INLINE void store8(float *out, __m256i e, __m256i s, __m256i zeros)
+/* 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
+TLC_AVX2_INLINE __m256i powers8(__m256i e, __m256i s, __m256i zeros)
 {
     __m256i sign = _mm256_and_si256(s, _mm256_set1_epi32(INT32_MIN));
-    __m256i bits = _mm256_andnot_si256(zeros, _mm256_or_si256(_mm256_slli_epi32(e, 23), sign));
+    return _mm256_andnot_si256(zeros, _mm256_or_si256(_mm256_slli_epi32(e, 23), sign));
+}
 
-    tlc_avx2_store(out, bits);
+/* The values of 8 codes. *zeros: those that are 0. */
+TLC_AVX2_INLINE __m256i values8(const uint8_t *in, __m256i least, __m256i *zeros)
+{
+    __m256i code = widen8(in), e = _mm256_add_epi32(_mm256_and_si256(code, _mm256_set1_epi32(0x7f)), least);
+
+    *zeros = _mm256_cmpeq_epi32(code, _mm256_set1_epi32(TLC_NATURAL_ZERO));
+    return powers8(e, _mm256_slli_epi32(code, 24), *zeros);
 }
 
 TLC_AVX2 void tlc_natural_decode_avx2(const uint8_t *in, size_t n, int shift, float *out)
 {
     const __m256i least = _mm256_set1_epi32(TLC_NATURAL_LEAST + 127 + shift);
+    __m256i zeros;
+    size_t i = 0;
+
+    for (; n - i >= LANES; i += LANES)
+        tlc_avx2_store(out + i, values8(in + i, least, &zeros));
+    if (i < n)
+        tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
+}
+
+TLC_AVX2 void tlc_natural_add_avx2(const uint8_t *in, size_t n, int shift, float weight, float *sum)
+{
+    const __m256i least = _mm256_set1_epi32(TLC_NATURAL_LEAST + 127 + shift);
+    const __m256 w = _mm256_set1_ps(weight);
+    __m256i zeros;
     size_t i = 0;
 
     for (; n - i >= LANES; i += LANES) {
-        __m256i code = widen8(in + i), e = _mm256_add_epi32(_mm256_and_si256(code, _mm256_set1_epi32(0x7f)), least);
-        store8(out + i, e, _mm256_slli_epi32(code, 24), _mm256_cmpeq_epi32(code, _mm256_set1_epi32(TLC_NATURAL_ZERO)));
+        __m256 value = _mm256_castsi256_ps(values8(in + i, least, &zeros)), old = _mm256_loadu_ps(sum + i);
+        __m256 added = tlc_avx2_weighted(old, value, w);
+        _mm256_storeu_ps(sum + i, _mm256_blendv_ps(added, old, _mm256_castsi256_ps(zeros)));
     }
     if (i < n)
-        tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
+        tlc_natural_add_scalar(in + i, n - i, shift, weight, sum + i);
 }
 
 /* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
@@ -154,7 +176,8 @@ TLC_AVX2 void tlc_natural9_decode_avx2(const uint8_t *in, const uint8_t *signs, 
 
     for (; n - i >= LANES; i += LANES) {
         __m256i byte = widen8(in + i), sign = _mm256_sllv_epi32(_mm256_set1_epi32(signs[i / 8]), to_highest);
-        store8(out + i, _mm256_add_epi32(byte, by), sign, _mm256_cmpeq_epi32(byte, _mm256_setzero_si256()));
+        tlc_avx2_store(out + i,
+                       powers8(_mm256_add_epi32(byte, by), sign, _mm256_cmpeq_epi32(byte, _mm256_setzero_si256())));
     }
     if (i < n)
         tlc_natural9_decode_scalar(in + i, signs + i / 8, n - i, shift, out + i);

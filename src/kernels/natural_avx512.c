@@ -77,17 +77,22 @@ TLC_AVX512 uint64_t tlc_natural_encode_avx512(const float *x, const uint32_t *wo
     return words ? encode(x, words, n, shift, out) : encode(x, NULL, n, shift, out);
 }
 
-TLC_AVX512_INLINE void decode16(const uint8_t *in, __mmask16 mask, int shift, float *out)
+/* The values of 16 codes. *some: those that are not 0. */
+TLC_AVX512_INLINE __m512i values16(__m128i codes, int shift, __mmask16 *some)
 {
-    __m128i codes = _mm_maskz_loadu_epi8(mask, in);
     __m512i wide = _mm512_cvtepu8_epi32(codes), code = _mm512_and_si512(wide, _mm512_set1_epi32(0x7f));
     __m512i exponent = _mm512_add_epi32(code, _mm512_set1_epi32(TLC_NATURAL_LEAST + 127 + shift));
-    __mmask16 some = _mm_cmpneq_epi8_mask(codes, _mm_set1_epi8(TLC_NATURAL_ZERO));
 
+    *some = _mm_cmpneq_epi8_mask(codes, _mm_set1_epi8(TLC_NATURAL_ZERO));
     /* exponent | (sign & 2^31) */
-    __m512i bits = _mm512_maskz_ternarylogic_epi32(some, _mm512_slli_epi32(exponent, 23), _mm512_slli_epi32(wide, 24),
-                                                   _mm512_set1_epi32(INT32_MIN), 0xf8);
-    _mm512_mask_storeu_epi32(out, mask, bits);
+    return _mm512_maskz_ternarylogic_epi32(*some, _mm512_slli_epi32(exponent, 23), _mm512_slli_epi32(wide, 24),
+                                           _mm512_set1_epi32(INT32_MIN), 0xf8);
+}
+
+TLC_AVX512_INLINE void decode16(const uint8_t *in, __mmask16 mask, int shift, float *out)
+{
+    __mmask16 some;
+    _mm512_mask_storeu_epi32(out, mask, values16(_mm_maskz_loadu_epi8(mask, in), shift, &some));
 }
 
 TLC_AVX512 void tlc_natural_decode_avx512(const uint8_t *in, size_t n, int shift, float *out)
@@ -98,6 +103,30 @@ TLC_AVX512 void tlc_natural_decode_avx512(const uint8_t *in, size_t n, int shift
         decode16(in + i, ALL_LANES, shift, out + i);
     if (i < n)
         decode16(in + i, tlc_avx512_lanes(n - i), shift, out + i);
+}
+
+TLC_AVX512_INLINE void add16(const uint8_t *in, __mmask16 mask, int shift, __m512 weight, float *sum)
+{
+    __mmask16 some;
+    __m512 value = _mm512_castsi512_ps(values16(_mm_maskz_loadu_epi8(mask, in), shift, &some));
+    __m512 product = _mm512_mul_ps(value, weight), x;
+
+    TLC_OPAQUE(product); /* rounded before it is added */
+    x = _mm512_maskz_loadu_ps(mask, sum);
+    x = _mm512_mask_add_ps(x, some, x, product);
+    some = _mm512_mask_cmp_ps_mask(some, x, x, _CMP_UNORD_Q);
+    _mm512_mask_storeu_ps(sum, mask, _mm512_mask_mov_ps(x, some, tlc_avx512_nan()));
+}
+
+TLC_AVX512 void tlc_natural_add_avx512(const uint8_t *in, size_t n, int shift, float weight, float *sum)
+{
+    const __m512 w = _mm512_set1_ps(weight);
+    size_t i = 0;
+
+    for (; n - i >= LANES; i += LANES)
+        add16(in + i, ALL_LANES, shift, w, sum + i);
+    if (i < n)
+        add16(in + i, tlc_avx512_lanes(n - i), shift, w, sum + i);
 }
 
 /* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not

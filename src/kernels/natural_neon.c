@@ -72,17 +72,34 @@ uint64_t tlc_natural_encode_neon(const float *x, const uint32_t *words, size_t n
     return words ? encode(x, words, n, shift, out) : encode(x, NULL, n, shift, out);
 }
 
-/* Stores 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
-TLC_NEON_INLINE void store4(float *out, uint32x4_t e, uint32x4_t s, uint32x4_t zeros)
+/* 0 where zeros is set, else the exponent in the low bits of e and the sign in the highest bit of s. */
+TLC_NEON_INLINE float32x4_t powers4(uint32x4_t e, uint32x4_t s, uint32x4_t zeros)
 {
     uint32x4_t sign = vandq_u32(s, vdupq_n_u32(0x80000000));
-    vst1q_f32(out, vreinterpretq_f32_u32(vbicq_u32(vorrq_u32(vshlq_n_u32(e, 23), sign), zeros)));
+    return vreinterpretq_f32_u32(vbicq_u32(vorrq_u32(vshlq_n_u32(e, 23), sign), zeros));
+}
+
+/* The values of 4 codes. *zeros: those that are 0. */
+TLC_NEON_INLINE float32x4_t values4(uint32x4_t code, uint32x4_t least, uint32x4_t *zeros)
+{
+    uint32x4_t e = vaddq_u32(vandq_u32(code, vdupq_n_u32(0x7f)), least);
+
+    *zeros = vceqq_u32(code, vdupq_n_u32(TLC_NATURAL_ZERO));
+    return powers4(e, vshlq_n_u32(code, 24), *zeros);
 }
 
 TLC_NEON_INLINE void decode4(uint32x4_t code, uint32x4_t least, float *out)
 {
-    uint32x4_t e = vaddq_u32(vandq_u32(code, vdupq_n_u32(0x7f)), least);
-    store4(out, e, vshlq_n_u32(code, 24), vceqq_u32(code, vdupq_n_u32(TLC_NATURAL_ZERO)));
+    uint32x4_t zeros;
+    vst1q_f32(out, values4(code, least, &zeros));
+}
+
+TLC_NEON_INLINE void add4(uint32x4_t code, uint32x4_t least, float32x4_t weight, float *sum)
+{
+    uint32x4_t zeros;
+    float32x4_t value = values4(code, least, &zeros), old = vld1q_f32(sum);
+
+    vst1q_f32(sum, vbslq_f32(zeros, old, tlc_neon_weighted(old, value, weight)));
 }
 
 void tlc_natural_decode_neon(const uint8_t *in, size_t n, int shift, float *out)
@@ -96,6 +113,20 @@ void tlc_natural_decode_neon(const uint8_t *in, size_t n, int shift, float *out)
         decode4(vmovl_high_u16(codes), least, out + i + 4);
     }
     tlc_natural_decode_scalar(in + i, n - i, shift, out + i);
+}
+
+void tlc_natural_add_neon(const uint8_t *in, size_t n, int shift, float weight, float *sum)
+{
+    const uint32x4_t least = vdupq_n_u32((uint32_t)(TLC_NATURAL_LEAST + 127 + shift));
+    const float32x4_t w = vdupq_n_f32(weight);
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        uint16x8_t codes = vmovl_u8(vld1_u8(in + i));
+        add4(vmovl_u16(vget_low_u16(codes)), least, w, sum + i);
+        add4(vmovl_high_u16(codes), least, w, sum + i + 4);
+    }
+    tlc_natural_add_scalar(in + i, n - i, shift, weight, sum + i);
 }
 
 /* Biased exponents 1..254 - shift. A subnormal becomes 1 whatever it rounds to, but without a shift its bits do not
@@ -144,8 +175,8 @@ void tlc_natural9_decode_neon(const uint8_t *in, const uint8_t *signs, size_t n,
     for (; n - i >= 8; i += 8) {
         uint16x8_t bytes = vmovl_u8(vld1_u8(in + i));
         uint32x4_t a = vmovl_u16(vget_low_u16(bytes)), b = vmovl_high_u16(bytes), sign = vdupq_n_u32(signs[i / 8]);
-        store4(out + i, vaddq_u32(a, by), vshlq_u32(sign, low), vceqzq_u32(a));
-        store4(out + i + 4, vaddq_u32(b, by), vshlq_u32(sign, high), vceqzq_u32(b));
+        vst1q_f32(out + i, powers4(vaddq_u32(a, by), vshlq_u32(sign, low), vceqzq_u32(a)));
+        vst1q_f32(out + i + 4, powers4(vaddq_u32(b, by), vshlq_u32(sign, high), vceqzq_u32(b)));
     }
     tlc_natural9_decode_scalar(in + i, signs + i / 8, n - i, shift, out + i);
 }

@@ -50,6 +50,16 @@ void tlc_natural_decode_scalar(const uint8_t *in, size_t n, int shift, float *ou
     }
 }
 
+void tlc_natural_add_scalar(const uint8_t *in, size_t n, int shift, float weight, float *sum)
+{
+    for (size_t i = 0; i < n; i++) {
+        float value;
+        tlc_natural_decode_scalar(in + i, 1, shift, &value);
+        if (in[i] != TLC_NATURAL_ZERO)
+            tlc_values_add_scalar(&value, 1, weight, 0, sum + i);
+    }
+}
+
 uint64_t tlc_natural9_encode_scalar(const float *x, const uint32_t *words, size_t n, int shift, uint8_t *out,
                                     uint8_t *signs)
 {

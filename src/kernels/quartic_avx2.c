@@ -85,4 +85,25 @@ TLC_AVX2 uint8_t tlc_bytes_max_avx2(const uint8_t *in, size_t len)
     m = _mm_max_epu8(m, _mm_srli_si128(m, 1));
     return (uint8_t)_mm_cvtsi128_si32(m);
 }
+
+TLC_AVX2_INLINE __m256i not_allowed(__m256i x, const tlc_bytes_rule *rule)
+{
+    const __m256i above = _mm256_set1_epi8((char)rule->above);
+    __m256i kept = _mm256_and_si256(x, _mm256_set1_epi8((char)rule->keep));
+    __m256i from = _mm256_sub_epi8(kept, _mm256_set1_epi8((char)rule->least));
+    __m256i good = _mm256_cmpeq_epi8(_mm256_min_epu8(from, above), from);
+
+    good = _mm256_or_si256(good, _mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)rule->other)));
+    return _mm256_xor_si256(good, _mm256_set1_epi8(-1));
+}
+
+TLC_AVX2 int tlc_bytes_allowed_avx2(const uint8_t *in, size_t len, const tlc_bytes_rule *rule)
+{
+    __m256i bad = _mm256_setzero_si256();
+    size_t i = 0;
+
+    for (; len - i >= 32; i += 32)
+        bad = _mm256_or_si256(bad, not_allowed(tlc_avx2_load(in + i), rule));
+    return _mm256_testz_si256(bad, bad) && tlc_bytes_allowed_scalar(in + i, len - i, rule);
+}
 #endif

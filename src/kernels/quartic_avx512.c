@@ -89,4 +89,27 @@ TLC_AVX512 uint8_t tlc_bytes_max_avx512(const uint8_t *in, size_t len)
         even = _mm512_max_epu8(even, _mm512_maskz_loadu_epi8(tlc_avx512_bytes(len - i), in + i));
     return largest(_mm512_max_epu8(even, odd));
 }
+
+TLC_AVX512_INLINE __mmask64 not_allowed(__m512i x, __mmask64 mask, const tlc_bytes_rule *rule)
+{
+    __m512i kept = _mm512_and_si512(x, _mm512_set1_epi8((char)rule->keep));
+    __m512i from = _mm512_sub_epi8(kept, _mm512_set1_epi8((char)rule->least));
+    __mmask64 above = _mm512_mask_cmpgt_epu8_mask(mask, from, _mm512_set1_epi8((char)rule->above));
+
+    return _mm512_mask_cmpneq_epu8_mask(above, x, _mm512_set1_epi8((char)rule->other));
+}
+
+TLC_AVX512 int tlc_bytes_allowed_avx512(const uint8_t *in, size_t len, const tlc_bytes_rule *rule)
+{
+    __mmask64 bad = 0;
+    size_t i = 0;
+
+    for (; len - i >= BYTES; i += BYTES)
+        bad |= not_allowed(_mm512_loadu_si512(in + i), ~(__mmask64)0, rule);
+    if (i < len) {
+        __mmask64 mask = tlc_avx512_bytes(len - i);
+        bad |= not_allowed(_mm512_maskz_loadu_epi8(mask, in + i), mask, rule);
+    }
+    return !bad;
+}
 #endif

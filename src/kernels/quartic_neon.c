@@ -46,4 +46,20 @@ uint8_t tlc_bytes_max_neon(const uint8_t *in, size_t len)
     uint8_t max = vmaxvq_u8(vmaxq_u8(m0, m1)), rest = tlc_bytes_max_scalar(in + i, len - i);
     return max > rest ? max : rest;
 }
+
+TLC_NEON_INLINE uint8x16_t not_allowed(uint8x16_t x, const tlc_bytes_rule *rule)
+{
+    uint8x16_t from = vsubq_u8(vandq_u8(x, vdupq_n_u8(rule->keep)), vdupq_n_u8(rule->least));
+    return vbicq_u8(vcgtq_u8(from, vdupq_n_u8(rule->above)), vceqq_u8(x, vdupq_n_u8(rule->other)));
+}
+
+int tlc_bytes_allowed_neon(const uint8_t *in, size_t len, const tlc_bytes_rule *rule)
+{
+    uint8x16_t bad = vdupq_n_u8(0);
+    size_t i = 0;
+
+    for (; len - i >= 16; i += 16)
+        bad = vorrq_u8(bad, not_allowed(vld1q_u8(in + i), rule));
+    return !vmaxvq_u8(bad) && tlc_bytes_allowed_scalar(in + i, len - i, rule);
+}
 #endif

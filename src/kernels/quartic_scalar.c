@@ -27,3 +27,12 @@ uint8_t tlc_bytes_max_scalar(const uint8_t *in, size_t len)
         max = in[i] > max ? in[i] : max;
     return max;
 }
+
+int tlc_bytes_allowed_scalar(const uint8_t *in, size_t len, const tlc_bytes_rule *rule)
+{
+    unsigned bad = 0;
+
+    for (size_t i = 0; i < len; i++)
+        bad |= (uint8_t)((in[i] & rule->keep) - rule->least) > rule->above && in[i] != rule->other;
+    return !bad;
+}

@@ -3,7 +3,6 @@
  * 255 levels of x / max|x|, rounded to the nearest: 3LC's comparison "8-bit int" (section 5.1).
  * Scalar: max. A code is a byte, q in two's complement; it decodes to max * (q / 127).
  */
-#include "../common/bytes.h"
 #include "../values/levels.h"
 #include "stage.h"
 
@@ -29,7 +28,7 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
 
 static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
-    return !tlc_has_byte(codes[0], (size_t)u->n, 0x80); /* -128 is no level */
+    return tlc_levels_valid(u->k, codes[0], (size_t)u->n);
 }
 
 static const tlc_quantizer quantizer = {

@@ -51,19 +51,6 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
         u->k->natural_decode(codes[0], count, shift(u->params), out);
 }
 
-/* All in bytes, so that compilers can make vectors of it. */
-static int valid_8(const uint8_t *codes, size_t n)
-{
-    uint8_t bad = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint8_t above = (codes[i] & 0x7f) > TLC_NATURAL_MOST - TLC_NATURAL_LEAST,
-                nonzero = codes[i] != TLC_NATURAL_ZERO;
-        bad = (uint8_t)(bad | (above & nonzero));
-    }
-    return !bad;
-}
-
 /* Bit i: byte i of the word is 0. */
 static unsigned zero_bytes(uint64_t word)
 {
@@ -89,7 +76,13 @@ static int valid_9(const tlc_unit *u, const uint8_t *codes, const uint8_t *signs
 
 static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
-    return is_long(u->params) ? valid_9(u, codes[0], codes[1]) : valid_8(codes[0], (size_t)u->n);
+    static const tlc_bytes_rule codes_8 = {.keep = 0x7f,
+                                           .above = TLC_NATURAL_MOST - TLC_NATURAL_LEAST,
+                                           .other = TLC_NATURAL_ZERO};
+
+    if (is_long(u->params))
+        return valid_9(u, codes[0], codes[1]);
+    return u->k->bytes_allowed(codes[0], (size_t)u->n, &codes_8);
 }
 
 static const tlc_param params[] = {

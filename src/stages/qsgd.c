@@ -5,7 +5,6 @@
  * Scalar: max. 8 bits: a code is a byte, q in two's complement; it decodes to max * (q / 127). 4 bits: half a byte, the
  * even index in the low half; it decodes to max * (q / 7).
  */
-#include "../common/bytes.h"
 #include "../values/levels.h"
 #include "stage.h"
 
@@ -60,7 +59,7 @@ static int valid(const tlc_unit *u, const uint8_t *const codes[2])
     uint8_t bad = 0;
 
     if (in_bytes(u->params))
-        return !tlc_has_byte(codes[0], (size_t)u->n, 0x80);
+        return tlc_levels_valid(u->k, codes[0], (size_t)u->n);
     for (size_t i = 0; i < len; i++)
         bad = (uint8_t)(bad | ((pairs[i] & 0x0f) == 0x08) | ((pairs[i] & 0xf0) == 0x80));
     return !bad;

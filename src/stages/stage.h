@@ -180,6 +180,7 @@ typedef struct tlc_shrinker {
     size_t (*decode)(const tlc_kernels *k, const uint8_t *src, size_t len,
                      uint8_t *dst);                                         /* returns the bytes written */
     uint64_t (*size)(const tlc_kernels *k, const uint8_t *src, size_t len); /* that decode would write */
+    unsigned (*expansion)(uint8_t byte);                                    /* size of one byte */
 } tlc_shrinker;
 
 /* ---- the descriptor ---------------------------------------------------------------------------------------------- */

@@ -24,12 +24,18 @@ static uint64_t size(const tlc_kernels *k, const uint8_t *src, size_t len)
     return k->zerorun_size(src, len);
 }
 
+static unsigned expansion(uint8_t byte)
+{
+    return byte <= 242 ? 1 : byte == 255 ? TLC_RUN_MAX : byte - 241u;
+}
+
 _Static_assert(TLC_RUN_MAX <= TLC_EXPANSION_MAX && TLC_ZERORUN_ROOM <= TLC_SHRINKER_ROOM, "what coders have room for");
 
 static const tlc_shrinker shrinker = {
     .encode = encode,
     .decode = decode,
     .size = size,
+    .expansion = expansion,
 };
 
 const tlc_stage tlc_stage_zerorun = {
