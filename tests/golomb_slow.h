@@ -164,7 +164,7 @@ static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const
     tlc_golomb_reader r;
     size_t count = 1;
 
-    require(tlc_golomb_open(&r, src, len, n, 0));
+    require(tlc_golomb_open(&r, tlc_kernels_for(TLC_ISA_SCALAR), src, len, n, 0));
     if (!tlc_golomb_masks_begin(&masks, &r))
         return;
     require(r.b <= 2 && r.k);
@@ -180,48 +180,74 @@ static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const
     }
 }
 
-/* Does the library read these bytes as the slow decoder does? They end at a guard page. Returns the length of the
- * payload, or 0 if it is not valid. */
+/* What the slow decoder has read. */
+typedef struct verdict {
+    size_t size; /* of the payload, or 0 if it is not valid */
+    const uint64_t *index;
+    const uint8_t *sign;
+} verdict;
+
+/* Does the library find the same positions, `chunk` at a time? */
+static inline void judge_positions(tlc_golomb_reader r, const verdict *want, int with_signs, size_t chunk)
+{
+    size_t got_index[257], count = 0, got;
+    uint8_t got_sign[257];
+
+    got_index[chunk] = 777, got_sign[chunk] = 77;
+    do {
+        got = tlc_golomb_next(&r, got_index, with_signs ? got_sign : NULL, chunk);
+        require(got == (r.k - count < chunk ? r.k - count : chunk));
+        for (size_t i = 0; i < got; i++)
+            require(got_index[i] == (size_t)want->index[count + i] &&
+                    (!r.signs || got_sign[i] == want->sign[count + i]));
+        count += got;
+    } while (got);
+    require(count == r.k && got_index[chunk] == 777 && got_sign[chunk] == 77);
+}
+
+/* Does the library read these bytes as the slow decoder does? They end at a guard page. */
+static inline void judge_isa(const tlc_kernels *kernels, const uint8_t *src, size_t len, uint64_t n, int signs,
+                             const verdict *want, size_t chunk)
+{
+    tlc_golomb_reader r, before;
+    unsigned b;
+    uint64_t k;
+    size_t size;
+    int opened = slow_head(src, len, n, &k, &b) > 0;
+
+    require(tlc_golomb_open(&r, kernels, src, len, n, signs) == opened);
+    if (!opened)
+        return;
+    before = r;
+    require(r.k == k && tlc_golomb_check(&r, &size) == (want->size > 0) && same(&r, &before, sizeof r));
+    if (!want->size)
+        return;
+    require(size == want->size);
+    judge_positions(r, want, signs || len % 2, chunk);
+    if (signs) {
+        tlc_golomb_masks masks;
+        require(!tlc_golomb_masks_begin(&masks, &r)); /* they have no signs */
+    }
+}
+
+/* judge_isa for all ISAs. Returns the length of the payload, or 0 if it is not valid. */
 static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64_t n, int signs, size_t chunk)
 {
     const uint8_t *src = arena_copy(a, bytes_in, len, 1);
-    uint64_t *index = malloc(64 * len + 8), k;
-    uint8_t *sign = bytes(8 * len + 1), got_sign[257];
-    size_t want, size = 0, got_index[257], count = 0, got;
-    tlc_golomb_reader r;
-    unsigned b;
+    uint64_t *index = malloc(64 * len + 8);
+    uint8_t *sign = bytes(8 * len + 1);
+    verdict want = {0, index, sign};
 
     at.n = (size_t)n, at.i = len;
     require(chunk <= 256 && index);
-    want = slow_read(src, len, n, signs, index, sign);
-    require(tlc_golomb_open(&r, src, len, n, signs) == (slow_head(src, len, n, &k, &b) > 0));
-    if (slow_head(src, len, n, &k, &b)) {
-        tlc_golomb_reader before = r;
-        require(r.k == k);
-        require(tlc_golomb_check(&r, &size) == (want > 0) && same(&r, &before, sizeof r));
-    }
-    if (want) {
-        require(size == want);
-        got_index[chunk] = 777, got_sign[chunk] = 77;
-        do {
-            got = tlc_golomb_next(&r, got_index, signs || len % 2 ? got_sign : NULL, chunk);
-            require(got == (k - count < chunk ? k - count : chunk));
-            for (size_t i = 0; i < got; i++)
-                /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): slow_read has filled k of them */
-                require(got_index[i] == (size_t)index[count + i] && (!signs || got_sign[i] == sign[count + i]));
-            count += got;
-        } while (got);
-        require(count == k && got_index[chunk] == 777 && got_sign[chunk] == 77);
-        if (!signs)
-            judge_masks(arena_copy(a, bytes_in, want, 1), want, n, index);
-        else {
-            tlc_golomb_masks masks;
-            require(!tlc_golomb_masks_begin(&masks, &r)); /* they have no signs */
-        }
-    }
+    want.size = slow_read(src, len, n, signs, index, sign);
+    FOR_EACH_ISA(isa)
+        judge_isa(tlc_kernels_for(isa), src, len, n, signs, &want, chunk);
+    if (want.size && !signs)
+        judge_masks(arena_copy(a, bytes_in, want.size, 1), want.size, n, index);
     free(index);
     free(sign);
-    return want;
+    return want.size;
 }
 
 #define DENSITIES                                                                                                      \

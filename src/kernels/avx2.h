@@ -12,7 +12,7 @@
 
 /* What cpu.c asks for before it grants AVX2. No FMA: there is nothing to contract. Kernels begin at cache lines: else
  * their speed depends on what the linker puts before them, by up to 17% seen. */
-#define TLC_AVX2_TARGET target("avx2,f16c,popcnt")
+#define TLC_AVX2_TARGET target("avx2,f16c,popcnt,bmi,bmi2,lzcnt")
 #define TLC_AVX2 __attribute__((TLC_AVX2_TARGET, aligned(64)))
 #define TLC_AVX2_INLINE static inline __attribute__((always_inline, TLC_AVX2_TARGET))
 

@@ -13,7 +13,7 @@
 
 /* What cpu.c asks for before it grants AVX-512. Kernels begin at cache lines: else their speed depends on what the
  * linker puts before them, by up to 17% seen. */
-#define TLC_AVX512_TARGET target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")
+#define TLC_AVX512_TARGET target("avx512f,avx512cd,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")
 #define TLC_AVX512 __attribute__((TLC_AVX512_TARGET, aligned(64)))
 #define TLC_AVX512_INLINE static inline __attribute__((always_inline, TLC_AVX512_TARGET))
 

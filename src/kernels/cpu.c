@@ -30,23 +30,32 @@ static uint32_t read_xcr0(void)
     return low;
 }
 
+static int has_avx2(const struct cpu_raw_data_t *raw)
+{
+    const uint32_t popcnt_osxsave_f16c = 1u << 23 | 1u << 27 | 1u << 29, bmi_avx2_bmi2 = 1u << 3 | 1u << 5 | 1u << 8;
+    const uint32_t lzcnt = 1u << 5;
+
+    return raw->basic_cpuid[0][EAX] >= 7 && BITS(raw->basic_cpuid[1][ECX], popcnt_osxsave_f16c) &&
+           BITS(read_xcr0(), XCR0_AVX) && BITS(raw->basic_cpuid[7][EBX], bmi_avx2_bmi2) &&
+           BITS(raw->ext_cpuid[1][ECX], lzcnt);
+}
+
+/* What AVX-512 needs beside AVX2. */
+static int has_avx512(const struct cpu_raw_data_t *raw)
+{
+    const uint32_t f_cd_bw_vl = 1u << 16 | 1u << 28 | 1u << 30 | 1u << 31, vbmi_vbmi2 = 1u << 1 | 1u << 6;
+
+    return BITS(read_xcr0(), XCR0_AVX512) && BITS(raw->basic_cpuid[7][EBX], f_cd_bw_vl) &&
+           BITS(raw->basic_cpuid[7][ECX], vbmi_vbmi2);
+}
+
 static unsigned detect(void)
 {
-    const uint32_t popcnt_osxsave_f16c = 1u << 23 | 1u << 27 | 1u << 29, avx2 = 1u << 5;
-    const uint32_t avx512f_bw_vl = 1u << 16 | 1u << 30 | 1u << 31, vbmi_vbmi2 = 1u << 1 | 1u << 6;
     struct cpu_raw_data_t raw;
-    unsigned isas = 0;
 
-    if (!read_cpuid(&raw) || raw.basic_cpuid[0][EAX] < 7 || !BITS(raw.basic_cpuid[1][ECX], popcnt_osxsave_f16c))
+    if (!read_cpuid(&raw) || !has_avx2(&raw))
         return 0;
-    uint32_t xcr0 = read_xcr0();
-    if (!BITS(xcr0, XCR0_AVX) || !BITS(raw.basic_cpuid[7][EBX], avx2))
-        return 0;
-    isas |= 1u << TLC_ISA_AVX2;
-    if (BITS(xcr0, XCR0_AVX512) && BITS(raw.basic_cpuid[7][EBX], avx512f_bw_vl) &&
-        BITS(raw.basic_cpuid[7][ECX], vbmi_vbmi2))
-        isas |= 1u << TLC_ISA_AVX512;
-    return isas;
+    return 1u << TLC_ISA_AVX2 | (has_avx512(&raw) ? 1u << TLC_ISA_AVX512 : 0u);
 }
 
 /* The size of a cache from the registers of CPUID leaf 4 (Intel's) or 0x8000001d (AMD's, in the same form). */

@@ -126,6 +126,16 @@ KERNEL(uint64_t, threshold_mask, (const float *x, size_t n, uint32_t flip, uint3
 KERNEL(uint64_t, random_mask, (const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask),
        avx2, avx512, neon)
 
+/* Moves each of TLC_GOLOMB_LANES lanes forward over the codes that end at or before its end. It stops before a code of
+ * more than TLC_GOLOMB_LONGEST bits. If a lane begins before its end, the 8 bytes from that end on exist. */
+KERNEL(void, golomb_skip, (const tlc_golomb_codes *codes, tlc_golomb_run *lanes, const uint64_t *end),
+       scalar, avx512, scalar)
+
+/* Reads at most cap codes: the positions in rising order, and 1 for negative ones if there are signs. It stops where a
+ * few codes together are long, and near the end of the stream. Returns how many codes it has read. */
+KERNEL(size_t, golomb_read, (const tlc_golomb_codes *codes, tlc_golomb_run *run, size_t *index, uint8_t *negative,
+                             size_t cap), avx2, avx2, scalar)
+
 /* Counts the bits that are 1 in len bytes. */
 KERNEL(uint64_t, count_ones, (const uint8_t *bits, size_t len), avx2, avx2, neon)
 

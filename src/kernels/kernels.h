@@ -28,6 +28,23 @@ typedef struct tlc_lines {
     float left[5][16]; /* if so, what the kernel keeps of cache lines that are not full yet */
 } tlc_lines;
 
+#define TLC_GOLOMB_LANES 16   /* of golomb_skip */
+#define TLC_GOLOMB_LONGEST 57 /* bits of a code that a word has, wherever in a byte it begins */
+
+/* A stream of Golomb codes. b <= 20; signs: 0 or 1 bit each. */
+typedef struct tlc_golomb_codes {
+    const uint8_t *stream;
+    size_t size; /* bytes */
+    unsigned b, signs;
+} tlc_golomb_codes;
+
+/* How far a stream was read. */
+typedef struct tlc_golomb_run {
+    uint64_t bit;   /* where the next code begins */
+    uint64_t count; /* codes before it */
+    uint64_t next;  /* the sum of their d: the least index that the next position can have */
+} tlc_golomb_run;
+
 /* Which bytes bytes_allowed allows. */
 typedef struct tlc_bytes_rule {
     uint8_t keep, least, above, other;
@@ -57,16 +74,16 @@ typedef struct tlc_kernels {
 /* Writes the tokens of a run of bytes 121. Returns the bytes written, at most `run` of them. */
 static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
 {
-    size_t at = 0;
+    size_t size = 0;
 
     if (run >= TLC_RUN_MAX) {
-        at = run / TLC_RUN_MAX;
+        size = run / TLC_RUN_MAX;
         run %= TLC_RUN_MAX;
-        memset(out, 255, at);
+        memset(out, 255, size);
     }
     if (run)
-        out[at++] = (uint8_t)(run == 1 ? TLC_QUARTIC_ZERO : 243 + (run - 2));
-    return at;
+        out[size++] = (uint8_t)(run == 1 ? TLC_QUARTIC_ZERO : 243 + (run - 2));
+    return size;
 }
 
 /* memcpy for few bytes. Where gcc knows that they are few it makes memcpy a rep movs, which is slow to start. */

@@ -13,7 +13,7 @@
 #ifndef TLC_GOLOMB_H
 #define TLC_GOLOMB_H
 
-#include "../common/float_rules.h"
+#include "../kernels/kernels.h"
 
 #define TLC_GOLOMB_MAX 48 /* largest b */
 
@@ -45,14 +45,8 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
  * mode. */
 uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int signs);
 
-/* How far a stream was read. */
-typedef struct tlc_golomb_run {
-    uint64_t bit;   /* where the next code begins */
-    uint64_t count; /* codes before it */
-    uint64_t next;  /* the sum of their d: the least index that the next position can have */
-} tlc_golomb_run;
-
 typedef struct tlc_golomb_reader {
+    const tlc_kernels *kernels;
     const uint8_t *stream;
     size_t head, size; /* bytes before the stream; bytes from there on, with all that follows the payload */
     uint64_t n, k;
@@ -61,7 +55,8 @@ typedef struct tlc_golomb_reader {
 } tlc_golomb_reader;
 
 /* Reads the head, in any len bytes. Returns 0 if it is no head for n values. */
-int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint64_t n, int signs);
+int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
+                    int signs);
 
 /* Is the stream valid, to its last bit? *size: the bytes of the payload with its head; other bytes may follow. The
  * reader was just opened. For any bytes; O(len). */

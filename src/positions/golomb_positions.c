@@ -14,7 +14,7 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
 {
     size_t size;
 
-    if (!tlc_golomb_open(&r->golomb, src, len, format->n, format->has_signs))
+    if (!tlc_golomb_open(&r->golomb, format->k, src, len, format->n, format->has_signs))
         return 0;
     r->k = r->golomb.k;
     r->place = r->golomb.run;

@@ -2,10 +2,12 @@
 #include "golomb.h"
 
 #include "../common/varint.h"
+#include "../kernels/golomb_codes.h"
 
 typedef tlc_golomb_run run;
 
-int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint64_t n, int signs)
+int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
+                    int signs)
 {
     const uint8_t *p = src;
     size_t at = 0;
@@ -14,6 +16,7 @@ int tlc_golomb_open(tlc_golomb_reader *reader, const void *src, size_t len, uint
     if (!tlc_varint_read(p, len, &at, &k) || at == len || k > n || p[at] > TLC_GOLOMB_MAX)
         return 0;
     *reader = (tlc_golomb_reader){
+        .kernels = kernels,
         .stream = p + at + 1,
         .head = at + 1,
         .size = len - at - 1,
@@ -41,14 +44,6 @@ static inline shape shape_of(const tlc_golomb_reader *r)
     return (shape){r->stream, r->size, r->b, r->signs, 1 + r->b + r->signs, r->b <= 20 && (uint64_t)r->size >> 32 == 0};
 }
 
-static inline uint64_t load(const uint8_t *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof word);
-    return tlc_big_endian(word);
-}
-
 /* The next 57 bits or more, the first of them in the highest bit. Behind the stream there are 0 bits. */
 static uint64_t window(const shape *s, uint64_t bit)
 {
@@ -56,7 +51,7 @@ static uint64_t window(const shape *s, uint64_t bit)
     uint64_t word = 0;
 
     if (s->size >= 8 && at <= s->size - 8)
-        return load(s->stream + at) << bit % 8;
+        return tlc_golomb_load(s->stream + at) << bit % 8;
     for (size_t i = at; i < at + 8; i++)
         word = word << 8 | (i < s->size ? s->stream[i] : 0);
     return word << bit % 8;
@@ -92,7 +87,7 @@ static int take_one(run *r, const shape *s)
  */
 FORCED int take_group(run *r, const shape *s, unsigned group)
 {
-    uint64_t word = ~load(s->stream + r->bit / 8) << r->bit % 8, rests = 0;
+    uint64_t word = ~tlc_golomb_load(s->stream + r->bit / 8) << r->bit % 8, rests = 0;
     unsigned quotients = 0, bits;
 
     for (unsigned i = 0; i < group; i++) {
@@ -195,6 +190,62 @@ static int take_stretch(run *r, const shape *s, uint64_t limit)
     return take_groups(r, s, limit, 2);
 }
 
+/* The bits up to limit are cut into lanes, as take_three cuts them into parts. Returns 0 if a lane did not find the
+ * beginning of a code, or met a very long one. *r is right in any case. */
+static int take_lanes(run *r, const tlc_golomb_reader *reader, uint64_t limit)
+{
+    const shape s = shape_of(reader);
+    const tlc_golomb_codes codes = {s.stream, s.size, s.b, s.signs};
+    const uint64_t each = (limit - r->bit) / TLC_GOLOMB_LANES;
+    run lanes[TLC_GOLOMB_LANES], x = *r;
+    uint64_t start[TLC_GOLOMB_LANES], end[TLC_GOLOMB_LANES];
+    int joined = 1;
+
+    for (size_t i = 0; i < TLC_GOLOMB_LANES; i++) {
+        end[i] = r->bit + i * each;
+        lanes[i] = (run){i ? end[i] - lead_of(&s) : r->bit, 0, 0};
+    }
+    reader->kernels->golomb_skip(&codes, lanes, end);
+    for (size_t i = 0; i < TLC_GOLOMB_LANES; i++) {
+        start[i] = lanes[i].bit;
+        end[i] = i + 1 < TLC_GOLOMB_LANES ? end[i + 1] : limit;
+        lanes[i] = (run){start[i], 0, 0};
+    }
+    reader->kernels->golomb_skip(&codes, lanes, end);
+    for (size_t i = 0; i < TLC_GOLOMB_LANES; i++)
+        if (x.bit == start[i])
+            x = (run){lanes[i].bit, x.count + lanes[i].count, x.next + lanes[i].next};
+        else {
+            tlc_golomb_skip_one(&codes, &x, end[i]);
+            joined = 0;
+        }
+    *r = x;
+    return joined;
+}
+
+/* Up to there all bits are of the codes left. `behind` bits of the stream follow. */
+static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64_t behind)
+{
+    const uint64_t end = (uint64_t)s->size * 8 - behind, limit = r->bit + (k - r->count) * s->least;
+    return limit < end ? limit : end;
+}
+
+/* Moves *r forward over most of the codes, if they are many. Tables are faster than scalar lanes, and for short codes
+ * faster than any. */
+static void skip_most(run *r, const tlc_golomb_reader *reader)
+{
+    const shape s = shape_of(reader);
+    const int lanes_are_scalar = reader->kernels->golomb_skip == tlc_golomb_skip_scalar;
+
+    if (lanes_are_scalar || s.least <= 5)
+        tlc_golomb_skip_dense(reader, r);
+    while (!lanes_are_scalar && s.fast && s.size >= 8) {
+        uint64_t limit = limit_of(r, &s, reader->k, 64);
+        if (limit < r->bit || limit - r->bit < TLC_GOLOMB_LANES * 2 * lead_of(&s) || !take_lanes(r, reader, limit))
+            return;
+    }
+}
+
 int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
 {
     const shape s = shape_of(reader);
@@ -203,10 +254,9 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
 
     if (reader->k > end / s.least)
         return 0;
-    tlc_golomb_skip_dense(reader, &r);
+    skip_most(&r, reader);
     while (s.fast) {
-        uint64_t limit = r.bit + (reader->k - r.count) * s.least; /* up to there all bits are of the codes left */
-        limit = limit < end ? limit : end;
+        uint64_t limit = limit_of(&r, &s, reader->k, 0);
         if (limit - r.bit < 64)
             break;
         if (!take_stretch(&r, &s, limit))
@@ -234,86 +284,11 @@ static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
     return 1;
 }
 
-/* The inverted bits of a stream, from some bit on. The first `valid` of them are the highest bits of word. The next
- * ones begin at the byte `from`; some of them may be in word already. */
-typedef struct source {
-    const uint8_t *from;
-    uint64_t word;
-    unsigned valid;
-} source;
-
-static inline source source_at(const shape *s, uint64_t bit)
+static size_t give_some(run *r, const tlc_golomb_reader *reader, const shape *s, size_t *index, uint8_t *negative,
+                        size_t cap)
 {
-    source from = {s->stream + bit / 8, 0, (8 - bit % 8) % 8};
-
-    if (from.valid)
-        from.word = ~(uint64_t)*from.from++ << (64 - from.valid);
-    return from;
-}
-
-/* After it at least 56 bits are valid. The address of the load depends only on the number of bits, so the load does not
- * wait for the decoding of the last code. */
-static inline void refill(source *from)
-{
-    from->word |= ~load(from->from) >> from->valid;
-    from->from += (63 - from->valid) / 8;
-    from->valid |= 56;
-}
-
-/* Reads `group` codes like take_group, with top = 63 - quotient, because x86 finds the highest bit. *next is the least
- * index that the next position can have, plus 64 * 2^b + 2^b - 1. Returns 0 if the codes have more than 56 bits. */
-FORCED int give_group(source *from, const shape *s, unsigned group, int signs, uint64_t *next, size_t *index,
-                      uint8_t *negative)
-{
-    uint64_t word = from->word, at = *next;
-    unsigned bits = group * (63 + s->least);
-
-    for (unsigned i = 0; i < group; i++) {
-        if (__builtin_expect(!word, 0))
-            return 0;
-        unsigned top = 63 ^ (unsigned)__builtin_clzll(word);
-        uint64_t low = word >> ((top - s->b - (unsigned)signs) & 63);
-        word <<= (s->least - 1 - top) & 63;
-        bits -= top;
-        at -= ((uint64_t)top << s->b) + (low >> signs);
-        index[i] = (size_t)at;
-        at += (uint64_t)65 << s->b;
-        if (signs)
-            negative[i] = (uint8_t)(~low & 1);
-    }
-    if (__builtin_expect(bits > 56, 0))
-        return 0;
-    from->word = word;
-    from->valid -= bits;
-    *next = at;
-    return 1;
-}
-
-/* Stops before a group with too many bits, if fewer codes than a group are left, and near the end of the stream. */
-FORCED size_t give_groups(run *r, const shape *s, unsigned group, int signs, size_t *index, uint8_t *negative,
-                          size_t cap)
-{
-    source from = source_at(s, r->bit);
-    uint64_t next = r->next + ((uint64_t)65 << s->b) - 1;
-    size_t count = 0;
-
-    while (cap - count >= group && s->stream + s->size - from.from >= 8) {
-        refill(&from);
-        if (!give_group(&from, s, group, signs, &next, index + count, signs ? negative + count : NULL))
-            break;
-        count += group;
-    }
-    *r = (run){(uint64_t)(from.from - s->stream) * 8 - from.valid, r->count + count, next + 1 - ((uint64_t)65 << s->b)};
-    return count;
-}
-
-static size_t give_some(run *r, const shape *s, size_t *index, uint8_t *negative, size_t cap)
-{
-    if (!s->fast)
-        return 0;
-    if (s->least > 9)
-        return negative ? give_groups(r, s, 2, 1, index, negative, cap) : give_groups(r, s, 2, 0, index, NULL, cap);
-    return negative ? give_groups(r, s, 4, 1, index, negative, cap) : give_groups(r, s, 4, 0, index, NULL, cap);
+    const tlc_golomb_codes codes = {s->stream, s->size, s->b, s->signs};
+    return s->fast ? reader->kernels->golomb_read(&codes, r, index, negative, cap) : 0;
 }
 
 size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap)
@@ -326,7 +301,7 @@ size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negati
     if (!s.signs)
         negative = NULL;
     while (count < cap) {
-        count += give_some(&reader->run, &s, index + count, negative ? negative + count : NULL, cap - count);
+        count += give_some(&reader->run, reader, &s, index + count, negative ? negative + count : NULL, cap - count);
         if (count == cap || !give_one(&reader->run, &s, index + count, negative ? negative + count : NULL))
             break;
         count++;
