@@ -295,21 +295,29 @@ static void decode_masks(const tlc_coding *c, tlc_positions_reader *reader, tlc_
     reader->place.count = values->next;
 }
 
+/* Arithmetic on bits, which compilers make vectors of; a table would be read value by value. */
+static void signed_values(const uint8_t *negative, size_t count, float scale, float *value)
+{
+    const uint32_t bits = tlc_float_bits(scale);
+
+    for (size_t i = 0; i < count; i++)
+        value[i] = tlc_bits_float(bits ^ (uint32_t)negative[i] << 31);
+}
+
 static void decode_batches(const tlc_coding *c, tlc_positions_reader *reader, tlc_value_reader *values, size_t from,
                            size_t to)
 {
-    const float sent[2] = {c->unit.scalars[0], -c->unit.scalars[0]};
     const int is_signed = has_signs(c->codec);
     tlc_positions_batch batch;
     float value[TLC_BATCH];
     tlc_scatter s;
 
     for (size_t i = 0; i < TLC_BATCH; i++)
-        value[i] = sent[0];
+        value[i] = c->unit.scalars[0];
     tlc_scatter_begin(&s, c->output, c->unit.first, from, to);
     while (tlc_codec_positions(c->codec)->read(reader, to, &batch)) {
-        for (size_t i = 0; is_signed && i < batch.count; i++)
-            value[i] = sent[batch.negative[i]];
+        if (is_signed)
+            signed_values(batch.negative, batch.count, c->unit.scalars[0], value);
         if (values->bits)
             tlc_values_read(values, batch.count, value);
         tlc_scatter_batch(&s, batch.index, value, batch.count);
