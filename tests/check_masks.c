@@ -72,6 +72,16 @@ static check_result call_threshold_mask(const tlc_kernels *k, const check_args *
     return RESULT(k->threshold_mask(a->p[0], a->n, a->flip, a->keep, a->least, a->p[1]));
 }
 
+/* What is behind the values that were taken may be anything. */
+static check_result call_threshold_values(const tlc_kernels *k, const check_args *a)
+{
+    float *out = a->p[1];
+    size_t count = k->threshold_values(a->p[0], a->n, a->flip, a->keep, a->least, out);
+
+    memset(out + count, 0, (a->n - count) * sizeof *out);
+    return RESULT(count);
+}
+
 static const char *const random_kinds[] = {"any limit", "none", "limit 1", "all"};
 static const uint32_t random_limits[] = {0, 0, 1, 1u << 24}; /* by kind; the first is not used */
 
@@ -358,6 +368,8 @@ const check_kernel check_mask_kernels[] = {
      symbol_kinds, COUNT(symbol_kinds), fill_symbols, call_symbol_masks, NULL},
     {OF(threshold_mask), {{"x", F32, IN, 1}, {"mask", MASK, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),
      fill_threshold, call_threshold_mask, NULL},
+    {OF(threshold_values), {{"x", F32, IN, 1}, {"out", F32, OUT, 1}}, 0, threshold_kinds, COUNT(threshold_kinds),
+     fill_threshold, call_threshold_values, NULL},
     {OF(random_mask), {{"x", F32, IN, 1}, {"words", WORD, IN, 1}, {"mask", MASK, OUT, 1}}, 0, random_kinds,
      COUNT(random_kinds), fill_random, call_random_mask, NULL},
     {OF(side_sums), {{"g", F32, IN | MAYBE, 1}, {"r", F32, IN | MAYBE, 1}, {"sums", MASK, OUT, 1}}, 0, sum_kinds,

@@ -126,6 +126,11 @@ KERNEL(uint64_t, threshold_mask, (const float *x, size_t n, uint32_t flip, uint3
 KERNEL(uint64_t, random_mask, (const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask),
        avx2, avx512, neon)
 
+/* The values x[i] with (((bits of x[i]) ^ flip) & keep) >= least, as signed integers, in order. Returns how many there
+ * are. out has room for n values, all of which may be overwritten. */
+KERNEL(size_t, threshold_values, (const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, float *out),
+       avx2, avx512, scalar)
+
 /* Moves each of TLC_GOLOMB_LANES lanes forward over the codes that end at or before its end. It stops before a code of
  * more than TLC_GOLOMB_LONGEST bits. If a lane begins before its end, the 8 bytes from that end on exist. */
 KERNEL(void, golomb_skip, (const tlc_golomb_codes *codes, tlc_golomb_run *lanes, const uint64_t *end),

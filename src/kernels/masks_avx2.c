@@ -219,4 +219,18 @@ TLC_AVX2 size_t tlc_expand_add_avx2(const uint64_t *mask, size_t n, const void *
 
     return at + tlc_expand_add_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, weight, sum + i * WORD);
 }
+
+/* In pieces, so that the mask is small. */
+size_t tlc_threshold_values_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, float *out)
+{
+    uint64_t mask[8];
+    size_t count = 0;
+
+    for (size_t i = 0, some; i < n; i += some) {
+        some = n - i < WORD * 8 ? n - i : WORD * 8;
+        if (tlc_threshold_mask_avx2(x + i, some, flip, keep, least, mask))
+            count += tlc_compact_scalar(x + i, mask, some, out + count);
+    }
+    return count;
+}
 #endif

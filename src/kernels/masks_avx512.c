@@ -162,4 +162,19 @@ TLC_AVX512 size_t tlc_compact_avx512(const float *x, const uint64_t *mask, size_
     }
     return (size_t)(to - out);
 }
+
+/* No branch on the bits, as in compact. What a store of a whole vector has too much, the next one overwrites. */
+TLC_AVX512 size_t tlc_threshold_values_avx512(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
+                                              float *out)
+{
+    const threshold t = {_mm512_set1_epi32((int)flip), _mm512_set1_epi32((int)keep), _mm512_set1_epi32(least)};
+    size_t count = 0, i = 0;
+
+    for (; n - i >= LANES; i += LANES) {
+        __mmask16 bits = reached16(x + i, ALL_LANES, t);
+        _mm512_storeu_ps(out + count, _mm512_maskz_compress_ps(bits, _mm512_loadu_ps(x + i)));
+        count += (size_t)__builtin_popcount(bits);
+    }
+    return count + tlc_threshold_values_scalar(x + i, n - i, flip, keep, least, out + count);
+}
 #endif

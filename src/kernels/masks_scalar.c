@@ -116,3 +116,13 @@ size_t tlc_compact_scalar(const float *x, const uint64_t *mask, size_t n, float 
             memcpy(to++, x + i + __builtin_ctzll(bits), sizeof *to); /* a float in a register may lose its NaN's bits */
     return (size_t)(to - out);
 }
+
+size_t tlc_threshold_values_scalar(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, float *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if ((int32_t)((tlc_float_bits(x[i]) ^ flip) & keep) >= least)
+            memcpy(&out[count++], &x[i], sizeof *x);
+    return count;
+}

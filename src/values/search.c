@@ -10,6 +10,7 @@
 #include "selection.h"
 
 enum { FEW = 1024, GUESSED = 4096, GUESSED_FROM = 16 * GUESSED, LEVELS = 3, BINS = 2048 };
+enum { GUESS_LOWEST = 1 << 17 }; /* a guess needs six bits of the mantissa: it may be too low */
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
 /* One of the selections that are searched in the same sweeps. */
@@ -64,27 +65,22 @@ static const float *next_chunk(searching *all, uint64_t j, size_t *count, float 
 
 /* ---- histograms -------------------------------------------------------------------------------------------------- */
 
-/* Counts the keys that are in mask by the bits of a level; after the first level only those that share the bits
- * before. */
-static void count_keys(const tlc_selection *s, int level, const float *x, const uint64_t *mask, size_t n,
-                       size_t bins[BINS])
+/* Counts the keys of n values by the bits of a level; after the first level only those that share the bits before. */
+static void count_keys(const tlc_selection *s, int level, const float *x, size_t n, size_t bins[BINS])
 {
     unsigned shift = level_shift[level], above = level ? level_shift[level - 1] : 31;
     uint32_t prefix = level ? (uint32_t)s->least >> above : 0;
 
-    for (size_t w = 0; w * 64 < n; w++)
-        for (uint64_t bits = mask[w]; bits; bits &= bits - 1) {
-            uint32_t key = tlc_selection_key(s, x[w * 64 + (size_t)__builtin_ctzll(bits)]);
-            if (key >> above == prefix)
-                bins[key >> shift & (level_bins[level] - 1)]++;
-        }
+    for (size_t i = 0; i < n; i++) { /* no branch: it would often be mispredicted */
+        uint32_t key = tlc_selection_key(s, x[i]);
+        bins[key >> shift & (level_bins[level] - 1)] += key >> above == prefix;
+    }
 }
 
 /* Fills the bins of the searches that go on. */
 static void count_level(searching *all, int level, size_t bins[TLC_SEARCHES][BINS])
 {
-    uint64_t mask[TLC_CHUNK / 64];
-    float buf[TLC_CHUNK];
+    float buf[TLC_CHUNK], found[TLC_CHUNK];
     size_t n;
 
     memset(bins, 0, all->searches * sizeof bins[0]);
@@ -93,8 +89,10 @@ static void count_level(searching *all, int level, size_t bins[TLC_SEARCHES][BIN
         for (size_t i = 0; i < all->searches; i++) {
             const tlc_selection *s = all->search[i].s;
             int32_t least = s->least ? s->least : 1; /* no zeros */
-            if (all->search[i].rank && all->c->input->k->threshold_mask(x, n, s->flip, s->keep, least, mask))
-                count_keys(s, level, x, mask, n, bins[i]);
+            if (all->search[i].rank) {
+                size_t some = all->c->input->k->threshold_values(x, n, s->flip, s->keep, least, found);
+                count_keys(s, level, found, some, bins[i]);
+            }
         }
     }
 }
@@ -111,22 +109,34 @@ static void find_bin(search *one, int level, const size_t *bins)
 }
 
 /* A key that is most likely below the rank-th largest one; 1 where it is not worth guessing. */
-static int32_t guess(const searching *all, const search *one)
+static int32_t guess(const searching *all, const search *one, const float values[GUESSED])
 {
     uint64_t rank = GUESSED * one->rank / all->count;
     uint32_t keys[GUESSED];
-    float buf[1];
 
     rank += rank / 4 + 16;
-    if (all->c->samples || all->count < GUESSED_FROM || one->rank > all->count / 4)
+    if (one->rank > all->count / 4)
         return 1;
     for (size_t j = 0; j < GUESSED; j++) {
-        size_t at = all->c->first + j * (size_t)(all->count / GUESSED);
-        uint32_t key = tlc_selection_key(one->s, *tlc_input_wanted(all->c->input, at, 1, buf));
+        uint32_t key = tlc_selection_key(one->s, values[j]);
         keys[j] = key <= TLC_F32_ABS ? key : 0; /* negative, as a signed integer */
     }
-    uint32_t found = tlc_kth_largest(keys, GUESSED, (size_t)rank);
+    uint32_t found = tlc_kth_largest(keys, GUESSED, (size_t)rank, GUESS_LOWEST);
     return found ? (int32_t)found : 1;
+}
+
+static void guess_all(searching *all)
+{
+    float values[GUESSED], buf[1];
+
+    for (size_t i = 0; i < all->searches; i++)
+        all->search[i].s->least = 1;
+    if (all->c->samples || all->count < GUESSED_FROM)
+        return;
+    for (size_t j = 0; j < GUESSED; j++)
+        values[j] = *tlc_input_wanted(all->c->input, all->c->first + j * (size_t)(all->count / GUESSED), 1, buf);
+    for (size_t i = 0; i < all->searches; i++)
+        all->search[i].s->least = guess(all, &all->search[i], values);
 }
 
 static uint64_t sum_of(const size_t bins[BINS])
@@ -141,8 +151,7 @@ static uint64_t sum_of(const size_t bins[BINS])
 /* Counts the first level, from a guess on if that is low enough. Where at most k keys are above 0, all are members. */
 static void count_first(searching *all, size_t bins[TLC_SEARCHES][BINS])
 {
-    for (size_t i = 0; i < all->searches; i++)
-        all->search[i].s->least = guess(all, &all->search[i]);
+    guess_all(all);
     count_level(all, 0, bins);
     for (size_t i = 0; i < all->searches; i++)
         if (sum_of(bins[i]) < all->search[i].rank && all->search[i].s->least > 1) { /* the guess was a bad one */
@@ -187,7 +196,7 @@ static void search_few(search *one, const float *x, size_t n)
     }
     if (one->rank > count)
         return; /* all are members */
-    one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank);
+    one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank, 1);
     for (size_t i = 0; i < count; i++) {
         above += (int32_t)keys[i] > one->s->least;
         equal += (int32_t)keys[i] == one->s->least;
