@@ -83,8 +83,8 @@ typedef struct check_kernel {
 } check_kernel;
 
 extern const check_kernel check_kernel_list[]; /* up to the first without a name */
-extern const check_kernel check_level_kernels[], check_mask_kernels[], check_golomb_kernels[];
-const check_kernel *check_kernel_at(size_t index); /* the index-th of all four lists; NULL past the end */
+extern const check_kernel check_level_kernels[], check_mask_kernels[], check_golomb_kernels[], check_byte_kernels[];
+const check_kernel *check_kernel_at(size_t index); /* the index-th of all lists; NULL past the end */
 
 typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;
 

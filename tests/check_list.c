@@ -339,31 +339,6 @@ static check_result call_bytes_max(const tlc_kernels *k, const check_args *a)
     return RESULT(k->bytes_max(a->p[0], a->n));
 }
 
-/* The rules that quantizers have; one byte in a field of allowed ones may break them. */
-static const tlc_bytes_rule rules[] = {
-    {.keep = 0x7f, .above = TLC_NATURAL_MOST - TLC_NATURAL_LEAST, .other = TLC_NATURAL_ZERO},
-    {.keep = 0xff, .least = 0x81, .above = 0xfe, .other = 0x81},
-};
-
-static int fill_bytes_allowed(check_args *a, int kind)
-{
-    uint8_t *b = a->p[0];
-
-    a->shift = (int)(rng() & 1);
-    for (size_t i = 0; i < a->n; i++)
-        b[i] = (uint8_t)(rng() & 1 ? rng_below(61) | (rng() & 0x80) : 0x40);
-    for (size_t i = 0; i < a->n && a->shift; i++)
-        b[i] = b[i] == 0x80 ? 1 : b[i];
-    if (a->n && kind != KIND_BENCH && rng() & 1)
-        b[rng_below(a->n)] = (uint8_t)rng();
-    return 1;
-}
-
-static check_result call_bytes_allowed(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT((uint64_t)k->bytes_allowed(a->p[0], a->n, &rules[a->shift]));
-}
-
 /* The largest byte must be found wherever it is: one in a field of small ones. */
 static int fill_bytes_max(check_args *a, int kind)
 {
@@ -450,7 +425,6 @@ const check_kernel check_kernel_list[] = {
      call_quartic_encode, NULL},
     {OF(quartic_decode), {{"in", BYTE, IN, 1}, {"q", SYMBOL, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_decode,
      call_quartic_decode, NULL},
-    {OF(bytes_allowed), {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_bytes_allowed, call_bytes_allowed, NULL},
     {OF(bytes_max), {{"in", BYTE, IN, 1}}, BYTE_SIDE, TOKEN_KINDS, fill_bytes_max, call_bytes_max, NULL},
     {OF(ternary_quartic_encode), {{"g", F32, IN | MAYBE, 5}, {"r", F32, OUT | MAYBE, 5}, {"out", BYTE, OUT, 1}}, 0,
      float_kinds, FLOAT_KINDS, fill_five_pairs, call_ternary_quartic_encode, NULL},
@@ -498,7 +472,7 @@ int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel)
 const check_kernel *check_kernel_at(size_t index)
 {
     static const check_kernel *const lists[] = {check_kernel_list, check_level_kernels, check_mask_kernels,
-                                                check_golomb_kernels};
+                                                check_golomb_kernels, check_byte_kernels};
 
     for (int i = 0; i < COUNT(lists); i++)
         for (const check_kernel *kernel = lists[i]; kernel->name; kernel++)

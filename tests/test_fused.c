@@ -263,6 +263,25 @@ static void check_unpack_and_add(const trial *t)
     require(same(out_got, out_want, sizeof out_got));
 }
 
+/* Three payloads with weights of their own: the same bytes from other places on. */
+static void check_unpack_and_add_many(const trial *t)
+{
+    const float scale = tlc_finite(t->scalars[0] * t->weight) ? t->scalars[0] * t->weight : FLT_MAX;
+    const float scales[3] = {scale, -0.25f * scale, 3.0f};
+    const uint8_t *const src[3] = {bytes_got, bytes_got + t->count / 3, bytes_got};
+    float *sum[TLC_STREAMS_MAX], *want[TLC_STREAMS_MAX];
+    const size_t count = t->count - t->count / 3;
+
+    unpack_by_parts(t, TLC_OUTPUT_ADD, scale, sum);
+    memcpy(out_want, out_got, sizeof out_want);
+    for (size_t s = 0; s < t->row->packer->pack->streams; s++)
+        want[s] = out_want + (sum[s] - out_got);
+    for (size_t i = 0; i < 3; i++)
+        t->row->unpack_and_add(t->plain, src[i], count, scales[i], want);
+    t->row->unpack_and_add_many(t->k, src, scales, 3, count, sum);
+    require(same(out_got, out_want, sizeof out_got));
+}
+
 /* In parts of 16 bytes, 48, ... up to all in one; the last may be empty. */
 static void check_unpack_and_stream(const trial *t)
 {
@@ -322,6 +341,7 @@ static const entry_check checks[] = {
     {"encode_and_pack", offsetof(tlc_fused, encode_and_pack), check_encode_and_pack},
     {"unpack_and_write", offsetof(tlc_fused, unpack_and_write), check_unpack_and_write},
     {"unpack_and_add", offsetof(tlc_fused, unpack_and_add), check_unpack_and_add},
+    {"unpack_and_add_many", offsetof(tlc_fused, unpack_and_add_many), check_unpack_and_add_many},
     {"unpack_and_stream", offsetof(tlc_fused, unpack_and_stream), check_unpack_and_stream},
     {"decode_and_add", offsetof(tlc_fused, decode_and_add), check_decode_and_add},
 };

@@ -55,6 +55,9 @@ typedef struct tlc_coder {
     size_t (*streams)(const tlc_coding *c); /* the unit has ceil(n / streams) steps */
     void (*skip)(const tlc_coding *c, tlc_place *place, size_t from, size_t to); /* NULL: places are not needed */
     void (*decode)(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
+    /* decode() of payloads with as many streams that are added to the same sum, one after the other. NULL: call it for
+     * each. */
+    void (*decode_many)(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);
 } tlc_coder;
 
 extern const tlc_coder tlc_coder_of_symbols, tlc_coder_of_members, tlc_coder_of_codes;

@@ -395,13 +395,13 @@ static void unpack(const shape *s, size_t from, size_t to, const uint8_t *src, s
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Expands the next bytes of a shrunk payload, and moves *src behind them. Near the end they are copied first, because
- * the kernel reads more bytes than it expands. */
+/* Expands the next bytes of a shrunk payload, at most `most` and SHRUNK of them, and moves *src behind them. Near the
+ * end they are copied first, because the kernel reads more bytes than it expands. */
 static size_t expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t **src, const uint8_t *end,
-                     uint8_t *out)
+                     size_t most, uint8_t *out)
 {
     const uint8_t *in = *src;
-    size_t left = (size_t)(end - in), count = tlc_smaller(left, SHRUNK);
+    size_t left = (size_t)(end - in), count = tlc_smaller(left, tlc_smaller(most, SHRUNK));
     uint8_t last[SHRUNK + TLC_SHRINKER_ROOM];
 
     *src += count;
@@ -417,7 +417,7 @@ void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const
     uint8_t part[SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
 
     for (const uint8_t *end = src + len; src < end;) {
-        size_t count = expand(shrinker, k, &src, end, part);
+        size_t count = expand(shrinker, k, &src, end, SHRUNK, part);
         memcpy(dst, part, count);
         dst += count;
     }
@@ -456,7 +456,7 @@ static void expand_and_unpack(const shape *s, tlc_place *place, size_t from, siz
     memset(packed, s->p->zero, have);
     while (from < to) {
         if (from + have < to)
-            have += expand(shrinker_of(s->c), s->u->k, &src, end, packed + have);
+            have += expand(shrinker_of(s->c), s->u->k, &src, end, SHRUNK, packed + have);
         if (from + have > to) {
             place->shrunk.zeros = give_back(s, &src, from + have - to);
             have = to - from;
@@ -510,6 +510,73 @@ static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to
         unpack(&s, from, to, c->payload + from, NULL);
 }
 
+/* ---- many payloads ----------------------------------------------------------------------------------------------- */
+
+enum { TOGETHER = 1024 }; /* packed bytes of each payload at a time */
+
+/* Packed bytes from .. to - 1, at most TOGETHER: in the payload, or expanded. */
+static const uint8_t *packed_part(const shape *s, tlc_place *place, size_t from, size_t to, uint8_t *expanded)
+{
+    const uint8_t *start = s->c->payload, *src = start + place->shrunk.offset, *end = start + s->c->len;
+    size_t have = (size_t)place->shrunk.zeros, wanted = to - from;
+
+    if (!s->c->codec->shrinker)
+        return start + from;
+    memset(expanded, s->p->zero, have);
+    place->shrunk.zeros = 0;
+    while (have < wanted) /* most likely what is missing, so that little is given back */
+        have += expand(shrinker_of(s->c), s->u->k, &src, end, (wanted - have) * s->c->len / s->len + 8,
+                       expanded + have);
+    place->shrunk.zeros = give_back(s, &src, have - wanted);
+    place->shrunk.offset = (uint64_t)(src - start);
+    return expanded;
+}
+
+/* Has the payload a kernel for many? */
+static int goes_with_others(const tlc_coding *c)
+{
+    return c->fused && c->fused->unpack_and_add_many && tlc_finite(c->unit.scalars[0] * c->output->weight);
+}
+
+/* At most TLC_TOGETHER_MAX payloads. */
+static void add_together(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to)
+{
+    uint8_t expanded[TLC_TOGETHER_MAX][TOGETHER + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+    const uint8_t *src[TLC_TOGETHER_MAX];
+    float *sum[TLC_STREAMS_MAX], scale[TLC_TOGETHER_MAX];
+    shape s[TLC_TOGETHER_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        shape_of(&s[i], c[i]);
+        scale[i] = c[i]->unit.scalars[0] * c[i]->output->weight;
+    }
+    for (size_t next; from < to; from = next) {
+        next = from + tlc_smaller(to - from, TOGETHER);
+        size_t end = tail_start(&s[0], from, next);
+        for (size_t i = 0; i < count; i++)
+            src[i] = packed_part(&s[i], &places[i], from, next, expanded[i]);
+        for (size_t k = 0; k < s[0].p->streams; k++)
+            sum[k] = (float *)c[0]->output->out + s[0].u->first + k * s[0].len + from;
+        c[0]->fused->unpack_and_add_many(s[0].u->k, src, scale, count, end - from, sum);
+        for (size_t i = 0; end < next && i < count; i++)
+            unpack_tail(&s[i], end, next - end, src[i] + (end - from), scale[i]);
+    }
+}
+
+static void decode_many(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to)
+{
+    for (size_t i = 0, some; i < count; i += some) {
+        for (some = 0; some < TLC_TOGETHER_MAX && i + some < count && goes_with_others(c[i + some]);)
+            some++;
+        if (some > 1)
+            add_together(c + i, places + i, some, from, to);
+        else {
+            decode(c[i], &places[i], from, to);
+            some = 1;
+        }
+    }
+}
+
 const tlc_coder tlc_coder_of_symbols = {
     .bound = bound,
     .encode = encode,
@@ -517,4 +584,5 @@ const tlc_coder tlc_coder_of_symbols = {
     .streams = streams,
     .skip = skip,
     .decode = decode,
+    .decode_many = decode_many,
 };

@@ -11,7 +11,7 @@
 enum {
     GROUP = 32,    /* frames */
     RANGES = 16,   /* that threads share, of an unblocked tensor: there is a place for each of them and each frame */
-    PART = 1 << 15 /* values of the sum that get the values of all frames: they stay in the second-level cache */
+    PART = 1 << 16 /* values of the sum that get the values of all frames: they stay in the second-level cache */
 };
 
 static float weight_of(const tlc_many *m, size_t i)
@@ -75,9 +75,19 @@ typedef struct side {
     int from_zero;
 } side;
 
-static void decode_part(const tlc_walk *w, tlc_place *place, size_t from, size_t to)
+static void decode_part(const tlc_walk *w, size_t count, tlc_place *places, size_t from, size_t to)
 {
-    tlc_coder_for(w->coding.codec)->decode(&w->coding, place, from, to);
+    const tlc_coding *codings[GROUP];
+
+    for (size_t i = 0, some; i < count; i += some) {
+        const tlc_coder *coder = tlc_coder_for(w[i].coding.codec);
+        for (some = 0; i + some < count && tlc_coder_for(w[i + some].coding.codec) == coder; some++)
+            codings[some] = &w[i + some].coding;
+        if (coder->decode_many)
+            coder->decode_many(codings, places + i, some, from, to);
+        for (size_t j = 0; !coder->decode_many && j < some; j++)
+            coder->decode(codings[j], &places[i + j], from, to);
+    }
 }
 
 static size_t streams_of(const tlc_walk *w)
@@ -113,8 +123,7 @@ static void decode_steps(const side *s, const tlc_walk *w, size_t count, tlc_pla
         end = from + tlc_smaller(part, to - from);
         if (from_zero)
             clear(s, w, from, end);
-        for (size_t i = 0; i < count; i++)
-            decode_part(&w[i], &places[i], from, end);
+        decode_part(w, count, places, from, end);
     }
 }
 

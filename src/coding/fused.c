@@ -23,6 +23,12 @@ static void quartic_ternary_add(const tlc_kernels *k, const uint8_t *src, size_t
     k->quartic_ternary_add(src, count, scale, sum);
 }
 
+static void quartic_ternary_add_many(const tlc_kernels *k, const uint8_t *const *src, const float *scale,
+                                     size_t payloads, size_t count, float *const *sum)
+{
+    k->quartic_ternary_add_many(src, scale, payloads, count, sum);
+}
+
 static void quartic_ternary_stream(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
                                    float *const *out, tlc_lines *lines, int last)
 {
@@ -69,6 +75,7 @@ static const tlc_fused rows[] = {
         .encode_and_pack = ternary_quartic_encode,
         .unpack_and_write = quartic_ternary_decode,
         .unpack_and_add = quartic_ternary_add,
+        .unpack_and_add_many = quartic_ternary_add_many,
         .unpack_and_stream = quartic_ternary_stream,
     },
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},

@@ -22,6 +22,9 @@ typedef struct tlc_fused {
     /* Writes or adds symbol * scale to the floats of each stream. */
     void (*unpack_and_write)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out);
     void (*unpack_and_add)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *sum);
+    /* unpack_and_add of at most TLC_TOGETHER_MAX payloads, one after the other. */
+    void (*unpack_and_add_many)(const tlc_kernels *k, const uint8_t *const *src, const float *scale, size_t payloads,
+                                size_t count, float *const *sum);
     /* unpack_and_write with stores past the caches: see the kernel quartic_ternary_stream. */
     void (*unpack_and_stream)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out,
                               tlc_lines *lines, int last);

@@ -93,6 +93,18 @@ TLC_AVX512_INLINE __m512 tlc_avx512_one_nan(__m512 x)
     return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), tlc_avx512_nan());
 }
 
+/* x + v in the lanes of mask; the others keep their bits. */
+TLC_AVX512_INLINE __m512 tlc_avx512_add_where(__m512 x, __mmask16 mask, __m512 v)
+{
+#if defined(__clang__) /* it would add -0 in the other lanes, which changes signalling NaNs */
+    __m512 sum = _mm512_add_ps(x, v);
+    TLC_OPAQUE(sum);
+    return _mm512_mask_mov_ps(x, mask, sum);
+#else
+    return _mm512_mask_add_ps(x, mask, x, v);
+#endif
+}
+
 /* sum + weight * value, both rounded, with one NaN. */
 TLC_AVX512_INLINE __m512 tlc_avx512_weighted(__m512 sum, __m512 value, __m512 weight)
 {

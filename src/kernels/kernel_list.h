@@ -45,6 +45,10 @@ KERNEL(void, quartic_ternary_decode, (const uint8_t *in, size_t len, float M, fl
 /* quartic_decode, then ternary_add, in one sweep. in[i] <= 242. */
 KERNEL(void, quartic_ternary_add, (const uint8_t *in, size_t len, float w, float *const sum[5]), avx2, avx512, neon)
 
+/* quartic_ternary_add of `frames` arrays of len bytes, one after the other: in[f] with the weight w[f]. */
+KERNEL(void, quartic_ternary_add_many, (const uint8_t *const *in, const float *w, size_t frames, size_t len,
+                                        float *const sum[5]), avx2, avx512, neon)
+
 /* quartic_ternary_decode for outputs that exceed the caches. It stores past the caches where the machine can. A
  * stream may be written in several calls: len is a multiple of 16 in all but the last, and may be 0 in the last.
  * After the last call the stores are in order for other threads. */

@@ -28,6 +28,8 @@ typedef struct tlc_lines {
     float left[5][16]; /* if so, what the kernel keeps of cache lines that are not full yet */
 } tlc_lines;
 
+#define TLC_TOGETHER_MAX 8 /* frames of quartic_ternary_add_many */
+
 #define TLC_GOLOMB_LANES 16   /* of golomb_skip */
 #define TLC_GOLOMB_LONGEST 57 /* bits of a code that a word has, wherever in a byte it begins */
 

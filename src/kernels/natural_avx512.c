@@ -113,7 +113,7 @@ TLC_AVX512_INLINE void add16(const uint8_t *in, __mmask16 mask, int shift, __m51
 
     TLC_OPAQUE(product); /* rounded before it is added */
     x = _mm512_maskz_loadu_ps(mask, sum);
-    x = _mm512_mask_add_ps(x, some, x, product);
+    x = tlc_avx512_add_where(x, some, product);
     some = _mm512_mask_cmp_ps_mask(some, x, x, _CMP_UNORD_Q);
     _mm512_mask_storeu_ps(sum, mask, _mm512_mask_mov_ps(x, some, tlc_avx512_nan()));
 }

@@ -221,6 +221,80 @@ TLC_AVX512 void tlc_quartic_ternary_add_avx512(const uint8_t *in, size_t len, fl
         decode_rest(in, i, tlc_avx512_lanes(len - i), &v, sum, 1);
 }
 
+/* ---- many frames ------------------------------------------------------------------------------------------------- */
+
+/* Frames whose bytes are not all zeros. */
+typedef struct active {
+    const uint8_t *in[TLC_TOGETHER_MAX];
+    const values *v[TLC_TOGETHER_MAX];
+    size_t count;
+} active;
+
+/* Adds the values of two vectors of bytes of each frame. The sums stay in registers meanwhile. A symbol 0 adds -0,
+ * which changes nothing but signalling NaNs. Returns 0, with nothing done, if a sum is a NaN. */
+TLC_AVX512_INLINE int add_vectors(const active *a, size_t i, float *const sum[5])
+{
+    __mmask16 nan = 0;
+    __m512 x[5], y[5];
+
+    TLC_UNROLL
+    for (int k = 0; k < 5; k++) {
+        x[k] = _mm512_loadu_ps(sum[k] + i);
+        y[k] = _mm512_loadu_ps(sum[k] + i + LANES);
+        nan |= _mm512_cmp_ps_mask(x[k], y[k], _CMP_UNORD_Q);
+    }
+    if (__builtin_expect(nan != 0, 0))
+        return 0;
+    for (size_t f = 0; f < a->count; f++) {
+        numbers n = split(tlc_avx512_load16(a->in[f] + i)), m = split(tlc_avx512_load16(a->in[f] + i + LANES));
+        TLC_UNROLL
+        for (int k = 0; k < 5; k++) {
+            x[k] = _mm512_add_ps(x[k], look_up(a->v[f], n, k));
+            y[k] = _mm512_add_ps(y[k], look_up(a->v[f], m, k));
+        }
+    }
+    TLC_UNROLL
+    for (int k = 0; k < 5; k++) {
+        _mm512_storeu_ps(sum[k] + i, x[k]);
+        _mm512_storeu_ps(sum[k] + i + LANES, y[k]);
+    }
+    return 1;
+}
+
+/* Adds bytes from .. from + len - 1 of one frame after the other. */
+TLC_AVX512_INLINE void add_singly(const uint8_t *const *in, const float *w, size_t frames, size_t from, size_t len,
+                                  float *const sum[5])
+{
+    float *const at[5] = {sum[0] + from, sum[1] + from, sum[2] + from, sum[3] + from, sum[4] + from};
+
+    for (size_t f = 0; f < frames; f++)
+        tlc_quartic_ternary_add_avx512(in[f] + from, len, w[f], at);
+}
+
+TLC_AVX512 void tlc_quartic_ternary_add_many_avx512(const uint8_t *const *in, const float *w, size_t frames, size_t len,
+                                                    float *const sum[5])
+{
+    enum { TWO = 2 * LANES };
+    values v[TLC_TOGETHER_MAX];
+    size_t i = 0;
+    active a;
+
+    for (size_t f = 0; f < frames; f++)
+        v[f] = values_of(w[f], _mm512_set1_ps(-0.0f));
+    for (; len - i >= GROUP; i += GROUP) {
+        a.count = 0;
+        for (size_t f = 0; f < frames; f++) {
+            a.in[a.count] = in[f];
+            a.v[a.count] = &v[f];
+            a.count += _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in[f] + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)) != 0;
+        }
+        for (size_t j = i; a.count && j < i + GROUP; j += TWO)
+            if (!add_vectors(&a, j, sum))
+                add_singly(in, w, frames, j, TWO, sum);
+    }
+    add_singly(in, w, frames, i, len - i, sum);
+}
+
 /* Streaming stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of
  * the end of one vector and the start of the next. The first and the last values share their lines with other data
  * and are stored as usual. */
