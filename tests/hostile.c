@@ -92,6 +92,12 @@ tlc_status hostile_decode(hostile *h, const void *frame, size_t len, size_t n, t
     float *sum = (float *)(void *)output(h, n * sizeof *sum, isa);
     require_status(tlc_decompress_add(src, len, 0.75f, sum, n, &opt), status);
     require_untouched(h, status);
+    const tlc_message twice[2] = {{src, len}, {src, len}};
+    size_t bad = 2;
+    sum = (float *)(void *)output(h, n * sizeof *sum, isa);
+    require_status(tlc_decompress_add_many(twice, NULL, 2, sum, n, &bad, &opt), status);
+    require_untouched(h, status);
+    require(bad == (status ? 0 : 2));
     float *momentum = (float *)(void *)output(h, n * sizeof *momentum, isa);
     mask = tlc_mask(src, len, momentum, n, &opt);
     require(mask == status || (!status && mask == TLC_ERR_UNSUPPORTED));

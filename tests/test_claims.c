@@ -180,6 +180,7 @@ static void refused_by_decoders(const frame *f, size_t n, tlc_status want)
         FOR_EACH_DTYPE(dtype)
             starved(tlc_decompress(src, f->len, dtype, out, n, &opt), want);
         starved(tlc_decompress_add(src, f->len, 0.5f, sum, n, &opt), want);
+        starved(tlc_decompress_add_many(&(tlc_message){src, f->len}, NULL, 1, sum, n, NULL, &opt), want);
         starved(tlc_mask(src, f->len, sum, n, &opt), want);
     }
     require(arena_intact(&out_pages) && all_bytes(out, OUT, 0x3c));

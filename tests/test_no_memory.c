@@ -94,6 +94,9 @@ static void decoders(const buffers *b, size_t len, const tlc_decode_options *opt
         starved(tlc_decompress(b->frame, len, dtype, b->out, b->n, opt), TLC_OK);
     memset(sum, 0, 4 * b->n);
     starved(tlc_decompress_add(b->frame, len, -0.5f, sum, b->n, opt), TLC_OK);
+    const tlc_message frames[3] = {{b->frame, len}, {b->frame, len}, {b->frame, len}};
+    starved(tlc_decompress_add_many(frames, NULL, 3, sum, b->n, NULL, opt), TLC_OK);
+    starved(tlc_decompress_add_many(frames, NULL, 3, sum, b->n + 1, NULL, opt), TLC_ERR_SIZE);
     starved(tlc_peek(b->frame, len, &info), TLC_OK);
     starved(tlc_inspect(b->frame, len, &info), TLC_OK);
     starved(tlc_mask(b->frame, len, sum, b->n, opt), info.nonzero == TLC_UNKNOWN ? TLC_ERR_UNSUPPORTED : TLC_OK);

@@ -50,6 +50,9 @@ static void decode_guarded(guarded *g, const uint8_t *src, size_t len, size_t n,
     float *sum = (float *)(void *)arena_take(&g->out, 4 * n, end);
     memset(sum, 0, 4 * n);
     require_status(tlc_decompress_add(src, len, 2.0f, sum, n, &opt), TLC_OK);
+    const tlc_message frames[2] = {{src, len}, {src, len}};
+    require_status(tlc_decompress_add_many(frames, NULL, 2, sum, n, NULL, &opt), TLC_OK);
+    require(arena_intact(&g->out));
     require_status(tlc_mask(src, len, sum, n, &opt), c->has_zero ? TLC_OK : TLC_ERR_UNSUPPORTED);
     require(arena_intact(&g->out));
     require_status(tlc_inspect(src, len, &info), TLC_OK);

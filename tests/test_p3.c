@@ -46,6 +46,8 @@ static result two_steps(const tlc_config *given, size_t n, size_t offset)
     memcpy(r.out, out + offset, n * size);
     fill(DATA_LAPLACE, n, sum + offset, n);
     require_status(tlc_decompress_add(frame + offset, r.len, 0.3f, sum + offset, n, &opt), TLC_OK);
+    const tlc_message frames[2] = {{frame + offset, r.len}, {frame + offset, r.len}};
+    require_status(tlc_decompress_add_many(frames, NULL, 2, sum + offset, n, NULL, &opt), TLC_OK);
     if (tlc_mask(frame + offset, r.len, sum + offset, n / 2, &opt) == TLC_OK)
         require(n == 0);
     memcpy(r.out + n * size, sum + offset, 4 * n);

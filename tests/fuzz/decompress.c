@@ -37,6 +37,23 @@ static void require_finish(tlc_status status)
     require(status == TLC_OK || status == TLC_ERR_UNSUPPORTED); /* tlc_mask does not support codecs without a zero */
 }
 
+/* Three times the frame in one sweep, and in single calls. */
+static void many(const frame *f, float weight, const tlc_decode_options *opt)
+{
+    const tlc_message frames[3] = {{f->src, f->len}, {f->src, f->len}, {f->src, f->len}};
+    const float weights[3] = {weight, 1.0f, -0.3f};
+    float *sum = floats(f->n), *want = floats(f->n);
+
+    fill_any(f->len, sum, f->n);
+    fill_any(f->len, want, f->n);
+    for (size_t i = 0; i < 3; i++)
+        require_status(tlc_decompress_add(f->src, f->len, weights[i], want, f->n, opt), TLC_OK);
+    require_status(tlc_decompress_add_many(frames, weights, 3, sum, f->n, NULL, opt), TLC_OK);
+    require(same(sum, want, 4 * f->n));
+    free(sum);
+    free(want);
+}
+
 /* All outputs of one ISA, one after the other. */
 static void outputs(const frame *f, const tlc_decode_options *opt, uint8_t *out)
 {
@@ -52,6 +69,7 @@ static void outputs(const frame *f, const tlc_decode_options *opt, uint8_t *out)
     require_status(tlc_decompress_add(f->src, f->len, weight, x, f->n, opt), TLC_OK);
     if (f->n)
         memcpy(out, x, 4 * f->n);
+    many(f, weight, opt);
     fill_any(f->n, x, f->n);
     require_finish(tlc_mask(f->src, f->len, x, f->n, opt));
     if (f->n)
