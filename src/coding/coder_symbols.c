@@ -10,9 +10,10 @@
 
 enum {
     TAIL = 16, /* the last bytes, which may have padding, are coded separately: a vector costs as much as four bytes */
-    PACKED = 4096, /* bytes between packer and shrinker at a time: they stay in the first-level cache */
-    SHRUNK = 128,  /* shrunk bytes that are expanded at a time: few, so that expansion overlaps with the stores */
-    WHOLE = 64     /* packed bytes are decoded in multiples of 64, except at the end */
+    PACKED = 4096,   /* bytes between packer and shrinker at a time: they stay in the first-level cache */
+    SHRUNK = 128,    /* shrunk bytes that are expanded at a time */
+    EXPANDED = 2048, /* packed bytes that are expanded before they are decoded: enough to be worth the turn */
+    WHOLE = 64       /* packed bytes are decoded in multiples of 64, except at the end */
 };
 
 static uint64_t packed_size(const tlc_packer *p, uint64_t n)
@@ -446,7 +447,7 @@ static uint64_t give_back(const shape *s, const uint8_t **src, size_t excess)
 static void expand_and_unpack(const shape *s, tlc_place *place, size_t from, size_t to)
 {
     const uint8_t *src = s->c->payload + place->shrunk.offset, *end = s->c->payload + s->c->len;
-    uint8_t packed[WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+    uint8_t packed[EXPANDED + WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
     size_t have = (size_t)place->shrunk.zeros;
     streaming parts;
 
@@ -455,14 +456,14 @@ static void expand_and_unpack(const shape *s, tlc_place *place, size_t from, siz
     place->shrunk.zeros = 0;
     memset(packed, s->p->zero, have);
     while (from < to) {
-        if (from + have < to)
+        while (from + have < to && have < EXPANDED)
             have += expand(shrinker_of(s->c), s->u->k, &src, end, SHRUNK, packed + have);
         if (from + have > to) {
             place->shrunk.zeros = give_back(s, &src, from + have - to);
             have = to - from;
         }
         parts.last = from + have == to;
-        size_t count = parts.last ? have : have / WHOLE * WHOLE; /* not 0: have >= SHRUNK, or it is the last part */
+        size_t count = parts.last ? have : have / WHOLE * WHOLE; /* not 0: have >= EXPANDED, or it is the last part */
         unpack(s, from, from + count, packed, streamed);
         from += count;
         have -= count;
