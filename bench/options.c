@@ -4,6 +4,7 @@
  */
 #include "options.h"
 #include "explain.h"
+#include "options_check.h"
 #include <getopt.h>
 #include <string.h>
 
@@ -193,20 +194,11 @@ static bool add_codec(options *o, const char *codec)
     return add_design(o, &(design){.codec = codec, .feedback = -1});
 }
 
-static bool has_papers(const options *o)
-{
-    bool has = false;
-
-    for (size_t i = 0; i < o->codec_count; i++)
-        has = has || o->codecs[i].paper;
-    return has;
-}
-
 static bool add_papers(options *o)
 {
     size_t count;
     const design *all = papers(&count);
-    bool ok = true, again = has_papers(o);
+    bool ok = true, again = options_have_papers(o);
 
     for (size_t i = 0; ok && !again && i < count; i++)
         ok = add_design(o, &all[i]);
@@ -311,17 +303,6 @@ static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES +
     *shorts = '\0';
 }
 
-static const char *view_name(report_view view)
-{
-    switch (view) {
-    case VIEW_ROOFLINE: return "--roofline";
-    case VIEW_SMALL: return "--small";
-    case VIEW_DENSITY: return "--density";
-    case VIEW_AGGREGATE: return "--aggregate";
-    default: return NULL;
-    }
-}
-
 channel_options options_channel(const options *o, const design *d)
 {
     channel_options sent = o->channel;
@@ -332,75 +313,6 @@ channel_options options_channel(const options *o, const design *d)
     if (d->delay)
         sent.delay = d->delay;
     return sent;
-}
-
-static bool check_codecs(const options *o, char *why)
-{
-    char message[1024];
-
-    for (size_t i = 0; i < o->codec_count; i++) {
-        const char *codec = o->codecs[i].codec;
-        channel_options sent = options_channel(o, &o->codecs[i]);
-        if (tlc_codec_check(codec, message, sizeof message))
-            return explain(why, "--codec %s: %s", codec, message);
-        if (sent.delay > 1 && !codec_has_residual(codec, sent.feedback))
-            return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", sent.delay, codec);
-        if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
-            return explain(why, "--codec %s: --aggregate takes natural only, and no blocks", codec);
-    }
-    return true;
-}
-
-/* These options have no meaning for an aggregator. */
-static bool check_aggregate(const options *o, char *why)
-{
-    const struct {
-        bool given;
-        const char *name;
-    } others[] = {
-        {o->threads.count, "--threads"},
-        {o->assume_finite, "--assume-finite"},
-        {o->channel.delay, "--delay"},
-        {o->source.steps, "--steps"},
-        {o->source.dtype != TLC_F32, "--dtype"},
-        {o->channel.isa != TLC_ISA_AUTO, "--isa"},
-        {o->channel.feedback >= 0, "--feedback"},
-        {o->per_tensor, "--per-tensor"},
-    };
-
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (others[i].given)
-            return explain(why, "%s does not go with --aggregate", others[i].name);
-    }
-    return true;
-}
-
-/* Checks the options as given, before defaults are set. */
-static bool check(const options *o, char *why)
-{
-    const char *view = view_name(o->view);
-
-    if ((view || o->synthetic) && o->path_count)
-        return explain(why, "%s: no files go with %s", o->paths[0], view ? view : "--synthetic");
-    if (!view && !o->synthetic && !o->path_count)
-        return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
-    if (o->source.cold && (view || o->synthetic))
-        return explain(why, "--cold goes with files; with %s residuals always start from zero",
-                       view ? view : "--synthetic");
-    if (o->view == VIEW_DENSITY && o->synthetic)
-        return explain(why, "--synthetic does not go with --density");
-    if (o->sizes.count && !view && !o->synthetic)
-        return explain(why, "--sizes goes with --synthetic, --roofline, --small, --density or --aggregate");
-    if (o->source.has_values && (view || o->sizes.count))
-        return explain(why, "--values does not go with %s", o->sizes.count ? "--sizes" : view);
-    if (!tlc_isa_supported(o->channel.isa))
-        return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
-    if (o->channel.delay > 1 && !o->channel.feedback)
-        return explain(why, "--delay %zu: --feedback off leaves no residual", o->channel.delay);
-    if (has_papers(o) && (o->channel.delay || o->channel.feedback >= 0))
-        return explain(why, "--%s does not go with --codec papers: its rows have their own",
-                       o->channel.delay ? "delay" : "feedback");
-    return (o->view != VIEW_AGGREGATE || check_aggregate(o, why)) && check_codecs(o, why);
 }
 
 static void set_defaults(options *o)
@@ -466,7 +378,7 @@ static bool parse(options *o, int argc, char **argv, char *why)
             continue;
         if (optarg && (key != KEY_AGGREGATE || o->view == VIEW_AGGREGATE))
             return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
-        return explain(why, "--%s does not go with %s", e->name, view_name(o->view));
+        return explain(why, "--%s does not go with %s", e->name, options_view_name(o->view));
     }
     o->paths = argv + optind;
     o->path_count = (size_t)(argc - optind);
@@ -480,7 +392,7 @@ bool options_parse(options *o, int argc, char **argv, char *why)
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    if (!check(o, why))
+    if (!options_check(o, why))
         return false;
     set_defaults(o);
     return true;
