@@ -34,8 +34,22 @@ typedef struct slice {
 
 typedef uint32_t sweep(const slice *s); /* returns the maximum, or 0 */
 
+/* A slice of a sum, and the frames that are added to it: values from .. to - 1 of n. The sweep reads the bytes of all
+ * frames that belong to these values, as if values were equally long, and then writes the values. So all slices
+ * together read each byte once. A frame starts at a multiple of 64; its memory ends at one. */
+typedef struct sum_slice {
+    const tlc_message *frames;
+    size_t count;
+    float *sum;
+    size_t n, from, to;
+} sum_slice;
+
+typedef void sum_sweep(const sum_slice *s);
+
 typedef struct roofline_loops {
     sweep *sweeps[ROOFLINES][2]; /* each over the whole tensor, the second after the first; NULL: there is none */
+    sum_sweep *add_many;         /* reads and writes the sum */
+    sum_sweep *from_zero;        /* only writes it */
     void (*copy)(void *dst, const void *src, size_t size); /* non-temporal; NULL: there is none */
 } roofline_loops;
 

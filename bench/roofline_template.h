@@ -206,6 +206,52 @@ TARGET static void NAME(copy)(void *dst, const void *src, size_t size)
 }
 #endif
 
+/* ---- many frames into one sum ----------------------------------------------------------------------------------- */
+
+/* The XOR of the vectors that belong to values from .. to - 1. */
+INLINE NAME(words) NAME(read_frames)(const sum_slice *s, size_t from, size_t to)
+{
+    NAME(words) seen = {0};
+
+    for (size_t i = 0; i < s->count; i++) {
+        const uint8_t *bytes = s->frames[i].data;
+        uint64_t vectors = (s->frames[i].len + VECTOR - 1) / VECTOR;
+        size_t end = (size_t)(vectors * to / s->n);
+        for (size_t k = (size_t)(vectors * from / s->n); k < end; k++) {
+            __builtin_prefetch(bytes + k * VECTOR + AHEAD);
+            seen ^= *(const NAME(any_words) *)(bytes + k * VECTOR);
+        }
+    }
+    return seen;
+}
+
+INLINE void NAME(sweep_sum)(const sum_slice *s, int how)
+{
+    for (size_t from = s->from, to; from < s->to; from = to) {
+        to = s->to - from < STRIP ? s->to : from + STRIP;
+        NAME(words) seen = NAME(read_frames)(s, from, to);
+        float *sum = s->sum + from, *end = s->sum + to, copy[WIDTH] = {0};
+        for (; (size_t)(end - sum) >= WIDTH; sum += WIDTH) {
+            if (how == PLUS)
+                __builtin_prefetch((const char *)sum + AHEAD);
+            NAME(put)(seen, 0, sum, how);
+        }
+        memcpy(copy, sum, (size_t)(end - sum) * sizeof *sum);
+        NAME(put)(seen, 0, copy, how);
+        memcpy(sum, copy, (size_t)(end - sum) * sizeof *sum);
+    }
+}
+
+TARGET static void NAME(add_many)(const sum_slice *s)
+{
+    NAME(sweep_sum)(s, PLUS);
+}
+
+TARGET static void NAME(from_zero)(const sum_slice *s)
+{
+    NAME(sweep_sum)(s, WRITE);
+}
+
 static const roofline_loops NAME(loops) = {
     .sweeps =
         {
@@ -219,6 +265,8 @@ static const roofline_loops NAME(loops) = {
             [ROOFLINE_STREAM] = {NAME(stream)},
 #endif
         },
+    .add_many = NAME(add_many),
+    .from_zero = NAME(from_zero),
 #ifdef STREAM
     .copy = NAME(copy),
 #endif

@@ -202,6 +202,91 @@ static void decompress_sweeps(void **state)
     }
 }
 
+enum { FRAMES = 3, FRAME_SPACE = 256 };
+
+/* Frames of 256, 65 and 1 bytes, all 0. */
+typedef struct frame_set {
+    _Alignas(64) uint8_t bytes[FRAMES][FRAME_SPACE];
+    tlc_message messages[FRAMES];
+} frame_set;
+
+static void frames_clear(frame_set *f)
+{
+    const size_t lens[FRAMES] = {FRAME_SPACE, 65, 1};
+
+    memset(f->bytes, 0, sizeof f->bytes);
+    for (size_t i = 0; i < FRAMES; i++)
+        f->messages[i] = (tlc_message){f->bytes[i], lens[i]};
+}
+
+/* Two slices add or write all values, and nothing beyond. Without a sign in the frames, each value is 1. */
+static void sums_of_frames(void **state)
+{
+    frame_set f;
+
+    (void)state;
+    frames_clear(&f);
+    FOR_EACH_ISA(isa) {
+        const roofline_loops *loops = roofline_loops_of(isa);
+        for (size_t i = 0; i < COUNT(sizes); i++) {
+            size_t n = at.n = sizes[i], half = n / SLICE_UNIT / 2 * SLICE_UNIT;
+            buffers b;
+            at.isa = isa;
+            buffers_open(&b, n, 1);
+            for (int part = 0; part < 2; part++) {
+                sum_slice s = {.frames = f.messages, .count = FRAMES, .sum = b.slice.r, .n = n};
+                s.from = part ? half : 0;
+                s.to = part ? n : half;
+                loops->add_many(&s);
+                s.sum = b.slice.out;
+                loops->from_zero(&s);
+            }
+            for (size_t k = 0; k < n; k++) {
+                require(b.slice.out[k] == 1);
+                require(float_bits(b.slice.r[k]) == float_bits(b.r[k] + 1));
+            }
+            buffers_close(&b);
+        }
+    }
+}
+
+static size_t minus_ones(const float *x, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        require(fabsf(x[i]) == 1);
+        count += x[i] < 0;
+    }
+    return count;
+}
+
+/* A sign in any word of any frame makes a share of the values -1, so all bytes are read. */
+static void all_bytes_count(void **state)
+{
+    enum { N = 20000, LANES = 16 };
+    float *sum = floats(N);
+    frame_set f;
+
+    (void)state;
+    frames_clear(&f);
+    FOR_EACH_ISA(isa) {
+        const roofline_loops *loops = roofline_loops_of(isa);
+        at.isa = isa;
+        at.n = N;
+        for (size_t i = 0; i < FRAMES; i++) {
+            for (size_t k = 3; k < f.messages[i].len; k += 4) {
+                f.bytes[i][k] = 0x80;
+                loops->from_zero(&(sum_slice){f.messages, FRAMES, sum, N, 0, N});
+                size_t minus = minus_ones(sum, N);
+                require(minus >= N / 3 / LANES / 2 && minus <= N / 2);
+                f.bytes[i][k] = 0;
+            }
+        }
+    }
+    free(sum);
+}
+
 static void copies(void **state)
 {
     enum { MAX = 300, SHIFTS = 65 };
@@ -228,8 +313,10 @@ static void copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compress_sweeps),   cmocka_unit_test(without_residual), cmocka_unit_test(all_values_count),
-        cmocka_unit_test(decompress_sweeps), cmocka_unit_test(copies),
+        cmocka_unit_test(compress_sweeps),  cmocka_unit_test(without_residual),
+        cmocka_unit_test(all_values_count), cmocka_unit_test(decompress_sweeps),
+        cmocka_unit_test(sums_of_frames),   cmocka_unit_test(all_bytes_count),
+        cmocka_unit_test(copies),
     };
 
     print_isas();
