@@ -7,7 +7,8 @@
 #define CODECS VIEW_CODECS
 #define SIZES (VIEW_ROOFLINE | VIEW_DENSITY)
 #define SPEEDS (CODECS | SIZES)
-#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE)
+#define MANY VIEW_FRAMES
+#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY)
 
 const column columns[COLUMNS] = {
     [TENSOR] = {"tensor", TEXT, 0, 0, NULL, NULL, NULL},
@@ -22,6 +23,7 @@ const column columns[COLUMNS] = {
     [STEPS] = {"steps", COUNT, 0, 0, NULL, NULL, NULL},
     [DELAY] = {"delay", COUNT, 0, 0, NULL, NULL, NULL},
     [INPUTS] = {"inputs", COUNT, VIEW_AGGREGATE, 0, "inputs", "", NULL},
+    [FRAMES] = {"frames", COUNT, MANY, 0, "frames", "", NULL},
     [VALUES] = {"values", COUNT, ALL, 0, "values", "", NULL},
     [ROUNDS] = {"rounds", COUNT, 0, 0, NULL, NULL, NULL},
     [RUN] = {"run", TEXT, 0, 0, NULL, NULL, NULL},
@@ -40,20 +42,28 @@ const column columns[COLUMNS] = {
     [DECOMPRESS_NS] = {"decompress_ns", REAL, VIEW_SMALL, 0, "decompress", "ns", "%.1f"},
     [DECOMPRESS_X] = {"decompress_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
     [DECOMPRESS_ROOF] = {"decompress_roofline", REAL, SPEEDS, 0, "roofline", "x", "%.3f"},
-    [ADD] = {"decompress_add_gb_s", REAL, SIZES, CODECS, "add", "GB/s", "%.2f"},
+    [ADD] = {"decompress_add_gb_s", REAL, SIZES | MANY, CODECS, "add", "GB/s", "%.2f"},
     [ADD_BEST] = {"decompress_add_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
     [ADD_NS] = {"decompress_add_ns", REAL, VIEW_SMALL, 0, "decompress-add", "ns", "%.1f"},
-    [ADD_X] = {"decompress_add_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
+    [ADD_X] = {"decompress_add_x_memcpy", REAL, 0, SPEEDS | MANY, "memcpy", "x", "%.3f"},
     [ADD_ROOF] = {"add_roofline", REAL, SIZES, CODECS, "roofline", "x", "%.3f"},
+    [ADD_MANY] = {"add_many_gb_s", REAL, MANY, 0, "add many", "GB/s", "%.2f"},
+    [ADD_MANY_X] = {"add_many_x_memcpy", REAL, 0, MANY, "memcpy", "x", "%.3f"},
+    [ADD_MANY_GAIN] = {"add_many_x_add", REAL, MANY, 0, "add", "x", "%.3f"},
+    [ADD_MANY_ROOF] = {"add_many_roofline", REAL, MANY, 0, "roofline", "x", "%.3f"},
+    [FROM_ZERO] = {"from_zero_gb_s", REAL, MANY, 0, "from zero", "GB/s", "%.2f"},
+    [FROM_ZERO_X] = {"from_zero_x_memcpy", REAL, 0, MANY, "memcpy", "x", "%.3f"},
+    [FROM_ZERO_GAIN] = {"from_zero_x_add", REAL, MANY, 0, "add", "x", "%.3f"},
+    [FROM_ZERO_ROOF] = {"from_zero_roofline", REAL, MANY, 0, "roofline", "x", "%.3f"},
     [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, 0, "aggregate", "G ATE/s", "%.3f"},
     [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, 0, "frames", "GB/s", "%.2f"},
     [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, 0, "memcpy", "x", "%.3f"},
     [RATIO] = {"ratio", REAL, CODECS, 0, "ratio", "", "%.2f"},
-    [BITS] = {"bits_per_value", REAL, CODECS, 0, "bits per", "value", "%.4f"},
+    [BITS] = {"bits_per_value", REAL, CODECS | MANY, 0, "bits per", "value", "%.4f"},
     [ENTROPY] = {"entropy_bits_per_value", REAL, 0, 0, NULL, NULL, NULL},
     [ENTROPY_X] = {"bits_x_entropy", REAL, 0, CODECS, "entropy", "x", "%.3f"},
     [CLIPPED] = {"clipped", COUNT, ALL, 0, "clipped", "values", NULL},
-    [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, 0, "non-zero", "%", "%.3f"},
+    [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, MANY, "non-zero", "%", "%.3f"},
     [STEP_ERROR] = {"step_relative_error", REAL, 0, CODECS, "error of", "one step", "%.4f"},
     [SUM_ERROR] = {"sum_relative_error", REAL, 0, CODECS, "error of", "the sum", "%.1e"},
     [RESIDUAL_X] = {"residual_relative_norm", REAL, 0, CODECS, "residual", "rel.norm", "%.3f"},
@@ -128,7 +138,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
 {
     static const char *const kinds[] = {
         [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline",   [ROW_CODEC] = "codec",
-        [ROW_PEER] = "peer", [ROW_AGGREGATE] = "aggregate",
+        [ROW_PEER] = "peer", [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",
     };
     static const char *const starts[] = {
         [START_NO_RESIDUAL] = "",
@@ -142,7 +152,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case KIND: return kinds[row->kind];
     case CODEC: return codec_of(row, in_table, buffer);
     case PAPER: return row->paper ? row->paper : "";
-    case ISA: return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE ? tlc_isa_name(row->verified.isa) : "";
+    case ISA: return report_row_has_codec(row) ? tlc_isa_name(row->verified.isa) : "";
     case DTYPE: return dtype_name(r->dtype);
     case RUN: return row->run ? row->run->run : "";
     case START: return is_sent(row) ? starts[row->verified.start] : "";
@@ -159,11 +169,12 @@ static bool count_of(const report_row *row, column_id id, uint64_t *count)
     case THREADS: *count = row->threads; return true;
     case DELAY: *count = row->delay; return row->kind == ROW_CODEC;
     case INPUTS: *count = row->inputs; return row->inputs;
+    case FRAMES: *count = row->frames; return row->kind == ROW_FRAMES;
     case CLIPPED: *count = row->verified.clipped; return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE;
     case ROUNDS: *count = row->rounds; return true;
     case ASSUME_FINITE: *count = row->assume_finite; return row->kind == ROW_CODEC;
-    case FEEDBACK: *count = row->verified.feedback; return is_sent(row);
-    case FRAME_BYTES: *count = row->verified.frame_bytes; return is_sent(row);
+    case FEEDBACK: *count = row->verified.feedback; return is_sent(row) || row->kind == ROW_FRAMES;
+    case FRAME_BYTES: *count = row->verified.frame_bytes; return is_sent(row) || row->kind == ROW_FRAMES;
     default: return false;
     }
 }
@@ -193,9 +204,20 @@ static double nanoseconds(const report_row *row, int time)
 }
 
 /* For decoding: a frame decodes to the values of one step, whatever the delay. */
+static double decoded(const report_row *row)
+{
+    return (double)row->frames / (double)row->delay;
+}
+
 static double decoded_speed(const report_row *row, double seconds)
 {
-    return speed(row, seconds) / (double)row->delay;
+    return speed(row, seconds) * decoded(row);
+}
+
+/* The speed divided by that of memcpy. */
+static double decoded_x(const report_row *row, int time)
+{
+    return over(row->time[TIME_MEMCPY].median, row->time[time].median) * decoded(row);
 }
 
 static double speed_of(const report_row *row, column_id id)
@@ -217,13 +239,21 @@ static double speed_of(const report_row *row, column_id id)
     case DECOMPRESS: return decoded_speed(row, t[TIME_DECOMPRESS].median);
     case DECOMPRESS_BEST: return decoded_speed(row, t[TIME_DECOMPRESS].best);
     case DECOMPRESS_NS: return nanoseconds(row, TIME_DECOMPRESS);
-    case DECOMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_DECOMPRESS].median) / (double)row->delay;
+    case DECOMPRESS_X: return decoded_x(row, TIME_DECOMPRESS);
     case DECOMPRESS_ROOF: return over(t[TIME_DECOMPRESS_ROOF].median, t[TIME_DECOMPRESS].median);
     case ADD: return decoded_speed(row, t[TIME_ADD].median);
     case ADD_BEST: return decoded_speed(row, t[TIME_ADD].best);
     case ADD_NS: return nanoseconds(row, TIME_ADD);
-    case ADD_X: return over(t[TIME_MEMCPY].median, t[TIME_ADD].median) / (double)row->delay;
+    case ADD_X: return decoded_x(row, TIME_ADD);
     case ADD_ROOF: return over(t[TIME_ADD_ROOF].median, t[TIME_ADD].median);
+    case ADD_MANY: return decoded_speed(row, t[TIME_ADD_MANY].median);
+    case ADD_MANY_X: return decoded_x(row, TIME_ADD_MANY);
+    case ADD_MANY_GAIN: return over(t[TIME_ADD].median, t[TIME_ADD_MANY].median);
+    case ADD_MANY_ROOF: return over(t[TIME_ADD_MANY_ROOF].median, t[TIME_ADD_MANY].median);
+    case FROM_ZERO: return decoded_speed(row, t[TIME_FROM_ZERO].median);
+    case FROM_ZERO_X: return decoded_x(row, TIME_FROM_ZERO);
+    case FROM_ZERO_GAIN: return over(t[TIME_ADD].median, t[TIME_FROM_ZERO].median);
+    case FROM_ZERO_ROOF: return over(t[TIME_FROM_ZERO_ROOF].median, t[TIME_FROM_ZERO].median);
     default: return NAN;
     }
 }
@@ -232,7 +262,9 @@ static double size_of(const report *r, const report_row *row, column_id id)
 {
     const verified *v = &row->verified;
 
-    if (!is_sent(row)) {
+    if (row->kind == ROW_FRAMES && id != RATIO && id != BITS && id != NONZERO)
+        return NAN;
+    if (!is_sent(row) && row->kind != ROW_FRAMES) {
         if (row->kind != ROW_COPY || !row->values)
             return NAN;
         return id == RATIO ? 1 : id == BITS ? 8 * (double)dtype_size(r->dtype) : NAN;

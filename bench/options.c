@@ -30,6 +30,7 @@ enum { /* of options without a letter */
        KEY_PEERS,
        KEY_DELAY,
        KEY_AGGREGATE,
+       KEY_FRAMES,
        KEY_LIST,
        KEY_COLD,
        KEY_WIDE
@@ -59,12 +60,17 @@ static const struct entry {
      "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
     {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
     {KEY_DENSITY, "density", NULL, "speeds of 3lc when 0.01% to 30% of the symbols are not 0"},
-    {KEY_AGGREGATE, "aggregate", "[=LIST]",
+    {KEY_AGGREGATE, "aggregate", "[LIST]",
      "speed of tlc_natural_aggregate for these numbers of frames\n"
      "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
+    {KEY_FRAMES, "frames", "[LIST]",
+     "speed of adding these numbers of frames in one sweep, compared\n"
+     "with a call for each; 4 of the frames are different ones, the\n"
+     "others copies (defaults: 2,8,32 frames of 1Mi and 16Mi laplace\n"
+     "values; 3lc, 3lc:s=1.75, sbc, natural; --warmup 50, -t 0.5)"},
     {KEY_SIZES, "sizes", "LIST",
      "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
-     "--density, --aggregate and --synthetic"},
+     "--density, --aggregate, --frames and --synthetic"},
     {KEY_THREADS, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)"},
     {KEY_ASSUME_FINITE, "assume-finite", NULL, "add a row with assume_finite for each codec but raw"},
     {KEY_DELAY, "delay", "K",
@@ -94,7 +100,7 @@ static const struct entry {
 };
 enum { ENTRIES = sizeof table / sizeof table[0] };
 
-/* Whether the argument is optional: "[=LIST]". */
+/* Whether the argument is optional: "[LIST]". */
 static bool is_optional(const struct entry *e)
 {
     return e->argument && *e->argument == '[';
@@ -106,8 +112,7 @@ static void print_entry(FILE *f, const struct entry *e)
 {
     char left[32];
 
-    snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument && !is_optional(e) ? " " : "",
-             e->argument ? e->argument : "");
+    snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
     if (e->key < 256)
         fprintf(f, "  -%c, %-20s ", e->key, left);
     else
@@ -124,7 +129,7 @@ void options_print_help(FILE *f)
 {
     fputs("usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
           "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
-          "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate\n"
+          "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate|--frames\n"
           "       tlc-bench --list\n"
           "\n"
           "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
@@ -246,6 +251,7 @@ static bool take(options *o, int key, const char *value)
     case KEY_SMALL: return set_view(o, VIEW_SMALL);
     case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
     case KEY_AGGREGATE: return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
+    case KEY_FRAMES: return set_view(o, VIEW_FRAMES) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
     case KEY_DELAY: return parse_steps(value, &o->channel.delay);
     case KEY_SIZES: return parse_list(value, &o->sizes);
     case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
@@ -328,6 +334,7 @@ static void set_defaults(options *o)
         {VIEW_SMALL, 0.5, 50, {"3lc", "raw"}, "1,16,64,256,1024"},
         {VIEW_DENSITY, 0.5, 50, {"3lc"}, "64Ki,1Mi,16Mi"},
         {VIEW_AGGREGATE, 0.5, 0, {"natural"}, "25Mi"},
+        {VIEW_FRAMES, 0.5, 50, {"3lc", "3lc:s=1.75", "sbc", "natural"}, "1Mi,16Mi"},
     };
     const struct defaults *d = table_of;
     bool chosen = o->codec_count;
@@ -350,9 +357,17 @@ static void set_defaults(options *o)
         o->synthetic = o->view == VIEW_DENSITY ? "sparse" : "laplace";
     if (!o->inputs.count)
         o->inputs = (size_list){.count = 2, .items = {4, 8}};
+    if (!o->frames.count)
+        o->frames = (size_list){.count = 3, .items = {2, 8, 32}};
     if (!o->threads.count)
         o->threads = (size_list){.count = 1, .items = {1}};
     o->channel.seed = o->source.seed;
+}
+
+/* Takes the next argument as the list if it begins with a digit. With these options it cannot be a file. */
+static const char *optional_value(int argc, char **argv)
+{
+    return optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' ? argv[optind++] : NULL;
 }
 
 static bool parse(options *o, int argc, char **argv, char *why)
@@ -374,11 +389,12 @@ static bool parse(options *o, int argc, char **argv, char *why)
             return explain(why, "-%c: there is no such option", optopt);
         if (key == '?')
             return explain(why, "%s: there is no such option", argv[optind - 1]);
-        if (take(o, key, optarg))
+        const char *value = optarg || !is_optional(e) ? optarg : optional_value(argc, argv);
+        if (take(o, key, value))
             continue;
-        if (optarg && (key != KEY_AGGREGATE || o->view == VIEW_AGGREGATE))
-            return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
-        return explain(why, "--%s does not go with %s", e->name, options_view_name(o->view));
+        if (value && (!is_optional(e) || !strcmp(options_view_name(o->view), e->name)))
+            return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, value);
+        return explain(why, "--%s does not go with --%s", e->name, options_view_name(o->view));
     }
     o->paths = argv + optind;
     o->path_count = (size_t)(argc - optind);

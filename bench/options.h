@@ -13,7 +13,7 @@
 #include "source.h"
 #include "threads.h"
 
-enum { MAX_INPUTS = 64 };
+enum { MAX_INPUTS = 64, MAX_FRAMES = 256 };
 
 typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
 
@@ -29,6 +29,7 @@ typedef struct options {
     size_list sizes; /* none: source.values */
     size_list threads;
     size_list inputs; /* numbers of frames that are aggregated, for VIEW_AGGREGATE */
+    size_list frames; /* numbers of frames that are added, for VIEW_FRAMES */
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */

@@ -17,10 +17,11 @@ bool options_have_papers(const options *o)
 const char *options_view_name(report_view view)
 {
     switch (view) {
-    case VIEW_ROOFLINE: return "--roofline";
-    case VIEW_SMALL: return "--small";
-    case VIEW_DENSITY: return "--density";
-    case VIEW_AGGREGATE: return "--aggregate";
+    case VIEW_ROOFLINE: return "roofline";
+    case VIEW_SMALL: return "small";
+    case VIEW_DENSITY: return "density";
+    case VIEW_AGGREGATE: return "aggregate";
+    case VIEW_FRAMES: return "frames";
     default: return NULL;
     }
 }
@@ -42,26 +43,29 @@ static bool check_codecs(const options *o, char *why)
     return true;
 }
 
-/* These options have no meaning for an aggregator. */
-static bool check_aggregate(const options *o, char *why)
+/* Options that have no meaning for what some views measure. */
+static bool check_view(const options *o, char *why)
 {
     const struct {
         bool given;
         const char *name;
+        unsigned views;
     } others[] = {
-        {o->threads.count, "--threads"},
-        {o->assume_finite, "--assume-finite"},
-        {o->channel.delay, "--delay"},
-        {o->source.steps, "--steps"},
-        {o->source.dtype != TLC_F32, "--dtype"},
-        {o->channel.isa != TLC_ISA_AUTO, "--isa"},
-        {o->channel.feedback >= 0, "--feedback"},
-        {o->per_tensor, "--per-tensor"},
+        {o->threads.count, "--threads", VIEW_AGGREGATE},
+        {o->assume_finite, "--assume-finite", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->channel.delay, "--delay", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->source.steps, "--steps", VIEW_AGGREGATE},
+        {o->source.dtype != TLC_F32, "--dtype", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->channel.isa != TLC_ISA_AUTO, "--isa", VIEW_AGGREGATE},
+        {o->channel.feedback >= 0, "--feedback", VIEW_AGGREGATE},
+        {o->per_tensor, "--per-tensor", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->peers, "--peers", VIEW_FRAMES},
+        {options_have_papers(o), "--codec papers", VIEW_FRAMES},
     };
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (others[i].given)
-            return explain(why, "%s does not go with --aggregate", others[i].name);
+        if (others[i].given && others[i].views & (unsigned)o->view)
+            return explain(why, "%s does not go with --%s", others[i].name, options_view_name(o->view));
     }
     return true;
 }
@@ -71,18 +75,18 @@ bool options_check(const options *o, char *why)
     const char *view = options_view_name(o->view);
 
     if ((view || o->synthetic) && o->path_count)
-        return explain(why, "%s: no files go with %s", o->paths[0], view ? view : "--synthetic");
+        return explain(why, "%s: no files go with --%s", o->paths[0], view ? view : "synthetic");
     if (!view && !o->synthetic && !o->path_count)
         return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
     if (o->source.cold && (view || o->synthetic))
-        return explain(why, "--cold goes with files; with %s residuals always start from zero",
-                       view ? view : "--synthetic");
+        return explain(why, "--cold goes with files; with --%s residuals always start from zero",
+                       view ? view : "synthetic");
     if (o->view == VIEW_DENSITY && o->synthetic)
         return explain(why, "--synthetic does not go with --density");
     if (o->sizes.count && !view && !o->synthetic)
-        return explain(why, "--sizes goes with --synthetic, --roofline, --small, --density or --aggregate");
+        return explain(why, "--sizes goes with --synthetic, --roofline, --small, --density, --aggregate or --frames");
     if (o->source.has_values && (view || o->sizes.count))
-        return explain(why, "--values does not go with %s", o->sizes.count ? "--sizes" : view);
+        return explain(why, "--values does not go with --%s", o->sizes.count ? "sizes" : view);
     if (!tlc_isa_supported(o->channel.isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->channel.isa));
     if (o->channel.delay > 1 && !o->channel.feedback)
@@ -90,5 +94,5 @@ bool options_check(const options *o, char *why)
     if (options_have_papers(o) && (o->channel.delay || o->channel.feedback >= 0))
         return explain(why, "--%s does not go with --codec papers: its rows have their own",
                        o->channel.delay ? "delay" : "feedback");
-    return (o->view != VIEW_AGGREGATE || check_aggregate(o, why)) && check_codecs(o, why);
+    return check_view(o, why) && check_codecs(o, why);
 }

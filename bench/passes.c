@@ -13,8 +13,7 @@ typedef struct copy_job {
     size_t size, threads;
 } copy_job;
 
-/* Where the slice of a thread begins, a multiple of unit. */
-static size_t slice_start(size_t total, size_t unit, size_t index, size_t threads)
+size_t pass_slice_start(size_t total, size_t unit, size_t index, size_t threads)
 {
     return index == threads ? total : total / unit * index / threads * unit;
 }
@@ -27,12 +26,12 @@ static void copy_libc(void *dst, const void *src, size_t size)
 static void copy_slice(void *arg, size_t i)
 {
     const copy_job *j = arg;
-    size_t from = slice_start(j->size, 64, i, j->threads), to = slice_start(j->size, 64, i + 1, j->threads);
+    size_t from = pass_slice_start(j->size, 64, i, j->threads), to = pass_slice_start(j->size, 64, i + 1, j->threads);
 
     j->copy(j->dst + from, j->src + from, to - from);
 }
 
-static void each_slice(const subject *s, void (*task)(void *arg, size_t i), void *arg)
+void pass_slices(const subject *s, void (*task)(void *arg, size_t index), void *arg)
 {
     if (s->threads > 1)
         s->parallel.run(s->parallel.opaque, s->threads, task, arg);
@@ -52,7 +51,7 @@ bool pass_copy(const void *subject_, int which, char *why)
             j.dst = which == COPY_LIBC ? c->out : s->streamed;
             j.src = tensor_step(c->tensor, step);
             j.size = c->tensor->n * dtype_size(s->dtype);
-            each_slice(s, copy_slice, &j);
+            pass_slices(s, copy_slice, &j);
             __asm__ volatile("" ::"r"(j.dst) : "memory"); /* the compiler must not drop the copy */
         }
     }
@@ -71,7 +70,8 @@ static void sweep_slice(void *arg, size_t i)
 {
     const sweep_job *j = arg;
     const slice *w = &j->whole;
-    size_t from = slice_start(w->n, SLICE_UNIT, i, j->threads), to = slice_start(w->n, SLICE_UNIT, i + 1, j->threads);
+    size_t from = pass_slice_start(w->n, SLICE_UNIT, i, j->threads),
+           to = pass_slice_start(w->n, SLICE_UNIT, i + 1, j->threads);
     slice part = {.g = w->g + from,
                   .r = w->r + from,
                   .out = w->out + from,
@@ -119,7 +119,7 @@ static void sweep_step(const subject *s, int which, size_t step)
         for (int k = 0; k < 2 && sweeps[k]; k++) {
             /* cppcheck-suppress AssignmentIntegerToAddress ; they are pointers to functions */
             j.sweep = sweeps[k];
-            each_slice(s, sweep_slice, &j);
+            pass_slices(s, sweep_slice, &j);
         }
     }
 }
@@ -146,7 +146,7 @@ typedef struct random_job {
 static void draw_slice(void *arg, size_t i)
 {
     const random_job *j = arg;
-    size_t from = slice_start(j->n, 4, i, j->threads), to = slice_start(j->n, 4, i + 1, j->threads);
+    size_t from = pass_slice_start(j->n, 4, i, j->threads), to = pass_slice_start(j->n, 4, i + 1, j->threads);
     uint32_t words[WORDS];
 
     for (; from < to; from += WORDS) {
@@ -166,7 +166,7 @@ bool pass_random(const void *subject_, int which, char *why)
         for (size_t i = 0; i < s->count && channel_sends(s->channels, step); i++) {
             j.step = step;
             j.n = s->channels[i].tensor->n;
-            each_slice(s, draw_slice, &j);
+            pass_slices(s, draw_slice, &j);
         }
     }
     return true;

@@ -25,6 +25,11 @@ typedef struct subject {
 
 enum { COPY_LIBC, COPY_NON_TEMPORAL };
 
+/* Where the slice of a thread begins, a multiple of unit; that of index = threads is total. */
+size_t pass_slice_start(size_t total, size_t unit, size_t index, size_t threads);
+/* Runs task(arg, index) on each thread. */
+void pass_slices(const subject *s, void (*task)(void *arg, size_t index), void *arg);
+
 /* The functions for struct operation (measure.h). subject points to a struct subject. For a step that is only
  * accumulated, a roofline does only the sweeps that tlc_accumulate needs. Decoding and random words are only for
  * steps with a frame. */

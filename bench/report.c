@@ -21,7 +21,7 @@ static const report_row *first_codec(const report *r)
 {
     const report_row *row = r->rows;
 
-    while (row->kind != ROW_CODEC && row->kind != ROW_AGGREGATE)
+    while (!report_row_has_codec(row))
         row++;
     return row;
 }
@@ -95,7 +95,10 @@ static void print_heading(FILE *f, const report *r, size_t i)
                 row->steps, row->steps == 1 ? "" : "s");
     else
         fprintf(f, "%s\n", s->tensors[0].name);
-    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified" : "every round trip verified", f);
+    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified"
+          : r->view == VIEW_FRAMES  ? "every sum verified"
+                                    : "every round trip verified",
+          f);
     print_start(f, r);
     fputc('\n', f);
     print_runs(f, r);
@@ -105,7 +108,9 @@ static void print_heading(FILE *f, const report *r, size_t i)
                 column_shown(r, COMPRESS_ROOF) ? " roofline x: 1 is the limit." : "", r->wide ? "" : " More: --wide");
     if (r->view == VIEW_AGGREGATE)
         fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames read\n", f);
-    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE)) {
+    if (r->view == VIEW_FRAMES)
+        fputs("add: a call for each frame; add many, from zero: one call; GB/s of float32 of all frames\n", f);
+    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE | VIEW_FRAMES)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);
         fputc('\n', f);

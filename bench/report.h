@@ -19,12 +19,14 @@ typedef enum report_view {
     VIEW_ROOFLINE = 2,
     VIEW_SMALL = 4,
     VIEW_DENSITY = 8,
-    VIEW_AGGREGATE = 16
+    VIEW_AGGREGATE = 16,
+    VIEW_FRAMES = 32
 } report_view;
 
-typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE } row_kind;
+typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE, ROW_FRAMES } row_kind;
 
-/* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress and add. */
+/* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress, add and so on. In rows
+ * of frames TIME_ADD are as many single calls, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. */
 enum {
     TIME_MEMCPY,
     TIME_COMPRESS,
@@ -35,6 +37,10 @@ enum {
     TIME_ADD_ROOF,
     TIME_RANDOM,
     TIME_AGGREGATE,
+    TIME_ADD_MANY,
+    TIME_FROM_ZERO,
+    TIME_ADD_MANY_ROOF,
+    TIME_FROM_ZERO_ROOF,
     TIMES
 };
 
@@ -50,9 +56,10 @@ typedef struct report_row {
     size_t threads, steps, rounds;
     size_t delay;       /* steps for each frame */
     size_t inputs;      /* frames that are aggregated, each of the values of a step; 0: no aggregation */
+    size_t frames;      /* that are added to one sum, each of the values of a step; else 1 */
     size_t values;      /* in a step */
     size_t calls;       /* frames in a pass */
-    double gigabytes;   /* of input, in a pass */
+    double gigabytes;   /* of input, in a pass; in rows of frames that of one frame */
     timing time[TIMES]; /* NaN: not timed */
     verified verified;  /* for codecs and peers */
 } report_row;
@@ -61,6 +68,12 @@ typedef struct report_row {
 static inline bool report_row_is_marked(const report_row *row)
 {
     return row->kind == ROW_CODEC && row->run && !row->own_run;
+}
+
+/* Whether the row is of a codec, so that it has an ISA. */
+static inline bool report_row_has_codec(const report_row *row)
+{
+    return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE || row->kind == ROW_FRAMES;
 }
 
 typedef struct report {

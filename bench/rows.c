@@ -58,7 +58,7 @@ report_row *rows_append(row_list *list)
         list->slots = slots;
     }
     row = &list->rows[list->count++];
-    *row = (report_row){.threads = 1, .steps = 1, .delay = 1};
+    *row = (report_row){.threads = 1, .steps = 1, .delay = 1, .frames = 1};
     for (int time = 0; time < TIMES; time++)
         row->time[time] = (timing){NAN, NAN};
     return row;

@@ -94,6 +94,12 @@ static inline size_t round_up_64(size_t size)
     return size ? (size + 63) / 64 * 64 : 64;
 }
 
+/* How many steps to draw if a few are enough. Large ones take much memory. */
+static inline size_t source_few_steps(size_t values)
+{
+    return values < (size_t)16 << 20 ? 4 : 2;
+}
+
 void source_drop_values(source *s); /* frees gradients and residuals; names and sizes stay */
 void source_free(source *s);
 #endif

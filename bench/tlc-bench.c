@@ -5,6 +5,7 @@
 #include "aggregate.h"
 #include "codecs.h"
 #include "explain.h"
+#include "frames.h"
 #include "options.h"
 #include "rows.h"
 #include "runs.h"
@@ -65,8 +66,8 @@ static bool draw(const options *o, source *s, size_t index, char *why)
         wanted.density = densities[index % densities_of(o)];
     }
     if (o->view != VIEW_CODECS && !wanted.steps)
-        wanted.steps = wanted.values < (size_t)16 << 20 ? 4 : 2; /* large ones take much memory */
-    if (delay > 1 && !o->source.steps)                           /* whole periods */
+        wanted.steps = source_few_steps(wanted.values);
+    if (delay > 1 && !o->source.steps) /* whole periods */
         wanted.steps = ((wanted.steps ? wanted.steps : 16) + delay - 1) / delay * delay;
     return source_draw(s, o->synthetic, &wanted, why);
 }
@@ -115,6 +116,11 @@ static int run_drawn(const options *o, source *sources, size_t count, const core
     for (size_t i = 0; i < count; i++) {
         if (o->view == VIEW_AGGREGATE) {
             if (!aggregate_rows(list, o, &sources[i], o->sizes.items[i], why))
+                return EXIT_FAILED;
+            continue;
+        }
+        if (o->view == VIEW_FRAMES) {
+            if (!frames_rows(list, o, &sources[i], o->sizes.items[i], c, why))
                 return EXIT_FAILED;
             continue;
         }

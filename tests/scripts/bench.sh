@@ -237,7 +237,7 @@ refuses '--seed x: not one of its values*' --seed x good.npy
 refuses '--values*' --synthetic gauss --values 9999999999999Mi
 refuses '--values goes with --synthetic or .f32 files' --values 3 good.npy
 refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
-for view in roofline small density aggregate; do
+for view in roofline small density aggregate frames; do
   refuses "good.npy: no files go with --$view" --$view good.npy
   refuses "--values does not go with --$view" --$view --values 5
 done
@@ -251,6 +251,13 @@ for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3
   # shellcheck disable=SC2086 # words
   refuses "${option% *} does not go with --aggregate" --aggregate $option
 done
+refuses '--aggregate does not go with --frames' --frames 2 --aggregate 4
+refuses '--frames does not go with --aggregate' --aggregate --frames=2
+for option in '--delay 2' '--dtype f16' --assume-finite --per-tensor --peers; do
+  # shellcheck disable=SC2086 # words
+  refuses "${option% *} does not go with --frames" --frames $option
+done
+refuses '--codec papers does not go with --frames' --frames -c papers
 refuses '--codec int8: --aggregate takes natural only, and no blocks' --aggregate -c natural -c int8
 refuses '--codec raw: --aggregate *' --aggregate -c papers
 refuses '--codec natural:block=9: --aggregate *' --aggregate -c natural:block=9
@@ -266,8 +273,11 @@ for list in '' ',' '1,' ',1' '1,,2' x '1,x' -1 1.5 "$(seq -s, 33)"; do
   refuses "--sizes $list: not one of its values*" --small --sizes "$list"
   refuses "--threads $list: not one of its values*" --threads "$list" good.npy
   refuses "--aggregate $list: not one of its values*" --aggregate="$list"
+  refuses "--frames $list: not one of its values*" --frames="$list"
 done
 refuses '--aggregate 4,65: not one of its values*' --aggregate=4,65
+refuses '--frames 0: not one of its values*' --frames 0
+refuses '--frames 2,257: not one of its values*' --frames 2,257
 refuses '--threads 0: not one of its values*' --threads 0 good.npy
 refuses '--threads 1,257: not one of its values*' --threads 1,257 good.npy
 refuses '--synthetic sparse: not one of its values*' --synthetic sparse
@@ -279,7 +289,7 @@ count=$((count + 1))
 run --help >help || bad "--help: exit status $?"
 run -h | cmp -s - help || bad "-h is not --help"
 # every row of the parser's table
-names=$(sed -nE 's/^ +\{(.*), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/bench/options.c")
+names=$(sed -nE 's/^ +\{(KEY_[A-Z_]+|'\''.'\''), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/bench/options.c")
 ((${#names} > 100)) || bad "no options found in bench/options.c"
 for name in $names; do
   grep -q -- "--$name" help || bad "--help does not mention --$name"
@@ -322,13 +332,27 @@ accepts --aggregate --sizes 1000,1 --checksum --peers -c natural -c natural:bits
 (($(grep -c '^decompress-add, compress ' out) == 12)) || bad "--aggregate: not a peer for each"
 accepts --aggregate=3,64 --sizes 77 --synthetic gauss --format csv
 awk -F, '$2 == "aggregate" {print $12}' out | xargs | grep -qx '3 64' || bad "--aggregate=3,64: other inputs"
+accepts --frames --sizes 1000,1
+for codec in 3lc 3lc:s=1.75 sbc natural; do
+  [[ $(awk -v codec=$codec '$1 == codec {printf "%s of %s, ", $2, $3}' out) == \
+    '2 of 1000, 8 of 1000, 32 of 1000, 2 of 1, 8 of 1, 32 of 1, ' ]] || bad "--frames: other rows of $codec"
+done
+for options in '-c all --frames 3 --sizes 0,1,700 --checksum --synthetic gauss' '-c raw --frames 1,256 --sizes 320' \
+  '-c natural:block=64 -c 3lc-golomb --frames=5,33 --sizes 3001 --feedback on --isa scalar --steps 3 --warmup 7' \
+  '--frames 40 --sizes 300000 --warmup 0 --threads 3,1 --wide -c 3lc -c natural:block=70000 -c int8'; do
+  # shellcheck disable=SC2086 # words
+  accepts $options
+done
+[[ $(awk 'length > 180' out) == '' ]] || bad "table: --frames --wide: wider than 180 columns"
 if command -v python3 >/dev/null; then
   accepts -c all --synthetic laplace --values 20000 --steps 1 --format json && cp out all.json
   accepts -c 3lc -c sbc -c onebit --synthetic laplace --values 2000 --delay 3 --format json && cp out delay.json
   accepts --aggregate --sizes 500 --format json && cp out aggregate.json
+  accepts -c natural -c 3lc -c raw --frames 1,4,9 --sizes 70000 --threads 1,2 --format json && cp out frames.json
+  accepts -c natural -c 3lc -c raw --frames 1,4,9 --sizes 70000 --threads 1,2 --format csv && cp out frames.csv
   count=$((count + 1))
   PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source_root/tests/vectors python3 - <<'PYTHON' || bad "a row does not add up"
-import json, math, re
+import csv, json, math, re
 import manifest
 facts, cases = {stage.name: stage.facts for stage in manifest.stages()}, manifest.read()
 def first(codec):
@@ -357,6 +381,26 @@ for row in rows('delay.json').values():
 for inputs, row in rows('aggregate.json', 'aggregate').items():
     elements = inputs * 500 / row['aggregate_g_ate_s'] # ns of a call
     assert abs(elements * row['aggregate_gb_s'] / (inputs * 500) - 1) < .1 and row['aggregate_x_memcpy'] > 0, row
+added = json.load(open('frames.json'))['rows']
+assert [(row['threads'], row['codec'], row['frames']) for row in added] == \
+    [(threads, codec, frames) for threads in (1, 2) for codec in ('natural', '3lc', 'raw') for frames in (1, 4, 9)]
+for row, other in zip(added, csv.DictReader(open('frames.csv', newline=''))):
+    def agree(product, quotient):
+        return abs(product / quotient - 1) < 1e-6
+    assert row['kind'] == 'frames' and row['values'] == 70000 and row['feedback'] == (row['codec'] == '3lc'), row
+    for key in 'add_many', 'from_zero':
+        speed = row[key + '_gb_s']
+        assert agree(speed, row['memcpy_gb_s'] * row[key + '_x_memcpy']) and row[key + '_roofline'] > 0, row
+        assert agree(speed, row['decompress_add_gb_s'] * row[key + '_x_add']), row
+    assert agree(row['decompress_add_ns'] * row['decompress_add_gb_s'], 4 * 70000), row
+    assert agree(row['bits_per_value'] * row['frames'] * 70000, 8 * row['frame_bytes']), row
+    assert agree(row['ratio'] * row['bits_per_value'], 32) and row['step_relative_error'] is None, row
+    for key in 'frames', 'threads', 'codec', 'values', 'frame_bytes', 'nonzero_percent':
+        assert other[key] == str(row[key]), (key, row, other) # frames do not depend on time
+of = {(row['codec'], row['frames']): row for row in added}
+assert of['natural', 9]['nonzero_percent'] == 100 and 0 < of['3lc', 9]['nonzero_percent'] < 10
+one, four, nine = (of['3lc', frames]['frame_bytes'] for frames in (1, 4, 9))
+assert nine == 2 * four + one and four != 4 * one # 4 senders, then copies
 PYTHON
 fi
 
@@ -472,6 +516,7 @@ views=(
   "--synthetic gauss --sizes 1Ki,7 -c 3lc -c raw --assume-finite" "codec|3lc|0|1|1024 codec|3lc|1|1|1024
      codec|raw|0|1|1024
     codec|3lc|0|1|7 codec|3lc|1|1|7 codec|raw|0|1|7"
+  "--frames 7 --sizes 9,5000 -c raw --threads 1,2" ""
   "--synthetic gauss --values 5000 -c 3lc --threads 3,1" "codec|3lc|0|3|5000 codec|3lc|0|1|5000"
 )
 for ((i = 0; i < ${#views[@]}; i += 2)); do
