@@ -50,7 +50,7 @@ static bool keep_frame(sample *s, size_t sender, const channel *c, size_t len, c
         return false;
     for (size_t i = 0; i < c->tensor->n; i++)
         s->nonzero[sender] += values[i] != 0;
-    s->frame[sender] = malloc(len);
+    s->frame[sender] = channel_buffer(len);
     if (!s->frame[sender])
         return explain(why, "out of memory");
     memcpy(s->frame[sender], c->frame, len);
@@ -65,7 +65,7 @@ static bool send_with(const options *o, const design *d, const tensor *t, size_t
 {
     channel_options sent = options_channel(o, d);
     char reason[WHY_SIZE];
-    size_t len;
+    size_t len = 0;
 
     sent.seed += 1 + sender;
     channel *c = channels_open(t, 1, TLC_F32, &sent, reason);
@@ -269,6 +269,7 @@ static unsigned char *copy_frames(const sample *s, size_t count, tlc_message *fr
     total = 0;
     for (size_t i = 0; bytes && i < count; i++) {
         frames[i] = (tlc_message){bytes + total, s->len[i % SENDERS]};
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): each of the senders has sent */
         memcpy(bytes + total, s->frame[i % SENDERS], frames[i].len);
         total += round_up_64(frames[i].len);
     }

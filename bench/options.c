@@ -364,10 +364,11 @@ static void set_defaults(options *o)
     o->channel.seed = o->source.seed;
 }
 
-/* Takes the next argument as the list if it begins with a digit. With these options it cannot be a file. */
-static const char *optional_value(int argc, char **argv)
+/* Whether the argument after an option that takes [LIST] is its list. With these options it cannot be a file. */
+static bool list_follows(const struct entry *e, int argc, char **argv)
 {
-    return optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' ? argv[optind++] : NULL;
+    return is_optional(e) && !strchr(argv[optind - 1], '=') && optind < argc && argv[optind][0] >= '0' &&
+           argv[optind][0] <= '9';
 }
 
 static bool parse(options *o, int argc, char **argv, char *why)
@@ -389,11 +390,12 @@ static bool parse(options *o, int argc, char **argv, char *why)
             return explain(why, "-%c: there is no such option", optopt);
         if (key == '?')
             return explain(why, "%s: there is no such option", argv[optind - 1]);
-        const char *value = optarg || !is_optional(e) ? optarg : optional_value(argc, argv);
-        if (take(o, key, value))
+        if (list_follows(e, argc, argv))
+            optarg = argv[optind++];
+        if (take(o, key, optarg))
             continue;
-        if (value && (!is_optional(e) || !strcmp(options_view_name(o->view), e->name)))
-            return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, value);
+        if (optarg && (!is_optional(e) || !strcmp(options_view_name(o->view), e->name)))
+            return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
         return explain(why, "--%s does not go with --%s", e->name, options_view_name(o->view));
     }
     o->paths = argv + optind;

@@ -275,12 +275,12 @@ static void all_bytes_count(void **state)
         at.isa = isa;
         at.n = N;
         for (size_t i = 0; i < FRAMES; i++) {
-            for (size_t k = 3; k < f.messages[i].len; k += 4) {
-                f.bytes[i][k] = 0x80;
+            for (size_t k = 0; k < f.messages[i].len; k += 4) {
+                memset(&f.bytes[i][k], 0x80, 4);
                 loops->from_zero(&(sum_slice){f.messages, FRAMES, sum, N, 0, N});
                 size_t minus = minus_ones(sum, N);
                 require(minus >= N / 3 / LANES / 2 && minus <= N / 2);
-                f.bytes[i][k] = 0;
+                memset(&f.bytes[i][k], 0, 4);
             }
         }
     }
