@@ -40,7 +40,7 @@ static int fill_golomb_skip(check_args *a, int kind)
         lane[3 * i] = bits * i / TLC_GOLOMB_LANES;
         if (kind != KIND_BENCH && i + 1 < TLC_GOLOMB_LANES) {
             end[i] = rng_below(bits + 1);
-            lane[3 * i] = kind == EMPTY && rng() & 1 ? end[i] + rng_below(100) : rng_below(end[i] + 1);
+            lane[3 * i] = kind == EMPTY && rng() & 1 ? end[i] + rng_below(100) : rng_below((size_t)end[i] + 1);
         }
         lane[3 * i + 1] = rng_below(1000);
         lane[3 * i + 2] = rng_below(1000);
