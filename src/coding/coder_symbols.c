@@ -513,7 +513,10 @@ static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to
 
 /* ---- many payloads ----------------------------------------------------------------------------------------------- */
 
-enum { TOGETHER = 1024 }; /* packed bytes of each payload at a time */
+enum {
+    TOGETHER = 1024, /* packed bytes of each payload at a time */
+    SPARSE = 8       /* from so many packed bytes on for each shrunk byte, it is faster to skip zeros in each payload */
+};
 
 /* Packed bytes from .. to - 1, at most TOGETHER: in the payload, or expanded. */
 static const uint8_t *packed_part(const shape *s, tlc_place *place, size_t from, size_t to, uint8_t *expanded)
@@ -533,10 +536,11 @@ static const uint8_t *packed_part(const shape *s, tlc_place *place, size_t from,
     return expanded;
 }
 
-/* Has the payload a kernel for many? */
+/* Is there a kernel for many payloads, and is it the faster way? */
 static int goes_with_others(const tlc_coding *c)
 {
-    return c->fused && c->fused->unpack_and_add_many && tlc_finite(c->unit.scalars[0] * c->output->weight);
+    return c->fused && c->fused->unpack_and_add_many && tlc_finite(c->unit.scalars[0] * c->output->weight) &&
+           packed_size(tlc_codec_symbol_packer(c->codec), c->unit.n) / SPARSE < c->len;
 }
 
 /* At most TLC_TOGETHER_MAX payloads. */

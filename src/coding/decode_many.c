@@ -11,7 +11,7 @@
 enum {
     GROUP = 32,    /* frames */
     RANGES = 16,   /* that threads share, of an unblocked tensor: there is a place for each of them and each frame */
-    PART = 1 << 16 /* values of the sum that get the values of all frames: they stay in the second-level cache */
+    PART = 1 << 18 /* values of the sum that get the values of all frames: a MiB, which stays in the caches */
 };
 
 static float weight_of(const tlc_many *m, size_t i)
