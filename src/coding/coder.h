@@ -84,7 +84,7 @@ static inline size_t tlc_steps(const tlc_coding *c)
 /* coder_codes.c: where the planes of a payload of n codes begin. Returns the payload's length. */
 uint64_t tlc_codes_planes(const tlc_layout *layout, uint64_t n, const uint8_t *payload, const uint8_t *planes[2]);
 
-/* coder_symbols.c: expands a shrunk array into dst, whose size is exactly that of the result. */
+/* unpack.c: expands a shrunk array into dst, whose size is exactly that of the result. */
 void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t *src, size_t len,
                        uint8_t *dst);
 #endif
