@@ -30,8 +30,10 @@ static inline void tlc_golomb_skip_one(const tlc_golomb_codes *c, tlc_golomb_run
     while (r.bit < end) {
         uint64_t word = ~tlc_golomb_load(c->stream + r.bit / 8) << r.bit % 8;
         uint64_t room = end - r.bit < TLC_GOLOMB_LONGEST ? end - r.bit : TLC_GOLOMB_LONGEST;
-        unsigned quotient = word ? (unsigned)__builtin_clzll(word) : 64;
 
+        if (!word)
+            break;
+        unsigned quotient = (unsigned)__builtin_clzll(word);
         if (quotient + least > room)
             break;
         r.next += ((uint64_t)quotient << c->b) + ((uint64_t)2 << c->b) - (word << quotient >> (63 - c->b));
