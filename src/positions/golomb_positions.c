@@ -42,10 +42,13 @@ static int read_batch(tlc_positions_reader *r, uint64_t end, tlc_positions_batch
 
 static void skip(tlc_positions_reader *r, uint64_t to)
 {
-    tlc_positions_batch batch;
+    uint8_t negative[TLC_BATCH];
+    size_t index[TLC_BATCH];
 
-    while (read_batch(r, to, &batch))
+    r->golomb.run = r->place;
+    while (tlc_golomb_next_before(&r->golomb, to, index, negative, TLC_BATCH))
         continue;
+    r->place = r->golomb.run;
 }
 
 const tlc_positions tlc_positions_golomb = {

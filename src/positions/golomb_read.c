@@ -241,7 +241,8 @@ static void skip_most(run *r, const tlc_golomb_reader *reader)
         tlc_golomb_skip_dense(reader, r);
     while (!lanes_are_scalar && s.fast && s.size >= 8) {
         uint64_t limit = limit_of(r, &s, reader->k, 64);
-        if (limit < r->bit || limit - r->bit < TLC_GOLOMB_LANES * 2 * lead_of(&s) || !take_lanes(r, reader, limit))
+        if (limit < r->bit || limit - r->bit < UINT64_C(2) * TLC_GOLOMB_LANES * lead_of(&s) ||
+            !take_lanes(r, reader, limit))
             return;
     }
 }
