@@ -78,9 +78,10 @@ static float rounded(float x, uint32_t word)
 {
     int exponent;
     float fraction = 2.0f * frexpf(fabsf(x), &exponent) - 1.0f;
-    float power = ldexpf(1.0f, exponent - 1 + ((word >> 9) < (uint32_t)(fraction * 0x1p23f)));
 
-    return x == 0 ? 0.0f : copysignf(power, x);
+    if (x == 0)
+        return 0.0f;
+    return copysignf(ldexpf(1.0f, exponent - 1 + ((word >> 9) < (uint32_t)(fraction * 0x1p23f))), x);
 }
 
 /* All sums are in the range of exponents. */
