@@ -219,7 +219,9 @@ INLINE NAME(words) NAME(read_frames)(const sum_slice *s, size_t from, size_t to)
         size_t end = (size_t)(vectors * to / s->n);
         for (size_t k = (size_t)(vectors * from / s->n); k < end; k++) {
             __builtin_prefetch(bytes + k * VECTOR + AHEAD);
-            seen ^= *(const NAME(any_words) *)(bytes + k * VECTOR);
+            NAME(words) word;
+            memcpy(&word, bytes + k * VECTOR, sizeof word);
+            seen ^= word;
         }
     }
     return seen;
@@ -229,16 +231,20 @@ INLINE void NAME(sweep_sum)(const sum_slice *s, int how)
 {
     for (size_t from = s->from, to; from < s->to; from = to) {
         to = s->to - from < STRIP ? s->to : from + STRIP;
-        NAME(words) seen = NAME(read_frames)(s, from, to);
-        float *sum = s->sum + from, *end = s->sum + to, copy[WIDTH] = {0};
+        NAME(words) value = (NAME(read_frames)(s, from, to) & SIGN) | ONE;
+        float *sum = s->sum + from, *end = s->sum + to;
         for (; (size_t)(end - sum) >= WIDTH; sum += WIDTH) {
             if (how == PLUS)
                 __builtin_prefetch((const char *)sum + AHEAD);
-            NAME(put)(seen, 0, sum, how);
+            if (how == PLUS)
+                *(NAME(floats) *)sum += (NAME(floats))value;
+            else
+                *(NAME(words) *)(void *)sum = value;
         }
-        memcpy(copy, sum, (size_t)(end - sum) * sizeof *sum);
-        NAME(put)(seen, 0, copy, how);
-        memcpy(sum, copy, (size_t)(end - sum) * sizeof *sum);
+        for (; sum < end; sum++) {
+            float one = value[0] >> 31 ? -1.0f : 1.0f;
+            *sum = how == PLUS ? *sum + one : one;
+        }
     }
 }
 

@@ -180,7 +180,7 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
                                    size_t *bad, const tlc_decode_options *opt)
 {
     tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
-    tlc_decode_options options;
+    tlc_decode_options options = {.from_zero = 0};
     tlc_status status = TLC_ERR_PARAM;
     size_t at_fault = count;
 

@@ -198,6 +198,7 @@ static inline void judge_positions(tlc_golomb_reader r, const verdict *want, int
         got = tlc_golomb_next(&r, got_index, with_signs ? got_sign : NULL, chunk);
         require(got == (r.k - count < chunk ? r.k - count : chunk));
         for (size_t i = 0; i < got; i++)
+            /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): tlc_golomb_next has set it */
             require(got_index[i] == (size_t)want->index[count + i] &&
                     (!r.signs || got_sign[i] == want->sign[count + i]));
         count += got;

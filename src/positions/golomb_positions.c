@@ -46,8 +46,8 @@ static void skip(tlc_positions_reader *r, uint64_t to)
     size_t index[TLC_BATCH];
 
     r->golomb.run = r->place;
-    while (tlc_golomb_next_before(&r->golomb, to, index, negative, TLC_BATCH))
-        continue;
+    for (size_t count = 1; count;)
+        count = tlc_golomb_next_before(&r->golomb, to, index, negative, TLC_BATCH);
     r->place = r->golomb.run;
 }
 
