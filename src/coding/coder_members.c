@@ -77,7 +77,6 @@ static size_t encode_members(const tlc_coding *c, tlc_chunk *chunk, uint64_t roo
 {
     const tlc_unit *u = &c->unit;
     float wanted[TLC_CHUNK];
-
     int whole = value_bits(c->codec) == 32; /* fused kernels send values as they are */
 
     if (whole && c->fused && c->fused->encode_members && u->input->residual && !u->input->grad && room >= chunk->count)

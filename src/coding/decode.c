@@ -72,8 +72,7 @@ static void decode_blocked(tlc_walk *w, const tlc_parallel *parallel)
 
     b.ranges = tlc_ranges_split(parallel, (size_t)w->units, TLC_RANGE_MIN / w->frame->codec.block + 1);
     for (size_t i = 0; i < b.ranges.count; i++) {
-        while (w->next < tlc_range_start(&b.ranges, i))
-            (void)tlc_walk_next(w);
+        tlc_walk_skip(w, tlc_range_start(&b.ranges, i));
         b.walk[i] = *w;
     }
     tlc_ranges_run(parallel, b.ranges.count, decode_blocks, &b);

@@ -10,7 +10,8 @@
 
 enum {
     GROUP = 32,    /* frames */
-    RANGES = 16,   /* that threads share, of an unblocked tensor: there is a place for each of them and each frame */
+    RANGES = 16,   /* that threads share: in each, the tables are read from the first block on, and of a tensor without
+                      blocks there is a place for each of them and each frame */
     PART = 1 << 18 /* values of the sum that get the values of all frames: a MiB, which stays in the caches */
 };
 
@@ -143,14 +144,16 @@ static void start_walks(const side *s, tlc_walk *walks)
 static void decode_blocks(void *arg, size_t r)
 {
     const blocks_work *b = arg;
-    size_t next = 0, from = tlc_range_start(&b->ranges, r), to = tlc_range_start(&b->ranges, r + 1);
+    size_t next = tlc_range_start(&b->ranges, r), end = tlc_range_start(&b->ranges, r + 1);
     tlc_walk walks[GROUP];
 
     start_walks(b->s, walks);
-    for (; next < to; next++) {
+    for (size_t i = 0; i < b->s->count; i++)
+        tlc_walk_skip(&walks[i], next);
+    for (; next < end; next++) {
         for (size_t i = 0; i < b->s->count; i++)
             (void)tlc_walk_next(&walks[i]);
-        for (size_t i = 0, count; next >= from && i < b->s->count; i += count) {
+        for (size_t i = 0, count; i < b->s->count; i += count) {
             tlc_place places[GROUP] = {{{0, 0, 0}}};
             count = alike(walks + i, b->s->count - i);
             decode_steps(b->s, walks + i, count, places, 0, tlc_steps(&walks[i].coding), b->s->from_zero && i == 0);
@@ -164,6 +167,7 @@ static void decode_blocked(const side *s)
     blocks_work b = {s,
                      tlc_ranges_split(s->m->parallel, (size_t)tlc_ceil_div(s->m->n, block), TLC_RANGE_MIN / block + 1)};
 
+    b.ranges.count = tlc_smaller(b.ranges.count, RANGES);
     tlc_ranges_run(s->m->parallel, b.ranges.count, decode_blocks, &b);
 }
 

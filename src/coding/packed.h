@@ -9,10 +9,8 @@
 
 #include "coder.h"
 
-enum {
-    TLC_TAIL = 16
-}; /* the last bytes, which may have padding, are coded separately: a vector costs as much as four
-                           bytes */
+/* So many of the last bytes, which may have padding, are coded separately: a vector costs as much as four bytes. */
+enum { TLC_TAIL = 16 };
 
 typedef struct tlc_packed {
     const tlc_coding *c;

@@ -250,8 +250,8 @@ static const uint8_t *packed_part(const tlc_packed *s, tlc_place *place, size_t 
     memset(expanded, s->p->zero, have);
     place->shrunk.zeros = 0;
     while (have < wanted) /* most likely what is missing, so that little is given back */
-        have += expand(shrinker_of(s->c), s->u->k, &src, end, (wanted - have) * s->c->len / s->len + 8,
-                       expanded + have);
+        have += expand(shrinker_of(s->c), s->u->k, &src, end,
+                       (size_t)((uint64_t)(wanted - have) * s->c->len / s->len) + 8, expanded + have);
     place->shrunk.zeros = give_back(s, &src, have - wanted);
     place->shrunk.offset = (uint64_t)(src - start);
     return expanded;

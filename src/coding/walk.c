@@ -40,11 +40,21 @@ int tlc_walk_has_table(const tlc_walk *w)
     return !w->entry || w->units <= w->frame->payload_size / w->entry;
 }
 
+static const uint8_t *next_entry(const tlc_walk *w)
+{
+    return w->frame->payload + (size_t)w->next * w->entry;
+}
+
+static uint32_t length_in(const tlc_walk *w, const uint8_t *entry)
+{
+    return tlc_load32(entry + w->entry - 4);
+}
+
 /* Reads the table's entry of the next block. */
 static int next_block(tlc_walk *w)
 {
     const tlc_frame *f = w->frame;
-    const uint8_t *entry = f->payload + (size_t)w->next * w->entry;
+    const uint8_t *entry = next_entry(w);
     uint64_t first = tlc_walk_first(w, w->next++);
     tlc_coding *c = &w->coding;
 
@@ -53,7 +63,7 @@ static int next_block(tlc_walk *w)
     c->unit.first = (size_t)first;
     c->unit.n = f->n - first < f->codec.block ? f->n - first : f->codec.block;
     w->offset += w->len;
-    uint32_t len = tlc_load32(entry + w->entry - 4);
+    uint32_t len = length_in(w, entry);
     w->len = len & ~TLC_BLOCK_FALLBACK;
     c->fallback = (len & TLC_BLOCK_FALLBACK) != 0;
     if (c->fallback && !tlc_codec_has_fallback(c->codec))
@@ -74,4 +84,12 @@ int tlc_walk_next(tlc_walk *w)
     w->next++;
     w->len = w->frame->payload_size;
     return 1;
+}
+
+void tlc_walk_skip(tlc_walk *w, uint64_t to)
+{
+    for (; w->next < to; w->next++) {
+        w->offset += w->len;
+        w->len = length_in(w, next_entry(w)) & ~TLC_BLOCK_FALLBACK;
+    }
 }

@@ -25,6 +25,9 @@ int tlc_walk_has_table(const tlc_walk *w);
  * the payload; else it returns 0. */
 int tlc_walk_next(tlc_walk *w);
 
+/* Goes past the blocks before block `to`. They are within the payload. */
+void tlc_walk_skip(tlc_walk *w, uint64_t to);
+
 /* Where unit i begins, in values. */
 static inline uint64_t tlc_walk_first(const tlc_walk *w, uint64_t i)
 {

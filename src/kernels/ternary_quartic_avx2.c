@@ -3,6 +3,7 @@
  * The fused sweeps: symbols stay in registers.
  */
 #include "avx2.h"
+#include "ternary_quartic.h"
 
 #if defined(__x86_64__)
 
@@ -334,17 +335,9 @@ TLC_AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, flo
         _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
 }
 
-/* So few bytes at a time that the sums stay in the first-level cache. */
 TLC_AVX2 void tlc_quartic_ternary_add_many_avx2(const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                                 float *const sum[5])
 {
-    enum { PIECE = 512 };
-
-    for (size_t i = 0, count; i < len; i += count) {
-        float *const at[5] = {sum[0] + i, sum[1] + i, sum[2] + i, sum[3] + i, sum[4] + i};
-        count = len - i < PIECE ? len - i : PIECE;
-        for (size_t f = 0; f < frames; f++)
-            tlc_quartic_ternary_add_avx2(in[f] + i, count, w[f], at);
-    }
+    tlc_add_singly(tlc_quartic_ternary_add_avx2, in, w, frames, 0, len, sum);
 }
 #endif

@@ -5,6 +5,7 @@
  * each stream are used up at once, even if the distance of the streams makes them compete for one cache set.
  */
 #include "avx512.h"
+#include "ternary_quartic.h"
 
 #if defined(__x86_64__)
 
@@ -261,16 +262,6 @@ TLC_AVX512_INLINE int add_vectors(const active *a, size_t i, float *const sum[5]
     return 1;
 }
 
-/* Adds bytes from .. from + len - 1 of one frame after the other. */
-TLC_AVX512_INLINE void add_singly(const uint8_t *const *in, const float *w, size_t frames, size_t from, size_t len,
-                                  float *const sum[5])
-{
-    float *const at[5] = {sum[0] + from, sum[1] + from, sum[2] + from, sum[3] + from, sum[4] + from};
-
-    for (size_t f = 0; f < frames; f++)
-        tlc_quartic_ternary_add_avx512(in[f] + from, len, w[f], at);
-}
-
 TLC_AVX512 void tlc_quartic_ternary_add_many_avx512(const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                                     float *const sum[5])
 {
@@ -290,9 +281,9 @@ TLC_AVX512 void tlc_quartic_ternary_add_many_avx512(const uint8_t *const *in, co
         }
         for (size_t j = i; a.count && j < i + GROUP; j += TWO)
             if (!add_vectors(&a, j, sum))
-                add_singly(in, w, frames, j, TWO, sum);
+                tlc_add_singly(tlc_quartic_ternary_add_avx512, in, w, frames, j, j + TWO, sum);
     }
-    add_singly(in, w, frames, i, len - i, sum);
+    tlc_add_singly(tlc_quartic_ternary_add_avx512, in, w, frames, i, len, sum);
 }
 
 /* Streaming stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of

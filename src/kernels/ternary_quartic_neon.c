@@ -4,6 +4,7 @@
  * most of the work in a small tensor.
  */
 #include "neon.h"
+#include "ternary_quartic.h"
 
 #if defined(__aarch64__)
 
@@ -149,17 +150,9 @@ void tlc_quartic_ternary_stream_neon(const uint8_t *in, size_t len, float M, flo
     tlc_quartic_ternary_decode_neon(in, len, M, out);
 }
 
-/* So few bytes at a time that the sums stay in the first-level cache. */
 void tlc_quartic_ternary_add_many_neon(const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                        float *const sum[5])
 {
-    enum { PIECE = 512 };
-
-    for (size_t i = 0, count; i < len; i += count) {
-        float *const at[5] = {sum[0] + i, sum[1] + i, sum[2] + i, sum[3] + i, sum[4] + i};
-        count = len - i < PIECE ? len - i : PIECE;
-        for (size_t f = 0; f < frames; f++)
-            tlc_quartic_ternary_add_neon(in[f] + i, count, w[f], at);
-    }
+    tlc_add_singly(tlc_quartic_ternary_add_neon, in, w, frames, 0, len, sum);
 }
 #endif

@@ -2,7 +2,7 @@
  *
  * The fused sweeps as calls of their parts, for a piece at a time that stays in the first-level cache.
  */
-#include "kernels.h"
+#include "ternary_quartic.h"
 
 enum { PIECE = 1024 };
 
@@ -63,8 +63,7 @@ void tlc_quartic_ternary_add_scalar(const uint8_t *in, size_t len, float w, floa
 void tlc_quartic_ternary_add_many_scalar(const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                          float *const sum[5])
 {
-    for (size_t f = 0; f < frames; f++)
-        tlc_quartic_ternary_add_scalar(in[f], len, w[f], sum);
+    tlc_add_singly(tlc_quartic_ternary_add_scalar, in, w, frames, 0, len, sum);
 }
 
 void tlc_quartic_ternary_stream_scalar(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,

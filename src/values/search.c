@@ -30,6 +30,12 @@ typedef struct searching {
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
+/* Are some of the values drawn? If 0, all of them are candidates. */
+static int are_drawn(const tlc_candidates *c)
+{
+    return c->samples && c->samples < c->n;
+}
+
 /* The next samples, from the j-th on. */
 static void draw(searching *all, uint64_t j, size_t count, float *buf)
 {
@@ -57,7 +63,7 @@ static void draw(searching *all, uint64_t j, size_t count, float *buf)
 static const float *next_chunk(searching *all, uint64_t j, size_t *count, float *buf)
 {
     *count = all->count - j < TLC_CHUNK ? (size_t)(all->count - j) : TLC_CHUNK;
-    if (!all->c->samples || all->c->samples == all->c->n)
+    if (!are_drawn(all->c))
         return tlc_input_wanted(all->c->input, all->c->first + (size_t)j, *count, buf);
     draw(all, j, *count, buf);
     return buf;
@@ -131,7 +137,7 @@ static void guess_all(searching *all)
 
     for (size_t i = 0; i < all->searches; i++)
         all->search[i].s->least = 1;
-    if (all->c->samples || all->count < GUESSED_FROM)
+    if (are_drawn(all->c) || all->count < GUESSED_FROM)
         return;
     for (size_t j = 0; j < GUESSED; j++)
         values[j] = *tlc_input_wanted(all->c->input, all->c->first + j * (size_t)(all->count / GUESSED), 1, buf);
