@@ -276,7 +276,7 @@ TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight,
 
 /* sum[i] += weights[j] * value i of frame j, for all count frames in their order: the same bits as so many calls of
  * tlc_decompress_add, but in one sweep over the sum, which is faster. Frames may be of different codecs; it is fastest
- * if neighbours have the same one. weights NULL: all are 1. It uses about 60 KiB of stack.
+ * if neighbours have the same one. weights NULL: all are 1. It uses up to 75 KiB of stack.
  * All frames are checked first. If one is at fault, the sum does not change, the status is the first such frame's, and
  * *bad, if bad is not NULL, its number. If the fault is in no frame and no weight, *bad becomes count. */
 TLC_API tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weights, size_t count, float *sum,

@@ -235,26 +235,44 @@ void tlc_unpack(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 /* ---- many payloads ----------------------------------------------------------------------------------------------- */
 
 enum {
-    TOGETHER = 1024, /* packed bytes of each payload at a time */
+    TOGETHER = 2048, /* packed bytes of each payload at a time */
     SPARSE = 8       /* from so many packed bytes on for each shrunk byte, it is faster to skip zeros in each payload */
 };
 
-/* Packed bytes from .. to - 1, at most TOGETHER: in the payload, or expanded. */
-static const uint8_t *packed_part(const tlc_packed *s, tlc_place *place, size_t from, size_t to, uint8_t *expanded)
-{
-    const uint8_t *start = s->c->payload, *src = start + place->shrunk.offset, *end = start + s->c->len;
-    size_t have = (size_t)place->shrunk.zeros, wanted = to - from;
+/* Packed bytes of a shrunk payload that are expanded, but not decoded yet. */
+typedef struct ahead {
+    const uint8_t *src; /* the shrunk bytes behind them */
+    size_t have;
+    uint8_t bytes[TOGETHER + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
+} ahead;
 
-    if (!s->c->codec->shrinker)
-        return start + from;
-    memset(expanded, s->p->zero, have);
-    place->shrunk.zeros = 0;
-    while (have < wanted) /* most likely what is missing, so that little is given back */
-        have += expand(shrinker_of(s->c), s->u->k, &src, end,
-                       (size_t)((uint64_t)(wanted - have) * s->c->len / s->len) + 8, expanded + have);
-    place->shrunk.zeros = give_back(s, &src, have - wanted);
-    place->shrunk.offset = (uint64_t)(src - start);
-    return expanded;
+static void ahead_begin(ahead *a, const tlc_packed *s, const tlc_place *place)
+{
+    a->src = s->c->payload + place->shrunk.offset;
+    a->have = (size_t)place->shrunk.zeros;
+    memset(a->bytes, s->p->zero, a->have);
+}
+
+static void ahead_end(const ahead *a, const tlc_packed *s, tlc_place *place)
+{
+    const uint8_t *src = a->src;
+
+    place->shrunk.zeros = give_back(s, &src, a->have);
+    place->shrunk.offset = (uint64_t)(src - s->c->payload);
+}
+
+/* The next bytes, at most TOGETHER. */
+static const uint8_t *ahead_next(ahead *a, const tlc_packed *s, size_t count)
+{
+    while (a->have < count)
+        a->have += expand(shrinker_of(s->c), s->u->k, &a->src, s->c->payload + s->c->len, SHRUNK, a->bytes + a->have);
+    return a->bytes;
+}
+
+static void ahead_drop(ahead *a, size_t count)
+{
+    a->have -= count;
+    memmove(a->bytes, a->bytes + count, a->have);
 }
 
 /* Is there a kernel for many payloads, and is it the faster way? */
@@ -267,26 +285,34 @@ static int goes_with_others(const tlc_coding *c)
 /* At most TLC_TOGETHER_MAX payloads. */
 static void add_together(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to)
 {
-    uint8_t expanded[TLC_TOGETHER_MAX][TOGETHER + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
-    const uint8_t *src[TLC_TOGETHER_MAX];
     float *sum[TLC_STREAMS_MAX], scale[TLC_TOGETHER_MAX];
+    const uint8_t *src[TLC_TOGETHER_MAX];
     tlc_packed s[TLC_TOGETHER_MAX];
+    ahead a[TLC_TOGETHER_MAX];
 
     for (size_t i = 0; i < count; i++) {
         tlc_packed_begin(&s[i], c[i]);
         scale[i] = c[i]->unit.scalars[0] * c[i]->output->weight;
+        if (c[i]->codec->shrinker)
+            ahead_begin(&a[i], &s[i], &places[i]);
     }
-    for (size_t next; from < to; from = next) {
-        next = from + tlc_smaller(to - from, TOGETHER);
-        size_t end = tlc_packed_tail(&s[0], from, next);
+    for (size_t part; from < to; from += part) {
+        part = tlc_smaller(to - from, TOGETHER);
+        size_t full = tlc_packed_tail(&s[0], from, from + part) - from;
         for (size_t i = 0; i < count; i++)
-            src[i] = packed_part(&s[i], &places[i], from, next, expanded[i]);
+            src[i] = c[i]->codec->shrinker ? ahead_next(&a[i], &s[i], part) : c[i]->payload + from;
         for (size_t k = 0; k < s[0].p->streams; k++)
             sum[k] = (float *)c[0]->output->out + s[0].u->first + k * s[0].len + from;
-        c[0]->fused->unpack_and_add_many(s[0].u->k, src, scale, count, end - from, sum);
-        for (size_t i = 0; end < next && i < count; i++)
-            unpack_tail(&s[i], end, next - end, src[i] + (end - from), scale[i]);
+        c[0]->fused->unpack_and_add_many(s[0].u->k, src, scale, count, full, sum);
+        for (size_t i = 0; full < part && i < count; i++)
+            unpack_tail(&s[i], from + full, part - full, src[i] + full, scale[i]);
+        for (size_t i = 0; i < count; i++)
+            if (c[i]->codec->shrinker)
+                ahead_drop(&a[i], part);
     }
+    for (size_t i = 0; i < count; i++)
+        if (c[i]->codec->shrinker)
+            ahead_end(&a[i], &s[i], &places[i]);
 }
 
 void tlc_unpack_many(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to)

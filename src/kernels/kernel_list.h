@@ -63,7 +63,7 @@ KERNEL(size_t, zerorun_encode, (size_t *run, const uint8_t *in, size_t len, uint
 /* Expands len tokens and returns the number of bytes that they make. TLC_ZERORUN_ROOM more bytes must exist behind
  * both: those of in may be read, those of out may be overwritten. AVX-512 takes AVX2's 32 bytes at a time: what is
  * stored again behind each run crosses fewer cache lines than 64 bytes would. */
-KERNEL(size_t, zerorun_decode, (const uint8_t *in, size_t len, uint8_t *out), avx2, avx2, neon)
+KERNEL(size_t, zerorun_decode, (const uint8_t *in, size_t len, uint8_t *out), avx2, avx512, neon)
 
 /* The number of bytes that len tokens expand to. */
 KERNEL(uint64_t, zerorun_size, (const uint8_t *in, size_t len), avx2, avx512, neon)

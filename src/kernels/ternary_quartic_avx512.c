@@ -242,6 +242,8 @@ TLC_AVX512_INLINE int add_vectors(const active *a, size_t i, float *const sum[5]
     for (int k = 0; k < 5; k++) {
         x[k] = _mm512_loadu_ps(sum[k] + i);
         y[k] = _mm512_loadu_ps(sum[k] + i + LANES);
+        tlc_avx512_prefetch(sum[k] + i);
+        tlc_avx512_prefetch(sum[k] + i + LANES);
         nan |= _mm512_cmp_ps_mask(x[k], y[k], _CMP_UNORD_Q);
     }
     if (__builtin_expect(nan != 0, 0))

@@ -93,6 +93,60 @@ TLC_AVX512 size_t tlc_zerorun_encode_avx512(size_t *run, const uint8_t *in, size
     return (size_t)(to - out);
 }
 
+/* 16 tokens with the bytes of runs replaced by zeros. */
+TLC_AVX512_INLINE __m512i load_tokens(const uint8_t *in)
+{
+    __m128i tokens = tlc_avx512_load16(in);
+    __mmask16 runs = _mm_cmpgt_epu8_mask(tokens, _mm_set1_epi8((char)LITERAL_MAX));
+
+    return _mm512_castsi128_si512(_mm_mask_mov_epi8(tokens, runs, _mm_set1_epi8(TLC_QUARTIC_ZERO)));
+}
+
+/* Expands 16 tokens. Their last bytes are at low and high, and `end` is the last one. The tokens are put there, between
+ * zeros. */
+TLC_AVX512_INLINE void expand16(const uint8_t *in, __m512i low, __m512i high, size_t end, uint8_t *out)
+{
+    const __m512i zero = _mm512_set1_epi8(TLC_QUARTIC_ZERO), one = _mm512_set1_epi64(1),
+                  more = _mm512_set1_epi64(BYTES);
+
+    for (size_t at = 0; at <= end; at += BYTES) {
+        __m512i bits = _mm512_or_si512(_mm512_sllv_epi64(one, low), _mm512_sllv_epi64(one, high)); /* from 64 on 0 */
+        uint64_t put = (uint64_t)_mm512_reduce_or_epi64(bits);
+        _mm512_storeu_si512(out + at, _mm512_mask_expand_epi8(zero, _cvtu64_mask64(put), load_tokens(in)));
+        in += __builtin_popcountll(put);
+        low = _mm512_sub_epi64(low, more);
+        high = _mm512_sub_epi64(high, more);
+    }
+}
+
+TLC_AVX512_INLINE __m512i load_positions(const uint8_t *at)
+{
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+
+TLC_AVX512 size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
+{
+    const __m512i literal_max = _mm512_set1_epi8((char)LITERAL_MAX), one = _mm512_set1_epi8(1);
+    const __m512i eighth = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0707070707070707ll, -1));
+    uint8_t last[BYTES], *to = out;
+
+    for (size_t i = 0; i < len; i += BYTES) {
+        size_t count = len - i < BYTES ? len - i : BYTES;
+        __m512i size = _mm512_subs_epu8(_mm512_loadu_si512(in + i), literal_max);
+        size = _mm512_maskz_add_epi8(tlc_avx512_bytes(count), size, one);
+        size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 8));
+        size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 16));
+        size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 32));
+        size = _mm512_add_epi8(size, _mm512_shuffle_epi8(size, eighth));
+        _mm512_storeu_si512(last, _mm512_sub_epi8(size, one));
+        for (size_t j = 0; j < count; j += 16) {
+            expand16(in + i + j, load_positions(last + j), load_positions(last + j + 8), last[j + 15], to);
+            to += last[j + 15] + 1;
+        }
+    }
+    return (size_t)(to - out);
+}
+
 TLC_AVX512 uint64_t tlc_zerorun_size_avx512(const uint8_t *in, size_t len)
 {
     __m512i sum = _mm512_setzero_si512();
