@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb streams bit by bit, as they are defined, and what the tests of src/golomb/golomb.h share.
+ * Golomb streams bit by bit, as they are defined, and what the tests of src/positions/golomb.h share.
  */
 #ifndef TLC_TEST_GOLOMB_SLOW_H
 #define TLC_TEST_GOLOMB_SLOW_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/golomb/golomb.h against the definition: by hand, and against an encoder and a decoder that work bit by bit.
+ * src/positions/golomb.h against the definition: by hand, and against an encoder and a decoder that work bit by bit.
  */
 #include "golomb_slow.h"
 #include <math.h>
@@ -190,6 +190,30 @@ static void bound(void **state)
 
 /* ---- round trips ------------------------------------------------------------------------------------------------- */
 
+/* Skips to one end after the other. What comes then is the first member from there on. */
+static void skips(const tlc_kernels *kernels, const set *s, int signs, const uint8_t *payload, size_t size)
+{
+    tlc_golomb_reader reader;
+    uint8_t negative[1];
+    uint64_t i = 0, count = 0, next = 0;
+    size_t index[1];
+
+    require(tlc_golomb_open(&reader, kernels, payload, size, s->n, signs));
+    for (uint64_t end = 0; end <= s->n; end += 1 + end + s->n / 9) {
+        for (; i < end; i++)
+            if (s->mask[i / 64] >> i % 64 & 1) {
+                count++;
+                next = i + 1;
+            }
+        tlc_golomb_skip(&reader, i);
+        require(reader.run.count == count && reader.run.next == next);
+    }
+    for (; i < s->n && !(s->mask[i / 64] >> i % 64 & 1);)
+        i++;
+    require(tlc_golomb_next(&reader, index, negative, 1) == (i < s->n));
+    require(i == s->n || index[0] == i);
+}
+
 /* Writes s to exactly enough room and to too little, compares with the slow encoder, and reads it again. */
 static void round_trip(arena *a, const set *s, int signs)
 {
@@ -211,6 +235,8 @@ static void round_trip(arena *a, const set *s, int signs)
         require(written(s, signs, arena_take(a, 0, end), 0) == 0 && arena_intact(a));
     }
     require(judge(a, want, size, s->n, signs, 1 + (size_t)s->k % 256) == size);
+    FOR_EACH_ISA(isa)
+        skips(tlc_kernels_for(isa), s, signs, want, size);
     memset(want + size, 0xff, (size_t)most + 1 - size);
     require(judge(a, want, size, s->n, signs, 256) == size);
     free(want);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * src/golomb/golomb.h on bytes that no encoder made. The slow decoder says what they mean. They end at a guard page.
+ * src/positions/golomb.h on bytes that no encoder made. The slow decoder says what they mean. They end at a guard page.
  */
 #include "golomb_slow.h"
 

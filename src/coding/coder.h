@@ -55,6 +55,8 @@ typedef struct tlc_coder {
     size_t (*streams)(const tlc_coding *c); /* the unit has ceil(n / streams) steps */
     void (*skip)(const tlc_coding *c, tlc_place *place, size_t from, size_t to); /* NULL: places are not needed */
     void (*decode)(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
+    /* Does decode() have a faster way if it is called once for all steps? NULL: no. */
+    int (*is_slow_in_parts)(const tlc_coding *c);
     /* decode() of payloads with as many streams that are added to the same sum, one after the other. NULL: call it for
      * each. */
     void (*decode_many)(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);

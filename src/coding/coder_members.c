@@ -329,6 +329,18 @@ static size_t streams(const tlc_coding *c)
     return c->fallback ? tlc_coder_of_symbols.streams(c) : 1;
 }
 
+static int is_slow_in_parts(const tlc_coding *c)
+{
+    const tlc_positions *positions = tlc_codec_positions(c->codec);
+    tlc_positions_format format = format_of(c);
+    tlc_positions_reader reader;
+
+    if (c->fallback || !positions->whole)
+        return 0;
+    (void)positions->open(&reader, &format, c->payload, c->len, TLC_CHECKED);
+    return reader.as_masks;
+}
+
 static void skip(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 {
     tlc_positions_format format = format_of(c);
@@ -374,6 +386,7 @@ const tlc_coder tlc_coder_of_members = {
     .encode = encode,
     .check = check,
     .streams = streams,
+    .is_slow_in_parts = is_slow_in_parts,
     .skip = skip,
     .decode = decode,
 };

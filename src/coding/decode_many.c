@@ -9,10 +9,12 @@
 #include "walk.h"
 
 enum {
-    GROUP = 32,    /* frames */
-    RANGES = 16,   /* that threads share: in each, the tables are read from the first block on, and of a tensor without
+    GROUP = 32,     /* frames */
+    RANGES = 16,    /* that threads share: in each, the tables are read from the first block on, and of a tensor without
                       blocks there is a place for each of them and each frame */
-    PART = 1 << 18 /* values of the sum that get the values of all frames: a MiB, which stays in the caches */
+    PART = 1 << 18, /* values of the sum that get the values of all frames: a MiB, which stays in the caches */
+    SCATTERED = 1 << 17, /* the same for frames with positions */
+    LINE = 16            /* floats in a cache line */
 };
 
 static float weight_of(const tlc_many *m, size_t i)
@@ -114,16 +116,50 @@ static void clear(const side *s, const tlc_walk *w, size_t from, size_t to)
         memset(s->m->sum + w->coding.unit.first + first, 0, tlc_smaller(to - from, n - first) * sizeof *s->m->sum);
 }
 
+/* Are members added here and there, and are they so many that most cache lines get one? A member takes about a byte. */
+static int are_scattered(const tlc_walk *w, size_t count)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += w[i].coding.len;
+    return streams_of(w) == 1 && tlc_codec_positions(w->coding.codec) && bytes >= w->coding.unit.n / LINE;
+}
+
+static int are_slow_in_parts(const tlc_walk *w, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const tlc_coder *coder = tlc_coder_for(w[i].coding.codec);
+        if (coder->is_slow_in_parts && coder->is_slow_in_parts(&w[i].coding))
+            return 1;
+    }
+    return 0;
+}
+
+/* Asks for the lines of a part of the sum. */
+static void fetch(const side *s, const tlc_walk *w, size_t from, size_t to)
+{
+    const float *sum = s->m->sum + w->coding.unit.first;
+
+    for (to = tlc_smaller(to, (size_t)w->coding.unit.n); from < to; from += LINE)
+        __builtin_prefetch(sum + from, 1);
+}
+
 /* Decodes steps from .. to - 1 of units that have as many streams. */
 static void decode_steps(const side *s, const tlc_walk *w, size_t count, tlc_place *places, size_t from, size_t to,
                          int from_zero)
 {
-    size_t part = tlc_smaller(PART / streams_of(w) / TLC_PART_UNIT * TLC_PART_UNIT, to - from);
+    const int scattered = are_scattered(w, count);
+    size_t part = (scattered ? SCATTERED : PART) / streams_of(w) / TLC_PART_UNIT * TLC_PART_UNIT;
 
+    if (part >= to - from || (to - from == tlc_steps(&w->coding) && are_slow_in_parts(w, count)))
+        part = to - from;
     for (size_t end; from < to; from = end) {
         end = from + tlc_smaller(part, to - from);
         if (from_zero)
             clear(s, w, from, end);
+        else if (scattered && part <= SCATTERED)
+            fetch(s, w, from, end); /* else each member would wait for its line */
         decode_part(w, count, places, from, end);
     }
 }

@@ -33,8 +33,8 @@ static size_t open(tlc_positions_reader *r, const tlc_positions_format *format, 
 
     if (trust == TLC_CHECK && (len < size || !tlc_bits_padding(src, format->n)))
         return 0;
-    int known = trust == TLC_CHECKED && format->value_bits == 32;
-    r->k = known ? (len - size) / 4 : format->k->count_ones(src, (size_t)size);
+    int known = trust == TLC_CHECKED && (format->value_bits == 32 || (format->value_bits && format->in_parts));
+    r->k = known ? (len - size) * 8 / format->value_bits : format->k->count_ones(src, (size_t)size);
     if (trust == TLC_CHECK && tlc_values_size(format->value_bits, r->k) != len - size)
         return 0;
     r->as_masks = 1;

@@ -69,6 +69,9 @@ size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negati
 /* The same for positions before end. Returns 0 if there are none left. */
 size_t tlc_golomb_next_before(tlc_golomb_reader *reader, uint64_t end, size_t *index, uint8_t *negative, size_t cap);
 
+/* Goes to the first position from end on. The stream has passed the check. */
+void tlc_golomb_skip(tlc_golomb_reader *reader, uint64_t end);
+
 /* golomb_dense.c: streams of short codes. */
 enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
 

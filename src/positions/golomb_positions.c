@@ -42,12 +42,8 @@ static int read_batch(tlc_positions_reader *r, uint64_t end, tlc_positions_batch
 
 static void skip(tlc_positions_reader *r, uint64_t to)
 {
-    uint8_t negative[TLC_BATCH];
-    size_t index[TLC_BATCH];
-
     r->golomb.run = r->place;
-    for (size_t count = 1; count;)
-        count = tlc_golomb_next_before(&r->golomb, to, index, negative, TLC_BATCH);
+    tlc_golomb_skip(&r->golomb, to);
     r->place = r->golomb.run;
 }
 

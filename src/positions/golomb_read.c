@@ -6,6 +6,8 @@
 
 typedef tlc_golomb_run run;
 
+enum { SKIPPED = 64 }; /* positions that are skipped at a time where a stretch is too long */
+
 int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
                     int signs)
 {
@@ -28,8 +30,7 @@ int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const
     return 1;
 }
 
-/* ---- one code at a time
- * ------------------------------------------------------------------------------------------- */
+/* ---- one code at a time ------------------------------------------------------------------------------------------ */
 
 /* What every code of a stream shares. */
 typedef struct shape {
@@ -76,8 +77,7 @@ static int take_one(run *r, const shape *s)
     return 1;
 }
 
-/* ---- checking
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
 
 #define FORCED static inline __attribute__((always_inline)) /* so that group is a constant */
 
@@ -223,6 +223,13 @@ static int take_lanes(run *r, const tlc_golomb_reader *reader, uint64_t limit)
     return joined;
 }
 
+/* Are there kernels with lanes, and are so many bits worth it? */
+static int has_lanes(const tlc_golomb_reader *reader, const shape *s, uint64_t bits)
+{
+    return reader->kernels->golomb_skip != tlc_golomb_skip_scalar && s->fast &&
+           bits >= UINT64_C(2) * TLC_GOLOMB_LANES * lead_of(s);
+}
+
 /* Up to there all bits are of the codes left. `behind` bits of the stream follow. */
 static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64_t behind)
 {
@@ -235,14 +242,12 @@ static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64
 static void skip_most(run *r, const tlc_golomb_reader *reader)
 {
     const shape s = shape_of(reader);
-    const int lanes_are_scalar = reader->kernels->golomb_skip == tlc_golomb_skip_scalar;
 
-    if (lanes_are_scalar || s.least <= 5)
+    if (reader->kernels->golomb_skip == tlc_golomb_skip_scalar || s.least <= 5)
         tlc_golomb_skip_dense(reader, r);
-    while (!lanes_are_scalar && s.fast && s.size >= 8) {
+    while (s.size >= 8) {
         uint64_t limit = limit_of(r, &s, reader->k, 64);
-        if (limit < r->bit || limit - r->bit < UINT64_C(2) * TLC_GOLOMB_LANES * lead_of(&s) ||
-            !take_lanes(r, reader, limit))
+        if (limit < r->bit || !has_lanes(reader, &s, limit - r->bit) || !take_lanes(r, reader, limit))
             return;
     }
 }
@@ -272,8 +277,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
     return 1;
 }
 
-/* ---- giving the positions
- * ----------------------------------------------------------------------------------------- */
+/* ---- giving the positions ---------------------------------------------------------------------------------------- */
 
 static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
 {
@@ -335,4 +339,47 @@ size_t tlc_golomb_next_before(tlc_golomb_reader *reader, uint64_t end, size_t *i
             break;
     }
     return count;
+}
+
+static int take_bits(run *r, const tlc_golomb_reader *reader, uint64_t bits)
+{
+    const shape s = shape_of(reader);
+    const uint64_t limit = r->bit + bits;
+
+    if (limit + 64 <= (uint64_t)s.size * 8 && has_lanes(reader, &s, bits) && take_lanes(r, reader, limit))
+        return 1;
+    return r->bit >= limit || take_stretch(r, &s, limit);
+}
+
+/* A stretch of half the bits that the codes before end most likely have is skipped at once, unless it passes end: then
+ * half of it is tried. */
+static void skip_stretches(tlc_golomb_reader *reader, uint64_t end)
+{
+    const shape s = shape_of(reader);
+    uint64_t bits = UINT64_MAX;
+
+    while (s.fast && reader->run.next < end) {
+        const uint64_t likely = ((end - reader->run.next) >> s.b) * s.least / 2;
+        const uint64_t left = limit_of(&reader->run, &s, reader->k, 0) - reader->run.bit;
+        run r = reader->run;
+
+        bits = likely < bits ? likely : bits;
+        bits = left < bits ? left : bits;
+        if (bits < 64)
+            return;
+        if (take_bits(&r, reader, bits) && r.next <= end)
+            reader->run = r;
+        else
+            bits /= 2;
+    }
+}
+
+void tlc_golomb_skip(tlc_golomb_reader *reader, uint64_t end)
+{
+    uint8_t negative[SKIPPED];
+    size_t index[SKIPPED];
+
+    skip_stretches(reader, end);
+    while (tlc_golomb_next_before(reader, end, index, negative, SKIPPED))
+        ;
 }
