@@ -43,8 +43,13 @@ static bool find_entry(const char *codec, tlc_codec_entry *e)
 /* ---- all codecs ------------------------------------------------------------------------------------------------- */
 
 /* Codecs with other parameters than the defaults, which the papers report on. */
-static const char *const variants[] = {"3lc:s=1.75", "sbc:p=0.001", "natural:rounding=nearest", "natural:bits=9",
-                                       "qsgd:bits=4"};
+static const char *const variants[] = {"3lc:s=1.75",
+                                       "sbc:p=0.001",
+                                       "natural:rounding=nearest",
+                                       "natural:bits=9",
+                                       "qsgd:bits=4",
+                                       "topk:p=0.01,bits=1+golomb",
+                                       "topk:p=0.03,bits=2+golomb"};
 
 static bool add(codec_set *set, const char *codec)
 {

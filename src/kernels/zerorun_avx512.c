@@ -102,8 +102,8 @@ TLC_AVX512_INLINE __m512i load_tokens(const uint8_t *in)
     return _mm512_castsi128_si512(_mm_mask_mov_epi8(tokens, runs, _mm_set1_epi8(TLC_QUARTIC_ZERO)));
 }
 
-/* Expands 16 tokens. Their last bytes are at low and high, and `end` is the last one. The tokens are put there, between
- * zeros. */
+/* Expands 16 tokens. low and high: where the last byte of each is in the result; end: where the result's last one is.
+ * The tokens are put there, between zeros. */
 TLC_AVX512_INLINE void expand16(const uint8_t *in, __m512i low, __m512i high, size_t end, uint8_t *out)
 {
     const __m512i zero = _mm512_set1_epi8(TLC_QUARTIC_ZERO), one = _mm512_set1_epi64(1),
@@ -131,15 +131,15 @@ TLC_AVX512 size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8
     uint8_t last[BYTES], *to = out;
 
     for (size_t i = 0; i < len; i += BYTES) {
-        size_t count = len - i < BYTES ? len - i : BYTES;
         __m512i size = _mm512_subs_epu8(_mm512_loadu_si512(in + i), literal_max);
-        size = _mm512_maskz_add_epi8(tlc_avx512_bytes(count), size, one);
+        size = _mm512_maskz_add_epi8(tlc_avx512_bytes(len - i), size, one);
+        /* Sums of 16 sizes, up to and with each of them. */
         size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 8));
         size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 16));
         size = _mm512_add_epi8(size, _mm512_slli_epi64(size, 32));
         size = _mm512_add_epi8(size, _mm512_shuffle_epi8(size, eighth));
         _mm512_storeu_si512(last, _mm512_sub_epi8(size, one));
-        for (size_t j = 0; j < count; j += 16) {
+        for (size_t j = 0; j < BYTES && j < len - i; j += 16) {
             expand16(in + i + j, load_positions(last + j), load_positions(last + j + 8), last[j + 15], to);
             to += last[j + 15] + 1;
         }
