@@ -9,12 +9,14 @@
 #include "walk.h"
 
 enum {
-    GROUP = 32,     /* frames */
-    RANGES = 16,    /* that threads share: in each, the tables are read from the first block on, and of a tensor without
-                      blocks there is a place for each of them and each frame */
-    PART = 1 << 18, /* values of the sum that get the values of all frames: a MiB, which stays in the caches */
-    SCATTERED = 1 << 17, /* the same for frames with positions */
-    LINE = 16            /* floats in a cache line */
+    GROUP = 32,  /* frames */
+    RANGES = 16, /* that threads share: in each, the tables are read from the first block on, and of a tensor without
+                    blocks there is a place for each of them and each frame */
+    /* Values of the sum that get the values of all frames before the next ones do, so that they stay in the caches;
+       fewer for frames with positions. */
+    PART = 1 << 19,
+    SCATTERED = 1 << 17,
+    LINE = 16 /* floats in a cache line */
 };
 
 static float weight_of(const tlc_many *m, size_t i)

@@ -309,7 +309,7 @@ sed -n '/^The codecs of -c all$/,/^$/p' list | sed -n 's/^  //p' >all
 for codec in 3lc 3lc:s=1.75 3lc-golomb sbc sbc:p=0.001 ternary+quartic stochastic-ternary+quartic \
   stochastic-ternary+quartic+zerorun stochastic-ternary+golomb natural natural:rounding=nearest \
   natural:bits=9 int8 qsgd \
-  qsgd:bits=4 onebit topk random-sparse raw; do
+  qsgd:bits=4 onebit topk topk:p=0.01,bits=1+golomb topk:p=0.03,bits=2+golomb random-sparse raw; do
   grep -qx -- "$codec" all || bad "--list: $codec is not among the codecs of -c all"
 done
 [[ $(sort all | uniq -d) == '' ]] || bad "--list: a codec of -c all comes twice"
@@ -318,7 +318,7 @@ done
 grep -qE '^  quartic +3-value symbols to ' list || bad "--list: no stage quartic"
 grep -qE '^ +s +1 <= s < 2, default 1' list || bad "--list: no range of s"
 accepts --format csv -c all --steps 2 "$data"
-awk -F, '$2 == "codec" {print $3}' out | cmp -s - all || bad "-c all: not the codecs of --list"
+sed -nE 's/^[^,]*,codec,("([^"]*)"|([^,]*)).*/\2\3/p' out | cmp -s - all || bad "-c all: not the codecs of --list"
 accepts -c all good.npy
 accepts -c all --synthetic laplace --values 5000 --steps 3 --threads 2 --assume-finite --dtype bf16
 [[ $(awk 'length > 100' out) == '' ]] || bad "table: -c all: wider than 100 columns"
