@@ -293,8 +293,7 @@ static void add_together(const tlc_coding *const *c, tlc_place *places, size_t c
     for (size_t i = 0; i < count; i++) {
         tlc_packed_begin(&s[i], c[i]);
         scale[i] = c[i]->unit.scalars[0] * c[i]->output->weight;
-        if (c[i]->codec->shrinker)
-            ahead_begin(&a[i], &s[i], &places[i]);
+        ahead_begin(&a[i], &s[i], &places[i]);
     }
     for (size_t part; from < to; from += part) {
         part = tlc_smaller(to - from, TOGETHER);

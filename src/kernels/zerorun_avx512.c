@@ -99,7 +99,7 @@ TLC_AVX512_INLINE __m512i load_tokens(const uint8_t *in)
     __m128i tokens = tlc_avx512_load16(in);
     __mmask16 runs = _mm_cmpgt_epu8_mask(tokens, _mm_set1_epi8((char)LITERAL_MAX));
 
-    return _mm512_castsi128_si512(_mm_mask_mov_epi8(tokens, runs, _mm_set1_epi8(TLC_QUARTIC_ZERO)));
+    return _mm512_zextsi128_si512(_mm_mask_mov_epi8(tokens, runs, _mm_set1_epi8(TLC_QUARTIC_ZERO)));
 }
 
 /* Expands 16 tokens. low and high: where the last byte of each is in the result; end: where the result's last one is.
@@ -127,7 +127,7 @@ TLC_AVX512_INLINE __m512i load_positions(const uint8_t *at)
 TLC_AVX512 size_t tlc_zerorun_decode_avx512(const uint8_t *in, size_t len, uint8_t *out)
 {
     const __m512i literal_max = _mm512_set1_epi8((char)LITERAL_MAX), one = _mm512_set1_epi8(1);
-    const __m512i eighth = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0707070707070707ll, -1));
+    const __m512i eighth = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0707070707070707, -1));
     uint8_t last[BYTES], *to = out;
 
     for (size_t i = 0; i < len; i += BYTES) {

@@ -83,13 +83,13 @@ static void count_keys(const tlc_selection *s, int level, const float *x, size_t
     }
 }
 
-/* Fills the bins of the searches that go on. */
+/* Fills the bins of the searches that go on; the others have zeros. */
 static void count_level(searching *all, int level, size_t bins[TLC_SEARCHES][BINS])
 {
     float buf[TLC_CHUNK], found[TLC_CHUNK];
     size_t n;
 
-    memset(bins, 0, all->searches * sizeof bins[0]);
+    memset(bins, 0, TLC_SEARCHES * sizeof bins[0]);
     for (uint64_t j = 0; j < all->count; j += n) {
         const float *x = next_chunk(all, j, &n, buf);
         for (size_t i = 0; i < all->searches; i++) {
