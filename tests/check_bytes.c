@@ -10,7 +10,19 @@
 /* ---- quartic_ternary_add_many ---- */
 
 enum { FRAMES = 3 };
-static const char *const quartic_kinds[] = {"even", "sparse", "zeros but for one frame"};
+static const char *const quartic_kinds[] = {"even", "sparse", "zeros but for one frame", "stretches of zeros"};
+
+/* Is a byte of frame f not only zeros? */
+static int has_symbols(int kind, int f, size_t i)
+{
+    switch (kind) {
+    case 0: return 1;
+    case 1: return !rng_below(90);
+    case 2: return f == 1;
+    case 3: return i / 200 % 2 == 1;
+    default: return !rng_below(10);
+    }
+}
 
 static int fill_quartic_many(check_args *a, int kind)
 {
@@ -18,8 +30,7 @@ static int fill_quartic_many(check_args *a, int kind)
     for (int f = 0; f < FRAMES; f++) {
         uint8_t *b = a->p[f];
         for (size_t i = 0; i < a->n; i++) {
-            int other = kind == 0 || (kind == 2 ? f == 1 : !rng_below(kind == 1 ? 90 : 10));
-            b[i] = (uint8_t)(other ? rng_below(TLC_QUARTIC_MAX + 1) : TLC_QUARTIC_ZERO);
+            b[i] = (uint8_t)(has_symbols(kind, f, i) ? rng_below(TLC_QUARTIC_MAX + 1) : TLC_QUARTIC_ZERO);
         }
     }
     for (int k = 0; k < 5; k++) {
@@ -71,7 +82,7 @@ static check_result call_bytes_allowed(const tlc_kernels *k, const check_args *a
 
 /* clang-format off */
 const check_kernel check_byte_kernels[] = {
-    {OF(quartic_ternary_add_many), {{"in", BYTE, IN, FRAMES}, {"sum", F32, OUT, 5}}, 0, quartic_kinds, 3,
+    {OF(quartic_ternary_add_many), {{"in", BYTE, IN, FRAMES}, {"sum", F32, OUT, 5}}, 0, quartic_kinds, 4,
      fill_quartic_many, call_quartic_many, NULL},
     {OF(bytes_allowed), {{"in", BYTE, IN, 1}}, BYTE_SIDE, byte_kinds, 1, fill_bytes_allowed, call_bytes_allowed, NULL},
     {0},

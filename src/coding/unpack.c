@@ -122,13 +122,13 @@ static void unpack(const tlc_packed *s, size_t from, size_t to, const uint8_t *s
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Expands the next bytes of a shrunk payload, at most `most` and SHRUNK of them, and moves *src behind them. Near the
- * end they are copied first, because the kernel reads more bytes than it expands. */
+/* Expands the next bytes of a shrunk payload, at most SHRUNK of them, and moves *src behind them. Near the end they are
+ * copied first, because the kernel reads more bytes than it expands. */
 static size_t expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t **src, const uint8_t *end,
-                     size_t most, uint8_t *out)
+                     uint8_t *out)
 {
     const uint8_t *in = *src;
-    size_t left = (size_t)(end - in), count = tlc_smaller(left, tlc_smaller(most, SHRUNK));
+    size_t left = (size_t)(end - in), count = tlc_smaller(left, SHRUNK);
     uint8_t last[SHRUNK + TLC_SHRINKER_ROOM];
 
     *src += count;
@@ -144,7 +144,7 @@ void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const
     uint8_t part[SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
 
     for (const uint8_t *end = src + len; src < end;) {
-        size_t count = expand(shrinker, k, &src, end, SHRUNK, part);
+        size_t count = expand(shrinker, k, &src, end, part);
         memcpy(dst, part, count);
         dst += count;
     }
@@ -183,7 +183,7 @@ static void expand_and_unpack(const tlc_packed *s, tlc_place *place, size_t from
     memset(packed, s->p->zero, have);
     while (from < to) {
         while (from + have < to && have < EXPANDED)
-            have += expand(shrinker_of(s->c), s->u->k, &src, end, SHRUNK, packed + have);
+            have += expand(shrinker_of(s->c), s->u->k, &src, end, packed + have);
         if (from + have > to) {
             place->shrunk.zeros = give_back(s, &src, from + have - to);
             have = to - from;
@@ -265,7 +265,7 @@ static void ahead_end(const ahead *a, const tlc_packed *s, tlc_place *place)
 static const uint8_t *ahead_next(ahead *a, const tlc_packed *s, size_t count)
 {
     while (a->have < count)
-        a->have += expand(shrinker_of(s->c), s->u->k, &a->src, s->c->payload + s->c->len, SHRUNK, a->bytes + a->have);
+        a->have += expand(shrinker_of(s->c), s->u->k, &a->src, s->c->payload + s->c->len, a->bytes + a->have);
     return a->bytes;
 }
 

@@ -231,6 +231,19 @@ typedef struct active {
     size_t count;
 } active;
 
+/* Finds the frames that are active in a group. */
+TLC_AVX512_INLINE void find_active(active *a, const uint8_t *const *in, const values *v, size_t frames, size_t i)
+{
+    const __m512i zero = _mm512_set1_epi8(TLC_QUARTIC_ZERO);
+
+    a->count = 0;
+    for (size_t f = 0; f < frames; f++) {
+        a->in[a->count] = in[f];
+        a->v[a->count] = &v[f];
+        a->count += _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in[f] + i), zero) != 0;
+    }
+}
+
 /* Adds the values of two vectors of bytes of each frame. The sums stay in registers meanwhile. A symbol 0 adds -0,
  * which changes nothing but signalling NaNs. Returns 0, with nothing done, if a sum is a NaN. */
 TLC_AVX512_INLINE int add_vectors(const active *a, size_t i, float *const sum[5])
@@ -267,20 +280,16 @@ TLC_AVX512_INLINE int add_vectors(const active *a, size_t i, float *const sum[5]
 TLC_AVX512 void tlc_quartic_ternary_add_many_avx512(const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                                     float *const sum[5])
 {
-    enum { TWO = 2 * LANES };
+    enum { TWO = 2 * LANES, ALL_FOR = 8 * GROUP };
     values v[TLC_TOGETHER_MAX];
+    active a = {.count = 0};
     size_t i = 0;
-    active a;
 
     for (size_t f = 0; f < frames; f++)
         v[f] = values_of(w[f], _mm512_set1_ps(-0.0f));
     for (; len - i >= GROUP; i += GROUP) {
-        a.count = 0;
-        for (size_t f = 0; f < frames; f++) {
-            a.in[a.count] = in[f];
-            a.v[a.count] = &v[f];
-            a.count += _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(in[f] + i), _mm512_set1_epi8(TLC_QUARTIC_ZERO)) != 0;
-        }
+        if (a.count < frames || i % ALL_FOR == 0) /* where all are active, most likely they all stay so */
+            find_active(&a, in, v, frames, i);
         for (size_t j = i; a.count && j < i + GROUP; j += TWO)
             if (!add_vectors(&a, j, sum))
                 tlc_add_singly(tlc_quartic_ternary_add_avx512, in, w, frames, j, j + TWO, sum);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each run is cut into pieces of at most 14 bytes, one piece a token. Starts and ends of pieces are bit operations on
- * the mask of the bytes 121. The lengths are differences of positions, compressed by both masks. The tokens are
- * expanded to the ends of the pieces, and the vector is compressed to what is kept.
+ * Encoding: each run is cut into pieces of at most 14 bytes, one piece a token. Starts and ends of pieces are bit
+ * operations on the mask of the bytes 121. The lengths are differences of positions, compressed by both masks. The
+ * tokens are expanded to the ends of the pieces, and the vector is compressed to what is kept.
  */
 #include "avx512.h"
 

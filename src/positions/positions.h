@@ -42,7 +42,7 @@ static inline uint64_t tlc_values_size(unsigned value_bits, uint64_t k)
 
 /* Only k, as_masks and place are for the caller. */
 typedef struct tlc_positions_reader {
-    uint64_t k;           /* members */
+    uint64_t k;           /* members; in parts of a bitmap maybe a few more */
     int as_masks;         /* batches are masks; if 0, positions */
     tlc_golomb_run place; /* how far it has read. A bitmap is read from value `next` on, a multiple of 64; the caller
                              adds the members that it has read to `count` */
