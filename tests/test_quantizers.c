@@ -150,15 +150,14 @@ static void sparse_binary_of_neighbours(void **state)
     }
 }
 
-/* In large tensors the selection first takes a sample: 4096 values, n / 4096 apart. A sample that misleads must not
- * matter: all values in it are large, or none is, or exactly k values reach the threshold that the sample suggests. */
-static void sparse_binary_of_many(void **state)
+/* The selection first takes a sample: one value in 16, at most 4096. One that misleads must not matter: all values in it
+ * are large, or none is, or exactly k values reach the threshold that the sample suggests. */
+static void misleading_sample(size_t n, size_t k, const char *p)
 {
     static const float tops[] = {2.0f, 1.0f, 0.5f, -1.0f};
-    size_t n = 16 * 4096 + 5, stride = n / 4096, k = 655; /* of p = 0.01 */
+    size_t stride = n / (size_t)fmin((double)n / 16, 4096);
     float *x = floats(n);
 
-    (void)state;
     for (int seen = 0; seen < 2; seen++)
         for (size_t t = 0; t < COUNT(tops); t++)
             /* so many large values; all of them, or none, in the sample */
@@ -169,8 +168,20 @@ static void sparse_binary_of_many(void **state)
                     x[i] = in ? tops[t] : t == 1 ? 0.25f : bits_float(0x3e000000u + (uint32_t)(i * 7919 % n));
                     top += (size_t)in;
                 }
-                sparse_binary_of(x, n, "0.01");
+                sparse_binary_of(x, n, p);
             }
+    free(x);
+}
+
+static void sparse_binary_of_many(void **state)
+{
+    size_t n = 16 * 4096 + 5;
+    float *x = floats(n);
+
+    (void)state;
+    misleading_sample(4097, 41, "0.01"); /* a few keys are kept */
+    misleading_sample(n, 655, "0.01");
+    misleading_sample(n, 6554, "0.1"); /* too many to be kept */
     for (int kind = 0; kind < DATA_COUNT; kind++)
         for (size_t p = 0; p < COUNT(shares); p += quick() ? 3 : 1) {
             fill((data_kind)kind, 5, x, n);

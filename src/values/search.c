@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k-th largest key of a unit is found exactly, by three histograms of the bits of the keys: first of the upper 11
- * bits; then of the next 10 bits, for the keys that share the bits found so far; then of the last 10. In large units a
- * few values first give a guess, and the first histogram counts only the keys above it. If these are fewer than k, it
- * is made again of all keys. For few values histograms are too large: there the k-th largest is found bit by bit.
+ * The k-th largest key of a unit is found exactly. A few values first give a guess below it. If it leaves few keys,
+ * they are kept, and the k-th largest of them is found bit by bit. If it leaves more, three sweeps make histograms of
+ * the bits of the keys: first of the upper 11 bits; then of the next 10 bits, for the keys that share the bits found so
+ * far; then of the last 10. Where the guess was too high, histograms are made of all keys.
  */
 #include "../common/sizes.h"
 #include "kth_largest.h"
 #include "selection.h"
 
-enum { FEW = 1024, GUESSED = 4096, GUESSED_FROM = 16 * GUESSED, LEVELS = 3, BINS = 2048 };
-enum { GUESS_LOWEST = 1 << 17 }; /* a guess needs six bits of the mantissa: it may be too low */
+enum { FEW = 2048, LEVELS = 3, BINS = 2048 };
+
+/* One value of GUESS_STEP is looked at for a guess, which needs six bits of the mantissa: it may be too low. */
+enum { GUESS_STEP = 16, GUESS_MIN = 64, GUESS_MAX = 4096, GUESS_LOWEST = 1 << 17 };
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
 /* One of the selections that are searched in the same sweeps. */
@@ -18,6 +20,7 @@ typedef struct search {
     tlc_selection *s; /* least: during the search only its upper bits */
     uint64_t rank;    /* of the key that is searched, among those that share these bits; 0: all keys are members */
     uint64_t ties;    /* how many of the keys that are equal to least are members: the first ones */
+    uint64_t likely;  /* about how many keys reach least, before they are counted */
 } search;
 
 typedef struct searching {
@@ -69,6 +72,104 @@ static const float *next_chunk(searching *all, uint64_t j, size_t *count, float 
     return buf;
 }
 
+/* ---- guesses ----------------------------------------------------------------------------------------------------- */
+
+/* From `guessed` values: least becomes a key that is most likely below the rank-th largest one. */
+static void guess(const searching *all, search *one, const float *values, size_t guessed)
+{
+    uint64_t rank = guessed * one->rank / all->count;
+    uint32_t keys[GUESS_MAX];
+
+    rank += rank / 4 + 16;
+    for (size_t j = 0; j < guessed; j++) {
+        uint32_t key = tlc_selection_key(one->s, values[j]);
+        keys[j] = key <= TLC_F32_ABS ? key : 0; /* negative, as a signed integer */
+    }
+    uint32_t found = tlc_kth_largest(keys, guessed, (size_t)rank, GUESS_LOWEST);
+    if (found)
+        one->s->least = (int32_t)found;
+    one->likely = rank * (all->count / guessed);
+}
+
+static void guess_all(searching *all, uint64_t k)
+{
+    const tlc_candidates *c = all->c;
+    const size_t guessed = tlc_smaller((size_t)all->count / GUESS_STEP, GUESS_MAX);
+    float values[GUESS_MAX], buf[1];
+
+    if (guessed < GUESS_MIN || k > all->count / 4)
+        return;
+    for (size_t j = 0; j < guessed; j++)
+        values[j] = *tlc_input_wanted(c->input, c->first + j * (size_t)(c->n / guessed), 1, buf);
+    for (size_t i = 0; i < all->searches; i++)
+        guess(all, &all->search[i], values, guessed);
+}
+
+/* Forgets all guesses if `found` keys reach that of a search, and these are too few. */
+static int was_too_high(searching *all, const search *one, uint64_t found)
+{
+    if (found >= one->rank || one->s->least == 1)
+        return 0;
+    for (size_t i = 0; i < all->searches; i++)
+        all->search[i].s->least = 1;
+    return 1;
+}
+
+/* ---- few keys ---------------------------------------------------------------------------------------------------- */
+
+/* Keeps the keys that reach the guesses. 0: there are more than FEW. */
+static int keep(searching *all, uint32_t keys[TLC_SEARCHES][FEW], size_t count[TLC_SEARCHES])
+{
+    float buf[TLC_CHUNK], found[TLC_CHUNK];
+    size_t n;
+
+    for (uint64_t j = 0; j < all->count; j += n) {
+        const float *x = next_chunk(all, j, &n, buf);
+        for (size_t i = 0; i < all->searches; i++) {
+            const tlc_selection *s = all->search[i].s;
+            size_t some = all->c->input->k->threshold_values(x, n, s->flip, s->keep, s->least, found);
+            if (some > FEW - count[i])
+                return 0;
+            for (size_t at = 0; at < some; at++)
+                keys[i][count[i]++] = tlc_selection_key(s, found[at]);
+        }
+    }
+    return 1;
+}
+
+static void find_among(search *one, const uint32_t *keys, size_t count)
+{
+    size_t above = 0, equal = 0;
+
+    if (one->rank > count)
+        return; /* all are members */
+    one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank, 1);
+    for (size_t i = 0; i < count; i++) {
+        above += (int32_t)keys[i] > one->s->least;
+        equal += (int32_t)keys[i] == one->s->least;
+    }
+    one->ties = above + equal > one->rank ? one->rank - above : UINT64_MAX;
+}
+
+/* 0: nothing was found, for the keys are too many or the guess was too high. */
+static int search_few(searching *all)
+{
+    uint32_t keys[TLC_SEARCHES][FEW];
+    size_t count[TLC_SEARCHES] = {0};
+
+    for (size_t i = 0; i < all->searches; i++)
+        if (all->search[i].likely > FEW)
+            return 0;
+    if (!keep(all, keys, count))
+        return 0;
+    for (size_t i = 0; i < all->searches; i++)
+        if (was_too_high(all, &all->search[i], count[i]))
+            return 0;
+    for (size_t i = 0; i < all->searches; i++)
+        find_among(&all->search[i], keys[i], count[i]);
+    return 1;
+}
+
 /* ---- histograms -------------------------------------------------------------------------------------------------- */
 
 /* Counts the keys of n values by the bits of a level; after the first level only those that share the bits before. */
@@ -114,37 +215,6 @@ static void find_bin(search *one, int level, const size_t *bins)
     one->ties = bins[bin] > one->rank ? one->rank : UINT64_MAX;
 }
 
-/* A key that is most likely below the rank-th largest one; 1 where it is not worth guessing. */
-static int32_t guess(const searching *all, const search *one, const float values[GUESSED])
-{
-    uint64_t rank = GUESSED * one->rank / all->count;
-    uint32_t keys[GUESSED];
-
-    rank += rank / 4 + 16;
-    if (one->rank > all->count / 4)
-        return 1;
-    for (size_t j = 0; j < GUESSED; j++) {
-        uint32_t key = tlc_selection_key(one->s, values[j]);
-        keys[j] = key <= TLC_F32_ABS ? key : 0; /* negative, as a signed integer */
-    }
-    uint32_t found = tlc_kth_largest(keys, GUESSED, (size_t)rank, GUESS_LOWEST);
-    return found ? (int32_t)found : 1;
-}
-
-static void guess_all(searching *all)
-{
-    float values[GUESSED], buf[1];
-
-    for (size_t i = 0; i < all->searches; i++)
-        all->search[i].s->least = 1;
-    if (are_drawn(all->c) || all->count < GUESSED_FROM)
-        return;
-    for (size_t j = 0; j < GUESSED; j++)
-        values[j] = *tlc_input_wanted(all->c->input, all->c->first + j * (size_t)(all->count / GUESSED), 1, buf);
-    for (size_t i = 0; i < all->searches; i++)
-        all->search[i].s->least = guess(all, &all->search[i], values);
-}
-
 static uint64_t sum_of(const size_t bins[BINS])
 {
     uint64_t sum = 0;
@@ -157,14 +227,10 @@ static uint64_t sum_of(const size_t bins[BINS])
 /* Counts the first level, from a guess on if that is low enough. Where at most k keys are above 0, all are members. */
 static void count_first(searching *all, size_t bins[TLC_SEARCHES][BINS])
 {
-    guess_all(all);
     count_level(all, 0, bins);
     for (size_t i = 0; i < all->searches; i++)
-        if (sum_of(bins[i]) < all->search[i].rank && all->search[i].s->least > 1) { /* the guess was a bad one */
-            for (size_t j = 0; j < all->searches; j++)
-                all->search[j].s->least = 1;
+        if (was_too_high(all, &all->search[i], sum_of(bins[i])))
             count_level(all, 0, bins);
-        }
     for (size_t i = 0; i < all->searches; i++)
         if (sum_of(bins[i]) <= all->search[i].rank)
             all->search[i].rank = 0;
@@ -187,27 +253,6 @@ static void search_levels(searching *all)
             if (all->search[i].rank)
                 find_bin(&all->search[i], level, bins[i]);
     }
-}
-
-/* ---- few candidates ---------------------------------------------------------------------------------------------- */
-
-static void search_few(search *one, const float *x, size_t n)
-{
-    uint32_t keys[FEW];
-    size_t count = 0, above = 0, equal = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        keys[count] = tlc_selection_key(one->s, x[i]);
-        count += keys[count] - 1 < TLC_F32_ABS; /* above 0, as a signed integer */
-    }
-    if (one->rank > count)
-        return; /* all are members */
-    one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank, 1);
-    for (size_t i = 0; i < count; i++) {
-        above += (int32_t)keys[i] > one->s->least;
-        equal += (int32_t)keys[i] == one->s->least;
-    }
-    one->ties = above + equal > one->rank ? one->rank - above : UINT64_MAX;
 }
 
 /* ---- ties -------------------------------------------------------------------------------------------------------- */
@@ -238,19 +283,14 @@ static uint64_t find_last(searching *all, const search *one)
 void tlc_search(const tlc_candidates *c, uint64_t k, tlc_selection *selections, size_t count)
 {
     searching all = {.c = c, .count = c->samples ? c->samples : c->n, .searches = count};
-    float buf[FEW];
-    size_t n;
 
     for (size_t i = 0; i < count; i++) {
         selections[i].least = 1;
         selections[i].last = UINT64_MAX;
-        all.search[i] = (search){&selections[i], k, UINT64_MAX};
+        all.search[i] = (search){&selections[i], .rank = k, .ties = UINT64_MAX, .likely = all.count};
     }
-    if (all.count <= FEW) {
-        const float *x = next_chunk(&all, 0, &n, buf);
-        for (size_t i = 0; i < count; i++)
-            search_few(&all.search[i], x, n);
-    } else
+    guess_all(&all, k);
+    if (!search_few(&all))
         search_levels(&all);
     for (size_t i = 0; i < count && !c->samples; i++)
         if (all.search[i].ties != UINT64_MAX)
