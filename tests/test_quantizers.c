@@ -150,8 +150,8 @@ static void sparse_binary_of_neighbours(void **state)
     }
 }
 
-/* The selection first takes a sample: one value in 16, at most 4096. One that misleads must not matter: all values in it
- * are large, or none is, or exactly k values reach the threshold that the sample suggests. */
+/* The selection first takes a sample: one value in 16, at most 4096. A sample that misleads must not matter: all values
+ * in it are large, or none is, or exactly k values reach the threshold that the sample suggests. */
 static void misleading_sample(size_t n, size_t k, const char *p)
 {
     static const float tops[] = {2.0f, 1.0f, 0.5f, -1.0f};
