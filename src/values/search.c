@@ -74,10 +74,10 @@ static const float *next_chunk(searching *all, uint64_t j, size_t *count, float 
 
 /* ---- guesses ----------------------------------------------------------------------------------------------------- */
 
-/* From `guessed` values: least becomes a key that is most likely below the rank-th largest one. */
-static void guess(const searching *all, search *one, const float *values, size_t guessed)
+/* From one value of `each` candidates: least becomes a key that is most likely below the rank-th largest one. */
+static void guess(search *one, const float *values, size_t guessed, uint64_t each)
 {
-    uint64_t rank = guessed * one->rank / all->count;
+    uint64_t rank = one->rank / each;
     uint32_t keys[GUESS_MAX];
 
     rank += rank / 4 + 16;
@@ -88,7 +88,7 @@ static void guess(const searching *all, search *one, const float *values, size_t
     uint32_t found = tlc_kth_largest(keys, guessed, (size_t)rank, GUESS_LOWEST);
     if (found)
         one->s->least = (int32_t)found;
-    one->likely = rank * (all->count / guessed);
+    one->likely = rank * each;
 }
 
 static void guess_all(searching *all, uint64_t k)
@@ -102,7 +102,7 @@ static void guess_all(searching *all, uint64_t k)
     for (size_t j = 0; j < guessed; j++)
         values[j] = *tlc_input_wanted(c->input, c->first + j * (size_t)(c->n / guessed), 1, buf);
     for (size_t i = 0; i < all->searches; i++)
-        guess(all, &all->search[i], values, guessed);
+        guess(&all->search[i], values, guessed, all->count / guessed);
 }
 
 /* Forgets all guesses if `found` keys reach that of a search, and these are too few. */
