@@ -234,10 +234,7 @@ void tlc_unpack(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 
 /* ---- many payloads ----------------------------------------------------------------------------------------------- */
 
-enum {
-    TOGETHER = 2048, /* packed bytes of each payload at a time */
-    SPARSE = 8       /* from so many packed bytes on for each shrunk byte, it is faster to skip zeros in each payload */
-};
+enum { TOGETHER = 2048 }; /* packed bytes of each payload at a time */
 
 /* Packed bytes of a shrunk payload that are expanded, but not decoded yet. */
 typedef struct ahead {
@@ -275,11 +272,18 @@ static void ahead_drop(ahead *a, size_t count)
     memmove(a->bytes, a->bytes + count, a->have);
 }
 
+/* Do shrunk bytes stand for more than 13.75 packed ones on average? With zerorun nearly all are the longest runs then,
+ * and it is faster to skip zeros in each payload. */
+static int is_nearly_empty(const tlc_coding *c)
+{
+    return tlc_packed_size(tlc_codec_symbol_packer(c->codec), c->unit.n) / 55 * 4 > c->len;
+}
+
 /* Is there a kernel for many payloads, and is it the faster way? */
 static int goes_with_others(const tlc_coding *c)
 {
     return c->fused && c->fused->unpack_and_add_many && tlc_finite(c->unit.scalars[0] * c->output->weight) &&
-           tlc_packed_size(tlc_codec_symbol_packer(c->codec), c->unit.n) / SPARSE < c->len;
+           !is_nearly_empty(c);
 }
 
 /* At most TLC_TOGETHER_MAX payloads. */
