@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/bytes.h"
+#include "common/varint.h"
 #include <threelc/bundle.h>
 
 #define BUNDLE_MAGIC 'B'
-#define BUNDLE_VERSION 1
-#define BUNDLE_HEAD 8
-#define BUNDLE_ENTRY 8
+#define BUNDLE_VERSION 2
+/* A writer reserves room for the largest head in front of the frames: HEAD_MAX bytes for magic, version and count, and
+ * TLC_VARINT_MAX bytes for each length. */
+#define COUNT_MAX 5 /* bytes of 32 bits as LEB128 */
+#define HEAD_MAX (2 + COUNT_MAX)
+/* Until tlc_bundle_finish there are only lengths, of 8 bytes each, from the begin of the reserved bytes. */
+#define FIXED_LENGTH 8
 
 tlc_status tlc_bundle_bound(uint32_t count, size_t frame_bytes, size_t *bound)
 {
     if (!bound)
         return TLC_ERR_PARAM;
-    if (frame_bytes > SIZE_MAX - BUNDLE_HEAD || count > (SIZE_MAX - BUNDLE_HEAD - frame_bytes) / BUNDLE_ENTRY)
+    if (frame_bytes > SIZE_MAX - HEAD_MAX || count > (SIZE_MAX - HEAD_MAX - frame_bytes) / TLC_VARINT_MAX)
         return TLC_ERR_SIZE;
-    *bound = BUNDLE_HEAD + (size_t)count * BUNDLE_ENTRY + frame_bytes;
+    *bound = HEAD_MAX + (size_t)count * TLC_VARINT_MAX + frame_bytes;
     return TLC_OK;
 }
 
@@ -26,10 +31,6 @@ tlc_status tlc_bundle_init(tlc_bundle_writer *w, void *dst, size_t cap, uint32_t
     if (tlc_bundle_bound(count, 0, &head) || cap < head)
         return TLC_ERR_CAPACITY;
     *w = (tlc_bundle_writer){.dst = dst, .cap = cap, .used = head, .count = count};
-    w->dst[0] = BUNDLE_MAGIC;
-    w->dst[1] = BUNDLE_VERSION;
-    w->dst[2] = w->dst[3] = 0;
-    tlc_store32(w->dst + 4, count);
     return TLC_OK;
 }
 
@@ -48,7 +49,7 @@ tlc_status tlc_bundle_commit(tlc_bundle_writer *w, size_t len)
         return TLC_ERR_PARAM;
     if (len > w->cap - w->used)
         return TLC_ERR_CAPACITY;
-    tlc_store64(w->dst + BUNDLE_HEAD + (size_t)w->index++ * BUNDLE_ENTRY, len);
+    tlc_store64(w->dst + (size_t)w->index++ * FIXED_LENGTH, len);
     w->used += len;
     return TLC_OK;
 }
@@ -70,37 +71,56 @@ tlc_status tlc_bundle_add(tlc_bundle_writer *w, const void *frame, size_t len)
     return tlc_bundle_commit(w, len);
 }
 
-tlc_status tlc_bundle_finish(const tlc_bundle_writer *w, size_t *written)
+/* Writes v right before *begin, and moves *begin to it. */
+static void write_before(uint8_t **begin, uint64_t v)
 {
-    if (!w || !written || w->index != w->count)
+    *begin -= tlc_varint_size(v);
+    (void)tlc_varint_write(*begin, v);
+}
+
+/* The head is written from its end to its begin, the last length first. No length is overwritten before it is read:
+ * when length i is written, the lengths 0 to i - 1 are still to be read. They end at byte 8 i. What is written are
+ * count - i lengths of at most 10 bytes before byte 7 + 10 count, where the frames begin. So it begins at byte 7 + 10 i
+ * or later. The 7 bytes before length 0 are enough for the rest. */
+tlc_status tlc_bundle_finish(tlc_bundle_writer *w, tlc_message *bundle)
+{
+    if (!w || !w->dst || !bundle || w->index != w->count)
         return TLC_ERR_PARAM;
-    *written = w->used;
+    uint8_t *begin = w->dst + HEAD_MAX + (size_t)w->count * TLC_VARINT_MAX;
+    for (size_t i = w->count; i-- > 0;)
+        write_before(&begin, tlc_load64(w->dst + i * FIXED_LENGTH));
+    write_before(&begin, w->count);
+    *--begin = BUNDLE_VERSION;
+    *--begin = BUNDLE_MAGIC;
+    *bundle = (tlc_message){begin, w->used - (size_t)(begin - w->dst)};
+    *w = (tlc_bundle_writer){0};
     return TLC_OK;
 }
 
 tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len)
 {
     const uint8_t *p = src;
+    size_t at = 2, frames = 0;
+    uint64_t count, length;
 
     if (!r || (!src && len))
         return TLC_ERR_PARAM;
-    if (len < BUNDLE_HEAD || p[0] != BUNDLE_MAGIC)
+    if (len < 2 || p[0] != BUNDLE_MAGIC)
         return TLC_ERR_CORRUPT;
     if (p[1] != BUNDLE_VERSION)
         return TLC_ERR_VERSION;
-    uint32_t count = tlc_load32(p + 4);
-    if (p[2] || p[3] || count > (len - BUNDLE_HEAD) / BUNDLE_ENTRY)
+    if (!tlc_varint_read(p, len, &at, &count) || count > UINT32_MAX || count > len - at)
         return TLC_ERR_CORRUPT;
-    size_t head = BUNDLE_HEAD + (size_t)count * BUNDLE_ENTRY, left = len - head;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t frame = tlc_load64(p + BUNDLE_HEAD + i * BUNDLE_ENTRY);
-        if (frame > left)
+    const size_t lengths = at;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!tlc_varint_read(p, len, &at, &length) || length > len - frames)
             return TLC_ERR_CORRUPT;
-        left -= (size_t)frame;
+        frames += (size_t)length;
     }
-    if (left)
+    if (frames != len - at)
         return TLC_ERR_CORRUPT;
-    *r = (tlc_bundle_reader){.src = src, .len = len, .offset = head, .count = count};
+    *r =
+        (tlc_bundle_reader){.src = src, .len = len, .next_length = lengths, .next_frame = at, .count = (uint32_t)count};
     return TLC_OK;
 }
 
@@ -111,10 +131,14 @@ uint32_t tlc_bundle_count(const tlc_bundle_reader *r)
 
 tlc_status tlc_bundle_next(tlc_bundle_reader *r, const void **frame, size_t *len)
 {
+    uint64_t length = 0;
+
     if (!r || !frame || !len || r->index == r->count)
         return TLC_ERR_PARAM;
-    *len = (size_t)tlc_load64(r->src + BUNDLE_HEAD + (size_t)r->index++ * BUNDLE_ENTRY);
-    *frame = r->src + r->offset;
-    r->offset += *len;
+    (void)tlc_varint_read(r->src, r->len, &r->next_length, &length); /* as tlc_bundle_open did */
+    *frame = r->src + r->next_frame;
+    *len = (size_t)length;
+    r->next_frame += *len;
+    r->index++;
     return TLC_OK;
 }

@@ -31,6 +31,11 @@ static void default_free(void *opaque, void *ptr)
     free(ptr);
 }
 
+tlc_allocator tlc_allocator_of(const tlc_allocator *given)
+{
+    return given->alloc ? *given : (tlc_allocator){default_alloc, default_free, NULL};
+}
+
 /* Checks a configuration, except its codecs. */
 static tlc_status check_config(const tlc_config *c)
 {
@@ -117,7 +122,7 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     ctx.kernels = tlc_kernels_for(c.isa);
     ctx.assume_finite = c.assume_finite;
     ctx.seed = c.seed;
-    ctx.alloc = c.alloc.alloc ? c.alloc : (tlc_allocator){default_alloc, default_free, NULL};
+    ctx.alloc = tlc_allocator_of(&c.alloc);
     memcpy(ctx.codec_text, c.codec, strlen(c.codec) + 1);
     made = ctx.alloc.alloc(ctx.alloc.opaque, (size_t)size);
     if (!made)
@@ -144,19 +149,33 @@ size_t tlc_bound(const tlc_ctx *ctx)
     return ctx ? ctx->bound : 0;
 }
 
+/* Parses a codec that the context is to have. */
+static tlc_status parse_fitting(const tlc_ctx *ctx, const char *codec, tlc_codec *parsed)
+{
+    size_t bound, scratch;
+    tlc_status status = room_for(ctx, codec, strlen(codec), parsed, &bound, &scratch);
+
+    if (status == TLC_ERR_PARAM)
+        return status;
+    return status || bound > ctx->bound || scratch > ctx->scratch_size ? TLC_ERR_CAPACITY : TLC_OK;
+}
+
+tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec)
+{
+    tlc_codec parsed;
+    return parse_fitting(ctx, codec, &parsed);
+}
+
 tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec)
 {
     tlc_codec parsed;
-    size_t bound, scratch;
     tlc_status status;
 
     if (!ctx || !codec)
         return TLC_ERR_PARAM;
-    status = room_for(ctx, codec, strlen(codec), &parsed, &bound, &scratch);
-    if (status == TLC_ERR_PARAM)
+    status = parse_fitting(ctx, codec, &parsed);
+    if (status)
         return status;
-    if (status || bound > ctx->bound || scratch > ctx->scratch_size)
-        return TLC_ERR_CAPACITY;
     ctx->codec = parsed;
     memmove(ctx->codec_text, codec, strlen(codec) + 1); /* codec may be codec_text itself */
     return TLC_OK;

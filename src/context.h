@@ -24,4 +24,10 @@ struct tlc_ctx {
     tlc_parallel parallel;
 };
 
+/* The allocator of a configuration: malloc and free if none is given. */
+tlc_allocator tlc_allocator_of(const tlc_allocator *given);
+
+/* What tlc_set_codec would return. It changes nothing. */
+tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec);
+
 #endif

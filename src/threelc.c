@@ -36,6 +36,8 @@ const char *tlc_status_string(tlc_status s)
         [TLC_ERR_VERSION] = "written by another version of the format",
         [TLC_ERR_SIZE] = "the number of values is another, or a size overflows",
         [TLC_ERR_UNSUPPORTED] = "not supported here",
+        [TLC_ERR_STEP] = "the step of the exchange failed",
+        [TLC_ERR_ORDER] = "a call out of turn, or a message of another step",
     };
     return (unsigned)s < sizeof text / sizeof text[0] ? text[(unsigned)s] : "unknown status";
 }

@@ -251,6 +251,7 @@ static void bundles(void **state)
     uint8_t bundle[200], frame[30] = {1};
     tlc_bundle_writer w;
     tlc_bundle_reader r;
+    tlc_message message = {NULL, 0};
     size_t len = 0, cap = 0;
     const void *found = NULL;
     void *space = NULL;
@@ -265,9 +266,9 @@ static void bundles(void **state)
     starved(tlc_bundle_commit(&w, 0), TLC_OK);
     starved(tlc_bundle_add(&w, frame, cap + 1), TLC_ERR_CAPACITY);
     starved(tlc_bundle_add(&w, frame, sizeof frame), TLC_OK);
-    starved(tlc_bundle_finish(&w, &len), TLC_OK);
-    starved(tlc_bundle_open(&r, bundle, len - 1), TLC_ERR_CORRUPT);
-    starved(tlc_bundle_open(&r, bundle, len), TLC_OK);
+    starved(tlc_bundle_finish(&w, &message), TLC_OK);
+    starved(tlc_bundle_open(&r, message.data, message.len - 1), TLC_ERR_CORRUPT);
+    starved(tlc_bundle_open(&r, message.data, message.len), TLC_OK);
     starved_run((void)tlc_bundle_count(&r));
     for (size_t i = 0; i < 3; i++)
         starved(tlc_bundle_next(&r, &found, &cap), TLC_OK);

@@ -218,11 +218,11 @@ static void stages(void **state)
 static const size_t lengths[] = {5, 0, 17, 1};
 
 /* Adds as many frames as cap allows; returns their number. */
-static size_t write_bundle(arena *a, size_t cap, int commit, size_t *written)
+static size_t write_bundle(arena *a, size_t cap, int commit, tlc_message *bundle)
 {
     uint8_t *dst = arena_take(a, cap, 1), frame[20], before[100];
     tlc_bundle_writer w;
-    size_t i = 0, space = 0, used = 8 + 8 * COUNT(lengths);
+    size_t i = 0, space = 0, used = 7 + 10 * COUNT(lengths);
     void *to = NULL;
 
     memset(dst, FILL, cap);
@@ -245,14 +245,17 @@ static size_t write_bundle(arena *a, size_t cap, int commit, size_t *written)
             break;
         }
     }
+    require_status(tlc_bundle_finish(&w, bundle), i < COUNT(lengths) ? TLC_ERR_PARAM : TLC_OK);
     require(arena_intact(a));
-    require_status(tlc_bundle_finish(&w, written), i < COUNT(lengths) ? TLC_ERR_PARAM : TLC_OK);
+    if (i == COUNT(lengths))
+        require((const uint8_t *)bundle->data + bundle->len == dst + used &&
+                bundle->len == used - 4 - 9 * COUNT(lengths));
     return i;
 }
 
 static void bundles(void **state)
 {
-    size_t need = 0, frames = 0, written, before;
+    size_t need = 0, frames = 0, before;
     arena a;
 
     (void)state;
@@ -264,10 +267,10 @@ static void bundles(void **state)
     for (int commit = 0; commit < 2; commit++)
         for (size_t cap = before = 0; cap <= need; cap++) {
             at.i = cap;
-            written = 77;
-            size_t in = write_bundle(&a, cap, commit, &written);
+            tlc_message bundle = {NULL, 77};
+            size_t in = write_bundle(&a, cap, commit, &bundle);
             require(in >= before && (in == COUNT(lengths)) == (cap == need));
-            require(written == (cap == need ? need : 77));
+            require(in == COUNT(lengths) || (!bundle.data && bundle.len == 77));
             before = in;
         }
     arena_close(&a);

@@ -4,11 +4,12 @@
  * checked. A frame may be empty, for a tensor that was not sent.
  *
  *   byte 0        'B'
- *   byte 1        version, 1
- *   bytes 2..3    0
- *   bytes 4..7    count, little-endian
- *   count x 8     length of each frame in bytes, little-endian
+ *   byte 1        version, 2
+ *   1-5 bytes     count of the frames, at most 2^32 - 1, LEB128
+ *   1-10 each     length of each frame in bytes, LEB128
  *   then          the frames, one after the other, and nothing behind the last
+ *
+ * LEB128: 7 bits a byte, least significant first; bit 7: more follow; shortest form only.
  */
 #ifndef THREELC_BUNDLE_H
 #define THREELC_BUNDLE_H
@@ -29,14 +30,15 @@ typedef struct tlc_bundle_writer {
 /* Reads a bundle. The fields are for the library only. The struct needs no clean-up. */
 typedef struct tlc_bundle_reader {
     const unsigned char *src;
-    size_t len, offset;
+    size_t len, next_length, next_frame;
     uint32_t count, index;
 } tlc_bundle_reader;
 
-/* *bound: the bytes of a bundle of count frames that have frame_bytes bytes together. TLC_ERR_SIZE: overflow. */
+/* *bound: the bytes that a writer needs for count frames that have frame_bytes bytes together. These are the frames and
+ * the largest head, 7 + 10 count bytes. The bundle is shorter. TLC_ERR_SIZE: overflow. */
 TLC_API tlc_status tlc_bundle_bound(uint32_t count, size_t frame_bytes, size_t *bound);
 
-/* Begins a bundle of count frames in dst. TLC_ERR_CAPACITY: cap is less than the head, 8 + 8 count bytes. */
+/* Begins a bundle of count frames in dst. TLC_ERR_CAPACITY: cap is less than the largest head. */
 TLC_API tlc_status tlc_bundle_init(tlc_bundle_writer *w, void *dst, size_t cap, uint32_t count);
 
 /* To write a frame directly into the bundle: tlc_bundle_space gives the address of the next frame and the bytes that
@@ -48,11 +50,14 @@ TLC_API tlc_status tlc_bundle_commit(tlc_bundle_writer *w, size_t len);
 /* Copies a frame into the bundle. TLC_ERR_CAPACITY, TLC_ERR_PARAM: as above. */
 TLC_API tlc_status tlc_bundle_add(tlc_bundle_writer *w, const void *frame, size_t len);
 
-/* Ends the bundle. *written: its length. TLC_ERR_PARAM: frames are missing. */
-TLC_API tlc_status tlc_bundle_finish(const tlc_bundle_writer *w, size_t *written);
+/* Ends the bundle: its head is written right before the first frame, and no frame moves. *bundle: the bundle. It lies
+ * within dst and does not begin where dst begins. Afterwards all calls with w fail with TLC_ERR_PARAM until
+ * tlc_bundle_init, a second finish too. TLC_ERR_PARAM: frames are missing. */
+TLC_API tlc_status tlc_bundle_finish(tlc_bundle_writer *w, tlc_message *bundle);
 
-/* Opens a bundle and checks it whole, in time O(count); src may be any bytes. TLC_ERR_CORRUPT: too short, a bad head,
- * or lengths that do not add up to len. TLC_ERR_VERSION. */
+/* Opens a bundle and checks it whole, in time O(count); src may be any bytes. Errors, in this order: TLC_ERR_CORRUPT
+ * (less than 2 bytes, or no 'B'), TLC_ERR_VERSION, TLC_ERR_CORRUPT (a bad count or length, or lengths that do not add
+ * up to what is left). */
 TLC_API tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len);
 TLC_API uint32_t tlc_bundle_count(const tlc_bundle_reader *r);
 

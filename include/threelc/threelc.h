@@ -29,7 +29,7 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION 201     /* 0.2.1: major * 10000 + minor * 100 + patch */
+#define TLC_VERSION 300     /* 0.3.0: major * 10000 + minor * 100 + patch */
 #define TLC_FRAME_VERSION 1 /* the version of frames that this library writes and reads */
 
 #ifdef __cplusplus
@@ -39,15 +39,17 @@ extern "C" {
 /* The numbers are part of the ABI and never change. */
 typedef enum tlc_status {
     TLC_OK = 0,
-    TLC_ERR_PARAM = 1,      /* an argument is out of its range */
-    TLC_ERR_NOMEM = 2,      /* the allocator returned NULL */
-    TLC_ERR_CAPACITY = 3,   /* a buffer is too small, or the context was created for smaller frames */
-    TLC_ERR_NONFINITE = 4,  /* NaN or infinity in the gradient, in residual + gradient, or in the scale */
-    TLC_ERR_CORRUPT = 5,    /* the bytes are no frame, state or bundle: truncated or altered */
-    TLC_ERR_CHECKSUM = 6,   /* the checksum does not match */
-    TLC_ERR_VERSION = 7,    /* written by another version of the format */
-    TLC_ERR_SIZE = 8,       /* the frame or state has another n, or a size overflows */
-    TLC_ERR_UNSUPPORTED = 9 /* a codec, ISA or operation that is not available here */
+    TLC_ERR_PARAM = 1,       /* an argument is out of its range */
+    TLC_ERR_NOMEM = 2,       /* the allocator returned NULL */
+    TLC_ERR_CAPACITY = 3,    /* a buffer is too small, or the context was created for smaller frames */
+    TLC_ERR_NONFINITE = 4,   /* NaN or infinity in the gradient, in residual + gradient, or in the scale */
+    TLC_ERR_CORRUPT = 5,     /* the bytes are no frame, state or bundle: truncated or altered */
+    TLC_ERR_CHECKSUM = 6,    /* the checksum does not match */
+    TLC_ERR_VERSION = 7,     /* written by another version of the format */
+    TLC_ERR_SIZE = 8,        /* the frame or state has another n, or a size overflows */
+    TLC_ERR_UNSUPPORTED = 9, /* a codec, ISA or operation that is not available here */
+    TLC_ERR_STEP = 10,       /* exchange: the step failed, for all; nothing is lost */
+    TLC_ERR_ORDER = 11       /* exchange: a call out of turn, or a message of another step */
 } tlc_status;
 
 typedef enum tlc_dtype { TLC_F32 = 0, TLC_F16 = 1, TLC_BF16 = 2 } tlc_dtype;
@@ -140,7 +142,7 @@ typedef struct tlc_message {
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
 
 TLC_API uint32_t tlc_version(void);                  /* TLC_VERSION of the library that runs */
-TLC_API const char *tlc_version_string(void);        /* "0.2.1" */
+TLC_API const char *tlc_version_string(void);        /* "0.3.0" */
 TLC_API const char *tlc_status_string(tlc_status s); /* one line of text; never NULL, for any s */
 TLC_API int tlc_isa_supported(tlc_isa isa);          /* 1 if it is built in, and the CPU and its OS can run it */
 TLC_API const char *tlc_isa_name(tlc_isa isa);       /* "auto", "scalar", "avx2", "avx512", "neon"; else "unknown" */

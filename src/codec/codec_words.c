@@ -4,48 +4,11 @@
  */
 #include "../common/structs.h"
 #include "codec.h"
+#include "text.h"
 
-/* Writes text to a buffer, and cuts what does not fit. */
-typedef struct writer {
-    char *to;
-    size_t at, cap;
-} writer;
-
-static void put(writer *w, const char *text, size_t len)
+static void say_stage(tlc_text *w, const tlc_stage *stage)
 {
-    size_t room = w->cap - w->at - 1;
-
-    if (len > room)
-        len = room;
-    memcpy(w->to + w->at, text, len);
-    w->at += len;
-    w->to[w->at] = 0;
-}
-
-static void say(writer *w, const char *text)
-{
-    put(w, text, strlen(text));
-}
-
-static void say_number(writer *w, size_t number)
-{
-    char digits[20];
-
-    put(w, digits, tlc_put_number(digits, number));
-}
-
-/* Text of the caller. Bytes that are not printable become '?', because a terminal might obey them. */
-static void say_quoted(writer *w, const char *text, size_t len)
-{
-    say(w, "\"");
-    for (size_t i = 0; i < len; i++)
-        put(w, text[i] >= ' ' && text[i] <= '~' ? text + i : "?", 1);
-    say(w, "\"");
-}
-
-static void say_stage(writer *w, const tlc_stage *stage)
-{
-    say_quoted(w, stage->name, strlen(stage->name));
+    tlc_text_quoted(w, stage->name, strlen(stage->name));
 }
 
 static const char *kind_words(unsigned kinds)
@@ -63,94 +26,94 @@ static const char *kind_words(unsigned kinds)
 
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
-static void say_names(writer *w)
+static void say_names(tlc_text *w)
 {
     const tlc_short_name *known;
     const tlc_stage *stage;
 
-    say(w, "; there are ");
+    tlc_text_say(w, "; there are ");
     for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++) {
-        say(w, known->name);
-        say(w, ", ");
+        tlc_text_say(w, known->name);
+        tlc_text_say(w, ", ");
     }
     for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++) {
-        say(w, stage->name);
-        say(w, tlc_codec_stage(i + 1) ? ", " : "");
+        tlc_text_say(w, stage->name);
+        tlc_text_say(w, tlc_codec_stage(i + 1) ? ", " : "");
     }
 }
 
-static void say_mismatch(writer *w, const tlc_codec_error *e)
+static void say_mismatch(tlc_text *w, const tlc_codec_error *e)
 {
     say_stage(w, e->stage);
-    say(w, " takes ");
-    say(w, kind_words(e->stage->takes));
-    say(w, ", but ");
+    tlc_text_say(w, " takes ");
+    tlc_text_say(w, kind_words(e->stage->takes));
+    tlc_text_say(w, ", but ");
     if (e->before) {
         say_stage(w, e->before);
-        say(w, " before it gives ");
-        say(w, kind_words(e->before->gives));
+        tlc_text_say(w, " before it gives ");
+        tlc_text_say(w, kind_words(e->before->gives));
     } else
-        say(w, "a codec starts from floats");
+        tlc_text_say(w, "a codec starts from floats");
 }
 
 /* The last stage gives no bytes: says which stages can follow. */
-static void say_open_end(writer *w, const tlc_codec_error *e)
+static void say_open_end(tlc_text *w, const tlc_codec_error *e)
 {
     const char *before = "; add ";
     const tlc_stage *next;
 
     say_stage(w, e->stage);
-    say(w, " gives ");
-    say(w, kind_words(e->stage->gives));
-    say(w, ", which is no frame yet");
+    tlc_text_say(w, " gives ");
+    tlc_text_say(w, kind_words(e->stage->gives));
+    tlc_text_say(w, ", which is no frame yet");
     for (size_t i = 0; (next = tlc_codec_stage(i)) != NULL; i++)
         if (next->takes & e->stage->gives) {
-            say(w, before);
-            say(w, "+");
-            say(w, next->name);
+            tlc_text_say(w, before);
+            tlc_text_say(w, "+");
+            tlc_text_say(w, next->name);
             before = " or ";
         }
 }
 
-static void say_key(writer *w, const tlc_codec_error *e)
+static void say_key(tlc_text *w, const tlc_codec_error *e)
 {
     say_stage(w, e->stage);
-    say(w, " has no such parameter");
+    tlc_text_say(w, " has no such parameter");
     if (!e->stage->quantize)
         return;
-    say(w, "; it has ");
+    tlc_text_say(w, "; it has ");
     for (size_t i = 0; i < e->stage->param_count; i++) {
-        say(w, e->stage->params[i].key);
-        say(w, ", ");
+        tlc_text_say(w, e->stage->params[i].key);
+        tlc_text_say(w, ", ");
     }
-    say(w, tlc_codec_block.key);
+    tlc_text_say(w, tlc_codec_block.key);
 }
 
-static void say_error(writer *w, const char *codec, const tlc_codec_error *e)
+static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
 {
-    say(w, "at ");
-    say_number(w, e->at);
-    say(w, ": ");
+    tlc_text_say(w, "at ");
+    tlc_text_number(w, e->at);
+    tlc_text_say(w, ": ");
     if (e->reason != TLC_CODEC_TOO_LONG && e->reason != TLC_CODEC_OPEN_END && e->reason != TLC_CODEC_MISMATCH) {
-        say_quoted(w, codec + e->at, e->len);
-        say(w, ": ");
+        tlc_text_quoted(w, codec + e->at, e->len);
+        tlc_text_say(w, ": ");
     }
     switch (e->reason) {
-    case TLC_CODEC_TOO_LONG: say(w, "longer than 127 characters"); break;
+    case TLC_CODEC_TOO_LONG: tlc_text_say(w, "longer than 127 characters"); break;
     case TLC_CODEC_NO_STAGE:
-        say(w, "no codec or stage has this name");
+        tlc_text_say(w, "no codec or stage has this name");
         say_names(w);
         break;
-    case TLC_CODEC_SHORT_NAME: say(w, "a short name stands alone, never beside +"); break;
+    case TLC_CODEC_SHORT_NAME: tlc_text_say(w, "a short name stands alone, never beside +"); break;
     case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
     case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
-    case TLC_CODEC_NO_VALUE: say(w, "a parameter is key=value"); break;
+    case TLC_CODEC_NO_VALUE: tlc_text_say(w, "a parameter is key=value"); break;
     case TLC_CODEC_NO_KEY: say_key(w, e); break;
-    case TLC_CODEC_TWICE: say(w, "given twice"); break;
+    case TLC_CODEC_TWICE: tlc_text_say(w, "given twice"); break;
     case TLC_CODEC_RANGE:
-        say(w, e->param->key);
-        say(w, " is ");
-        say(w, e->param->range);
+        tlc_text_say(w, e->param->key);
+        tlc_text_say(w, " is ");
+        tlc_text_say(w, e->param->range);
         break;
     }
 }
@@ -159,17 +122,17 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 {
     tlc_codec_error error;
     tlc_codec parsed;
-    writer w = {message, 0, cap};
+    tlc_text w = {message, 0, cap};
     tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error)
                                                    : TLC_ERR_PARAM;
 
     if (!message || !cap)
         return status;
-    say(&w, "");
+    tlc_text_say(&w, "");
     if (status && codec)
         say_error(&w, codec, &error);
     else if (status)
-        say(&w, "no codec string was given");
+        tlc_text_say(&w, "no codec string was given");
     return status;
 }
 

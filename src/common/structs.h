@@ -7,14 +7,12 @@
 
 #include "float_rules.h"
 
-/* Copies the caller's struct to ours, which has `size` bytes and holds the defaults. Missing fields keep their
- * defaults. Returns 0 if extra bytes are not 0, or if the caller's size is smaller than the field for it. */
-static inline int tlc_import(void *ours, size_t size, const void *theirs)
+/* Copies the caller's struct of `given` bytes to ours, which has `size` bytes and holds the defaults. Missing fields
+ * keep their defaults. Returns 0 if extra bytes are not 0, or if `given` is smaller than the field for it. */
+static inline int tlc_import_sized(void *ours, size_t size, const void *theirs, size_t given)
 {
     const uint8_t *from = theirs;
-    size_t given;
 
-    memcpy(&given, theirs, sizeof given);
     if (given < sizeof given)
         return 0;
     for (size_t i = size; i < given; i++)
@@ -22,6 +20,15 @@ static inline int tlc_import(void *ours, size_t size, const void *theirs)
             return 0;
     memcpy(ours, theirs, given < size ? given : size);
     return 1;
+}
+
+/* The same for a struct whose first field is its size. */
+static inline int tlc_import(void *ours, size_t size, const void *theirs)
+{
+    size_t given;
+
+    memcpy(&given, theirs, sizeof given);
+    return tlc_import_sized(ours, size, theirs, given);
 }
 
 /* Copies ours, of `size` bytes, to the caller's struct. Its extra bytes become 0. */

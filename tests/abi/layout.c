@@ -4,6 +4,7 @@
  * them, for 64-bit and 32-bit machines. tests/scripts/abi.sh says which version a change needs.
  */
 #include <threelc/bundle.h>
+#include <threelc/exchange.h>
 #include <threelc/stages.h>
 #include <threelc/threelc.h>
 
@@ -108,12 +109,13 @@ AT(tlc_bundle_writer, used, 16, 8);
 AT(tlc_bundle_writer, count, 24, 12);
 AT(tlc_bundle_writer, index, 28, 16);
 
-SIZE(tlc_bundle_reader, 32, 20);
+SIZE(tlc_bundle_reader, 40, 24);
 AT(tlc_bundle_reader, src, 0, 0);
 AT(tlc_bundle_reader, len, 8, 4);
-AT(tlc_bundle_reader, offset, 16, 8);
-AT(tlc_bundle_reader, count, 24, 12);
-AT(tlc_bundle_reader, index, 28, 16);
+AT(tlc_bundle_reader, next_length, 16, 8);
+AT(tlc_bundle_reader, next_frame, 24, 12);
+AT(tlc_bundle_reader, count, 32, 16);
+AT(tlc_bundle_reader, index, 36, 20);
 
 SIZE(tlc_stochastic_ternary_params, 32, 24 + 2 * GAP);
 AT(tlc_stochastic_ternary_params, struct_size, 0, 0);
@@ -164,6 +166,74 @@ AT(tlc_random_sparse_params, seed, 16, 12 + GAP);
 AT(tlc_random_sparse_params, step, 24, 20 + GAP);
 AT(tlc_random_sparse_params, scratch, 32, 28 + GAP);
 AT(tlc_random_sparse_params, residual, 40, 32 + GAP);
+
+SIZE(tlc_tensor, 56, 28);
+AT(tlc_tensor, struct_size, 0, 0);
+AT(tlc_tensor, name, 8, 4);
+AT(tlc_tensor, n, 16, 8);
+AT(tlc_tensor, push, 24, 12);
+AT(tlc_tensor, pull, 32, 16);
+AT(tlc_tensor, residual, 40, 20);
+AT(tlc_tensor, only, 48, 24);
+
+SIZE(tlc_exchange_config, 144, 92 + GAP);
+AT(tlc_exchange_config, struct_size, 0, 0);
+AT(tlc_exchange_config, workers, 8, 4);
+AT(tlc_exchange_config, servers, 12, 8);
+AT(tlc_exchange_config, owners, 16, 12);
+AT(tlc_exchange_config, keep, 20, 16);
+AT(tlc_exchange_config, backup, 24, 20);
+AT(tlc_exchange_config, gather, 28, 24);
+AT(tlc_exchange_config, sum, 32, 28);
+AT(tlc_exchange_config, push, 40, 32);
+AT(tlc_exchange_config, pull, 48, 36);
+AT(tlc_exchange_config, reserve, 56, 40);
+AT(tlc_exchange_config, min_n, 64, 44);
+AT(tlc_exchange_config, split_n, 72, 48);
+AT(tlc_exchange_config, assume_finite, 80, 52);
+AT(tlc_exchange_config, dtype, 84, 56);
+AT(tlc_exchange_config, seed, 88, 60 + GAP);
+AT(tlc_exchange_config, isa, 96, 68 + GAP);
+AT(tlc_exchange_config, alloc, 104, 72 + GAP);
+AT(tlc_exchange_config, parallel, 128, 84 + GAP);
+
+SIZE(tlc_outcome, 272, 244 + GAP);
+AT(tlc_outcome, struct_size, 0, 0);
+AT(tlc_outcome, status, 8, 4);
+AT(tlc_outcome, cause, 12, 8);
+AT(tlc_outcome, step, 16, 12 + GAP);
+AT(tlc_outcome, rank, 24, 20 + GAP);
+AT(tlc_outcome, tensor, 32, 24 + GAP);
+AT(tlc_outcome, taken, 40, 28 + GAP);
+AT(tlc_outcome, workers, 48, 32 + GAP);
+AT(tlc_outcome, unknown, 56, 36 + GAP);
+AT(tlc_outcome, missing, 64, 40 + GAP);
+AT(tlc_outcome, sentence, 72, 44 + GAP);
+
+SIZE(tlc_exchange_stats, 64, 60 + GAP);
+AT(tlc_exchange_stats, struct_size, 0, 0);
+AT(tlc_exchange_stats, steps, 8, 4 + GAP);
+AT(tlc_exchange_stats, failed, 16, 12 + GAP);
+AT(tlc_exchange_stats, late, 24, 20 + GAP);
+AT(tlc_exchange_stats, float_bytes, 32, 28 + GAP);
+AT(tlc_exchange_stats, sent, 40, 36 + GAP);
+AT(tlc_exchange_stats, received, 48, 44 + GAP);
+AT(tlc_exchange_stats, dropped, 56, 52 + GAP);
+
+SIZE(tlc_part, 48, 24);
+AT(tlc_part, struct_size, 0, 0);
+AT(tlc_part, tensor, 8, 4);
+AT(tlc_part, first, 16, 8);
+AT(tlc_part, n, 24, 12);
+AT(tlc_part, mean, 32, 16);
+AT(tlc_part, residual, 40, 20);
+
+SIZE(tlc_push_info, 32, 24);
+AT(tlc_push_info, struct_size, 0, 0);
+AT(tlc_push_info, worker, 8, 4);
+AT(tlc_push_info, step, 16, 8);
+AT(tlc_push_info, late, 24, 16);
+AT(tlc_push_info, repeated, 28, 20);
 /* NOLINTEND(bugprone-branch-clone) */
 
 _Static_assert(TLC_ENTRY_SHORT_NAME == 0 && TLC_ENTRY_QUANTIZER == 1 && TLC_ENTRY_PACKER == 2 &&
@@ -175,4 +245,6 @@ _Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_
 _Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
+_Static_assert(TLC_MESSAGE_VERSION == 1, "the version of the message format");
+_Static_assert(TLC_NOBODY == 0xffffffff && TLC_ALL == (size_t)-1, "TLC_NOBODY and TLC_ALL");
 _Static_assert(TLC_UNKNOWN == 0xffffffffffffffff, "TLC_UNKNOWN");

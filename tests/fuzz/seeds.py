@@ -38,6 +38,14 @@ def records(vectors, name):
         yield record
 
 
+def leb128(number):
+    more = b''
+    while number > 127:
+        more += bytes([number & 127 | 128])
+        number >>= 7
+    return more + bytes([number])
+
+
 def decompress(vectors):
     for name in 'good.txt', 'bad.txt':
         for r in records(vectors, name):
@@ -98,8 +106,7 @@ def stages(vectors):
         return struct.pack('<BHB', names.index(stage), n, detail) + payload
 
     def bundle(frames):
-        lengths = struct.pack('<%dQ' % len(frames), *map(len, frames))
-        return struct.pack('<BBHI', 66, 1, 0, len(frames)) + lengths + b''.join(frames)
+        return b'B\x02' + b''.join(map(leb128, [len(frames), *map(len, frames)])) + b''.join(frames)
 
     alike, few = {}, []
     for r in records(vectors, 'good.txt'):

@@ -220,18 +220,22 @@ static void bundle(const sample *s)
 {
     enum { MOST = 300 };
     tlc_message frames[MOST];
-    size_t written = 0, count = frames_of(s, frames, MOST);
-    uint8_t *again = bytes(s->len);
+    size_t bound = 0, all = 0, count = frames_of(s, frames, MOST);
     tlc_bundle_writer w;
+    tlc_message again;
 
-    if (count && count + 1 < MOST) {
-        require_status(tlc_bundle_init(&w, again, s->len, (uint32_t)count), TLC_OK);
-        for (size_t i = 0; i < count; i++)
-            require_status(tlc_bundle_add(&w, frames[i].data, frames[i].len), TLC_OK);
-        require_status(tlc_bundle_finish(&w, &written), TLC_OK);
-        require(written == s->len && same(again, s->src, s->len));
-    }
-    free(again);
+    if (!count || count + 1 == MOST)
+        return;
+    for (size_t i = 0; i < count; i++)
+        all += frames[i].len;
+    require_status(tlc_bundle_bound((uint32_t)count, all, &bound), TLC_OK);
+    uint8_t *dst = bytes(bound);
+    require_status(tlc_bundle_init(&w, dst, bound, (uint32_t)count), TLC_OK);
+    for (size_t i = 0; i < count; i++)
+        require_status(tlc_bundle_add(&w, frames[i].data, frames[i].len), TLC_OK);
+    require_status(tlc_bundle_finish(&w, &again), TLC_OK);
+    require(again.len == s->len && same(again.data, s->src, s->len)); /* no other bytes are this bundle */
+    free(dst);
 }
 
 /* The frames of a bundle added up into one. */

@@ -68,7 +68,7 @@ if command -v cmake >/dev/null; then
   cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
 project(example C)
-find_package(threelc 0.2 REQUIRED)
+find_package(threelc 0.3 REQUIRED)
 add_executable(example example.c)
 target_link_libraries(example PRIVATE threelc::threelc)
 CMAKE
@@ -78,7 +78,7 @@ CMAKE
   prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
-  for asked in 0.2=TRUE 0.2.0=TRUE 0.2.1=TRUE 0.1=FALSE 0.2.2=FALSE 0.3=FALSE 0.20=FALSE 1=FALSE; do
+  for asked in 0.3=TRUE 0.3.0=TRUE 0.2=FALSE 0.2.1=FALSE 0.3.1=FALSE 0.4=FALSE 0.30=FALSE 1=FALSE; do
     told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" \
       -P version.cmake 2>&1)
     [[ $told == "${asked#*=}" ]] || { echo "find_package(threelc ${asked%=*}): $told"; exit 1; }

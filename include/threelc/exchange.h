@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exchange: who sends what to whom, what is averaged, what stays behind, and what happens when a machine fails.
+ * Objects make messages and take messages. They do no I/O: the caller carries the bytes, over MPI, sockets, files, or
+ * in a loop of one process.
+ *
+ *   parameter server (3LC, section 2 and Figure 2)       all-reduce
+ *
+ *     worker           server                              rank: worker and owner of parts of the tensors
+ *       push  ------->  push (once for each worker)          push   -> to[i], one message to each rank
+ *                       reduce, answer                       reduce <- from[i]   -> to_all   (not with gather)
+ *       pull  <-------  one message, the same for all        pull   <- from[i], and the results
+ *
+ * One object covers a list of tensors that travel together. All machines create theirs with equal tensors and equal
+ * configurations; dtype, seed, isa, keep, backup, alloc and parallel may differ. Steps are counted from 1.
+ *
+ * Units: n, first and counts of values are in values; lengths are in bytes.
+ * Buffers: messages that an object made belong to it. A push is valid until the next push, an answer until `keep` more
+ * answers were made. Messages that it takes must stay as they are during the call; tlc_server_push says more. Gradients
+ * and results have the dtype of the configuration and need no alignment. Names and codec strings are copied.
+ * Failure: a call that fails with anything but TLC_ERR_STEP changes nothing (E1), except what `_outcome` tells. Any
+ * bytes are safe (E3). Only `_create` allocates (E5). Objects serve one thread at a time.
+ *
+ * The promises E1 to E7 are in README.md. The layout of messages is in src/README.md.
+ */
+#ifndef THREELC_EXCHANGE_H
+#define THREELC_EXCHANGE_H
+
+#include <threelc/threelc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TLC_MESSAGE_VERSION 1 /* the version of messages that this library writes and reads */
+#define TLC_NOBODY UINT32_MAX /* no rank */
+#define TLC_ALL SIZE_MAX      /* all tensors; no tensor */
+
+/* A tensor of the exchange. In an array, the struct_size of the first one is the distance between them. It means what
+ * it means in tlc_config. */
+typedef struct tlc_tensor {
+    size_t struct_size;
+    const char *name;        /* not empty, unique in the object: states find their tensor by it */
+    size_t n;                /* values */
+    const char *push, *pull; /* codecs of pushes and of answers. NULL: those of the configuration, or raw with error
+                                feedback if n < min_n */
+    float *residual;         /* of the pushes. NULL: the object's own, at first 0. Else n floats of the caller, used as
+                                they are; they must outlive the object. Servers do not use it. TLC_ERR_PARAM: the codec
+                                keeps no residual */
+    uint32_t only;           /* 0: the pushes of all workers count. i: only those of worker i - 1, as for the batch-norm
+                                statistics of 3LC's section 4; the others do not send this tensor */
+} tlc_tensor;
+
+/* Start from tlc_exchange_config_init. */
+typedef struct tlc_exchange_config {
+    size_t struct_size;
+    uint32_t workers;    /* at least 1, at most 2^20 */
+    uint32_t servers;    /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
+    uint32_t owners;     /* all-reduce: at most so many ranks own parts; 0: all */
+    uint32_t keep;       /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
+    uint32_t backup;     /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
+    int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
+    int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
+    const char *push;    /* codec of pushes; default "3lc" */
+    const char *pull;    /* codec of answers; NULL: as push */
+    const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
+                            of them has error feedback by default, tensors keep residuals from the start */
+    size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
+    size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
+                            are dealt out whole. At least 1; default 4096 */
+    int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
+                            compressed. With 1, a NaN sets the residual of its tensor to 0 */
+    tlc_dtype dtype;     /* of gradients and results */
+    uint64_t seed;       /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
+    tlc_isa isa;
+    tlc_allocator alloc;
+    tlc_parallel parallel;
+} tlc_exchange_config;
+
+/* What the last call found: push, reduce, answer, pull, join, cancel or state_load. struct_size is set by the caller,
+ * and means what it means in tlc_frame_info. */
+typedef struct tlc_outcome {
+    size_t struct_size;
+    tlc_status status; /* what the call returned */
+    tlc_status cause;  /* why a step failed, or went on without somebody, or why the call failed; TLC_OK: nothing */
+    uint64_t step;     /* the step of the call */
+    uint32_t rank;     /* who is at fault: a rank, a worker or a server; TLC_NOBODY: no one in particular */
+    size_t tensor;     /* at fault; TLC_ALL: none in particular */
+    const uint8_t
+        *taken;         /* after reduce and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was taken; NULL:
+                             not known. It belongs to the object until its next call */
+    uint32_t workers;   /* bits of taken */
+    size_t unknown;     /* after state_load: names in the states that have no tensor here */
+    size_t missing;     /* after state_load: tensors here that are in no state */
+    char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
+} tlc_outcome;
+
+/* Since the object was made. struct_size as in tlc_outcome. */
+typedef struct tlc_exchange_stats {
+    size_t struct_size;
+    uint64_t steps;       /* that ended */
+    uint64_t failed;      /* of them */
+    uint64_t late;        /* server: pushes that came late. Worker: pushes that a server did not take */
+    uint64_t float_bytes; /* of what was pushed, if it had been sent as it came. Server: of the answers, as f32 */
+    uint64_t sent;        /* bytes of messages to others, an answer counted once for each receiver; not those that were
+                              fetched again */
+    uint64_t received;    /* bytes of messages from others that were taken */
+    uint64_t dropped;     /* values whose part of a failed step could not go back, as their codec keeps no residual */
+} tlc_exchange_stats;
+
+/* A part of a tensor that this server or rank owns. struct_size as in tlc_outcome. */
+typedef struct tlc_part {
+    size_t struct_size;
+    size_t tensor;         /* index */
+    size_t first, n;       /* values first .. first + n - 1 of the tensor */
+    const float *mean;     /* n values: mean (or sum) of the pushes; valid from reduce until the next reduce */
+    const float *residual; /* n values: what answers did not send yet; NULL: the codec keeps no residual */
+} tlc_part;
+
+/* Of a message that a server took. struct_size as in tlc_outcome. */
+typedef struct tlc_push_info {
+    size_t struct_size;
+    uint32_t worker;
+    uint64_t step;
+    int late;     /* 1: its step has been reduced. Send the worker the answers from `step` on (tlc_server_again) */
+    int repeated; /* 1: the same message came before; this one is not needed */
+} tlc_push_info;
+
+/* Sets *cfg to the defaults above. TLC_ERR_PARAM: cfg is NULL, or struct_size is smaller than the first field. */
+TLC_API tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size);
+
+/* ---- worker ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tlc_worker tlc_worker;
+
+/* worker: 0 .. workers - 1; cfg->servers is at least 1. On failure *out does not change. TLC_ERR_PARAM: a bad field,
+ * name or codec. TLC_ERR_UNSUPPORTED: the machine does not have the ISA. TLC_ERR_SIZE: a size overflows.
+ * TLC_ERR_NOMEM. */
+TLC_API tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, uint32_t worker,
+                                     const tlc_tensor *tensors, size_t count);
+TLC_API void tlc_worker_destroy(tlc_worker *w); /* NULL is allowed */
+
+/* Makes the pushes of a step: to[i] is for server i. grads[t]: n values of tensor t, never written; NULL is allowed for
+ * tensors of another worker (`only`). grads NULL: this worker is not in the round (SBC, Algorithm 1; federated
+ * averaging); its messages say so. weight: of its gradients in the mean, 2^-100 to 2^100; 1 for a plain mean.
+ * If a gradient is not finite, the call succeeds, the messages say so, and the whole gradient is dropped.
+ * TLC_ERR_ORDER: the last push was not answered yet. */
+TLC_API tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to);
+
+/* Ends the step. from[i]: the answer of server i. out[t]: n values of tensor t: what the servers answered. Allowed
+ * without a push. What a server did not take goes back into the residuals.
+ * TLC_ERR_STEP: the step failed on a server: its parts of out are not written. tlc_worker_outcome names the cause.
+ * TLC_ERR_CORRUPT, _CHECKSUM, _VERSION, _PARAM, _ORDER (another step) and those of frames: a message is at fault. Fetch
+ * it again, then repeat the call. */
+TLC_API tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out);
+
+/* momentum[t][i] = +0 where the last push sent a value that the server took (SBC, momentum masking). Call it after
+ * tlc_worker_pull. momentum[t]: n floats, or NULL to leave it out. Tensors whose codec has no zero (raw, onebit) are
+ * left alone. */
+TLC_API tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum);
+
+/* The worker came late, or comes back: it has a model from the caller and goes on with `step`. In that step it only
+ * listens: if tlc_worker_push is called, the gradient waits in the residual, and the messages say that the worker is
+ * not in the round. So nothing counts twice that it sent before. taken[i]: what tlc_server_taken of server i says of
+ * this worker: a push without an answer goes back into the residual if it was not taken. NULL: it counts as taken.
+ * TLC_ERR_PARAM: step is 0. TLC_ERR_ORDER: a push of `step` or of a later one has no answer yet. */
+TLC_API tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken);
+
+TLC_API uint64_t tlc_worker_step(const tlc_worker *w); /* the step under way; 0 for NULL */
+
+/* Changes the codec of the pushes of a tensor (TLC_ALL: of all that have the codec of the configuration), as
+ * tlc_set_codec does. TLC_ERR_PARAM: no such tensor, or one that is sent raw because it is small. */
+TLC_API tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec);
+
+/* All residuals *= factor, for a new loss scale or learning rate. TLC_ERR_ORDER: a push has no answer yet.
+ * TLC_ERR_PARAM: factor is not finite. TLC_ERR_NONFINITE: a product is not finite. */
+TLC_API tlc_status tlc_worker_residual_scale(tlc_worker *w, float factor);
+
+/* Of server `server` in the last call. TLC_ERR_PARAM: no such server, or struct_size is too small. */
+TLC_API tlc_status tlc_worker_outcome(const tlc_worker *w, uint32_t server, tlc_outcome *outcome);
+TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *stats);
+
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+
+/* `_state_save` writes step, codecs and residuals, by names of tensors. The bytes are the same on every machine.
+ * TLC_ERR_CAPACITY: cap < `_state_size`. TLC_ERR_ORDER: a step is under way. Server: messages that came but were not
+ * reduced yet are not in the state.
+ *
+ * `_state_load` takes the states of objects of the same kind, of a run with any number of ranks. With as many workers
+ * (or servers, or ranks) as before, each needs its own state only, and goes on with the same bits. Otherwise give each
+ * all states. Of old rank i, the residual of pushes goes to rank i mod workers, times new workers / old workers (times
+ * 1 with sum, and for tensors of one worker), so that means stay what they would have been. Owners take the parts of
+ * old owners that overlap theirs. Residuals that are in no state become 0. `_outcome` reports names that found nothing.
+ * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, the same rank twice, or
+ * states that do not fit together. TLC_ERR_SIZE: a tensor has another n. TLC_ERR_CAPACITY: a codec was not reserved.
+ * TLC_ERR_ORDER: a step is under way. */
+TLC_API size_t tlc_worker_state_size(const tlc_worker *w);
+TLC_API tlc_status tlc_worker_state_save(const tlc_worker *w, void *dst, size_t cap, size_t *written);
+TLC_API tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count);
+
+/* ---- server ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tlc_server tlc_server;
+
+/* server: 0 .. servers - 1. Failures as tlc_worker_create. */
+TLC_API tlc_status tlc_server_create(tlc_server **out, const tlc_exchange_config *cfg, uint32_t server,
+                                     const tlc_tensor *tensors, size_t count);
+TLC_API void tlc_server_destroy(tlc_server *s); /* NULL is allowed */
+
+/* Takes a push; pushes come in any order. Unless info says late or repeated, the bytes stay where they are until
+ * tlc_server_answer. A push that says that its gradient was not finite is not taken; the step goes on without it.
+ * info may be NULL. Failures: as tlc_worker_pull, and TLC_ERR_ORDER: another message of this worker and step came
+ * before, or the step is one to come. */
+TLC_API tlc_status tlc_server_push(tlc_server *s, tlc_message from, tlc_push_info *info);
+
+/* 1: so many workers have pushed that nothing is gained by waiting (workers - backup). It is advice. */
+TLC_API int tlc_server_ready(const tlc_server *s);
+
+/* Decodes the pushes, in rising order of workers, and averages them. A push with a frame that is no frame is not taken.
+ * If nobody is in the round, the mean is 0. Later pushes of this step come late.
+ * TLC_ERR_STEP: all pushes failed, or a mean is not finite: leave the model as it is; the answer will say so.
+ * TLC_ERR_ORDER: no push came yet, or the step was reduced before. */
+TLC_API tlc_status tlc_server_reduce(tlc_server *s);
+
+TLC_API size_t tlc_server_parts(const tlc_server *s);                              /* 0 for NULL */
+TLC_API tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part); /* TLC_ERR_PARAM: no such part */
+
+/* Ends the step, with one message for all workers. delta[i]: n floats of part i, the change of the model; NULL: the
+ * means. If the step failed, or a delta is not finite, the call succeeds and the message says so.
+ * TLC_ERR_ORDER: the step was not reduced yet. */
+TLC_API tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all);
+
+/* The answer of a step before. TLC_ERR_PARAM: it is not kept any more: the worker must join. TLC_ERR_ORDER: this step
+ * has no answer yet. */
+TLC_API tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_message *answer);
+
+/* *step: the last step in which a push of this worker was taken; 0: none. For tlc_worker_join. */
+TLC_API tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step);
+TLC_API uint64_t tlc_server_step(const tlc_server *s);
+
+/* As those of workers, for codecs and residuals of answers. tlc_server_residual_scale: TLC_ERR_ORDER between reduce and
+ * answer. */
+TLC_API tlc_status tlc_server_set_codec(tlc_server *s, size_t tensor, const char *codec);
+TLC_API tlc_status tlc_server_residual_scale(tlc_server *s, float factor);
+TLC_API tlc_status tlc_server_outcome(const tlc_server *s, tlc_outcome *outcome);
+TLC_API tlc_status tlc_server_stats(const tlc_server *s, tlc_exchange_stats *stats);
+TLC_API size_t tlc_server_state_size(const tlc_server *s);
+TLC_API tlc_status tlc_server_state_save(const tlc_server *s, void *dst, size_t cap, size_t *written);
+TLC_API tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_t count);
+
+/* ---- all-reduce -------------------------------------------------------------------------------------------------- */
+
+typedef struct tlc_allreduce tlc_allreduce;
+
+/* rank: 0 .. workers - 1; cfg->servers is 0. Failures as tlc_worker_create. */
+TLC_API tlc_status tlc_allreduce_create(tlc_allreduce **out, const tlc_exchange_config *cfg, uint32_t rank,
+                                        const tlc_tensor *tensors, size_t count);
+TLC_API void tlc_allreduce_destroy(tlc_allreduce *a); /* NULL is allowed */
+
+/* As tlc_worker_push. to[i] is for rank i, one's own too; len 0: rank i owns nothing and needs no message. With gather
+ * all are the same message. */
+TLC_API tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to);
+
+/* from[i]: the push of rank i, one's own too; len 0: nothing came. Averages the parts that this rank owns, and makes
+ * the message for all ranks; its len is 0 if this rank owns nothing. If a message or a gradient is at fault, the call
+ * succeeds and its message says so: the step fails for all. TLC_ERR_ORDER: not after a push, or there is gather. */
+TLC_API tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all);
+
+/* Ends the step. from[i]: the message of reduce (with gather: of push) of rank i, one's own too; those of ranks that
+ * own nothing are not read. out[t]: n values of tensor t, the same bits on all ranks.
+ * TLC_ERR_STEP: the step failed, on all ranks. out is not written. What was sent is back in residuals: what an owner
+ * reduced in its own, the rest in those of the senders.
+ * Other failures as tlc_worker_pull: fetch the message again, then repeat the call. */
+TLC_API tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out);
+
+/* The message that tlc_allreduce_pull of others takes, of a step before. Failures as tlc_server_again. */
+TLC_API tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_message *to_all);
+
+/* Ends a step that cannot end, as a rank is gone. What was pushed goes back into the residuals of pushes, and what was
+ * reduced is taken out of the residuals of answers again. Either all ranks that are left call it, or none: not if one
+ * of them has the results. TLC_ERR_ORDER: no step is under way. */
+TLC_API tlc_status tlc_allreduce_cancel(tlc_allreduce *a);
+
+/* The parts that this rank owns, none with gather; as tlc_server_part. */
+TLC_API size_t tlc_allreduce_parts(const tlc_allreduce *a);
+TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part);
+
+/* As those of workers and servers. A codec that is NULL stays as it is. */
+TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
+TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);
+TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);
+TLC_API tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor);
+TLC_API tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome);
+TLC_API tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stats *stats);
+TLC_API size_t tlc_allreduce_state_size(const tlc_allreduce *a);
+TLC_API tlc_status tlc_allreduce_state_save(const tlc_allreduce *a, void *dst, size_t cap, size_t *written);
+TLC_API tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All-reduce: every rank pushes, and owns parts of the tensors, which it averages for all. With gather every rank sends
+ * its frames to all, and each averages all of them.
+ */
+#include "../common/structs.h"
+#include "object_state.h"
+#include "owner.h"
+#include "pushing.h"
+#include "receiver.h"
+
+typedef enum state { IDLE, PUSHED, REDUCED } state;
+
+struct tlc_allreduce {
+    tlc_setup setup;
+    tlc_pushing push;
+    tlc_owner owner; /* if it owns something */
+    tlc_round round; /* with gather */
+    tlc_receiver in;
+    tlc_report report;
+    tlc_exchange_stats stats;
+    uint64_t step;
+    state state;
+    int masks; /* the last push was taken */
+};
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+static int is_gather(const tlc_allreduce *a)
+{
+    return a->setup.kind == TLC_EXCHANGE_GATHER;
+}
+
+/* Does this rank own parts, so that it gets pushes and answers them? */
+static int owns(const tlc_allreduce *a, uint32_t rank)
+{
+    return !is_gather(a) && rank < a->setup.owners && tlc_is_owner(&a->setup.ownership, rank);
+}
+
+/* The values of the largest group of pushes. */
+static size_t largest_group(const tlc_setup *x)
+{
+    const tlc_grouping *g = &x->ownership.grouping[TLC_PUSH];
+    size_t largest = 0;
+
+    for (size_t i = 0; i < g->count; i++)
+        if (g->groups[i].n > largest)
+            largest = g->groups[i].n;
+    return largest;
+}
+
+static tlc_status make(tlc_allreduce *a)
+{
+    tlc_setup *x = &a->setup;
+    /* with gather a rank may be one step ahead of others, who still fetch its push again */
+    uint32_t kept = is_gather(a) ? (x->cfg.keep > 1 ? x->cfg.keep : 2) : 1;
+    tlc_status status = tlc_pushing_init(&a->push, x, x->owners, kept);
+
+    a->step = 1;
+    if (!status && owns(a, x->rank))
+        status = tlc_owner_init(&a->owner, x, x->rank);
+    if (is_gather(a))
+        tlc_round_init(&a->round, x, 0);
+    tlc_receiver_init(&a->in, x, x->owners, is_gather(a) ? largest_group(x) : x->ownership.grouping[TLC_PULL].shared_n);
+    a->report.finding = tlc_finding_of(TLC_REASON_NONE);
+    a->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
+    return status ? status : x->memory.status;
+}
+
+tlc_status tlc_allreduce_create(tlc_allreduce **out, const tlc_exchange_config *cfg, uint32_t rank,
+                                const tlc_tensor *tensors, size_t count)
+{
+    tlc_setup x;
+    tlc_allreduce *a;
+    tlc_status status;
+
+    if (!out)
+        return TLC_ERR_PARAM;
+    status = tlc_setup_init(&x, cfg, TLC_ROLE_RANK, rank, tensors, count);
+    if (status)
+        return status;
+    a = tlc_memory_take(&x.memory, 1, sizeof *a);
+    if (!a) {
+        status = x.memory.status;
+        tlc_memory_free(&x.memory);
+        return status;
+    }
+    a->setup = x;
+    status = make(a);
+    if (status)
+        tlc_allreduce_destroy(a);
+    else
+        *out = a;
+    return status;
+}
+
+void tlc_allreduce_destroy(tlc_allreduce *a)
+{
+    if (!a)
+        return;
+    tlc_memory memory = a->setup.memory; /* a itself is in it */
+    tlc_sender_free(&a->push.sender);
+    tlc_owner_free(&a->owner);
+    tlc_memory_free(&memory);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+static tlc_status tell(tlc_allreduce *a, tlc_status status, const tlc_finding *finding)
+{
+    tlc_report_set(&a->report, a->step, status, finding);
+    return status;
+}
+
+static tlc_status refuse(tlc_allreduce *a, tlc_reason reason)
+{
+    const tlc_finding finding = tlc_finding_of(reason);
+    return tell(a, finding.cause, &finding);
+}
+
+static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
+{
+    memcpy(a->report.taken, taken, TLC_BITMAP(a->setup.cfg.workers));
+    a->report.has_taken = 1;
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!to || !tlc_pushing_valid(&a->push, grads, weight))
+        return refuse(a, TLC_REASON_ARGUMENT);
+    if (a->state != IDLE)
+        return refuse(a, TLC_REASON_ORDER);
+    const tlc_setup *x = &a->setup;
+    tlc_pushing_make(&a->push, a->step, grads, weight, 0, &a->stats.dropped);
+    if (grads && a->push.finding.reason == TLC_REASON_NONE)
+        a->stats.float_bytes += tlc_sender_float_bytes(&a->push.sender);
+    for (uint32_t i = 0; i < x->cfg.workers; i++) {
+        to[i] = (tlc_message){NULL, 0};
+        if (is_gather(a) || owns(a, i))
+            to[i] = tlc_pushing_message(&a->push, is_gather(a) ? 0 : i);
+        a->stats.sent += i == x->rank ? 0 : to[i].len;
+    }
+    a->masks = 0;
+    a->state = PUSHED;
+    return tell(a, TLC_OK, &a->push.finding);
+}
+
+/* ---- reduce ------------------------------------------------------------------------------------------------------ */
+
+/* Reads the pushes of all ranks into a round. The first failure is that of the lowest rank: of its message (the status
+ * is returned), or a message that says that its sender failed. Then *finding tells it. */
+static tlc_status read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding)
+{
+    tlc_status status = TLC_OK;
+
+    tlc_round_clear(round);
+    *finding = tlc_finding_of(TLC_REASON_NONE);
+    for (uint32_t i = 0; i < a->setup.cfg.workers; i++) {
+        const tlc_expected expected = {TLC_PHASE_PUSH, i, a->step};
+        tlc_bundle_reader frames;
+        tlc_finding wrong;
+        tlc_head head;
+        tlc_status read = tlc_message_read(&a->setup, &expected, from[i], &head, &frames, &wrong);
+        if (!read)
+            tlc_round_enter(round, from[i], &head, &frames);
+        if (finding->reason == TLC_REASON_NONE)
+            *finding = read ? wrong : head.finding;
+        status = status ? status : read;
+    }
+    return status;
+}
+
+/* What others sent. */
+static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
+        if (i != a->setup.rank && (is_gather(a) || a->state == PUSHED || owns(a, i)))
+            bytes += from[i].len;
+    return bytes;
+}
+
+tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!from || !to_all)
+        return refuse(a, TLC_REASON_ARGUMENT);
+    if (a->state != PUSHED || is_gather(a))
+        return refuse(a, TLC_REASON_ORDER);
+    const tlc_setup *x = &a->setup;
+    tlc_owner *o = &a->owner;
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+    *to_all = (tlc_message){NULL, 0};
+    if (owns(a, x->rank)) {
+        (void)read_pushes(a, &o->round, from, &finding);
+        if (finding.reason == TLC_REASON_NONE)
+            tlc_owner_reduce(o, 1);
+        else {
+            o->failed = 1;
+            o->finding = finding;
+        }
+        *to_all = tlc_owner_answer(o, a->step, NULL);
+        finding = o->finding;
+        a->stats.received += received(a, from);
+        a->stats.sent += (uint64_t)to_all->len * (x->cfg.workers - 1);
+        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer);
+    }
+    a->state = REDUCED;
+    (void)tell(a, TLC_OK, &finding);
+    if (owns(a, x->rank) && !o->failed)
+        tell_taken(a, o->round.bits);
+    return TLC_OK;
+}
+
+/* ---- pull -------------------------------------------------------------------------------------------------------- */
+
+static void end_step(tlc_allreduce *a, int failed)
+{
+    a->step++;
+    a->stats.steps++;
+    a->stats.failed += (uint64_t)failed;
+    a->masks = !failed;
+    a->push.under_way = 0;
+    a->state = IDLE;
+}
+
+/* The step failed. Owners that reduced keep what they got, the other parts return to the residuals of pushes. */
+static tlc_status fail_step(tlc_allreduce *a, const tlc_finding *finding, uint64_t bytes)
+{
+    uint64_t dropped = 0;
+
+    for (uint32_t i = 0; i < a->setup.owners; i++) {
+        const tlc_answer *answer = &a->in.answer[i];
+        int reduced = owns(a, i) && !answer->status && !answer->head.failed;
+        if (!reduced)
+            dropped += tlc_sender_return(&a->push.sender, a->step, i);
+    }
+    if (owns(a, a->setup.rank))
+        dropped += tlc_sender_return(&a->owner.answer, a->step, 0);
+    (void)tell(a, TLC_ERR_STEP, finding);
+    a->stats.dropped += dropped;
+    a->stats.received += bytes;
+    end_step(a, 1);
+    return TLC_ERR_STEP;
+}
+
+static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void *const *out)
+{
+    tlc_finding finding;
+    tlc_status status = read_pushes(a, &a->round, from, &finding);
+    tlc_round *r = &a->round;
+
+    tlc_round_start(r);
+    for (size_t g = 0; !status && g < tlc_round_groups(r); g++) {
+        tlc_round_next(r);
+        status = tlc_round_check(r, &finding);
+    }
+    if (status)
+        return tell(a, status, &finding);
+    if (finding.reason != TLC_REASON_NONE)
+        return fail_step(a, &finding, received(a, from));
+    tlc_receiver_write_mean(&a->in, r, out);
+    (void)tell(a, TLC_OK, &finding);
+    tell_taken(a, r->bits);
+    a->stats.received += received(a, from);
+    end_step(a, 0);
+    return TLC_OK;
+}
+
+/* Reads all answers. Returns the failure of the first message at fault. *failed: an answer says that the step failed,
+ * the first one as *finding tells.
+ *
+ * An owner with another fingerprint refused our push, and could not reduce. If others say that the step failed, it
+ * needs no message that we could read; else we cannot know, and its message is at fault. */
+static tlc_status read_answers(tlc_allreduce *a, const tlc_message *from, tlc_finding *finding, int *failed)
+{
+    const tlc_answer *first = NULL, *stranger = NULL, *bad = NULL;
+
+    for (uint32_t i = 0; i < a->setup.owners; i++) {
+        tlc_answer *answer = &a->in.answer[i];
+        if (!owns(a, i))
+            continue;
+        tlc_receiver_read(&a->in, i, a->step, from[i]);
+        if (answer->status && answer->finding.reason == TLC_REASON_FINGERPRINT)
+            stranger = stranger ? stranger : answer;
+        else if (answer->status)
+            bad = bad ? bad : answer;
+        else if (answer->head.failed)
+            first = first ? first : answer;
+    }
+    *failed = first != NULL;
+    if (first)
+        *finding = first->head.finding;
+    else
+        bad = bad ? bad : stranger;
+    if (bad)
+        *finding = bad->finding;
+    return bad ? bad->status : TLC_OK;
+}
+
+/* Do all owners name the same ranks? If not, *finding tells who does not. */
+static tlc_status compare_taken(tlc_allreduce *a, const uint8_t **taken, tlc_finding *finding)
+{
+    *taken = NULL;
+    for (uint32_t i = 0; i < a->setup.owners; i++) {
+        const tlc_head *head = &a->in.answer[i].head;
+        if (!owns(a, i))
+            continue;
+        if (!*taken)
+            *taken = head->taken;
+        else if (memcmp(*taken, head->taken, TLC_BITMAP(a->setup.cfg.workers)) != 0) {
+            *finding = tlc_finding_of(TLC_REASON_TAKEN);
+            finding->rank = i;
+            return finding->cause;
+        }
+    }
+    return TLC_OK;
+}
+
+tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out)
+{
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+    const uint8_t *taken = NULL;
+    int failed;
+
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!from || !tlc_receiver_has_room(&a->in, out))
+        return refuse(a, TLC_REASON_ARGUMENT);
+    if (a->state == IDLE || (owns(a, a->setup.rank) && a->state != REDUCED))
+        return refuse(a, TLC_REASON_ORDER);
+    if (is_gather(a))
+        return pull_gathered(a, from, out);
+    tlc_status status = read_answers(a, from, &finding, &failed);
+    if (!status && !failed)
+        status = compare_taken(a, &taken, &finding);
+    if (status)
+        return tell(a, status, &finding);
+    a->state = REDUCED; /* that of a rank that owns nothing may be PUSHED */
+    if (failed)
+        return fail_step(a, &finding, received(a, from));
+    for (uint32_t i = 0; i < a->setup.owners; i++)
+        if (owns(a, i))
+            tlc_receiver_write(&a->in, i, out);
+    (void)tell(a, TLC_OK, &finding);
+    if (taken)
+        tell_taken(a, taken);
+    a->stats.received += received(a, from);
+    end_step(a, 0);
+    return TLC_OK;
+}
+
+tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_message *to_all)
+{
+    if (!a || !to_all)
+        return TLC_ERR_PARAM;
+    if (is_gather(a)) /* a push can be fetched as soon as it was made */
+        return tlc_sender_again(&a->push.sender, a->step + (a->state == PUSHED), step, to_all);
+    if (!owns(a, a->setup.rank))
+        return step < a->step ? TLC_ERR_PARAM : TLC_ERR_ORDER;
+    return tlc_sender_again(&a->owner.answer, a->step + (a->state == REDUCED), step, to_all);
+}
+
+tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
+{
+    tlc_finding finding = tlc_finding_of(TLC_REASON_CANCELLED);
+
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (a->state == IDLE)
+        return refuse(a, TLC_REASON_ORDER);
+    for (uint32_t i = 0; i < a->setup.owners; i++)
+        a->stats.dropped += tlc_sender_return(&a->push.sender, a->step, i);
+    if (owns(a, a->setup.rank) && a->state == REDUCED)
+        tlc_sender_undo(&a->owner.answer, a->step);
+    (void)tell(a, TLC_OK, &finding);
+    end_step(a, 1);
+    return TLC_OK;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+size_t tlc_allreduce_parts(const tlc_allreduce *a)
+{
+    return a && owns(a, a->setup.rank) ? a->owner.answer.part_count : 0;
+}
+
+tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part)
+{
+    return a && owns(a, a->setup.rank) ? tlc_owner_part(&a->owner, i, part) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum)
+{
+    if (!a || (!momentum && a->setup.count))
+        return TLC_ERR_PARAM;
+    for (uint32_t i = 0; a->masks && i < a->push.sender.messages; i++)
+        tlc_sender_mask(&a->push.sender, a->push.step, i, momentum);
+    return TLC_OK;
+}
+
+uint64_t tlc_allreduce_step(const tlc_allreduce *a)
+{
+    return a ? a->step : 0;
+}
+
+static tlc_object object_of(const tlc_allreduce *a)
+{
+    tlc_allreduce *changing = (tlc_allreduce *)(uintptr_t)a; /* only if the caller may change it */
+
+    return (tlc_object){.x = &a->setup,
+                        .push = &changing->push.sender,
+                        .pull = owns(a, a->setup.rank) ? &changing->owner.answer : NULL,
+                        .step = a->step};
+}
+
+tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    const tlc_object o = object_of(a);
+    return tlc_object_set_codec(&o, tensor, push, pull);
+}
+
+tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (a->state != IDLE)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(a);
+    return tlc_object_scale(&o, factor);
+}
+
+tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome)
+{
+    return a ? tlc_setup_outcome(&a->setup, &a->report, outcome) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stats *stats)
+{
+    return a ? tlc_stats_export(stats, &a->stats) : TLC_ERR_PARAM;
+}
+
+size_t tlc_allreduce_state_size(const tlc_allreduce *a)
+{
+    if (!a)
+        return 0;
+    const tlc_object o = object_of(a);
+    return tlc_object_state_size(&o);
+}
+
+tlc_status tlc_allreduce_state_save(const tlc_allreduce *a, void *dst, size_t cap, size_t *written)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (a->state != IDLE)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(a);
+    return tlc_object_state_save(&o, dst, cap, written);
+}
+
+tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (a->state != IDLE)
+        return refuse(a, TLC_REASON_ORDER);
+    tlc_object o = object_of(a);
+    tlc_status status = tlc_object_state_load(&o, states, count, &a->report);
+    if (!status) {
+        a->step = o.step;
+        a->masks = 0;
+    }
+    return status;
+}

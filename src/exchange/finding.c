@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "finding.h"
+#include "../codec/text.h"
+
+/* In the sentences, %w is who is at fault, %t the tensor, %g what we got, %s the step, %c the cause. */
+static const struct {
+    tlc_status cause;
+    const char *sentence;
+} reasons[] = {
+    [TLC_REASON_NONE] = {TLC_OK, "nothing is wrong"},
+    [TLC_REASON_GRADIENT] = {TLC_ERR_NONFINITE, "%w: NaN or infinity in the gradient of tensor %t"},
+    [TLC_REASON_SUM] = {TLC_ERR_NONFINITE, "%w: residual + gradient of tensor %t is not finite"},
+    [TLC_REASON_MEAN] = {TLC_ERR_NONFINITE, "%w: the mean of tensor %t is not finite"},
+    [TLC_REASON_DELTA] = {TLC_ERR_NONFINITE, "%w: the delta of tensor %t is not finite"},
+    [TLC_REASON_MISSING] = {TLC_ERR_CORRUPT, "no message came from %w"},
+    [TLC_REASON_CORRUPT] = {TLC_ERR_CORRUPT, "the message of %w is truncated or altered"},
+    [TLC_REASON_CHECKSUM] = {TLC_ERR_CHECKSUM, "the message of %w has a wrong checksum"},
+    [TLC_REASON_VERSION] = {TLC_ERR_VERSION, "the message of %w has another version"},
+    [TLC_REASON_KIND] = {TLC_ERR_PARAM, "the message of %w is of another kind"},
+    [TLC_REASON_FINGERPRINT] = {TLC_ERR_PARAM, "%w has other tensors, codecs or settings"},
+    [TLC_REASON_SENDER] = {TLC_ERR_PARAM, "the message of %w was made by number %g"},
+    [TLC_REASON_STEP] = {TLC_ERR_ORDER, "%w sent step %g, this is step %s"},
+    [TLC_REASON_FRAME] = {TLC_ERR_CORRUPT, "%w: a bad frame of tensor %t: %c"},
+    [TLC_REASON_RECEIVER] = {TLC_ERR_PARAM, "the message of %w is for number %g"},
+    [TLC_REASON_TWICE] = {TLC_ERR_ORDER, "%w sent two different messages for step %s"},
+    [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w says that others took part than the rest says"},
+    [TLC_REASON_ORDER] = {TLC_ERR_ORDER, "a call out of turn in step %s"},
+    [TLC_REASON_ARGUMENT] = {TLC_ERR_PARAM, "an argument of the call is out of its range"},
+    [TLC_REASON_CANCELLED] = {TLC_ERR_STEP, "step %s was cancelled"},
+    [TLC_REASON_STATE] = {TLC_ERR_CORRUPT, "state %g: %c"},
+    [TLC_REASON_STATE_KIND] = {TLC_ERR_PARAM, "state %g is of another kind of object, or of another run"},
+    [TLC_REASON_STATE_TWICE] = {TLC_ERR_PARAM, "%w has two states"},
+    [TLC_REASON_STATE_STEP] = {TLC_ERR_PARAM, "%w: its state is of step %g, that of another is of step %s"},
+    [TLC_REASON_STATE_SIZE] = {TLC_ERR_SIZE, "state %g: tensor %t has another number of values"},
+    [TLC_REASON_STATE_CODEC] = {TLC_ERR_CAPACITY, "the codec that the state has for tensor %t does not fit: %c"},
+    [TLC_REASON_NAMES] = {TLC_OK, ""},
+};
+
+tlc_finding tlc_finding_of(tlc_reason reason)
+{
+    return (tlc_finding){.reason = reason,
+                         .cause = reasons[reason].cause,
+                         .rank = TLC_NOBODY,
+                         .told_by = TLC_NOBODY,
+                         .tensor = TLC_ALL};
+}
+
+static void say_who(tlc_text *w, tlc_role role, uint32_t rank)
+{
+    static const char *const word[] =
+        {[TLC_ROLE_RANK] = "rank ", [TLC_ROLE_WORKER] = "worker ", [TLC_ROLE_SERVER] = "server "};
+
+    tlc_text_say(w, rank == TLC_NOBODY ? "somebody" : word[role]);
+    if (rank != TLC_NOBODY)
+        tlc_text_number(w, rank);
+}
+
+/* Long names are cut, so that the sentence ends. */
+static void say_name(tlc_text *w, const char *name)
+{
+    size_t len = name ? strlen(name) : 0, most = sizeof((tlc_report *)0)->unknown_name - 1;
+
+    tlc_text_quoted(w, name ? name : "?", len < most ? len : most);
+}
+
+static void say_names(tlc_text *w, const tlc_report *r, const char *name)
+{
+    tlc_text_number(w, r->unknown);
+    tlc_text_say(w, " names in the states have no tensor here");
+    if (r->unknown) {
+        tlc_text_say(w, ", first ");
+        say_name(w, r->unknown_name);
+    }
+    tlc_text_say(w, "; ");
+    tlc_text_number(w, r->missing);
+    tlc_text_say(w, " tensors are in no state");
+    if (r->missing) {
+        tlc_text_say(w, ", first ");
+        say_name(w, name);
+    }
+}
+
+void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size_t cap)
+{
+    const tlc_finding *f = &r->finding;
+    tlc_text w = {text, 0, cap};
+
+    if (f->reason == TLC_REASON_NAMES) {
+        say_names(&w, r, name);
+        return;
+    }
+    for (const char *p = reasons[f->reason].sentence; *p; p++) {
+        if (*p != '%') {
+            tlc_text_put(&w, p, 1);
+            continue;
+        }
+        switch (*++p) {
+        case 'w': say_who(&w, f->role, f->rank); break;
+        case 't': say_name(&w, name); break;
+        case 'g': tlc_text_number(&w, f->got); break;
+        case 's': tlc_text_number(&w, r->step); break;
+        default: tlc_text_say(&w, tlc_status_string(f->cause)); break;
+        }
+    }
+    if (f->told_by != TLC_NOBODY && (f->role == TLC_ROLE_WORKER || f->told_by != f->rank)) {
+        tlc_text_say(&w, ", says ");
+        say_who(&w, f->role == TLC_ROLE_RANK ? TLC_ROLE_RANK : TLC_ROLE_SERVER, f->told_by);
+    }
+}

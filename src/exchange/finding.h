@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What went wrong, who is at fault, and the sentence that says it.
+ */
+#ifndef TLC_FINDING_H
+#define TLC_FINDING_H
+
+#include "../common/float_rules.h"
+#include <threelc/exchange.h>
+
+/* The numbers are part of the layout of messages and never change. */
+typedef enum tlc_reason {
+    TLC_REASON_NONE = 0,
+    TLC_REASON_GRADIENT = 1, /* of a tensor: not finite */
+    TLC_REASON_SUM = 2,      /* residual + gradient of a tensor: not finite */
+    TLC_REASON_MEAN = 3,     /* of a tensor, or residual + mean: not finite */
+    TLC_REASON_DELTA = 4,    /* of a tensor, or residual + delta: not finite */
+    TLC_REASON_MISSING = 5,  /* no message came */
+    TLC_REASON_CORRUPT = 6,
+    TLC_REASON_CHECKSUM = 7,
+    TLC_REASON_VERSION = 8,
+    TLC_REASON_KIND = 9, /* of another object or phase */
+    TLC_REASON_FINGERPRINT = 10,
+    TLC_REASON_SENDER = 11,   /* got: who sent it */
+    TLC_REASON_STEP = 12,     /* got: its step */
+    TLC_REASON_FRAME = 13,    /* of a tensor: bad */
+    TLC_REASON_RECEIVER = 14, /* got: who should have it */
+    /* these are not sent */
+    TLC_REASON_TWICE,    /* another message for the same step */
+    TLC_REASON_TAKEN,    /* owners do not agree who took part */
+    TLC_REASON_ORDER,    /* a call out of turn */
+    TLC_REASON_ARGUMENT, /* of a call */
+    TLC_REASON_CANCELLED,
+    TLC_REASON_STATE,       /* got: the number of the state at fault */
+    TLC_REASON_STATE_KIND,  /* got: likewise */
+    TLC_REASON_STATE_TWICE, /* rank: it has two states */
+    TLC_REASON_STATE_STEP,  /* got, step: two states have different steps */
+    TLC_REASON_STATE_SIZE,  /* tensor: it has another n in state `got` */
+    TLC_REASON_STATE_CODEC, /* tensor: its codec does not fit here */
+    TLC_REASON_NAMES        /* no error: a state was loaded */
+} tlc_reason;
+
+/* How a rank is called. */
+typedef enum tlc_role { TLC_ROLE_RANK = 0, TLC_ROLE_WORKER = 1, TLC_ROLE_SERVER = 2 } tlc_role;
+
+typedef struct tlc_finding {
+    tlc_reason reason;
+    tlc_status cause;
+    tlc_role role;
+    uint32_t rank;    /* at fault, or TLC_NOBODY */
+    uint32_t told_by; /* who found it, or TLC_NOBODY if we did */
+    size_t tensor;    /* at fault, or TLC_ALL */
+    uint64_t got;
+} tlc_finding;
+
+/* What `_outcome` tells: a finding, and how the call ended. */
+typedef struct tlc_report {
+    tlc_status status;
+    tlc_finding finding;
+    uint64_t step;
+    int has_taken;
+    uint8_t *taken;          /* TLC_BITMAP(workers) bytes */
+    size_t unknown, missing; /* after a state was loaded: names without a tensor, tensors without a name */
+    char unknown_name[64];   /* the first of these names, perhaps cut */
+} tlc_report;
+
+#define TLC_BITMAP(workers) (((size_t)(workers) + 7) / 8)
+
+/* A finding without rank and tensor, with the status that belongs to its reason. */
+tlc_finding tlc_finding_of(tlc_reason reason);
+
+/* A report of a call in `step`. */
+static inline void tlc_report_set(tlc_report *r, uint64_t step, tlc_status status, const tlc_finding *finding)
+{
+    r->status = status;
+    r->finding = *finding;
+    r->step = step;
+    r->has_taken = 0;
+    r->unknown = r->missing = 0;
+}
+
+/* Copies a report, but not who was taken. */
+static inline void tlc_report_copy(tlc_report *to, const tlc_report *from)
+{
+    uint8_t *taken = to->taken;
+
+    *to = *from;
+    to->taken = taken;
+    to->has_taken = 0;
+}
+
+/* Writes the sentence of a report. name: of the tensor at fault, or NULL. */
+void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size_t cap);
+#endif

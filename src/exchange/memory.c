@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory.h"
+
+#define LINE 64 /* bytes of a cache line */
+
+typedef struct tlc_memory_block {
+    struct tlc_memory_block *before;
+} tlc_memory_block;
+
+void *tlc_memory_take(tlc_memory *m, uint64_t count, size_t size)
+{
+    uint64_t bytes = tlc_product(count, size), all = tlc_sum(bytes, sizeof(tlc_memory_block) + LINE);
+    tlc_memory_block *block = NULL;
+
+    if (all >= SIZE_MAX)
+        m->status = m->status ? m->status : TLC_ERR_SIZE;
+    if (m->status)
+        return NULL;
+    block = m->alloc.alloc(m->alloc.opaque, (size_t)all);
+    if (!block) {
+        m->status = TLC_ERR_NOMEM;
+        return NULL;
+    }
+    block->before = m->last;
+    m->last = block;
+    uintptr_t begin = (uintptr_t)(block + 1), aligned = (begin + LINE - 1) / LINE * LINE;
+    return memset((char *)(block + 1) + (aligned - begin), 0, (size_t)bytes);
+}
+
+const char *tlc_memory_copy(tlc_memory *m, const char *text)
+{
+    char *copy = text ? tlc_memory_take(m, strlen(text) + 1, 1) : NULL;
+
+    return copy ? memcpy(copy, text, strlen(text) + 1) : NULL;
+}
+
+void tlc_memory_free(tlc_memory *m)
+{
+    while (m->last) {
+        tlc_memory_block *block = m->last;
+        m->last = block->before;
+        m->alloc.free(m->alloc.opaque, block);
+    }
+}

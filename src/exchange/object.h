@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a worker, a server and a rank of an all-reduce have in common: codecs and residuals of pushes, answers, or both.
+ */
+#ifndef TLC_OBJECT_H
+#define TLC_OBJECT_H
+
+#include "sender.h"
+
+typedef struct tlc_object {
+    const tlc_setup *x;
+    tlc_sender *push, *pull; /* NULL: the object has none */
+    uint64_t step;
+} tlc_object;
+
+/* Changes the codecs of a tensor, all or none. NULL: leaves it. TLC_ERR_PARAM: no codec, or no such tensor. */
+tlc_status tlc_object_set_codec(const tlc_object *o, size_t tensor, const char *push, const char *pull);
+
+/* All residuals *= factor, or none. */
+tlc_status tlc_object_scale(const tlc_object *o, float factor);
+
+tlc_status tlc_stats_export(tlc_exchange_stats *theirs, const tlc_exchange_stats *ours);
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An owner of parts: a server, or a rank of an all-reduce. It averages the pushes of a step and makes the answer.
+ */
+#ifndef TLC_OWNER_H
+#define TLC_OWNER_H
+
+#include "round.h"
+#include "sender.h"
+
+typedef struct tlc_owner {
+    tlc_setup *x;
+    tlc_round round;
+    tlc_sender answer;
+    const float **mean; /* by part, as the answer counts them */
+    float *means;       /* all of them */
+    int failed;         /* the step failed here; `finding` tells why */
+    tlc_finding finding;
+} tlc_owner;
+
+/* Makes the owner of the parts of `owner`. On failure, tlc_owner_free() is still needed. */
+tlc_status tlc_owner_init(tlc_owner *o, tlc_setup *x, uint32_t owner);
+void tlc_owner_free(tlc_owner *o);
+
+/* Averages the pushes in o->round. A push with a bad frame leaves the round, or fails the step if all_or_nothing. What
+ * is at fault first is in o->finding. */
+void tlc_owner_reduce(tlc_owner *o, int all_or_nothing);
+
+/* Makes the answer to the round. delta: values for each part, NULL: the means. If a delta is not finite, the step
+ * fails. */
+tlc_message tlc_owner_answer(tlc_owner *o, uint64_t step, const float *const *delta);
+
+tlc_status tlc_owner_part(const tlc_owner *o, size_t i, tlc_part *part);
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sender is made, and makes messages. What happens to residuals afterwards is in residuals.c.
+ */
+#include "sender.h"
+#include "../coding/frame.h"
+#include "../context.h"
+#include "../values/input.h"
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+/* The residual of a part: the caller's, or its place in the residual of its group. */
+static float *part_residual(const tlc_sender *s, const tlc_ownership_part *part, float *own)
+{
+    float *theirs = s->direction == TLC_PUSH ? s->x->tensors[part->tensor].residual : NULL;
+
+    return theirs ? theirs + part->first : own;
+}
+
+static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
+{
+    const tlc_ownership_group *group = tlc_sender_group(s, g);
+    const tlc_ownership_part *first = tlc_group_part(s, group, 0);
+    const tlc_setup_tensor *t = &x->tensors[first->tensor];
+    tlc_config cfg;
+
+    for (size_t i = 0; i < group->count; i++)
+        s->group_of[tlc_group_index(s, group, i)] = g;
+    if (s->direction == TLC_PUSH && group->only && group->only != x->rank + 1)
+        return TLC_OK;
+    (void)tlc_config_init(&cfg, sizeof cfg);
+    cfg.codec = t->codec[s->direction];
+    cfg.reserve = group->shared ? NULL : x->cfg.reserve;
+    cfg.dtype = s->dtype;
+    cfg.feedback = tlc_setup_feedback(x, first->tensor, s->direction);
+    cfg.seed = tlc_setup_seed(x, first, s->direction);
+    cfg.isa = x->cfg.isa;
+    cfg.assume_finite = x->cfg.assume_finite;
+    cfg.alloc = x->cfg.alloc;
+    cfg.parallel = x->cfg.parallel;
+    if (cfg.feedback) {
+        int in_place = !group->shared && part_residual(s, first, NULL);
+        s->together[g] = in_place ? part_residual(s, first, NULL)
+                                  : tlc_memory_take(&x->memory, group->n, sizeof(float));
+        if (!s->together[g])
+            return x->memory.status;
+        float *at = s->together[g];
+        for (size_t i = 0; i < group->count; i++) {
+            const tlc_ownership_part *part = tlc_group_part(s, group, i);
+            s->residual[tlc_group_index(s, group, i)] = part_residual(s, part, at);
+            at += part->n;
+        }
+    }
+    cfg.residual = s->together[g];
+    return tlc_create(&s->ctx[g], &cfg, group->n);
+}
+
+/* The buffers of the messages to one owner. */
+static tlc_status init_buffers(tlc_sender *s, tlc_setup *x, uint32_t i)
+{
+    size_t from = tlc_sender_begin(s, i), to = tlc_sender_begin(s, i + 1), cap;
+    uint64_t frames = 0, room = tlc_message_room(x);
+    tlc_status status;
+
+    for (size_t g = from; g < to; g++)
+        frames = tlc_sum(frames, tlc_bound(s->ctx[g]));
+    if (frames > SIZE_MAX || to - from > UINT32_MAX)
+        return TLC_ERR_SIZE;
+    status = tlc_bundle_bound((uint32_t)(to - from), (size_t)frames, &cap);
+    for (uint32_t slot = 0; !status && slot < s->slots; slot++) {
+        tlc_outgoing *out = &s->out[(size_t)slot * s->messages + i];
+        uint8_t *buffer = tlc_memory_take(&x->memory, tlc_sum(cap, room + TLC_CHECKSUM_SIZE), 1);
+        if (!buffer)
+            return x->memory.status;
+        out->bundle_at = buffer + room;
+        out->bundle_cap = cap;
+    }
+    return status;
+}
+
+tlc_status tlc_sender_init(tlc_sender *s, tlc_setup *x, tlc_direction direction, uint32_t first_owner,
+                           uint32_t messages, uint32_t slots)
+{
+    const tlc_ownership *own = &x->ownership;
+    const tlc_grouping *grouping = &own->grouping[direction];
+    tlc_memory *m = &x->memory;
+    tlc_status status = TLC_OK;
+
+    *s = (tlc_sender){
+        .x = x,
+        .direction = direction,
+        .dtype = direction == TLC_PUSH ? x->cfg.dtype : TLC_F32,
+        .first_owner = first_owner,
+        .messages = messages,
+        .slots = slots,
+        .first_part = own->begin[first_owner],
+        .part_count = own->begin[first_owner + messages] - own->begin[first_owner],
+        .first_group = grouping->begin[first_owner],
+        .group_count = grouping->begin[first_owner + messages] - grouping->begin[first_owner],
+    };
+    s->source = tlc_memory_take(m, s->part_count, sizeof *s->source);
+    s->group_of = tlc_memory_take(m, s->part_count, sizeof *s->group_of);
+    s->ctx = tlc_memory_take(m, s->group_count, sizeof(tlc_ctx *));
+    s->residual = tlc_memory_take(m, s->part_count, sizeof *s->residual);
+    s->together = tlc_memory_take(m, s->group_count, sizeof *s->together);
+    s->gathered = tlc_memory_take(m, grouping->shared_n, tlc_dtype_size(s->dtype));
+    s->out = tlc_memory_take(m, tlc_product(slots, messages), sizeof *s->out);
+    if (m->status) {
+        s->group_count = 0;
+        return m->status;
+    }
+    for (size_t g = 0; !status && g < s->group_count; g++)
+        status = init_group(s, x, g);
+    for (uint32_t i = 0; !status && i < messages; i++)
+        status = init_buffers(s, x, i);
+    return status;
+}
+
+void tlc_sender_free(tlc_sender *s)
+{
+    for (size_t g = 0; g < s->group_count; g++)
+        tlc_destroy(s->ctx[g]);
+}
+
+tlc_ctx *tlc_sender_context(const tlc_sender *s, size_t p, int *shared)
+{
+    size_t g = s->group_of[p];
+
+    *shared = tlc_sender_group(s, g)->shared;
+    return s->ctx[g];
+}
+
+/* ---- values in --------------------------------------------------------------------------------------------------- */
+
+size_t tlc_sender_nonfinite(const tlc_sender *s)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    size_t bad = TLC_ALL;
+
+    for (size_t g = 0; bad == TLC_ALL && g < s->group_count; g++) {
+        const tlc_ownership_group *group = tlc_sender_group(s, g);
+        for (size_t i = 0; s->ctx[g] && bad == TLC_ALL && i < group->count; i++) {
+            size_t p = tlc_group_index(s, group, i);
+            const tlc_input in = {.k = s->x->k, .dtype = s->dtype, .grad = s->source[p]};
+            if (tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
+                bad = p;
+        }
+    }
+    tlc_float_leave(mode);
+    return bad;
+}
+
+const void *tlc_group_values(const tlc_sender *s, const tlc_ownership_group *group)
+{
+    size_t size = tlc_dtype_size(s->dtype);
+    uint8_t *at = s->gathered;
+
+    if (!group->shared)
+        return s->source[tlc_group_index(s, group, 0)];
+    for (size_t i = 0; i < group->count; i++) {
+        size_t bytes = tlc_group_part(s, group, i)->n * size;
+        memcpy(at, s->source[tlc_group_index(s, group, i)], bytes);
+        at += bytes;
+    }
+    return s->gathered;
+}
+
+static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst, size_t cap, size_t *written)
+{
+    const tlc_ownership_group *group = tlc_sender_group(s, g);
+    tlc_ctx *ctx = s->ctx[g];
+    tlc_status status;
+
+    *written = 0;
+    if (!ctx)
+        return TLC_OK;
+    ctx->step = step;
+    if (s->make)
+        *written = s->make(s->make_arg, g, dst, cap);
+    if (*written)
+        return TLC_OK;
+    tlc_residual_fetch(s, g);
+    status = tlc_compress(ctx, tlc_group_values(s, group), dst, cap, written);
+    if (status && ctx->assume_finite)
+        tlc_reset(ctx); /* the residual is undefined */
+    tlc_residual_store(s, g);
+    return status;
+}
+
+/* Writes the frames of message i. */
+static tlc_status encode_message(tlc_sender *s, uint64_t step, uint32_t i, size_t *bad)
+{
+    tlc_outgoing *out = tlc_sender_slot(s, step, i);
+    size_t from = tlc_sender_begin(s, i), to = tlc_sender_begin(s, i + 1), cap, len;
+    tlc_status status = TLC_OK;
+    tlc_bundle_writer w;
+    void *dst;
+
+    (void)tlc_bundle_init(&w, out->bundle_at, out->bundle_cap, (uint32_t)(to - from));
+    for (size_t g = from; g < to; g++) {
+        (void)tlc_bundle_space(&w, &dst, &cap);
+        len = 0;
+        if (!status) {
+            status = encode_group(s, g, step, dst, cap, &len);
+            if (status) {
+                *bad = tlc_group_index(s, tlc_sender_group(s, g), 0);
+                len = 0;
+            }
+        }
+        (void)tlc_bundle_commit(&w, len);
+    }
+    (void)tlc_bundle_finish(&w, &out->bundle);
+    return status;
+}
+
+tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad)
+{
+    tlc_status status = TLC_OK;
+
+    for (uint32_t i = 0; i < s->messages; i++) {
+        tlc_outgoing *out = tlc_sender_slot(s, step, i);
+        out->step = step;
+        out->bundle = out->message = (tlc_message){out->bundle_at, 0};
+    }
+    for (uint32_t i = 0; !status && i < s->messages; i++)
+        status = encode_message(s, step, i, bad);
+    if (status)
+        tlc_sender_undo(s, step);
+    return status;
+}
+
+uint64_t tlc_sender_accumulate(tlc_sender *s)
+{
+    uint64_t lost = 0;
+
+    for (size_t g = 0; g < s->group_count; g++) {
+        const tlc_ownership_group *group = tlc_sender_group(s, g);
+        if (!s->ctx[g])
+            continue;
+        tlc_residual_fetch(s, g);
+        if (tlc_accumulate(s->ctx[g], tlc_group_values(s, group)))
+            lost += group->n;
+        tlc_residual_store(s, g);
+    }
+    return lost;
+}
+
+tlc_message tlc_sender_seal(tlc_sender *s, uint32_t i, tlc_head *head)
+{
+    tlc_outgoing *out = tlc_sender_slot(s, head->step, i);
+
+    out->step = head->step;
+    if (head->failed || head->absent)
+        out->bundle = (tlc_message){out->bundle_at, 0};
+    head->bundle = out->bundle;
+    head->receiver = s->first_owner + i;
+    out->message = tlc_message_write(s->x, head);
+    return out->message;
+}
+
+const tlc_outgoing *tlc_sender_find(const tlc_sender *s, uint64_t step, uint32_t i)
+{
+    const tlc_outgoing *out = tlc_sender_slot(s, step, i);
+    return out->step == step && out->message.len ? out : NULL;
+}
+
+tlc_status tlc_sender_again(const tlc_sender *s, uint64_t now, uint64_t step, tlc_message *message)
+{
+    const tlc_outgoing *out = tlc_sender_find(s, step, 0);
+
+    if (step >= now)
+        return TLC_ERR_ORDER;
+    if (!out)
+        return TLC_ERR_PARAM;
+    *message = out->message;
+    return TLC_OK;
+}

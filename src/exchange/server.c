@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A server of a parameter server (3LC, section 2 and Figure 2): it averages what workers push, and answers all of them
+ * with one message.
+ */
+#include "../common/structs.h"
+#include "object_state.h"
+#include "owner.h"
+
+struct tlc_server {
+    tlc_setup setup;
+    tlc_owner owner;
+    tlc_report report;
+    tlc_exchange_stats stats;
+    uint64_t step;
+    int reduced;
+    uint64_t *last_taken; /* by worker: the last step in which its push was taken */
+};
+
+static tlc_status make(tlc_server *s)
+{
+    tlc_setup *x = &s->setup;
+    tlc_status status = tlc_owner_init(&s->owner, x, x->rank);
+
+    s->step = 1;
+    s->report.finding = tlc_finding_of(TLC_REASON_NONE);
+    s->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
+    s->last_taken = tlc_memory_take(&x->memory, x->cfg.workers, sizeof *s->last_taken);
+    return status ? status : x->memory.status;
+}
+
+tlc_status tlc_server_create(tlc_server **out, const tlc_exchange_config *cfg, uint32_t server,
+                             const tlc_tensor *tensors, size_t count)
+{
+    tlc_setup x;
+    tlc_server *s;
+    tlc_status status;
+
+    if (!out)
+        return TLC_ERR_PARAM;
+    status = tlc_setup_init(&x, cfg, TLC_ROLE_SERVER, server, tensors, count);
+    if (status)
+        return status;
+    s = tlc_memory_take(&x.memory, 1, sizeof *s);
+    if (!s) {
+        status = x.memory.status;
+        tlc_memory_free(&x.memory);
+        return status;
+    }
+    s->setup = x;
+    status = make(s);
+    if (status)
+        tlc_server_destroy(s);
+    else
+        *out = s;
+    return status;
+}
+
+void tlc_server_destroy(tlc_server *s)
+{
+    if (!s)
+        return;
+    tlc_memory memory = s->setup.memory; /* s itself is in it */
+    tlc_owner_free(&s->owner);
+    tlc_memory_free(&memory);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+static tlc_status tell(tlc_server *s, tlc_status status, const tlc_finding *finding)
+{
+    tlc_report_set(&s->report, s->step, status, finding);
+    return status;
+}
+
+static tlc_status refuse(tlc_server *s, tlc_reason reason)
+{
+    const tlc_finding finding = tlc_finding_of(reason);
+    return tell(s, finding.cause, &finding);
+}
+
+/* Tells who was taken, after a step that did not fail. */
+static void tell_taken(tlc_server *s)
+{
+    if (s->owner.failed)
+        return;
+    memcpy(s->report.taken, s->owner.round.bits, TLC_BITMAP(s->setup.cfg.workers));
+    s->report.has_taken = 1;
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_server_push(tlc_server *s, tlc_message from, tlc_push_info *info)
+{
+    const tlc_expected any = {TLC_PHASE_PUSH, TLC_NOBODY, 0};
+    tlc_push_info ours = {.late = 0};
+    tlc_bundle_reader frames;
+    tlc_finding finding;
+    tlc_head head;
+
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (info && info->struct_size < sizeof info->struct_size)
+        return refuse(s, TLC_REASON_ARGUMENT);
+    if (tlc_message_read(&s->setup, &any, from, &head, &frames, &finding))
+        return tell(s, finding.cause, &finding);
+    const tlc_arrival *before = &s->owner.round.push[head.sender];
+    ours.worker = head.sender;
+    ours.step = head.step;
+    ours.late = head.step < s->step || (head.step == s->step && s->reduced);
+    ours.repeated = !ours.late && before->came && tlc_message_equal(before->message, from);
+    if (head.step > s->step || (!ours.late && before->came && !ours.repeated)) {
+        tlc_reason reason = head.step > s->step ? TLC_REASON_STEP : TLC_REASON_TWICE;
+        const tlc_finding wrong = tlc_finding_of(reason);
+        finding.reason = reason;
+        finding.cause = wrong.cause;
+        finding.got = head.step;
+        return tell(s, finding.cause, &finding);
+    }
+    if (ours.late)
+        s->stats.late++;
+    else if (!ours.repeated) {
+        tlc_round_enter(&s->owner.round, from, &head, &frames);
+        s->stats.received += from.len;
+    }
+    if (info)
+        tlc_export(info, &ours, sizeof ours);
+    return tell(s, TLC_OK, &head.finding);
+}
+
+int tlc_server_ready(const tlc_server *s)
+{
+    return s && !s->reduced && s->owner.round.came >= s->setup.cfg.workers - s->setup.cfg.backup;
+}
+
+/* ---- reduce and answer ------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_server_reduce(tlc_server *s)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (s->reduced || !s->owner.round.came)
+        return refuse(s, TLC_REASON_ORDER);
+    tlc_owner_reduce(&s->owner, 0);
+    s->reduced = 1;
+    (void)tell(s, s->owner.failed ? TLC_ERR_STEP : TLC_OK, &s->owner.finding);
+    tell_taken(s);
+    return s->report.status;
+}
+
+size_t tlc_server_parts(const tlc_server *s)
+{
+    return s ? s->owner.answer.part_count : 0;
+}
+
+tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part)
+{
+    return s ? tlc_owner_part(&s->owner, i, part) : TLC_ERR_PARAM;
+}
+
+/* Has every part a delta? */
+static int has_deltas(const tlc_server *s, const float *const *delta)
+{
+    for (size_t p = 0; delta && p < s->owner.answer.part_count; p++)
+        if (!delta[p])
+            return 0;
+    return 1;
+}
+
+tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (!to_all || !has_deltas(s, delta))
+        return refuse(s, TLC_REASON_ARGUMENT);
+    if (!s->reduced)
+        return refuse(s, TLC_REASON_ORDER);
+    *to_all = tlc_owner_answer(&s->owner, s->step, delta);
+    (void)tell(s, TLC_OK, &s->owner.finding);
+    tell_taken(s);
+    for (uint32_t w = 0; !s->owner.failed && w < s->setup.cfg.workers; w++)
+        if (s->owner.round.push[w].taken)
+            s->last_taken[w] = s->step;
+    s->stats.steps++;
+    s->stats.failed += (uint64_t)s->owner.failed;
+    s->stats.float_bytes += s->owner.failed ? 0 : tlc_sender_float_bytes(&s->owner.answer);
+    s->stats.sent += (uint64_t)to_all->len * s->setup.cfg.workers;
+    s->step++;
+    s->reduced = 0;
+    tlc_round_clear(&s->owner.round);
+    return TLC_OK;
+}
+
+tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_message *answer)
+{
+    if (!s || !answer)
+        return TLC_ERR_PARAM;
+    return tlc_sender_again(&s->owner.answer, s->step, step, answer);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step)
+{
+    if (!s || worker >= s->setup.cfg.workers || !step)
+        return TLC_ERR_PARAM;
+    *step = s->last_taken[worker];
+    return TLC_OK;
+}
+
+uint64_t tlc_server_step(const tlc_server *s)
+{
+    return s ? s->step : 0;
+}
+
+static tlc_object object_of(const tlc_server *s)
+{
+    /* the sender is changed only through a server that may change */
+    return (tlc_object){.x = &s->setup, .pull = (tlc_sender *)(uintptr_t)&s->owner.answer, .step = s->step};
+}
+
+tlc_status tlc_server_set_codec(tlc_server *s, size_t tensor, const char *codec)
+{
+    if (!s || !codec)
+        return TLC_ERR_PARAM;
+    const tlc_object o = object_of(s);
+    return tlc_object_set_codec(&o, tensor, NULL, codec);
+}
+
+tlc_status tlc_server_residual_scale(tlc_server *s, float factor)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (s->reduced)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(s);
+    return tlc_object_scale(&o, factor);
+}
+
+tlc_status tlc_server_outcome(const tlc_server *s, tlc_outcome *outcome)
+{
+    return s ? tlc_setup_outcome(&s->setup, &s->report, outcome) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_server_stats(const tlc_server *s, tlc_exchange_stats *stats)
+{
+    return s ? tlc_stats_export(stats, &s->stats) : TLC_ERR_PARAM;
+}
+
+size_t tlc_server_state_size(const tlc_server *s)
+{
+    if (!s)
+        return 0;
+    const tlc_object o = object_of(s);
+    return tlc_object_state_size(&o);
+}
+
+tlc_status tlc_server_state_save(const tlc_server *s, void *dst, size_t cap, size_t *written)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (s->reduced)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(s);
+    return tlc_object_state_save(&o, dst, cap, written);
+}
+
+tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_t count)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (s->reduced || s->owner.round.came)
+        return refuse(s, TLC_REASON_ORDER);
+    tlc_object o = object_of(s);
+    tlc_status status = tlc_object_state_load(&o, states, count, &s->report);
+    if (!status) {
+        s->step = o.step;
+        memset(s->last_taken, 0, s->setup.cfg.workers * sizeof *s->last_taken);
+    }
+    return status;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include "setup.h"
+#include "../codec/codec.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
+#include "../context.h"
+#include <xxhash.h>
+
+#define RANKS_MAX (UINT32_C(1) << 20)
+
+tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
+{
+    tlc_exchange_config defaults =
+        {.struct_size = struct_size, .workers = 1, .keep = 4, .push = "3lc", .min_n = 256, .split_n = 4096};
+
+    if (!cfg || struct_size < sizeof cfg->struct_size)
+        return TLC_ERR_PARAM;
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    return TLC_OK;
+}
+
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+
+static int is_bool(int value)
+{
+    return value == 0 || value == 1;
+}
+
+static tlc_status check_config(const tlc_exchange_config *c, tlc_role role, uint32_t rank)
+{
+    uint32_t ranks = role == TLC_ROLE_SERVER ? c->servers : c->workers;
+
+    if (!c->workers || c->workers > RANKS_MAX || c->servers > RANKS_MAX || rank >= ranks || !c->keep ||
+        !is_bool(c->gather) || !is_bool(c->sum) || !is_bool(c->assume_finite) || !c->push || !c->split_n)
+        return TLC_ERR_PARAM;
+    if (role == TLC_ROLE_RANK ? c->servers || c->backup || (c->gather && c->owners)
+                              : !c->servers || c->owners || c->gather || c->backup >= c->workers)
+        return TLC_ERR_PARAM;
+    if (!tlc_dtype_valid(c->dtype) || (int)c->isa < TLC_ISA_AUTO || c->isa > TLC_ISA_NEON ||
+        !c->alloc.alloc != !c->alloc.free)
+        return TLC_ERR_PARAM;
+    return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
+}
+
+/* Does one of these codecs, with ';' between them, have error feedback by default? *status: are they all codecs? */
+static int any_feedback(const char *list, tlc_status *status)
+{
+    int any = 0;
+
+    for (const char *at = list && *list ? list : NULL; at && !*status;) {
+        size_t len = strcspn(at, ";");
+        tlc_codec codec;
+        *status = tlc_codec_parse(&codec, at, len, NULL);
+        any |= !*status && codec.quantizer->quantize->feedback;
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    return any;
+}
+
+int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction)
+{
+    const tlc_setup_tensor *t = &x->tensors[tensor];
+    tlc_status status = TLC_OK;
+
+    return t->small[direction] || any_feedback(t->codec[direction], &status) || any_feedback(x->cfg.reserve, &status);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static size_t *name_slot(const tlc_setup *x, const char *name, size_t len)
+{
+    size_t at = (size_t)XXH3_64bits(name, len);
+
+    for (;; at++) {
+        size_t *slot = &x->by_name[at & (x->names - 1)];
+        const char *found = *slot ? x->tensors[*slot - 1].name : NULL;
+        if (!found || (strlen(found) == len && memcmp(found, name, len) == 0))
+            return slot;
+    }
+}
+
+size_t tlc_setup_find(const tlc_setup *x, const char *name, size_t len)
+{
+    return *name_slot(x, name, len) - 1; /* 0 - 1 is TLC_ALL */
+}
+
+/* The codec of a tensor in one direction. */
+static void choose_codec(const tlc_setup *x, tlc_setup_tensor *t, tlc_direction direction, const char *own,
+                         const char *common)
+{
+    t->small[direction] = !own && t->n < x->cfg.min_n;
+    t->common[direction] = !own && !t->small[direction];
+    t->codec[direction] = own ? own : t->small[direction] ? "raw" : common;
+}
+
+/* Takes tensor i of the caller. *cost: what its owner will handle. */
+static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride, uint64_t *cost)
+{
+    tlc_setup_tensor *t = &x->tensors[i];
+    tlc_tensor ours = {.name = NULL};
+    tlc_status status = TLC_OK;
+
+    if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride) || !ours.name || !*ours.name ||
+        ours.only > x->cfg.workers || (uintptr_t)ours.residual % _Alignof(float))
+        return TLC_ERR_PARAM;
+    *t = (tlc_setup_tensor){.name = tlc_memory_copy(&x->memory, ours.name),
+                            .residual = ours.residual,
+                            .n = ours.n,
+                            .only = ours.only};
+    choose_codec(x, t, TLC_PUSH, tlc_memory_copy(&x->memory, ours.push), x->cfg.push);
+    choose_codec(x, t, TLC_PULL, tlc_memory_copy(&x->memory, ours.pull), x->cfg.pull ? x->cfg.pull : x->cfg.push);
+    if (x->memory.status)
+        return x->memory.status;
+    size_t *slot = name_slot(x, t->name, strlen(t->name));
+    if (*slot)
+        return TLC_ERR_PARAM;
+    *slot = i + 1;
+    *cost = 0;
+    for (int d = TLC_PUSH; !status && d <= TLC_PULL; d++) {
+        size_t bound = 0;
+        status = tlc_codec_bound(t->codec[d], TLC_F32, t->n, &bound);
+        *cost = tlc_sum(*cost, bound);
+    }
+    if (!status && t->residual && !tlc_setup_feedback(x, i, TLC_PUSH))
+        status = TLC_ERR_PARAM;
+    return status;
+}
+
+static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
+{
+    tlc_ownership_tensor *plan = tlc_memory_take(&x->memory, x->count, sizeof *plan);
+    tlc_status status = x->memory.status;
+    size_t stride = 0;
+
+    if (x->count && !status)
+        memcpy(&stride, theirs, sizeof stride);
+    for (size_t i = 0; !status && i < x->count; i++) {
+        status = take_tensor(x, i, theirs, stride, &plan[i].cost);
+        plan[i].n = x->tensors[i].n;
+        plan[i].only = x->tensors[i].only;
+        memcpy(plan[i].small, x->tensors[i].small, sizeof plan[i].small);
+    }
+    if (!status)
+        tlc_ownership_plan(&x->ownership, plan, x->count, x->owners,
+                           x->kind == TLC_EXCHANGE_GATHER ? SIZE_MAX : x->cfg.split_n, &x->memory);
+    return status ? status : x->memory.status;
+}
+
+/* ---- hashes ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+    return XXH3_64bits_withSeed(bytes, len, hash);
+}
+
+static uint64_t mix_number(uint64_t hash, uint64_t number)
+{
+    uint8_t bytes[8];
+
+    tlc_store64(bytes, number);
+    return mix(hash, bytes, sizeof bytes);
+}
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+    return mix(mix_number(hash, strlen(text)), text, strlen(text));
+}
+
+/* All that must be equal on all machines. */
+static uint64_t fingerprint(const tlc_setup *x)
+{
+    const uint64_t numbers[] = {x->kind,        x->cfg.workers, x->cfg.servers, x->owners, (uint64_t)x->cfg.sum,
+                                x->cfg.split_n, x->count};
+    uint64_t hash = TLC_MESSAGE_VERSION;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        hash = mix_number(hash, numbers[i]);
+    for (size_t i = 0; i < x->count; i++) {
+        const tlc_setup_tensor *t = &x->tensors[i];
+        hash = mix_number(mix_number(mix_text(hash, t->name), t->n), t->only);
+        for (int d = TLC_PUSH; d <= TLC_PULL; d++)
+            hash = mix_number(mix_text(hash, t->codec[d]), (uint64_t)t->small[d]);
+    }
+    return hash;
+}
+
+uint64_t tlc_setup_seed(const tlc_setup *x, const tlc_ownership_part *part, tlc_direction direction)
+{
+    uint64_t hash = mix_number(mix_number(mix_number(x->cfg.seed, x->rank), direction), part->first);
+
+    return mix_text(hash, x->tensors[part->tensor].name);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
+{
+    tlc_memory *m = &x->memory;
+    tlc_status status = TLC_OK;
+
+    x->cfg.push = tlc_memory_copy(m, x->cfg.push);
+    x->cfg.pull = tlc_memory_copy(m, x->cfg.pull);
+    x->cfg.reserve = tlc_memory_copy(m, x->cfg.reserve);
+    x->tensors = tlc_memory_take(m, x->count, sizeof *x->tensors);
+    for (x->names = 2; x->names <= SIZE_MAX / 4 && x->names / 2 < x->count;)
+        x->names *= 2;
+    x->by_name = tlc_memory_take(m, x->names, sizeof *x->by_name);
+    x->seen = tlc_memory_take(m, x->count, sizeof *x->seen);
+    if (m->status)
+        return m->status;
+    (void)any_feedback(x->cfg.push, &status);
+    (void)any_feedback(x->cfg.pull, &status);
+    (void)any_feedback(x->cfg.reserve, &status);
+    if (!status)
+        status = take_tensors(x, tensors);
+    if (!status)
+        x->fingerprint = fingerprint(x);
+    return status;
+}
+
+tlc_status tlc_setup_init(tlc_setup *x, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
+                          const tlc_tensor *tensors, size_t count)
+{
+    tlc_status status;
+
+    *x = (tlc_setup){.role = role, .rank = rank, .count = count};
+    (void)tlc_exchange_config_init(&x->cfg, sizeof x->cfg);
+    if ((cfg && !tlc_import(&x->cfg, sizeof x->cfg, cfg)) || (!tensors && count))
+        return TLC_ERR_PARAM;
+    status = check_config(&x->cfg, role, rank);
+    if (status)
+        return status;
+    x->k = tlc_kernels_for(x->cfg.isa);
+    x->memory.alloc = tlc_allocator_of(&x->cfg.alloc);
+    if (role != TLC_ROLE_RANK) {
+        x->kind = TLC_EXCHANGE_SERVERS;
+        x->owners = x->cfg.servers;
+    } else if (x->cfg.gather) {
+        x->kind = TLC_EXCHANGE_GATHER;
+        x->owners = 1;
+    } else {
+        x->kind = TLC_EXCHANGE_ALLREDUCE;
+        x->owners = x->cfg.owners && x->cfg.owners < x->cfg.workers ? x->cfg.owners : x->cfg.workers;
+    }
+    status = fill(x, tensors);
+    if (status)
+        tlc_memory_free(&x->memory);
+    return status;
+}
+
+tlc_status tlc_setup_outcome(const tlc_setup *x, const tlc_report *r, tlc_outcome *outcome)
+{
+    tlc_outcome ours = {.status = r->status,
+                        .cause = r->finding.cause,
+                        .step = r->step,
+                        .rank = r->finding.rank,
+                        .tensor = r->finding.tensor,
+                        .taken = r->has_taken ? r->taken : NULL,
+                        .workers = x->cfg.workers,
+                        .unknown = r->unknown,
+                        .missing = r->missing};
+
+    if (!outcome || outcome->struct_size < sizeof outcome->struct_size)
+        return TLC_ERR_PARAM;
+    const char *name = ours.tensor < x->count ? x->tensors[ours.tensor].name : NULL;
+    tlc_report_sentence(r, name, ours.sentence, sizeof ours.sentence);
+    tlc_export(outcome, &ours, sizeof ours);
+    return TLC_OK;
+}

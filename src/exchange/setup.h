@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all objects of the exchange begin with: the checked configuration, the tensors, and who owns what.
+ */
+#ifndef TLC_SETUP_H
+#define TLC_SETUP_H
+
+#include "../kernels/kernels.h"
+#include "finding.h"
+#include "ownership.h"
+
+/* Which algorithm messages belong to. The numbers are part of the layout of messages and states. */
+typedef enum tlc_exchange_kind {
+    TLC_EXCHANGE_ALLREDUCE = 1,
+    TLC_EXCHANGE_GATHER = 2, /* all-reduce with gather */
+    TLC_EXCHANGE_SERVERS = 3
+} tlc_exchange_kind;
+
+typedef struct tlc_setup_tensor {
+    const char *name;
+    const char *codec[2]; /* by direction */
+    int common[2];        /* the codec is that of the configuration */
+    int small[2];         /* sent raw, in a shared frame */
+    float *residual;      /* the caller's, or NULL */
+    size_t n;
+    uint32_t only;
+} tlc_setup_tensor;
+
+typedef struct tlc_setup {
+    tlc_exchange_config cfg; /* with copies of the strings */
+    tlc_exchange_kind kind;
+    tlc_role role;   /* of this object */
+    uint32_t rank;   /* of this object: worker, server or rank */
+    uint32_t owners; /* who may own parts: owner i is server i or rank i. With gather there is one, which is nobody */
+    tlc_setup_tensor *tensors;
+    size_t count;
+    size_t *by_name; /* a hash table of indices + 1; 0: empty */
+    size_t names;    /* its size, a power of 2 */
+    size_t *seen;    /* by tensor, while states are loaded: the first state that has it, + 1 */
+    tlc_ownership ownership;
+    uint64_t fingerprint;
+    const tlc_kernels *k;
+    tlc_memory memory;
+} tlc_setup;
+
+/* Checks and copies the caller's configuration and tensors, and plans the layout. role: WORKER and SERVER need servers
+ * in the configuration, RANK none. On failure nothing needs to be freed. */
+tlc_status tlc_setup_init(tlc_setup *x, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
+                          const tlc_tensor *tensors, size_t count);
+
+/* Does a codec, or one that it may be switched to, have error feedback by default? */
+int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction);
+
+/* The seed of a context: a function of the seed, the rank, the direction, the tensor's name and its first value. */
+uint64_t tlc_setup_seed(const tlc_setup *x, const tlc_ownership_part *part, tlc_direction direction);
+
+/* The tensor of this name, or TLC_ALL. */
+size_t tlc_setup_find(const tlc_setup *x, const char *name, size_t len);
+
+/* How the others are called: those who push to owners, and the owners. */
+static inline tlc_role tlc_setup_pusher(const tlc_setup *x)
+{
+    return x->kind == TLC_EXCHANGE_SERVERS ? TLC_ROLE_WORKER : TLC_ROLE_RANK;
+}
+
+static inline tlc_role tlc_setup_owner(const tlc_setup *x)
+{
+    return x->kind == TLC_EXCHANGE_SERVERS ? TLC_ROLE_SERVER : TLC_ROLE_RANK;
+}
+
+/* Fills in what `_outcome` tells. TLC_ERR_PARAM: no outcome, or its struct_size is too small. */
+tlc_status tlc_setup_outcome(const tlc_setup *x, const tlc_report *r, tlc_outcome *outcome);
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker of a parameter server (3LC, section 2): it pushes gradients, and pulls what the servers make of them.
+ */
+#include "../common/structs.h"
+#include "object_state.h"
+#include "pushing.h"
+#include "receiver.h"
+
+struct tlc_worker {
+    tlc_setup setup;
+    tlc_pushing push;
+    tlc_receiver in;
+    tlc_report *report; /* by server */
+    tlc_exchange_stats stats;
+    uint64_t step;
+    int joined; /* it listens in this step */
+    int *taken; /* by server: it took the last push */
+};
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+static tlc_status make(tlc_worker *w)
+{
+    tlc_setup *x = &w->setup;
+    tlc_memory *m = &x->memory;
+    uint32_t servers = x->cfg.servers;
+    tlc_status status = tlc_pushing_init(&w->push, x, servers, 1);
+
+    w->step = 1;
+    tlc_receiver_init(&w->in, x, servers, x->ownership.grouping[TLC_PULL].shared_n);
+    w->report = tlc_memory_take(m, servers, sizeof *w->report);
+    w->taken = tlc_memory_take(m, servers, sizeof *w->taken);
+    for (uint32_t i = 0; !m->status && i < servers; i++) {
+        w->report[i].finding = tlc_finding_of(TLC_REASON_NONE);
+        w->report[i].taken = tlc_memory_take(m, TLC_BITMAP(x->cfg.workers), 1);
+    }
+    return status ? status : m->status;
+}
+
+tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, uint32_t worker,
+                             const tlc_tensor *tensors, size_t count)
+{
+    tlc_setup x;
+    tlc_worker *w;
+    tlc_status status;
+
+    if (!out)
+        return TLC_ERR_PARAM;
+    status = tlc_setup_init(&x, cfg, TLC_ROLE_WORKER, worker, tensors, count);
+    if (status)
+        return status;
+    w = tlc_memory_take(&x.memory, 1, sizeof *w);
+    if (!w) {
+        status = x.memory.status;
+        tlc_memory_free(&x.memory);
+        return status;
+    }
+    w->setup = x;
+    status = make(w);
+    if (status)
+        tlc_worker_destroy(w);
+    else
+        *out = w;
+    return status;
+}
+
+void tlc_worker_destroy(tlc_worker *w)
+{
+    if (!w)
+        return;
+    tlc_memory memory = w->setup.memory; /* w itself is in it */
+    tlc_sender_free(&w->push.sender);
+    tlc_memory_free(&memory);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+/* The same report for all servers. Returns the status. */
+static tlc_status tell_all(tlc_worker *w, tlc_status status, const tlc_finding *finding)
+{
+    for (uint32_t i = 0; i < w->setup.cfg.servers; i++)
+        tlc_report_set(&w->report[i], w->step, status, finding);
+    return status;
+}
+
+static tlc_status refuse(tlc_worker *w, tlc_reason reason)
+{
+    const tlc_finding finding = tlc_finding_of(reason);
+    return tell_all(w, finding.cause, &finding);
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (!to || !tlc_pushing_valid(&w->push, grads, weight))
+        return refuse(w, TLC_REASON_ARGUMENT);
+    if (w->push.under_way)
+        return refuse(w, TLC_REASON_ORDER);
+    tlc_pushing_make(&w->push, w->step, grads, weight, w->joined, &w->stats.dropped);
+    if (grads && !w->joined && w->push.finding.reason == TLC_REASON_NONE)
+        w->stats.float_bytes += tlc_sender_float_bytes(&w->push.sender);
+    for (uint32_t i = 0; i < w->setup.cfg.servers; i++) {
+        w->taken[i] = 0;
+        to[i] = tlc_pushing_message(&w->push, i);
+        w->stats.sent += to[i].len;
+    }
+    return tell_all(w, TLC_OK, &w->push.finding);
+}
+
+/* ---- pull -------------------------------------------------------------------------------------------------------- */
+
+/* The push to server i was not taken. */
+static void take_back(tlc_worker *w, uint32_t i)
+{
+    const tlc_outgoing *out = tlc_sender_find(&w->push.sender, w->push.step, i);
+
+    if (out && out->bundle.len) {
+        w->stats.late++;
+        w->stats.dropped += tlc_sender_return(&w->push.sender, w->push.step, i);
+    }
+}
+
+/* Ends the step as far as server i is concerned. */
+static void end_step(tlc_worker *w, uint32_t i, void *const *out)
+{
+    const tlc_setup *x = &w->setup;
+    const tlc_head *head = &w->in.answer[i].head;
+    int taken = !head->failed && (head->taken[x->rank / 8] >> x->rank % 8 & 1);
+    tlc_report *r = &w->report[i];
+
+    w->taken[i] = taken && w->push.under_way;
+    if (w->push.under_way && !taken)
+        take_back(w, i);
+    tlc_report_set(r, w->step, head->failed ? TLC_ERR_STEP : TLC_OK, &head->finding);
+    if (head->failed)
+        return;
+    tlc_receiver_write(&w->in, i, out);
+    memcpy(r->taken, head->taken, TLC_BITMAP(x->cfg.workers));
+    r->has_taken = 1;
+}
+
+tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out)
+{
+    uint32_t servers = w ? w->setup.cfg.servers : 0;
+    tlc_status status = TLC_OK;
+
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (!from || !tlc_receiver_has_room(&w->in, out))
+        return refuse(w, TLC_REASON_ARGUMENT);
+    for (uint32_t i = 0; i < servers; i++) {
+        tlc_receiver_read(&w->in, i, w->step, from[i]);
+        status = status ? status : w->in.answer[i].status;
+    }
+    if (status) {
+        for (uint32_t i = 0; i < servers; i++)
+            tlc_report_set(&w->report[i], w->step, w->in.answer[i].status, &w->in.answer[i].finding);
+        return status;
+    }
+    for (uint32_t i = 0; i < servers; i++) {
+        w->stats.received += from[i].len;
+        end_step(w, i, out);
+        status = status ? status : w->report[i].status;
+    }
+    w->step++;
+    w->stats.steps++;
+    w->stats.failed += status != TLC_OK;
+    w->push.under_way = w->joined = 0;
+    return status;
+}
+
+tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum)
+{
+    if (!w || (!momentum && w->setup.count))
+        return TLC_ERR_PARAM;
+    for (uint32_t i = 0; i < w->setup.cfg.servers; i++)
+        if (w->taken[i])
+            tlc_sender_mask(&w->push.sender, w->push.step, i, momentum);
+    return TLC_OK;
+}
+
+tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
+{
+    const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);
+
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (!step)
+        return refuse(w, TLC_REASON_ARGUMENT);
+    if (w->push.under_way && step <= w->step)
+        return refuse(w, TLC_REASON_ORDER);
+    for (uint32_t i = 0; i < w->setup.cfg.servers; i++) {
+        if (w->push.under_way && taken && taken[i] != w->step)
+            take_back(w, i);
+        w->taken[i] = 0;
+    }
+    w->push.under_way = 0;
+    w->joined = 1;
+    w->step = step;
+    return tell_all(w, TLC_OK, &none);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+uint64_t tlc_worker_step(const tlc_worker *w)
+{
+    return w ? w->step : 0;
+}
+
+static tlc_object object_of(const tlc_worker *w)
+{
+    /* the sender is only changed by loading */
+    return (tlc_object){.push = (tlc_sender *)(uintptr_t)&w->push.sender, .x = &w->setup, .step = w->step};
+}
+
+tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec)
+{
+    if (!w || !codec)
+        return TLC_ERR_PARAM;
+    const tlc_object o = object_of(w);
+    return tlc_object_set_codec(&o, tensor, codec, NULL);
+}
+
+tlc_status tlc_worker_residual_scale(tlc_worker *w, float factor)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (w->push.under_way)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(w);
+    return tlc_object_scale(&o, factor);
+}
+
+tlc_status tlc_worker_outcome(const tlc_worker *w, uint32_t server, tlc_outcome *outcome)
+{
+    if (!w || server >= w->setup.cfg.servers)
+        return TLC_ERR_PARAM;
+    return tlc_setup_outcome(&w->setup, &w->report[server], outcome);
+}
+
+tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *stats)
+{
+    return w ? tlc_stats_export(stats, &w->stats) : TLC_ERR_PARAM;
+}
+
+size_t tlc_worker_state_size(const tlc_worker *w)
+{
+    if (!w)
+        return 0;
+    const tlc_object o = object_of(w);
+    return tlc_object_state_size(&o);
+}
+
+tlc_status tlc_worker_state_save(const tlc_worker *w, void *dst, size_t cap, size_t *written)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (w->push.under_way)
+        return TLC_ERR_ORDER;
+    const tlc_object o = object_of(w);
+    return tlc_object_state_save(&o, dst, cap, written);
+}
+
+tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (w->push.under_way)
+        return refuse(w, TLC_REASON_ORDER);
+    tlc_object o = object_of(w);
+    tlc_status status = tlc_object_state_load(&o, states, count, &w->report[0]);
+    for (uint32_t i = 1; i < w->setup.cfg.servers; i++)
+        tlc_report_copy(&w->report[i], &w->report[0]);
+    if (status)
+        return status;
+    w->step = o.step;
+    w->joined = 0;
+    memset(w->taken, 0, w->setup.cfg.servers * sizeof *w->taken);
+    return TLC_OK;
+}
