@@ -151,27 +151,26 @@ tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
-/* Reads the pushes of all ranks into a round. The first failure is that of the lowest rank: of its message (the status
- * is returned), or a message that says that its sender failed. Then *finding tells it. */
-static tlc_status read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding)
+/* Reads the pushes of all ranks into a round. *finding: the failure of the lowest rank, be it that its message is at
+ * fault, or that its message says that it failed. *bad: that of the first message at fault. */
+static void read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
+                        tlc_finding *bad)
 {
-    tlc_status status = TLC_OK;
-
     tlc_round_clear(round);
-    *finding = tlc_finding_of(TLC_REASON_NONE);
+    *finding = *bad = tlc_finding_of(TLC_REASON_NONE);
     for (uint32_t i = 0; i < a->setup.cfg.workers; i++) {
         const tlc_expected expected = {TLC_PHASE_PUSH, i, a->step};
         tlc_bundle_reader frames;
         tlc_finding wrong;
         tlc_head head;
-        tlc_status read = tlc_message_read(&a->setup, &expected, from[i], &head, &frames, &wrong);
-        if (!read)
+        if (!tlc_message_read(&a->setup, &expected, from[i], &head, &frames, &wrong)) {
             tlc_round_enter(round, from[i], &head, &frames);
-        if (finding->reason == TLC_REASON_NONE)
-            *finding = read ? wrong : head.finding;
-        status = status ? status : read;
+            wrong = head.finding;
+        } else if (!bad->cause)
+            *bad = wrong;
+        if (!finding->cause)
+            *finding = wrong;
     }
-    return status;
 }
 
 /* What others sent. */
@@ -195,11 +194,11 @@ tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_m
         return refuse(a, TLC_REASON_ORDER);
     const tlc_setup *x = &a->setup;
     tlc_owner *o = &a->owner;
-    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE), bad;
     *to_all = (tlc_message){NULL, 0};
     if (owns(a, x->rank)) {
-        (void)read_pushes(a, &o->round, from, &finding);
-        if (finding.reason == TLC_REASON_NONE)
+        read_pushes(a, &o->round, from, &finding, &bad);
+        if (!finding.cause)
             tlc_owner_reduce(o, 1);
         else {
             o->failed = 1;
@@ -252,18 +251,18 @@ static tlc_status fail_step(tlc_allreduce *a, const tlc_finding *finding, uint64
 
 static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void *const *out)
 {
-    tlc_finding finding;
-    tlc_status status = read_pushes(a, &a->round, from, &finding);
+    tlc_finding finding, bad;
     tlc_round *r = &a->round;
 
+    read_pushes(a, r, from, &finding, &bad);
     tlc_round_start(r);
-    for (size_t g = 0; !status && g < tlc_round_groups(r); g++) {
+    for (size_t g = 0; !bad.cause && g < tlc_round_groups(r); g++) {
         tlc_round_next(r);
-        status = tlc_round_check(r, &finding);
+        (void)tlc_round_check(r, &bad);
     }
-    if (status)
-        return tell(a, status, &finding);
-    if (finding.reason != TLC_REASON_NONE)
+    if (bad.cause)
+        return tell(a, bad.cause, &bad);
+    if (finding.cause)
         return fail_step(a, &finding, received(a, from));
     tlc_receiver_write_mean(&a->in, r, out);
     (void)tell(a, TLC_OK, &finding);

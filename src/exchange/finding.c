@@ -102,7 +102,8 @@ void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size
         default: tlc_text_say(&w, tlc_status_string(f->cause)); break;
         }
     }
-    if (f->told_by != TLC_NOBODY && (f->role == TLC_ROLE_WORKER || f->told_by != f->rank)) {
+    if (f->reason != TLC_REASON_NONE && f->told_by != TLC_NOBODY &&
+        (f->role == TLC_ROLE_WORKER || f->told_by != f->rank)) {
         tlc_text_say(&w, ", says ");
         say_who(&w, f->role == TLC_ROLE_RANK ? TLC_ROLE_RANK : TLC_ROLE_SERVER, f->told_by);
     }

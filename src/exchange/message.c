@@ -19,7 +19,7 @@ int tlc_weight_valid(double weight)
 
 size_t tlc_message_room(const tlc_setup *x)
 {
-    return FIXED + 5 * TLC_VARINT_MAX + 2 + sizeof(double) + TLC_BITMAP(x->cfg.workers);
+    return FIXED + 6 * TLC_VARINT_MAX + 2 + sizeof(double) + TLC_BITMAP(x->cfg.workers);
 }
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
@@ -52,6 +52,7 @@ static size_t write_head(const tlc_setup *x, const tlc_head *h, uint8_t *p)
         p[at++] = (uint8_t)h->finding.reason;
         at += tlc_varint_write(p + at, (uint32_t)(h->finding.rank + 1)); /* TLC_NOBODY + 1 and TLC_ALL + 1 are 0 */
         at += tlc_varint_write(p + at, h->finding.tensor + 1);
+        at += tlc_varint_write(p + at, h->finding.got);
     }
     if (has_weight) {
         uint64_t bits;
@@ -92,18 +93,20 @@ static int read_number(reader *r, uint64_t end, uint64_t *value)
 
 static int read_finding(const tlc_setup *x, reader *r, tlc_finding *f)
 {
-    uint64_t rank, tensor;
+    uint64_t rank, tensor, got;
 
     if (r->len - r->at < 2)
         return 0;
     unsigned cause = r->p[r->at++], reason = r->p[r->at++];
     if (cause < TLC_ERR_PARAM || cause > TLC_ERR_ORDER || reason <= TLC_REASON_NONE || reason > TLC_REASON_RECEIVER ||
-        !read_number(r, UINT64_C(1) << 32, &rank) || !read_number(r, (uint64_t)x->count + 1, &tensor))
+        !read_number(r, UINT64_C(1) << 32, &rank) || !read_number(r, (uint64_t)x->count + 1, &tensor) ||
+        !read_number(r, UINT64_MAX, &got))
         return 0;
     *f = tlc_finding_of((tlc_reason)reason);
     f->cause = (tlc_status)cause;
     f->rank = (uint32_t)rank - 1;
     f->tensor = (size_t)tensor - 1;
+    f->got = got;
     return 1;
 }
 

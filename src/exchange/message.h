@@ -14,8 +14,8 @@
  *  fingerprint  u64: a hash of tensors and settings, which must be equal on all machines
  *  sender, step LEB128 (common/varint.h). sender: the worker, server or rank
  *  receiver     LEB128, pushes only, but not with gather: the server, or the rank that owns the parts
- *  finding      a byte tlc_status, a byte tlc_reason (finding.h), then LEB128: rank at fault + 1 or 0, tensor + 1 or 0.
- *               In an answer that did not fail, it tells whose push was not taken, and why
+ *  finding      a byte tlc_status, a byte tlc_reason (finding.h), then LEB128: rank at fault + 1 or 0, tensor + 1 or 0,
+ *               what was got or 0. In an answer that did not fail, it tells whose push was not taken, and why
  *  weight       f64, if it is not 1; pushes only
  *  taken        answers that did not fail: a bit for each worker, 1 if its push was taken, from the least significant
  *               bit of byte 0 on; bits that are left over are 0
