@@ -90,7 +90,7 @@ typedef struct tlc_outcome {
         *taken;         /* after reduce and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was taken; NULL:
                              not known. It belongs to the object until its next call */
     uint32_t workers;   /* bits of taken */
-    size_t unknown;     /* after state_load: names in the states that have no tensor here */
+    size_t unknown;     /* after state_load: entries of the states (a part in one direction) that have no place */
     size_t missing;     /* after state_load: tensors here that are in no state */
     char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
 } tlc_outcome;

@@ -66,7 +66,7 @@ static void say_name(tlc_text *w, const char *name)
 static void say_names(tlc_text *w, const tlc_report *r, const char *name)
 {
     tlc_text_number(w, r->unknown);
-    tlc_text_say(w, " names in the states have no tensor here");
+    tlc_text_say(w, " entries of the states have no place here");
     if (r->unknown) {
         tlc_text_say(w, ", first ");
         say_name(w, r->unknown_name);

@@ -60,7 +60,7 @@ typedef struct tlc_report {
     uint64_t step;
     int has_taken;
     uint8_t *taken;          /* TLC_BITMAP(workers) bytes */
-    size_t unknown, missing; /* after a state was loaded: names without a tensor, tensors without a name */
+    size_t unknown, missing; /* after a state was loaded: entries without a place, tensors without an entry */
     char unknown_name[64];   /* the first of these names, perhaps cut */
 } tlc_report;
 

@@ -11,6 +11,7 @@ typedef struct tlc_object {
     const tlc_setup *x;
     tlc_sender *push, *pull; /* NULL: the object has none */
     uint64_t step;
+    uint64_t *taken; /* of a server, by worker: the last step in which its push was taken; else NULL */
 } tlc_object;
 
 /* Changes the codecs of a tensor, all or none. NULL: leaves it. TLC_ERR_PARAM: no codec, or no such tensor. */

@@ -99,9 +99,19 @@ static size_t write_entries(const tlc_object *o, uint8_t *p, size_t *entries)
     return at;
 }
 
+/* The steps in which pushes were taken: writes them to p, or adds up their sizes if p is NULL. Returns the bytes. */
+static size_t write_taken(const tlc_object *o, uint8_t *p)
+{
+    size_t bytes = 0;
+
+    for (uint32_t w = 0; o->taken && w < o->x->cfg.workers; w++)
+        bytes += p ? tlc_varint_write(p + bytes, o->taken[w]) : tlc_varint_size(o->taken[w]);
+    return bytes;
+}
+
 size_t tlc_object_state_size(const tlc_object *o)
 {
-    size_t entries, size = write_entries(o, NULL, &entries);
+    size_t entries, size = write_entries(o, NULL, &entries) + write_taken(o, NULL);
 
     return FIXED + tlc_varint_size(o->x->cfg.workers) + tlc_varint_size(o->x->cfg.servers) +
            tlc_varint_size(o->x->rank) + tlc_varint_size(entries) + size + TLC_CHECKSUM_SIZE;
@@ -129,6 +139,7 @@ tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, siz
     at += tlc_varint_write(p + at, x->rank);
     at += tlc_varint_write(p + at, entries);
     at += write_entries(o, p + at, &entries);
+    at += write_taken(o, p + at);
     tlc_store32(p + at, tlc_checksum(p, at));
     *written = at + TLC_CHECKSUM_SIZE;
     return TLC_OK;
@@ -294,6 +305,19 @@ static void note_unknown(tlc_report *r, const entry *e)
     r->unknown_name[len] = 0;
 }
 
+/* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
+static int read_taken(const tlc_object *o, state *s, int own)
+{
+    for (uint64_t w = 0; o->taken && w < s->workers; w++) {
+        uint64_t step;
+        if (!tlc_varint_read(s->p, s->len, &s->at, &step))
+            return 0;
+        if (own)
+            o->taken[w] = step;
+    }
+    return s->at == s->len;
+}
+
 /* Checks the entries of state i, whose head was checked. */
 static tlc_status check_entries(loading *l, size_t i, state *s, tlc_report *notes)
 {
@@ -324,7 +348,7 @@ static tlc_status check_entries(loading *l, size_t i, state *s, tlc_report *note
             note_unknown(notes, &e);
         x->seen[t] = 1;
     }
-    return s->at == s->len ? TLC_OK : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+    return read_taken(l->o, s, 0) ? TLC_OK : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
 }
 
 /* Copies or adds what an entry has of part p. */
@@ -377,6 +401,12 @@ static void set_residuals(const tlc_sender *s, float factor)
     }
 }
 
+/* Is this the state of the same object of a run with as many ranks? */
+static int same_run(const tlc_setup *x, const state *s)
+{
+    return s->rank == x->rank && s->workers == x->cfg.workers && s->servers == x->cfg.servers;
+}
+
 /* Applies states that were checked. */
 static void apply(loading *l)
 {
@@ -388,6 +418,8 @@ static void apply(loading *l)
     set_residuals(l->o->push, 0);
     set_residuals(l->o->pull, 0);
     memset(x->seen, 0, x->count * sizeof *x->seen);
+    if (l->o->taken)
+        memset(l->o->taken, 0, x->cfg.workers * sizeof *l->o->taken);
     for (size_t i = 0; i < l->count; i++) {
         (void)read_head(&s, l->states[i]);
         latest = s.step > latest ? s.step : latest;
@@ -395,6 +427,8 @@ static void apply(loading *l)
             used = s.step;
         for (uint64_t k = 0; k < s.entries && read_entry(&s, &e); k++)
             take_entry(l, i, &s, &e);
+        /* only a server that goes on as it was can be asked for pushes of before */
+        (void)read_taken(l->o, &s, same_run(x, &s));
     }
     l->o->step = used ? used : latest;
     if (!x->cfg.sum && l->workers != x->cfg.workers)

@@ -10,6 +10,7 @@
  *   8..15   step
  *   then    LEB128: workers, servers, rank, number of entries
  *   then    the entries
+ *   then    server: LEB128 for each worker: the last step in which its push was taken
  *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  *
  * An entry is a part of a tensor in one direction:

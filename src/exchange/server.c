@@ -216,7 +216,10 @@ uint64_t tlc_server_step(const tlc_server *s)
 static tlc_object object_of(const tlc_server *s)
 {
     /* the sender is changed only through a server that may change */
-    return (tlc_object){.x = &s->setup, .pull = (tlc_sender *)(uintptr_t)&s->owner.answer, .step = s->step};
+    return (tlc_object){.x = &s->setup,
+                        .pull = (tlc_sender *)(uintptr_t)&s->owner.answer,
+                        .step = s->step,
+                        .taken = s->last_taken};
 }
 
 tlc_status tlc_server_set_codec(tlc_server *s, size_t tensor, const char *codec)
@@ -273,9 +276,7 @@ tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_
         return refuse(s, TLC_REASON_ORDER);
     tlc_object o = object_of(s);
     tlc_status status = tlc_object_state_load(&o, states, count, &s->report);
-    if (!status) {
+    if (!status)
         s->step = o.step;
-        memset(s->last_taken, 0, s->setup.cfg.workers * sizeof *s->last_taken);
-    }
     return status;
 }
