@@ -65,15 +65,14 @@ static void say_name(tlc_text *w, const char *name)
 
 static void say_names(tlc_text *w, const tlc_report *r, const char *name)
 {
+    tlc_text_say(w, "entries of the states without a place here: ");
     tlc_text_number(w, r->unknown);
-    tlc_text_say(w, " entries of the states have no place here");
     if (r->unknown) {
         tlc_text_say(w, ", first ");
         say_name(w, r->unknown_name);
     }
-    tlc_text_say(w, "; ");
+    tlc_text_say(w, "; tensors in no state: ");
     tlc_text_number(w, r->missing);
-    tlc_text_say(w, " tensors are in no state");
     if (r->missing) {
         tlc_text_say(w, ", first ");
         say_name(w, name);
