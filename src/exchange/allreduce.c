@@ -12,7 +12,7 @@
 typedef enum state { IDLE, PUSHED, REDUCED } state;
 
 struct tlc_allreduce {
-    tlc_setup setup;
+    tlc_setup setup; /* comes first: tlc_setup_create */
     tlc_pushing push;
     tlc_owner owner; /* if it owns something */
     tlc_round round; /* with gather */
@@ -70,22 +70,15 @@ static tlc_status make(tlc_allreduce *a)
 tlc_status tlc_allreduce_create(tlc_allreduce **out, const tlc_exchange_config *cfg, uint32_t rank,
                                 const tlc_tensor *tensors, size_t count)
 {
-    tlc_setup x;
-    tlc_allreduce *a;
+    void *made = NULL;
     tlc_status status;
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_init(&x, cfg, TLC_ROLE_RANK, rank, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_RANK, rank, tensors, count);
     if (status)
         return status;
-    a = tlc_memory_take(&x.memory, 1, sizeof *a);
-    if (!a) {
-        status = x.memory.status;
-        tlc_memory_free(&x.memory);
-        return status;
-    }
-    a->setup = x;
+    tlc_allreduce *a = made;
     status = make(a);
     if (status)
         tlc_allreduce_destroy(a);
@@ -98,7 +91,7 @@ void tlc_allreduce_destroy(tlc_allreduce *a)
 {
     if (!a)
         return;
-    tlc_memory memory = a->setup.memory; /* a itself is in it */
+    tlc_memory memory = a->setup.memory; /* holds a itself */
     tlc_sender_free(&a->push.sender);
     tlc_owner_free(&a->owner);
     tlc_memory_free(&memory);

@@ -8,7 +8,7 @@
 #include "owner.h"
 
 struct tlc_server {
-    tlc_setup setup;
+    tlc_setup setup; /* comes first: tlc_setup_create */
     tlc_owner owner;
     tlc_report report;
     tlc_exchange_stats stats;
@@ -32,22 +32,15 @@ static tlc_status make(tlc_server *s)
 tlc_status tlc_server_create(tlc_server **out, const tlc_exchange_config *cfg, uint32_t server,
                              const tlc_tensor *tensors, size_t count)
 {
-    tlc_setup x;
-    tlc_server *s;
+    void *made = NULL;
     tlc_status status;
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_init(&x, cfg, TLC_ROLE_SERVER, server, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_SERVER, server, tensors, count);
     if (status)
         return status;
-    s = tlc_memory_take(&x.memory, 1, sizeof *s);
-    if (!s) {
-        status = x.memory.status;
-        tlc_memory_free(&x.memory);
-        return status;
-    }
-    s->setup = x;
+    tlc_server *s = made;
     status = make(s);
     if (status)
         tlc_server_destroy(s);
@@ -60,7 +53,7 @@ void tlc_server_destroy(tlc_server *s)
 {
     if (!s)
         return;
-    tlc_memory memory = s->setup.memory; /* s itself is in it */
+    tlc_memory memory = s->setup.memory; /* holds s itself */
     tlc_owner_free(&s->owner);
     tlc_memory_free(&memory);
 }

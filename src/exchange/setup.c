@@ -219,21 +219,10 @@ static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
     return status;
 }
 
-tlc_status tlc_setup_init(tlc_setup *x, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
-                          const tlc_tensor *tensors, size_t count)
+/* Which algorithm it is, and how many owners it has. */
+static void choose_kind(tlc_setup *x)
 {
-    tlc_status status;
-
-    *x = (tlc_setup){.role = role, .rank = rank, .count = count};
-    (void)tlc_exchange_config_init(&x->cfg, sizeof x->cfg);
-    if ((cfg && !tlc_import(&x->cfg, sizeof x->cfg, cfg)) || (!tensors && count))
-        return TLC_ERR_PARAM;
-    status = check_config(&x->cfg, role, rank);
-    if (status)
-        return status;
-    x->k = tlc_kernels_for(x->cfg.isa);
-    x->memory.alloc = tlc_allocator_of(&x->cfg.alloc);
-    if (role != TLC_ROLE_RANK) {
+    if (x->role != TLC_ROLE_RANK) {
         x->kind = TLC_EXCHANGE_SERVERS;
         x->owners = x->cfg.servers;
     } else if (x->cfg.gather) {
@@ -243,9 +232,29 @@ tlc_status tlc_setup_init(tlc_setup *x, const tlc_exchange_config *cfg, tlc_role
         x->kind = TLC_EXCHANGE_ALLREDUCE;
         x->owners = x->cfg.owners && x->cfg.owners < x->cfg.workers ? x->cfg.owners : x->cfg.workers;
     }
-    status = fill(x, tensors);
+}
+
+tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
+                            const tlc_tensor *tensors, size_t count)
+{
+    tlc_setup x = {.role = role, .rank = rank, .count = count};
+    tlc_status status;
+
+    (void)tlc_exchange_config_init(&x.cfg, sizeof x.cfg);
+    if ((cfg && !tlc_import(&x.cfg, sizeof x.cfg, cfg)) || (!tensors && count))
+        return TLC_ERR_PARAM;
+    status = check_config(&x.cfg, role, rank);
     if (status)
-        tlc_memory_free(&x->memory);
+        return status;
+    x.k = tlc_kernels_for(x.cfg.isa);
+    x.memory.alloc = tlc_allocator_of(&x.cfg.alloc);
+    choose_kind(&x);
+    *object = tlc_memory_take(&x.memory, 1, size);
+    status = *object ? fill(&x, tensors) : x.memory.status;
+    if (status)
+        tlc_memory_free(&x.memory);
+    else
+        memcpy(*object, &x, sizeof x);
     return status;
 }
 

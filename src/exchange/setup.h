@@ -43,10 +43,11 @@ typedef struct tlc_setup {
     tlc_memory memory;
 } tlc_setup;
 
-/* Checks and copies the caller's configuration and tensors, and plans the layout. role: WORKER and SERVER need servers
- * in the configuration, RANK none. On failure nothing needs to be freed. */
-tlc_status tlc_setup_init(tlc_setup *x, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
-                          const tlc_tensor *tensors, size_t count);
+/* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
+ * checked and copied, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the
+ * configuration, RANK none. On failure nothing needs to be freed. */
+tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
+                            const tlc_tensor *tensors, size_t count);
 
 /* Does a codec, or one that it may be switched to, have error feedback by default? */
 int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction);

@@ -8,7 +8,7 @@
 #include "receiver.h"
 
 struct tlc_worker {
-    tlc_setup setup;
+    tlc_setup setup; /* comes first: tlc_setup_create */
     tlc_pushing push;
     tlc_receiver in;
     tlc_report *report; /* by server */
@@ -41,22 +41,15 @@ static tlc_status make(tlc_worker *w)
 tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, uint32_t worker,
                              const tlc_tensor *tensors, size_t count)
 {
-    tlc_setup x;
-    tlc_worker *w;
+    void *made = NULL;
     tlc_status status;
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_init(&x, cfg, TLC_ROLE_WORKER, worker, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_WORKER, worker, tensors, count);
     if (status)
         return status;
-    w = tlc_memory_take(&x.memory, 1, sizeof *w);
-    if (!w) {
-        status = x.memory.status;
-        tlc_memory_free(&x.memory);
-        return status;
-    }
-    w->setup = x;
+    tlc_worker *w = made;
     status = make(w);
     if (status)
         tlc_worker_destroy(w);
@@ -69,7 +62,7 @@ void tlc_worker_destroy(tlc_worker *w)
 {
     if (!w)
         return;
-    tlc_memory memory = w->setup.memory; /* w itself is in it */
+    tlc_memory memory = w->setup.memory; /* holds w itself */
     tlc_sender_free(&w->push.sender);
     tlc_memory_free(&memory);
 }
