@@ -81,7 +81,7 @@ static void fill_gradients(float *grads[TENSORS], uint64_t step, uint32_t rank)
 
     for (size_t t = 0; t < TENSORS; t++)
         for (size_t i = 0; i < sizes[t]; i++)
-            grads[t][i] = (float)(rng_double(&g) - 0.5) * (i % 7 ? 1 : 5);
+            grads[t][i] = (float)(rng_double(&g) - 0.5) * (i % 7 ? 1.0f : 5.0f);
 }
 
 /* One step of all. Adds the hashes of all messages to *hash. */

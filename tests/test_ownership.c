@@ -176,12 +176,10 @@ static void balanced(void **state)
     (void)state;
     for (uint32_t owners = 2; owners <= 64; owners *= 2) {
         uint64_t all = 0, most = 0;
-        size_t whole = 0;
         p = (plan){.owners = owners, .split_n = 4096};
         for (size_t i = 0; i < 160; i++) {
             size_t n = i % 3 ? (size_t)64 << i % 6 : (size_t)4096 << i % 10;
             add(&p, n, n / 5 + 30, n < 256, 0);
-            whole += n < p.split_n;
         }
         make(&p);
         check_parts(&p);

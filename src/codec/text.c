@@ -21,8 +21,9 @@ void tlc_text_say(tlc_text *w, const char *text)
 void tlc_text_number(tlc_text *w, uint64_t number)
 {
     char digits[20];
+    size_t len = tlc_put_number(digits, number);
 
-    tlc_text_put(w, digits, tlc_put_number(digits, number));
+    tlc_text_put(w, digits, len);
 }
 
 void tlc_text_quoted(tlc_text *w, const char *text, size_t len)

@@ -98,7 +98,7 @@ static int read_finding(const tlc_setup *x, reader *r, tlc_finding *f)
     if (r->len - r->at < 2)
         return 0;
     unsigned cause = r->p[r->at++], reason = r->p[r->at++];
-    if (cause < TLC_ERR_PARAM || cause > TLC_ERR_ORDER || reason <= TLC_REASON_NONE || reason > TLC_REASON_RECEIVER ||
+    if (cause < TLC_ERR_PARAM || cause > TLC_ERR_ORDER || reason == TLC_REASON_NONE || reason > TLC_REASON_RECEIVER ||
         !read_number(r, UINT64_C(1) << 32, &rank) || !read_number(r, (uint64_t)x->count + 1, &tensor) ||
         !read_number(r, UINT64_MAX, &got))
         return 0;

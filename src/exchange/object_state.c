@@ -187,7 +187,7 @@ static int read_entry(state *s, entry *e)
     const uint8_t *codec;
     unsigned flags;
 
-    if (s->at == s->len)
+    if (!s->p || s->at == s->len)
         return 0;
     flags = s->p[s->at++];
     if (flags > (ENTRY_PULL | ENTRY_RESIDUAL) || !read_bytes(s, 1, &e->name, &e->name_len) || !e->name_len ||
@@ -242,8 +242,10 @@ static tlc_status check_head(loading *l, size_t i, state *s)
 
     if (!status && tlc_load32(s->p + s->len) != tlc_checksum(s->p, s->len))
         status = TLC_ERR_CHECKSUM;
-    if (status)
-        return fail(l, TLC_REASON_STATE, i, status);
+    if (status) {
+        (void)fail(l, TLC_REASON_STATE, i, status);
+        return status;
+    }
     if (i == 0)
         l->workers = s->workers;
     if (s->p[5] != (uint8_t)(x->kind | x->role << 4) || s->p[6] != x->cfg.sum || s->workers != l->workers ||

@@ -218,14 +218,16 @@ static void group_parts(tlc_ownership *own, tlc_direction direction, const tlc_o
 /* Adds values from .. to - 1 of a tensor to the parts of an owner. */
 static void own_part(tlc_ownership *own, uint32_t owner, size_t tensor, size_t from, size_t to)
 {
-    tlc_ownership_part *last = own->count ? &own->parts[own->count - 1] : NULL;
+    tlc_ownership_part *next = &own->parts[own->count];
 
     if (from >= to)
         return;
-    if (last && last->owner == owner && last->tensor == tensor && last->first + last->n == from)
-        last->n += to - from;
-    else
-        own->parts[own->count++] = (tlc_ownership_part){tensor, from, to - from, owner};
+    if (own->count && next[-1].owner == owner && next[-1].tensor == tensor && next[-1].first + next[-1].n == from)
+        next[-1].n += to - from;
+    else {
+        *next = (tlc_ownership_part){tensor, from, to - from, owner};
+        own->count++;
+    }
 }
 
 /* Makes the parts of all owners. */
@@ -267,5 +269,5 @@ void tlc_ownership_plan(tlc_ownership *own, const tlc_ownership_tensor *tensors,
         return;
     make_parts(own, tensors, count, split_n, owner, &c);
     for (int d = TLC_PUSH; d <= TLC_PULL; d++)
-        group_parts(own, d, tensors, owners, m);
+        group_parts(own, (tlc_direction)d, tensors, owners, m);
 }

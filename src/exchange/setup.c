@@ -170,8 +170,9 @@ static uint64_t mix_text(uint64_t hash, const char *text)
 /* All that must be equal on all machines. */
 static uint64_t fingerprint(const tlc_setup *x)
 {
-    const uint64_t numbers[] = {x->kind,        x->cfg.workers, x->cfg.servers, x->owners, (uint64_t)x->cfg.sum,
-                                x->cfg.split_n, x->count};
+    uint64_t split_n = x->cfg.split_n < UINT32_MAX ? x->cfg.split_n : UINT32_MAX; /* SIZE_MAX differs */
+    const uint64_t numbers[] = {x->kind, x->cfg.workers, x->cfg.servers, x->owners, (uint64_t)x->cfg.sum,
+                                split_n, x->count};
     uint64_t hash = TLC_MESSAGE_VERSION;
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -249,13 +250,16 @@ tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_confi
     x.k = tlc_kernels_for(x.cfg.isa);
     x.memory.alloc = tlc_allocator_of(&x.cfg.alloc);
     choose_kind(&x);
-    *object = tlc_memory_take(&x.memory, 1, size);
-    status = *object ? fill(&x, tensors) : x.memory.status;
-    if (status)
+    void *made = tlc_memory_take(&x.memory, 1, size);
+    if (!made)
+        return x.memory.status;
+    status = fill(&x, tensors);
+    if (status) {
         tlc_memory_free(&x.memory);
-    else
-        memcpy(*object, &x, sizeof x);
-    return status;
+        return status;
+    }
+    *object = memcpy(made, &x, sizeof x);
+    return TLC_OK;
 }
 
 tlc_status tlc_setup_outcome(const tlc_setup *x, const tlc_report *r, tlc_outcome *outcome)
