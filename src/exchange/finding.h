@@ -64,6 +64,14 @@ typedef struct tlc_report {
     char unknown_name[64];   /* the first of these names, perhaps cut */
 } tlc_report;
 
+/* Steps are 1 .. TLC_STEP_MAX. Nobody gets near the end, so steps are counted without a check. */
+#define TLC_STEP_MAX (UINT64_MAX / 2)
+
+static inline int tlc_step_valid(uint64_t step)
+{
+    return step - 1 < TLC_STEP_MAX;
+}
+
 #define TLC_BITMAP(workers) (((size_t)(workers) + 7) / 8)
 
 /* A finding without rank and tensor, with the status that belongs to its reason. */

@@ -192,7 +192,8 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, reader
     if (!read_number(r, senders, &sender))
         return TLC_REASON_CORRUPT;
     h->sender = (uint32_t)sender;
-    if ((has_receiver(x, e->phase) && !read_number(r, x->owners, &receiver)) || !read_number(r, UINT64_MAX, &h->step))
+    if ((has_receiver(x, e->phase) && !read_number(r, x->owners, &receiver)) || !read_number(r, UINT64_MAX, &h->step) ||
+        !tlc_step_valid(h->step))
         return TLC_REASON_CORRUPT;
     h->receiver = (uint32_t)receiver;
     if (e->sender != TLC_NOBODY && h->sender != e->sender)
@@ -214,6 +215,8 @@ tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tl
                        .finding = tlc_finding_of(TLC_REASON_NONE),
                        .weight = 1};
     *finding = tlc_finding_of(read_message(x, expected, &r, head, frames));
+    if (!finding->cause)
+        return TLC_OK;
     finding->role = expected->phase == TLC_PHASE_PUSH ? tlc_setup_pusher(x) : tlc_setup_owner(x);
     finding->rank = expected->sender != TLC_NOBODY ? expected->sender : head->sender;
     finding->got = finding->reason == TLC_REASON_STEP       ? head->step

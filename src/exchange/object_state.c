@@ -164,7 +164,7 @@ static tlc_status read_head(state *s, tlc_message message)
     s->step = tlc_load64(s->p + 8);
     if (!tlc_varint_read(s->p, s->len, &s->at, &s->workers) || !tlc_varint_read(s->p, s->len, &s->at, &s->servers) ||
         !tlc_varint_read(s->p, s->len, &s->at, &s->rank) || !tlc_varint_read(s->p, s->len, &s->at, &s->entries) ||
-        s->p[7] || !s->step)
+        s->p[7] || !tlc_step_valid(s->step))
         return TLC_ERR_CORRUPT;
     return TLC_OK;
 }

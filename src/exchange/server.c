@@ -103,10 +103,9 @@ tlc_status tlc_server_push(tlc_server *s, tlc_message from, tlc_push_info *info)
     ours.late = head.step < s->step || (head.step == s->step && s->reduced);
     ours.repeated = !ours.late && before->came && tlc_message_equal(before->message, from);
     if (head.step > s->step || (!ours.late && before->came && !ours.repeated)) {
-        tlc_reason reason = head.step > s->step ? TLC_REASON_STEP : TLC_REASON_TWICE;
-        const tlc_finding wrong = tlc_finding_of(reason);
-        finding.reason = reason;
-        finding.cause = wrong.cause;
+        finding = tlc_finding_of(head.step > s->step ? TLC_REASON_STEP : TLC_REASON_TWICE);
+        finding.role = TLC_ROLE_WORKER;
+        finding.rank = head.sender;
         finding.got = head.step;
         return tell(s, finding.cause, &finding);
     }

@@ -182,7 +182,7 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
 
     if (!w)
         return TLC_ERR_PARAM;
-    if (!step)
+    if (!tlc_step_valid(step))
         return refuse(w, TLC_REASON_ARGUMENT);
     if (w->push.under_way && step <= w->step)
         return refuse(w, TLC_REASON_ORDER);
