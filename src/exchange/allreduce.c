@@ -251,7 +251,10 @@ static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void 
     tlc_round_start(r);
     for (size_t g = 0; !bad.cause && g < tlc_round_groups(r); g++) {
         tlc_round_next(r);
-        (void)tlc_round_check(r, &bad);
+        if (!tlc_round_check(r, &bad) && !finding.cause && !tlc_round_finite(r, a->in.scratch)) {
+            finding = tlc_finding_of(TLC_REASON_MEAN);
+            finding.tensor = tlc_round_tensor(r);
+        }
     }
     if (bad.cause)
         return tell(a, bad.cause, &bad);

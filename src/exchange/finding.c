@@ -2,7 +2,8 @@
 #include "finding.h"
 #include "../codec/text.h"
 
-/* In the sentences, %w is who is at fault, %t the tensor, %g what we got, %s the step, %c the cause. */
+/* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the
+ * step, %c the cause. */
 static const struct {
     tlc_status cause;
     const char *sentence;
@@ -10,7 +11,7 @@ static const struct {
     [TLC_REASON_NONE] = {TLC_OK, "nothing is wrong"},
     [TLC_REASON_GRADIENT] = {TLC_ERR_NONFINITE, "%w: NaN or infinity in the gradient of tensor %t"},
     [TLC_REASON_SUM] = {TLC_ERR_NONFINITE, "%w: residual + gradient of tensor %t is not finite"},
-    [TLC_REASON_MEAN] = {TLC_ERR_NONFINITE, "%w: the mean of tensor %t is not finite"},
+    [TLC_REASON_MEAN] = {TLC_ERR_NONFINITE, "%pthe mean of tensor %t is not finite"},
     [TLC_REASON_DELTA] = {TLC_ERR_NONFINITE, "%w: the delta of tensor %t is not finite"},
     [TLC_REASON_MISSING] = {TLC_ERR_CORRUPT, "no message came from %w"},
     [TLC_REASON_CORRUPT] = {TLC_ERR_CORRUPT, "the message of %w is truncated or altered"},
@@ -50,7 +51,9 @@ static void say_who(tlc_text *w, tlc_role role, uint32_t rank)
     static const char *const word[] =
         {[TLC_ROLE_RANK] = "rank ", [TLC_ROLE_WORKER] = "worker ", [TLC_ROLE_SERVER] = "server "};
 
-    tlc_text_say(w, rank == TLC_NOBODY ? "somebody" : word[role]);
+    if (rank == TLC_NOBODY)
+        tlc_text_say(w, "unknown ");
+    tlc_text_say(w, word[role]);
     if (rank != TLC_NOBODY)
         tlc_text_number(w, rank);
 }
@@ -95,6 +98,12 @@ void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size
         }
         switch (*++p) {
         case 'w': say_who(&w, f->role, f->rank); break;
+        case 'p':
+            if (f->rank != TLC_NOBODY) {
+                say_who(&w, f->role, f->rank);
+                tlc_text_say(&w, ": ");
+            }
+            break;
         case 't': say_name(&w, name); break;
         case 'g': tlc_text_number(&w, f->got); break;
         case 's': tlc_text_number(&w, r->step); break;

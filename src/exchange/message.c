@@ -5,16 +5,19 @@
 #include "../common/varint.h"
 
 #define MAGIC 'E'
-#define FIXED 12          /* bytes before the sender */
-#define LEAST (FIXED + 2) /* and the sender and the step, without the checksum */
-#define WEIGHT_MIN 0x1p-100
-#define WEIGHT_MAX 0x1p100
+#define FIXED 12                                  /* bytes before the sender */
+#define LEAST (FIXED + 2)                         /* and the sender and the step, without the checksum */
+#define WEIGHT_MIN ((UINT64_C(1023) - 100) << 52) /* the bits of 2^-100 */
+#define WEIGHT_MAX ((UINT64_C(1023) + 100) << 52)
 
 enum { FLAG_FAILED = 1, FLAG_ABSENT = 2, FLAG_WEIGHT = 4, FLAG_FINDING = 8, FLAGS = 15 };
 
 int tlc_weight_valid(double weight)
 {
-    return weight >= WEIGHT_MIN && weight <= WEIGHT_MAX;
+    uint64_t bits; /* of positive numbers they have the same order; a NaN is not compared, which may trap */
+
+    memcpy(&bits, &weight, sizeof bits);
+    return bits >= WEIGHT_MIN && bits <= WEIGHT_MAX;
 }
 
 size_t tlc_message_room(const tlc_setup *x)

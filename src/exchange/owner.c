@@ -32,8 +32,10 @@ static int can_aggregate(const tlc_owner *o, const tlc_ctx *ctx)
 {
     const tlc_round *r = &o->round;
     char codec[TLC_CODEC_TEXT];
+    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
 
     tlc_codec_describe(&ctx->codec, codec);
+    tlc_float_leave(mode);
     for (size_t i = 0; i < r->count; i++) {
         tlc_frame_info info = {.struct_size = sizeof info};
         if (r->factor[i] < 1 || r->factor[i] > 1 || tlc_peek(r->frame[i].data, r->frame[i].len, &info) ||

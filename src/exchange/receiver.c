@@ -43,8 +43,10 @@ void tlc_receiver_read(tlc_receiver *r, uint32_t owner, uint64_t step, tlc_messa
         (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
         a->status = open_frame(x, frame, g->groups[i].n, &f);
         if (a->status) {
-            a->finding.reason = TLC_REASON_FRAME;
+            a->finding = tlc_finding_of(TLC_REASON_FRAME);
             a->finding.cause = a->status;
+            a->finding.role = tlc_setup_owner(x);
+            a->finding.rank = owner;
             a->finding.tensor = x->ownership.parts[g->order[g->groups[i].begin]].tensor;
         }
     }

@@ -47,6 +47,8 @@ void tlc_round_leave(tlc_round *r, uint32_t worker)
 
 void tlc_round_start(tlc_round *r)
 {
+    tlc_float_mode mode = tlc_float_enter();
+
     r->weight = 0;
     r->group = 0;
     for (uint32_t w = 0; w < r->x->cfg.workers; w++) {
@@ -55,6 +57,7 @@ void tlc_round_start(tlc_round *r)
         if (a->taken)
             r->weight += a->head.weight;
     }
+    tlc_float_leave(mode);
 }
 
 /* The factor of a worker's frame in a sum or mean. */
@@ -67,6 +70,8 @@ static float factor_of(const tlc_round *r, const tlc_arrival *a, uint32_t only)
 
 void tlc_round_next(tlc_round *r)
 {
+    tlc_float_mode mode = tlc_float_enter();
+
     r->group++;
     r->count = 0;
     const uint32_t only = tlc_round_group(r)->only;
@@ -82,6 +87,7 @@ void tlc_round_next(tlc_round *r)
         r->factor[r->count] = factor_of(r, a, only);
         r->from[r->count++] = w;
     }
+    tlc_float_leave(mode);
 }
 
 static tlc_many many_of(const tlc_round *r, float *sum)
@@ -110,14 +116,48 @@ tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
             bad = i;
         }
     if (status) {
-        const tlc_ownership *own = &r->x->ownership;
         *finding = tlc_finding_of(TLC_REASON_FRAME);
         finding->cause = status;
         finding->role = tlc_setup_pusher(r->x);
         finding->rank = r->from[bad];
-        finding->tensor = own->parts[own->grouping[TLC_PUSH].order[group->begin]].tensor;
+        finding->tensor = tlc_round_tensor(r);
     }
     return status;
+}
+
+/* A magnitude that no value of a frame exceeds, as its header tells. DBL_MAX: only its values tell. */
+static double frame_limit(tlc_message message)
+{
+    double limit = DBL_MAX;
+    tlc_frame f;
+
+    (void)tlc_frame_read(&f, message.data, message.len, NULL, 0);
+    if (f.codec.quantizer == &tlc_stage_natural && f.codec.params[TLC_NATURAL_BITS] < 1)
+        return tlc_bits_float((uint32_t)(127 + TLC_NATURAL_MOST + (int)f.codec.params[TLC_NATURAL_SHIFT]) << 23);
+    if (f.codec.block)
+        return limit;
+    for (unsigned i = 0; i < tlc_scalar_count(f.codec.quantizer->quantize, f.codec.params); i++) {
+        double scalar = tlc_bits_float(tlc_float_bits(f.scalars[i]) & TLC_F32_ABS);
+        limit = i && scalar < limit ? limit : scalar;
+    }
+    return limit;
+}
+
+int tlc_round_finite(const tlc_round *r, float *scratch)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    double limit = 0;
+    int finite = 1;
+
+    for (size_t i = 0; i < r->count; i++)
+        limit += r->factor[i] * frame_limit(r->frame[i]);
+    if (!(limit < FLT_MAX / 2)) {
+        const tlc_many many = many_of(r, scratch);
+        tlc_many_add(&many);
+        finite = r->x->k->absmax(scratch, NULL, many.n) < TLC_F32_INF;
+    }
+    tlc_float_leave(mode);
+    return finite;
 }
 
 void tlc_round_add(const tlc_round *r, float *sum)

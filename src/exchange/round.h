@@ -50,6 +50,9 @@ void tlc_round_next(tlc_round *r);
 /* Are the frames of this group valid? If not, *finding tells whose is not. */
 tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding);
 
+/* Is the sum or mean of the frames of this group finite, which are valid? scratch: room for it. */
+int tlc_round_finite(const tlc_round *r, float *scratch);
+
 /* sum = the weighted sum or mean of the frames of this group, which are valid. */
 void tlc_round_add(const tlc_round *r, float *sum);
 
@@ -58,6 +61,13 @@ static inline const tlc_ownership_group *tlc_round_group(const tlc_round *r)
 {
     const tlc_grouping *g = &r->x->ownership.grouping[TLC_PUSH];
     return &g->groups[g->begin[r->owner] + r->group - 1];
+}
+
+/* The first tensor of this group. */
+static inline size_t tlc_round_tensor(const tlc_round *r)
+{
+    const tlc_ownership *own = &r->x->ownership;
+    return own->parts[own->grouping[TLC_PUSH].order[tlc_round_group(r)->begin]].tensor;
 }
 
 static inline size_t tlc_round_groups(const tlc_round *r)
