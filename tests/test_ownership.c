@@ -189,7 +189,7 @@ static void balanced(void **state)
             most = cost > most ? cost : most;
         }
         assert_true((double)most < 1.02 * (double)all / owners);
-        assert_true(p.own.count <= p.count + (size_t)owners * 4);
+        assert_true(p.own.count < p.count + owners);
         tlc_memory_free(&p.memory);
     }
 }

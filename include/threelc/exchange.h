@@ -67,7 +67,7 @@ typedef struct tlc_exchange_config {
                             of them has error feedback by default, tensors keep residuals from the start */
     size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
     size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
-                            are dealt out whole. At least 1; default 4096 */
+                            are dealt out whole. At least 1; default 65536 */
     int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
                             compressed. With 1, a NaN sets the residual of its tensor to 0 */
     tlc_dtype dtype;     /* of gradients and results */
@@ -81,7 +81,7 @@ typedef struct tlc_exchange_config {
  * and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
     size_t struct_size;
-    tlc_status status; /* what the call returned */
+    tlc_status status; /* what the call returned; of a worker: TLC_OK if the message of another server was at fault */
     tlc_status cause;  /* why a step failed, or went on without somebody, or why the call failed; TLC_OK: nothing */
     uint64_t step;     /* the step of the call */
     uint32_t rank;     /* who is at fault: a rank, a worker or a server; TLC_NOBODY: no one in particular */

@@ -49,13 +49,15 @@ tlc_finding tlc_finding_of(tlc_reason reason)
 static void say_who(tlc_text *w, tlc_role role, uint32_t rank)
 {
     static const char *const word[] =
-        {[TLC_ROLE_RANK] = "rank ", [TLC_ROLE_WORKER] = "worker ", [TLC_ROLE_SERVER] = "server "};
+        {[TLC_ROLE_RANK] = "rank", [TLC_ROLE_WORKER] = "worker", [TLC_ROLE_SERVER] = "server"};
 
     if (rank == TLC_NOBODY)
         tlc_text_say(w, "unknown ");
     tlc_text_say(w, word[role]);
-    if (rank != TLC_NOBODY)
-        tlc_text_number(w, rank);
+    if (rank == TLC_NOBODY)
+        return;
+    tlc_text_say(w, " ");
+    tlc_text_number(w, rank);
 }
 
 /* Long names are cut, so that the sentence ends. */

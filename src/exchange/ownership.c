@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "ownership.h"
 
-#define UNIT 16    /* values: pieces of a tensor begin at multiples of it */
-#define PASSES 4   /* how many stretches of the split tensors an owner has, at most */
-#define SHORT 4096 /* values: shorter stretches do not pay */
-#define FINE 256   /* costs are counted in parts of a byte */
-
-/* How the split tensors are cut: they are laid end to end, and cut into stretches that the owners take in turns. Owner
- * o ends at the same cost in each pass, so that those have more who got less of the whole tensors. */
-typedef struct cuts {
-    uint64_t *end; /* by owner: the cost where its stretch of the first pass ends */
-    uint64_t pass; /* the cost of a pass */
-    uint32_t passes, owners;
-} cuts;
+#define UNIT 16  /* values: pieces of a tensor begin at multiples of it */
+#define FINE 256 /* costs are counted in parts of a byte */
 
 static int is_split(const tlc_ownership_tensor *t, size_t split_n)
 {
@@ -27,6 +17,11 @@ static uint64_t units_of(const tlc_ownership_tensor *t)
 static uint64_t unit_cost(const tlc_ownership_tensor *t)
 {
     return tlc_ceil_div(tlc_product(t->cost, FINE), units_of(t)) + 1;
+}
+
+static uint64_t split_cost(const tlc_ownership_tensor *t)
+{
+    return tlc_product(units_of(t), unit_cost(t));
 }
 
 /* Is tensor a dealt out before b? */
@@ -93,22 +88,16 @@ static uint64_t room_below(const uint64_t *load, uint32_t owners, uint64_t level
     return room;
 }
 
-/* Plans the cuts. All owners are filled up to the same level, if the split tensors are enough for that. */
-static cuts plan_cuts(const tlc_ownership_tensor *tensors, size_t count, uint32_t owners, size_t split_n,
-                      const uint64_t *load, tlc_memory *m)
+/* end[o]: the split tensors are laid end to end and cut; there the stretch of owner o ends, as their cost up to there.
+ * All owners are filled up to the same level, if the split tensors are enough for that. */
+static void plan_cuts(const tlc_ownership_tensor *tensors, size_t count, uint32_t owners, size_t split_n,
+                      const uint64_t *load, uint64_t *end)
 {
-    cuts c = {.end = tlc_memory_take(m, owners, sizeof *c.end), .passes = 1, .owners = owners};
-    uint64_t cost = 0, values = 0, low = 0, high = UINT64_MAX / 2;
+    uint64_t cost = 0, low = 0, high = UINT64_MAX / 2;
 
-    if (m->status)
-        return c;
     for (size_t t = 0; t < count; t++)
-        if (is_split(&tensors[t], split_n)) {
-            cost = tlc_sum(cost, tlc_product(units_of(&tensors[t]), unit_cost(&tensors[t])));
-            values = tlc_sum(values, tensors[t].n);
-        }
-    while (c.passes < PASSES && values / owners / (c.passes + 1) >= SHORT)
-        c.passes++;
+        if (is_split(&tensors[t], split_n))
+            cost = tlc_sum(cost, split_cost(&tensors[t]));
     while (low < high) { /* the lowest level with room for all */
         uint64_t middle = low + (high - low) / 2;
         if (room_below(load, owners, middle) < cost)
@@ -116,34 +105,17 @@ static cuts plan_cuts(const tlc_ownership_tensor *tensors, size_t count, uint32_
         else
             high = middle;
     }
-    for (uint32_t o = 0; o < owners; o++) {
-        c.pass = tlc_sum(c.pass, (low > load[o] ? low - load[o] : 0) / c.passes);
-        c.end[o] = c.pass;
-    }
-    return c;
+    for (uint32_t o = 0; o < owners; o++)
+        end[o] = tlc_sum(o ? end[o - 1] : 0, low > load[o] ? low - load[o] : 0);
+    end[owners - 1] = UINT64_MAX; /* the last one takes what rounding left */
 }
 
-/* Where the stretch of owner o in a pass begins. */
-static uint64_t stretch_begin(const cuts *c, uint32_t pass, uint32_t o)
+/* The value of a split tensor where a stretch ends. before: the cost of the split tensors before it. */
+static size_t cut_at(const tlc_ownership_tensor *t, uint64_t before, uint64_t end)
 {
-    return tlc_sum(tlc_product(pass, c->pass), o ? c->end[o - 1] : 0);
-}
+    uint64_t unit = end > before ? (end - before - 1) / unit_cost(t) + 1 : 0;
 
-/* The value of a split tensor where the stretch begins, or ends if it is the next one's begin. before: the cost of the
- * split tensors before it. */
-static size_t cut_at(const tlc_ownership_tensor *t, uint64_t before, uint64_t cost)
-{
-    uint64_t unit = cost > before ? (cost - before + unit_cost(t) / 2) / unit_cost(t) : 0;
-
-    return unit < units_of(t) && unit * UNIT < t->n ? (size_t)(unit * UNIT) : t->n;
-}
-
-/* The last stretch ends where the tensors end. */
-static size_t stretch_end(const cuts *c, uint32_t pass, uint32_t o, const tlc_ownership_tensor *t, uint64_t before)
-{
-    if (o + 1 < c->owners)
-        return cut_at(t, before, stretch_begin(c, pass, o + 1));
-    return pass + 1 < c->passes ? cut_at(t, before, stretch_begin(c, pass + 1, 0)) : t->n;
+    return unit < units_of(t) ? (size_t)(unit * UNIT) : t->n;
 }
 
 /* Adds a group to the grouping. */
@@ -215,59 +187,44 @@ static void group_parts(tlc_ownership *own, tlc_direction direction, const tlc_o
     g->begin[owners] = g->count;
 }
 
-/* Adds values from .. to - 1 of a tensor to the parts of an owner. */
-static void own_part(tlc_ownership *own, uint32_t owner, size_t tensor, size_t from, size_t to)
-{
-    tlc_ownership_part *next = &own->parts[own->count];
-
-    if (from >= to)
-        return;
-    if (own->count && next[-1].owner == owner && next[-1].tensor == tensor && next[-1].first + next[-1].n == from)
-        next[-1].n += to - from;
-    else {
-        *next = (tlc_ownership_part){tensor, from, to - from, owner};
-        own->count++;
-    }
-}
-
 /* Makes the parts of all owners. */
-static void make_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, size_t split_n,
-                       const uint32_t *owner, const cuts *c)
+static void make_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
+                       size_t split_n, const uint32_t *owner, const uint64_t *end)
 {
-    for (uint32_t o = 0; o < c->owners; o++) {
+    for (uint32_t o = 0; o < owners; o++) {
         uint64_t before = 0;
         own->begin[o] = own->count;
         for (size_t t = 0; t < count; t++) {
-            if (!is_split(&tensors[t], split_n)) {
-                own_part(own, o, t, 0, owner[t] == o ? tensors[t].n : 0);
+            size_t from = 0, to = tensors[t].n;
+            if (is_split(&tensors[t], split_n)) {
+                from = o ? cut_at(&tensors[t], before, end[o - 1]) : 0;
+                to = cut_at(&tensors[t], before, end[o]);
+                before = tlc_sum(before, split_cost(&tensors[t]));
+            } else if (owner[t] != o)
                 continue;
-            }
-            for (uint32_t pass = 0; pass < c->passes; pass++)
-                own_part(own, o, t, cut_at(&tensors[t], before, stretch_begin(c, pass, o)),
-                         stretch_end(c, pass, o, &tensors[t], before));
-            before = tlc_sum(before, tlc_product(units_of(&tensors[t]), unit_cost(&tensors[t])));
+            if (from < to)
+                own->parts[own->count++] = (tlc_ownership_part){t, from, to - from, o};
         }
     }
-    own->begin[c->owners] = own->count;
+    own->begin[owners] = own->count;
 }
 
 void tlc_ownership_plan(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
                         size_t split_n, tlc_memory *m)
 {
     uint32_t *owner = tlc_memory_take(m, count, sizeof *owner);
-    uint64_t *load = tlc_memory_take(m, owners, sizeof *load);
+    uint64_t *load = tlc_memory_take(m, owners, sizeof *load), *end = tlc_memory_take(m, owners, sizeof *end);
 
     *own = (tlc_ownership){.count = 0};
-    /* each tensor, and a part more for each cut */
-    own->parts = tlc_memory_take(m, tlc_sum(count, (uint64_t)owners * PASSES), sizeof *own->parts);
+    own->parts = tlc_memory_take(m, tlc_sum(count, owners), sizeof *own->parts); /* a part more for each cut */
     own->begin = tlc_memory_take(m, (uint64_t)owners + 1, sizeof *own->begin);
     if (m->status)
         return;
     deal_out(tensors, count, owners, split_n, owner, load, m);
-    const cuts c = plan_cuts(tensors, count, owners, split_n, load, m);
     if (m->status)
         return;
-    make_parts(own, tensors, count, split_n, owner, &c);
+    plan_cuts(tensors, count, owners, split_n, load, end);
+    make_parts(own, tensors, count, owners, split_n, owner, end);
     for (int d = TLC_PUSH; d <= TLC_PULL; d++)
         group_parts(own, (tlc_direction)d, tensors, owners, m);
 }

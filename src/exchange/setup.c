@@ -11,7 +11,7 @@
 tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
 {
     tlc_exchange_config defaults =
-        {.struct_size = struct_size, .workers = 1, .keep = 4, .push = "3lc", .min_n = 256, .split_n = 4096};
+        {.struct_size = struct_size, .workers = 1, .keep = 4, .push = "3lc", .min_n = 256, .split_n = 65536};
 
     if (!cfg || struct_size < sizeof cfg->struct_size)
         return TLC_ERR_PARAM;
@@ -94,6 +94,21 @@ static void choose_codec(const tlc_setup *x, tlc_setup_tensor *t, tlc_direction 
     t->codec[direction] = own ? own : t->small[direction] ? "raw" : common;
 }
 
+/* About three times the bytes of a frame. Frames of zero-runs and positions have a third of their bound or less (3lc on
+ * real gradients), others have all of it. */
+static tlc_status frame_cost(const char *text, size_t n, uint64_t *cost)
+{
+    tlc_codec codec;
+    size_t bound = 0;
+    tlc_status status = tlc_codec_bound(text, TLC_F32, n, &bound);
+
+    if (!status)
+        status = tlc_codec_parse(&codec, text, strlen(text), NULL);
+    if (!status)
+        *cost = codec.shrinker || tlc_codec_positions(&codec) ? bound : tlc_product(bound, 3);
+    return status;
+}
+
 /* Takes tensor i of the caller. *cost: what its owner will handle. */
 static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride, uint64_t *cost)
 {
@@ -118,9 +133,9 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     *slot = i + 1;
     *cost = 0;
     for (int d = TLC_PUSH; !status && d <= TLC_PULL; d++) {
-        size_t bound = 0;
-        status = tlc_codec_bound(t->codec[d], TLC_F32, t->n, &bound);
-        *cost = tlc_sum(*cost, bound);
+        uint64_t of_frame = 0;
+        status = frame_cost(t->codec[d], t->n, &of_frame);
+        *cost = tlc_sum(*cost, of_frame);
     }
     if (!status && t->residual && !tlc_setup_feedback(x, i, TLC_PUSH))
         status = TLC_ERR_PARAM;

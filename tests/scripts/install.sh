@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs into a temporary prefix and builds README's example against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package; a meson subproject. The example must print what README says. C++ programs link with
+# Installs into a temporary prefix and builds README's examples against it in the ways that users do: pkg-config, shared
+# and static; CMake's find_package; a meson subproject. The examples must print what README says. C++ programs link with
 # all public functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
@@ -10,11 +10,26 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# README's example is its first C block, what it prints the text block that follows.
-awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' "$root/README.md" >example.c
-awk '/^```c$/ {seen = 1} seen && /^```text$/ {on = 1; next} /^```$/ {if (on) exit} on' "$root/README.md" >expected
-[[ -s example.c && -s expected ]] || { echo "no example in README.md"; exit 1; }
-prints_what_it_says() { "$@" >got && diff expected got || { echo "$*: prints something else"; exit 1; }; }
+# README's examples are its C blocks in this order; what they print is in its text blocks.
+examples=(one many)
+block() { # LANGUAGE NUMBER
+  awk -v begin="\`\`\`$1" -v number="$2" '$0 == begin {on = ++count == number; next} $0 == "```" {on = 0} on' \
+    "$root/README.md"
+}
+for i in "${!examples[@]}"; do
+  block c $((i + 1)) >"${examples[i]}.c"
+  block text $((i + 1)) >"${examples[i]}.expected"
+  [[ -s ${examples[i]}.c && -s ${examples[i]}.expected ]] || { echo "README.md: no example ${examples[i]}"; exit 1; }
+done
+[[ ! $(block c $((${#examples[@]} + 1))) ]] || { echo "README.md: an example is not tested"; exit 1; }
+# runs all examples of a folder
+print_what_they_say() { # FOLDER [ENVIRONMENT]
+  local example
+  for example in "${examples[@]}"; do
+    env "${@:2}" "$1/$example" >got && diff "$example.expected" got ||
+      { echo "$1/$example: prints something else"; exit 1; }
+  done
+}
 
 DESTDIR=$work/tree meson install -C "$build" --no-rebuild --quiet
 prefix=$(dirname "$(find tree -type d -path '*/include/threelc' -printf '%h\n')")
@@ -33,10 +48,13 @@ cflags=()
 [[ $sanitize == none ]] || cflags=(-fsanitize="$sanitize")
 [[ ! ${CC_LD-} ]] || cflags+=(-fuse-ld="$CC_LD") # not every linker reads objects of link-time optimisation
 
-$CC "${cflags[@]}" example.c "${shared_flags[@]}" -o shared
-prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./shared
-$CC "${cflags[@]}" example.c "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static
-prints_what_it_says ./static
+mkdir shared static
+for example in "${examples[@]}"; do
+  $CC -Wall -Wextra -Werror "${cflags[@]}" "$example.c" "${shared_flags[@]}" -o "shared/$example"
+  $CC "${cflags[@]}" "$example.c" "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o "static/$example"
+done
+print_what_they_say shared LD_LIBRARY_PATH="$libdir"
+print_what_they_say static
 
 # The address of every function that the headers declare. The C++ compiler belongs to the C compiler.
 case $CC in
@@ -67,15 +85,17 @@ fi
 if command -v cmake >/dev/null; then
   cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
-project(example C)
+project(examples C)
 find_package(threelc 0.3 REQUIRED)
-add_executable(example example.c)
-target_link_libraries(example PRIVATE threelc::threelc)
+foreach(example one many)
+  add_executable(${example} ${example}.c)
+  target_link_libraries(${example} PRIVATE threelc::threelc)
+endforeach()
 CMAKE
   cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" \
     -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
     cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
-  prints_what_it_says env LD_LIBRARY_PATH="$libdir" ./cmake-build/example
+  print_what_they_say cmake-build LD_LIBRARY_PATH="$libdir"
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
   for asked in 0.3=TRUE 0.3.0=TRUE 0.2=FALSE 0.2.1=FALSE 0.3.1=FALSE 0.4=FALSE 0.30=FALSE 1=FALSE; do
@@ -89,11 +109,13 @@ fi
 
 mkdir -p app/subprojects
 ln -s "$root" app/subprojects/threelc
-mv example.c app/
+mv ./*.c app/
 cat >app/meson.build <<'MESON'
 project('app', 'c')
 threelc_dep = subproject('threelc').get_variable('threelc_dep')
-executable('example', 'example.c', dependencies: threelc_dep)
+foreach example : ['one', 'many']
+  executable(example, example + '.c', dependencies: threelc_dep)
+endforeach
 MESON
 meson setup app-build app >log 2>&1 && meson compile -C app-build >>log 2>&1 || { cat log; exit 1; }
-prints_what_it_says ./app-build/example
+print_what_they_say app-build

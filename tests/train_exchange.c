@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "train_exchange.h"
+#include <threelc/exchange.h>
+
+enum { SERVERS = 2 };
+
+const char *const cluster_names[CLUSTER_KINDS] = {"all-reduce", "gathered", "means", "deltas"};
+
+struct cluster {
+    cluster_options o;
+    const model *m;
+    size_t ranks;
+    tlc_allreduce *rank[MOST_RANKS];
+    tlc_worker *worker[MOST_RANKS];
+    tlc_server *server[SERVERS];
+    float model[MOST_VALUES];                 /* of the servers; each changes its parts */
+    float delta[MOST_VALUES];                 /* in the same places */
+    float forgotten[MOST_RANKS][MOST_VALUES]; /* residuals of pushes, with forget */
+    float out[MOST_RANKS][MOST_VALUES];
+};
+
+static int has_servers(const cluster *c)
+{
+    return c->o.kind == CLUSTER_MEANS || c->o.kind == CLUSTER_DELTAS;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static void open_rank(cluster *c, const tlc_exchange_config *cfg, const tlc_tensor *tensors, uint32_t r)
+{
+    if (has_servers(c))
+        require_status(tlc_worker_create(&c->worker[r], cfg, r, tensors, c->m->count), TLC_OK);
+    else
+        require_status(tlc_allreduce_create(&c->rank[r], cfg, r, tensors, c->m->count), TLC_OK);
+}
+
+cluster *cluster_open(const cluster_options *o, const model *m, size_t ranks, const float *weights)
+{
+    cluster *c = calloc(1, sizeof *c);
+    tlc_tensor tensors[MOST_TENSORS];
+    tlc_exchange_config cfg;
+
+    require(c != NULL);
+    c->o = *o;
+    c->m = m;
+    c->ranks = ranks;
+    memcpy(c->model, weights, m->values * sizeof *weights);
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.workers = (uint32_t)ranks;
+    cfg.servers = has_servers(c) ? SERVERS : 0;
+    cfg.gather = o->kind == CLUSTER_GATHERED;
+    cfg.push = o->codec;
+    cfg.split_n = 128; /* the largest tensor is split */
+    cfg.seed = 1;
+    for (uint32_t r = 0; r < ranks; r++) {
+        for (size_t t = 0; t < m->count; t++)
+            tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors,
+                                      .name = m->tensors[t].name,
+                                      .n = m->tensors[t].n,
+                                      .residual = o->forget ? c->forgotten[r] + m->tensors[t].first : NULL};
+        open_rank(c, &cfg, tensors, r);
+    }
+    for (uint32_t s = 0; s < cfg.servers; s++)
+        require_status(tlc_server_create(&c->server[s], &cfg, s, tensors, m->count), TLC_OK);
+    return c;
+}
+
+void cluster_close(cluster *c)
+{
+    for (size_t r = 0; r < MOST_RANKS; r++) {
+        tlc_allreduce_destroy(c->rank[r]);
+        tlc_worker_destroy(c->worker[r]);
+    }
+    for (size_t s = 0; s < SERVERS; s++)
+        tlc_server_destroy(c->server[s]);
+    free(c);
+}
+
+/* ---- the exchange ------------------------------------------------------------------------------------------------ */
+
+static void push(cluster *c, size_t r, const float *values, tlc_message *to)
+{
+    const void *grads[MOST_TENSORS];
+
+    for (size_t t = 0; values && t < c->m->count; t++)
+        grads[t] = values + c->m->tensors[t].first;
+    memset(c->forgotten[r], 0, sizeof c->forgotten[r]);
+    if (has_servers(c))
+        require_status(tlc_worker_push(c->worker[r], values ? grads : NULL, 1, to), TLC_OK);
+    else
+        require_status(tlc_allreduce_push(c->rank[r], values ? grads : NULL, 1, to), TLC_OK);
+}
+
+static void pull(cluster *c, size_t r, const tlc_message *from)
+{
+    void *out[MOST_TENSORS];
+
+    for (size_t t = 0; t < c->m->count; t++)
+        out[t] = c->out[r] + c->m->tensors[t].first;
+    if (has_servers(c))
+        require_status(tlc_worker_pull(c->worker[r], from, out), TLC_OK);
+    else
+        require_status(tlc_allreduce_pull(c->rank[r], from, out), TLC_OK);
+    require(same(c->out[r], c->out[0], c->m->values * sizeof **c->out));
+}
+
+static void all_reduce(cluster *c, const float *const *given)
+{
+    tlc_message to[MOST_RANKS][MOST_RANKS], from[MOST_RANKS], all[MOST_RANKS];
+
+    for (size_t r = 0; r < c->ranks; r++) {
+        push(c, r, given[r], to[r]);
+        all[r] = to[r][0];
+    }
+    for (size_t r = 0; r < c->ranks && c->o.kind == CLUSTER_SHARDED; r++) {
+        for (size_t i = 0; i < c->ranks; i++)
+            from[i] = to[i][r];
+        require_status(tlc_allreduce_reduce(c->rank[r], from, &all[r]), TLC_OK);
+    }
+    for (size_t r = 0; r < c->ranks; r++)
+        pull(c, r, all);
+}
+
+/* The server's part of SGD: it changes its parts of the model, and answers with the changes. */
+static void answer_deltas(cluster *c, tlc_server *server, float factor, tlc_message *answer)
+{
+    const float *delta[MOST_TENSORS];
+
+    require(tlc_server_parts(server) <= COUNT(delta));
+    for (size_t i = 0; i < tlc_server_parts(server); i++) {
+        tlc_part part = {.struct_size = sizeof part};
+        require_status(tlc_server_part(server, i, &part), TLC_OK);
+        size_t first = c->m->tensors[part.tensor].first + part.first;
+        for (size_t j = 0; j < part.n; j++) {
+            float before = c->model[first + j];
+            c->model[first + j] += factor * part.mean[j];
+            c->delta[first + j] = c->model[first + j] - before;
+        }
+        delta[i] = c->delta + first;
+    }
+    require_status(tlc_server_answer(server, delta, answer), TLC_OK);
+}
+
+static void ask_servers(cluster *c, const float *const *given, float factor)
+{
+    tlc_message to[MOST_RANKS][SERVERS] = {{{NULL, 0}}}, answers[SERVERS];
+
+    for (size_t r = 0; r < c->ranks; r++)
+        push(c, r, given[r], to[r]);
+    for (size_t s = 0; s < SERVERS; s++) {
+        for (size_t r = 0; r < c->ranks; r++)
+            require_status(tlc_server_push(c->server[s], to[r][s], NULL), TLC_OK);
+        require(tlc_server_ready(c->server[s]));
+        require_status(tlc_server_reduce(c->server[s]), TLC_OK);
+        if (c->o.kind == CLUSTER_DELTAS)
+            answer_deltas(c, c->server[s], factor, &answers[s]);
+        else
+            require_status(tlc_server_answer(c->server[s], NULL, &answers[s]), TLC_OK);
+    }
+    for (size_t r = 0; r < c->ranks; r++)
+        pull(c, r, answers);
+}
+
+void cluster_exchange(cluster *c, const float *const *given, float factor, float *change)
+{
+    if (has_servers(c))
+        ask_servers(c, given, factor);
+    else
+        all_reduce(c, given);
+    for (size_t i = 0; i < c->m->values; i++)
+        change[i] = c->o.kind == CLUSTER_DELTAS ? c->out[0][i] : factor * c->out[0][i];
+}
+
+void cluster_mask(cluster *c, size_t rank, float *momentum)
+{
+    float *tensors[MOST_TENSORS];
+
+    for (size_t t = 0; t < c->m->count; t++)
+        tensors[t] = momentum + c->m->tensors[t].first;
+    if (has_servers(c))
+        require_status(tlc_worker_mask(c->worker[rank], tensors), TLC_OK);
+    else
+        require_status(tlc_allreduce_mask(c->rank[rank], tensors), TLC_OK);
+}
+
+/* ---- what was sent ----------------------------------------------------------------------------------------------- */
+
+double cluster_rank_sent(const cluster *c)
+{
+    double sum = 0;
+
+    for (size_t r = 0; r < c->ranks; r++) {
+        tlc_exchange_stats stats = {.struct_size = sizeof stats};
+        if (has_servers(c))
+            require_status(tlc_worker_stats(c->worker[r], &stats), TLC_OK);
+        else
+            require_status(tlc_allreduce_stats(c->rank[r], &stats), TLC_OK);
+        require(!stats.failed && !stats.late && !stats.dropped);
+        sum += (double)stats.sent;
+    }
+    return sum / (double)c->ranks;
+}
+
+double cluster_server_sent(const cluster *c)
+{
+    double sum = 0;
+
+    for (size_t s = 0; has_servers(c) && s < SERVERS; s++) {
+        tlc_exchange_stats stats = {.struct_size = sizeof stats};
+        require_status(tlc_server_stats(c->server[s], &stats), TLC_OK);
+        require(!stats.failed && !stats.late && !stats.dropped);
+        sum += (double)stats.sent;
+    }
+    return sum / SERVERS;
+}
