@@ -142,7 +142,7 @@ TLC_API void tlc_worker_destroy(tlc_worker *w); /* NULL is allowed */
 
 /* Makes the pushes of a step: to[i] is for server i. grads[t]: n values of tensor t, never written; NULL is allowed for
  * tensors of another worker (`only`). grads NULL: this worker is not in the round (SBC, Algorithm 1; federated
- * averaging); its messages say so. weight: of its gradients in the mean, 2^-100 to 2^100; 1 for a plain mean.
+ * averaging); its messages say so. weight: of its gradients in the mean, 2^-50 to 2^50; 1 for a plain mean.
  * If a gradient is not finite, the call succeeds, the messages say so, and the whole gradient is dropped.
  * TLC_ERR_ORDER: the last push was not answered yet. */
 TLC_API tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to);

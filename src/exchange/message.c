@@ -5,10 +5,11 @@
 #include "../common/varint.h"
 
 #define MAGIC 'E'
-#define FIXED 12                                  /* bytes before the sender */
-#define LEAST (FIXED + 2)                         /* and the sender and the step, without the checksum */
-#define WEIGHT_MIN ((UINT64_C(1023) - 100) << 52) /* the bits of 2^-100 */
-#define WEIGHT_MAX ((UINT64_C(1023) + 100) << 52)
+#define FIXED 12          /* bytes before the sender */
+#define LEAST (FIXED + 2) /* and the sender and the step, without the checksum */
+/* The bits of 2^-50 and 2^50. In between, the share of one worker in a mean of 2^20 is a normal binary32 number. */
+#define WEIGHT_MIN ((UINT64_C(1023) - 50) << 52)
+#define WEIGHT_MAX ((UINT64_C(1023) + 50) << 52)
 
 enum { FLAG_FAILED = 1, FLAG_ABSENT = 2, FLAG_WEIGHT = 4, FLAG_FINDING = 8, FLAGS = 15 };
 

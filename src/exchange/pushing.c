@@ -59,10 +59,14 @@ void tlc_pushing_make(tlc_pushing *p, uint64_t step, const void *const *grads, d
             bad = tlc_sender_nonfinite(s);
         if (bad != TLC_ALL)
             drop(p, TLC_REASON_GRADIENT, bad);
-        else if (listen)
-            *dropped += tlc_sender_accumulate(s);
-        else if (tlc_sender_encode(s, step, &bad))
-            drop(p, assume_finite ? TLC_REASON_GRADIENT : TLC_REASON_SUM, bad);
+        else {
+            if (listen)
+                *dropped += tlc_sender_accumulate(s, &bad);
+            else
+                (void)tlc_sender_encode(s, step, &bad);
+            if (bad != TLC_ALL)
+                drop(p, assume_finite ? TLC_REASON_GRADIENT : TLC_REASON_SUM, bad);
+        }
     }
     tlc_head head = {.phase = TLC_PHASE_PUSH,
                      .absent = !grads || listen,

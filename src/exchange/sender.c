@@ -165,6 +165,13 @@ const void *tlc_group_values(const tlc_sender *s, const tlc_ownership_group *gro
     return s->gathered;
 }
 
+/* With assume_finite the residual is undefined after a failure. */
+static void forget_undefined(tlc_ctx *ctx)
+{
+    if (ctx->assume_finite)
+        tlc_reset(ctx);
+}
+
 static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst, size_t cap, size_t *written)
 {
     const tlc_ownership_group *group = tlc_sender_group(s, g);
@@ -181,8 +188,8 @@ static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst
         return TLC_OK;
     tlc_residual_fetch(s, g);
     status = tlc_compress(ctx, tlc_group_values(s, group), dst, cap, written);
-    if (status && ctx->assume_finite)
-        tlc_reset(ctx); /* the residual is undefined */
+    if (status)
+        forget_undefined(ctx);
     tlc_residual_store(s, g);
     return status;
 }
@@ -229,7 +236,7 @@ tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad)
     return status;
 }
 
-uint64_t tlc_sender_accumulate(tlc_sender *s)
+uint64_t tlc_sender_accumulate(tlc_sender *s, size_t *bad)
 {
     uint64_t lost = 0;
 
@@ -238,8 +245,12 @@ uint64_t tlc_sender_accumulate(tlc_sender *s)
         if (!s->ctx[g])
             continue;
         tlc_residual_fetch(s, g);
-        if (tlc_accumulate(s->ctx[g], tlc_group_values(s, group)))
-            lost += group->n;
+        tlc_status status = tlc_accumulate(s->ctx[g], tlc_group_values(s, group));
+        if (status == TLC_ERR_NONFINITE) {
+            *bad = tlc_group_index(s, group, 0);
+            forget_undefined(s->ctx[g]);
+        }
+        lost += status ? group->n : 0;
         tlc_residual_store(s, g);
     }
     return lost;

@@ -100,8 +100,9 @@ const void *tlc_group_values(const tlc_sender *s, const tlc_ownership_group *gro
 /* Compresses all groups for `step`. TLC_ERR_NONFINITE: of part *bad. Residuals are what they were then, to rounding. */
 tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad);
 
-/* Adds the values to the residuals and sends nothing. Returns how many values could not be kept. */
-uint64_t tlc_sender_accumulate(tlc_sender *s);
+/* Adds the values to the residuals and sends nothing. Returns how many values could not be kept. *bad: a part whose sum
+ * is not finite, if there is one; the values of its group are dropped. */
+uint64_t tlc_sender_accumulate(tlc_sender *s, size_t *bad);
 
 /* Takes back what was encoded for `step`: residual = residual + frame - values. */
 void tlc_sender_undo(tlc_sender *s, uint64_t step);
