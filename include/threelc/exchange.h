@@ -69,7 +69,7 @@ typedef struct tlc_exchange_config {
     size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
                             are dealt out whole. At least 1; default 65536 */
     int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
-                            compressed. With 1, a NaN sets the residual of its tensor to 0 */
+                            compressed. With 1, a NaN may set the residual of its tensor to 0 */
     tlc_dtype dtype;     /* of gradients and results */
     uint64_t seed;       /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
     tlc_isa isa;

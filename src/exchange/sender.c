@@ -35,7 +35,7 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
     cfg.feedback = tlc_setup_feedback(x, first->tensor, s->direction);
     cfg.seed = tlc_setup_seed(x, first, s->direction);
     cfg.isa = x->cfg.isa;
-    cfg.assume_finite = x->cfg.assume_finite;
+    cfg.assume_finite = x->cfg.assume_finite && !group->shared; /* a NaN must not harm others in the frame */
     cfg.alloc = x->cfg.alloc;
     cfg.parallel = x->cfg.parallel;
     if (cfg.feedback) {
@@ -165,6 +165,22 @@ const void *tlc_group_values(const tlc_sender *s, const tlc_ownership_group *gro
     return s->gathered;
 }
 
+/* The part of a group that could not be sent: the first one whose residual + values are not finite. */
+static size_t part_at_fault(const tlc_sender *s, const tlc_ownership_group *group)
+{
+    tlc_float_mode mode = tlc_float_enter();
+    size_t bad = TLC_ALL;
+
+    for (size_t i = 0; bad == TLC_ALL && i < group->count; i++) {
+        size_t p = tlc_group_index(s, group, i);
+        const tlc_input in = {s->x->k, s->dtype, s->source[p], s->residual[p]};
+        if (group->count == 1 || tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
+            bad = p;
+    }
+    tlc_float_leave(mode);
+    return bad != TLC_ALL ? bad : tlc_group_index(s, group, 0);
+}
+
 /* With assume_finite the residual is undefined after a failure. */
 static void forget_undefined(tlc_ctx *ctx)
 {
@@ -210,7 +226,7 @@ static tlc_status encode_message(tlc_sender *s, uint64_t step, uint32_t i, size_
         if (!status) {
             status = encode_group(s, g, step, dst, cap, &len);
             if (status) {
-                *bad = tlc_group_index(s, tlc_sender_group(s, g), 0);
+                *bad = part_at_fault(s, tlc_sender_group(s, g));
                 len = 0;
             }
         }
@@ -247,7 +263,7 @@ uint64_t tlc_sender_accumulate(tlc_sender *s, size_t *bad)
         tlc_residual_fetch(s, g);
         tlc_status status = tlc_accumulate(s->ctx[g], tlc_group_values(s, group));
         if (status == TLC_ERR_NONFINITE) {
-            *bad = tlc_group_index(s, group, 0);
+            *bad = part_at_fault(s, group);
             forget_undefined(s->ctx[g]);
         }
         lost += status ? group->n : 0;
