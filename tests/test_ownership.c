@@ -169,7 +169,7 @@ static void levelled(void **state)
     tlc_memory_free(&p.memory);
 }
 
-/* Shapes as of ResNet-50, 2 to 64 owners: the busiest owner has at most 2% more than the mean, and there are few cuts. */
+/* Shapes as of ResNet-50, 2 to 64 owners: the busiest has at most 2% more than the mean, and there are few cuts. */
 static void balanced(void **state)
 {
     static plan p;

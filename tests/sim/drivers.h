@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TLC_SIM_DRIVERS_H
+#define TLC_SIM_DRIVERS_H
+
+#include "run.h"
+
+void run_allreduce(run *r);
+void run_servers(run *r);
+
+#endif

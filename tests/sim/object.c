@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+#include "object.h"
+#include "tasks.h"
+#include "values.h"
+
+const codec_case unknown_codec = {.text = "?", .decoding = "?"};
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+/* Strings of a call. They are lost behind it, so an object must have copied them. */
+typedef struct strings {
+    char text[2048];
+    size_t used;
+} strings;
+
+static const char *copy_string(strings *s, const char *text)
+{
+    char *copy = s->text + s->used;
+
+    if (!text)
+        return NULL;
+    s->used += strlen(text) + 1;
+    return strcpy(copy, text);
+}
+
+static tlc_exchange_config configuration(run *r, const group *g, object_role role, uint32_t rank, tlc_dtype dtype,
+                                         strings *s)
+{
+    const scenario *sc = &r->sc;
+    tlc_exchange_config cfg;
+
+    must(r, CALLS, !tlc_exchange_config_init(&cfg, sizeof cfg), "tlc_exchange_config_init");
+    must(r, CALLS, cfg.keep == 4 && cfg.min_n == 256 && cfg.split_n == 65536 && !strcmp(cfg.push, "3lc") && !cfg.pull,
+         "tlc_exchange_config_init: other defaults");
+    cfg.workers = g->workers;
+    cfg.servers = role == ROLE_RANK ? 0 : g->servers;
+    cfg.owners = role == ROLE_RANK ? sc->owners : 0;
+    cfg.keep = sc->keep;
+    cfg.backup = role != ROLE_RANK && sc->backup < g->workers ? sc->backup : 0;
+    cfg.gather = role == ROLE_RANK && sc->family == FAMILY_GATHERED;
+    cfg.sum = sc->sum;
+    cfg.push = copy_string(s, sc->codec[PUSH]->text);
+    cfg.pull = copy_string(s, sc->codec[PULL] ? sc->codec[PULL]->text : NULL);
+    cfg.reserve = copy_string(s, *sc->reserve_text ? sc->reserve_text : NULL);
+    cfg.min_n = sc->min_n;
+    cfg.split_n = sc->split_n;
+    cfg.assume_finite = sc->assume_finite;
+    cfg.dtype = dtype;
+    cfg.seed = sc->seed;
+    cfg.isa = isa_of(r, role, rank);
+    cfg.alloc = counted(r);
+    cfg.parallel = tasks_of(r, role, rank);
+    return cfg;
+}
+
+static tlc_dtype dtype_of(const run *r, const group *g, object_role role, uint32_t rank)
+{
+    if (g->plain)
+        return TLC_F32;
+    return r->sc.mixed_dtypes ? dtypes[below(drawn(r->sc.seed, ABOUT_DTYPE, role, rank, 0), 3)] : r->sc.dtype;
+}
+
+/* Whether the residual of tensor t is the caller's. */
+static int has_theirs(const object *o, size_t t)
+{
+    return o->role != ROLE_SERVER && o->run->sc.tensor[t].theirs;
+}
+
+static void list_tensors(const object *o, tlc_tensor *tensors, strings *s)
+{
+    const scenario *sc = &o->run->sc;
+
+    for (size_t i = 0; i < sc->count; i++) {
+        const tensor_plan *t = &sc->tensor[i];
+        tensors[i] = (tlc_tensor){.struct_size = sizeof *tensors,
+                                  .name = copy_string(s, t->name),
+                                  .n = t->n,
+                                  .push = copy_string(s, t->own[PUSH] ? t->own[PUSH]->text : NULL),
+                                  .pull = copy_string(s, t->own[PULL] ? t->own[PULL]->text : NULL),
+                                  .residual = has_theirs(o, i) ? o->residual + t->at : NULL,
+                                  .only = o->group->only[i]};
+    }
+    tensors[sc->count] = (tlc_tensor){.struct_size = sizeof *tensors, .name = copy_string(s, "one more"), .n = 3};
+}
+
+object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual)
+{
+    const scenario *sc = &r->sc;
+    tlc_tensor tensors[MOST_TENSORS + 1];
+    object *o = take(r, sizeof *o);
+    size_t count = sc->count + (g->stranger != 0);
+    tlc_status status;
+
+    *o = (object){.run = r, .group = g, .role = role, .rank = rank, .dtype = dtype_of(r, g, role, rank), .step = 1};
+    o->residual = residual ? residual : new_values(r);
+    for (size_t t = 0; t < sc->count; t++)
+        for (int d = PUSH; d <= PULL; d++) {
+            int small;
+            o->codec[d][t] = scenario_codec(sc, t, d, &small);
+            o->feedback[d][t] = scenario_feedback(sc, t, d);
+        }
+    strings s = {.used = 0};
+    list_tensors(o, tensors, &s);
+    const tlc_exchange_config cfg = configuration(r, g, role, rank, o->dtype, &s);
+    may_allocate(r, 1);
+    switch (role) {
+    case ROLE_RANK: status = tlc_allreduce_create((tlc_allreduce **)&o->it, &cfg, rank, tensors, count); break;
+    case ROLE_WORKER: status = tlc_worker_create((tlc_worker **)&o->it, &cfg, rank, tensors, count); break;
+    default: status = tlc_server_create((tlc_server **)&o->it, &cfg, rank, tensors, count); break;
+    }
+    may_allocate(r, 0);
+    memset(s.text, '?', sizeof s.text);
+    memset(tensors, 0x55, sizeof tensors);
+    must(r, CALLS, !status && o->it, "an object was not made: %s", tlc_status_string(status));
+    object_check(o);
+    return o;
+}
+
+void object_destroy(object *o)
+{
+    may_allocate(o->run, 1);
+    switch (o->role) {
+    case ROLE_RANK: tlc_allreduce_destroy(o->it); break;
+    case ROLE_WORKER: tlc_worker_destroy(o->it); break;
+    default: tlc_server_destroy(o->it); break;
+    }
+    may_allocate(o->run, 0);
+    give(o->run, o);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static size_t count_parts(const object *o)
+{
+    return o->role == ROLE_RANK ? tlc_allreduce_parts(o->it) : tlc_server_parts(o->it);
+}
+
+static tlc_status ask_part(const object *o, size_t i, tlc_part *part)
+{
+    return o->role == ROLE_RANK ? tlc_allreduce_part(o->it, i, part) : tlc_server_part(o->it, i, part);
+}
+
+tlc_part object_part(const object *o, size_t i)
+{
+    tlc_part part = {.struct_size = sizeof part};
+
+    must(o->run, CALLS, !ask_part(o, i, &part), "part %zu of %zu", i, count_parts(o));
+    return part;
+}
+
+/* Every value of every tensor has one owner. Large tensors are split at multiples of 16, the others are whole. */
+static void check_cover(const group *g)
+{
+    const scenario *sc = &g->run->sc;
+    uint8_t *owned = take(g->run, sc->values);
+
+    for (size_t p = 0; p < g->parts; p++) {
+        const part_place *part = &g->part[p];
+        const tensor_plan *t = &sc->tensor[part->tensor];
+        int whole = part->first == 0 && part->n == t->n;
+        must(g->run, CALLS, part->n && part->n <= t->n && part->first <= t->n - part->n, "part %zu is outside", p);
+        must(g->run, CALLS, whole || (t->n >= sc->split_n && part->first % 16 == 0), "part %zu is cut wrongly", p);
+        for (size_t i = 0; i < part->n; i++)
+            must(g->run, CALLS, owned[part->at + i]++ == 0, "part %zu: a value has two owners", p);
+    }
+    for (size_t i = 0; i < sc->count; i++)
+        for (size_t v = 0; v < sc->tensor[i].n; v++)
+            must(g->run, CALLS, owned[sc->tensor[i].at + v], "tensor %zu: value %zu has no owner", i, v);
+    give(g->run, owned);
+}
+
+/* With gather nobody owns anything: each tensor is a part without an owner. */
+static void list_tensors_as_parts(group *g)
+{
+    for (size_t t = 0; t < g->run->sc.count; t++)
+        if (g->run->sc.tensor[t].n)
+            g->part[g->parts++] = (part_place){TLC_NOBODY, 0, t, 0, g->run->sc.tensor[t].n, g->run->sc.tensor[t].at};
+}
+
+void group_learn_parts(group *g, object *const *owners, uint32_t count)
+{
+    size_t all = g->run->sc.count;
+
+    for (uint32_t o = 0; o < count; o++)
+        all += count_parts(owners[o]);
+    g->part = take(g->run, (all + 1) * sizeof *g->part);
+    g->parts = 0;
+    for (uint32_t o = 0; o < count; o++) {
+        tlc_part part = {.struct_size = sizeof part};
+        size_t parts = count_parts(owners[o]);
+        g->begin[o] = g->parts;
+        must(g->run, CALLS, o < g->owners || !parts, "%u owns parts, with %u owners", o, g->owners);
+        must(g->run, CALLS, ask_part(owners[o], parts, &part) == TLC_ERR_PARAM, "owner %u has more parts", o);
+        for (size_t i = 0; i < parts; i++) {
+            part = object_part(owners[o], i);
+            must(g->run, CALLS, part.tensor < g->run->sc.count, "a part of tensor %zu", part.tensor);
+            must(g->run, CALLS, !part.residual == !owners[o]->feedback[PULL][part.tensor], "residual of tensor %zu",
+                 part.tensor);
+            g->part[g->parts++] = (part_place){o,          i,      part.tensor,
+                                               part.first, part.n, g->run->sc.tensor[part.tensor].at + part.first};
+        }
+    }
+    for (uint32_t o = count; o <= MOST_RANKS; o++)
+        g->begin[o] = g->parts;
+    if (!g->owners)
+        list_tensors_as_parts(g);
+    check_cover(g);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t object_step(const object *o)
+{
+    switch (o->role) {
+    case ROLE_RANK: return tlc_allreduce_step(o->it);
+    case ROLE_WORKER: return tlc_worker_step(o->it);
+    default: return tlc_server_step(o->it);
+    }
+}
+
+tlc_exchange_stats object_stats(const object *o)
+{
+    tlc_exchange_stats stats = {.struct_size = sizeof stats};
+    tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_stats(o->it, &stats)
+                        : o->role == ROLE_WORKER ? tlc_worker_stats(o->it, &stats)
+                                                 : tlc_server_stats(o->it, &stats);
+
+    must(o->run, CALLS, !status && stats.struct_size == sizeof stats, "stats: %s", tlc_status_string(status));
+    return stats;
+}
+
+tlc_outcome object_outcome(const object *o, uint32_t server)
+{
+    tlc_outcome outcome = {.struct_size = sizeof outcome};
+    tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_outcome(o->it, &outcome)
+                        : o->role == ROLE_WORKER ? tlc_worker_outcome(o->it, server, &outcome)
+                                                 : tlc_server_outcome(o->it, &outcome);
+
+    must(o->run, CALLS, !status && outcome.struct_size == sizeof outcome, "outcome: %s", tlc_status_string(status));
+    return outcome;
+}
+
+tlc_status object_scale(object *o, float factor)
+{
+    return o->role == ROLE_RANK     ? tlc_allreduce_residual_scale(o->it, factor)
+           : o->role == ROLE_WORKER ? tlc_worker_residual_scale(o->it, factor)
+                                    : tlc_server_residual_scale(o->it, factor);
+}
+
+tlc_status object_set_codec(object *o, size_t tensor, int direction, const char *codec)
+{
+    if (o->role == ROLE_RANK)
+        return tlc_allreduce_set_codec(o->it, tensor, direction == PUSH ? codec : NULL,
+                                       direction == PULL ? codec : NULL);
+    return o->role == ROLE_WORKER ? tlc_worker_set_codec(o->it, tensor, codec)
+                                  : tlc_server_set_codec(o->it, tensor, codec);
+}
+
+tlc_status object_load(object *o, const tlc_message *states, size_t count)
+{
+    return o->role == ROLE_RANK     ? tlc_allreduce_state_load(o->it, states, count)
+           : o->role == ROLE_WORKER ? tlc_worker_state_load(o->it, states, count)
+                                    : tlc_server_state_load(o->it, states, count);
+}
+
+static size_t state_size(const object *o)
+{
+    return o->role == ROLE_RANK     ? tlc_allreduce_state_size(o->it)
+           : o->role == ROLE_WORKER ? tlc_worker_state_size(o->it)
+                                    : tlc_server_state_size(o->it);
+}
+
+static tlc_status save_to(const object *o, void *dst, size_t cap, size_t *written)
+{
+    return o->role == ROLE_RANK     ? tlc_allreduce_state_save(o->it, dst, cap, written)
+           : o->role == ROLE_WORKER ? tlc_worker_state_save(o->it, dst, cap, written)
+                                    : tlc_server_state_save(o->it, dst, cap, written);
+}
+
+tlc_message object_save(object *o)
+{
+    size_t size = state_size(o), written = 0;
+    uint8_t *bytes = take(o->run, size);
+    tlc_status status = save_to(o, bytes, size, &written);
+
+    must(o->run, CALLS, !status && written == size, "state_save: %s, %zu of %zu bytes", tlc_status_string(status),
+         written, size);
+    if (size && falls(digest_of(bytes, size), 32))
+        must(o->run, CALLS, save_to(o, bytes, size - 1, &written) == TLC_ERR_CAPACITY, "a state in too few bytes");
+    return (tlc_message){bytes, size};
+}
+
+tlc_status object_try_save(object *o, size_t *written)
+{
+    size_t size = state_size(o);
+    uint8_t *bytes = take(o->run, size);
+    tlc_status status = save_to(o, bytes, size, written);
+
+    give(o->run, bytes);
+    return status;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+void object_check(const object *o)
+{
+    const tlc_exchange_stats now = object_stats(o), *want = &o->expected;
+
+    must(o->run, CALLS, object_step(o) == o->step, "step %llu instead of %llu", (unsigned long long)object_step(o),
+         (unsigned long long)o->step);
+#define CHECK_COUNTER(name)                                                                                            \
+    must(o->run, CALLS, now.name == want->name, "stats of %u: " #name " is %llu instead of %llu", o->rank,             \
+         (unsigned long long)now.name, (unsigned long long)want->name)
+    CHECK_COUNTER(steps);
+    CHECK_COUNTER(failed);
+    CHECK_COUNTER(late);
+    CHECK_COUNTER(float_bytes);
+    CHECK_COUNTER(sent);
+    CHECK_COUNTER(received);
+    CHECK_COUNTER(dropped);
+    check_gaps(o->run, o->residual, sizeof(float), "residuals");
+}
+
+static void check_sentence(const object *o, const tlc_outcome *outcome, uint64_t got)
+{
+    static const char *const roles[] = {"rank", "worker", "server"};
+    char word[64];
+    size_t len = strnlen(outcome->sentence, sizeof outcome->sentence);
+    int named = 0;
+
+    must(o->run, CALLS, len > 0 && len < sizeof outcome->sentence, "a sentence of %zu characters", len);
+    for (size_t i = 0; i < len; i++)
+        must(o->run, CALLS, outcome->sentence[i] >= ' ' && outcome->sentence[i] <= '~', "a character of a sentence");
+    for (size_t i = 0; i < COUNT(roles) && outcome->rank != TLC_NOBODY; i++) {
+        snprintf(word, sizeof word, "%s %u", roles[i], outcome->rank);
+        named |= strstr(outcome->sentence, word) != NULL;
+    }
+    must(o->run, CALLS, outcome->rank == TLC_NOBODY || named, "\"%s\" does not name %u", outcome->sentence,
+         outcome->rank);
+    if (got)
+        snprintf(word, sizeof word, "step %llu", (unsigned long long)got);
+    must(o->run, CALLS, !got || strstr(outcome->sentence, word), "\"%s\" does not tell step %llu", outcome->sentence,
+         (unsigned long long)got);
+    if (outcome->tensor < o->run->sc.count)
+        must(o->run, CALLS, strstr(outcome->sentence, o->run->sc.tensor[outcome->tensor].name),
+             "\"%s\" does not name tensor %zu", outcome->sentence, outcome->tensor);
+}
+
+tlc_outcome check_outcome(const object *o, uint32_t server, tlc_status status, blame b)
+{
+    const tlc_outcome outcome = object_outcome(o, server);
+
+    must(o->run, CALLS, outcome.status == status, "outcome: status \"%s\" instead of \"%s\"",
+         tlc_status_string(outcome.status), tlc_status_string(status));
+    must(o->run, CALLS, b.causes & CAUSE(outcome.cause), "outcome: cause \"%s\" is none of %x (%s)",
+         tlc_status_string(outcome.cause), b.causes, outcome.sentence);
+    must(o->run, CALLS, b.rank == ANYONE || outcome.rank == b.rank, "outcome: rank %u instead of %u (%s)", outcome.rank,
+         b.rank, outcome.sentence);
+    must(o->run, CALLS, b.tensor == TLC_ALL || outcome.tensor == b.tensor, "outcome: tensor %zu instead of %zu (%s)",
+         outcome.tensor, b.tensor, outcome.sentence);
+    must(o->run, CALLS, outcome.step == o->step, "the outcome is of step %llu", (unsigned long long)outcome.step);
+    must(o->run, CALLS, outcome.workers == o->group->workers, "outcome: %u workers", outcome.workers);
+    check_sentence(o, &outcome, b.got);
+    return outcome;
+}
+
+/* ---- frozen ------------------------------------------------------------------------------------------------------ */
+
+/* The residuals of what an object owns. */
+static uint64_t digest_owned(const object *o)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; o->role != ROLE_WORKER && i < count_parts(o); i++) {
+        const tlc_part part = object_part(o, i);
+        sum = mixed(sum ^ (part.residual ? digest_of(part.residual, part.n * sizeof(float)) : 1));
+    }
+    return sum;
+}
+
+static uint64_t digest_state(object *o, tlc_status *saves)
+{
+    size_t size = state_size(o), written;
+    uint8_t *bytes = take(o->run, size);
+    uint64_t sum;
+
+    *saves = save_to(o, bytes, size, &written);
+    sum = *saves ? 0 : digest_of(bytes, written);
+    give(o->run, bytes);
+    return sum;
+}
+
+frozen freeze(object *o, const void *out, size_t size)
+{
+    frozen f = {.step = object_step(o),
+                .residual = digest_of(o->residual, o->run->sc.values * sizeof(float)),
+                .owned = digest_owned(o),
+                .out = digest_of(out, out ? size : 0),
+                .stats = object_stats(o),
+                .place = out,
+                .size = out ? size : 0};
+
+    f.state = digest_state(o, &f.saves);
+    return f;
+}
+
+void check_frozen(object *o, const frozen *before, const char *call)
+{
+    const frozen now = freeze(o, before->place, before->size);
+
+    must(o->run, E1, now.step == before->step, "%s changed the step", call);
+    must(o->run, E1, now.residual == before->residual, "%s changed a residual", call);
+    must(o->run, E1, now.owned == before->owned, "%s changed a residual of an owner", call);
+    must(o->run, E1, now.out == before->out, "%s changed results", call);
+    must(o->run, E1, now.saves == before->saves && now.state == before->state, "%s changed the state", call);
+    must(o->run, E1, !memcmp(&now.stats, &before->stats, sizeof now.stats), "%s changed the counters", call);
+}

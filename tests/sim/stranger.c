@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "stranger.h"
+#include "values.h"
+
+enum { OWNERS = MOST_RANKS > MOST_SERVERS ? MOST_RANKS : MOST_SERVERS };
+
+/* An object of another group, which must live as long as the object. */
+static object *make(run *r, group *g, object_role role, uint32_t rank, strangeness how)
+{
+    if (how == OTHER_TENSORS)
+        g->stranger = 1;
+    else {
+        role = role == ROLE_RANK ? ROLE_WORKER : ROLE_RANK;
+        g->servers = role == ROLE_WORKER;
+    }
+    return object_create(r, g, role, rank, NULL);
+}
+
+/* Nobody pushes: so there is no gradient to make. */
+static void push_nothing(object *o, tlc_message *to)
+{
+    tlc_status status = o->role == ROLE_RANK ? tlc_allreduce_push(o->it, NULL, 1, to)
+                                             : tlc_worker_push(o->it, NULL, 1, to);
+
+    must(o->run, CALLS, !status, "push without a gradient: %s", tlc_status_string(status));
+}
+
+blob *stranger_push(run *r, const group *g, object_role role, uint32_t rank, strangeness how)
+{
+    tlc_message to[OWNERS];
+    group other = *g;
+    object *o = make(r, &other, role, rank, how);
+    blob *b = NULL;
+
+    push_nothing(o, to);
+    for (uint32_t i = 0; !b && i < (o->role == ROLE_RANK ? g->workers : other.servers); i++)
+        if (to[i].len)
+            b = blob_copy(r, to[i]);
+    object_destroy(o);
+    return b;
+}
+
+static void answer_rank(object *o, tlc_message *answer)
+{
+    const tlc_message from[OWNERS] = {{NULL, 0}};
+    tlc_message to[OWNERS];
+
+    push_nothing(o, to);
+    must(o->run, CALLS, !tlc_allreduce_reduce(o->it, from, answer), "reduce without messages");
+}
+
+static void answer_server(object *o, tlc_message *answer)
+{
+    tlc_message to[OWNERS];
+    object *worker = object_create(o->run, o->group, ROLE_WORKER, 0, NULL);
+
+    push_nothing(worker, to);
+    must(o->run, CALLS, !tlc_server_push(o->it, to[o->rank], NULL), "push to a server");
+    must(o->run, CALLS, !tlc_server_reduce(o->it), "reduce without gradients");
+    must(o->run, CALLS, !tlc_server_answer(o->it, NULL, answer), "answer");
+    object_destroy(worker);
+}
+
+blob *stranger_answer(run *r, const group *g, object_role role, uint32_t rank)
+{
+    tlc_message answer;
+    group other = *g;
+    object *o = make(r, &other, role, rank, OTHER_TENSORS);
+    blob *b;
+
+    if (role == ROLE_RANK)
+        answer_rank(o, &answer);
+    else
+        answer_server(o, &answer);
+    b = answer.len ? blob_copy(r, answer) : NULL;
+    object_destroy(o);
+    return b;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calls of exchange.h that come between steps: other codecs, masks, scaled residuals, statistics, sentences.
+ */
+#include "exchange_ledger.h"
+#include <math.h>
+
+enum { RANKS = 3, CONV = 1, WIDE = 3, OWN = 5 };
+
+/* A push that does not arrive. */
+static uint32_t lost_from, lost_to;
+
+static tlc_message lose(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message)
+{
+    (void)f;
+    return on == TO_OWNER && from == lost_from && to == lost_to ? (tlc_message){NULL, 0} : message;
+}
+
+/* The codecs of single ranks change, then those of all tensors that have the common one. */
+static void other_codecs(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        fleet f;
+        ledger l;
+        cfg.reserve = "raw;sbc:p=0.5";
+        fleet_open(&f, &cfg, small_tensors, 1);
+        ledger_open(&l, &f);
+        for (uint64_t step = 1; step <= 4; step++) {
+            static const char *const texts[] = {"3lc", "raw", "sbc:p=0.5", "3lc:s=1.9"};
+            for (uint32_t w = 0; w < RANKS; w++) {
+                const char *text = texts[(step - 1 + w) % COUNT(texts)];
+                const size_t t = step % 2 ? TLC_ALL : WIDE;
+                require_status(cfg.servers ? tlc_worker_set_codec(f.worker[w].worker, t, text)
+                                           : tlc_allreduce_set_codec(f.worker[w].rank, t, text, texts[step - 1]),
+                               TLC_OK);
+            }
+            for (uint32_t i = 0; i < cfg.servers; i++)
+                require_status(tlc_server_set_codec(f.owner[i].server, TLC_ALL, texts[step - 1]), TLC_OK);
+            ledger_step(&l, step);
+            require_pulled(&f, TLC_OK);
+            ledger_check(&l);
+            for (uint32_t w = 0; w < RANKS; w++) { /* raw leaves nothing */
+                const size_t first = w * TENSORS, size = small_tensors[WIDE].n * sizeof(float);
+                require(all_bytes(f.residual[first + WIDE], size, 0) == ((step - 1 + w) % COUNT(texts) == 1));
+                require(!all_bytes(f.residual[first + OWN], small_tensors[OWN].n * sizeof(float), 0));
+            }
+        }
+        ledger_close(&l);
+        fleet_close(&f);
+    }
+}
+
+/* Momentum is 0 where the last push sent a value, if it was taken there. */
+static void masks(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind)
+        for (int loses = 0; loses < 2; loses++) {
+            tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+            float *momentum[TENSORS], *x[TENSORS];
+            size_t masked = 0;
+            fleet f;
+            ledger l;
+            fleet_open(&f, &cfg, small_tensors, 1);
+            ledger_open(&l, &f); /* it knows the owners */
+            fleet_step(&f, 1);
+            lost_from = 1;
+            lost_to = 0;
+            f.via = loses ? lose : NULL;
+            fleet_gradients(&f, 2);
+            for (size_t t = 0; t < TENSORS; t++) {
+                momentum[t] = floats(small_tensors[t].n);
+                x[t] = floats(small_tensors[t].n);
+                for (size_t i = 0; i < small_tensors[t].n; i++) {
+                    momentum[t][i] = 1;
+                    x[t][i] = f.residual[TENSORS + t][i] + fleet_grad(&f, 1, t, i);
+                }
+            }
+            fleet_push(&f);
+            float *sent[TENSORS];
+            for (size_t t = 0; t < TENSORS; t++) {
+                sent[t] = floats(small_tensors[t].n);
+                for (size_t i = 0; i < small_tensors[t].n; i++)
+                    sent[t][i] = x[t][i] - f.residual[TENSORS + t][i];
+            }
+            fleet_reduce(&f);
+            fleet_pull(&f);
+            float *conv = momentum[CONV];
+            momentum[CONV] = NULL;                                                   /* left out */
+            require_status(MEMBER(f.worker[1], state_load, NULL, 1), TLC_ERR_PARAM); /* it changes nothing */
+            require_status(cfg.servers ? tlc_worker_mask(f.worker[1].worker, momentum)
+                                       : tlc_allreduce_mask(f.worker[1].rank, momentum),
+                           TLC_OK);
+            momentum[CONV] = conv;
+            for (size_t t = 0; t < TENSORS; t++) {
+                for (size_t i = 0; i < small_tensors[t].n; i++) {
+                    int lost = loses && kind != GATHERED && (!cfg.servers || l.owner[l.begin[t] + i] == 0);
+                    int zero = (t == WIDE || t == OWN) && fabsf(sent[t][i]) > 0 && !lost;
+                    masked += (size_t)zero;
+                    require(float_bits(momentum[t][i]) == (zero ? 0 : float_bits(1)));
+                }
+                free(momentum[t]);
+                free(x[t]);
+                free(sent[t]);
+            }
+            require(masked > 0 || loses);
+            ledger_close(&l);
+            fleet_close(&f);
+        }
+}
+
+/* The smallest and the largest weight. */
+static void weights(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind)
+        for (int sum = 0; sum < 2; sum++) {
+            tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+            fleet f;
+            ledger l;
+            cfg.sum = sum;
+            fleet_open(&f, &cfg, small_tensors, 1);
+            ledger_open(&l, &f);
+            for (uint64_t step = 1; step <= 6; step++) {
+                f.weight[step % RANKS] = 0x1p-50;
+                f.weight[(step + 1) % RANKS] = step % 2 ? 0x1p50 : 1;
+                f.weight[(step + 2) % RANKS] = step < 4 ? 0x1.8p-49 : 7;
+                ledger_step(&l, step);
+                require_pulled(&f, TLC_OK);
+                ledger_check(&l);
+            }
+            ledger_close(&l);
+            fleet_close(&f);
+        }
+}
+
+static void scaled_residuals(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        fleet f;
+        float *was = floats(small_tensors[WIDE].n);
+        fleet_open(&f, &cfg, small_tensors, 1);
+        fleet_step(&f, 1);
+        memcpy(was, f.residual[TENSORS + WIDE], small_tensors[WIDE].n * sizeof *was);
+        require_status(MEMBER(f.worker[1], residual_scale, 0.3f), TLC_OK);
+        for (size_t i = 0; i < small_tensors[WIDE].n; i++)
+            require(float_bits(f.residual[TENSORS + WIDE][i]) == float_bits(was[i] * 0.3f));
+        for (uint32_t o = 0; o < f.owners; o++) {
+            tlc_part part = member_part(f.owner[o], 0);
+            memcpy(was, part.residual, part.n * sizeof *was);
+            require_status(MEMBER(f.owner[o], residual_scale, -2.5f), TLC_OK);
+            for (size_t i = 0; i < part.n; i++)
+                require(float_bits(part.residual[i]) == float_bits(was[i] * -2.5f));
+        }
+        free(was);
+        fleet_close(&f);
+    }
+}
+
+/* Values that a worker sends, and those that an owner answers. */
+static uint64_t pushed_values(const fleet *f, uint32_t w)
+{
+    uint64_t values = 0;
+
+    for (size_t t = 0; t < TENSORS; t++)
+        values += f->tensors[t].only && f->tensors[t].only != w + 1 ? 0 : f->tensors[t].n;
+    return values;
+}
+
+static uint64_t owned_values(member m)
+{
+    uint64_t values = 0;
+
+    for (size_t i = 0; i < member_parts(m); i++)
+        values += member_part(m, i).n;
+    return values;
+}
+
+static void require_float_bytes(const fleet *f, uint64_t steps)
+{
+    for (uint32_t w = 0; w < RANKS; w++)
+        require(member_stats(f->worker[w]).float_bytes ==
+                steps * (pushed_values(f, w) * dtype_size[f->cfg.dtype] + owned_values(f->worker[w]) * sizeof(float)));
+    for (uint32_t i = 0; i < f->cfg.servers; i++)
+        require(member_stats(f->owner[i]).float_bytes == steps * owned_values(f->owner[i]) * sizeof(float));
+}
+
+/* What all send to others is what all receive. Dropped gradients and failed answers do not count as sent floats. */
+static void statistics(void **state)
+{
+    const uint16_t nan[2] = {0x7fc0, 0x7fc0}; /* of any dtype */
+
+    (void)state;
+    FOR_EACH_KIND(kind)
+        FOR_EACH_DTYPE(dtype) {
+            tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+            uint64_t sent = 0, received = 0;
+            fleet f;
+            cfg.dtype = dtype;
+            fleet_open(&f, &cfg, small_tensors, 0);
+            for (uint64_t step = 1; step <= 4; step++)
+                fleet_step(&f, step);
+            require_float_bytes(&f, 4);
+            fleet_gradients(&f, 5);
+            for (uint32_t w = 0; w < RANKS; w++)
+                memcpy(f.grad[w * TENSORS + WIDE], nan, dtype_size[dtype]);
+            fleet_push(&f);
+            fleet_reduce(&f);
+            fleet_pull(&f);
+            require_pulled(&f, TLC_ERR_STEP);
+            require_float_bytes(&f, 4);
+            for (uint32_t i = 0; i < RANKS + cfg.servers; i++) {
+                tlc_exchange_stats s = member_stats(i < RANKS ? f.worker[i] : f.owner[i - RANKS]);
+                sent += s.sent;
+                received += s.received;
+                require(s.steps == 5 && s.failed == 1 && !s.late && !s.dropped);
+            }
+            require(sent == received && sent > 0);
+            fleet_close(&f);
+        }
+}
+
+/* A long name is cut, and what is not printable in it is replaced. */
+static void long_names(void **state)
+{
+    const float bad = NAN;
+    char name[300], want[200];
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    memcpy(name, "conv\n\xc3\xa9", 7);
+    name[sizeof name - 1] = 0;
+    snprintf(want, sizeof want, "rank 0: NaN or infinity in the gradient of tensor \"conv???%.56s\"", name + 7);
+    for (fleet_kind kind = SHARDED; kind <= GATHERED; kind++) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        tlc_tensor list[TENSORS];
+        fleet f;
+        memcpy(list, small_tensors, sizeof list);
+        list[CONV].name = name;
+        fleet_open(&f, &cfg, list, 0);
+        fleet_gradients(&f, 1);
+        memcpy(f.grad[CONV], &bad, sizeof bad);
+        fleet_push(&f);
+        fleet_reduce(&f);
+        fleet_pull(&f);
+        for (uint32_t w = 0; w < RANKS; w++)
+            require(!strcmp(member_outcome(f.worker[w], 0).sentence, want));
+        fleet_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_codecs),     cmocka_unit_test(masks),      cmocka_unit_test(weights),
+        cmocka_unit_test(scaled_residuals), cmocka_unit_test(statistics), cmocka_unit_test(long_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
