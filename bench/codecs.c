@@ -216,24 +216,43 @@ bool codec_has_residual(const char *codec, int feedback)
     return has;
 }
 
+/* Whether seeds 0 and `seed` give other frames. */
+static bool seed_matters(const char *codec, uint64_t seed, const float *values, size_t n)
+{
+    size_t len = 0, other_len = 0;
+    unsigned char *frame = one_frame(codec, 0, values, n, &len), *other = one_frame(codec, seed, values, n, &other_len);
+    bool differ = frame && other && (len != other_len || memcmp(frame, other, len) != 0);
+
+    free(frame);
+    free(other);
+    return differ;
+}
+
 /* Such a codec gives another frame for another seed; the chance that it does not is 2^-100 or less. Some codecs only
  * take a random sample of the values; of so few values the sample is all of them, so their frames are the same. */
 bool codec_is_stochastic(const char *codec)
 {
     enum { N = 512 };
     float values[N];
-    size_t len[2] = {0};
-    unsigned char *frames[2];
-    bool differ;
 
     for (size_t i = 0; i < N; i++)
         values[i] = (i & 1 ? -1.0f : 1.0f) + (float)i * 0.001f;
-    for (uint64_t seed = 0; seed < 2; seed++)
-        frames[seed] = one_frame(codec, seed, values, N, &len[seed]);
-    differ = frames[0] && frames[1] && (len[0] != len[1] || memcmp(frames[0], frames[1], len[0]) != 0);
-    free(frames[0]);
-    free(frames[1]);
-    return differ;
+    return seed_matters(codec, 1, values, N);
+}
+
+/* Of so many values the sample is a part. Two samples may give the same frame, but not so many. */
+bool codec_uses_seed(const char *codec)
+{
+    enum { N = 1 << 15, SEEDS = 16 };
+    float *values = malloc(N * sizeof *values);
+    bool uses = false;
+
+    for (size_t i = 0; values && i < N; i++)
+        values[i] = (float)(i * 40503 % N) - 0.5f * N; /* all different */
+    for (uint64_t seed = 1; values && !uses && seed < SEEDS; seed++)
+        uses = seed_matters(codec, seed, values, N);
+    free(values);
+    return uses;
 }
 
 /* The value 1 alone decodes to s: M = s max|x|, and 1 is more than M / 2. */

@@ -35,6 +35,8 @@ bool codec_takes_nonfinite(const char *codec, int feedback);
 bool codec_has_residual(const char *codec, int feedback);
 /* Whether the codec draws a random word for each value. */
 bool codec_is_stochastic(const char *codec);
+/* Whether frames depend on the seed: the codec draws random words, also if only for a sample of the values. */
+bool codec_uses_seed(const char *codec);
 
 /* The sparsity multiplier s; NaN: the codec has none. */
 double codec_scale(const char *codec);

@@ -8,7 +8,8 @@
 #define SIZES (VIEW_ROOFLINE | VIEW_DENSITY)
 #define SPEEDS (CODECS | SIZES)
 #define MANY VIEW_FRAMES
-#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY)
+#define EXCHANGE VIEW_EXCHANGE
+#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY | EXCHANGE)
 
 const column columns[COLUMNS] = {
     [TENSOR] = {"tensor", TEXT, 0, 0, NULL, NULL, NULL},
@@ -24,7 +25,11 @@ const column columns[COLUMNS] = {
     [DELAY] = {"delay", COUNT, 0, 0, NULL, NULL, NULL},
     [INPUTS] = {"inputs", COUNT, VIEW_AGGREGATE, 0, "inputs", "", NULL},
     [FRAMES] = {"frames", COUNT, MANY, 0, "frames", "", NULL},
-    [VALUES] = {"values", COUNT, ALL, 0, "values", "", NULL},
+    [MODEL] = {"model", TEXT, EXCHANGE, 0, "model", "", NULL},
+    [ALGORITHM] = {"algorithm", TEXT, EXCHANGE, 0, "algorithm", "", NULL},
+    [RANKS] = {"ranks", COUNT, EXCHANGE, 0, "ranks", "", NULL},
+    [OWNERS] = {"owners", COUNT, EXCHANGE, 0, "owners", "", NULL},
+    [VALUES] = {"values", COUNT, ALL & ~EXCHANGE, EXCHANGE, "values", "", NULL},
     [ROUNDS] = {"rounds", COUNT, 0, 0, NULL, NULL, NULL},
     [RUN] = {"run", TEXT, 0, 0, NULL, NULL, NULL},
     [RUN_S] = {"run_s", REAL, 0, 0, NULL, NULL, NULL},
@@ -58,8 +63,18 @@ const column columns[COLUMNS] = {
     [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, 0, "aggregate", "G ATE/s", "%.3f"},
     [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, 0, "frames", "GB/s", "%.2f"},
     [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, 0, "memcpy", "x", "%.3f"},
+    [STEP_MS] = {"step_ms", REAL, EXCHANGE, 0, "step", "ms", "%.2f"},
+    [STEP_BEST_MS] = {"step_best_ms", REAL, 0, 0, NULL, NULL, NULL},
+    [CODECS_MS] = {"codecs_ms", REAL, EXCHANGE, 0, "codecs", "ms", "%.2f"},
+    [CODECS_BEST_MS] = {"codecs_best_ms", REAL, 0, 0, NULL, NULL, NULL},
+    [ADD_MANY_MS] = {"add_many_ms", REAL, 0, EXCHANGE, "add many", "ms", "%.2f"},
+    [OTHER] = {"other_percent", REAL, EXCHANGE, 0, "other", "%", "%.1f"},
+    [OTHER_BEST] = {"other_best_percent", REAL, 0, 0, NULL, NULL, NULL},
     [RATIO] = {"ratio", REAL, CODECS, 0, "ratio", "", "%.2f"},
-    [BITS] = {"bits_per_value", REAL, CODECS | MANY, 0, "bits per", "value", "%.4f"},
+    [BITS] = {"bits_per_value", REAL, CODECS | MANY | EXCHANGE, 0, "bits per", "value", "%.4f"},
+    [SENT_MEAN] = {"sent_mean_x", REAL, EXCHANGE, 0, "mean", "x", "%.3f"},
+    [SENT_BUSIEST] = {"sent_busiest_x", REAL, EXCHANGE, 0, "busiest", "x", "%.3f"},
+    [FRAMING] = {"framing_percent", REAL, EXCHANGE, 0, "framing", "%", "%.2f"},
     [ENTROPY] = {"entropy_bits_per_value", REAL, 0, 0, NULL, NULL, NULL},
     [ENTROPY_X] = {"bits_x_entropy", REAL, 0, CODECS, "entropy", "x", "%.3f"},
     [CLIPPED] = {"clipped", COUNT, ALL, 0, "clipped", "values", NULL},
@@ -118,6 +133,12 @@ static bool is_sent(const report_row *row)
     return (row->kind == ROW_CODEC || row->kind == ROW_PEER) && !row->inputs;
 }
 
+/* Whether frames were counted, but not verified as those of codecs are. */
+static bool has_frames(const report_row *row)
+{
+    return row->kind == ROW_FRAMES || row->kind == ROW_EXCHANGE;
+}
+
 /* The name. In tables also delay and assume_finite, and a mark for codecs without a run of their own s. */
 static const char *codec_of(const report_row *row, bool in_table, char *buffer)
 {
@@ -137,8 +158,8 @@ static const char *codec_of(const report_row *row, bool in_table, char *buffer)
 static const char *text_of(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
 {
     static const char *const kinds[] = {
-        [ROW_COPY] = "copy", [ROW_ROOFLINE] = "roofline",   [ROW_CODEC] = "codec",
-        [ROW_PEER] = "peer", [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",
+        [ROW_COPY] = "copy",           [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec",       [ROW_PEER] = "peer",
+        [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",     [ROW_EXCHANGE] = "exchange",
     };
     static const char *const starts[] = {
         [START_NO_RESIDUAL] = "",
@@ -152,6 +173,8 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case KIND: return kinds[row->kind];
     case CODEC: return codec_of(row, in_table, buffer);
     case PAPER: return row->paper ? row->paper : "";
+    case MODEL: return row->model ? row->model : "";
+    case ALGORITHM: return row->model ? row->exchange.algorithm : "";
     case ISA: return report_row_has_codec(row) ? tlc_isa_name(row->verified.isa) : "";
     case DTYPE: return dtype_name(r->dtype);
     case RUN: return row->run ? row->run->run : "";
@@ -170,11 +193,13 @@ static bool count_of(const report_row *row, column_id id, uint64_t *count)
     case DELAY: *count = row->delay; return row->kind == ROW_CODEC;
     case INPUTS: *count = row->inputs; return row->inputs;
     case FRAMES: *count = row->frames; return row->kind == ROW_FRAMES;
+    case RANKS: *count = row->exchange.ranks; return row->kind == ROW_EXCHANGE;
+    case OWNERS: *count = row->exchange.owners; return row->exchange.owners;
     case CLIPPED: *count = row->verified.clipped; return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE;
     case ROUNDS: *count = row->rounds; return true;
-    case ASSUME_FINITE: *count = row->assume_finite; return row->kind == ROW_CODEC;
-    case FEEDBACK: *count = row->verified.feedback; return is_sent(row) || row->kind == ROW_FRAMES;
-    case FRAME_BYTES: *count = row->verified.frame_bytes; return is_sent(row) || row->kind == ROW_FRAMES;
+    case ASSUME_FINITE: *count = row->assume_finite; return row->kind == ROW_CODEC || row->kind == ROW_EXCHANGE;
+    case FEEDBACK: *count = row->verified.feedback; return is_sent(row) || has_frames(row);
+    case FRAME_BYTES: *count = row->verified.frame_bytes; return is_sent(row) || has_frames(row);
     default: return false;
     }
 }
@@ -254,6 +279,23 @@ static double speed_of(const report_row *row, column_id id)
     case FROM_ZERO_X: return decoded_x(row, TIME_FROM_ZERO);
     case FROM_ZERO_GAIN: return over(t[TIME_ADD].median, t[TIME_FROM_ZERO].median);
     case FROM_ZERO_ROOF: return over(t[TIME_FROM_ZERO_ROOF].median, t[TIME_FROM_ZERO].median);
+    case STEP_MS: return 1e3 * t[TIME_STEP].median;
+    case STEP_BEST_MS: return 1e3 * t[TIME_STEP].best;
+    case CODECS_MS: return 1e3 * t[TIME_CODECS].median;
+    case CODECS_BEST_MS: return 1e3 * t[TIME_CODECS].best;
+    case ADD_MANY_MS: return 1e3 * t[TIME_ADD_MANY].median;
+    case OTHER: return row->model ? 100 * row->exchange.other : NAN;
+    case OTHER_BEST: return row->model ? 100 * row->exchange.other_best : NAN;
+    default: return NAN;
+    }
+}
+
+static double exchange_of(const exchanged *e, column_id id)
+{
+    switch (id) {
+    case SENT_MEAN: return e->mean;
+    case SENT_BUSIEST: return e->busiest;
+    case FRAMING: return 100 * e->framing;
     default: return NAN;
     }
 }
@@ -262,9 +304,11 @@ static double size_of(const report *r, const report_row *row, column_id id)
 {
     const verified *v = &row->verified;
 
+    if (row->kind == ROW_EXCHANGE && id != RATIO && id != BITS)
+        return exchange_of(&row->exchange, id);
     if (row->kind == ROW_FRAMES && id != RATIO && id != BITS && id != NONZERO)
         return NAN;
-    if (!is_sent(row) && row->kind != ROW_FRAMES) {
+    if (!is_sent(row) && !has_frames(row)) {
         if (row->kind != ROW_COPY || !row->values)
             return NAN;
         return id == RATIO ? 1 : id == BITS ? 8 * (double)dtype_size(r->dtype) : NAN;

@@ -22,7 +22,7 @@ typedef struct job {
     size_t rounds, slots;
 } job;
 
-static double now(void)
+double measure_now(void)
 {
     struct timespec t;
 
@@ -46,9 +46,9 @@ static bool warm_up(job *j, char *why)
     for (size_t i = 0; ok && i < j->count; i++)
         ok = run(&j->operations[i], j->operations[i].warmup + 1, why);
     for (size_t i = 0; ok && i < j->count; i++) {
-        double start = now();
+        double start = measure_now();
         ok = run(&j->operations[i], 1, why);
-        double seconds = now() - start;
+        double seconds = measure_now() - start;
         j->repeat[i] = seconds >= MIN_SECONDS ? 1 : (size_t)ceil(MIN_SECONDS / fmax(seconds, 1e-9));
     }
     return ok;
@@ -68,19 +68,19 @@ static bool grow(job *j, char *why)
 
 static bool run_rounds(job *j, double seconds, char *why)
 {
-    double end = now() + seconds;
+    double end = measure_now() + seconds;
     bool ok = true;
 
     do {
         if (j->rounds == j->slots && !grow(j, why))
             return false;
         for (size_t i = 0; ok && i < j->count; i++) {
-            double start = now();
+            double start = measure_now();
             ok = run(&j->operations[i], j->repeat[i], why);
-            j->seconds[i][j->rounds] = (now() - start) / (double)j->repeat[i];
+            j->seconds[i][j->rounds] = (measure_now() - start) / (double)j->repeat[i];
         }
         j->rounds++;
-    } while (ok && (j->rounds < MIN_ROUNDS || (now() < end && j->rounds < MAX_ROUNDS)));
+    } while (ok && (j->rounds < MIN_ROUNDS || (measure_now() < end && j->rounds < MAX_ROUNDS)));
     return ok;
 }
 
@@ -91,7 +91,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static timing summarise(double *seconds, size_t rounds)
+timing measure_summary(double *seconds, size_t rounds)
 {
     qsort(seconds, rounds, sizeof *seconds, compare);
     return (timing){.median = (seconds[(rounds - 1) / 2] + seconds[rounds / 2]) / 2, .best = seconds[0]};
@@ -104,7 +104,7 @@ bool measure(const operation *operations, size_t count, double seconds, timing *
 
     for (size_t i = 0; i < count; i++) {
         if (ok)
-            timings[i] = summarise(j.seconds[i], j.rounds);
+            timings[i] = measure_summary(j.seconds[i], j.rounds);
         free(j.seconds[i]);
     }
     *rounds = j.rounds;

@@ -26,4 +26,8 @@ enum { MAX_OPERATIONS = 16 };
 
 /* Measures for at least so many seconds and at least 5 rounds. */
 bool measure(const operation *operations, size_t count, double seconds, timing *timings, size_t *rounds, char *why);
+
+double measure_now(void); /* seconds of a clock */
+/* Of at least one round. It sorts them. */
+timing measure_summary(double *seconds, size_t rounds);
 #endif

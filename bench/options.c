@@ -31,6 +31,10 @@ enum { /* of options without a letter */
        KEY_DELAY,
        KEY_AGGREGATE,
        KEY_FRAMES,
+       KEY_EXCHANGE,
+       KEY_SHAPES,
+       KEY_ALGORITHM,
+       KEY_OWNERS,
        KEY_LIST,
        KEY_COLD,
        KEY_WIDE
@@ -68,6 +72,13 @@ static const struct entry {
      "with a call for each; 4 of the frames are different ones, the\n"
      "others copies (defaults: 2,8,32 frames of 1Mi and 16Mi laplace\n"
      "values; 3lc, 3lc:s=1.75, sbc, natural; --warmup 50, -t 0.5)"},
+    {KEY_EXCHANGE, "exchange", "[LIST]",
+     "what these numbers of machines send to each other, and the time\n"
+     "that this takes; needs --shapes (defaults: 2,8; gradients made\n"
+     "of laplace values; 3lc; --warmup 50, -t 0.5)"},
+    {KEY_SHAPES, "shapes", "FILE", "a list of tensors, as in bench/shapes; repeat it for more"},
+    {KEY_ALGORITHM, "algorithm", "NAME", "all-reduce, gather or server; repeat it for more (default: all)"},
+    {KEY_OWNERS, "owners", "LIST", "also all-reduces with so few owners (default 8)"},
     {KEY_SIZES, "sizes", "LIST",
      "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
      "--density, --aggregate, --frames and --synthetic"},
@@ -130,6 +141,7 @@ void options_print_help(FILE *f)
     fputs("usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
           "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
           "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate|--frames\n"
+          "       tlc-bench [OPTION]... --exchange --shapes FILE [FILE|FOLDER...]\n"
           "       tlc-bench --list\n"
           "\n"
           "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
@@ -183,6 +195,26 @@ static bool set_view(options *o, report_view view)
     if (o->view != VIEW_CODECS && o->view != view)
         return false;
     o->view = view;
+    return true;
+}
+
+static bool add_shapes(options *o, const char *path)
+{
+    if (o->shape_count == MAX_SHAPES)
+        return false;
+    o->shapes[o->shape_count++] = path;
+    return true;
+}
+
+static bool add_algorithm(options *o, const char *name)
+{
+    static const char *const names[] = {"all-reduce", "gather", "server", NULL};
+    static const algorithm algorithms[] = {ALL_REDUCE, GATHER, SERVER};
+    int choice;
+
+    if (!parse_choice(name, names, &choice))
+        return false;
+    o->algorithms |= algorithms[choice];
     return true;
 }
 
@@ -252,6 +284,10 @@ static bool take(options *o, int key, const char *value)
     case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
     case KEY_AGGREGATE: return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
     case KEY_FRAMES: return set_view(o, VIEW_FRAMES) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
+    case KEY_EXCHANGE: return set_view(o, VIEW_EXCHANGE) && (!value || parse_counts(value, MAX_RANKS, &o->ranks));
+    case KEY_SHAPES: return add_shapes(o, value);
+    case KEY_ALGORITHM: return add_algorithm(o, value);
+    case KEY_OWNERS: return parse_counts(value, MAX_RANKS, &o->owners);
     case KEY_DELAY: return parse_steps(value, &o->channel.delay);
     case KEY_SIZES: return parse_list(value, &o->sizes);
     case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
@@ -335,6 +371,7 @@ static void set_defaults(options *o)
         {VIEW_DENSITY, 0.5, 50, {"3lc"}, "64Ki,1Mi,16Mi"},
         {VIEW_AGGREGATE, 0.5, 0, {"natural"}, "25Mi"},
         {VIEW_FRAMES, 0.5, 50, {"3lc", "3lc:s=1.75", "sbc", "natural"}, "1Mi,16Mi"},
+        {VIEW_EXCHANGE, 0.5, 50, {"3lc"}, NULL},
     };
     const struct defaults *d = table_of;
     bool chosen = o->codec_count;
@@ -359,6 +396,14 @@ static void set_defaults(options *o)
         o->inputs = (size_list){.count = 2, .items = {4, 8}};
     if (!o->frames.count)
         o->frames = (size_list){.count = 3, .items = {2, 8, 32}};
+    if (o->view == VIEW_EXCHANGE && !o->path_count && !o->synthetic)
+        o->synthetic = "laplace";
+    if (!o->ranks.count)
+        o->ranks = (size_list){.count = 2, .items = {2, 8}};
+    if (!o->owners.count)
+        o->owners = (size_list){.count = 1, .items = {8}};
+    if (!o->algorithms)
+        o->algorithms = ALL_REDUCE | GATHER | SERVER;
     if (!o->threads.count)
         o->threads = (size_list){.count = 1, .items = {1}};
     o->channel.seed = o->source.seed;

@@ -7,13 +7,14 @@
 
 #include "channel.h"
 #include "codecs.h"
+#include "fleet.h"
 #include "papers.h"
 #include "parse.h"
 #include "report.h"
 #include "source.h"
 #include "threads.h"
 
-enum { MAX_INPUTS = 64, MAX_FRAMES = 256 };
+enum { MAX_INPUTS = 64, MAX_FRAMES = 256, MAX_SHAPES = 8 };
 
 typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
 
@@ -30,6 +31,12 @@ typedef struct options {
     size_list threads;
     size_list inputs; /* numbers of frames that are aggregated, for VIEW_AGGREGATE */
     size_list frames; /* numbers of frames that are added, for VIEW_FRAMES */
+    /* for VIEW_EXCHANGE */
+    size_list ranks;                /* or workers */
+    size_list owners;               /* of rows with fewer owners than ranks */
+    unsigned algorithms;            /* enum algorithm */
+    const char *shapes[MAX_SHAPES]; /* lists of tensors (shapes.h) */
+    size_t shape_count;
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */

@@ -22,6 +22,7 @@ const char *options_view_name(report_view view)
     case VIEW_DENSITY: return "density";
     case VIEW_AGGREGATE: return "aggregate";
     case VIEW_FRAMES: return "frames";
+    case VIEW_EXCHANGE: return "exchange";
     default: return NULL;
     }
 }
@@ -43,6 +44,24 @@ static bool check_codecs(const options *o, char *why)
     return true;
 }
 
+/* Options of --exchange alone. */
+static bool check_exchange(const options *o, char *why)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } own[] = {{o->shape_count, "--shapes"}, {o->algorithms, "--algorithm"}, {o->owners.count, "--owners"}};
+
+    if (o->view == VIEW_EXCHANGE)
+        return o->shape_count ||
+               explain(why, "--exchange: name a list of tensors with --shapes, as bench/shapes/resnet50.txt");
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (own[i].given)
+            return explain(why, "%s goes with --exchange", own[i].name);
+    }
+    return true;
+}
+
 /* Options that have no meaning for what some views measure. */
 static bool check_view(const options *o, char *why)
 {
@@ -51,16 +70,18 @@ static bool check_view(const options *o, char *why)
         const char *name;
         unsigned views;
     } others[] = {
-        {o->threads.count, "--threads", VIEW_AGGREGATE},
+        {o->threads.count, "--threads", VIEW_AGGREGATE | VIEW_EXCHANGE},
         {o->assume_finite, "--assume-finite", VIEW_AGGREGATE | VIEW_FRAMES},
-        {o->channel.delay, "--delay", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->channel.delay, "--delay", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
         {o->source.steps, "--steps", VIEW_AGGREGATE},
-        {o->source.dtype != TLC_F32, "--dtype", VIEW_AGGREGATE | VIEW_FRAMES},
+        {o->source.dtype != TLC_F32, "--dtype", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
         {o->channel.isa != TLC_ISA_AUTO, "--isa", VIEW_AGGREGATE},
-        {o->channel.feedback >= 0, "--feedback", VIEW_AGGREGATE},
-        {o->per_tensor, "--per-tensor", VIEW_AGGREGATE | VIEW_FRAMES},
-        {o->peers, "--peers", VIEW_FRAMES},
-        {options_have_papers(o), "--codec papers", VIEW_FRAMES},
+        {o->channel.feedback >= 0, "--feedback", VIEW_AGGREGATE | VIEW_EXCHANGE},
+        {o->channel.checksum, "--checksum", VIEW_EXCHANGE},
+        {o->per_tensor, "--per-tensor", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
+        {o->peers, "--peers", VIEW_FRAMES | VIEW_EXCHANGE},
+        {o->sizes.count, "--sizes", VIEW_EXCHANGE},
+        {options_have_papers(o), "--codec papers", VIEW_FRAMES | VIEW_EXCHANGE},
     };
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -73,12 +94,13 @@ static bool check_view(const options *o, char *why)
 bool options_check(const options *o, char *why)
 {
     const char *view = options_view_name(o->view);
+    bool files = !view || o->view == VIEW_EXCHANGE; /* they may be the input */
 
-    if ((view || o->synthetic) && o->path_count)
-        return explain(why, "%s: no files go with --%s", o->paths[0], view ? view : "synthetic");
+    if ((!files || o->synthetic) && o->path_count)
+        return explain(why, "%s: no files go with --%s", o->paths[0], files ? "synthetic" : view);
     if (!view && !o->synthetic && !o->path_count)
         return explain(why, "no input: name files or folders, or use --synthetic (--help tells more)");
-    if (o->source.cold && (view || o->synthetic))
+    if (o->source.cold && !o->path_count)
         return explain(why, "--cold goes with files; with --%s residuals always start from zero",
                        view ? view : "synthetic");
     if (o->view == VIEW_DENSITY && o->synthetic)
@@ -94,5 +116,5 @@ bool options_check(const options *o, char *why)
     if (options_have_papers(o) && (o->channel.delay || o->channel.feedback >= 0))
         return explain(why, "--%s does not go with --codec papers: its rows have their own",
                        o->channel.delay ? "delay" : "feedback");
-    return check_view(o, why) && check_codecs(o, why);
+    return check_exchange(o, why) && check_view(o, why) && check_codecs(o, why);
 }

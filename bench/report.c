@@ -90,14 +90,17 @@ static void print_heading(FILE *f, const report *r, size_t i)
     }
     fprintf(f, "libthreelc %s, ISA %s, %s; ", tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa),
             dtype_name(r->dtype));
-    if (report_has_one_shape(r))
+    if (r->view == VIEW_EXCHANGE)
+        fprintf(f, "gradients made of %s\n", s->run ? "runs" : s->tensors[0].path ? "files" : s->tensors[0].name);
+    else if (report_has_one_shape(r))
         fprintf(f, "%zu tensor%s, %zu values a step, %zu step%s\n", s->count, s->count == 1 ? "" : "s", row->values,
                 row->steps, row->steps == 1 ? "" : "s");
     else
         fprintf(f, "%s\n", s->tensors[0].name);
-    fputs(r->view == VIEW_AGGREGATE ? "every aggregate verified"
-          : r->view == VIEW_FRAMES  ? "every sum verified"
-                                    : "every round trip verified",
+    fputs(r->view == VIEW_AGGREGATE  ? "every aggregate verified"
+          : r->view == VIEW_FRAMES   ? "every sum verified"
+          : r->view == VIEW_EXCHANGE ? "every message and output verified"
+                                     : "every round trip verified",
           f);
     print_start(f, r);
     fputc('\n', f);
@@ -110,6 +113,11 @@ static void print_heading(FILE *f, const report *r, size_t i)
         fputs("ATE/s: aggregated tensor elements (inputs x values) a second; frames: GB/s of frames read\n", f);
     if (r->view == VIEW_FRAMES)
         fputs("add: a call for each frame; add many, from zero: one call; GB/s of float32 of all frames\n", f);
+    if (r->view == VIEW_EXCHANGE)
+        fputs("bits per value: frames of whole tensors of one rank; mean, busiest: bytes that machines send / bytes\n"
+              "of these frames; framing: what messages have more than their frames; step: calls of one rank, or of\n"
+              "the server; codecs: codec calls and checks for finite values alone; other: step / codecs - 1\n",
+              f);
     if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE | VIEW_FRAMES)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);

@@ -20,13 +20,16 @@ typedef enum report_view {
     VIEW_SMALL = 4,
     VIEW_DENSITY = 8,
     VIEW_AGGREGATE = 16,
-    VIEW_FRAMES = 32
+    VIEW_FRAMES = 32,
+    VIEW_EXCHANGE = 64
 } report_view;
 
-typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE, ROW_FRAMES } row_kind;
+typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE, ROW_FRAMES, ROW_EXCHANGE } row_kind;
 
 /* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress, add and so on. In rows
- * of frames TIME_ADD are as many single calls, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. */
+ * of frames TIME_ADD are as many single calls, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. In rows of the
+ * exchange TIME_STEP are its calls of a step, TIME_CODECS codec calls and checks alone, TIME_ADD_MANY those of these
+ * that add frames. */
 enum {
     TIME_MEMCPY,
     TIME_COMPRESS,
@@ -41,14 +44,28 @@ enum {
     TIME_FROM_ZERO,
     TIME_ADD_MANY_ROOF,
     TIME_FROM_ZERO_ROOF,
+    TIME_STEP,
+    TIME_CODECS,
     TIMES
 };
+
+/* Of a row of the exchange. Bytes are those of a step, divided by the bytes of the frames of whole tensors of one rank.
+ */
+typedef struct exchanged {
+    const char *algorithm;
+    size_t ranks, owners;     /* owners 0: there are none */
+    double mean, busiest;     /* sent by the mean machine, and by the one that sends most */
+    double framing;           /* bytes of messages / bytes of the frames in them, - 1 */
+    double other, other_best; /* time for neither codecs nor checks / time of codecs; of the median and of the best step
+                               */
+} exchanged;
 
 typedef struct report_row {
     row_kind kind;
     const char *name;   /* the codec string, or the name of the peer, copy or roofline */
     const char *paper;  /* what a paper calls it; NULL: it is from no paper */
     const char *tensor; /* NULL: all tensors */
+    const char *model;  /* whose tensors machines exchange; NULL: no exchange */
     const source *run;  /* that it was measured on, if there are runs; else NULL */
     bool own_run;       /* the run was trained with the s of the codec */
     bool assume_finite;
@@ -62,18 +79,19 @@ typedef struct report_row {
     double gigabytes;   /* of input, in a pass; in rows of frames that of one frame */
     timing time[TIMES]; /* NaN: not timed */
     verified verified;  /* for codecs and peers */
+    exchanged exchange;
 } report_row;
 
 /* A codec that was measured on a run with another s, or that has no s. */
 static inline bool report_row_is_marked(const report_row *row)
 {
-    return row->kind == ROW_CODEC && row->run && !row->own_run;
+    return (row->kind == ROW_CODEC || row->kind == ROW_EXCHANGE) && row->run && !row->own_run;
 }
 
 /* Whether the row is of a codec, so that it has an ISA. */
 static inline bool report_row_has_codec(const report_row *row)
 {
-    return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE || row->kind == ROW_FRAMES;
+    return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE || row->kind == ROW_FRAMES || row->kind == ROW_EXCHANGE;
 }
 
 typedef struct report {
@@ -89,10 +107,10 @@ typedef struct report {
     uint64_t seed;
 } report;
 
-/* Whether all rows are of the same tensors: there is one source, or the sources are runs. */
+/* Whether all rows are of the tensors of the source: there is one source, or the sources are runs. */
 static inline bool report_has_one_shape(const report *r)
 {
-    return r->source_count == 1 || r->sources[0].run;
+    return r->view != VIEW_EXCHANGE && (r->source_count == 1 || r->sources[0].run);
 }
 
 void report_print(FILE *stream, report_format format, const report *r);

@@ -4,6 +4,7 @@
  */
 #include "aggregate.h"
 #include "codecs.h"
+#include "exchange.h"
 #include "explain.h"
 #include "frames.h"
 #include "options.h"
@@ -65,7 +66,7 @@ static bool draw(const options *o, source *s, size_t index, char *why)
         wanted.values = o->sizes.items[index / densities_of(o)];
         wanted.density = densities[index % densities_of(o)];
     }
-    if (o->view != VIEW_CODECS && !wanted.steps)
+    if (o->view != VIEW_CODECS && o->view != VIEW_EXCHANGE && !wanted.steps)
         wanted.steps = source_few_steps(wanted.values);
     if (delay > 1 && !o->source.steps) /* whole periods */
         wanted.steps = ((wanted.steps ? wanted.steps : 16) + delay - 1) / delay * delay;
@@ -74,7 +75,7 @@ static bool draw(const options *o, source *s, size_t index, char *why)
 
 static bool needs_finite(const options *o)
 {
-    bool needs = o->peers;
+    bool needs = o->peers || o->view == VIEW_EXCHANGE;
 
     for (size_t i = 0; i < o->codec_count; i++)
         needs = needs || !codec_takes_nonfinite(o->codecs[i].codec, options_channel(o, &o->codecs[i]).feedback);
@@ -91,11 +92,31 @@ static bool check_steps(const options *o, const source *s, char *why)
                    s->steps);
 }
 
+/* What is measured. The sources are empty at first, and the caller's to free. */
+typedef struct input {
+    const run_list *runs;
+    source *sources;
+    size_t count;
+    shape_list models[MAX_SHAPES];
+    size_t cache; /* of the machine */
+} input;
+
+static bool add_rows(const options *o, const input *in, const source *sources, size_t count, const cores *c,
+                     row_list *list, char *why)
+{
+    const exchange_input machines = {in->models, sources, count, in->cache};
+
+    return o->view == VIEW_EXCHANGE ? exchange_rows(list, o, &machines, why)
+                                    : rows_add(list, o, sources, count, c, why);
+}
+
 /* ---- the program ------------------------------------------------------------------------------------------------ */
 
 /* Loads the runs or the files, and measures them. */
-static int run_files(const options *o, const run_list *runs, source *sources, const cores *c, row_list *list, char *why)
+static int run_files(const options *o, const input *in, const cores *c, row_list *list, char *why)
 {
+    const run_list *runs = in->runs;
+    source *sources = in->sources;
     size_t count = runs->count ? runs->count : 1;
 
     if (runs->count ? !runs_load(runs, sources, &o->source, why)
@@ -107,13 +128,15 @@ static int run_files(const options *o, const run_list *runs, source *sources, co
     }
     if (!check_steps(o, sources, why))
         return EXIT_USAGE;
-    return rows_add(list, o, sources, count, c, why) ? EXIT_SUCCESS : EXIT_FAILED;
+    return add_rows(o, in, sources, count, c, list, why) ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 /* Draws and measures one source after the other, so that the values of only one are in memory. */
-static int run_drawn(const options *o, source *sources, size_t count, const cores *c, row_list *list, char *why)
+static int run_drawn(const options *o, const input *in, const cores *c, row_list *list, char *why)
 {
-    for (size_t i = 0; i < count; i++) {
+    source *sources = in->sources;
+
+    for (size_t i = 0; i < in->count; i++) {
         if (o->view == VIEW_AGGREGATE) {
             if (!aggregate_rows(list, o, &sources[i], o->sizes.items[i], why))
                 return EXIT_FAILED;
@@ -126,21 +149,20 @@ static int run_drawn(const options *o, source *sources, size_t count, const core
         }
         if (!draw(o, &sources[i], i, why) || !check_steps(o, &sources[i], why))
             return EXIT_USAGE;
-        if (!rows_add(list, o, &sources[i], 1, c, why))
+        if (!add_rows(o, in, &sources[i], 1, c, list, why))
             return EXIT_FAILED;
         source_drop_values(&sources[i]);
     }
     return EXIT_SUCCESS;
 }
 
-/* sources: count of them, empty; they are the caller's to free. */
-static int run_sources(const options *o, const run_list *runs, source *sources, size_t count)
+static int run_input(const options *o, input *in)
 {
     char why[WHY_SIZE];
     row_list list = {.count = 0};
     report r = {.view = o->view,
-                .sources = sources,
-                .source_count = count,
+                .sources = in->sources,
+                .source_count = in->count,
                 .dtype = o->source.dtype,
                 .checksum = o->channel.checksum != 0,
                 .cold = o->source.cold,
@@ -150,8 +172,9 @@ static int run_sources(const options *o, const run_list *runs, source *sources, 
     int status;
 
     machine_ask(&r.machine);
+    in->cache = r.machine.cache;
     cores_find(&c);
-    status = o->synthetic ? run_drawn(o, sources, count, &c, &list, why) : run_files(o, runs, sources, &c, &list, why);
+    status = o->synthetic ? run_drawn(o, in, &c, &list, why) : run_files(o, in, &c, &list, why);
     if (status) {
         fail(status, why);
     } else {
@@ -168,18 +191,22 @@ static int run(const options *o)
 {
     char why[WHY_SIZE];
     run_list runs = {.count = 0};
-    size_t count;
-    source *sources;
-    int status;
+    input in = {.runs = &runs};
+    int status = EXIT_SUCCESS;
 
     if (o->path_count == 1 && !runs_find(&runs, o->paths[0], why))
         return fail(EXIT_USAGE, why);
-    count = count_sources(o, &runs);
-    sources = calloc(count, sizeof *sources);
-    status = sources ? run_sources(o, &runs, sources, count) : fail(EXIT_FAILED, "out of memory");
-    for (size_t i = 0; sources && i < count; i++)
-        source_free(&sources[i]);
-    free(sources);
+    for (size_t i = 0; !status && i < o->shape_count; i++)
+        status = shapes_load(&in.models[i], o->shapes[i], why) ? EXIT_SUCCESS : fail(EXIT_USAGE, why);
+    in.count = count_sources(o, &runs);
+    in.sources = calloc(in.count, sizeof *in.sources);
+    if (!status)
+        status = in.sources ? run_input(o, &in) : fail(EXIT_FAILED, "out of memory");
+    for (size_t i = 0; in.sources && i < in.count; i++)
+        source_free(&in.sources[i]);
+    for (size_t i = 0; i < o->shape_count; i++)
+        shapes_free(&in.models[i]);
+    free(in.sources);
     runs_free(&runs);
     return status;
 }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All machines of an exchange in one process. The caller carries no bytes: messages stay where their senders made them.
+ */
+#ifndef BENCH_FLEET_H
+#define BENCH_FLEET_H
+
+#include "shapes.h"
+#include <threelc/exchange.h>
+
+typedef enum algorithm { ALL_REDUCE = 1, GATHER = 2, SERVER = 4 } algorithm;
+
+enum { MAX_RANKS = 1024 };
+
+typedef struct fleet_options {
+    algorithm algorithm;
+    size_t ranks;  /* or workers; of SERVER there is one server beside them */
+    size_t owners; /* at most so many ranks own parts, for ALL_REDUCE; 0: all */
+    const char *codec;
+    int assume_finite;
+    tlc_isa isa;
+    uint64_t seed;
+} fleet_options;
+
+/* A piece of a tensor that has one owner. */
+typedef struct fleet_part {
+    size_t tensor, first, n, owner;
+} fleet_part;
+
+typedef struct fleet {
+    fleet_options options;
+    const shape_list *model;
+    size_t receivers;       /* of pushes: the ranks, or the server */
+    tlc_allreduce **member; /* by rank */
+    tlc_worker **worker;    /* or by worker, */
+    tlc_server *server;     /* and the server */
+    float **residual;       /* by rank: of all tensors at their offsets; NULL: the codec keeps none */
+    tlc_message *push;      /* push[r * receivers + i]: from rank r to receiver i */
+    tlc_message *answer;    /* by receiver; len 0: it owns nothing */
+    tlc_message *came;      /* the arguments of a call */
+} fleet;
+
+/* Residuals of pushes are 0. They may be written before the first push. Small tensors have residuals of their own. The
+ * model must outlive the fleet. Whether or not it succeeds, the fleet is to be closed. */
+bool fleet_open(fleet *f, const shape_list *model, const fleet_options *options, char *why);
+void fleet_close(fleet *f);
+
+/* The tensors that are sent raw, several in one frame. */
+bool fleet_is_small(const shape *s);
+
+/* All parts, by owner. With GATHER these are the tensors, and nobody owns them. The caller frees them. NULL: no
+ * memory. */
+fleet_part *fleet_parts(const fleet *f, size_t *count);
+
+/* The calls of a step, in this order. Each is made for all ranks before the next one is. grads, out: a pointer for each
+ * tensor. fleet_reduce is for ALL_REDUCE, fleet_serve for SERVER: it takes all pushes and makes the answer. */
+bool fleet_push(fleet *f, size_t rank, const void *const *grads, char *why);
+bool fleet_reduce(fleet *f, size_t rank, char *why);
+bool fleet_serve(fleet *f, char *why);
+bool fleet_pull(fleet *f, size_t rank, void *const *out, char *why);
+
+/* Machines: the ranks, or the workers and then the server. Bytes that one sends to others in a step. */
+size_t fleet_machines(const fleet *f);
+uint64_t fleet_sent(const fleet *f, size_t machine);
+/* The same since the start, as the machine itself counted it. */
+uint64_t fleet_counted(const fleet *f, size_t machine);
+#endif
