@@ -388,6 +388,28 @@ static void refused(void **state)
     free_run(ps);
 }
 
+/* Messages of before are not kept when a state is loaded: they may be of another run. */
+static void messages_are_forgotten(void **state)
+{
+    tlc_message answer;
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        run *a = make_run(2, kind == 2, kind == 1, "3lc", 0);
+        step(a, 1, NULL);
+        saved workers = save(a, 0), servers = save(a, 1);
+        assert_int_equal(a->cfg.servers ? tlc_server_again(a->server[0], 1, &answer)
+                                        : tlc_allreduce_again(a->rank[0], 1, &answer),
+                         TLC_OK);
+        load(a, &workers, &servers, 1);
+        assert_int_equal(a->cfg.servers ? tlc_server_again(a->server[0], 1, &answer)
+                                        : tlc_allreduce_again(a->rank[0], 1, &answer),
+                         TLC_ERR_PARAM);
+        free_saved(&workers);
+        free_saved(&servers);
+        free_run(a);
+    }
+}
+
 /* What a server knows of workers' last pushes is in its state. */
 static void taken_goes_along(void **state)
 {
@@ -415,9 +437,13 @@ static void taken_goes_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on),         cmocka_unit_test(other_numbers),
-        cmocka_unit_test(codecs_go_along), cmocka_unit_test(names_are_reported),
-        cmocka_unit_test(refused),         cmocka_unit_test(taken_goes_along),
+        cmocka_unit_test(goes_on),
+        cmocka_unit_test(other_numbers),
+        cmocka_unit_test(codecs_go_along),
+        cmocka_unit_test(names_are_reported),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(taken_goes_along),
+        cmocka_unit_test(messages_are_forgotten),
     };
     return cmocka_run_group_tests_name("exchange_state", tests, NULL, NULL);
 }

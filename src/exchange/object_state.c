@@ -390,7 +390,7 @@ static void take_entry(const loading *l, size_t i, const state *s, const entry *
 /* All residuals: to 0, or times a factor where one worker's part in a mean has changed. */
 static void set_residuals(const tlc_sender *s, float factor)
 {
-    for (size_t p = 0; s && p < s->part_count; p++) {
+    for (size_t p = 0; p < s->part_count; p++) {
         const tlc_ownership_part *part = tlc_sender_part(s, p);
         float *r = s->residual[p];
         if (!r)
@@ -413,12 +413,16 @@ static int same_run(const tlc_setup *x, const state *s)
 static void apply(loading *l)
 {
     const tlc_setup *x = l->o->x;
+    tlc_sender *senders[] = {l->o->push, l->o->pull};
     uint64_t used = 0, latest = 0;
     state s;
     entry e;
 
-    set_residuals(l->o->push, 0);
-    set_residuals(l->o->pull, 0);
+    for (int d = 0; d < 2; d++)
+        if (senders[d]) {
+            set_residuals(senders[d], 0);
+            tlc_sender_forget(senders[d]);
+        }
     memset(x->seen, 0, x->count * sizeof *x->seen);
     if (l->o->taken)
         memset(l->o->taken, 0, x->cfg.workers * sizeof *l->o->taken);
@@ -434,7 +438,8 @@ static void apply(loading *l)
     }
     l->o->step = used ? used : latest;
     if (!x->cfg.sum && l->workers != x->cfg.workers)
-        set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
+        if (l->o->push)
+            set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
 }
 
 tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, tlc_report *report)

@@ -302,3 +302,9 @@ tlc_status tlc_sender_again(const tlc_sender *s, uint64_t now, uint64_t step, tl
     *message = out->message;
     return TLC_OK;
 }
+
+void tlc_sender_forget(tlc_sender *s)
+{
+    for (size_t i = 0; i < (size_t)s->slots * s->messages; i++)
+        s->out[i].message.len = s->out[i].bundle.len = 0;
+}

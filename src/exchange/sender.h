@@ -89,6 +89,9 @@ const tlc_outgoing *tlc_sender_find(const tlc_sender *s, uint64_t step, uint32_t
 /* The same for a caller who is in step `now`. TLC_ERR_ORDER: the step is to come. TLC_ERR_PARAM: it is not kept. */
 tlc_status tlc_sender_again(const tlc_sender *s, uint64_t now, uint64_t step, tlc_message *message);
 
+/* No step is kept any more. */
+void tlc_sender_forget(tlc_sender *s);
+
 /* ---- out. These read s->source: values in the dtype of the sender, for each part of a group with a context ------- */
 
 /* The first part whose values are not all finite, or TLC_ALL. */
