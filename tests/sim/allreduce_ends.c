@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Deaths in an all-reduce, and what follows: a new reduction that goes on from checkpoints, or without the dead; and the
- * end of a run.
+ * Deaths in an all-reduce, and what follows: a new reduction that goes on from checkpoints, or without the dead; and
+ * the end of a run.
  */
 #include "allreduce.h"
 #include <math.h>
@@ -75,7 +75,7 @@ static int can_cancel(const reduction *w)
     return step != 0;
 }
 
-/* ---- another reduction ----------------------------------------------------------------------------------------------- */
+/* ---- another reduction ------------------------------------------------------------------------------------------- */
 
 /* Makes the next reduction of so many ranks from the states of this one. */
 static void replace_reduction(reduction *w, uint32_t ranks, const checkpoint *const *saved, size_t count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a cluster of servers: its states go on in another one, with as many or other numbers of workers and servers.
+ * The end of a cluster of servers: its states go on in another one, with as many or other workers and servers.
  */
 #include "servers.h"
 
