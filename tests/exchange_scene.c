@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "exchange_scene.h"
 
-void scene_open(scene *s, const tlc_exchange_config *cfg)
+void scene_open(scene *s, const tlc_exchange_config *cfg, const tlc_tensor *tensors)
 {
-    fleet_open(&s->f, cfg, small_tensors, 1);
+    fleet_open(&s->f, cfg, tensors, 1);
     ledger_open(&s->l, &s->f);
     for (uint64_t step = 1; step <= 2; step++)
         ledger_step(&s->l, step);

@@ -24,7 +24,7 @@ typedef struct want {
     char sentence[200];
 } want;
 
-void scene_open(scene *s, const tlc_exchange_config *cfg);
+void scene_open(scene *s, const tlc_exchange_config *cfg, const tlc_tensor *tensors);
 /* The books are right, and so is another step. */
 void scene_close(scene *s);
 

@@ -273,6 +273,51 @@ static void e1_taken(void **state)
     fleet_close(&f);
 }
 
+/* ---- flags ------------------------------------------------------------------------------------------------------- */
+
+/* No other flags make sense of the bytes of a push, or of an answer, with frames. */
+static void alter_flags(call *c, tlc_message valid)
+{
+    enum { FLAGS = 3 }; /* their place: message.h */
+    tlc_message altered = blob_copy(valid);
+    uint8_t *p = (uint8_t *)(uintptr_t)altered.data;
+
+    for (unsigned flags = 1; flags < 256; flags++) {
+        at.i = flags;
+        p[FLAGS] = (uint8_t)flags;
+        blob_seal(p, altered.len);
+        REFUSED(&c->w, c->take(c, altered), TLC_ERR_CORRUPT);
+    }
+    blob_free(&altered);
+}
+
+static void e1_flags(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        call push = {.take = take_push}, pull = {.take = take_answer};
+        fleet f;
+        fleet_open(&f, &cfg, small_tensors, 1);
+        fleet_gradients(&f, 1);
+        fleet_push(&f);
+        if (cfg.servers) {
+            watch_open(&push.w, &f, f.owner[0], 0);
+            alter_flags(&push, f.push[f.lanes]);
+            watch_close(&push.w);
+        }
+        fleet_reduce(&f);
+        for (uint32_t i = 0; i < f.lanes; i++)
+            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        watch_open(&pull.w, &f, f.worker[1], 1);
+        alter_flags(&pull, pull.from[0]);
+        watch_close(&pull.w);
+        fleet_pull(&f);
+        require_pulled(&f, TLC_OK);
+        fleet_close(&f);
+    }
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* Every byte of a state is altered, and it is cut everywhere. */
@@ -331,8 +376,11 @@ static void e1_altered_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_altered_messages), cmocka_unit_test(e1_wrong_pushes),
-        cmocka_unit_test(e1_wrong_answers),    cmocka_unit_test(e1_taken),
+        cmocka_unit_test(e1_altered_messages),
+        cmocka_unit_test(e1_wrong_pushes),
+        cmocka_unit_test(e1_wrong_answers),
+        cmocka_unit_test(e1_taken),
+        cmocka_unit_test(e1_flags),
         cmocka_unit_test(e1_altered_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  * has reduced them; then they are in the residual of the owner. Afterwards all go on.
  */
 #include "exchange_scene.h"
+#include <threelc/bundle.h>
 #include <math.h>
 
 static uint8_t taken_by(member m, uint32_t server)
@@ -17,12 +18,35 @@ static uint8_t taken_by(member m, uint32_t server)
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
+/* What the push of `who` tells its caller, before anybody else knows. */
+static void require_dropped(scene *s, uint32_t who, const want *told)
+{
+    want early = *told;
+    char *end = strstr(early.sentence, ", says");
+
+    early.status = TLC_OK;
+    if (end)
+        *end = 0;
+    require_status(ledger_push(&s->l, who), TLC_OK);
+    require_outcome(s->f.worker[who], 0, &early);
+    require_outcome(s->f.worker[who], s->f.cfg.servers ? s->f.cfg.servers - 1 : 0, &early);
+}
+
 /* A step in which the push of `who` is dropped. In an all-reduce all fail. Servers go on. */
 static void dropped_push(scene *s, uint32_t who, const want *told)
 {
-    const fleet *f = &s->f;
+    fleet *f = &s->f;
 
-    ledger_take_step(&s->l);
+    fleet_wipe(f);
+    require_dropped(s, who, told);
+    for (uint32_t w = 0; w < RANKS; w++)
+        if (w != who)
+            (void)ledger_push(&s->l, w);
+    for (uint32_t o = 0; o < f->owners; o++)
+        require_status(ledger_reduce(&s->l, o), TLC_OK);
+    for (uint32_t w = 0; w < RANKS; w++)
+        (void)ledger_pull(&s->l, w);
+    ledger_end(&s->l, 0, 0);
     require_pulled(f, told->status);
     each_outcome(s, told);
     require_steps(s, 1, told->status != TLC_OK);
@@ -44,7 +68,7 @@ static void e2_gradient(void **state)
                 tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
                 want told = {cfg.servers ? TLC_OK : TLC_ERR_STEP, TLC_ERR_NONFINITE, who, tensors[i], ""};
                 scene s;
-                scene_open(&s, &cfg);
+                scene_open(&s, &cfg, small_tensors);
                 fleet_gradients(&s.f, 3);
                 poison(&s.f, who, tensors[i], turn % 2 ? NAN : turn % 4 ? INFINITY : -INFINITY);
                 snprintf(told.sentence, sizeof told.sentence,
@@ -67,7 +91,7 @@ static void e2_residual_and_gradient(void **state)
                 want told = {cfg.servers ? TLC_OK : TLC_ERR_STEP, TLC_ERR_NONFINITE, who, tensors[i], ""};
                 const float huge = 2e38f;
                 scene s;
-                scene_open(&s, &cfg);
+                scene_open(&s, &cfg, small_tensors);
                 fleet_gradients(&s.f, 3);
                 grow(&s, who, tensors[i], huge);
                 memcpy(s.f.grad[who * TENSORS + tensors[i]], &huge, sizeof huge);
@@ -130,7 +154,7 @@ static void missed_push(fleet_kind kind, uint32_t owners, accident *a)
     scene s;
 
     cfg.owners = owners;
-    scene_open(&s, &cfg);
+    scene_open(&s, &cfg, small_tensors);
     for (uint32_t o = 0; o < s.f.lanes; o++)
         a->old[o] = blob_copy(s.f.push[a->from * s.f.lanes + o]);
     s.f.via = happen;
@@ -189,7 +213,7 @@ static void e2_gathered_push(void **state)
                 accident a = {.from = from, .to = to, .what = what};
                 want told;
                 scene s;
-                scene_open(&s, &cfg);
+                scene_open(&s, &cfg, small_tensors);
                 a.old[to] = blob_copy(s.f.push[from * RANKS]);
                 s.f.via = happen_to_one;
                 s.f.arg = &a;
@@ -217,7 +241,7 @@ static void e2_gathered_twice(void **state)
     scene s;
 
     (void)state;
-    scene_open(&s, &cfg);
+    scene_open(&s, &cfg, small_tensors);
     fleet_gradients(&s.f, 3);
     poison(&s.f, 0, CONV, NAN);
     s.f.via = happen_to_one;
@@ -236,8 +260,6 @@ static void e2_gathered_twice(void **state)
     scene_close(&s);
 }
 
-/* ---- ranks that do not fit --------------------------------------------------------------------------------------- */
-
 /* All that is left is to cancel the step. */
 static void cancel_all(scene *s)
 {
@@ -247,6 +269,109 @@ static void cancel_all(scene *s)
     }
     ledger_end(&s->l, 0, 1);
 }
+
+/* ---- frames that are none ---------------------------------------------------------------------------------------- */
+
+/* Alters the first frame in a message, which is of "conv". Returns what its decoder says. */
+static tlc_status break_frame(const fleet *f, leg on, uint8_t *message, size_t len)
+{
+    const size_t head = on == TO_OWNER && is_gathered(f) ? 14 : 15; /* of these small numbers: message.h */
+    float out[17];
+    tlc_bundle_reader r;
+    const void *frame;
+    size_t size;
+
+    require(small_tensors[CONV].n == COUNT(out));
+    require_status(tlc_bundle_open(&r, message + head, len - head - 4), TLC_OK);
+    require_status(tlc_bundle_next(&r, &frame, &size), TLC_OK);
+    message[(const uint8_t *)frame - message] ^= 0xff;
+    blob_seal(message, len);
+    return tlc_decompress(frame, size, TLC_F32, out, COUNT(out), NULL);
+}
+
+static tlc_status broken;
+
+static tlc_message break_push(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message)
+{
+    static uint8_t copy[4096];
+    leg hit = is_gathered(f) ? TO_WORKER : TO_OWNER;
+
+    (void)to;
+    if (on != hit || from != 1 || !message.len)
+        return message;
+    require(message.len <= sizeof copy);
+    memcpy(copy, message.data, message.len);
+    broken = break_frame(f, TO_OWNER, copy, message.len);
+    require(broken != TLC_OK);
+    return (tlc_message){copy, message.len};
+}
+
+/* The checksum of a push is right, but a frame in it is bad. It is found when it is decoded. */
+static void e2_bad_push_frame(void **state)
+{
+    (void)state;
+    for (fleet_kind kind = SHARDED; kind <= ONE_SERVER; kind++) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        scene s;
+        cfg.owners = kind == SHARDED;
+        scene_open(&s, &cfg, small_tensors);
+        s.f.via = break_push;
+        ledger_step(&s.l, 3);
+        want told = {cfg.servers ? TLC_OK : TLC_ERR_STEP, broken, 1, CONV, ""};
+        snprintf(told.sentence, sizeof told.sentence, "%s 1: a bad frame of tensor \"conv\": %s%s", role(&s.f),
+                 tlc_status_string(broken), says(&s.f, 1, 0));
+        if (kind == GATHERED) { /* everybody fetches it again, but it is no better */
+            told.status = broken;
+            require_pulled(&s.f, broken);
+            each_outcome(&s, &told);
+            cancel_all(&s);
+        } else {
+            require_pulled(&s.f, told.status);
+            each_outcome(&s, &told);
+            require(!cfg.servers || (taken_by(s.f.worker[1], 0) == 5 && s.f.came[1] == TLC_OK));
+        }
+        scene_close(&s);
+    }
+}
+
+/* A bad frame in an answer fails the pull, until the answer comes as it is. */
+static void e2_bad_answer_frame(void **state)
+{
+    (void)state;
+    for (fleet_kind kind = SHARDED; kind <= ONE_SERVER; kind++) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        scene s;
+        if (kind == GATHERED)
+            continue;
+        cfg.owners = kind == SHARDED;
+        scene_open(&s, &cfg, small_tensors);
+        fleet_gradients(&s.f, 3);
+        for (uint32_t w = 0; w < RANKS; w++)
+            (void)ledger_push(&s.l, w);
+        for (uint32_t o = 0; o < s.f.owners; o++)
+            require_status(ledger_reduce(&s.l, o), TLC_OK);
+        fleet_wipe(&s.f);
+        tlc_message good = s.f.answer[0], bad = blob_copy(good);
+        broken = break_frame(&s.f, TO_WORKER, (uint8_t *)(uintptr_t)bad.data, bad.len);
+        want told = {broken, broken, 0, CONV, ""};
+        snprintf(told.sentence, sizeof told.sentence, "%s 0: a bad frame of tensor \"conv\": %s",
+                 cfg.servers ? "server" : "rank", tlc_status_string(broken));
+        s.f.answer[0] = bad;
+        for (uint32_t w = 0; w < RANKS; w++)
+            require_status(ledger_pull(&s.l, w), broken);
+        require_pulled(&s.f, broken);
+        each_outcome(&s, &told);
+        s.f.answer[0] = good;
+        for (uint32_t w = 0; w < RANKS; w++)
+            require_status(ledger_pull(&s.l, w), TLC_OK);
+        ledger_end(&s.l, 0, 0);
+        require_steps(&s, 1, 0);
+        blob_free(&bad);
+        scene_close(&s);
+    }
+}
+
+/* ---- ranks that do not fit --------------------------------------------------------------------------------------- */
 
 /* Another object takes the place of rank `who`, with the same state. */
 static void replace(scene *s, uint32_t who, const tlc_exchange_config *cfg)
@@ -268,7 +393,7 @@ static void e2_other_settings(void **state)
         for (uint32_t who = 0; who < RANKS; who++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors), other = cfg;
             scene s;
-            scene_open(&s, &cfg);
+            scene_open(&s, &cfg, small_tensors);
             other.split_n++;
             replace(&s, who, &other);
             ledger_step(&s.l, 3);
@@ -295,7 +420,7 @@ static void e2_other_step(void **state)
         const uint32_t who = RANKS - 1;
         scene s;
         cfg.owners = owners;
-        scene_open(&s, &cfg);
+        scene_open(&s, &cfg, small_tensors);
         member_move(s.f.worker[who], 4);
         ledger_step(&s.l, 3);
         for (uint32_t w = 0; w < RANKS; w++) {
@@ -320,7 +445,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e2_gradient),          cmocka_unit_test(e2_residual_and_gradient),
         cmocka_unit_test(e2_push_to_one_owner), cmocka_unit_test(e2_gathered_push),
-        cmocka_unit_test(e2_gathered_twice),    cmocka_unit_test(e2_other_settings),
+        cmocka_unit_test(e2_gathered_twice),    cmocka_unit_test(e2_bad_push_frame),
+        cmocka_unit_test(e2_bad_answer_frame),  cmocka_unit_test(e2_other_settings),
         cmocka_unit_test(e2_other_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void e2_mean(void **state)
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
             scene s;
             cfg.sum = 1;
-            scene_open(&s, &cfg);
+            scene_open(&s, &cfg, small_tensors);
             uint32_t owner = owner_of(&s, tensors[i]);
             bad_delta bad = {owner, NAN};
             if (i % 2) { /* what is made of a mean that is not finite does not matter any more */
@@ -114,7 +114,7 @@ static void e2_gathered_mean(void **state)
         cfg.sum = 1;
         cfg.push = at.codec = texts[i];
         cfg.reserve = "3lc"; /* all tensors have residuals */
-        scene_open(&s, &cfg);
+        scene_open(&s, &cfg, small_tensors);
         fleet_gradients(&s.f, 3);
         for (uint32_t w = 0; w < 2; w++)
             memcpy(s.f.grad[w * TENSORS + CONV], &huge, sizeof huge);
@@ -142,7 +142,7 @@ static void e2_residual_and_mean(void **state)
         scene s;
         cfg.push = "raw";
         cfg.pull = cfg.reserve = "3lc"; /* it sends the larger of the two values */
-        scene_open(&s, &cfg);
+        scene_open(&s, &cfg, small_tensors);
         uint32_t owner = owner_of(&s, CONV);
         for (int turn = 0; turn < 2; turn++) {
             fleet_gradients(&s.f, 3);
@@ -175,7 +175,7 @@ static void e2_delta(void **state)
                 tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
                 bad_delta bad = {server, values[i]};
                 scene s;
-                scene_open(&s, &cfg);
+                scene_open(&s, &cfg, small_tensors);
                 s.f.delta = spoil;
                 s.f.arg = &bad;
                 fleet_gradients(&s.f, 3);
@@ -195,7 +195,7 @@ static void e2_all_gradients(void **state)
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         scene s;
-        scene_open(&s, &cfg);
+        scene_open(&s, &cfg, small_tensors);
         fleet_gradients(&s.f, 3);
         for (uint32_t w = 0; w < RANKS; w++)
             poison(&s.f, w, w ? WIDE : OWN, NAN);
@@ -249,7 +249,7 @@ static void e2_assume_finite(void **state)
             want told = {cfg.servers ? TLC_OK : TLC_ERR_STEP, TLC_ERR_NONFINITE, 1, tensors[i], ""};
             scene s;
             cfg.assume_finite = 1;
-            scene_open(&s, &cfg);
+            scene_open(&s, &cfg, small_tensors);
             fleet_gradients(&s.f, 3);
             come_back(&s);
             fleet_gradients(&s.f, 4);
@@ -266,11 +266,39 @@ static void e2_assume_finite(void **state)
         }
 }
 
+/* Long parts are taken out of the residuals again, piece by piece. */
+static void e2_long_parts(void **state)
+{
+    tlc_tensor tensors[TENSORS];
+    const float huge = 2e38f;
+
+    (void)state;
+    memcpy(tensors, small_tensors, sizeof tensors);
+    tensors[WIDE].n = 5000;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        scene s;
+        cfg.owners = kind == SHARDED;
+        scene_open(&s, &cfg, tensors);
+        fleet_gradients(&s.f, 3);
+        grow(&s, 1, GAIN, huge); /* it is the last one in its message */
+        memcpy(s.f.grad[TENSORS + GAIN], &huge, sizeof huge);
+        ledger_take_step(&s.l);
+        require_pulled(&s.f, cfg.servers ? TLC_OK : TLC_ERR_STEP);
+        require(member_outcome(s.f.worker[0], 0).tensor == (kind == THREE_SERVERS ? TLC_ALL : GAIN) ||
+                kind == THREE_SERVERS);
+        ledger_check(&s.l);
+        grow(&s, 1, GAIN, 0);
+        scene_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e2_mean),  cmocka_unit_test(e2_gathered_mean), cmocka_unit_test(e2_residual_and_mean),
-        cmocka_unit_test(e2_delta), cmocka_unit_test(e2_all_gradients), cmocka_unit_test(e2_assume_finite),
+        cmocka_unit_test(e2_mean),       cmocka_unit_test(e2_gathered_mean), cmocka_unit_test(e2_residual_and_mean),
+        cmocka_unit_test(e2_delta),      cmocka_unit_test(e2_all_gradients), cmocka_unit_test(e2_assume_finite),
+        cmocka_unit_test(e2_long_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

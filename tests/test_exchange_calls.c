@@ -224,6 +224,135 @@ static void statistics(void **state)
         }
 }
 
+/* ---- states of other runs ---------------------------------------------------------------------------------------- */
+
+/* Workers may be in different steps. Each goes on with the latest of those whose residuals it takes over. */
+static void steps_of_states(void **state)
+{
+    static const uint64_t steps[RANKS] = {4, 9, 6}, two[] = {6, 9}, four[] = {4, 9, 6, 9};
+    tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
+    tlc_message states[RANKS];
+    fleet f;
+
+    (void)state;
+    fleet_open(&f, &cfg, small_tensors, 0);
+    for (uint32_t w = 0; w < RANKS; w++) {
+        member_move(f.worker[w], steps[w]);
+        states[w] = member_save(f.worker[w]);
+    }
+    for (cfg.workers = 2; cfg.workers <= 4; cfg.workers += 2)
+        for (uint32_t w = 0; w < cfg.workers; w++) {
+            member heir = {.rank = NULL};
+            require_status(fleet_make(&f, &cfg, w, 0, &heir), TLC_OK);
+            require_status(MEMBER(heir, state_load, states, RANKS), TLC_OK);
+            require(member_step(heir) == (cfg.workers == 2 ? two : four)[w]);
+            member_destroy(heir);
+        }
+    for (uint32_t w = 0; w < RANKS; w++)
+        blob_free(&states[w]);
+    fleet_close(&f);
+}
+
+/* A server knows whose pushes it took, but not if it goes on with another number of workers. */
+static void taken_of_states(void **state)
+{
+    tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
+    fleet f;
+
+    (void)state;
+    fleet_open(&f, &cfg, small_tensors, 0);
+    fleet_step(&f, 1);
+    tlc_message own = member_save(f.owner[0]), of_less;
+    member less = {.rank = NULL};
+    uint64_t step = 77;
+    cfg.workers--;
+    require_status(fleet_make(&f, &cfg, 0, 1, &less), TLC_OK);
+    of_less = member_save(less);
+    require_status(tlc_server_taken(f.owner[0].server, 2, &step), TLC_OK);
+    require(step == 1);
+    require_status(member_load(f.owner[0], own), TLC_OK);
+    require_status(tlc_server_taken(f.owner[0].server, 2, &step), TLC_OK);
+    require(step == 1);
+    require_status(member_load(f.owner[0], of_less), TLC_OK);
+    require_status(tlc_server_taken(f.owner[0].server, 2, &step), TLC_OK);
+    require(step == 0);
+    member_destroy(less);
+    blob_free(&own);
+    blob_free(&of_less);
+    fleet_close(&f);
+}
+
+/* The first of two tensors, as states have them: by owner. */
+static size_t first_of(const fleet *f, size_t a, size_t b)
+{
+    for (uint32_t o = 0; o < f->owners; o++)
+        for (size_t i = 0; i < member_parts(f->owner[o]); i++) {
+            size_t t = member_part(f->owner[o], i).tensor;
+            if (t == a || t == b)
+                return t;
+        }
+    return TLC_ALL;
+}
+
+/* The first name that has no place is told, for each server. */
+static void names_of_states(void **state)
+{
+    tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
+    member other = {.rank = NULL};
+    tlc_message saved;
+    fleet f;
+
+    (void)state;
+    fleet_open(&f, &cfg, small_tensors, 0);
+    saved = member_save(f.worker[0]);
+    char want[200];
+    snprintf(want, sizeof want,
+             "entries of the states without a place here: 2, first \"%s\"; tensors in no state: 2, first \"first\"",
+             small_tensors[first_of(&f, CONV, OWN)].name);
+    f.tensors[CONV].name = "first";
+    f.tensors[OWN].name = "last";
+    require_status(fleet_make(&f, &cfg, 0, 0, &other), TLC_OK);
+    require_status(member_load(other, saved), TLC_OK);
+    for (uint32_t server = 0; server < cfg.servers; server++) {
+        tlc_outcome o = member_outcome(other, server);
+        require(o.status == TLC_OK && o.unknown == 2 && o.missing == 2 && o.tensor == CONV);
+        require(!strcmp(o.sentence, want));
+    }
+    member_destroy(other);
+    blob_free(&saved);
+    fleet_close(&f);
+}
+
+/* A caller may know only the first fields of a struct, or more than there are. */
+static void sizes_of_results(void **state)
+{
+    tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
+    struct {
+        tlc_outcome outcome;
+        uint8_t more[8];
+    } newer;
+    tlc_outcome o = {.struct_size = sizeof o.struct_size};
+    tlc_exchange_stats s = {.struct_size = sizeof s.struct_size};
+    tlc_part p = {.struct_size = sizeof p.struct_size};
+    tlc_push_info info = {.struct_size = sizeof info.struct_size};
+    fleet f;
+
+    (void)state;
+    fleet_open(&f, &cfg, small_tensors, 0);
+    fleet_step(&f, 1);
+    fleet_push(&f);
+    require_status(tlc_worker_outcome(f.worker[0].worker, 0, &o), TLC_OK);
+    require_status(tlc_worker_stats(f.worker[0].worker, &s), TLC_OK);
+    require_status(tlc_server_part(f.owner[0].server, 0, &p), TLC_OK);
+    require_status(tlc_server_push(f.owner[0].server, f.push[1], &info), TLC_OK);
+    require(!o.step && !o.sentence[0] && !s.steps && !p.n && !info.step);
+    memset(&newer, OUT_FILL, sizeof newer);
+    newer.outcome.struct_size = sizeof newer;
+    require_status(tlc_worker_outcome(f.worker[0].worker, 0, &newer.outcome), TLC_OK);
+    require(newer.outcome.step == 2 && all_bytes(newer.more, sizeof newer.more, 0));
+    fleet_close(&f);
+}
+
 /* A long name is cut, and what is not printable in it is replaced. */
 static void long_names(void **state)
 {
@@ -256,8 +385,10 @@ static void long_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_codecs),     cmocka_unit_test(masks),      cmocka_unit_test(weights),
-        cmocka_unit_test(scaled_residuals), cmocka_unit_test(statistics), cmocka_unit_test(long_names),
+        cmocka_unit_test(other_codecs),     cmocka_unit_test(masks),           cmocka_unit_test(weights),
+        cmocka_unit_test(scaled_residuals), cmocka_unit_test(statistics),      cmocka_unit_test(long_names),
+        cmocka_unit_test(steps_of_states),  cmocka_unit_test(taken_of_states), cmocka_unit_test(names_of_states),
+        cmocka_unit_test(sizes_of_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

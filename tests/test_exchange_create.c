@@ -138,6 +138,19 @@ static void tensors(void **state)
     }
 }
 
+static void defaults(void **state)
+{
+    tlc_exchange_config cfg;
+
+    (void)state;
+    memset(&cfg, OUT_FILL, sizeof cfg);
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    require(cfg.struct_size == sizeof cfg && cfg.workers == 1 && !cfg.servers && !cfg.owners && cfg.keep == 4);
+    require(!cfg.backup && !cfg.gather && !cfg.sum && !strcmp(cfg.push, "3lc") && !cfg.pull && !cfg.reserve);
+    require(cfg.min_n == 256 && cfg.split_n == 65536 && !cfg.assume_finite && cfg.dtype == TLC_F32 && !cfg.seed);
+    require(cfg.isa == TLC_ISA_AUTO && !cfg.alloc.alloc && !cfg.alloc.free && !cfg.parallel.run);
+}
+
 /* Structs of older and newer callers. */
 static void sizes_of_structs(void **state)
 {
@@ -223,9 +236,8 @@ static void nothing_to_exchange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations),      cmocka_unit_test(tensors),
-        cmocka_unit_test(sizes_of_structs),    cmocka_unit_test(missing_arguments),
-        cmocka_unit_test(nothing_to_exchange),
+        cmocka_unit_test(configurations),   cmocka_unit_test(tensors),           cmocka_unit_test(defaults),
+        cmocka_unit_test(sizes_of_structs), cmocka_unit_test(missing_arguments), cmocka_unit_test(nothing_to_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

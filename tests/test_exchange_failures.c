@@ -289,11 +289,42 @@ static void join(void **state)
     free(r);
 }
 
+/* A worker that listens is given what it cannot keep. Other tensors keep theirs. */
+static void listening(void **state)
+{
+    (void)state;
+    for (int assume_finite = 0; assume_finite < 2; assume_finite++) {
+        tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
+        const float value = assume_finite ? NAN : 3e38f;
+        float *conv, wide;
+        fleet f;
+        cfg.assume_finite = assume_finite;
+        fleet_open(&f, &cfg, small_tensors, 1);
+        fleet_step(&f, 1);
+        conv = f.residual[TENSORS + CONV];
+        require_status(tlc_worker_join(f.worker[1].worker, 3, NULL), TLC_OK);
+        fleet_gradients(&f, 3);
+        memcpy(f.grad[TENSORS + CONV], &value, sizeof value);
+        conv[0] = 3e38f;
+        wide = f.residual[TENSORS + WIDE][0] + fleet_grad(&f, 1, WIDE, 0);
+        require_status(fleet_push_one(&f, 1), TLC_OK);
+        tlc_outcome o = member_outcome(f.worker[1], 0);
+        require(o.status == TLC_OK && o.cause == TLC_ERR_NONFINITE && o.rank == 1 && o.tensor == CONV);
+        require(!strcmp(o.sentence, assume_finite ? "worker 1: NaN or infinity in the gradient of tensor \"conv\""
+                                                  : "worker 1: residual + gradient of tensor \"conv\" is not finite"));
+        require(dropped(&f, 1) == small_tensors[CONV].n);
+        require(float_bits(conv[0]) == float_bits(assume_finite ? 0 : 3e38f));
+        require(float_bits(f.residual[TENSORS + WIDE][0]) == float_bits(wide));
+        fleet_close(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(again_of_servers), cmocka_unit_test(again_of_ranks), cmocka_unit_test(no_residual),
         cmocka_unit_test(pushes_of_a_step), cmocka_unit_test(empty_round),    cmocka_unit_test(join),
+        cmocka_unit_test(listening),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
