@@ -4,6 +4,7 @@
  */
 #include "allreduce.h"
 #include "between.h"
+#include "creation.h"
 #include "drivers.h"
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
@@ -45,6 +46,7 @@ void reduction_open(reduction *w, run *r, uint32_t ranks)
         w->pushes[i] = &w->member[i].push;
     }
     group_learn_parts(&w->group, owners, ranks);
+    refuse_creations(r, &w->group, ROLE_RANK, ranks - 1);
     network_open(r);
 }
 

@@ -4,6 +4,7 @@
  * the end of a run.
  */
 #include "allreduce.h"
+#include "tasks.h"
 #include <math.h>
 
 enum { MOST_GENERATIONS = 3 };
@@ -41,10 +42,10 @@ static void check_undone(const reduction *w, const member *m)
 static void cancel(reduction *w, member *m)
 {
     object *o = m->o;
-    tlc_status status = tlc_allreduce_cancel(o->it);
+    tlc_status status = IN_MODE(w->run, tlc_allreduce_cancel(o->it));
 
     must(w->run, CALLS, !status, "cancel: %s", tlc_status_string(status));
-    (void)check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_ERR_STEP), TLC_NOBODY, TLC_ALL, 0});
+    (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_ERR_STEP), TLC_NOBODY, TLC_ALL, 0, NULL));
     for (const part_place *p = w->group.part; p < w->group.part + w->group.parts; p++)
         if (m->push.kind == PUSH_GOOD)
             o->expected.dropped += check_returned(o, &m->push, p);
@@ -171,7 +172,7 @@ static void refuse_out_of_turn(object *o, tlc_status got, const frozen *before, 
 {
     must(o->run, CALLS, got == TLC_ERR_ORDER, "%s out of turn: %s", call, tlc_status_string(got));
     check_frozen(o, before, call);
-    (void)check_outcome(o, 0, TLC_ERR_ORDER, (blame){CAUSE(TLC_ERR_ORDER), TLC_NOBODY, TLC_ALL, 0});
+    (void)check_outcome(o, 0, TLC_ERR_ORDER, blame_of(CAUSE(TLC_ERR_ORDER), TLC_NOBODY, TLC_ALL, 0, NULL));
 }
 
 void refuse_calls(reduction *w, member *m)
@@ -200,6 +201,8 @@ void refuse_calls(reduction *w, member *m)
         must_refuse(o, tlc_allreduce_push(o->it, grads, 0, to), TLC_ERR_PARAM);
         must_refuse(o, tlc_allreduce_push(o->it, grads, NAN, to), TLC_ERR_PARAM);
         must_refuse(o, tlc_allreduce_push(o->it, grads, 1, NULL), TLC_ERR_PARAM);
+        if (hide_gradient(o, draw, grads))
+            must_refuse(o, tlc_allreduce_push(o->it, grads, 1, to), TLC_ERR_PARAM);
         must_refuse(o, object_scale(o, INFINITY), TLC_ERR_PARAM);
         must_refuse(o, tlc_allreduce_again(o->it, o->step, to), TLC_ERR_ORDER);
     }

@@ -5,6 +5,7 @@
 #include "allreduce.h"
 #include "forge.h"
 #include "stranger.h"
+#include "tasks.h"
 #include <math.h>
 
 /* The messages for pull. Those of ranks that own nothing must not be read. */
@@ -40,7 +41,8 @@ static void pull_wrong(reduction *w, member *m, const tlc_message *from, blame b
 static int pull_damaged(reduction *w, member *m, const tlc_message *from)
 {
     slot *in = m->in[is_gathered(w) ? PUSHES : ANSWERS];
-    blame b = {CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM) | CAUSE(TLC_ERR_VERSION), ANYONE, TLC_ALL, 0};
+    blame b = blame_of(CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM) | CAUSE(TLC_ERR_VERSION), ANYONE, TLC_ALL, 0,
+                       NULL);
     uint32_t damaged = 0;
 
     for (uint32_t i = 0; i < w->ranks; i++)
@@ -90,19 +92,19 @@ static void try_forged_messages(reduction *w, member *m, tlc_message *from, uint
     /* an owner with other settings is not read when the others say that the step failed */
     from[i] = blob_message(forged);
     if (!(causes & CAUSE(TLC_ERR_PARAM)) || !common_of(w, m->o->step)->faults)
-        pull_wrong(w, m, from, (blame){causes, i, TLC_ALL, 0});
+        pull_wrong(w, m, from, blame_of(causes, i, TLC_ALL, 0, NULL));
     blob_drop(r, forged);
     forged = forge_frame(r, right, draw);
     from[i] = blob_message(forged);
     if (forged)
-        pull_wrong(w, m, from, (blame){BAD_FRAME, i, TLC_ALL, 0});
+        pull_wrong(w, m, from, blame_of(BAD_FRAME, i, TLC_ALL, 0, NULL));
     blob_drop(r, forged);
     forged = is_gathered(w) || !has_other_owner(w, i) || common_of(w, m->o->step)->faults
                  ? NULL
                  : forge_taken(r, right, w->ranks);
     from[i] = blob_message(forged);
     if (forged)
-        pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_CORRUPT), is_first_owner(w, i) ? ANYONE : i, TLC_ALL, 0});
+        pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_CORRUPT), is_first_owner(w, i) ? ANYONE : i, TLC_ALL, 0, NULL));
     blob_drop(r, forged);
     from[i] = right;
 }
@@ -122,28 +124,28 @@ static void try_wrong_messages(reduction *w, member *m, tlc_message *from)
         return;
     r->found->injected[FAULT_WRONG]++;
     from[i] = (tlc_message){NULL, 0};
-    pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_CORRUPT), i, TLC_ALL, 0});
+    pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_CORRUPT), i, TLC_ALL, 0, NULL));
     from[i] = (tlc_message){right.data, right.len - 1};
-    pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM), i, TLC_ALL, 0});
+    pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM), i, TLC_ALL, 0, NULL));
     if (m->last[kind][i]) {
         from[i] = blob_message(m->last[kind][i]);
-        pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_ORDER), i, TLC_ALL, m->o->step - 1});
+        pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_ORDER), i, TLC_ALL, m->o->step - 1, NULL));
     }
     if (j != i && (is_gathered(w) || is_owner(w, j))) {
         from[i] = from[j];
-        pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0});
+        pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0, NULL));
     }
     if (!is_gathered(w) && m->mine[i]) { /* a push */
         from[i] = blob_message(m->mine[i]);
-        pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0});
+        pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0, NULL));
     }
     try_forged_messages(w, m, from, i, draw);
     if (m->o->step == 1 && !common_of(w, 1)->faults) {
-        strange = is_gathered(w) ? stranger_push(r, &w->group, role, i, draw & 1 ? OTHER_TENSORS : OTHER_ALGORITHM)
-                                 : stranger_answer(r, &w->group, role, i);
+        strange = is_gathered(w) ? stranger_push(r, &w->group, role, i, draw)
+                                 : stranger_answer(r, &w->group, role, i, draw);
         from[i] = blob_message(strange);
         if (strange)
-            pull_wrong(w, m, from, (blame){CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0});
+            pull_wrong(w, m, from, blame_of(CAUSE(TLC_ERR_PARAM), i, TLC_ALL, 0, NULL));
         blob_drop(r, strange);
     }
     from[i] = right;
@@ -178,7 +180,7 @@ static void check_end(reduction *w, member *m, tlc_status status)
     must(r, E2, (status == TLC_ERR_STEP) == (c->faults > 0), "pull: %s, with %u faults (%s)", tlc_status_string(status),
          c->faults, object_outcome(m->o, 0).sentence);
     if (c->overflow)
-        outcome = check_outcome(m->o, 0, status, (blame){CAUSE(TLC_ERR_NONFINITE), TLC_NOBODY, TLC_ALL, 0});
+        outcome = check_outcome(m->o, 0, status, blame_of(CAUSE(TLC_ERR_NONFINITE), TLC_NOBODY, TLC_ALL, 0, NULL));
     else
         outcome = check_blame(w, m->o, status, c->fault, c->faults);
     if (!c->ended) {
@@ -300,7 +302,7 @@ static void check_masks(reduction *w, member *m, const common *c)
         for (size_t i = 0; i < r->sc.tensor[t].n; i++)
             momentum[t][i] = filled;
     }
-    must(r, CALLS, !tlc_allreduce_mask(m->o->it, momentum), "mask");
+    must(r, CALLS, !IN_MODE(r, tlc_allreduce_mask(m->o->it, momentum)), "mask");
     check_gaps(r, m->momentum, sizeof(float), "momentum");
     for (const part_place *p = w->group.part; p < w->group.part + w->group.parts; p++)
         check_mask(m->o, &m->push, p, !c->failed, m->momentum, filled);
@@ -322,7 +324,7 @@ int step_pull(reduction *w, member *m)
         c->reduced = 0;
     point_at(r, m->out, dtype_size[o->dtype], (const void **)out);
     clear_results(r, o->dtype, m->out);
-    tlc_status status = tlc_allreduce_pull(o->it, from, out);
+    tlc_status status = IN_MODE(r, tlc_allreduce_pull(o->it, from, out));
     check_end(w, m, status);
     if (c->failed)
         must(r, E1, all_bytes(m->out, results_size(r, o->dtype), 0xa5), "a failed step wrote results");

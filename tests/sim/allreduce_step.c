@@ -4,6 +4,7 @@
  */
 #include "allreduce.h"
 #include "forge.h"
+#include "tasks.h"
 
 /* ---- what all ranks must find ------------------------------------------------------------------------------------ */
 
@@ -23,7 +24,7 @@ static void add_fault(blame *faulty, uint32_t *faults, blame b)
     blame *known = &faulty[b.rank];
 
     if (known->causes)
-        b = (blame){known->causes | b.causes, b.rank, TLC_ALL, 0};
+        b = blame_of(known->causes | b.causes, b.rank, TLC_ALL, 0, NULL);
     *known = b;
     ++*faults;
 }
@@ -39,7 +40,7 @@ tlc_outcome check_blame(const reduction *w, const object *o, tlc_status status, 
     blame b;
 
     if (!faults)
-        return check_outcome(o, 0, status, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+        return check_outcome(o, 0, status, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     must(w->run, E2, outcome.rank < w->ranks && faulty[outcome.rank].causes, "nothing is wrong with rank %u: %s",
          outcome.rank, outcome.sentence);
     b = faulty[outcome.rank];
@@ -104,7 +105,7 @@ void step_push(reduction *w, member *m)
     tlc_message to[MOST_RANKS];
     gradient g = note_gradient(&m->push, o, 0, tensors);
     uint64_t raw = digest_of(m->push.raw, results_size(r, o->dtype));
-    tlc_status status = tlc_allreduce_push(o->it, g.absent ? NULL : tensors, g.weight, to);
+    tlc_status status = IN_MODE(r, tlc_allreduce_push(o->it, g.absent ? NULL : tensors, g.weight, to));
 
     must(r, CALLS, !status, "push: %s", tlc_status_string(status));
     must(r, CALLS, raw == digest_of(m->push.raw, results_size(r, o->dtype)), "push changed a gradient");
@@ -118,7 +119,7 @@ void step_push(reduction *w, member *m)
         o->expected.float_bytes += pushed_bytes(o);
     }
     if (m->push.kind == PUSH_FAILED)
-        add_common_fault(w, o->step, (blame){CAUSE(TLC_ERR_NONFINITE), o->rank, object_outcome(o, 0).tensor, 0});
+        add_common_fault(w, o->step, blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, object_outcome(o, 0).tensor, 0, NULL));
     object_check(o);
     tell(r, "step %llu: rank %u pushes%s", (unsigned long long)o->step, o->rank,
          g.absent                      ? ", not in the round"
@@ -170,7 +171,8 @@ static void replace(reduction *w, member *m, uint32_t from)
     } else if (draw & 8 && swapped) {
         wrong = blob_keep(swapped);
         s->causes = CAUSE(TLC_ERR_PARAM);
-    } else if (draw & 16 && other->bytes && other->condition == WHOLE && !other->causes && sends_only(w, m, other)) {
+    } else if (draw & 16 && other != s && other->bytes && other->condition == WHOLE && !other->causes &&
+               sends_only(w, m, other)) {
         /* frames of tensors that are only the other's */
         wrong = forge_sender(r, blob_message(other->bytes), from);
         s->causes = CAUSE(TLC_ERR_CORRUPT);
@@ -203,7 +205,7 @@ static uint32_t list_faults(reduction *w, const member *m, blame *faulty)
     for (uint32_t i = 0; i < w->ranks; i++) {
         const slot *s = &m->in[PUSHES][i];
         const pushed *p = &w->member[i].push;
-        blame b = {s->causes, i, TLC_ALL, s->got};
+        blame b = blame_of(s->causes, i, TLC_ALL, s->got, NULL);
         if (!s->causes && (w->member[i].forged >> m->o->rank & 1))
             b.causes = BAD_FRAME;
         if (!b.causes && p->kind == PUSH_FAILED)
@@ -246,7 +248,7 @@ static void check_reduce(reduction *w, member *m)
 {
     object *o = m->o;
     common *c = common_of(w, o->step);
-    blame faulty[MOST_RANKS] = {{0}};
+    blame faulty[MOST_RANKS] = {{.causes = 0}};
     uint32_t faults = list_faults(w, m, faulty);
     tlc_outcome outcome;
 
@@ -256,9 +258,9 @@ static void check_reduce(reduction *w, member *m)
         outcome = object_outcome(o, 0);
         check_means(w, m, &outcome);
         if (outcome.cause)
-            add_common_fault(w, o->step, (blame){CAUSE(TLC_ERR_NONFINITE), o->rank, outcome.tensor, 0});
+            add_common_fault(w, o->step, blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, outcome.tensor, 0, NULL));
         else
-            (void)check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+            (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     }
     m->reduced = !outcome.cause;
     if (m->reduced)
@@ -284,7 +286,7 @@ void step_reduce(reduction *w, member *m)
             o->expected.received += from[i].len;
     }
     note_owned(w, m);
-    tlc_status status = tlc_allreduce_reduce(o->it, from, &answer);
+    tlc_status status = IN_MODE(r, tlc_allreduce_reduce(o->it, from, &answer));
     must(r, CALLS, !status, "reduce: %s", tlc_status_string(status));
     must(r, CALLS, !answer.len == !owner, "reduce: a message of %zu bytes", answer.len);
     m->phase = REDUCED;
@@ -293,7 +295,7 @@ void step_reduce(reduction *w, member *m)
     m->answer = owner ? blob_copy(r, answer) : NULL;
     m->reduced = 0;
     if (!owner) {
-        (void)check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+        (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
         object_check(o);
         return;
     }

@@ -88,6 +88,10 @@ static void *counted_alloc(void *opaque, size_t size)
     block *b;
 
     must(r, E5, r->may_allocate, "%zu bytes were allocated outside of a call that makes an object", size);
+    if (r->allocations_left && --r->allocations_left == 0) {
+        r->allocations_left = 1;
+        return NULL;
+    }
     is_counted = 1;
     b = add_block(r, size, MARGIN);
     is_counted = 0;

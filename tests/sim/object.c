@@ -1,57 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "object.h"
+#include "creation.h"
 #include "tasks.h"
 #include "values.h"
 
 const codec_case unknown_codec = {.text = "?", .decoding = "?"};
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
-
-/* Strings of a call. They are lost behind it, so an object must have copied them. */
-typedef struct strings {
-    char text[2048];
-    size_t used;
-} strings;
-
-static const char *copy_string(strings *s, const char *text)
-{
-    char *copy = s->text + s->used;
-
-    if (!text)
-        return NULL;
-    s->used += strlen(text) + 1;
-    return strcpy(copy, text);
-}
-
-static tlc_exchange_config configuration(run *r, const group *g, object_role role, uint32_t rank, tlc_dtype dtype,
-                                         strings *s)
-{
-    const scenario *sc = &r->sc;
-    tlc_exchange_config cfg;
-
-    must(r, CALLS, !tlc_exchange_config_init(&cfg, sizeof cfg), "tlc_exchange_config_init");
-    must(r, CALLS, cfg.keep == 4 && cfg.min_n == 256 && cfg.split_n == 65536 && !strcmp(cfg.push, "3lc") && !cfg.pull,
-         "tlc_exchange_config_init: other defaults");
-    cfg.workers = g->workers;
-    cfg.servers = role == ROLE_RANK ? 0 : g->servers;
-    cfg.owners = role == ROLE_RANK ? sc->owners : 0;
-    cfg.keep = sc->keep;
-    cfg.backup = role != ROLE_RANK && sc->backup < g->workers ? sc->backup : 0;
-    cfg.gather = role == ROLE_RANK && sc->family == FAMILY_GATHERED;
-    cfg.sum = sc->sum;
-    cfg.push = copy_string(s, sc->codec[PUSH]->text);
-    cfg.pull = copy_string(s, sc->codec[PULL] ? sc->codec[PULL]->text : NULL);
-    cfg.reserve = copy_string(s, *sc->reserve_text ? sc->reserve_text : NULL);
-    cfg.min_n = sc->min_n;
-    cfg.split_n = sc->split_n;
-    cfg.assume_finite = sc->assume_finite;
-    cfg.dtype = dtype;
-    cfg.seed = sc->seed;
-    cfg.isa = isa_of(r, role, rank);
-    cfg.alloc = counted(r);
-    cfg.parallel = tasks_of(r, role, rank);
-    return cfg;
-}
 
 static tlc_dtype dtype_of(const run *r, const group *g, object_role role, uint32_t rank)
 {
@@ -60,57 +15,22 @@ static tlc_dtype dtype_of(const run *r, const group *g, object_role role, uint32
     return r->sc.mixed_dtypes ? dtypes[below(drawn(r->sc.seed, ABOUT_DTYPE, role, rank, 0), 3)] : r->sc.dtype;
 }
 
-/* Whether the residual of tensor t is the caller's. */
-static int has_theirs(const object *o, size_t t)
-{
-    return o->role != ROLE_SERVER && o->run->sc.tensor[t].theirs;
-}
-
-static void list_tensors(const object *o, tlc_tensor *tensors, strings *s)
-{
-    const scenario *sc = &o->run->sc;
-
-    for (size_t i = 0; i < sc->count; i++) {
-        const tensor_plan *t = &sc->tensor[i];
-        tensors[i] = (tlc_tensor){.struct_size = sizeof *tensors,
-                                  .name = copy_string(s, t->name),
-                                  .n = t->n,
-                                  .push = copy_string(s, t->own[PUSH] ? t->own[PUSH]->text : NULL),
-                                  .pull = copy_string(s, t->own[PULL] ? t->own[PULL]->text : NULL),
-                                  .residual = has_theirs(o, i) ? o->residual + t->at : NULL,
-                                  .only = o->group->only[i]};
-    }
-    tensors[sc->count] = (tlc_tensor){.struct_size = sizeof *tensors, .name = copy_string(s, "one more"), .n = 3};
-}
-
 object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual)
 {
-    const scenario *sc = &r->sc;
-    tlc_tensor tensors[MOST_TENSORS + 1];
     object *o = take(r, sizeof *o);
-    size_t count = sc->count + (g->stranger != 0);
+    creation c;
     tlc_status status;
 
     *o = (object){.run = r, .group = g, .role = role, .rank = rank, .dtype = dtype_of(r, g, role, rank), .step = 1};
     o->residual = residual ? residual : new_values(r);
-    for (size_t t = 0; t < sc->count; t++)
+    for (size_t t = 0; t < r->sc.count; t++)
         for (int d = PUSH; d <= PULL; d++) {
             int small;
-            o->codec[d][t] = scenario_codec(sc, t, d, &small);
-            o->feedback[d][t] = scenario_feedback(sc, t, d);
+            o->codec[d][t] = scenario_codec(&r->sc, t, d, &small);
+            o->feedback[d][t] = scenario_feedback(&r->sc, t, d);
         }
-    strings s = {.used = 0};
-    list_tensors(o, tensors, &s);
-    const tlc_exchange_config cfg = configuration(r, g, role, rank, o->dtype, &s);
-    may_allocate(r, 1);
-    switch (role) {
-    case ROLE_RANK: status = tlc_allreduce_create((tlc_allreduce **)&o->it, &cfg, rank, tensors, count); break;
-    case ROLE_WORKER: status = tlc_worker_create((tlc_worker **)&o->it, &cfg, rank, tensors, count); break;
-    default: status = tlc_server_create((tlc_server **)&o->it, &cfg, rank, tensors, count); break;
-    }
-    may_allocate(r, 0);
-    memset(s.text, '?', sizeof s.text);
-    memset(tensors, 0x55, sizeof tensors);
+    creation_fill(&c, o);
+    status = creation_call(r, &c, &o->it);
     must(r, CALLS, !status && o->it, "an object was not made: %s", tlc_status_string(status));
     object_check(o);
     return o;
@@ -169,6 +89,23 @@ static void check_cover(const group *g)
     give(g->run, owned);
 }
 
+/* Whole tensors go to the owner with the least: none has two while another has nothing. */
+static void check_balance(const group *g)
+{
+    const scenario *sc = &g->run->sc;
+    size_t most = 0, least = SIZE_MAX;
+
+    for (size_t t = 0; t < sc->count; t++)
+        if (!sc->tensor[t].n || sc->tensor[t].n >= sc->split_n) /* it may be all that an owner has, or fill it */
+            return;
+    for (uint32_t o = 0; o < g->owners; o++) {
+        size_t parts = g->begin[o + 1] - g->begin[o];
+        most = parts > most ? parts : most;
+        least = parts < least ? parts : least;
+    }
+    must(g->run, CALLS, most < 2 || least > 0, "an owner has %zu tensors, another has none", most);
+}
+
 /* With gather nobody owns anything: each tensor is a part without an owner. */
 static void list_tensors_as_parts(group *g)
 {
@@ -202,7 +139,9 @@ void group_learn_parts(group *g, object *const *owners, uint32_t count)
     }
     for (uint32_t o = count; o <= MOST_RANKS; o++)
         g->begin[o] = g->parts;
-    if (!g->owners)
+    if (g->owners)
+        check_balance(g);
+    else
         list_tensors_as_parts(g);
     check_cover(g);
 }
@@ -242,9 +181,9 @@ tlc_outcome object_outcome(const object *o, uint32_t server)
 
 tlc_status object_scale(object *o, float factor)
 {
-    return o->role == ROLE_RANK     ? tlc_allreduce_residual_scale(o->it, factor)
-           : o->role == ROLE_WORKER ? tlc_worker_residual_scale(o->it, factor)
-                                    : tlc_server_residual_scale(o->it, factor);
+    return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_residual_scale(o->it, factor)
+                           : o->role == ROLE_WORKER ? tlc_worker_residual_scale(o->it, factor)
+                                                    : tlc_server_residual_scale(o->it, factor));
 }
 
 tlc_status object_set_codec(object *o, size_t tensor, int direction, const char *codec)
@@ -258,9 +197,9 @@ tlc_status object_set_codec(object *o, size_t tensor, int direction, const char 
 
 tlc_status object_load(object *o, const tlc_message *states, size_t count)
 {
-    return o->role == ROLE_RANK     ? tlc_allreduce_state_load(o->it, states, count)
-           : o->role == ROLE_WORKER ? tlc_worker_state_load(o->it, states, count)
-                                    : tlc_server_state_load(o->it, states, count);
+    return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_state_load(o->it, states, count)
+                           : o->role == ROLE_WORKER ? tlc_worker_state_load(o->it, states, count)
+                                                    : tlc_server_state_load(o->it, states, count));
 }
 
 static size_t state_size(const object *o)
@@ -321,29 +260,40 @@ void object_check(const object *o)
     check_gaps(o->run, o->residual, sizeof(float), "residuals");
 }
 
-static void check_sentence(const object *o, const tlc_outcome *outcome, uint64_t got)
+/* Does the sentence name this rank in the right role? */
+static int names(const char *sentence, const char *role, uint32_t rank)
 {
-    static const char *const roles[] = {"rank", "worker", "server"};
+    char word[32];
+    const char *found;
+
+    snprintf(word, sizeof word, "%s %u", role, rank);
+    found = strstr(sentence, word);
+    return found && !(found[strlen(word)] >= '0' && found[strlen(word)] <= '9');
+}
+
+static void check_sentence(const object *o, const tlc_outcome *outcome, const blame *b)
+{
+    const char *text = outcome->sentence, *who = o->role == ROLE_RANK ? "rank" : b->who,
+               *says = strstr(text, ", says ");
+    size_t len = strnlen(text, sizeof outcome->sentence);
     char word[64];
-    size_t len = strnlen(outcome->sentence, sizeof outcome->sentence);
-    int named = 0;
 
     must(o->run, CALLS, len > 0 && len < sizeof outcome->sentence, "a sentence of %zu characters", len);
     for (size_t i = 0; i < len; i++)
-        must(o->run, CALLS, outcome->sentence[i] >= ' ' && outcome->sentence[i] <= '~', "a character of a sentence");
-    for (size_t i = 0; i < COUNT(roles) && outcome->rank != TLC_NOBODY; i++) {
-        snprintf(word, sizeof word, "%s %u", roles[i], outcome->rank);
-        named |= strstr(outcome->sentence, word) != NULL;
-    }
-    must(o->run, CALLS, outcome->rank == TLC_NOBODY || named, "\"%s\" does not name %u", outcome->sentence,
-         outcome->rank);
-    if (got)
-        snprintf(word, sizeof word, "step %llu", (unsigned long long)got);
-    must(o->run, CALLS, !got || strstr(outcome->sentence, word), "\"%s\" does not tell step %llu", outcome->sentence,
-         (unsigned long long)got);
+        must(o->run, CALLS, text[i] >= ' ' && text[i] <= '~', "a character of a sentence");
+    if (outcome->rank != TLC_NOBODY)
+        must(o->run, CALLS,
+             who ? names(text, who, outcome->rank)
+                 : names(text, "worker", outcome->rank) || names(text, "server", outcome->rank),
+             "\"%s\" does not name %s %u", text, who ? who : "", outcome->rank);
+    must(o->run, CALLS, !says || !strncmp(says + 7, o->role == ROLE_RANK ? "rank " : "server ", 5),
+         "\"%s\": who says so?", text);
+    snprintf(word, sizeof word, "step %llu", (unsigned long long)b->got);
+    must(o->run, CALLS, !b->got || strstr(text, word), "\"%s\" does not tell step %llu", text,
+         (unsigned long long)b->got);
     if (outcome->tensor < o->run->sc.count)
-        must(o->run, CALLS, strstr(outcome->sentence, o->run->sc.tensor[outcome->tensor].name),
-             "\"%s\" does not name tensor %zu", outcome->sentence, outcome->tensor);
+        must(o->run, CALLS, strstr(text, o->run->sc.tensor[outcome->tensor].name), "\"%s\" does not name tensor %zu",
+             text, outcome->tensor);
 }
 
 tlc_outcome check_outcome(const object *o, uint32_t server, tlc_status status, blame b)
@@ -360,8 +310,22 @@ tlc_outcome check_outcome(const object *o, uint32_t server, tlc_status status, b
          outcome.tensor, b.tensor, outcome.sentence);
     must(o->run, CALLS, outcome.step == o->step, "the outcome is of step %llu", (unsigned long long)outcome.step);
     must(o->run, CALLS, outcome.workers == o->group->workers, "outcome: %u workers", outcome.workers);
-    check_sentence(o, &outcome, b.got);
+    check_sentence(o, &outcome, &b);
     return outcome;
+}
+
+int hide_gradient(const object *o, uint64_t draw, const void **grads)
+{
+    size_t count = o->run->sc.count;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t t = (i + (size_t)below(draw, count)) % count;
+        if (o->run->sc.tensor[t].n && object_pushes(o, t)) {
+            grads[t] = NULL;
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /* ---- frozen ------------------------------------------------------------------------------------------------------ */

@@ -10,6 +10,21 @@
 
 typedef enum object_role { ROLE_RANK, ROLE_WORKER, ROLE_SERVER } object_role;
 
+/* How an object differs from those of the run, so that they do not take its messages. */
+typedef enum strangeness {
+    NO_STRANGER,
+    OTHER_TENSORS, /* one more */
+    OTHER_NAME,
+    OTHER_N,
+    OTHER_ONLY,
+    OTHER_PUSH, /* codec */
+    OTHER_PULL,
+    OTHER_SUM,
+    OTHER_WORKERS, /* one more */
+    OTHER_ALGORITHM,
+    STRANGENESSES
+} strangeness;
+
 /* A part of a tensor, and its place in arrays of all values. */
 typedef struct part_place {
     uint32_t owner;
@@ -22,7 +37,7 @@ typedef struct group {
     run *run;
     uint32_t workers, servers, owners; /* owners: who may have parts; 0 with gather */
     uint32_t only[MOST_TENSORS];       /* as in tlc_tensor */
-    int stranger;                      /* has one tensor more than the others of the run */
+    strangeness stranger;              /* how its objects differ from those of the run */
     int plain;                         /* results are in binary32 */
     part_place *part;                  /* by owner */
     size_t parts;
@@ -73,6 +88,9 @@ tlc_status object_try_save(object *o, size_t *written);
 /* Checks step, counters and the gaps between the residuals. */
 void object_check(const object *o);
 
+/* Sets one of the gradients that this worker pushes to NULL. Returns 0 if there is none. */
+int hide_gradient(const object *o, uint64_t draw, const void **grads);
+
 /* Is tensor t one of those that this worker pushes? */
 static inline int object_pushes(const object *o, size_t t)
 {
@@ -91,7 +109,13 @@ typedef struct blame {
     uint32_t rank;   /* TLC_NOBODY; or ANYONE: any rank */
     size_t tensor;   /* TLC_ALL: not checked */
     uint64_t got;    /* the step of a message of another step, or 0 */
+    const char *who; /* "rank", "worker" or "server"; NULL: not checked */
 } blame;
+
+static inline blame blame_of(unsigned causes, uint32_t rank, size_t tensor, uint64_t got, const char *who)
+{
+    return (blame){.causes = causes, .rank = rank, .tensor = tensor, .got = got, .who = who};
+}
 
 /* Checks the outcome of the last call. Returns it. */
 tlc_outcome check_outcome(const object *o, uint32_t server, tlc_status status, blame b);

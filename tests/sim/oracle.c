@@ -52,32 +52,50 @@ static int is_close(double a, double b, double magnitude)
     return a == b || fabs(a - b) <= 4 * ULP * magnitude + 16 * FLT_TRUE_MIN || !(magnitude < 1e38);
 }
 
+/* The residual of tensor t, where the gradient waits in it. */
+static void check_waiting(const object *o, const pushed *p, size_t t)
+{
+    const tensor_plan *plan = &o->run->sc.tensor[t];
+
+    for (size_t i = plan->at; i < plan->at + plan->n; i++) {
+        double b = p->before[i], g = p->grad[i];
+        must(o->run, E6, is_close(p->after[i], b + g, fabs(b) + fabs(g)),
+             "rank %u, tensor %zu: the residual is %g instead of %g + %g", o->rank, t, p->after[i], b, g);
+    }
+}
+
+/* The residual of tensor t, where the gradient was dropped. What was encoded before that is put back, to rounding of
+ * the frame's values. Of a worker that joined, the parts that are finite wait. */
+static void check_dropped(const object *o, const pushed *p, size_t t)
+{
+    const tensor_plan *plan = &o->run->sc.tensor[t];
+    const codec_case *codec = o->codec[PUSH][t];
+    double scale = largest(codec, p->before + plan->at, plan->n) + largest(codec, p->grad + plan->at, plan->n);
+
+    for (size_t i = plan->at; i < plan->at + plan->n; i++)
+        must(o->run, E6,
+             is_close(p->after[i], p->before[i], scale) || (o->run->sc.assume_finite && p->after[i] == 0) ||
+                 (p->kind == PUSH_WAITS && is_close(p->after[i], (double)p->before[i] + p->grad[i], scale)),
+             "rank %u, tensor %zu: a gradient was dropped, and the residual is %g instead of %g", o->rank, t,
+             p->after[i], p->before[i]);
+}
+
 /* Is the residual after a push what it should be, if nothing was sent? */
-static void check_unsent(const object *o, const pushed *p, const gradient *g, int joined)
+static void check_unsent(const object *o, const pushed *p, const gradient *g, int dropped)
 {
     run *r = o->run;
 
     for (size_t t = 0; t < r->sc.count; t++) {
         const tensor_plan *plan = &r->sc.tensor[t];
-        int waits = joined && !g->absent && !g->bad && object_pushes(o, t);
-        /* what was encoded before a sum overflowed is put back, to rounding of the frame's values */
-        double scale = largest(o->codec[PUSH][t], p->before + plan->at, plan->n) +
-                       largest(o->codec[PUSH][t], p->grad + plan->at, plan->n);
-        int gives_up = r->sc.assume_finite && (p->kind == PUSH_FAILED || p->kind == PUSH_WAITS);
-        if (!plan->theirs || (waits && !(scale < 1e37)))
+        if (!plan->theirs)
             continue;
-        for (size_t i = plan->at; i < plan->at + plan->n; i++) {
-            double want = p->before[i] + (waits ? (double)p->grad[i] : 0);
-            double magnitude = waits                    ? fabs((double)p->before[i]) + fabs((double)p->grad[i])
-                               : p->kind == PUSH_FAILED ? scale
-                                                        : 0;
-            if (!g->bad || joined)
-                must(r, E6, is_close(p->after[i], want, magnitude) || (gives_up && p->after[i] == 0),
-                     "rank %u, tensor %zu: the residual is %g instead of %g", o->rank, t, p->after[i], want);
-            else
-                must(r, E6, p->after[i] == p->before[i], "rank %u, tensor %zu: a dropped gradient changed the residual",
-                     o->rank, t);
-        }
+        if (dropped && !g->bad)
+            check_dropped(o, p, t);
+        else if (p->kind == PUSH_WAITS && !dropped && object_pushes(o, t))
+            check_waiting(o, p, t);
+        else
+            must(r, E6, same(p->after + plan->at, p->before + plan->at, plan->n * sizeof(float)),
+                 "rank %u, tensor %zu: nothing was sent, and the residual has changed", o->rank, t);
     }
 }
 
@@ -97,13 +115,13 @@ void note_push(pushed *p, const object *o, const gradient *g, int joined)
     must(r, CALLS, !dropped || g->bad || may_overflow(&r->sc), "rank %u dropped a gradient: %s", o->rank,
          outcome.sentence);
     if (dropped)
-        (void)check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_ERR_NONFINITE), o->rank, g->bad_tensor, 0});
+        (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, g->bad_tensor, 0, NULL));
     else
-        (void)check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+        (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     for (size_t i = 0; i < r->sc.values; i++)
-        must(r, E6, !isnan(p->after[i]), "rank %u: NaN in a residual", o->rank);
+        must(r, E6, !isnan(p->after[i]) || r->sc.rate[FAULT_HUGE], "rank %u: NaN in a residual", o->rank);
     if (p->kind != PUSH_GOOD)
-        check_unsent(o, p, g, joined);
+        check_unsent(o, p, g, dropped);
 }
 
 /* ---- what was sent ----------------------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ typedef enum topic {
     ABOUT_WRONG_CALL,
     ABOUT_ISA,
     ABOUT_TASKS,
+    ABOUT_MODE,
     ABOUT_DTYPE,
     ABOUT_JUNK,
     ABOUT_JOIN,

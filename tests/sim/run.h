@@ -47,10 +47,13 @@ typedef struct run {
     findings *found;
     uint64_t digest, results; /* of all messages and states, which are the same on every machine; of all results */
     jmp_buf end;
-    struct block *blocks; /* all memory of the run */
-    int may_allocate;     /* an object is being made */
+    struct block *blocks;      /* all memory of the run */
+    int may_allocate;          /* an object is being made */
+    uint64_t allocations_left; /* 0: any number; else the last of them fails */
     struct network *net;
-    uint64_t task_runs; /* how often tasks were run */
+    uint64_t task_runs, calls; /* how often tasks were run, and calls made in some float mode */
+    int mode;                  /* the float mode of the call under way */
+    uint64_t mode_bits;
 } run;
 
 /* ---- promises ---------------------------------------------------------------------------------------------------- */

@@ -46,6 +46,16 @@ static const codec_case *any_codec(rng *r)
     return &codecs[rng_below(r, codec_count)];
 }
 
+static const codec_case *natural_codec(rng *r)
+{
+    const codec_case *c;
+
+    do
+        c = &codecs[rng_below(r, codec_count)];
+    while (strncmp(c->text, "natural", 7) != 0);
+    return c;
+}
+
 /* Half of them are 1 to 3, one in some hundred is large. */
 static uint32_t draw_ranks(rng *r)
 {
@@ -91,12 +101,13 @@ static void enlarge(scenario *sc, rng *r)
     sc->count = 1;
     sc->steps = 3;
     t->n = 33000 + rng_below(r, 50000);
+    t->theirs &= scenario_feedback(sc, 0, PUSH);
     sc->values = GAP + t->n + GAP;
 }
 
 static void draw_tensors(scenario *sc, rng *r)
 {
-    int own = one_of(r, 3), theirs = !one_of(r, 8), with_only = one_of(r, 3), large = sc->workers <= 4 && one_of(r, 24);
+    int own = one_of(r, 3), theirs = !one_of(r, 8), with_only = one_of(r, 3), large = sc->workers <= 4 && one_of(r, 16);
 
     sc->count = one_of(r, 40) ? 0 : one_of(r, 2) ? 1 + rng_below(r, 2) : 1 + rng_below(r, MOST_TENSORS);
     if (sc->workers > 16 && sc->count > 3)
@@ -157,6 +168,13 @@ static void draw_settings(scenario *sc, rng *r)
     if (sc->reserve[0])
         snprintf(sc->reserve_text, sizeof sc->reserve_text, "%s%s%s", sc->reserve[0]->text, sc->reserve[1] ? ";" : "",
                  sc->reserve[1] ? sc->reserve[1]->text : "");
+    if (one_of(r, 30)) { /* IntML: sums of natural frames */
+        sc->sum = 1;
+        sc->codec[PUSH] = natural_codec(r);
+        sc->codec[PULL] = one_of(r, 2) ? NULL : natural_codec(r);
+        memset(sc->reserve, 0, sizeof sc->reserve);
+        *sc->reserve_text = 0;
+    }
     sc->min_n = one_of(r, 4) ? 256 : rng_below(r, 30);
     sc->split_n = one_of(r, 3) ? 65536 : 1 + rng_below(r, 100);
     sc->dtype = one_of(r, 2) ? TLC_F32 : dtypes[rng_below(r, 3)];

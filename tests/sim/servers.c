@@ -4,6 +4,7 @@
  */
 #include "servers.h"
 #include "between.h"
+#include "creation.h"
 #include "drivers.h"
 
 /* ---- clusters ---------------------------------------------------------------------------------------------------- */
@@ -58,6 +59,8 @@ void cluster_open(cluster *w, run *r, uint32_t workers, uint32_t servers)
         owners[i] = w->server[i].o;
     }
     group_learn_parts(&w->group, owners, servers);
+    refuse_creations(r, &w->group, ROLE_WORKER, workers - 1);
+    refuse_creations(r, &w->group, ROLE_SERVER, servers - 1);
     w->observer = object_create(r, &w->plain_group, ROLE_WORKER, 0, NULL);
     w->model[0] = new_values(r);
     network_open(r);

@@ -3,6 +3,7 @@
  * Workers that sleep or die, and how they come back: they apply the answers that are kept, or join with a model.
  */
 #include "servers.h"
+#include "tasks.h"
 
 /* ---- who is away ------------------------------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ static void come_back(cluster *w, worker_node *n)
         for (uint32_t s = 0; s < w->servers; s++)
             if (!(a.reached >> s & 1))
                 server_push(w, &w->server[s], n->o->rank, a.from, n->mine[s]);
-    if (a.kind == SLEEPS && draw & 7 && are_kept(w, a.from))
+    if (a.kind == SLEEPS && draw & 3 && are_kept(w, a.from))
         catch_up(w, n, a.until);
     else
         worker_join(w, n, a.until, draw >> 8 & 1);
@@ -141,7 +142,7 @@ void worker_join(cluster *w, worker_node *n, uint64_t step, int with_taken)
     if (pending)
         must_refuse(o, tlc_worker_join(o->it, o->step, taken), TLC_ERR_ORDER);
     must_refuse(o, tlc_worker_join(o->it, 0, taken), TLC_ERR_PARAM);
-    status = tlc_worker_join(o->it, step, with_taken ? taken : NULL);
+    status = IN_MODE(r, tlc_worker_join(o->it, step, with_taken ? taken : NULL));
     must(r, CALLS, !status, "join: %s", tlc_status_string(status));
     for (size_t p = 0; pending && p < w->group.parts; p++) {
         const part_place *part = &w->group.part[p];
@@ -160,7 +161,7 @@ void worker_join(cluster *w, worker_node *n, uint64_t step, int with_taken)
     o->step = step;
     n->joined = 1;
     for (uint32_t s = 0; s < w->servers; s++)
-        (void)check_outcome(o, s, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+        (void)check_outcome(o, s, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     object_check(o);
     memcpy(n->model, w->model[step - 1], r->sc.values * sizeof(float));
     tell(r, "step %llu: worker %u joins", (unsigned long long)step, o->rank);

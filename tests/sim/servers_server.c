@@ -3,6 +3,7 @@
  * The calls of a server, and what must be true behind each of them.
  */
 #include "servers.h"
+#include "tasks.h"
 #include <math.h>
 
 static const unsigned damage = CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM) | CAUSE(TLC_ERR_VERSION);
@@ -23,7 +24,7 @@ void server_push_damaged(cluster *w, server_node *n, const blob *bytes)
     must(w->run, CALLS, CAUSE(status) & damage, "push of a damaged message: %s", tlc_status_string(status));
     must(w->run, E1, same(&info, &untouched, sizeof info), "push of a damaged message wrote its info");
     check_frozen(o, &before, "push of a damaged message");
-    (void)check_outcome(o, 0, status, (blame){CAUSE(status), TLC_NOBODY, TLC_ALL, 0});
+    (void)check_outcome(o, 0, status, blame_of(CAUSE(status), TLC_NOBODY, TLC_ALL, 0, NULL));
 }
 
 /* What the outcome of a push that was read says: whether its gradient was not finite. */
@@ -32,8 +33,8 @@ static blame blame_of_push(const cluster *w, uint32_t worker, uint64_t step)
     const pushed *p = &w->worker[worker].push;
 
     if (p->step == step && p->kind == PUSH_FAILED)
-        return (blame){CAUSE(TLC_ERR_NONFINITE), worker, TLC_ALL, 0};
-    return (blame){CAUSE(TLC_OK) | (p->step == step ? 0 : CAUSE(TLC_ERR_NONFINITE)), ANYONE, TLC_ALL, 0};
+        return blame_of(CAUSE(TLC_ERR_NONFINITE), worker, TLC_ALL, 0, "worker");
+    return blame_of(CAUSE(TLC_OK) | (p->step == step ? 0 : CAUSE(TLC_ERR_NONFINITE)), ANYONE, TLC_ALL, 0, NULL);
 }
 
 void server_push(cluster *w, server_node *n, uint32_t worker, uint64_t step, blob *bytes)
@@ -42,7 +43,7 @@ void server_push(cluster *w, server_node *n, uint32_t worker, uint64_t step, blo
     object *o = n->o;
     tlc_push_info info = {.struct_size = sizeof info};
     int late = step < o->step || n->reduced, repeated = !late && n->push[worker];
-    tlc_status status = tlc_server_push(o->it, blob_message(bytes), &info);
+    tlc_status status = IN_MODE(r, tlc_server_push(o->it, blob_message(bytes), &info));
 
     must(r, CALLS, !status, "push of worker %u to server %u: %s (%s)", worker, o->rank, tlc_status_string(status),
          object_outcome(o, 0).sentence);
@@ -79,7 +80,7 @@ static void note_owned(const cluster *w, const server_node *n, float *owned)
 /* Who takes part, and why somebody does not: a gradient that was not finite comes before a bad frame. */
 static verdict expect(const cluster *w, const server_node *n)
 {
-    verdict v = {.blame = {CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0}};
+    verdict v = {.blame = blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL)};
     uint32_t pushes = 0, taken = 0, failed = 0, forged = 0;
 
     for (uint32_t i = 0; i < w->workers; i++) {
@@ -88,9 +89,9 @@ static verdict expect(const cluster *w, const server_node *n)
             continue;
         pushes += p->kind == PUSH_GOOD || p->kind == PUSH_FAILED;
         if (p->kind == PUSH_FAILED && !failed++)
-            v.blame = (blame){CAUSE(TLC_ERR_NONFINITE), i, TLC_ALL, 0};
+            v.blame = blame_of(CAUSE(TLC_ERR_NONFINITE), i, TLC_ALL, 0, "worker");
         if (p->kind == PUSH_GOOD && (w->worker[i].forged >> n->o->rank & 1) && !failed)
-            v.blame = (blame){BAD_FRAME, forged++ ? ANYONE : i, TLC_ALL, 0};
+            v.blame = blame_of(BAD_FRAME, forged++ ? ANYONE : i, TLC_ALL, 0, "worker");
         if (p->kind != PUSH_GOOD || (w->worker[i].forged >> n->o->rank & 1))
             continue;
         v.taken[i / 8] |= (uint8_t)(1 << i % 8);
@@ -117,7 +118,7 @@ static void check_means(cluster *w, server_node *n, verdict *v, tlc_status statu
     if (!status)
         return;
     v->failed = 1;
-    v->blame = (blame){CAUSE(TLC_ERR_NONFINITE), n->o->rank, object_outcome(n->o, 0).tensor, 0};
+    v->blame = blame_of(CAUSE(TLC_ERR_NONFINITE), n->o->rank, object_outcome(n->o, 0).tensor, 0, "server");
 }
 
 void server_reduce(cluster *w, server_node *n)
@@ -128,7 +129,7 @@ void server_reduce(cluster *w, server_node *n)
     tlc_status status;
 
     note_owned(w, n, n->owned_before);
-    status = tlc_server_reduce(o->it);
+    status = IN_MODE(r, tlc_server_reduce(o->it));
     if (v.failed)
         must(r, E2, status == TLC_ERR_STEP, "reduce, where nobody can be taken: %s", tlc_status_string(status));
     else {
@@ -213,14 +214,14 @@ void server_answer(cluster *w, server_node *n)
     verdict *v = &n->verdict[o->step];
     int given;
     const part_place *bad = make_deltas(w, n, deltas, &given);
-    tlc_status status = tlc_server_answer(o->it, given ? deltas : NULL, &answer);
+    tlc_status status = IN_MODE(r, tlc_server_answer(o->it, given ? deltas : NULL, &answer));
 
     must(r, CALLS, !status && answer.len, "answer: %s, %zu bytes", tlc_status_string(status), answer.len);
     const tlc_outcome outcome = object_outcome(o, 0);
     int overflow = may_overflow(&r->sc) && outcome.cause == TLC_ERR_NONFINITE && !outcome.taken;
     if (!v->failed && (bad || overflow)) {
         v->failed = 1;
-        v->blame = (blame){CAUSE(TLC_ERR_NONFINITE), o->rank, bad ? bad->tensor : outcome.tensor, 0};
+        v->blame = blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, bad ? bad->tensor : outcome.tensor, 0, "server");
     }
     (void)check_outcome(o, 0, TLC_OK, v->blame);
     must(r, CALLS, (outcome.taken == NULL) == v->failed, "answer: who was taken");

@@ -5,6 +5,7 @@
 #include "servers.h"
 #include "forge.h"
 #include "stranger.h"
+#include "tasks.h"
 #include <math.h>
 
 /* ---- push -------------------------------------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ void worker_push(cluster *w, worker_node *n)
     tlc_message to[MOST_SERVERS];
     gradient g = note_gradient(&n->push, o, 0, tensors);
     uint64_t raw = digest_of(n->push.raw, results_size(r, o->dtype));
-    tlc_status status = tlc_worker_push(o->it, g.absent ? NULL : tensors, g.weight, to);
+    tlc_status status = IN_MODE(r, tlc_worker_push(o->it, g.absent ? NULL : tensors, g.weight, to));
 
     must(r, CALLS, !status, "push: %s", tlc_status_string(status));
     must(r, CALLS, raw == digest_of(n->push.raw, results_size(r, o->dtype)), "push changed a gradient");
@@ -105,12 +106,12 @@ static int pull_damaged(cluster *w, worker_node *n, const tlc_message *from)
     for (uint32_t s = 0; s < w->servers; s++)
         if (n->in[s].condition == DAMAGED) {
             if (!damaged++)
-                pull_wrong(w, n, from, s, (blame){causes, s, TLC_ALL, 0});
+                pull_wrong(w, n, from, s, blame_of(causes, s, TLC_ALL, 0, "server"));
             const tlc_outcome outcome = object_outcome(n->o, s);
             must(w->run, CALLS, (CAUSE(outcome.status) & causes) && outcome.rank == s, "server %u: %s", s,
                  outcome.sentence);
         } else if (damaged)
-            (void)check_outcome(n->o, s, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+            (void)check_outcome(n->o, s, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     for (uint32_t s = 0; damaged && s < w->servers; s++)
         if (n->in[s].condition == DAMAGED) {
             blob_drop(w->run, n->in[s].bytes);
@@ -129,12 +130,12 @@ static void try_forged_messages(cluster *w, worker_node *n, tlc_message *from, u
     blob *forged = forge_head(w->run, right, mixed(draw), &causes);
 
     from[s] = blob_message(forged);
-    pull_wrong(w, n, from, s, (blame){causes, s, TLC_ALL, 0});
+    pull_wrong(w, n, from, s, blame_of(causes, s, TLC_ALL, 0, "server"));
     blob_drop(w->run, forged);
     forged = forge_frame(w->run, right, draw);
     from[s] = blob_message(forged);
     if (forged)
-        pull_wrong(w, n, from, s, (blame){BAD_FRAME, s, TLC_ALL, 0});
+        pull_wrong(w, n, from, s, blame_of(BAD_FRAME, s, TLC_ALL, 0, "server"));
     blob_drop(w->run, forged);
     from[s] = right;
 }
@@ -150,28 +151,28 @@ static void try_wrong_messages(cluster *w, worker_node *n, tlc_message *from)
         return;
     r->found->injected[FAULT_WRONG]++;
     from[s] = (tlc_message){NULL, 0};
-    pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_CORRUPT), s, TLC_ALL, 0});
+    pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_CORRUPT), s, TLC_ALL, 0, "server"));
     from[s] = (tlc_message){right.data, right.len - 1};
-    pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM), s, TLC_ALL, 0});
+    pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_CORRUPT) | CAUSE(TLC_ERR_CHECKSUM), s, TLC_ALL, 0, "server"));
     if (step > w->first) {
         from[s] = blob_message(w->server[s].answer[step - 1]);
-        pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_ORDER), s, TLC_ALL, step - 1});
+        pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_ORDER), s, TLC_ALL, step - 1, "server"));
     }
     from[s] = right;
     if (other != s) {
         from[s] = blob_message(n->in[other].bytes);
-        pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0});
+        pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0, "server"));
     }
     from[s] = right;
     try_forged_messages(w, n, from, s, draw);
     if (n->mine[s]) { /* a push */
         from[s] = blob_message(n->mine[s]);
-        pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0});
+        pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0, "server"));
     }
     if (step == 1) {
-        blob *strange = stranger_answer(r, &w->group, ROLE_SERVER, s);
+        blob *strange = stranger_answer(r, &w->group, ROLE_SERVER, s, draw);
         from[s] = blob_message(strange);
-        pull_wrong(w, n, from, s, (blame){CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0});
+        pull_wrong(w, n, from, s, blame_of(CAUSE(TLC_ERR_PARAM), s, TLC_ALL, 0, "server"));
         blob_drop(r, strange);
     }
     from[s] = right;
@@ -203,6 +204,12 @@ static void check_verdicts(cluster *w, worker_node *n)
         const verdict *v = verdict_of(w, s, n->o->step);
         const tlc_outcome outcome = check_outcome(n->o, s, v->failed ? TLC_ERR_STEP : TLC_OK, v->blame);
         must(w->run, CALLS, (outcome.taken == NULL) == v->failed, "who was taken by server %u", s);
+        if (v->blame.who && !strcmp(v->blame.who, "worker")) {
+            char word[32];
+            snprintf(word, sizeof word, ", says server %u", s);
+            must(w->run, CALLS, strstr(outcome.sentence, word), "\"%s\" does not end with\"%s\"", outcome.sentence,
+                 word);
+        }
         must(w->run, CALLS, v->failed || same(outcome.taken, v->taken, (w->workers + 7) / 8),
              "server %u says that others were taken", s);
     }
@@ -240,7 +247,7 @@ static void check_masks(cluster *w, worker_node *n, uint64_t step, int pending)
         for (size_t i = 0; i < r->sc.tensor[t].n; i++)
             momentum[t][i] = filled;
     }
-    must(r, CALLS, !tlc_worker_mask(n->o->it, momentum), "mask");
+    must(r, CALLS, !IN_MODE(r, tlc_worker_mask(n->o->it, momentum)), "mask");
     check_gaps(r, n->momentum, sizeof(float), "momentum");
     for (size_t p = 0; p < w->group.parts; p++) {
         const verdict *v = verdict_of(w, w->group.part[p].owner, step);
@@ -277,7 +284,7 @@ int worker_pull(cluster *w, worker_node *n)
     try_wrong_messages(w, n, from);
     point_at(r, n->out, dtype_size[o->dtype], (const void **)out);
     clear_results(r, o->dtype, n->out);
-    check_pull(w, o, tlc_worker_pull(o->it, from, out), from);
+    check_pull(w, o, IN_MODE(r, tlc_worker_pull(o->it, from, out)), from);
     check_verdicts(w, n);
     check_pushed(w, n);
     check_results(w, o, n->out);

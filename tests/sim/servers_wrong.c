@@ -12,7 +12,7 @@ static void refuse(object *o, tlc_status got, tlc_status want, const frozen *bef
     must(o->run, CALLS, got == want, "%s: %s", call, tlc_status_string(got));
     check_frozen(o, before, call);
     for (uint32_t s = 0; s < (o->role == ROLE_WORKER ? o->group->servers : 1); s++)
-        (void)check_outcome(o, s, want, (blame){CAUSE(want), TLC_NOBODY, TLC_ALL, 0});
+        (void)check_outcome(o, s, want, blame_of(CAUSE(want), TLC_NOBODY, TLC_ALL, 0, NULL));
 }
 
 void worker_refuse_calls(cluster *w, worker_node *n)
@@ -39,6 +39,8 @@ void worker_refuse_calls(cluster *w, worker_node *n)
     } else {
         refuse(o, tlc_worker_push(o->it, grads, -1, to), TLC_ERR_PARAM, &before, "push with a weight of -1");
         must_refuse(o, tlc_worker_push(o->it, grads, INFINITY, to), TLC_ERR_PARAM);
+        if (hide_gradient(o, draw, grads))
+            must_refuse(o, tlc_worker_push(o->it, grads, 1, to), TLC_ERR_PARAM);
         must_refuse(o, object_scale(o, NAN), TLC_ERR_PARAM);
     }
     must_refuse(o, tlc_worker_push(o->it, grads, 1, NULL), TLC_ERR_PARAM);
@@ -90,10 +92,10 @@ static void refuse_pushes(cluster *w, server_node *n, uint64_t draw)
     run *r = w->run;
     object *o = n->o;
     uint32_t i = (uint32_t)below(draw, w->workers), other = (o->rank + 1) % w->servers;
-    const blame order = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, o->step + 5}, twice = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, 0};
-    const blame wrong = {CAUSE(TLC_ERR_PARAM), ANYONE, TLC_ALL, 0};
-    strangeness how = draw & 1 ? OTHER_TENSORS : OTHER_ALGORITHM;
-    blob *b, *strange = stranger_push(r, &w->group, ROLE_WORKER, i, how);
+    const blame order = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, o->step + 5, "worker"},
+                twice = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, 0, "worker"};
+    const blame wrong = {CAUSE(TLC_ERR_PARAM), ANYONE, TLC_ALL, 0, "worker"};
+    blob *b, *strange = stranger_push(r, &w->group, ROLE_WORKER, i, draw);
 
     refuse_push(w, n, push_of_step(w, o->rank, i, o->step + 5), order, TLC_ERR_ORDER);
     if (n->push[i] && w->worker[i].push.kind == PUSH_GOOD && !n->reduced)
@@ -105,12 +107,12 @@ static void refuse_pushes(cluster *w, server_node *n, uint64_t draw)
     if (n->held[i].bytes || n->push[i]) {
         unsigned causes;
         b = forge_head(r, blob_message(n->push[i] ? n->push[i] : n->held[i].bytes), mixed(draw), &causes);
-        refuse_push(w, n, b, (blame){causes, ANYONE, TLC_ALL, 0}, status_of(causes));
+        refuse_push(w, n, b, blame_of(causes, ANYONE, TLC_ALL, 0, NULL), status_of(causes));
     }
     if (strange)
         refuse_push(w, n, strange, wrong, TLC_ERR_PARAM);
-    refuse_push(w, n, blob_copy(r, (tlc_message){NULL, 0}), (blame){CAUSE(TLC_ERR_CORRUPT), TLC_NOBODY, TLC_ALL, 0},
-                TLC_ERR_CORRUPT);
+    refuse_push(w, n, blob_copy(r, (tlc_message){NULL, 0}),
+                blame_of(CAUSE(TLC_ERR_CORRUPT), TLC_NOBODY, TLC_ALL, 0, NULL), TLC_ERR_CORRUPT);
 }
 
 void server_refuse_calls(cluster *w, server_node *n)

@@ -78,7 +78,7 @@ static void load(object *o, const checkpoint *const *c, size_t count)
     status = object_load(o, states, count);
     must(o->run, CALLS, !status, "state_load: %s (%s)", tlc_status_string(status), object_outcome(o, 0).sentence);
     o->step = step;
-    const tlc_outcome outcome = check_outcome(o, 0, TLC_OK, (blame){CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0});
+    const tlc_outcome outcome = check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     must(o->run, CALLS, outcome.unknown == 0, "state_load: %zu names are unknown", outcome.unknown);
     must(o->run, CALLS, outcome.missing == count_missing(o, c, count), "state_load: %zu names are missing, not %zu",
          outcome.missing, count_missing(o, c, count));
@@ -186,6 +186,7 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, o->role, o->rank, o->step);
     uint8_t *bytes = take(r, c->state.len);
     tlc_message states[2] = {{bytes, c->state.len}, c->state};
+    static const char *const roles[] = {"rank", "worker", "server"};
     frozen before;
     tlc_status status;
 
@@ -196,7 +197,7 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
     must(r, CALLS, status == TLC_ERR_CORRUPT || status == TLC_ERR_CHECKSUM || status == TLC_ERR_VERSION,
          "an altered state: %s", tlc_status_string(status));
     check_frozen(o, &before, "state_load of an altered state");
-    (void)check_outcome(o, 0, status, (blame){CAUSE(status), TLC_NOBODY, TLC_ALL, 0});
+    (void)check_outcome(o, 0, status, blame_of(CAUSE(status), TLC_NOBODY, TLC_ALL, 0, NULL));
     memcpy(bytes, c->state.data, c->state.len);
     states[0].len = (size_t)below(mixed(draw), c->state.len);
     status = object_load(o, states, 1);
@@ -205,7 +206,7 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
     check_frozen(o, &before, "state_load of a cut state");
     states[0] = c->state;
     must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM); /* the same rank twice */
-    (void)check_outcome(o, 0, TLC_ERR_PARAM, (blame){CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0});
+    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0, roles[o->role]));
     must_refuse(o, object_load(o, states, 0), TLC_ERR_PARAM);
     if (other && other->role != o->role)
         must_refuse(o, object_load(o, &other->state, 1), TLC_ERR_PARAM);

@@ -7,9 +7,10 @@ enum { OWNERS = MOST_RANKS > MOST_SERVERS ? MOST_RANKS : MOST_SERVERS };
 /* An object of another group, which must live as long as the object. */
 static object *make(run *r, group *g, object_role role, uint32_t rank, strangeness how)
 {
-    if (how == OTHER_TENSORS)
-        g->stranger = 1;
-    else {
+    g->stranger = how == OTHER_WORKERS && g->workers == MOST_RANKS ? OTHER_TENSORS : how;
+    if (g->stranger == OTHER_WORKERS)
+        g->workers++;
+    if (g->stranger == OTHER_ALGORITHM) {
         role = role == ROLE_RANK ? ROLE_WORKER : ROLE_RANK;
         g->servers = role == ROLE_WORKER;
     }
@@ -25,15 +26,15 @@ static void push_nothing(object *o, tlc_message *to)
     must(o->run, CALLS, !status, "push without a gradient: %s", tlc_status_string(status));
 }
 
-blob *stranger_push(run *r, const group *g, object_role role, uint32_t rank, strangeness how)
+blob *stranger_push(run *r, const group *g, object_role role, uint32_t rank, uint64_t draw)
 {
     tlc_message to[OWNERS];
     group other = *g;
-    object *o = make(r, &other, role, rank, how);
+    object *o = make(r, &other, role, rank, (strangeness)(1 + draw % (STRANGENESSES - 1)));
     blob *b = NULL;
 
     push_nothing(o, to);
-    for (uint32_t i = 0; !b && i < (o->role == ROLE_RANK ? g->workers : other.servers); i++)
+    for (uint32_t i = 0; !b && i < (o->role == ROLE_RANK ? other.workers : other.servers); i++)
         if (to[i].len)
             b = blob_copy(r, to[i]);
     object_destroy(o);
@@ -61,11 +62,11 @@ static void answer_server(object *o, tlc_message *answer)
     object_destroy(worker);
 }
 
-blob *stranger_answer(run *r, const group *g, object_role role, uint32_t rank)
+blob *stranger_answer(run *r, const group *g, object_role role, uint32_t rank, uint64_t draw)
 {
     tlc_message answer;
     group other = *g;
-    object *o = make(r, &other, role, rank, OTHER_TENSORS);
+    object *o = make(r, &other, role, rank, (strangeness)(1 + draw % (OTHER_ALGORITHM - 1)));
     blob *b;
 
     if (role == ROLE_RANK)

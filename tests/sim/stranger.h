@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages of step 1 from objects that do not belong to the run: they have one tensor more, or another algorithm.
+ * Messages of step 1 from objects that do not belong to the run.
  */
 #ifndef TLC_SIM_STRANGER_H
 #define TLC_SIM_STRANGER_H
@@ -8,12 +8,10 @@
 #include "network.h"
 #include "object.h"
 
-typedef enum strangeness { OTHER_TENSORS, OTHER_ALGORITHM, STRANGENESSES } strangeness;
-
 /* A push of a worker or rank, as to owner 0. */
-blob *stranger_push(run *r, const group *g, object_role role, uint32_t rank, strangeness how);
+blob *stranger_push(run *r, const group *g, object_role role, uint32_t rank, uint64_t draw);
 
 /* An answer of a server or rank. NULL: it owns nothing. */
-blob *stranger_answer(run *r, const group *g, object_role role, uint32_t rank);
+blob *stranger_answer(run *r, const group *g, object_role role, uint32_t rank, uint64_t draw);
 
 #endif

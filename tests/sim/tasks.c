@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tasks.h"
+#include "../float_modes.h"
 
 tlc_isa isa_of(const run *r, unsigned role, uint32_t rank)
 {
@@ -27,4 +28,26 @@ tlc_parallel tasks_of(run *r, unsigned role, uint32_t rank)
     if (drawn(r->play.tasks, ABOUT_TASKS, role, rank, 1) & 1)
         return (tlc_parallel){NULL, NULL};
     return (tlc_parallel){run_tasks, r};
+}
+
+void begin_mode(run *r)
+{
+    uint64_t draw = drawn(r->play.tasks, ABOUT_MODE, r->calls++, 0, 0);
+
+    r->mode = MODE_DEFAULT;
+    if (draw >> 61)
+        return;
+    r->mode = (int)below(draw, MODE_COUNT);
+    (void)mode_enter((float_mode)r->mode);
+    r->mode_bits = mode_read();
+}
+
+tlc_status end_mode(run *r, tlc_status status)
+{
+    if (r->mode == MODE_DEFAULT)
+        return status;
+    int same_mode = mode_read() == r->mode_bits;
+    mode_leave();
+    must(r, E7, same_mode, "a call changed the float mode of the caller, %s", mode_name[r->mode]);
+    return status;
 }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "creation.h"
+#include "tasks.h"
+#include "values.h"
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+static const char *copy_string(creation *c, const char *text)
+{
+    char *copy = c->text + c->used;
+
+    if (!text)
+        return NULL;
+    c->used += strlen(text) + 1;
+    return strcpy(copy, text);
+}
+
+static void fill_config(creation *c, const object *o)
+{
+    run *r = o->run;
+    const scenario *sc = &r->sc;
+    const group *g = o->group;
+    int ring = o->role == ROLE_RANK;
+    tlc_exchange_config *cfg = &c->cfg;
+
+    must(r, CALLS, !tlc_exchange_config_init(cfg, sizeof *cfg), "tlc_exchange_config_init");
+    must(r, CALLS,
+         cfg->keep == 4 && cfg->min_n == 256 && cfg->split_n == 65536 && !strcmp(cfg->push, "3lc") && !cfg->pull &&
+             !cfg->backup && !cfg->sum && !cfg->gather && !cfg->servers && !cfg->owners && !cfg->reserve,
+         "tlc_exchange_config_init: other defaults");
+    cfg->workers = g->workers;
+    cfg->servers = ring ? 0 : g->servers;
+    cfg->owners = ring ? sc->owners : 0;
+    cfg->keep = sc->keep;
+    cfg->backup = !ring && sc->backup < g->workers ? sc->backup : 0;
+    cfg->gather = ring && sc->family == FAMILY_GATHERED;
+    cfg->sum = sc->sum ^ (g->stranger == OTHER_SUM);
+    cfg->push = copy_string(c, sc->codec[PUSH]->text);
+    cfg->pull = copy_string(c, sc->codec[PULL] ? sc->codec[PULL]->text : NULL);
+    cfg->reserve = copy_string(c, *sc->reserve_text ? sc->reserve_text : NULL);
+    cfg->min_n = sc->min_n;
+    cfg->split_n = sc->split_n;
+    cfg->assume_finite = sc->assume_finite;
+    cfg->dtype = o->dtype;
+    cfg->seed = sc->seed;
+    cfg->isa = isa_of(r, o->role, o->rank);
+    cfg->alloc = counted(r);
+    cfg->parallel = tasks_of(r, o->role, o->rank);
+}
+
+static void fill_tensors(creation *c, const object *o)
+{
+    const scenario *sc = &o->run->sc;
+
+    c->count = sc->count;
+    for (size_t i = 0; i < sc->count; i++) {
+        const tensor_plan *t = &sc->tensor[i];
+        c->tensors[i] = (tlc_tensor){.struct_size = sizeof *c->tensors,
+                                     .name = copy_string(c, t->name),
+                                     .n = t->n,
+                                     .push = copy_string(c, t->own[PUSH] ? t->own[PUSH]->text : NULL),
+                                     .pull = copy_string(c, t->own[PULL] ? t->own[PULL]->text : NULL),
+                                     .residual = o->role != ROLE_SERVER && t->theirs ? o->residual + t->at : NULL,
+                                     .only = o->group->only[i]};
+    }
+}
+
+/* Changes what makes the object of another run. */
+static void make_strange(creation *c, strangeness how)
+{
+    tlc_tensor *t = &c->tensors[0];
+
+    if (how == NO_STRANGER || how == OTHER_ALGORITHM || how == OTHER_WORKERS || how == OTHER_SUM)
+        return;
+    if (how == OTHER_TENSORS || !c->count)
+        c->tensors[c->count++] = (tlc_tensor){.struct_size = sizeof *t, .name = copy_string(c, "one more"), .n = 3};
+    else if (how == OTHER_NAME)
+        t->name = copy_string(c, "another");
+    else if (how == OTHER_N) {
+        t->n++;
+        t->residual = NULL; /* the codec may be another */
+    } else if (how == OTHER_ONLY)
+        t->only = t->only ? 0 : c->cfg.workers;
+    else if (how == OTHER_PUSH) {
+        t->push = copy_string(c, "raw:block=7");
+        t->residual = NULL;
+    } else
+        t->pull = copy_string(c, "raw:block=7");
+}
+
+void creation_fill(creation *c, const object *o)
+{
+    *c = (creation){.role = o->role, .rank = o->rank};
+    fill_config(c, o);
+    fill_tensors(c, o);
+    make_strange(c, o->group->stranger);
+}
+
+tlc_status creation_call(run *r, creation *c, void **out)
+{
+    tlc_status status;
+
+    may_allocate(r, 1);
+    switch (c->role) {
+    case ROLE_RANK: status = tlc_allreduce_create((tlc_allreduce **)out, &c->cfg, c->rank, c->tensors, c->count); break;
+    case ROLE_WORKER: status = tlc_worker_create((tlc_worker **)out, &c->cfg, c->rank, c->tensors, c->count); break;
+    default: status = tlc_server_create((tlc_server **)out, &c->cfg, c->rank, c->tensors, c->count); break;
+    }
+    may_allocate(r, 0);
+    memset(c->text, '?', sizeof c->text);
+    memset(c->tensors, 0x55, sizeof c->tensors);
+    return status;
+}
+
+/* ---- wrong arguments --------------------------------------------------------------------------------------------- */
+
+enum { WRONG_ARGUMENTS = 26 };
+
+/* Makes one argument wrong. Returns the status that it must give, or TLC_OK if it cannot be wrong here. */
+static tlc_status make_wrong(creation *c, const object *o, uint64_t which)
+{
+    tlc_exchange_config *cfg = &c->cfg;
+    tlc_tensor *t = &c->tensors[0];
+    int servers = c->role != ROLE_RANK;
+
+    if (which >= 19 && !c->count)
+        return TLC_OK;
+    switch (which) {
+    case 0: cfg->workers = 0; break;
+    case 1: cfg->workers = (1 << 20) + 1; break;
+    case 2: c->rank = c->role == ROLE_SERVER ? cfg->servers : cfg->workers; break;
+    case 3: cfg->keep = 0; break;
+    case 4: cfg->sum = 2; break;
+    case 5: cfg->assume_finite = -1; break;
+    case 6: cfg->split_n = 0; break;
+    case 7: cfg->dtype = (tlc_dtype)3; break;
+    case 8: cfg->isa = (tlc_isa)(TLC_ISA_NEON + 1); break;
+    case 9: cfg->push = "no codec"; break;
+    case 10: cfg->pull = "3lc:s=2"; break;
+    case 11: cfg->reserve = "raw;no codec"; break;
+    case 12: cfg->alloc.free = NULL; break;
+    case 13: cfg->backup = servers ? cfg->workers : 1; break;
+    case 14: cfg->servers = servers ? 0 : 1; break;
+    case 15: cfg->gather = servers ? 1 : 2; break;
+    case 16: cfg->servers = (1 << 20) + 1; break;
+    case 17: cfg->struct_size = sizeof cfg->struct_size - 1; break;
+    case 18:
+        cfg->owners = 1;
+        cfg->gather = 1; /* with servers both are wrong */
+        break;
+    case 19: t->name = NULL; break;
+    case 20: t->name = ""; break;
+    case 21: t->only = cfg->workers + 1; break;
+    case 22: t->push = "3lc+"; break;
+    case 23: t->pull = "sbc:p=2"; break;
+    case 24: /* a residual, where none is kept */
+        if (c->role == ROLE_SERVER || o->feedback[PUSH][0])
+            return TLC_OK;
+        t->residual = o->residual;
+        break;
+    default:
+        if (c->count < 2)
+            return TLC_OK;
+        c->tensors[1].name = t->name;
+        break;
+    }
+    return TLC_ERR_PARAM;
+}
+
+static void refuse(run *r, creation *c, tlc_status want, uint64_t which)
+{
+    size_t blocks = blocks_of_objects(r);
+    void *out = r;
+    tlc_status status = creation_call(r, c, &out);
+
+    must(r, CALLS, status == want, "create with wrong argument %llu: %s", (unsigned long long)which,
+         tlc_status_string(status));
+    must(r, E1, out == r, "create failed and wrote its result");
+    must(r, E5, blocks_of_objects(r) == blocks, "create failed and kept memory");
+}
+
+void refuse_creations(run *r, const group *g, object_role role, uint32_t rank)
+{
+    uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, role, rank, 100);
+    object *o;
+    creation c;
+    tlc_status want;
+
+    if (!falls(draw, r->sc.rate[FAULT_WRONG]))
+        return;
+    o = object_create(r, g, role, rank, NULL);
+    creation_fill(&c, o);
+    want = make_wrong(&c, o, draw % WRONG_ARGUMENTS);
+    if (want)
+        refuse(r, &c, want, draw % WRONG_ARGUMENTS);
+    creation_fill(&c, o);
+    r->allocations_left = 1 + below(mixed(draw), 12); /* any object needs more */
+    refuse(r, &c, TLC_ERR_NOMEM, WRONG_ARGUMENTS);
+    r->allocations_left = 0;
+    object_destroy(o);
+}
