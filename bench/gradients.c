@@ -45,7 +45,8 @@ static void make(const source *s, const shape_list *list, uint64_t key, bool res
         for (size_t at = 0; at < to->n; at += from->n) {
             size_t count = to->n - at < from->n ? to->n - at : from->n;
             uint64_t word = mix(mix(key + i) + at);
-            const void *values = residual ? (const void *)from->residual : tensor_step(from, (word >> 1) % from->steps);
+            size_t drawn = (size_t)((word >> 1) % from->steps);
+            const void *values = residual ? (const void *)from->residual : tensor_step(from, drawn);
             if (values)
                 copy_signed(out + to->offset + at, values, count, word & 1);
             else

@@ -291,6 +291,78 @@ static void alter_flags(call *c, tlc_message valid)
     blob_free(&altered);
 }
 
+/* An answer with a weight before its bits, as a push has it. */
+static void add_weight(call *c, tlc_message valid)
+{
+    enum { FLAGS = 3, WEIGHT = 4, PLACE = 14 }; /* message.h */
+    const double weight = 1;
+    uint8_t *p = bytes(valid.len + sizeof weight);
+
+    memcpy(p, valid.data, PLACE);
+    p[FLAGS] |= WEIGHT;
+    memcpy(p + PLACE, &weight, sizeof weight);
+    memcpy(p + PLACE + sizeof weight, (const uint8_t *)valid.data + PLACE, valid.len - PLACE);
+    blob_seal(p, valid.len + sizeof weight);
+    REFUSED(&c->w, c->take(c, (tlc_message){p, valid.len + sizeof weight}), TLC_ERR_CORRUPT);
+    free(p);
+}
+
+/* A message without frames, in which bytes before the checksum are missing, or too many. */
+static void alter_length(call *c, tlc_message valid)
+{
+    enum { CHECKSUM = 4 };
+    uint8_t *p = bytes(valid.len + 1);
+
+    memset(p, 0, valid.len + 1);
+    memcpy(p, valid.data, valid.len - CHECKSUM);
+    for (size_t len = 1; len <= valid.len + 1; len++) {
+        if (len == valid.len)
+            continue;
+        uint8_t *copy = bytes(len);
+        memcpy(copy, p, len);
+        blob_seal(copy, len);
+        at.i = len;
+        REFUSED(&c->w, c->take(c, (tlc_message){copy, len}), TLC_ERR_CORRUPT);
+        free(copy);
+    }
+    free(p);
+}
+
+/* Pushes that say that a gradient was dropped, or that a worker is not in the round, and the answers to them. */
+static void e1_lengths(void **state)
+{
+    const uint32_t nan = 0x7fc00000u;
+
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        call push = {.take = take_push}, pull = {.take = take_answer};
+        fleet f;
+        fleet_open(&f, &cfg, small_tensors, 1);
+        fleet_gradients(&f, 1);
+        memcpy(f.grad[3], &nan, sizeof nan);
+        memcpy(f.grad[TENSORS + 3], &nan, sizeof nan);
+        f.absent[2] = 1;
+        fleet_push(&f);
+        if (cfg.servers) {
+            watch_open(&push.w, &f, f.owner[0], 0);
+            for (uint32_t w = 0; w < RANKS; w++)
+                alter_length(&push, f.push[w * f.lanes]);
+            watch_close(&push.w);
+        }
+        fleet_reduce(&f);
+        for (uint32_t i = 0; i < f.lanes; i++)
+            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        watch_open(&pull.w, &f, f.worker[1], 1);
+        for (pull.turn = 0; pull.turn < f.lanes; pull.turn++)
+            alter_length(&pull, pull.from[pull.turn]);
+        watch_close(&pull.w);
+        fleet_pull(&f);
+        require_pulled(&f, TLC_ERR_STEP);
+        fleet_close(&f);
+    }
+}
+
 static void e1_flags(void **state)
 {
     (void)state;
@@ -311,6 +383,8 @@ static void e1_flags(void **state)
             pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
         watch_open(&pull.w, &f, f.worker[1], 1);
         alter_flags(&pull, pull.from[0]);
+        if (!is_gathered(&f))
+            add_weight(&pull, pull.from[0]);
         watch_close(&pull.w);
         fleet_pull(&f);
         require_pulled(&f, TLC_OK);
@@ -323,6 +397,7 @@ static void e1_flags(void **state)
 /* Every byte of a state is altered, and it is cut everywhere. */
 static void alter_state(fleet *f, member m, uint32_t index)
 {
+    enum { LEAST = 24 }; /* bytes of a state: src/exchange/object_state.c */
     call c = {.take = take_state};
     tlc_message valid = member_save(m);
     uint8_t *p = bytes(valid.len + 1);
@@ -335,6 +410,11 @@ static void alter_state(fleet *f, member m, uint32_t index)
         tlc_status cut = c.take(&c, (tlc_message){p, i});
         at.i = i;
         require(cut == TLC_ERR_CORRUPT || cut == TLC_ERR_CHECKSUM);
+        if (i < LEAST) { /* too short to say of which version it is */
+            p[4]++;
+            require_status(c.take(&c, (tlc_message){p, i}), TLC_ERR_CORRUPT);
+            p[4]--;
+        }
         require_unchanged(&c.w);
         p[i] ^= 0x41;
         tlc_status status = c.take(&c, (tlc_message){p, valid.len});
@@ -381,6 +461,7 @@ int main(void)
         cmocka_unit_test(e1_wrong_answers),
         cmocka_unit_test(e1_taken),
         cmocka_unit_test(e1_flags),
+        cmocka_unit_test(e1_lengths),
         cmocka_unit_test(e1_altered_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@ enum { WORKERS = 3, CONV = 1 };
 
 typedef struct counter {
     size_t made, freed, left; /* left: how many may still succeed */
-    int starved;              /* the library has no other memory */
+    size_t refused;
+    int starved; /* the library has no other memory */
 } counter;
 
 static void *counted_alloc(void *opaque, size_t size)
@@ -21,8 +22,10 @@ static void *counted_alloc(void *opaque, size_t size)
     counter *c = opaque;
     size_t asked = memory.asked;
 
-    if (!c->left)
+    if (!c->left) {
+        c->refused++;
         return NULL;
+    }
     c->left--;
     c->made++;
     if (c->starved)
@@ -246,6 +249,7 @@ static tlc_status try_to_make(fleet *f, const tlc_exchange_config *cfg, int serv
     status = fleet_make(f, &with, 0, server, &m);
     feed();
     require(!theirs || memory.asked == 0);
+    require(status || !(theirs ? count.refused : memory.asked > left)); /* it has all that it asked for */
     if (status)
         require((void *)m.rank == other && (void *)m.worker == other && (void *)m.server == other);
     else if (server)

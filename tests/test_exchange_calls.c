@@ -306,6 +306,9 @@ static void names_of_states(void **state)
     fleet_open(&f, &cfg, small_tensors, 0);
     saved = member_save(f.worker[0]);
     char want[200];
+    require_status(member_load(f.worker[0], saved), TLC_OK);
+    require(!strcmp(member_outcome(f.worker[0], 0).sentence,
+                    "entries of the states without a place here: 0; tensors in no state: 0"));
     snprintf(want, sizeof want,
              "entries of the states without a place here: 2, first \"%s\"; tensors in no state: 2, first \"first\"",
              small_tensors[first_of(&f, CONV, OWN)].name);

@@ -106,6 +106,36 @@ static void configurations(void **state)
     }
 }
 
+static void *no_memory(void *opaque, size_t size)
+{
+    (void)opaque;
+    (void)size;
+    return NULL;
+}
+
+static void no_free(void *opaque, void *p)
+{
+    (void)opaque;
+    (void)p;
+}
+
+/* As many ranks and servers as there may be: arguments are checked before memory is asked for. */
+static void limits(void **state)
+{
+    const tlc_allocator none = {.alloc = no_memory, .free = no_free};
+
+    (void)state;
+    FOR_EACH_OBJECT(kind, server) {
+        CHANGED(TLC_ERR_NOMEM, a.cfg.alloc = none);
+        CHANGED(TLC_ERR_NOMEM, a.cfg.alloc = none; a.cfg.workers = 1u << 20);
+        CHANGED(TLC_ERR_PARAM, a.cfg.alloc = none; a.cfg.workers = (1u << 20) + 1);
+        if (kind < ONE_SERVER)
+            continue;
+        CHANGED(TLC_ERR_NOMEM, a.cfg.alloc = none; a.cfg.servers = 1u << 20);
+        CHANGED(TLC_ERR_PARAM, a.cfg.alloc = none; a.cfg.servers = (1u << 20) + 1);
+    }
+}
+
 static void tensors(void **state)
 {
     float residual[64] = {0};
@@ -127,6 +157,8 @@ static void tensors(void **state)
         CHANGED(TLC_OK, a.tensors[3].residual = residual; a.tensors[3].push = "natural"; a.cfg.reserve = "3lc");
         CHANGED(TLC_ERR_PARAM, a.tensors[0].residual = residual; a.tensors[0].push = "raw");
         CHANGED(TLC_ERR_SIZE, a.tensors[3].n = SIZE_MAX; a.tensors[3].pull = "raw");
+        if (kind == GATHERED || kind == ONE_SERVER) /* its residual has four bytes each */
+            CHANGED(TLC_ERR_SIZE, a.tensors[5].n = SIZE_MAX / 2);
         CHANGED(TLC_ERR_PARAM, a.tensors[0].struct_size = 0);
         CHANGED(TLC_ERR_PARAM, a.tensors[0].struct_size = sizeof(size_t) - 1);
         CHANGED(TLC_OK, a.count = 0);
@@ -236,8 +268,13 @@ static void nothing_to_exchange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations),   cmocka_unit_test(tensors),           cmocka_unit_test(defaults),
-        cmocka_unit_test(sizes_of_structs), cmocka_unit_test(missing_arguments), cmocka_unit_test(nothing_to_exchange),
+        cmocka_unit_test(configurations),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(tensors),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(sizes_of_structs),
+        cmocka_unit_test(missing_arguments),
+        cmocka_unit_test(nothing_to_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who owns what (src/exchange/ownership.c): each value has one owner, cuts are at multiples of 16 values, owners' costs
- * are balanced, and frames have the parts that they must have. Some plans are written out.
+ * are balanced, and frames have the parts that they must have. Some plans are written out, and a hash of many is
+ * recorded: machines must make the same plan.
  */
 #include "../src/context.h"
 #include "../src/exchange/ownership.h"
 #include "support.h"
+#include <inttypes.h>
 
 enum { TENSORS_MAX = 200 };
 
@@ -112,10 +114,17 @@ static uint64_t cost_of(const plan *p, uint32_t owner)
     return (uint64_t)cost;
 }
 
-/* Random plans keep all rules. */
+static uint64_t fold(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
+}
+
+/* Random plans keep all rules, and are those that were recorded. */
 static void random_plans(void **state)
 {
     static plan p;
+    const uint64_t recorded = UINT64_C(0xfea8532dd947b03a);
+    uint64_t hash = 0;
     (void)state;
     for (uint64_t seed = 1; seed <= (quick() ? 100 : 2000); seed++) {
         rng r = {seed};
@@ -128,6 +137,46 @@ static void random_plans(void **state)
         check_parts(&p);
         check_groups(&p, TLC_PUSH);
         check_groups(&p, TLC_PULL);
+        for (size_t i = 0; seed <= 100 && i < p.own.count; i++) {
+            const tlc_ownership_part *part = &p.own.parts[i];
+            hash = fold(fold(fold(fold(hash, part->tensor), part->first), part->n), part->owner);
+        }
+        tlc_memory_free(&p.memory);
+    }
+    if (hash != recorded)
+        fail_msg("the plans have the hash 0x%" PRIx64, hash);
+}
+
+/* Whole tensors go to the owners that a plain search gives them: the most costly one next, to who has least. */
+static void searched(void **state)
+{
+    static plan p;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        uint64_t load[8] = {0};
+        uint32_t owner[TENSORS_MAX];
+        int dealt[TENSORS_MAX] = {0};
+        rng r = {seed};
+        p = (plan){.owners = 1 + (uint32_t)rng_below(&r, 8), .split_n = 1000000};
+        for (size_t count = 1 + rng_below(&r, 60); count-- > 0;)
+            add(&p, 1 + rng_below(&r, 5000), rng_below(&r, 40), 0, 0);
+        make(&p);
+        for (size_t left = p.count; left-- > 0;) {
+            size_t next = p.count;
+            uint32_t least = 0;
+            for (size_t t = 0; t < p.count; t++)
+                if (!dealt[t] && (next == p.count || p.tensors[t].cost > p.tensors[next].cost))
+                    next = t;
+            for (uint32_t o = 0; o < p.owners; o++)
+                if (load[o] < load[least])
+                    least = o;
+            dealt[next] = 1;
+            owner[next] = least;
+            load[least] += p.tensors[next].cost;
+        }
+        assert_int_equal(p.own.count, p.count);
+        for (size_t i = 0; i < p.own.count; i++)
+            assert_int_equal(p.own.parts[i].owner, owner[p.own.parts[i].tensor]);
         tlc_memory_free(&p.memory);
     }
 }
@@ -220,8 +269,8 @@ static void one_owner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans), cmocka_unit_test(dealt_out), cmocka_unit_test(levelled),
-        cmocka_unit_test(balanced),     cmocka_unit_test(one_owner),
+        cmocka_unit_test(random_plans), cmocka_unit_test(searched), cmocka_unit_test(dealt_out),
+        cmocka_unit_test(levelled),     cmocka_unit_test(balanced), cmocka_unit_test(one_owner),
     };
     return cmocka_run_group_tests_name("ownership", tests, NULL, NULL);
 }

@@ -172,7 +172,7 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
-        if (i != a->setup.rank && (is_gather(a) || a->state == PUSHED || owns(a, i)))
+        if (i != a->setup.rank && (a->state == PUSHED || owns(a, i)))
             bytes += from[i].len;
     return bytes;
 }

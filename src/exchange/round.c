@@ -110,7 +110,7 @@ tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
     tlc_status status = tlc_many_check(&many, &bad);
 
     /* a frame of somebody whose tensors these are not */
-    for (size_t i = 0; group->only && i < r->count && i < bad; i++)
+    for (size_t i = 0; group->only && i < bad; i++)
         if (r->from[i] != group->only - 1) {
             status = TLC_ERR_CORRUPT;
             bad = i;

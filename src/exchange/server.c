@@ -264,7 +264,7 @@ tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_
 {
     if (!s)
         return TLC_ERR_PARAM;
-    if (s->reduced || s->owner.round.came)
+    if (s->owner.round.came)
         return refuse(s, TLC_REASON_ORDER);
     tlc_object o = object_of(s);
     tlc_status status = tlc_object_state_load(&o, states, count, &s->report);

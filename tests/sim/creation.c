@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "creation.h"
+#include "arguments.h"
 #include "tasks.h"
 #include "values.h"
 
@@ -189,6 +190,7 @@ void refuse_creations(run *r, const group *g, object_role role, uint32_t rank)
     if (!falls(draw, r->sc.rate[FAULT_WRONG]))
         return;
     o = object_create(r, g, role, rank, NULL);
+    refuse_arguments(o);
     creation_fill(&c, o);
     want = make_wrong(&c, o, draw % WRONG_ARGUMENTS);
     if (want)

@@ -99,6 +99,17 @@ static void check_unsent(const object *o, const pushed *p, const gradient *g, in
     }
 }
 
+/* May residual + gradient of tensor t be too large for a frame? */
+static int is_huge(const pushed *p, const object *o, size_t t)
+{
+    const tensor_plan *plan = &o->run->sc.tensor[t];
+    int huge = 0;
+
+    for (size_t i = plan->at; i < plan->at + plan->n; i++)
+        huge |= !(fabs((double)p->before[i] + p->grad[i]) < (o->dtype == TLC_F16 ? 3e4 : 1e37));
+    return huge;
+}
+
 void note_push(pushed *p, const object *o, const gradient *g, int joined)
 {
     run *r = o->run;
@@ -114,6 +125,9 @@ void note_push(pushed *p, const object *o, const gradient *g, int joined)
          outcome.tensor);
     must(r, CALLS, !dropped || g->bad || may_overflow(&r->sc), "rank %u dropped a gradient: %s", o->rank,
          outcome.sentence);
+    if (dropped && !g->bad && r->sc.tensor[outcome.tensor].theirs)
+        must(r, CALLS, is_huge(p, o, outcome.tensor), "tensor %zu is said to be infinite: %s", outcome.tensor,
+             outcome.sentence);
     if (dropped)
         (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, g->bad_tensor, 0, NULL));
     else

@@ -168,7 +168,7 @@ static void draw_settings(scenario *sc, rng *r)
     if (sc->reserve[0])
         snprintf(sc->reserve_text, sizeof sc->reserve_text, "%s%s%s", sc->reserve[0]->text, sc->reserve[1] ? ";" : "",
                  sc->reserve[1] ? sc->reserve[1]->text : "");
-    if (one_of(r, 30)) { /* IntML: sums of natural frames */
+    if (one_of(r, 20)) { /* IntML: sums of natural frames */
         sc->sum = 1;
         sc->codec[PUSH] = natural_codec(r);
         sc->codec[PULL] = one_of(r, 2) ? NULL : natural_codec(r);
