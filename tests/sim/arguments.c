@@ -32,9 +32,9 @@ static void check_larger_structs(object *o)
 
 static void refuse_rank(object *o)
 {
-    tlc_outcome outcome = {.struct_size = 4};
-    tlc_exchange_stats stats = {.struct_size = 4};
-    tlc_part part = {.struct_size = 4};
+    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
+    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
+    tlc_part part = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_allreduce *none = NULL;
     uint8_t byte;
@@ -65,8 +65,8 @@ static void refuse_rank(object *o)
 
 static void refuse_worker(object *o)
 {
-    tlc_outcome outcome = {.struct_size = 4};
-    tlc_exchange_stats stats = {.struct_size = 4};
+    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
+    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_worker *none = NULL;
     uint8_t byte;
@@ -92,10 +92,10 @@ static void refuse_worker(object *o)
 
 static void refuse_server(object *o)
 {
-    tlc_outcome outcome = {.struct_size = 4};
-    tlc_exchange_stats stats = {.struct_size = 4};
-    tlc_part part = {.struct_size = 4};
-    tlc_push_info info = {.struct_size = 4};
+    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
+    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
+    tlc_part part = {.struct_size = sizeof(size_t) - 1};
+    tlc_push_info info = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_server *none = NULL;
     uint64_t step;
