@@ -87,13 +87,13 @@ static tlc_status make_contexts(direct *d)
         if (o->algorithm != SERVER)
             status = make_context(&g->push, g, o, residual ? residual + place_of(d, &d->parts[g->part]) : NULL);
         if (!status && o->algorithm != GATHER && g->averaged)
-            status = make_context(&g->answer, g, o, NULL);
+            status = make_context(&g->answer, g, o, d->parts[g->part].residual);
         g->capacity = tlc_bound(g->push ? g->push : g->answer);
     }
     return status;
 }
 
-/* Memory for frames, means and small values. */
+/* Memory for frames, residuals and small values. */
 static bool allocate(direct *d)
 {
     size_t ranks = d->fleet->options.ranks, push = 0, answer = 0, averaged = 0, small = 0;
@@ -109,24 +109,21 @@ static bool allocate(direct *d)
     d->weights = calloc(ranks, sizeof *d->weights);
     d->pushes = channel_buffer(push);
     d->answers = channel_buffer(answer);
-    d->means = channel_buffer(averaged * sizeof *d->means);
+    d->kept = channel_buffer(averaged * sizeof *d->kept);
     d->together = channel_buffer(small * sizeof *d->together);
     for (size_t i = 0; ok && i < d->group_count; i++) {
         d->groups[i].frames = d->groups[i].averaged ? calloc(ranks, sizeof *d->groups[i].frames) : NULL;
         ok = d->groups[i].frames || !d->groups[i].averaged;
     }
-    return ok && d->weights && d->pushes && d->answers && d->means && d->together;
+    return ok && d->weights && d->pushes && d->answers && d->kept && d->together;
 }
 
 static void lay_out(direct *d)
 {
     size_t ranks = d->fleet->options.ranks;
-    float *mean = d->means;
 
-    for (size_t i = 0; i < d->group_count; i++) {
-        d->groups[i].mean = d->groups[i].answer ? mean : NULL;
-        mean += d->groups[i].answer ? d->groups[i].n : 0;
-    }
+    for (size_t i = 0; i < d->group_count; i++)
+        d->groups[i].mean = d->groups[i].answer ? d->parts[d->groups[i].part].mean : NULL;
     for (size_t r = 0; r < ranks; r++)
         d->weights[r] = (float)(1.0 / (double)ranks);
 }
@@ -163,7 +160,7 @@ void direct_close(direct *d)
     free(d->weights);
     free(d->pushes);
     free(d->answers);
-    free(d->means);
+    free(d->kept);
     free(d->together);
     *d = (direct){.fleet = NULL};
 }
@@ -280,6 +277,33 @@ bool direct_find_answers(direct *d, char *why)
         ok = find_frames(d, d->fleet->answer[d->groups[from].owner], from, to, d->groups[from].owner, true, why);
     }
     return ok;
+}
+
+/* ---- residuals --------------------------------------------------------------------------------------------------- */
+
+static void copy_residuals(const direct *d, bool restore)
+{
+    float *kept = d->kept;
+
+    for (size_t i = 0; i < d->group_count; i++) {
+        const direct_group *g = &d->groups[i];
+        float *residual = d->parts[g->part].residual;
+        if (!g->answer)
+            continue;
+        if (residual)
+            memcpy(restore ? residual : kept, restore ? kept : residual, g->n * sizeof *kept);
+        kept += g->n;
+    }
+}
+
+void direct_keep_residuals(direct *d)
+{
+    copy_residuals(d, false);
+}
+
+void direct_restore_residuals(const direct *d)
+{
+    copy_residuals(d, true);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */

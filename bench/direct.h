@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The codec calls that one machine of a fleet makes in a step, made without an exchange: the same frames, in memory of
- * the same layout. What the exchange takes longer is its own.
+ * The codec calls that one machine of a fleet makes in a step, made without an exchange: the same frames, with
+ * residuals and means in the same memory. What the exchange takes longer is its own.
  */
 #ifndef BENCH_DIRECT_H
 #define BENCH_DIRECT_H
@@ -17,7 +17,7 @@ typedef struct direct_group {
     bool averaged;             /* by this machine */
     tlc_ctx *push, *answer;    /* NULL: the machine does not send it */
     size_t made;               /* bytes of the last frame that `push` made */
-    float *mean;               /* n values; NULL: there is no answer */
+    float *mean;               /* n values, in the memory of the fleet; NULL: there is no answer */
     tlc_message *frames;       /* by rank: what was pushed; NULL: another machine averages it */
     tlc_message sent;          /* what the exchange of this machine pushed, */
     tlc_message answered;      /* and what was answered */
@@ -32,11 +32,12 @@ typedef struct direct {
     size_t frame_bytes, message_bytes; /* of what was found in messages since the start */
     float *weights;                    /* by rank */
     unsigned char *pushes, *answers;   /* frames, one after the other */
-    float *together, *means;
+    float *together;
+    float *kept; /* residuals of answers, one group after the other */
 } direct;
 
-/* Its pushes have the residual of rank 0, in the same memory: whoever pushes first changes what the other finds.
- * Whether or not it succeeds, it is to be closed. */
+/* Where values lie decides about speed, so its calls use the residuals and means of the fleet: whoever pushes or
+ * answers first changes what the other finds. Whether or not it succeeds, it is to be closed. */
 bool direct_open(direct *d, const fleet *f, char *why);
 void direct_close(direct *d);
 
@@ -44,6 +45,10 @@ void direct_close(direct *d);
 void direct_gather(direct *d, const float *grads);
 bool direct_find_pushes(direct *d, char *why);
 bool direct_find_answers(direct *d, char *why);
+
+/* Residuals of answers: keeps them, and puts them back. */
+void direct_keep_residuals(direct *d);
+void direct_restore_residuals(const direct *d);
 
 /* The calls. grads, out: of all tensors at their offsets. direct_add averages what was pushed, direct_answer compresses
  * the means. */

@@ -124,7 +124,12 @@ static fleet_part part_of(const fleet *f, size_t owner, size_t i)
     tlc_part part = {.struct_size = sizeof part};
 
     (void)(f->server ? tlc_server_part(f->server, i, &part) : tlc_allreduce_part(f->member[owner], i, &part));
-    return (fleet_part){part.tensor, part.first, part.n, owner};
+    return (fleet_part){.tensor = part.tensor,
+                        .first = part.first,
+                        .n = part.n,
+                        .owner = owner,
+                        .mean = (float *)(uintptr_t)part.mean,
+                        .residual = (float *)(uintptr_t)part.residual};
 }
 
 fleet_part *fleet_parts(const fleet *f, size_t *count)
@@ -138,7 +143,7 @@ fleet_part *fleet_parts(const fleet *f, size_t *count)
     parts = calloc(*count + 1, sizeof *parts);
     *count = 0;
     for (size_t i = 0; parts && gathers && i < f->model->count; i++)
-        parts[(*count)++] = (fleet_part){i, 0, f->model->shapes[i].n, 0};
+        parts[(*count)++] = (fleet_part){.tensor = i, .n = f->model->shapes[i].n};
     for (size_t owner = 0; parts && owner < f->receivers; owner++) {
         for (size_t i = 0; i < parts_of(f, owner); i++)
             parts[(*count)++] = part_of(f, owner, i);

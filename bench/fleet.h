@@ -25,6 +25,7 @@ typedef struct fleet_options {
 /* A piece of a tensor that has one owner. */
 typedef struct fleet_part {
     size_t tensor, first, n, owner;
+    float *mean, *residual; /* n values, in the memory of the owner; NULL: nobody owns it, or there is no residual */
 } fleet_part;
 
 typedef struct fleet {

@@ -307,20 +307,31 @@ static bool pull_others(trial *t, char *why)
     return ok;
 }
 
-/* The codec calls and the exchange find the same residual, and leave the same in the same memory. */
+/* Times the calls without the exchange and those of the exchange, in turns one or the other first. between: what is to
+ * be done between them. */
+static bool time_both(trial *t, call *codec, call *exchange, void between(trial *t), char *why)
+{
+    bool exchange_first = t->result.steps % 2;
+
+    if (!time_call(t, exchange_first ? exchange : codec, exchange_first ? STEP : CODEC, why))
+        return false;
+    between(t);
+    return time_call(t, exchange_first ? codec : exchange, exchange_first ? CODEC : STEP, why);
+}
+
+/* Both find the same residuals, and leave the same in the same memory. */
+static void restore_push(trial *t)
+{
+    if (t->fleet.residual[0])
+        memcpy(t->fleet.residual[0], t->before, t->o->model->room * sizeof(float));
+}
+
 static bool push_first(trial *t, char *why)
 {
-    size_t size = t->o->model->room * sizeof(float);
-    float *residual = t->fleet.residual[0];
-
-    if (residual)
-        memcpy(t->before, residual, size);
+    if (t->fleet.residual[0])
+        memcpy(t->before, t->fleet.residual[0], t->o->model->room * sizeof(float));
     direct_gather(&t->direct, t->grads);
-    if (!time_call(t, codec_push, CODEC, why))
-        return false;
-    if (residual)
-        memcpy(residual, t->before, size);
-    return time_call(t, exchange_push, STEP, why);
+    return time_both(t, codec_push, exchange_push, restore_push, why);
 }
 
 static bool push_all(trial *t, size_t step, char *why)
@@ -329,9 +340,20 @@ static bool push_all(trial *t, size_t step, char *why)
            (!t->same_frames || direct_check_pushes(&t->direct, why));
 }
 
+static void restore_answer(trial *t)
+{
+    direct_restore_residuals(&t->direct);
+}
+
+static bool reduce_first(trial *t, call *exchange, char *why)
+{
+    direct_keep_residuals(&t->direct);
+    return time_both(t, codec_reduce, exchange, restore_answer, why);
+}
+
 static bool reduce_all(trial *t, char *why)
 {
-    bool ok = time_call(t, codec_reduce, CODEC, why) && time_call(t, exchange_reduce, STEP, why);
+    bool ok = reduce_first(t, exchange_reduce, why);
 
     for (size_t r = 1; ok && r < t->o->fleet.ranks; r++)
         ok = fleet_reduce(&t->fleet, r, why);
@@ -339,18 +361,22 @@ static bool reduce_all(trial *t, char *why)
 }
 
 /* Both write to the same memory. */
-static bool pull_all(trial *t, char *why)
+static void keep_results(trial *t)
 {
     size_t size = t->o->model->room * sizeof(float);
 
-    if (!time_call(t, codec_pull, CODEC, why))
-        return false;
-    direct_scatter(&t->direct, t->out);
     memcpy(t->directly, t->out, size);
     memset(t->out, 0, size);
-    if (!time_call(t, exchange_pull, STEP, why))
+}
+
+static bool pull_all(trial *t, char *why)
+{
+    bool ok = time_both(t, codec_pull, exchange_pull, keep_results, why);
+
+    if (!ok)
         return false;
-    if (memcmp(t->out, t->directly, size) != 0)
+    direct_scatter(&t->direct, t->result.steps % 2 ? t->out : t->directly);
+    if (memcmp(t->out, t->directly, t->o->model->room * sizeof(float)) != 0)
         return explain(why, "the exchange gives other values than its codec calls");
     return pull_others(t, why);
 }
@@ -359,8 +385,8 @@ static bool pull_all(trial *t, char *why)
 static bool serve_step(trial *t, size_t step, char *why)
 {
     if (!fleet_push(&t->fleet, 0, t->grads_at, why) || !push_others(t, step, why) ||
-        !direct_find_pushes(&t->direct, why) || !time_call(t, codec_reduce, CODEC, why) ||
-        !time_call(t, exchange_serve, STEP, why) || !direct_find_answers(&t->direct, why))
+        !direct_find_pushes(&t->direct, why) || !reduce_first(t, exchange_serve, why) ||
+        !direct_find_answers(&t->direct, why))
         return false;
     return (!t->same_frames || direct_check_answers(&t->direct, why)) && fleet_pull(&t->fleet, 0, t->out_at, why) &&
            pull_others(t, why);

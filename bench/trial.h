@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A trial runs the machines of an exchange step by step on gradients of their own, and measures one of them: rank 0, or
- * the server. Its codec calls are made once more without the exchange, in the same steps. So is the check for finite
- * values, a loop that reads them once (roofline.h): of gradients unless the caller has checked them, and of means.
+ * the server. Its codec calls are made once more without the exchange, in the same steps and on the same memory. So is
+ * the check for finite values, a loop that reads them once (roofline.h): of gradients unless the caller has checked
+ * them, and of means.
  * Nothing is in the caches when a call is timed. Times are those of the thread.
  *
  * In each step it checks that

@@ -307,6 +307,22 @@ static void add_weight(call *c, tlc_message valid)
     free(p);
 }
 
+/* A message with frames that ends too early, before memory that nobody may read. */
+static void cut(call *c, tlc_message valid)
+{
+    guard_buffer guard;
+
+    require(guard_alloc(&guard, valid.len) == 0);
+    for (size_t len = 1; len < valid.len; len++) {
+        uint8_t *p = guard_at_end(&guard, len);
+        memcpy(p, valid.data, len);
+        blob_seal(p, len);
+        at.i = len;
+        REFUSED(&c->w, c->take(c, (tlc_message){p, len}), TLC_ERR_CORRUPT);
+    }
+    guard_free(&guard);
+}
+
 /* A message without frames, in which bytes before the checksum are missing, or too many. */
 static void alter_length(call *c, tlc_message valid)
 {
@@ -376,6 +392,7 @@ static void e1_flags(void **state)
         if (cfg.servers) {
             watch_open(&push.w, &f, f.owner[0], 0);
             alter_flags(&push, f.push[f.lanes]);
+            cut(&push, f.push[f.lanes]);
             watch_close(&push.w);
         }
         fleet_reduce(&f);
@@ -383,6 +400,7 @@ static void e1_flags(void **state)
             pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
         watch_open(&pull.w, &f, f.worker[1], 1);
         alter_flags(&pull, pull.from[0]);
+        cut(&pull, pull.from[0]);
         if (!is_gathered(&f))
             add_weight(&pull, pull.from[0]);
         watch_close(&pull.w);

@@ -14,6 +14,7 @@ enum { WORKERS = 3, CONV = 1 };
 typedef struct counter {
     size_t made, freed, left; /* left: how many may still succeed */
     size_t refused;
+    int once;    /* only one is refused */
     int starved; /* the library has no other memory */
 } counter;
 
@@ -24,6 +25,7 @@ static void *counted_alloc(void *opaque, size_t size)
 
     if (!c->left) {
         c->refused++;
+        c->left = c->once ? SIZE_MAX : 0;
         return NULL;
     }
     c->left--;
@@ -234,10 +236,13 @@ static void e5_tasks(void **state)
     }
 }
 
-/* One object, of which `left` allocations succeed, of malloc or of an allocator. Returns the status. */
-static tlc_status try_to_make(fleet *f, const tlc_exchange_config *cfg, int server, size_t left, int theirs)
+typedef enum memory_kind { MALLOC, ALLOCATOR, ALLOCATOR_ONCE, MEMORY_KINDS } memory_kind;
+
+/* One object, of which `left` allocations succeed and then no more, or all but one. Returns the status. */
+static tlc_status try_to_make(fleet *f, const tlc_exchange_config *cfg, int server, size_t left, memory_kind kind)
 {
-    counter count = {.left = left, .starved = theirs};
+    int theirs = kind != MALLOC;
+    counter count = {.left = left, .once = kind == ALLOCATOR_ONCE, .starved = theirs};
     tlc_exchange_config with = *cfg;
     void *const other = &count;
     member m = {other, other, other}, made = {NULL, NULL, NULL};
@@ -271,9 +276,9 @@ static void e5_no_memory(void **state)
     (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 20 : 5)
         FOR_EACH_KIND(kind)
-            for (int way = 0; way < 4; way++) {
+            for (int way = 0; way < 2 * MEMORY_KINDS; way++) {
                 tlc_exchange_config cfg = configuration(kind, turn);
-                int server = way / 2;
+                int server = way / MEMORY_KINDS;
                 fleet f;
                 if (server && !cfg.servers)
                     continue;
@@ -282,7 +287,7 @@ static void e5_no_memory(void **state)
                 size_t k;
                 for (k = 0; status; k++) {
                     at.i = k;
-                    status = try_to_make(&f, &cfg, server, k, way % 2);
+                    status = try_to_make(&f, &cfg, server, k, (memory_kind)(way % MEMORY_KINDS));
                     require(status == TLC_OK || status == TLC_ERR_NOMEM);
                 }
                 require(k > 5);
@@ -302,19 +307,19 @@ static void e5_refused(void **state)
             const tlc_tensor good = f.tensors[TENSORS - 1];
             tlc_tensor *last = &f.tensors[TENSORS - 1];
             last->pull = "4lc";
-            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server), TLC_ERR_PARAM);
+            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server ? ALLOCATOR : MALLOC), TLC_ERR_PARAM);
             *last = good;
             last->name = f.tensors[0].name;
-            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server), TLC_ERR_PARAM);
+            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server ? ALLOCATOR : MALLOC), TLC_ERR_PARAM);
             *last = good;
             last->n = SIZE_MAX / 2;
             last->push = "raw"; /* four bytes each */
-            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server), TLC_ERR_SIZE);
+            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server ? ALLOCATOR : MALLOC), TLC_ERR_SIZE);
             *last = good;
             cfg.reserve = "3lc;;";
-            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server), TLC_ERR_PARAM);
+            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server ? ALLOCATOR : MALLOC), TLC_ERR_PARAM);
             cfg.reserve = NULL;
-            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server), TLC_OK);
+            require_status(try_to_make(&f, &cfg, server, SIZE_MAX, server ? ALLOCATOR : MALLOC), TLC_OK);
         }
         fleet_close(&f);
     }

@@ -311,6 +311,19 @@ static void names_are_reported(void **state)
     assert_string_equal(o.sentence, "entries of the states without a place here: 2, first \"fc.bias\"; "
                                     "tensors in no state: 1, first \"head.bias\"");
     assert_memory_equal(residual, a->residual[0][3], sizes[3] * sizeof(float));
+
+    /* what an earlier state had does not count */
+    size_t size = tlc_allreduce_state_size(b), written = 0;
+    unsigned char *bytes = malloc(size);
+    assert_int_equal(tlc_allreduce_state_save(b, bytes, size, &written), TLC_OK);
+    assert_int_equal(tlc_allreduce_state_load(a->rank[0], s.state, 1), TLC_OK);
+    assert_int_equal(tlc_allreduce_outcome(a->rank[0], &o), TLC_OK);
+    assert_int_equal(o.unknown + o.missing, 0);
+    assert_int_equal(tlc_allreduce_state_load(a->rank[0], &(tlc_message){bytes, written}, 1), TLC_OK);
+    assert_int_equal(tlc_allreduce_outcome(a->rank[0], &o), TLC_OK);
+    assert_int_equal(o.missing, 1);
+    assert_int_equal(o.tensor, 4);
+    free(bytes);
     tlc_allreduce_destroy(b);
     free_saved(&s);
     free_run(a);

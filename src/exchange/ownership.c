@@ -221,8 +221,6 @@ void tlc_ownership_plan(tlc_ownership *own, const tlc_ownership_tensor *tensors,
     if (m->status)
         return;
     deal_out(tensors, count, owners, split_n, owner, load, m);
-    if (m->status)
-        return;
     plan_cuts(tensors, count, owners, split_n, load, end);
     make_parts(own, tensors, count, owners, split_n, owner, end);
     for (int d = TLC_PUSH; d <= TLC_PULL; d++)

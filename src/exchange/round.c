@@ -128,17 +128,18 @@ tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
 /* A magnitude that no value of a frame exceeds, as its header tells. DBL_MAX: only its values tell. */
 static double frame_limit(tlc_message message)
 {
-    double limit = DBL_MAX;
+    double limit = 0;
     tlc_frame f;
 
     (void)tlc_frame_read(&f, message.data, message.len, NULL, 0);
     if (f.codec.quantizer == &tlc_stage_natural && f.codec.params[TLC_NATURAL_BITS] < 1)
         return tlc_bits_float((uint32_t)(127 + TLC_NATURAL_MOST + (int)f.codec.params[TLC_NATURAL_SHIFT]) << 23);
-    if (f.codec.block)
-        return limit;
-    for (unsigned i = 0; i < tlc_scalar_count(f.codec.quantizer->quantize, f.codec.params); i++) {
+    unsigned scalars = tlc_scalar_count(f.codec.quantizer->quantize, f.codec.params);
+    if (f.codec.block || !scalars)
+        return DBL_MAX;
+    for (unsigned i = 0; i < scalars; i++) {
         double scalar = tlc_bits_float(tlc_float_bits(f.scalars[i]) & TLC_F32_ABS);
-        limit = i && scalar < limit ? limit : scalar;
+        limit = scalar > limit ? scalar : limit;
     }
     return limit;
 }

@@ -99,7 +99,7 @@ static void choose_codec(const tlc_setup *x, tlc_setup_tensor *t, tlc_direction 
 static tlc_status frame_cost(const char *text, size_t n, uint64_t *cost)
 {
     tlc_codec codec;
-    size_t bound = 0;
+    size_t bound;
     tlc_status status = tlc_codec_bound(text, TLC_F32, n, &bound);
 
     if (!status)
