@@ -12,8 +12,8 @@ enum { WORKERS = 3, STEPS = 5 };
 
 /* Of fixed runs with all codecs, by kind. The test prints them. They change with the lines CODEC of codecs.def, and
  * with the plan of who owns what. */
-static const uint64_t digests[KIND_COUNT] = {0xd181822171427579, 0x2977165a580323e6, 0x1204270e19c17ea0,
-                                             0x0856fa850afaa744};
+static const uint64_t digests[KIND_COUNT] = {0x969c2cbe0b2d4c75, 0x2977165a580323e6, 0x1204270e19c17ea0,
+                                             0x18664678b46bdb9f};
 
 /* How a run is made. The results may not depend on it. */
 typedef struct way {

@@ -2,12 +2,14 @@
  *
  * Who owns what (src/exchange/ownership.c): each value has one owner, cuts are at multiples of 16 values, owners' costs
  * are balanced, and frames have the parts that they must have. Some plans are written out, and a hash of many is
- * recorded: machines must make the same plan.
+ * recorded: machines must make the same plan. What frames cost (cost.c) is about what they have.
  */
 #include "../src/context.h"
+#include "../src/exchange/cost.h"
 #include "../src/exchange/ownership.h"
 #include "support.h"
 #include <inttypes.h>
+#include <math.h>
 
 enum { TENSORS_MAX = 200 };
 
@@ -266,11 +268,71 @@ static void one_owner(void **state)
     tlc_memory_free(&p.memory);
 }
 
+/* ---- costs ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t frame_cost(const char *codec, size_t n, size_t piece)
+{
+    uint64_t cost = 0;
+
+    assert_int_equal(tlc_frame_cost(codec, n, piece, &cost), TLC_OK);
+    return cost;
+}
+
+/* Frames of a fixed size cost what they have, those with zero-runs n^(3/4), and all others a third of their bound. */
+static void costs(void **state)
+{
+    uint64_t cost = 77;
+    size_t bound;
+    (void)state;
+    for (size_t n = 1; n < SIZE_MAX / 64; n += n / 3 + 1) {
+        double want = n < (size_t)1 << 31 ? pow((double)n, 0.75) + 12 : 0;
+        assert_true(want == 0 || fabs((double)frame_cost("3lc", n, n) - want) <= 2 + want / 400);
+        assert_int_equal(frame_cost("3lc-golomb", n, SIZE_MAX), frame_cost("3lc", n, n));
+        assert_int_equal(tlc_codec_bound("ternary+quartic", TLC_F32, n, &bound), TLC_OK);
+        assert_int_equal(frame_cost("ternary+quartic", n, n), bound);
+        assert_int_equal(tlc_codec_bound("sbc", TLC_F32, n, &bound), TLC_OK);
+        assert_int_equal(frame_cost("sbc", n, n), (bound + 2) / 3);
+    }
+    assert_int_equal(frame_cost("3lc", 1000, 100), 10 * frame_cost("3lc", 100, 100));
+    assert_int_equal(frame_cost("3lc", 1001, 100), 11 * frame_cost("3lc", 100, 100));
+    assert_int_equal(frame_cost("3lc:block=64", 1000, 1000), 16 * frame_cost("3lc", 64, 64));
+    assert_int_equal(frame_cost("3lc:block=64", 30, 30), frame_cost("3lc", 30, 30));
+    assert_int_equal(frame_cost("3lc", 0, 1), 12);
+    assert_int_equal(tlc_frame_cost("4lc", 10, 10, &cost), TLC_ERR_PARAM);
+    assert_int_equal(tlc_frame_cost("raw", SIZE_MAX, 10, &cost), TLC_ERR_SIZE);
+    assert_int_equal(cost, 77);
+}
+
+/* The frames of recorded gradients have half of their cost to all of it. */
+static void cost_of_trace(const trace *t)
+{
+    tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
+    tlc_ctx *ctx = create(&cfg, t->cols);
+    uint8_t *dst = bytes(tlc_bound(ctx));
+    double sum = 0, cost = (double)frame_cost("3lc", t->cols, t->cols) * (double)t->rows;
+
+    memcpy(tlc_residual(ctx), t->residual, t->cols * sizeof(float));
+    for (size_t row = 0; row < t->rows; row++)
+        sum += (double)compress(ctx, t->values + row * t->cols, dst);
+    if (t->s <= 1)
+        assert_true(sum >= 0.5 * cost && sum <= cost);
+    free(dst);
+    tlc_destroy(ctx);
+}
+
+static void costs_of_traces(void **state)
+{
+    (void)state;
+    if (!each_trace(cost_of_trace))
+        skip_test("TLC_TEST_DATA names no folder of runs");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans), cmocka_unit_test(searched), cmocka_unit_test(dealt_out),
-        cmocka_unit_test(levelled),     cmocka_unit_test(balanced), cmocka_unit_test(one_owner),
+        cmocka_unit_test(random_plans), cmocka_unit_test(searched),        cmocka_unit_test(dealt_out),
+        cmocka_unit_test(levelled),     cmocka_unit_test(balanced),        cmocka_unit_test(one_owner),
+        cmocka_unit_test(costs),        cmocka_unit_test(costs_of_traces),
     };
     return cmocka_run_group_tests_name("ownership", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "../common/bytes.h"
 #include "../common/structs.h"
 #include "../context.h"
+#include "cost.h"
 #include <xxhash.h>
 
 #define RANKS_MAX (UINT32_C(1) << 20)
@@ -94,27 +95,11 @@ static void choose_codec(const tlc_setup *x, tlc_setup_tensor *t, tlc_direction 
     t->codec[direction] = own ? own : t->small[direction] ? "raw" : common;
 }
 
-/* About three times the bytes of a frame. Frames of zero-runs and positions have a third of their bound or less (3lc on
- * real gradients), others have all of it. */
-static tlc_status frame_cost(const char *text, size_t n, uint64_t *cost)
-{
-    tlc_codec codec;
-    size_t bound;
-    tlc_status status = tlc_codec_bound(text, TLC_F32, n, &bound);
-
-    if (!status)
-        status = tlc_codec_parse(&codec, text, strlen(text), NULL);
-    if (!status)
-        *cost = codec.shrinker || tlc_codec_positions(&codec) ? bound : tlc_product(bound, 3);
-    return status;
-}
-
-/* Takes tensor i of the caller. *cost: what its owner will handle. */
-static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride, uint64_t *cost)
+/* Takes tensor i of the caller. */
+static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride)
 {
     tlc_setup_tensor *t = &x->tensors[i];
     tlc_tensor ours = {.name = NULL};
-    tlc_status status = TLC_OK;
 
     if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride) || !ours.name || !*ours.name ||
         ours.only > x->cfg.workers || (uintptr_t)ours.residual % _Alignof(float))
@@ -131,14 +116,30 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     if (*slot)
         return TLC_ERR_PARAM;
     *slot = i + 1;
-    *cost = 0;
+    return t->residual && !tlc_setup_feedback(x, i, TLC_PUSH) ? TLC_ERR_PARAM : TLC_OK;
+}
+
+/* The values of an owner's stretch of the split tensors. */
+static size_t stretch_of(const tlc_setup *x, size_t split_n)
+{
+    uint64_t values = 0;
+
+    for (size_t i = 0; i < x->count; i++)
+        values = tlc_sum(values, x->tensors[i].n >= split_n ? x->tensors[i].n : 0);
+    return values / x->owners < SIZE_MAX ? (size_t)(values / x->owners) + 1 : SIZE_MAX;
+}
+
+/* What the plan must know of a tensor. Its pieces are as large as a stretch, at most. */
+static tlc_status describe_tensor(const tlc_setup_tensor *t, size_t stretch, tlc_ownership_tensor *plan)
+{
+    tlc_status status = TLC_OK;
+
+    *plan = (tlc_ownership_tensor){.n = t->n, .only = t->only, .small = {t->small[TLC_PUSH], t->small[TLC_PULL]}};
     for (int d = TLC_PUSH; !status && d <= TLC_PULL; d++) {
-        uint64_t of_frame = 0;
-        status = frame_cost(t->codec[d], t->n, &of_frame);
-        *cost = tlc_sum(*cost, of_frame);
+        uint64_t cost = 0;
+        status = tlc_frame_cost(t->codec[d], t->n, stretch, &cost);
+        plan->cost = tlc_sum(plan->cost, cost);
     }
-    if (!status && t->residual && !tlc_setup_feedback(x, i, TLC_PUSH))
-        status = TLC_ERR_PARAM;
     return status;
 }
 
@@ -150,15 +151,15 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
 
     if (x->count && !status)
         memcpy(&stride, theirs, sizeof stride);
+    for (size_t i = 0; !status && i < x->count; i++)
+        status = take_tensor(x, i, theirs, stride);
+    const size_t split_n = x->kind == TLC_EXCHANGE_GATHER ? SIZE_MAX : x->cfg.split_n, stretch = stretch_of(x, split_n);
     for (size_t i = 0; !status && i < x->count; i++) {
-        status = take_tensor(x, i, theirs, stride, &plan[i].cost);
-        plan[i].n = x->tensors[i].n;
-        plan[i].only = x->tensors[i].only;
-        memcpy(plan[i].small, x->tensors[i].small, sizeof plan[i].small);
+        const tlc_setup_tensor *t = &x->tensors[i];
+        status = describe_tensor(t, t->n < split_n ? t->n : stretch, &plan[i]);
     }
     if (!status)
-        tlc_ownership_plan(&x->ownership, plan, x->count, x->owners,
-                           x->kind == TLC_EXCHANGE_GATHER ? SIZE_MAX : x->cfg.split_n, &x->memory);
+        tlc_ownership_plan(&x->ownership, plan, x->count, x->owners, split_n, &x->memory);
     return status ? status : x->memory.status;
 }
 
