@@ -410,6 +410,45 @@ static void e1_flags(void **state)
     }
 }
 
+/* So many workers that their bits in an answer are more bytes than the checksum behind them. */
+static void e1_many_workers(void **state)
+{
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4};
+    const float grad[4] = {1, 2, 3, 4};
+    const void *const grads[] = {grad};
+    float result[4] = {0};
+    void *const out[] = {result};
+    tlc_exchange_config cfg;
+    tlc_message push, answer;
+    guard_buffer guard;
+    tlc_worker *w;
+    tlc_server *s;
+
+    (void)state;
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.workers = 47;
+    cfg.servers = 1;
+    cfg.backup = 46;
+    require_status(tlc_worker_create(&w, &cfg, 0, &tensor, 1), TLC_OK);
+    require_status(tlc_server_create(&s, &cfg, 0, &tensor, 1), TLC_OK);
+    require_status(tlc_worker_push(w, grads, 1, &push), TLC_OK);
+    require_status(tlc_server_push(s, push, NULL), TLC_OK);
+    require_status(tlc_server_reduce(s), TLC_OK);
+    require_status(tlc_server_answer(s, NULL, &answer), TLC_OK);
+    require(guard_alloc(&guard, answer.len) == 0);
+    for (size_t len = 1; len <= answer.len; len++) {
+        uint8_t *p = guard_at_end(&guard, len);
+        tlc_message message = {p, len};
+        memcpy(p, answer.data, len);
+        blob_seal(p, len);
+        require_status(tlc_worker_pull(w, &message, out), len < answer.len ? TLC_ERR_CORRUPT : TLC_OK);
+        require(memcmp(result, len < answer.len ? (const float[4]){0} : grad, sizeof result) == 0);
+    }
+    guard_free(&guard);
+    tlc_worker_destroy(w);
+    tlc_server_destroy(s);
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* Every byte of a state is altered, and it is cut everywhere. */
@@ -480,6 +519,7 @@ int main(void)
         cmocka_unit_test(e1_taken),
         cmocka_unit_test(e1_flags),
         cmocka_unit_test(e1_lengths),
+        cmocka_unit_test(e1_many_workers),
         cmocka_unit_test(e1_altered_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

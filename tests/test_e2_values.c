@@ -129,6 +129,31 @@ static void e2_gathered_mean(void **state)
     }
 }
 
+/* A codec with two scalars, of which only the first one is too large. */
+static void e2_gathered_onebit(void **state)
+{
+    const want told = {TLC_ERR_STEP, TLC_ERR_NONFINITE, TLC_NOBODY, CONV, "the mean of tensor \"conv\" is not finite"};
+    const float sides[2] = {2e38f, -1}; /* onebit sends the means of both */
+    tlc_exchange_config cfg = fleet_config(GATHERED, RANKS, small_tensors);
+    fleet f;
+
+    (void)state;
+    cfg.sum = 1;
+    cfg.push = "onebit";
+    fleet_open(&f, &cfg, small_tensors, 1);
+    fleet_gradients(&f, 3);
+    for (uint32_t w = 0; w < 2; w++)
+        for (size_t i = 0; i < small_tensors[CONV].n; i++)
+            memcpy((uint8_t *)f.grad[w * TENSORS + CONV] + i * sizeof(float), &sides[i % 2], sizeof(float));
+    fleet_push(&f);
+    fleet_reduce(&f);
+    fleet_pull(&f);
+    require_pulled(&f, TLC_ERR_STEP);
+    for (uint32_t w = 0; w < RANKS; w++)
+        require_outcome(f.worker[w], 0, &told);
+    fleet_close(&f);
+}
+
 /* The residual of an owner and a mean are finite, but not their sum. */
 static void e2_residual_and_mean(void **state)
 {
@@ -296,8 +321,13 @@ static void e2_long_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e2_mean),       cmocka_unit_test(e2_gathered_mean), cmocka_unit_test(e2_residual_and_mean),
-        cmocka_unit_test(e2_delta),      cmocka_unit_test(e2_all_gradients), cmocka_unit_test(e2_assume_finite),
+        cmocka_unit_test(e2_mean),
+        cmocka_unit_test(e2_gathered_mean),
+        cmocka_unit_test(e2_residual_and_mean),
+        cmocka_unit_test(e2_gathered_onebit),
+        cmocka_unit_test(e2_delta),
+        cmocka_unit_test(e2_all_gradients),
+        cmocka_unit_test(e2_assume_finite),
         cmocka_unit_test(e2_long_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

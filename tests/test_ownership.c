@@ -26,6 +26,7 @@ static void make(plan *p)
     const tlc_allocator none = {NULL, NULL, NULL};
 
     p->memory = (tlc_memory){.alloc = tlc_allocator_of(&none)};
+    memset(&p->own, 0xa5, sizeof p->own);
     tlc_ownership_plan(&p->own, p->tensors, p->count, p->owners, p->split_n, &p->memory);
     assert_int_equal(p->memory.status, TLC_OK);
 }
