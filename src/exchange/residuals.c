@@ -15,7 +15,7 @@ static void copy_parts(const tlc_sender *s, size_t g, int store)
     const tlc_ownership_group *group = tlc_sender_group(s, g);
     float *at = s->together[g];
 
-    for (size_t i = 0; at && group->shared && i < group->count; i++) {
+    for (size_t i = 0; group->shared && i < group->count; i++) {
         float *own = s->residual[tlc_group_index(s, group, i)];
         size_t n = tlc_group_part(s, group, i)->n;
         if (own != at)
@@ -68,9 +68,8 @@ static uint64_t return_frames(tlc_sender *s, const tlc_outgoing *out, uint32_t i
     tlc_bundle_reader r;
     uint64_t lost = 0;
 
-    if (!out->bundle.len)
+    if (tlc_bundle_open(&r, out->bundle.data, out->bundle.len)) /* nothing was encoded */
         return 0;
-    (void)tlc_bundle_open(&r, out->bundle.data, out->bundle.len);
     for (size_t g = tlc_sender_begin(s, i); g < tlc_sender_begin(s, i + 1); g++) {
         tlc_message frame;
         (void)tlc_bundle_next(&r, &frame.data, &frame.len);
@@ -109,9 +108,8 @@ void tlc_sender_mask(const tlc_sender *s, uint64_t step, uint32_t i, float *cons
     const tlc_outgoing *out = tlc_sender_find(s, step, i);
     tlc_bundle_reader r;
 
-    if (!out || !out->bundle.len)
+    if (!out || tlc_bundle_open(&r, out->bundle.data, out->bundle.len))
         return;
-    (void)tlc_bundle_open(&r, out->bundle.data, out->bundle.len);
     for (size_t g = tlc_sender_begin(s, i); g < tlc_sender_begin(s, i + 1); g++) {
         const tlc_ownership_group *group = tlc_sender_group(s, g);
         const tlc_ownership_part *part = tlc_group_part(s, group, 0);
