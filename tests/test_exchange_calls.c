@@ -229,7 +229,7 @@ static void statistics(void **state)
 /* Workers may be in different steps. Each goes on with the latest of those whose residuals it takes over. */
 static void steps_of_states(void **state)
 {
-    static const uint64_t steps[RANKS] = {4, 9, 6}, two[] = {6, 9}, four[] = {4, 9, 6, 9};
+    static const uint64_t steps[RANKS] = {4, 9, 6}, want[][4] = {{6, 9}, {4, 9, 6, 9}};
     tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
     tlc_message states[RANKS];
     fleet f;
@@ -245,7 +245,7 @@ static void steps_of_states(void **state)
             member heir = {.rank = NULL};
             require_status(fleet_make(&f, &cfg, w, 0, &heir), TLC_OK);
             require_status(MEMBER(heir, state_load, states, RANKS), TLC_OK);
-            require(member_step(heir) == (cfg.workers == 2 ? two : four)[w]);
+            require(member_step(heir) == want[cfg.workers == 4][w]);
             member_destroy(heir);
         }
     for (uint32_t w = 0; w < RANKS; w++)

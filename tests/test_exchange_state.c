@@ -447,33 +447,6 @@ static void taken_goes_along(void **state)
     free_run(c);
 }
 
-/* Each worker goes on at the step of its own state, and one that has none at the latest. */
-static void workers_behind(void **state)
-{
-    static const struct {
-        uint32_t workers;
-        uint64_t step[5];
-    } runs[] = {{3, {3, 2, 3}}, {5, {3, 2, 3, 3, 3}}, {2, {3, 2}}, {1, {3}}};
-    (void)state;
-    run *a = make_run(3, 1, 0, "3lc", 0);
-    step(a, 1, NULL);
-    saved behind = save(a, 0);
-    step(a, 2, NULL);
-    saved workers = save(a, 0);
-    workers.state[1] = behind.state[1];
-    for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
-        run *b = make_run(runs[k].workers, 1, 0, "3lc", 0);
-        for (uint32_t w = 0; w < runs[k].workers; w++) {
-            assert_int_equal(tlc_worker_state_load(b->worker[w], workers.state, 3), TLC_OK);
-            assert_int_equal(tlc_worker_step(b->worker[w]), runs[k].step[w]);
-        }
-        free_run(b);
-    }
-    free_saved(&behind);
-    free_saved(&workers);
-    free_run(a);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,7 +457,6 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(taken_goes_along),
         cmocka_unit_test(messages_are_forgotten),
-        cmocka_unit_test(workers_behind),
     };
     return cmocka_run_group_tests_name("exchange_state", tests, NULL, NULL);
 }

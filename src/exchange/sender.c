@@ -165,7 +165,8 @@ const void *tlc_group_values(const tlc_sender *s, const tlc_ownership_group *gro
     return s->gathered;
 }
 
-/* The part of a group that could not be sent: the first one whose residual + values are not finite. */
+/* The part of a group that could not be sent: the first one whose residual + values are not finite, or not in the dtype
+ * of a raw frame, which is what several parts share. */
 static size_t part_at_fault(const tlc_sender *s, const tlc_ownership_group *group)
 {
     tlc_float_mode mode = tlc_float_enter();
@@ -174,7 +175,8 @@ static size_t part_at_fault(const tlc_sender *s, const tlc_ownership_group *grou
     for (size_t i = 0; bad == TLC_ALL && i < group->count; i++) {
         size_t p = tlc_group_index(s, group, i);
         const tlc_input in = {s->x->k, s->dtype, s->source[p], s->residual[p]};
-        if (group->count == 1 || tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
+        uint32_t max = tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n);
+        if (group->count == 1 || tlc_stage_raw.quantize->scale(NULL, s->dtype, max) >= TLC_F32_INF)
             bad = p;
     }
     tlc_float_leave(mode);
