@@ -16,7 +16,6 @@ static const size_t sizes[TENSORS] = {3000, 20, 30, 5000, 10};
 typedef struct run {
     tlc_exchange_config cfg;
     tlc_tensor tensors[TENSORS];
-    size_t count;
     tlc_allreduce *rank[RANKS_MAX];
     tlc_worker *worker[RANKS_MAX];
     tlc_server *server[RANKS_MAX];

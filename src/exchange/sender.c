@@ -59,14 +59,14 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
 static tlc_status init_buffers(tlc_sender *s, tlc_setup *x, uint32_t i)
 {
     size_t from = tlc_sender_begin(s, i), to = tlc_sender_begin(s, i + 1), cap;
-    uint64_t frames = 0, room = tlc_message_room(x);
+    uint64_t frames = 0, count = to - from, room = tlc_message_room(x);
     tlc_status status;
 
     for (size_t g = from; g < to; g++)
         frames = tlc_sum(frames, tlc_bound(s->ctx[g]));
-    if (frames > SIZE_MAX || to - from > UINT32_MAX)
+    if (frames > SIZE_MAX || count > UINT32_MAX)
         return TLC_ERR_SIZE;
-    status = tlc_bundle_bound((uint32_t)(to - from), (size_t)frames, &cap);
+    status = tlc_bundle_bound((uint32_t)count, (size_t)frames, &cap);
     for (uint32_t slot = 0; !status && slot < s->slots; slot++) {
         tlc_outgoing *out = &s->out[(size_t)slot * s->messages + i];
         uint8_t *buffer = tlc_memory_take(&x->memory, tlc_sum(cap, room + TLC_CHECKSUM_SIZE), 1);
