@@ -20,6 +20,12 @@ static float *copy_residuals(const object *o, float **owned)
     return copy;
 }
 
+/* Huge values may have made a NaN; it stays one. */
+static int is_product(float now, float before, float factor)
+{
+    return now == before * factor || (isnan(now) && isnan(before));
+}
+
 static void scale(object *o, uint64_t draw)
 {
     static const float factors[] = {0.5f, 2.0f, 1.5f, 0.0f, -1.0f};
@@ -34,10 +40,10 @@ static void scale(object *o, uint64_t draw)
     for (size_t t = 0; t < r->sc.count; t++)
         for (size_t i = r->sc.tensor[t].at; i < r->sc.tensor[t].at + r->sc.tensor[t].n; i++) {
             int pushed = r->sc.tensor[t].theirs && o->role != ROLE_SERVER && object_pushes(o, t);
-            must(r, CALLS, now[i] == (pushed ? before[i] * factor : before[i]), "residual_scale: %g becomes %g",
+            must(r, CALLS, is_product(now[i], before[i], pushed ? factor : 1), "residual_scale: %g becomes %g",
                  before[i], now[i]);
-            must(r, CALLS, now_owned[i] == owned[i] * factor, "residual_scale: %g of an owner becomes %g", owned[i],
-                 now_owned[i]);
+            must(r, CALLS, is_product(now_owned[i], owned[i], factor), "residual_scale: %g of an owner becomes %g",
+                 owned[i], now_owned[i]);
         }
     give(r, before);
     give(r, owned);
