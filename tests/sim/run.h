@@ -51,6 +51,7 @@ typedef struct run {
     int may_allocate;          /* an object is being made */
     uint64_t allocations_left; /* 0: any number; else the last of them fails */
     struct network *net;
+    int raced; /* in one of the plays a worker came back too late for an answer that is kept as long as it was away */
     uint64_t task_runs, calls; /* how often tasks were run, and calls made in some float mode */
     int mode;                  /* the float mode of the call under way */
     uint64_t mode_bits;

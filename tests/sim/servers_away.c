@@ -107,10 +107,13 @@ static void come_back(cluster *w, worker_node *n)
         for (uint32_t s = 0; s < w->servers; s++)
             if (!(a.reached >> s & 1))
                 server_push(w, &w->server[s], n->o->rank, a.from, n->mine[s]);
-    if (a.kind == SLEEPS && draw & 3 && are_kept(w, a.from))
+    int asks = a.kind == SLEEPS && draw & 3;
+    if (asks && are_kept(w, a.from))
         catch_up(w, n, a.until);
-    else
+    else {
+        r->raced |= asks && a.until - a.from <= r->sc.keep; /* servers do not wait: they may be further by now */
         worker_join(w, n, a.until, draw >> 8 & 1);
+    }
     n->phase = WORKER_BETWEEN;
     network_deliver(r, (packet){.kind = PACKET_WAKE, .from = n->o->rank, .to = n->o->rank});
 }
