@@ -128,3 +128,23 @@ void require_unchanged(watch *w)
     require(blob_same(before, (tlc_message){w->seen, w->len}));
     blob_free(&before);
 }
+
+tlc_status take_push(call *c, tlc_message message)
+{
+    return tlc_server_push(c->w.m.server, message, NULL);
+}
+
+tlc_status take_answer(call *c, tlc_message message)
+{
+    void *const *out = (void *const *)&c->w.f->out[c->w.index * TENSORS];
+    tlc_message from[MOST_SENDERS];
+
+    memcpy(from, c->from, sizeof from);
+    from[c->turn] = message;
+    return c->w.m.rank ? tlc_allreduce_pull(c->w.m.rank, from, out) : tlc_worker_pull(c->w.m.worker, from, out);
+}
+
+tlc_status take_state(call *c, tlc_message message)
+{
+    return member_load(c->w.m, message);
+}
