@@ -76,6 +76,8 @@ static tlc_status make_context(tlc_ctx **ctx, const direct_group *g, const fleet
     return tlc_create(ctx, &cfg, g->n);
 }
 
+/* Residuals and means are those of the fleet's owners. There the small parts of an owner, which share a frame, lie one
+ * after the other, so a group begins where its first part does. */
 static tlc_status make_contexts(direct *d)
 {
     const fleet_options *o = &d->fleet->options;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet.h"
-#include "codecs.h"
 #include "channel.h"
+#include "codecs.h"
 #include "explain.h"
 #include <stdlib.h>
 #include <string.h>

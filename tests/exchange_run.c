@@ -160,16 +160,44 @@ tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_te
     return cfg;
 }
 
+/* Strings that are there during a create, and not afterwards. */
+typedef struct lent {
+    char text[4096];
+    size_t used;
+} lent;
+
+static void lend(lent *l, const char **string)
+{
+    size_t size = *string ? strlen(*string) + 1 : 0;
+
+    require(size <= sizeof l->text - l->used);
+    if (*string)
+        *string = memcpy(l->text + l->used, *string, size);
+    l->used += size;
+}
+
 tlc_status fleet_make(fleet *f, const tlc_exchange_config *cfg, uint32_t i, int server, member *m)
 {
     tlc_tensor tensors[TENSORS];
+    tlc_exchange_config ours = *cfg;
+    lent l = {.used = 0};
+    tlc_status status;
 
+    lend(&l, &ours.push);
+    lend(&l, &ours.pull);
+    lend(&l, &ours.reserve);
     memcpy(tensors, f->tensors, sizeof tensors);
-    for (size_t t = 0; f->residual && !server && t < TENSORS; t++)
-        tensors[t].residual = f->residual[i * TENSORS + t];
-    return server         ? tlc_server_create(&m->server, cfg, i, tensors, TENSORS)
-           : cfg->servers ? tlc_worker_create(&m->worker, cfg, i, tensors, TENSORS)
-                          : tlc_allreduce_create(&m->rank, cfg, i, tensors, TENSORS);
+    for (size_t t = 0; t < TENSORS; t++) {
+        lend(&l, &tensors[t].name);
+        lend(&l, &tensors[t].push);
+        lend(&l, &tensors[t].pull);
+        tensors[t].residual = f->residual && !server ? f->residual[i * TENSORS + t] : NULL;
+    }
+    status = server         ? tlc_server_create(&m->server, &ours, i, tensors, TENSORS)
+             : ours.servers ? tlc_worker_create(&m->worker, &ours, i, tensors, TENSORS)
+                            : tlc_allreduce_create(&m->rank, &ours, i, tensors, TENSORS);
+    memset(&l, '?', sizeof l);
+    return status;
 }
 
 static void *zeros(size_t count, size_t size)

@@ -219,6 +219,60 @@ static void e1_lengths(void **state)
     }
 }
 
+/* A message that says why there are no frames. begin: of the finding (message.h). */
+static void alter_finding(call *c, tlc_message valid, size_t begin)
+{
+    enum { CAUSE, REASON, RANK, TENSOR };
+    static const struct {
+        size_t field;
+        uint8_t value;
+    } wrong[] = {{CAUSE, TLC_OK}, {CAUSE, TLC_ERR_ORDER + 1}, {REASON, 0}, {REASON, 0x7f}, {TENSOR, TENSORS + 1}};
+
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        tlc_message altered = blob_copy(valid);
+        uint8_t *p = (uint8_t *)(uintptr_t)altered.data;
+        require(p[begin + CAUSE] == TLC_ERR_NONFINITE && p[begin + RANK] == 2 && p[begin + TENSOR] == TENSORS);
+        p[begin + wrong[i].field] = wrong[i].value;
+        blob_seal(p, altered.len);
+        at.i = i;
+        REFUSED(&c->w, c->take(c, altered), TLC_ERR_CORRUPT);
+        blob_free(&altered);
+    }
+}
+
+/* Rank 1 has a NaN in the last tensor. */
+static void e1_findings(void **state)
+{
+    enum { PLACE = 14 }; /* in messages without a receiver */
+    const uint32_t nan = 0x7fc00000u;
+
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
+        call push = {.take = take_push}, pull = {.take = take_answer};
+        fleet f;
+        fleet_open(&f, &cfg, small_tensors, 1);
+        fleet_gradients(&f, 1);
+        memcpy(f.grad[2 * TENSORS - 1], &nan, sizeof nan);
+        fleet_push(&f);
+        if (cfg.servers) {
+            watch_open(&push.w, &f, f.owner[0], 0);
+            alter_finding(&push, f.push[f.lanes], PLACE + 1);
+            watch_close(&push.w);
+        }
+        fleet_reduce(&f);
+        for (uint32_t i = 0; i < f.lanes; i++)
+            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        watch_open(&pull.w, &f, f.worker[0], 0);
+        pull.turn = is_gathered(&f) ? 1 : 0;
+        alter_finding(&pull, pull.from[pull.turn], PLACE);
+        watch_close(&pull.w);
+        fleet_pull(&f);
+        require_pulled(&f, cfg.servers ? TLC_OK : TLC_ERR_STEP);
+        fleet_close(&f);
+    }
+}
+
 static void e1_flags(void **state)
 {
     (void)state;
@@ -293,6 +347,31 @@ static void e1_many_workers(void **state)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
+/* The numbers behind the fixed part of a state are a byte each here. One has two bytes, or they end too early. */
+static void alter_numbers(call *c, tlc_message valid)
+{
+    enum { FIXED = 16, NUMBERS = 4, CHECKSUM = 4 }; /* object_state.c */
+    uint8_t *p = bytes(valid.len + 1);
+
+    for (size_t i = FIXED; i < FIXED + NUMBERS; i++) {
+        memcpy(p, valid.data, i + 1);
+        memcpy(p + i + 1, (const uint8_t *)valid.data + i, valid.len - i);
+        p[i] |= 0x80;
+        p[i + 1] = 0;
+        blob_seal(p, valid.len + 1);
+        at.i = i;
+        REFUSED(&c->w, c->take(c, (tlc_message){p, valid.len + 1}), TLC_ERR_CORRUPT);
+    }
+    memcpy(p, valid.data, FIXED + NUMBERS);
+    for (size_t i = FIXED + NUMBERS; i-- > FIXED;) {
+        p[i] |= 0x80;
+        blob_seal(p, FIXED + NUMBERS + CHECKSUM);
+        at.i = i;
+        REFUSED(&c->w, c->take(c, (tlc_message){p, FIXED + NUMBERS + CHECKSUM}), TLC_ERR_CORRUPT);
+    }
+    free(p);
+}
+
 /* Every byte of a state is altered, and it is cut everywhere. */
 static void alter_state(fleet *f, member m, uint32_t index)
 {
@@ -323,6 +402,7 @@ static void alter_state(fleet *f, member m, uint32_t index)
         require_unchanged(&c.w);
         p[i] ^= 0x41;
     }
+    alter_numbers(&c, valid);
     require_status(c.take(&c, valid), TLC_OK);
     watch_close(&c.w);
     blob_free(&valid);
@@ -348,8 +428,8 @@ static void e1_altered_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_altered_messages), cmocka_unit_test(e1_flags),          cmocka_unit_test(e1_lengths),
-        cmocka_unit_test(e1_many_workers),     cmocka_unit_test(e1_altered_states),
+        cmocka_unit_test(e1_altered_messages), cmocka_unit_test(e1_flags),        cmocka_unit_test(e1_lengths),
+        cmocka_unit_test(e1_findings),         cmocka_unit_test(e1_many_workers), cmocka_unit_test(e1_altered_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

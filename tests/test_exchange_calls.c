@@ -52,7 +52,14 @@ static void other_codecs(void **state)
     }
 }
 
-/* Momentum is 0 where the last push sent a value, if it was taken there. */
+/* Of worker 1. */
+static tlc_status mask(const fleet *f, float *const *momentum)
+{
+    return f->cfg.servers ? tlc_worker_mask(f->worker[1].worker, momentum)
+                          : tlc_allreduce_mask(f->worker[1].rank, momentum);
+}
+
+/* Momentum is 0 where the last push sent a value, if it was taken there. After a state was loaded there is no push. */
 static void masks(void **state)
 {
     (void)state;
@@ -90,9 +97,7 @@ static void masks(void **state)
             float *conv = momentum[CONV];
             momentum[CONV] = NULL;                                                   /* left out */
             require_status(MEMBER(f.worker[1], state_load, NULL, 1), TLC_ERR_PARAM); /* it changes nothing */
-            require_status(cfg.servers ? tlc_worker_mask(f.worker[1].worker, momentum)
-                                       : tlc_allreduce_mask(f.worker[1].rank, momentum),
-                           TLC_OK);
+            require_status(mask(&f, momentum), TLC_OK);
             momentum[CONV] = conv;
             for (size_t t = 0; t < TENSORS; t++) {
                 for (size_t i = 0; i < small_tensors[t].n; i++) {
@@ -100,12 +105,21 @@ static void masks(void **state)
                     int zero = (t == WIDE || t == OWN) && fabsf(sent[t][i]) > 0 && !lost;
                     masked += (size_t)zero;
                     require(float_bits(momentum[t][i]) == (zero ? 0 : float_bits(1)));
+                    momentum[t][i] = 1;
                 }
+            }
+            require(masked > 0 || loses);
+            tlc_message saved = member_save(f.worker[1]);
+            require_status(member_load(f.worker[1], saved), TLC_OK);
+            blob_free(&saved);
+            require_status(mask(&f, momentum), TLC_OK);
+            for (size_t t = 0; t < TENSORS; t++) {
+                for (size_t i = 0; i < small_tensors[t].n; i++)
+                    require(float_bits(momentum[t][i]) == float_bits(1));
                 free(momentum[t]);
                 free(x[t]);
                 free(sent[t]);
             }
-            require(masked > 0 || loses);
             ledger_close(&l);
             fleet_close(&f);
         }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <threelc/threelc.h>
 
-/* *cost: the bytes that n values have with a codec, if they are sent in pieces of `piece` values (1 .. n; any, if n is
- * 0) with a frame each. text: the codec string. Fails as tlc_codec_bound does. */
+/* *cost: the bytes that n values have with a codec, if they are sent in pieces of `piece` values, at least 1, with a
+ * frame each. text: the codec string. Fails as tlc_codec_bound does. */
 tlc_status tlc_frame_cost(const char *text, size_t n, size_t piece, uint64_t *cost);
 #endif

@@ -437,9 +437,8 @@ static void apply(loading *l)
         (void)read_taken(l->o, &s, same_run(x, &s));
     }
     l->o->step = used ? used : latest;
-    if (!x->cfg.sum && l->workers != x->cfg.workers)
-        if (l->o->push)
-            set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
+    if (!x->cfg.sum && l->workers != x->cfg.workers && l->o->push)
+        set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
 }
 
 tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, tlc_report *report)

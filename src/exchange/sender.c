@@ -176,7 +176,7 @@ static size_t part_at_fault(const tlc_sender *s, const tlc_ownership_group *grou
         size_t p = tlc_group_index(s, group, i);
         const tlc_input in = {s->x->k, s->dtype, s->source[p], s->residual[p]};
         uint32_t max = tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n);
-        if (group->count == 1 || tlc_stage_raw.quantize->scale(NULL, s->dtype, max) >= TLC_F32_INF)
+        if (tlc_stage_raw.quantize->scale(NULL, s->dtype, max) >= TLC_F32_INF)
             bad = p;
     }
     tlc_float_leave(mode);

@@ -108,8 +108,8 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
                             .residual = ours.residual,
                             .n = ours.n,
                             .only = ours.only};
-    choose_codec(x, t, TLC_PUSH, tlc_memory_copy(&x->memory, ours.push), x->cfg.push);
-    choose_codec(x, t, TLC_PULL, tlc_memory_copy(&x->memory, ours.pull), x->cfg.pull ? x->cfg.pull : x->cfg.push);
+    choose_codec(x, t, TLC_PUSH, ours.push, x->cfg.push);
+    choose_codec(x, t, TLC_PULL, ours.pull, x->cfg.pull ? x->cfg.pull : x->cfg.push);
     if (x->memory.status)
         return x->memory.status;
     size_t *slot = name_slot(x, t->name, strlen(t->name));
@@ -216,9 +216,6 @@ static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
     tlc_memory *m = &x->memory;
     tlc_status status = TLC_OK;
 
-    x->cfg.push = tlc_memory_copy(m, x->cfg.push);
-    x->cfg.pull = tlc_memory_copy(m, x->cfg.pull);
-    x->cfg.reserve = tlc_memory_copy(m, x->cfg.reserve);
     x->tensors = tlc_memory_take(m, x->count, sizeof *x->tensors);
     for (x->names = 2; x->names <= SIZE_MAX / 4 && x->names / 2 < x->count;)
         x->names *= 2;

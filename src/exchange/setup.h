@@ -18,7 +18,7 @@ typedef enum tlc_exchange_kind {
 
 typedef struct tlc_setup_tensor {
     const char *name;
-    const char *codec[2]; /* by direction */
+    const char *codec[2]; /* by direction; the caller's string, which may be gone after create */
     int common[2];        /* the codec is that of the configuration */
     int small[2];         /* sent raw, in a shared frame */
     float *residual;      /* the caller's, or NULL */
@@ -27,7 +27,7 @@ typedef struct tlc_setup_tensor {
 } tlc_setup_tensor;
 
 typedef struct tlc_setup {
-    tlc_exchange_config cfg; /* with copies of the strings */
+    tlc_exchange_config cfg; /* its strings are the caller's, which may be gone after create */
     tlc_exchange_kind kind;
     tlc_role role;   /* of this object */
     uint32_t rank;   /* of this object: worker, server or rank */
@@ -44,7 +44,7 @@ typedef struct tlc_setup {
 } tlc_setup;
 
 /* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
- * checked and copied, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the
+ * checked, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the
  * configuration, RANK none. On failure nothing needs to be freed. */
 tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
                             const tlc_tensor *tensors, size_t count);

@@ -272,6 +272,5 @@ tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_
         return status;
     w->step = o.step;
     w->joined = 0;
-    memset(w->taken, 0, w->setup.cfg.servers * sizeof *w->taken);
     return TLC_OK;
 }
