@@ -147,6 +147,18 @@ static void add_weight(call *c, tlc_message valid)
     free(p);
 }
 
+/* An answer without frames, as a push of a worker that is not in the round is. */
+static void say_absent(call *c, tlc_message valid)
+{
+    enum { FLAGS = 3, ABSENT = 2, PLACE = 14, CHECKSUM = 4 }; /* message.h */
+    uint8_t p[PLACE + CHECKSUM];
+
+    memcpy(p, valid.data, PLACE);
+    p[FLAGS] = ABSENT;
+    blob_seal(p, sizeof p);
+    REFUSED(&c->w, c->take(c, (tlc_message){p, sizeof p}), TLC_ERR_CORRUPT);
+}
+
 /* A message with frames that ends too early, before memory that nobody may read. */
 static void cut(call *c, tlc_message valid)
 {
@@ -295,8 +307,10 @@ static void e1_flags(void **state)
         watch_open(&pull.w, &f, f.worker[1], 1);
         alter_flags(&pull, pull.from[0]);
         cut(&pull, pull.from[0]);
-        if (!is_gathered(&f))
+        if (!is_gathered(&f)) {
             add_weight(&pull, pull.from[0]);
+            say_absent(&pull, pull.from[0]);
+        }
         watch_close(&pull.w);
         fleet_pull(&f);
         require_pulled(&f, TLC_OK);

@@ -203,6 +203,15 @@ static void require_float_bytes(const fleet *f, uint64_t steps)
         require(member_stats(f->owner[i]).float_bytes == steps * owned_values(f->owner[i]) * sizeof(float));
 }
 
+static void require_well(const fleet *f)
+{
+    for (uint32_t i = 0; i < RANKS + f->cfg.servers; i++)
+        for (uint32_t s = 0; s < (i < RANKS && f->cfg.servers ? f->cfg.servers : 1); s++) {
+            tlc_outcome o = member_outcome(i < RANKS ? f->worker[i] : f->owner[i - RANKS], s);
+            require(o.status == TLC_OK && !strcmp(o.sentence, "nothing is wrong"));
+        }
+}
+
 /* What all send to others is what all receive. Dropped gradients and failed answers do not count as sent floats. */
 static void statistics(void **state)
 {
@@ -219,6 +228,7 @@ static void statistics(void **state)
             for (uint64_t step = 1; step <= 4; step++)
                 fleet_step(&f, step);
             require_float_bytes(&f, 4);
+            require_well(&f);
             fleet_gradients(&f, 5);
             for (uint32_t w = 0; w < RANKS; w++)
                 memcpy(f.grad[w * TENSORS + WIDE], nan, dtype_size[dtype]);
@@ -370,6 +380,55 @@ static void sizes_of_results(void **state)
     fleet_close(&f);
 }
 
+/* A step without tensors, with gather or without, or with a server. There is nothing to mask. */
+static void no_tensors(void **state)
+{
+    const void *const grads[] = {NULL};
+
+    (void)state;
+    for (int gather = 0; gather < 2; gather++) {
+        tlc_allreduce *rank[2];
+        tlc_message to[2][2], from[2], answers[2];
+        tlc_exchange_config cfg;
+        require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+        cfg.workers = 2;
+        cfg.gather = gather;
+        for (uint32_t r = 0; r < 2; r++) {
+            require_status(tlc_allreduce_create(&rank[r], &cfg, r, NULL, 0), TLC_OK);
+            require_status(tlc_allreduce_push(rank[r], grads, 1, to[r]), TLC_OK);
+            answers[r] = to[r][0];
+        }
+        for (uint32_t r = 0; !gather && r < 2; r++) {
+            from[0] = to[0][r];
+            from[1] = to[1][r];
+            require_status(tlc_allreduce_reduce(rank[r], from, &answers[r]), TLC_OK);
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            require_status(tlc_allreduce_pull(rank[r], answers, NULL), TLC_OK);
+            require_status(tlc_allreduce_mask(rank[r], NULL), TLC_OK);
+            require(tlc_allreduce_step(rank[r]) == 2);
+            tlc_allreduce_destroy(rank[r]);
+        }
+    }
+    tlc_exchange_config cfg;
+    tlc_message push, answer;
+    tlc_worker *worker;
+    tlc_server *server;
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.workers = cfg.servers = 1;
+    require_status(tlc_worker_create(&worker, &cfg, 0, NULL, 0), TLC_OK);
+    require_status(tlc_server_create(&server, &cfg, 0, NULL, 0), TLC_OK);
+    require_status(tlc_worker_push(worker, grads, 1, &push), TLC_OK);
+    require_status(tlc_server_push(server, push, NULL), TLC_OK);
+    require_status(tlc_server_reduce(server), TLC_OK);
+    require_status(tlc_server_answer(server, NULL, &answer), TLC_OK);
+    require_status(tlc_worker_pull(worker, &answer, NULL), TLC_OK);
+    require_status(tlc_worker_mask(worker, NULL), TLC_OK);
+    require(tlc_worker_step(worker) == 2);
+    tlc_worker_destroy(worker);
+    tlc_server_destroy(server);
+}
+
 /* A long name is cut, and what is not printable in it is replaced. */
 static void long_names(void **state)
 {
@@ -405,7 +464,7 @@ int main(void)
         cmocka_unit_test(other_codecs),     cmocka_unit_test(masks),           cmocka_unit_test(weights),
         cmocka_unit_test(scaled_residuals), cmocka_unit_test(statistics),      cmocka_unit_test(long_names),
         cmocka_unit_test(steps_of_states),  cmocka_unit_test(taken_of_states), cmocka_unit_test(names_of_states),
-        cmocka_unit_test(sizes_of_results),
+        cmocka_unit_test(sizes_of_results), cmocka_unit_test(no_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

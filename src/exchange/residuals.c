@@ -115,8 +115,8 @@ void tlc_sender_mask(const tlc_sender *s, uint64_t step, uint32_t i, float *cons
         const tlc_ownership_part *part = tlc_group_part(s, group, 0);
         tlc_message frame;
         (void)tlc_bundle_next(&r, &frame.data, &frame.len);
-        /* shared groups are raw, which has no zero; other codecs without a zero are UNSUPPORTED and change nothing */
-        if (frame.len && !group->shared && momentum[part->tensor])
+        /* shared groups are raw, which has no zero; tlc_mask refuses other codecs without a zero, and empty frames */
+        if (!group->shared && momentum[part->tensor])
             (void)tlc_mask(frame.data, frame.len, momentum[part->tensor] + part->first, part->n, &opt);
     }
 }
