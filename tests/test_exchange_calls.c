@@ -407,8 +407,9 @@ static void no_tensors(void **state)
             require_status(tlc_allreduce_pull(rank[r], answers, NULL), TLC_OK);
             require_status(tlc_allreduce_mask(rank[r], NULL), TLC_OK);
             require(tlc_allreduce_step(rank[r]) == 2);
-            tlc_allreduce_destroy(rank[r]);
         }
+        for (uint32_t r = 0; r < 2; r++)
+            tlc_allreduce_destroy(rank[r]);
     }
     tlc_exchange_config cfg;
     tlc_message push, answer;

@@ -44,7 +44,7 @@ tlc_value_reader tlc_values_at(const tlc_unit *u, const uint8_t *src, uint64_t c
 
 static unsigned code_at(const uint8_t *src, unsigned bits, uint64_t i)
 {
-    return src[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
+    return (unsigned)src[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
 }
 
 void tlc_values_read(tlc_value_reader *r, size_t count, float *values)

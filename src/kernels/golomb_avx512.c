@@ -9,6 +9,9 @@
 
 #if defined(__x86_64__)
 
+/* At -O0 gcc has gathers as macros, which convert masks to char. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 enum { EACH = 8, VECTORS = TLC_GOLOMB_LANES / EACH };
 
 typedef struct shape {

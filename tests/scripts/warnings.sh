@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# src/ compiles without warnings in forms that others may build it in. Without optimisation intrinsics are macros, and
+# sanitizers change expressions: what compiles at -O2 may have warnings there.
+# warnings.sh SOURCE_ROOT
+set -euo pipefail
+cd "$1"
+flags=(-std=gnu11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi -Werror -Iinclude -fsyntax-only)
+cpuid=()
+[[ $(uname -m) != x86_64 ]] || read -ra cpuid < <(pkg-config --cflags libcpuid)
+for form in '-O0' '-O1 -fsanitize=address,undefined'; do
+  # shellcheck disable=SC2086 # CC and form may hold several options
+  find src -name '*.c' -print0 |
+    xargs -0 -n 16 -P "$(nproc)" $CC "${flags[@]}" "${cpuid[@]}" $form || { echo "with $form"; exit 1; }
+done
