@@ -275,7 +275,7 @@ static tlc_status pull(run *r, party *p, const letter *letters, int genuine)
 {
     const uint64_t before = party_digest(p);
     tlc_message from[MOST_RANKS];
-    size_t slot[MOST_RANKS];
+    size_t slot[MOST_RANKS] = {0};
     void *out[MOST_TENSORS];
     const uint32_t count = slots_of(r, p, slot);
 
