@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The arguments of a call that makes an object. Its strings and tensors are lost behind the call, so an object must
- * have copied them.
+ * have copied what it needs of them.
  */
 #ifndef TLC_SIM_CREATION_H
 #define TLC_SIM_CREATION_H
