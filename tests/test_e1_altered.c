@@ -43,6 +43,13 @@ static void close_twins(fleet *a, fleet *b)
     fleet_close(b);
 }
 
+/* What a pull takes. */
+static void take_answers(const fleet *f, call *c)
+{
+    for (uint32_t i = 0; i < f->lanes; i++)
+        c->from[i] = is_gathered(f) ? f->push[i * f->lanes] : f->answer[i];
+}
+
 /* ---- any byte ---------------------------------------------------------------------------------------------------- */
 
 /* Every byte of a message is altered, it is cut everywhere, and a byte is added. */
@@ -87,8 +94,7 @@ static void alter_answers(fleet *f)
 {
     for (uint32_t w = 0; w < RANKS; w++) {
         call c = {.take = take_answer};
-        for (uint32_t i = 0; i < f->lanes; i++)
-            c.from[i] = is_gathered(f) ? f->push[i * f->lanes] : f->answer[i];
+        take_answers(f, &c);
         watch_open(&c.w, f, f->worker[w], w);
         for (c.turn = 0; c.turn < f->lanes; c.turn++)
             alter_message(&c, c.from[c.turn]);
@@ -219,8 +225,7 @@ static void e1_lengths(void **state)
             watch_close(&push.w);
         }
         fleet_reduce(&f);
-        for (uint32_t i = 0; i < f.lanes; i++)
-            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        take_answers(&f, &pull);
         watch_open(&pull.w, &f, f.worker[1], 1);
         for (pull.turn = 0; pull.turn < f.lanes; pull.turn++)
             alter_length(&pull, pull.from[pull.turn]);
@@ -273,8 +278,7 @@ static void e1_findings(void **state)
             watch_close(&push.w);
         }
         fleet_reduce(&f);
-        for (uint32_t i = 0; i < f.lanes; i++)
-            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        take_answers(&f, &pull);
         watch_open(&pull.w, &f, f.worker[0], 0);
         pull.turn = is_gathered(&f) ? 1 : 0;
         alter_finding(&pull, pull.from[pull.turn], PLACE);
@@ -302,8 +306,7 @@ static void e1_flags(void **state)
             watch_close(&push.w);
         }
         fleet_reduce(&f);
-        for (uint32_t i = 0; i < f.lanes; i++)
-            pull.from[i] = is_gathered(&f) ? f.push[i * f.lanes] : f.answer[i];
+        take_answers(&f, &pull);
         watch_open(&pull.w, &f, f.worker[1], 1);
         alter_flags(&pull, pull.from[0]);
         cut(&pull, pull.from[0]);

@@ -8,26 +8,11 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 shapes=$source_root/bench/shapes
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0 count=0
 cd "$work" || exit 1
 
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
-
-# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "tlc-bench: " and MESSAGE, a pattern
-refuses() {
-  local want=$1 status
-  shift
-  count=$((count + 1))
-  "$bench" -t 0 "$@" >out 2>err
-  status=$?
-  ((status == 2)) || bad "$*: exit status $status, not 2"
-  [[ ! -s out ]] || bad "$*: wrote to standard output"
-  # shellcheck disable=SC2053 # it is a pattern
-  [[ $(<err) == "tlc-bench: "$want && $(wc -l <err) == 1 ]] || bad "$*: said '$(<err)', not 'tlc-bench: $want'"
-}
+run() { "$bench" "$@"; }
+# shellcheck source-path=SCRIPTDIR
+. "$source_root/tests/scripts/bench-checks.sh"
 
 # accepts ARGUMENTS...: status 0, nothing on stderr; the report is in out
 accepts() {

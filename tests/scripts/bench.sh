@@ -8,28 +8,10 @@ wrapper=("${@:3}")
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
-failed=0 count=0
 
 run() { "${wrapper[@]}" "$bench" "$@"; }
-
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
-
-# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "tlc-bench: " and MESSAGE, a pattern
-refuses() {
-  local want=$1 status
-  shift
-  count=$((count + 1))
-  run -t 0 "$@" >"$work/out" 2>"$work/err"
-  status=$?
-  ((status == 2)) || bad "$*: exit status $status, not 2"
-  [[ ! -s $work/out ]] || bad "$*: wrote to standard output"
-  # shellcheck disable=SC2053 # it is a pattern
-  [[ $(<"$work/err") == "tlc-bench: "$want && $(wc -l <"$work/err") == 1 ]] ||
-    bad "$*: said '$(<"$work/err")', not 'tlc-bench: $want'"
-}
+# shellcheck source-path=SCRIPTDIR
+. "$source_root/tests/scripts/bench-checks.sh"
 
 # accepts ARGUMENTS...: status 0, nothing on stderr; the report is in $work/out
 accepts() {
