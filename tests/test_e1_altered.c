@@ -43,11 +43,33 @@ static void close_twins(fleet *a, fleet *b)
     fleet_close(b);
 }
 
-/* What a pull takes. */
-static void take_answers(const fleet *f, call *c)
+/* ---- one message ------------------------------------------------------------------------------------------------- */
+
+/* Gives altered forms of a valid message to a call. */
+typedef void altering(call *c, tlc_message valid);
+
+/* Of the push of a worker to a server, if there are servers. */
+static void alter_push(fleet *f, uint32_t server, uint32_t worker, altering *alter)
 {
+    call c = {.take = take_push};
+
+    if (server >= f->cfg.servers)
+        return;
+    watch_open(&c.w, f, f->owner[server], server);
+    alter(&c, f->push[worker * f->lanes + server]);
+    watch_close(&c.w);
+}
+
+/* Of the message of an owner (with gather: the push of a rank) to one who pulls. */
+static void alter_answer(fleet *f, uint32_t worker, uint32_t owner, altering *alter)
+{
+    call c = {.take = take_answer, .turn = owner};
+
     for (uint32_t i = 0; i < f->lanes; i++)
-        c->from[i] = is_gathered(f) ? f->push[i * f->lanes] : f->answer[i];
+        c.from[i] = is_gathered(f) ? f->push[i * f->lanes] : f->answer[i];
+    watch_open(&c.w, f, f->worker[worker], worker);
+    alter(&c, c.from[owner]);
+    watch_close(&c.w);
 }
 
 /* ---- any byte ---------------------------------------------------------------------------------------------------- */
@@ -77,31 +99,6 @@ static void alter_message(call *c, tlc_message valid)
     free(p);
 }
 
-/* All pushes to all servers. */
-static void alter_pushes(fleet *f)
-{
-    for (uint32_t s = 0; s < f->cfg.servers; s++) {
-        call c = {.take = take_push};
-        watch_open(&c.w, f, f->owner[s], s);
-        for (uint32_t w = 0; w < RANKS; w++)
-            alter_message(&c, f->push[w * f->lanes + s]);
-        watch_close(&c.w);
-    }
-}
-
-/* All messages to all who pull. */
-static void alter_answers(fleet *f)
-{
-    for (uint32_t w = 0; w < RANKS; w++) {
-        call c = {.take = take_answer};
-        take_answers(f, &c);
-        watch_open(&c.w, f, f->worker[w], w);
-        for (c.turn = 0; c.turn < f->lanes; c.turn++)
-            alter_message(&c, c.from[c.turn]);
-        watch_close(&c.w);
-    }
-}
-
 static void e1_altered_messages(void **state)
 {
     (void)state;
@@ -110,9 +107,13 @@ static void e1_altered_messages(void **state)
         open_twins(&a, &b, kind);
         fleet_gradients(&a, 2);
         fleet_push(&a);
-        alter_pushes(&a);
+        for (uint32_t w = 0; w < RANKS; w++)
+            for (uint32_t server = 0; server < a.cfg.servers; server++)
+                alter_push(&a, server, w, alter_message);
         fleet_reduce(&a);
-        alter_answers(&a);
+        for (uint32_t w = 0; w < RANKS; w++)
+            for (uint32_t owner = 0; owner < a.lanes; owner++)
+                alter_answer(&a, w, owner, alter_message);
         fleet_pull(&a);
         fleet_step(&b, 2);
         close_twins(&a, &b);
@@ -210,7 +211,6 @@ static void e1_lengths(void **state)
     (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
-        call push = {.take = take_push}, pull = {.take = take_answer};
         fleet f;
         fleet_open(&f, &cfg, small_tensors, 1);
         fleet_gradients(&f, 1);
@@ -218,28 +218,22 @@ static void e1_lengths(void **state)
         memcpy(f.grad[TENSORS + 3], &nan, sizeof nan);
         f.absent[2] = 1;
         fleet_push(&f);
-        if (cfg.servers) {
-            watch_open(&push.w, &f, f.owner[0], 0);
-            for (uint32_t w = 0; w < RANKS; w++)
-                alter_length(&push, f.push[w * f.lanes]);
-            watch_close(&push.w);
-        }
+        for (uint32_t w = 0; w < RANKS; w++)
+            alter_push(&f, 0, w, alter_length);
         fleet_reduce(&f);
-        take_answers(&f, &pull);
-        watch_open(&pull.w, &f, f.worker[1], 1);
-        for (pull.turn = 0; pull.turn < f.lanes; pull.turn++)
-            alter_length(&pull, pull.from[pull.turn]);
-        watch_close(&pull.w);
+        for (uint32_t owner = 0; owner < f.lanes; owner++)
+            alter_answer(&f, 1, owner, alter_length);
         fleet_pull(&f);
         require_pulled(&f, TLC_ERR_STEP);
         fleet_close(&f);
     }
 }
 
-/* A message that says why there are no frames. begin: of the finding (message.h). */
-static void alter_finding(call *c, tlc_message valid, size_t begin)
+/* A message that says why there are no frames. */
+static void alter_finding(call *c, tlc_message valid)
 {
-    enum { CAUSE, REASON, RANK, TENSOR };
+    enum { CAUSE, REASON, RANK, TENSOR, PLACE = 14 };    /* message.h */
+    const size_t begin = PLACE + (c->take == take_push); /* behind the receiver */
     static const struct {
         size_t field;
         uint8_t value;
@@ -260,29 +254,19 @@ static void alter_finding(call *c, tlc_message valid, size_t begin)
 /* Rank 1 has a NaN in the last tensor. */
 static void e1_findings(void **state)
 {
-    enum { PLACE = 14 }; /* in messages without a receiver */
     const uint32_t nan = 0x7fc00000u;
 
     (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
-        call push = {.take = take_push}, pull = {.take = take_answer};
         fleet f;
         fleet_open(&f, &cfg, small_tensors, 1);
         fleet_gradients(&f, 1);
         memcpy(f.grad[2 * TENSORS - 1], &nan, sizeof nan);
         fleet_push(&f);
-        if (cfg.servers) {
-            watch_open(&push.w, &f, f.owner[0], 0);
-            alter_finding(&push, f.push[f.lanes], PLACE + 1);
-            watch_close(&push.w);
-        }
+        alter_push(&f, 0, 1, alter_finding);
         fleet_reduce(&f);
-        take_answers(&f, &pull);
-        watch_open(&pull.w, &f, f.worker[0], 0);
-        pull.turn = is_gathered(&f) ? 1 : 0;
-        alter_finding(&pull, pull.from[pull.turn], PLACE);
-        watch_close(&pull.w);
+        alter_answer(&f, 0, is_gathered(&f) ? 1 : 0, alter_finding);
         fleet_pull(&f);
         require_pulled(&f, cfg.servers ? TLC_OK : TLC_ERR_STEP);
         fleet_close(&f);
@@ -294,27 +278,19 @@ static void e1_flags(void **state)
     (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
-        call push = {.take = take_push}, pull = {.take = take_answer};
         fleet f;
         fleet_open(&f, &cfg, small_tensors, 1);
         fleet_gradients(&f, 1);
         fleet_push(&f);
-        if (cfg.servers) {
-            watch_open(&push.w, &f, f.owner[0], 0);
-            alter_flags(&push, f.push[f.lanes]);
-            cut(&push, f.push[f.lanes]);
-            watch_close(&push.w);
-        }
+        alter_push(&f, 0, 1, alter_flags);
+        alter_push(&f, 0, 1, cut);
         fleet_reduce(&f);
-        take_answers(&f, &pull);
-        watch_open(&pull.w, &f, f.worker[1], 1);
-        alter_flags(&pull, pull.from[0]);
-        cut(&pull, pull.from[0]);
+        alter_answer(&f, 1, 0, alter_flags);
+        alter_answer(&f, 1, 0, cut);
         if (!is_gathered(&f)) {
-            add_weight(&pull, pull.from[0]);
-            say_absent(&pull, pull.from[0]);
+            alter_answer(&f, 1, 0, add_weight);
+            alter_answer(&f, 1, 0, say_absent);
         }
-        watch_close(&pull.w);
         fleet_pull(&f);
         require_pulled(&f, TLC_OK);
         fleet_close(&f);

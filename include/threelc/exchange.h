@@ -17,7 +17,8 @@
  * Units: n, first and counts of values are in values; lengths are in bytes.
  * Buffers: messages that an object made belong to it. A push is valid until the next push, an answer until `keep` more
  * answers were made. Messages that it takes must stay as they are during the call; tlc_server_push says more. Gradients
- * and results have the dtype of the configuration and need no alignment. Names and codec strings may go after create.
+ * and results have the dtype of the configuration and need no alignment. Names and codec strings may be gone after the
+ * call that makes the object.
  * Failure: a call that fails with anything but TLC_ERR_STEP changes nothing (E1), except what `_outcome` tells. Any
  * bytes are safe (E3). Only `_create` allocates (E5). Objects serve one thread at a time.
  *

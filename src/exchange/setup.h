@@ -44,8 +44,8 @@ typedef struct tlc_setup {
 } tlc_setup;
 
 /* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
- * checked, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the
- * configuration, RANK none. On failure nothing needs to be freed. */
+ * checked, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the configuration,
+ * RANK none. On failure nothing needs to be freed. */
 tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
                             const tlc_tensor *tensors, size_t count);
 
