@@ -55,6 +55,13 @@ static inline int tlc_codec_has_fallback(const tlc_codec *codec)
     return codec->packer && codec->packer->fallback && codec->quantizer->quantize->makes == TLC_MAKES_SYMBOLS;
 }
 
+/* Is what the codec decodes to the value, on average? Values that natural clips are an exception. */
+static inline int tlc_codec_unbiased(const tlc_codec *codec)
+{
+    int nearest = codec->quantizer == &tlc_stage_natural && codec->params[TLC_NATURAL_ROUNDING] > 0;
+    return codec->quantizer->quantize->unbiased && !nearest;
+}
+
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Reads a number and rounds it exactly to binary32 (mantissa 24) or binary64 (53), half to even. The locale does not

@@ -75,7 +75,7 @@ tlc_status tlc_allreduce_create(tlc_allreduce **out, const tlc_exchange_config *
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_RANK, rank, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_ALLREDUCE, TLC_ROLE_RANK, rank, tensors, count);
     if (status)
         return status;
     tlc_allreduce *a = made;

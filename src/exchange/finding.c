@@ -23,6 +23,11 @@ static const struct {
     [TLC_REASON_STEP] = {TLC_ERR_ORDER, "%w sent step %g, this is step %s"},
     [TLC_REASON_FRAME] = {TLC_ERR_CORRUPT, "%w: a bad frame of tensor %t: %c"},
     [TLC_REASON_RECEIVER] = {TLC_ERR_PARAM, "the message of %w is for number %g"},
+    [TLC_REASON_MOVED] = {TLC_ERR_NONFINITE, "%w stays where it was: tensor %t would not be finite"},
+    [TLC_REASON_WEIGHT] = {TLC_ERR_PARAM, "%w has another weight for the edge to this node"},
+    [TLC_REASON_ROW] = {TLC_ERR_PARAM, "the weights of %w are not positive or do not add up to 1"},
+    [TLC_REASON_MODEL] = {TLC_ERR_PARAM, "the model of %w is not its replica here, or is not finite"},
+    [TLC_REASON_START] = {TLC_ERR_NONFINITE, "NaN or infinity in the model to join with"},
     [TLC_REASON_TWICE] = {TLC_ERR_ORDER, "%w sent two different messages for step %s"},
     [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w says that others took part than the rest says"},
     [TLC_REASON_ORDER] = {TLC_ERR_ORDER, "a call out of turn in step %s"},
@@ -48,8 +53,8 @@ tlc_finding tlc_finding_of(tlc_reason reason)
 
 static void say_who(tlc_text *w, tlc_role role, uint32_t rank)
 {
-    static const char *const word[] =
-        {[TLC_ROLE_RANK] = "rank", [TLC_ROLE_WORKER] = "worker", [TLC_ROLE_SERVER] = "server"};
+    static const char *const word[] = {
+        [TLC_ROLE_RANK] = "rank", [TLC_ROLE_WORKER] = "worker", [TLC_ROLE_SERVER] = "server", [TLC_ROLE_NODE] = "node"};
 
     if (rank == TLC_NOBODY)
         tlc_text_say(w, "unknown ");

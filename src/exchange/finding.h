@@ -25,7 +25,12 @@ typedef enum tlc_reason {
     TLC_REASON_STEP = 12,     /* got: its step */
     TLC_REASON_FRAME = 13,    /* of a tensor: bad */
     TLC_REASON_RECEIVER = 14, /* got: who should have it */
+    TLC_REASON_MOVED = 15,    /* of a tensor: where a node moved to, or what becomes of it, is not finite */
     /* these are not sent */
+    TLC_REASON_WEIGHT,   /* a node has another weight for our edge */
+    TLC_REASON_ROW,      /* the weights of a node do not add up to 1 */
+    TLC_REASON_MODEL,    /* the model of a node is not our replica, or not finite */
+    TLC_REASON_START,    /* a model of the caller is not finite */
     TLC_REASON_TWICE,    /* another message for the same step */
     TLC_REASON_TAKEN,    /* owners do not agree who took part */
     TLC_REASON_ORDER,    /* a call out of turn */
@@ -41,7 +46,7 @@ typedef enum tlc_reason {
 } tlc_reason;
 
 /* How a rank is called. */
-typedef enum tlc_role { TLC_ROLE_RANK = 0, TLC_ROLE_WORKER = 1, TLC_ROLE_SERVER = 2 } tlc_role;
+typedef enum tlc_role { TLC_ROLE_RANK = 0, TLC_ROLE_WORKER = 1, TLC_ROLE_SERVER = 2, TLC_ROLE_NODE = 3 } tlc_role;
 
 typedef struct tlc_finding {
     tlc_reason reason;
@@ -95,6 +100,17 @@ static inline void tlc_report_copy(tlc_report *to, const tlc_report *from)
     *to = *from;
     to->taken = taken;
     to->has_taken = 0;
+}
+
+/* An entry of a state, with this name, has no place. */
+static inline void tlc_report_unknown(tlc_report *r, const uint8_t *name, size_t len)
+{
+    size_t most = sizeof r->unknown_name - 1;
+
+    if (r->unknown++)
+        return;
+    memcpy(r->unknown_name, name, len < most ? len : most);
+    r->unknown_name[len < most ? len : most] = 0;
 }
 
 /* Writes the sentence of a report. name: of the tensor at fault, or NULL. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
 #include "../coding/frame.h"
-#include "../common/bytes.h"
-#include "../common/varint.h"
+#include "reader.h"
 
 #define MAGIC 'E'
 #define FIXED 12          /* bytes before the sender */
@@ -28,10 +27,10 @@ size_t tlc_message_room(const tlc_setup *x)
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
-/* Is there a receiver? With gather a push is for all. */
+/* Is there a receiver? With gather and gossip a push is for all. */
 static int has_receiver(const tlc_setup *x, tlc_phase phase)
 {
-    return phase == TLC_PHASE_PUSH && x->kind != TLC_EXCHANGE_GATHER;
+    return phase == TLC_PHASE_PUSH && (x->kind == TLC_EXCHANGE_ALLREDUCE || x->kind == TLC_EXCHANGE_SERVERS);
 }
 
 /* Writes all that is before the bundle. Returns the bytes. */
@@ -58,12 +57,8 @@ static size_t write_head(const tlc_setup *x, const tlc_head *h, uint8_t *p)
         at += tlc_varint_write(p + at, h->finding.tensor + 1);
         at += tlc_varint_write(p + at, h->finding.got);
     }
-    if (has_weight) {
-        uint64_t bits;
-        memcpy(&bits, &h->weight, sizeof bits);
-        tlc_store64(p + at, bits);
-        at += sizeof bits;
-    }
+    if (has_weight)
+        at += tlc_write_double(p + at, h->weight);
     if (h->phase == TLC_PHASE_ANSWER && frames) {
         memcpy(p + at, h->taken, TLC_BITMAP(x->cfg.workers));
         at += TLC_BITMAP(x->cfg.workers);
@@ -84,27 +79,16 @@ tlc_message tlc_message_write(const tlc_setup *x, const tlc_head *head)
 
 /* ---- read -------------------------------------------------------------------------------------------------------- */
 
-typedef struct reader {
-    const uint8_t *p;
-    size_t len, at; /* len: without the checksum */
-} reader;
-
-/* A number below `end`. Returns 0 if there is none. */
-static int read_number(reader *r, uint64_t end, uint64_t *value)
-{
-    return tlc_varint_read(r->p, r->len, &r->at, value) && *value < end;
-}
-
-static int read_finding(const tlc_setup *x, reader *r, tlc_finding *f)
+static int read_finding(const tlc_setup *x, tlc_reader *r, tlc_finding *f)
 {
     uint64_t rank, tensor, got;
 
     if (r->len - r->at < 2)
         return 0;
     unsigned cause = r->p[r->at++], reason = r->p[r->at++];
-    if (cause < TLC_ERR_PARAM || cause > TLC_ERR_ORDER || reason == TLC_REASON_NONE || reason > TLC_REASON_RECEIVER ||
-        !read_number(r, UINT64_C(1) << 32, &rank) || !read_number(r, (uint64_t)x->count + 1, &tensor) ||
-        !read_number(r, UINT64_MAX, &got))
+    if (cause < TLC_ERR_PARAM || cause > TLC_ERR_ORDER || reason == TLC_REASON_NONE || reason > TLC_REASON_MOVED ||
+        !tlc_read_below(r, UINT64_C(1) << 32, &rank) || !tlc_read_below(r, (uint64_t)x->count + 1, &tensor) ||
+        !tlc_read_below(r, UINT64_MAX, &got))
         return 0;
     *f = tlc_finding_of((tlc_reason)reason);
     f->cause = (tlc_status)cause;
@@ -123,19 +107,12 @@ static void name_role(const tlc_setup *x, const tlc_head *h, tlc_finding *f)
     f->told_by = h->sender;
 }
 
-static int read_weight(reader *r, double *weight)
+static int read_weight(tlc_reader *r, double *weight)
 {
-    uint64_t bits;
-
-    if (r->len - r->at < sizeof bits)
-        return 0;
-    bits = tlc_load64(r->p + r->at);
-    r->at += sizeof bits;
-    memcpy(weight, &bits, sizeof bits);
-    return tlc_weight_valid(*weight);
+    return tlc_read_double(r, weight) && tlc_weight_valid(*weight);
 }
 
-static int read_taken(const tlc_setup *x, reader *r, const uint8_t **taken)
+static int read_taken(const tlc_setup *x, tlc_reader *r, const uint8_t **taken)
 {
     size_t size = TLC_BITMAP(x->cfg.workers);
 
@@ -147,17 +124,24 @@ static int read_taken(const tlc_setup *x, reader *r, const uint8_t **taken)
 }
 
 /* What is behind the step. Returns 0 if it is not as it should be. */
-static int read_rest(const tlc_setup *x, reader *r, tlc_head *h, tlc_bundle_reader *frames)
+static int read_rest(const tlc_setup *x, tlc_reader *r, tlc_head *h, tlc_bundle_reader *frames)
 {
     unsigned flags = r->p[3];
-    int push = h->phase == TLC_PHASE_PUSH;
+    int push = h->phase == TLC_PHASE_PUSH, gossip = tlc_is_gossip(x->kind);
     /* who owns the parts that the frames are for */
-    uint32_t owner = x->kind == TLC_EXCHANGE_GATHER ? 0 : push ? x->rank : h->sender;
+    uint32_t owner = x->kind == TLC_EXCHANGE_GATHER || gossip ? 0 : push ? x->rank : h->sender;
 
     h->failed = flags & FLAG_FAILED;
     h->absent = (flags & FLAG_ABSENT) != 0;
+    if (h->phase == TLC_PHASE_HELLO) {
+        h->bundle = (tlc_message){r->p + r->at, r->len - r->at};
+        return !flags;
+    }
+    if (gossip && (flags & (FLAG_ABSENT | FLAG_WEIGHT)))
+        return 0;
     if (flags > FLAGS || (h->failed && (h->absent || !(flags & FLAG_FINDING))) || (h->absent && !push) ||
-        ((flags & FLAG_WEIGHT) && (!push || h->failed || h->absent)) || ((flags & FLAG_FINDING) && push && !h->failed))
+        ((flags & FLAG_WEIGHT) && (!push || h->failed || h->absent)) ||
+        ((flags & FLAG_FINDING) && push && !h->failed && x->kind != TLC_EXCHANGE_ECD))
         return 0;
     if ((flags & FLAG_FINDING) && (!read_finding(x, r, &h->finding) || (push && h->finding.rank != h->sender)))
         return 0;
@@ -173,7 +157,7 @@ static int read_rest(const tlc_setup *x, reader *r, tlc_head *h, tlc_bundle_read
            tlc_bundle_count(frames) == tlc_message_frames(x, h->phase, owner);
 }
 
-static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, reader *r, tlc_head *h,
+static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, tlc_reader *r, tlc_head *h,
                                tlc_bundle_reader *frames)
 {
     uint32_t senders = e->phase == TLC_PHASE_PUSH || !x->cfg.servers ? x->cfg.workers : x->cfg.servers;
@@ -193,11 +177,11 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, reader
     if (tlc_load64(r->p + 4) != x->fingerprint)
         return TLC_REASON_FINGERPRINT;
     r->at = FIXED;
-    if (!read_number(r, senders, &sender))
+    if (!tlc_read_below(r, senders, &sender))
         return TLC_REASON_CORRUPT;
     h->sender = (uint32_t)sender;
-    if ((has_receiver(x, e->phase) && !read_number(r, x->owners, &receiver)) || !read_number(r, UINT64_MAX, &h->step) ||
-        !tlc_step_valid(h->step))
+    if ((has_receiver(x, e->phase) && !tlc_read_below(r, x->owners, &receiver)) ||
+        !tlc_read_below(r, UINT64_MAX, &h->step) || !tlc_step_valid(h->step))
         return TLC_REASON_CORRUPT;
     h->receiver = (uint32_t)receiver;
     if (e->sender != TLC_NOBODY && h->sender != e->sender)
@@ -212,7 +196,7 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, reader
 tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tlc_message message, tlc_head *head,
                             tlc_bundle_reader *frames, tlc_finding *finding)
 {
-    reader r = {message.data, message.data ? message.len : 0, 0};
+    tlc_reader r = {message.data, message.data ? message.len : 0, 0};
 
     *head = (tlc_head){.phase = expected->phase,
                        .sender = TLC_NOBODY,
@@ -221,7 +205,7 @@ tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tl
     *finding = tlc_finding_of(read_message(x, expected, &r, head, frames));
     if (!finding->cause)
         return TLC_OK;
-    finding->role = expected->phase == TLC_PHASE_PUSH ? tlc_setup_pusher(x) : tlc_setup_owner(x);
+    finding->role = expected->phase == TLC_PHASE_ANSWER ? tlc_setup_owner(x) : tlc_setup_pusher(x);
     finding->rank = expected->sender != TLC_NOBODY ? expected->sender : head->sender;
     finding->got = finding->reason == TLC_REASON_STEP       ? head->step
                    : finding->reason == TLC_REASON_RECEIVER ? head->receiver

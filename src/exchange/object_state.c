@@ -2,9 +2,8 @@
 #include "object_state.h"
 #include "../codec/codec.h"
 #include "../coding/frame.h"
-#include "../common/bytes.h"
-#include "../common/varint.h"
 #include "../context.h"
+#include "reader.h"
 
 #define STATE_VERSION 1
 #define FIXED 16 /* bytes before the numbers of the head */
@@ -55,25 +54,17 @@ static size_t entry_size(const entry *e)
            (e->residual ? (size_t)e->count * sizeof(float) : 0);
 }
 
-static size_t write_text(uint8_t *p, const void *text, size_t len)
-{
-    size_t at = tlc_varint_write(p, len);
-
-    memcpy(p + at, text, len);
-    return at + len;
-}
-
 /* residual of an entry that is saved: floats of this machine. */
 static size_t write_entry(uint8_t *p, const entry *e)
 {
     size_t at = 1;
 
     p[0] = (uint8_t)((e->pull ? ENTRY_PULL : 0) | (e->residual ? ENTRY_RESIDUAL : 0));
-    at += write_text(p + at, e->name, e->name_len);
+    at += tlc_write_text(p + at, e->name, e->name_len);
     at += tlc_varint_write(p + at, e->n);
     at += tlc_varint_write(p + at, e->first);
     at += tlc_varint_write(p + at, e->count);
-    at += write_text(p + at, e->codec, e->codec_len);
+    at += tlc_write_text(p + at, e->codec, e->codec_len);
     if (e->residual) {
         tlc_copy_le(p + at, e->residual, (size_t)e->count, sizeof(float));
         at += (size_t)e->count * sizeof(float);
@@ -148,38 +139,24 @@ tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, siz
 /* ---- read -------------------------------------------------------------------------------------------------------- */
 
 typedef struct state {
-    const uint8_t *p;
-    size_t len, at; /* len: without the checksum; at: the next entry */
+    tlc_reader in; /* without the checksum; at the next entry */
     uint64_t step, workers, servers, rank, entries;
 } state;
 
 static tlc_status read_head(state *s, tlc_message message)
 {
-    *s = (state){.p = message.data, .len = message.data ? message.len : 0, .at = FIXED};
-    if (s->len < FIXED + 4 + TLC_CHECKSUM_SIZE || memcmp(s->p, magic, sizeof magic) != 0)
+    *s = (state){.in = {message.data, message.data ? message.len : 0, FIXED}};
+    if (s->in.len < FIXED + 4 + TLC_CHECKSUM_SIZE || memcmp(s->in.p, magic, sizeof magic) != 0)
         return TLC_ERR_CORRUPT;
-    if (s->p[4] != STATE_VERSION)
+    if (s->in.p[4] != STATE_VERSION)
         return TLC_ERR_VERSION;
-    s->len -= TLC_CHECKSUM_SIZE;
-    s->step = tlc_load64(s->p + 8);
-    if (!tlc_varint_read(s->p, s->len, &s->at, &s->workers) || !tlc_varint_read(s->p, s->len, &s->at, &s->servers) ||
-        !tlc_varint_read(s->p, s->len, &s->at, &s->rank) || !tlc_varint_read(s->p, s->len, &s->at, &s->entries) ||
-        s->p[7] || !tlc_step_valid(s->step))
+    s->in.len -= TLC_CHECKSUM_SIZE;
+    s->step = tlc_load64(s->in.p + 8);
+    if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_number(&s->in, &s->servers) ||
+        !tlc_read_number(&s->in, &s->rank) || !tlc_read_number(&s->in, &s->entries) || s->in.p[7] ||
+        !tlc_step_valid(s->step))
         return TLC_ERR_CORRUPT;
     return TLC_OK;
-}
-
-/* Reads a length and so many bytes. Returns 0 if they are not there. */
-static int read_bytes(state *s, uint64_t size, const uint8_t **bytes, size_t *len)
-{
-    uint64_t count;
-
-    if (!tlc_varint_read(s->p, s->len, &s->at, &count) || count > (s->len - s->at) / size)
-        return 0;
-    *bytes = s->p + s->at;
-    *len = (size_t)count;
-    s->at += (size_t)(count * size);
-    return 1;
 }
 
 static int read_entry(state *s, entry *e)
@@ -187,22 +164,21 @@ static int read_entry(state *s, entry *e)
     const uint8_t *codec;
     unsigned flags;
 
-    if (!s->p || s->at == s->len)
+    if (!s->in.p || s->in.at == s->in.len)
         return 0;
-    flags = s->p[s->at++];
-    if (flags > (ENTRY_PULL | ENTRY_RESIDUAL) || !read_bytes(s, 1, &e->name, &e->name_len) || !e->name_len ||
-        !tlc_varint_read(s->p, s->len, &s->at, &e->n) || !tlc_varint_read(s->p, s->len, &s->at, &e->first) ||
-        !tlc_varint_read(s->p, s->len, &s->at, &e->count) || e->first > e->n || e->count > e->n - e->first ||
-        !read_bytes(s, 1, &codec, &e->codec_len))
+    flags = s->in.p[s->in.at++];
+    if (flags > (ENTRY_PULL | ENTRY_RESIDUAL) || !tlc_read_bytes(&s->in, 1, &e->name, &e->name_len) || !e->name_len ||
+        !tlc_read_number(&s->in, &e->n) || !tlc_read_number(&s->in, &e->first) || !tlc_read_number(&s->in, &e->count) ||
+        e->first > e->n || e->count > e->n - e->first || !tlc_read_bytes(&s->in, 1, &codec, &e->codec_len))
         return 0;
     e->pull = (flags & ENTRY_PULL) != 0;
     e->codec = (const char *)codec;
     e->residual = NULL;
     if (flags & ENTRY_RESIDUAL) {
-        if (e->count > (s->len - s->at) / sizeof(float))
+        if (e->count > (s->in.len - s->in.at) / sizeof(float))
             return 0;
-        e->residual = s->p + s->at;
-        s->at += (size_t)e->count * sizeof(float);
+        e->residual = s->in.p + s->in.at;
+        s->in.at += (size_t)e->count * sizeof(float);
     }
     return 1;
 }
@@ -240,7 +216,7 @@ static tlc_status check_head(loading *l, size_t i, state *s)
     tlc_status status = read_head(s, l->states[i]);
     state other;
 
-    if (!status && tlc_load32(s->p + s->len) != tlc_checksum(s->p, s->len))
+    if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
         status = TLC_ERR_CHECKSUM;
     if (status) {
         (void)fail(l, TLC_REASON_STATE, i, status);
@@ -248,7 +224,7 @@ static tlc_status check_head(loading *l, size_t i, state *s)
     }
     if (i == 0)
         l->workers = s->workers;
-    if (s->p[5] != (uint8_t)(x->kind | x->role << 4) || s->p[6] != x->cfg.sum || s->workers != l->workers ||
+    if (s->in.p[5] != (uint8_t)(x->kind | x->role << 4) || s->in.p[6] != x->cfg.sum || s->workers != l->workers ||
         !s->workers)
         return fail(l, TLC_REASON_STATE_KIND, i, TLC_OK);
     for (size_t before = 0; before < i; before++) {
@@ -297,27 +273,17 @@ static int has_place(const tlc_sender *s, size_t tensor)
     return 1; /* another rank has it */
 }
 
-static void note_unknown(tlc_report *r, const entry *e)
-{
-    size_t len = tlc_smaller(e->name_len, sizeof r->unknown_name - 1);
-
-    if (r->unknown++)
-        return;
-    memcpy(r->unknown_name, e->name, len);
-    r->unknown_name[len] = 0;
-}
-
 /* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
 static int read_taken(const tlc_object *o, state *s, int own)
 {
     for (uint64_t w = 0; o->taken && w < s->workers; w++) {
         uint64_t step;
-        if (!tlc_varint_read(s->p, s->len, &s->at, &step))
+        if (!tlc_read_number(&s->in, &step))
             return 0;
         if (own)
             o->taken[w] = step;
     }
-    return s->at == s->len;
+    return s->in.at == s->in.len;
 }
 
 /* Checks the entries of state i, whose head was checked. */
@@ -332,7 +298,7 @@ static tlc_status check_entries(loading *l, size_t i, state *s, tlc_report *note
         size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
         const tlc_sender *sender = e.pull ? l->o->pull : l->o->push;
         if (t == TLC_ALL) {
-            note_unknown(notes, &e);
+            tlc_report_unknown(notes, e.name, e.name_len);
             continue;
         }
         if (e.n != x->tensors[t].n) {
@@ -347,7 +313,7 @@ static tlc_status check_entries(loading *l, size_t i, state *s, tlc_report *note
             return status;
         }
         if (e.residual && !has_place(sender, t))
-            note_unknown(notes, &e);
+            tlc_report_unknown(notes, e.name, e.name_len);
         x->seen[t] = 1;
     }
     return read_taken(l->o, s, 0) ? TLC_OK : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);

@@ -26,29 +26,39 @@ static tlc_status open_frame(const tlc_setup *x, tlc_message message, size_t n, 
     return status || tlc_decode_check(x->k, f) ? status : TLC_ERR_CORRUPT;
 }
 
+tlc_status tlc_frames_check(const tlc_setup *x, tlc_direction direction, uint32_t owner, tlc_bundle_reader frames,
+                            tlc_finding *finding)
+{
+    const tlc_grouping *g = &x->ownership.grouping[direction];
+    tlc_status status = TLC_OK;
+
+    for (size_t i = g->begin[owner]; !status && i < g->begin[owner + 1]; i++) {
+        tlc_message frame;
+        tlc_frame f;
+        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
+        status = open_frame(x, frame, g->groups[i].n, &f);
+        if (status) {
+            *finding = tlc_finding_of(TLC_REASON_FRAME);
+            finding->cause = status;
+            finding->tensor = x->ownership.parts[g->order[g->groups[i].begin]].tensor;
+        }
+    }
+    return status;
+}
+
 void tlc_receiver_read(tlc_receiver *r, uint32_t owner, uint64_t step, tlc_message message)
 {
     const tlc_setup *x = r->x;
-    const tlc_grouping *g = &x->ownership.grouping[TLC_PULL];
     const tlc_expected expected = {TLC_PHASE_ANSWER, owner, step};
     tlc_answer *a = &r->answer[owner];
 
     a->status = tlc_message_read(x, &expected, message, &a->head, &a->frames, &a->finding);
     if (a->status || a->head.failed)
         return;
-    tlc_bundle_reader frames = a->frames;
-    for (size_t i = g->begin[owner]; !a->status && i < g->begin[owner + 1]; i++) {
-        tlc_message frame;
-        tlc_frame f;
-        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
-        a->status = open_frame(x, frame, g->groups[i].n, &f);
-        if (a->status) {
-            a->finding = tlc_finding_of(TLC_REASON_FRAME);
-            a->finding.cause = a->status;
-            a->finding.role = tlc_setup_owner(x);
-            a->finding.rank = owner;
-            a->finding.tensor = x->ownership.parts[g->order[g->groups[i].begin]].tensor;
-        }
+    a->status = tlc_frames_check(x, TLC_PULL, owner, a->frames, &a->finding);
+    if (a->status) {
+        a->finding.role = tlc_setup_owner(x);
+        a->finding.rank = owner;
     }
 }
 

@@ -21,6 +21,10 @@ typedef struct tlc_receiver {
     float *scratch;     /* the values of a group */
 } tlc_receiver;
 
+/* Checks the frames for the groups of an owner. On failure *finding tells which is bad, but not whose it is. */
+tlc_status tlc_frames_check(const tlc_setup *x, tlc_direction direction, uint32_t owner, tlc_bundle_reader frames,
+                            tlc_finding *finding);
+
 /* scratch: how many values. */
 void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t scratch);
 

@@ -15,7 +15,7 @@ static void copy_parts(const tlc_sender *s, size_t g, int store)
     const tlc_ownership_group *group = tlc_sender_group(s, g);
     float *at = s->together[g];
 
-    for (size_t i = 0; group->shared && i < group->count; i++) {
+    for (size_t i = 0; at && group->shared && i < group->count; i++) {
         float *own = s->residual[tlc_group_index(s, group, i)];
         size_t n = tlc_group_part(s, group, i)->n;
         if (own != at)

@@ -37,7 +37,7 @@ tlc_status tlc_server_create(tlc_server **out, const tlc_exchange_config *cfg, u
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_SERVER, server, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_SERVER, server, tensors, count);
     if (status)
         return status;
     tlc_server *s = made;

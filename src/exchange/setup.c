@@ -7,8 +7,6 @@
 #include "cost.h"
 #include <xxhash.h>
 
-#define RANKS_MAX (UINT32_C(1) << 20)
-
 tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
 {
     tlc_exchange_config defaults =
@@ -28,15 +26,23 @@ static int is_bool(int value)
     return value == 0 || value == 1;
 }
 
-static tlc_status check_config(const tlc_exchange_config *c, tlc_role role, uint32_t rank)
+/* Are the fields as the kind needs them? */
+static int suits(const tlc_exchange_config *c, tlc_exchange_kind kind)
+{
+    if (kind == TLC_EXCHANGE_SERVERS)
+        return c->servers && !c->owners && !c->gather && c->backup < c->workers;
+    if (tlc_is_gossip(kind))
+        return !c->servers && !c->owners && !c->gather && !c->backup && !c->sum && !c->pull && c->dtype == TLC_F32;
+    return !c->servers && !c->backup && !(c->gather && c->owners);
+}
+
+static tlc_status check_config(const tlc_exchange_config *c, tlc_exchange_kind kind, tlc_role role, uint32_t rank)
 {
     uint32_t ranks = role == TLC_ROLE_SERVER ? c->servers : c->workers;
 
-    if (!c->workers || c->workers > RANKS_MAX || c->servers > RANKS_MAX || rank >= ranks || !c->keep ||
-        !is_bool(c->gather) || !is_bool(c->sum) || !is_bool(c->assume_finite) || !c->push || !c->split_n)
-        return TLC_ERR_PARAM;
-    if (role == TLC_ROLE_RANK ? c->servers || c->backup || (c->gather && c->owners)
-                              : !c->servers || c->owners || c->gather || c->backup >= c->workers)
+    if (!c->workers || c->workers > TLC_RANKS_MAX || c->servers > TLC_RANKS_MAX || rank >= ranks || !c->keep ||
+        !is_bool(c->gather) || !is_bool(c->sum) || !is_bool(c->assume_finite) || !c->push || !c->split_n ||
+        !suits(c, kind))
         return TLC_ERR_PARAM;
     if (!tlc_dtype_valid(c->dtype) || (int)c->isa < TLC_ISA_AUTO || c->isa > TLC_ISA_NEON ||
         !c->alloc.alloc != !c->alloc.free)
@@ -44,27 +50,36 @@ static tlc_status check_config(const tlc_exchange_config *c, tlc_role role, uint
     return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
 }
 
-/* Does one of these codecs, with ';' between them, have error feedback by default? *status: are they all codecs? */
-static int any_feedback(const char *list, tlc_status *status)
-{
-    int any = 0;
+enum { FEEDBACK = 1, BIAS = 2, NO_CODEC = 4 };
 
-    for (const char *at = list && *list ? list : NULL; at && !*status;) {
+/* Does one of these codecs, with ';' between them, have error feedback by default, or a bias, or is it no codec? */
+static int traits_of(const char *list)
+{
+    int traits = 0;
+
+    for (const char *at = list && *list ? list : NULL; at && !(traits & NO_CODEC);) {
         size_t len = strcspn(at, ";");
         tlc_codec codec;
-        *status = tlc_codec_parse(&codec, at, len, NULL);
-        any |= !*status && codec.quantizer->quantize->feedback;
+        if (tlc_codec_parse(&codec, at, len, NULL))
+            traits = NO_CODEC;
+        else
+            traits |= (codec.quantizer->quantize->feedback ? FEEDBACK : 0) | (tlc_codec_unbiased(&codec) ? 0 : BIAS);
         at = at[len] ? at + len + 1 : NULL;
     }
-    return any;
+    return traits;
 }
 
 int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction)
 {
     const tlc_setup_tensor *t = &x->tensors[tensor];
-    tlc_status status = TLC_OK;
+    int traits = traits_of(t->codec[direction]) | traits_of(x->cfg.reserve);
 
-    return t->small[direction] || any_feedback(t->codec[direction], &status) || any_feedback(x->cfg.reserve, &status);
+    return !tlc_is_gossip(x->kind) && (t->small[direction] || (traits & FEEDBACK));
+}
+
+int tlc_setup_allows(const tlc_setup *x, const char *codecs)
+{
+    return !(traits_of(codecs) & (tlc_is_gossip(x->kind) ? FEEDBACK | BIAS | NO_CODEC : NO_CODEC));
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -102,7 +117,8 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     tlc_tensor ours = {.name = NULL};
 
     if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride) || !ours.name || !*ours.name ||
-        ours.only > x->cfg.workers || (uintptr_t)ours.residual % _Alignof(float))
+        ours.only > x->cfg.workers || (uintptr_t)ours.residual % _Alignof(float) ||
+        (tlc_is_gossip(x->kind) && (ours.pull || ours.only)))
         return TLC_ERR_PARAM;
     *t = (tlc_setup_tensor){.name = tlc_memory_copy(&x->memory, ours.name),
                             .residual = ours.residual,
@@ -116,7 +132,9 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     if (*slot)
         return TLC_ERR_PARAM;
     *slot = i + 1;
-    return t->residual && !tlc_setup_feedback(x, i, TLC_PUSH) ? TLC_ERR_PARAM : TLC_OK;
+    if ((t->residual && !tlc_setup_feedback(x, i, TLC_PUSH)) || !tlc_setup_allows(x, t->codec[TLC_PUSH]))
+        return TLC_ERR_PARAM;
+    return TLC_OK;
 }
 
 /* The values of an owner's stretch of the split tensors. */
@@ -153,7 +171,8 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
         memcpy(&stride, theirs, sizeof stride);
     for (size_t i = 0; !status && i < x->count; i++)
         status = take_tensor(x, i, theirs, stride);
-    const size_t split_n = x->kind == TLC_EXCHANGE_GATHER ? SIZE_MAX : x->cfg.split_n, stretch = stretch_of(x, split_n);
+    const int whole = x->kind == TLC_EXCHANGE_GATHER || tlc_is_gossip(x->kind);
+    const size_t split_n = whole ? SIZE_MAX : x->cfg.split_n, stretch = stretch_of(x, split_n);
     for (size_t i = 0; !status && i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];
         status = describe_tensor(t, t->n < split_n ? t->n : stretch, &plan[i]);
@@ -214,7 +233,7 @@ uint64_t tlc_setup_seed(const tlc_setup *x, const tlc_ownership_part *part, tlc_
 static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
 {
     tlc_memory *m = &x->memory;
-    tlc_status status = TLC_OK;
+    tlc_status status;
 
     x->tensors = tlc_memory_take(m, x->count, sizeof *x->tensors);
     for (x->names = 2; x->names <= SIZE_MAX / 4 && x->names / 2 < x->count;)
@@ -223,46 +242,40 @@ static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
     x->seen = tlc_memory_take(m, x->count, sizeof *x->seen);
     if (m->status)
         return m->status;
-    (void)any_feedback(x->cfg.push, &status);
-    (void)any_feedback(x->cfg.pull, &status);
-    (void)any_feedback(x->cfg.reserve, &status);
-    if (!status)
-        status = take_tensors(x, tensors);
+    if (!tlc_setup_allows(x, x->cfg.push) || !tlc_setup_allows(x, x->cfg.pull) || !tlc_setup_allows(x, x->cfg.reserve))
+        return TLC_ERR_PARAM;
+    status = take_tensors(x, tensors);
     if (!status)
         x->fingerprint = fingerprint(x);
     return status;
 }
 
-/* Which algorithm it is, and how many owners it has. */
-static void choose_kind(tlc_setup *x)
+static uint32_t owners_of(const tlc_setup *x)
 {
-    if (x->role != TLC_ROLE_RANK) {
-        x->kind = TLC_EXCHANGE_SERVERS;
-        x->owners = x->cfg.servers;
-    } else if (x->cfg.gather) {
-        x->kind = TLC_EXCHANGE_GATHER;
-        x->owners = 1;
-    } else {
-        x->kind = TLC_EXCHANGE_ALLREDUCE;
-        x->owners = x->cfg.owners && x->cfg.owners < x->cfg.workers ? x->cfg.owners : x->cfg.workers;
-    }
+    if (x->kind == TLC_EXCHANGE_SERVERS)
+        return x->cfg.servers;
+    if (x->kind != TLC_EXCHANGE_ALLREDUCE)
+        return 1;
+    return x->cfg.owners && x->cfg.owners < x->cfg.workers ? x->cfg.owners : x->cfg.workers;
 }
 
-tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
-                            const tlc_tensor *tensors, size_t count)
+tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
+                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count)
 {
-    tlc_setup x = {.role = role, .rank = rank, .count = count};
+    tlc_setup x = {.kind = kind, .role = role, .rank = rank, .count = count};
     tlc_status status;
 
     (void)tlc_exchange_config_init(&x.cfg, sizeof x.cfg);
     if ((cfg && !tlc_import(&x.cfg, sizeof x.cfg, cfg)) || (!tensors && count))
         return TLC_ERR_PARAM;
-    status = check_config(&x.cfg, role, rank);
+    status = check_config(&x.cfg, kind, role, rank);
     if (status)
         return status;
     x.k = tlc_kernels_for(x.cfg.isa);
     x.memory.alloc = tlc_allocator_of(&x.cfg.alloc);
-    choose_kind(&x);
+    if (kind == TLC_EXCHANGE_ALLREDUCE && x.cfg.gather)
+        x.kind = TLC_EXCHANGE_GATHER;
+    x.owners = owners_of(&x);
     void *made = tlc_memory_take(&x.memory, 1, size);
     if (!made)
         return x.memory.status;

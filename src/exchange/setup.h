@@ -9,11 +9,15 @@
 #include "finding.h"
 #include "ownership.h"
 
+#define TLC_RANKS_MAX (UINT32_C(1) << 20)
+
 /* Which algorithm messages belong to. The numbers are part of the layout of messages and states. */
 typedef enum tlc_exchange_kind {
     TLC_EXCHANGE_ALLREDUCE = 1,
     TLC_EXCHANGE_GATHER = 2, /* all-reduce with gather */
-    TLC_EXCHANGE_SERVERS = 3
+    TLC_EXCHANGE_SERVERS = 3,
+    TLC_EXCHANGE_DCD = 4, /* gossip */
+    TLC_EXCHANGE_ECD = 5
 } tlc_exchange_kind;
 
 typedef struct tlc_setup_tensor {
@@ -30,8 +34,9 @@ typedef struct tlc_setup {
     tlc_exchange_config cfg; /* its strings are the caller's, which may be gone after create */
     tlc_exchange_kind kind;
     tlc_role role;   /* of this object */
-    uint32_t rank;   /* of this object: worker, server or rank */
-    uint32_t owners; /* who may own parts: owner i is server i or rank i. With gather there is one, which is nobody */
+    uint32_t rank;   /* of this object: worker, server, rank or node */
+    uint32_t owners; /* who may own parts: owner i is server i or rank i. With gather and gossip there is one, which is
+                        nobody */
     tlc_setup_tensor *tensors;
     size_t count;
     size_t *by_name; /* a hash table of indices + 1; 0: empty */
@@ -44,10 +49,10 @@ typedef struct tlc_setup {
 } tlc_setup;
 
 /* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
- * checked, and the plan of who owns what. The rest is 0. role: WORKER and SERVER need servers in the configuration,
- * RANK none. On failure nothing needs to be freed. */
-tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_role role, uint32_t rank,
-                            const tlc_tensor *tensors, size_t count);
+ * checked, and the plan of who owns what. The rest is 0. kind ALLREDUCE becomes GATHER if the configuration says so. On
+ * failure nothing needs to be freed. */
+tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
+                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count);
 
 /* Does a codec, or one that it may be switched to, have error feedback by default? */
 int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction);
@@ -58,9 +63,20 @@ uint64_t tlc_setup_seed(const tlc_setup *x, const tlc_ownership_part *part, tlc_
 /* The tensor of this name, or TLC_ALL. */
 size_t tlc_setup_find(const tlc_setup *x, const char *name, size_t len);
 
-/* How the others are called: those who push to owners, and the owners. */
+static inline int tlc_is_gossip(tlc_exchange_kind kind)
+{
+    return kind == TLC_EXCHANGE_DCD || kind == TLC_EXCHANGE_ECD;
+}
+
+/* May an object use these codecs, with ';' between them? Those of gossip have no bias and no error feedback. NULL: yes.
+ * No, if one of them is no codec. */
+int tlc_setup_allows(const tlc_setup *x, const char *codecs);
+
+/* How the others are called: those who push, and the owners. */
 static inline tlc_role tlc_setup_pusher(const tlc_setup *x)
 {
+    if (tlc_is_gossip(x->kind))
+        return TLC_ROLE_NODE;
     return x->kind == TLC_EXCHANGE_SERVERS ? TLC_ROLE_WORKER : TLC_ROLE_RANK;
 }
 

@@ -46,7 +46,7 @@ tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, u
 
     if (!out)
         return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_ROLE_WORKER, worker, tensors, count);
+    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_WORKER, worker, tensors, count);
     if (status)
         return status;
     tlc_worker *w = made;

@@ -115,6 +115,7 @@ static const tlc_param params[] = {
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_CODES,
     .has_zero = 1,
+    .unbiased = 1,
     .layout = layout,
     .encode = encode,
     .decode = decode,

@@ -77,6 +77,7 @@ static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_CODES,
     .scalars = 1,
     .has_zero = 1,
+    .unbiased = 1,
     .layout = layout,
     .encode = encode,
     .decode = decode,

@@ -54,6 +54,7 @@ static const tlc_param params[] = {TLC_FRACTION_PARAM(0.25, "probability that a 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
     .has_zero = 1,
+    .unbiased = 1,
     .scale = scale,
     .members_max = members_max,
     .value_bits = value_bits,

@@ -47,6 +47,7 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_CODES,
     .exact = 1,
+    .unbiased = 1,
     .scale = scale,
     .layout = layout,
     .encode = encode,

@@ -117,6 +117,7 @@ struct tlc_quantizer {
     int feedback;     /* error feedback is on by default */
     int exact;        /* without error feedback the codes are the bytes of the gradient, whatever these are */
     int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
+    int unbiased;     /* what a value decodes to is the value, on average; natural: unless it rounds to the nearest */
 
     /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both
      * are bits: on i386 a float that a function returns goes through the x87 unit, where a subnormal one may trap. */

@@ -14,7 +14,13 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     return 0;
 }
 
-static const tlc_quantizer quantizer = {.makes = TLC_MAKES_SYMBOLS, .scalars = 1, .has_zero = 1, .encode = encode};
+static const tlc_quantizer quantizer = {
+    .makes = TLC_MAKES_SYMBOLS,
+    .scalars = 1,
+    .has_zero = 1,
+    .unbiased = 1,
+    .encode = encode,
+};
 
 const tlc_stage tlc_stage_stochastic_ternary = {
     .name = "stochastic-ternary",

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Steps of a decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., "Communication compression for decentralized
+ * training", 2018, Algorithms 1 and 2).
+ *
+ * What is taken where the algorithms can be read in more than one way:
+ * - In both, the change is compressed once, and the node applies the same frame that it sends. So the model of DCD, and
+ *   the own estimate of ECD, are what all replicas are. (Line 8 of Algorithm 1 could be read as if each side had its
+ *   own.)
+ * - ECD follows equations 3 and 4 from t = 2 on: z_t = (1 - t/2) x_{t-1} + (t/2) x_t, and estimate_t = (1 - 2/t)
+ *   estimate_{t-1} + (2/t) C(z_t). Lines 7 and 8 of Algorithm 2 have the index one off: with t = 1 the estimate would be
+ *   -1 times the one before. In the first step t is 2, so estimates become C(x_2).
+ * - ECD's mean has the own estimate, not the own model: then W acts on estimates only, as in the analysis.
+ * - The bounds on the noise that DCD allows (alpha) differ in the paper. None is checked: it depends on W, and a training
+ *   shows it.
+ */
+#include "gossip.h"
+#include "../common/structs.h"
+#include "object.h"
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *finding)
+{
+    tlc_report_set(&g->report, g->step, status, finding);
+    return status;
+}
+
+tlc_status tlc_gossip_refuse(tlc_gossip *g, tlc_reason reason)
+{
+    const tlc_finding finding = tlc_finding_of(reason);
+    return tlc_gossip_tell(g, finding.cause, &finding);
+}
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+int tlc_gossip_has_values(const tlc_gossip *g, const float *const *values)
+{
+    for (size_t t = 0; t < g->setup.count; t++)
+        if (g->setup.tensors[t].n && (!values || !values[t]))
+            return 0;
+    return 1;
+}
+
+size_t tlc_gossip_nonfinite(const tlc_gossip *g, const float *flat)
+{
+    for (size_t t = 0; t < g->setup.count; t++) {
+        size_t n = g->setup.tensors[t].n;
+        if (n && g->setup.k->absmax(flat + g->place[t], NULL, n) >= TLC_F32_INF)
+            return t;
+    }
+    return TLC_ALL;
+}
+
+void tlc_gossip_stir(tlc_gossip *g)
+{
+    memset(g->fresh, 0, g->setup.count);
+}
+
+/* mean += weight (theirs - own) */
+static void mix(float *restrict mean, const float *restrict own, const float *restrict theirs, float weight, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        mean[i] += weight * (theirs[i] - own[i]);
+}
+
+/* Some values at a time, so that the mean stays in the cache while all replicas are read. */
+static void compute_mean(const tlc_gossip *g, size_t at, size_t end)
+{
+    const float *own = tlc_gossip_own(g);
+
+    for (; at < end; at += TLC_CHUNK) {
+        size_t n = tlc_smaller(end - at, TLC_CHUNK);
+        memcpy(g->mean + at, own + at, n * sizeof *own);
+        for (size_t i = 0; i < g->degree; i++)
+            if (!g->neighbour[i].lost)
+                mix(g->mean + at, own + at, g->neighbour[i].replica + at, (float)g->neighbour[i].weight, n);
+    }
+}
+
+const float *tlc_gossip_mean(tlc_gossip *g, size_t tensor)
+{
+    if (!g || tensor >= g->setup.count || g->place[tensor] == TLC_ALL)
+        return NULL;
+    size_t at = g->place[tensor];
+    if (!g->fresh[tensor]) {
+        tlc_float_mode mode = tlc_float_enter();
+        compute_mean(g, at, at + g->setup.tensors[tensor].n);
+        tlc_float_leave(mode);
+        g->fresh[tensor] = 1;
+    }
+    return g->mean + at;
+}
+
+const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor)
+{
+    return g && tensor < g->setup.count && g->place[tensor] != TLC_ALL ? g->x + g->place[tensor] : NULL;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* The factors of a step of ECD. */
+typedef struct factors {
+    float before, moved;   /* z = before x + moved x_t */
+    float estimate, frame; /* estimate = estimate * estimate + frame C(z) */
+} factors;
+
+static factors factors_of(uint64_t step)
+{
+    double t = (double)step + 1;
+
+    return (factors){(float)(1 - t / 2), (float)(t / 2), (float)(1 - 2 / t), (float)(2 / t)};
+}
+
+/* What becomes of the n values of a group when its frame comes. */
+typedef void take_frame(const tlc_gossip *g, tlc_message frame, float *values, size_t n);
+
+static void decode(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
+{
+    const tlc_exchange_config *c = &g->setup.cfg;
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = c->isa, .parallel = c->parallel};
+
+    (void)tlc_decompress(frame.data, frame.len, TLC_F32, values, n, &opt);
+}
+
+static void add(const tlc_gossip *g, tlc_message frame, float weight, float *values, size_t n)
+{
+    const tlc_exchange_config *c = &g->setup.cfg;
+    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = c->isa, .parallel = c->parallel};
+
+    (void)tlc_decompress_add(frame.data, frame.len, weight, values, n, &opt);
+}
+
+static void move_model(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
+{
+    add(g, frame, 1, values, n);
+}
+
+static void move_estimate(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
+{
+    const factors f = factors_of(g->step);
+
+    for (size_t i = 0; i < n; i++)
+        values[i] *= f.estimate;
+    add(g, frame, f.frame, values, n);
+}
+
+static void take_frames(const tlc_gossip *g, tlc_bundle_reader frames, float *model, take_frame *take)
+{
+    for (size_t i = 0; i < tlc_gossip_groups(g); i++) {
+        tlc_message frame;
+        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
+        take(g, frame, model + g->group_at[i], tlc_sender_group(&g->out, i)->n);
+    }
+}
+
+void tlc_gossip_decode(const tlc_gossip *g, tlc_bundle_reader frames, float *model)
+{
+    take_frames(g, frames, model, decode);
+}
+
+/* A replica, or the own model or estimate, takes the frames of this step. */
+static void advance(const tlc_gossip *g, tlc_bundle_reader frames, float *model)
+{
+    take_frames(g, frames, model, tlc_gossip_is_ecd(g) ? move_estimate : move_model);
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
+
+static void swap(float **a, float **b)
+{
+    float *saved = *a;
+
+    *a = *b;
+    *b = saved;
+}
+
+/* Compresses a flat model. Returns the tensor that cannot be sent, or TLC_ALL. */
+static size_t encode(tlc_gossip *g, const float *flat)
+{
+    size_t bad = 0;
+
+    for (size_t p = 0; p < g->out.part_count; p++)
+        g->out.source[p] = flat + g->place[tlc_sender_part(&g->out, p)->tensor];
+    if (tlc_sender_encode(&g->out, g->step, &bad))
+        return tlc_sender_part(&g->out, bad)->tensor;
+    return TLC_ALL;
+}
+
+/* *to, which is the own model or estimate, takes the frames that were encoded. Returns the tensor that would not be
+ * finite: then *to stays what it was. */
+static size_t apply(tlc_gossip *g, float **to)
+{
+    const tlc_outgoing *out = tlc_sender_slot(&g->out, g->step, 0);
+    tlc_bundle_reader frames;
+
+    (void)tlc_bundle_open(&frames, out->bundle.data, out->bundle.len);
+    memcpy(g->work, *to, g->room * sizeof **to);
+    advance(g, frames, g->work);
+    size_t bad = tlc_gossip_nonfinite(g, g->work);
+    if (bad == TLC_ALL)
+        swap(to, &g->work);
+    return bad;
+}
+
+/* Algorithm 1: z = moved - x, and x += C(z). Returns the tensor at fault, or TLC_ALL. */
+static size_t move_dcd(tlc_gossip *g, const float *const *moved)
+{
+    for (size_t t = 0; t < g->setup.count; t++) {
+        size_t at = g->place[t];
+        for (size_t i = 0; i < g->setup.tensors[t].n; i++)
+            g->work[at + i] = tlc_value_at(moved[t], i) - g->x[at + i];
+    }
+    size_t bad = encode(g, g->work);
+    return bad != TLC_ALL ? bad : apply(g, &g->x);
+}
+
+/* Algorithm 2, equations 3 and 4. moved NULL: the node stays, so z = x. Returns the tensor at fault, or TLC_ALL. */
+static size_t move_ecd(tlc_gossip *g, const float *const *moved)
+{
+    const factors f = factors_of(g->step);
+
+    for (size_t t = 0; moved && t < g->setup.count; t++) {
+        size_t at = g->place[t];
+        for (size_t i = 0; i < g->setup.tensors[t].n; i++)
+            g->work[at + i] = f.before * g->x[at + i] + f.moved * tlc_value_at(moved[t], i);
+    }
+    size_t bad = encode(g, moved ? g->work : g->x);
+    if (bad == TLC_ALL)
+        bad = apply(g, &g->estimate);
+    for (size_t t = 0; bad == TLC_ALL && moved && t < g->setup.count; t++)
+        if (g->setup.tensors[t].n)
+            memcpy(g->x + g->place[t], moved[t], g->setup.tensors[t].n * sizeof(float));
+    return bad;
+}
+
+/* The bytes of messages to neighbours that are not lost. */
+static uint64_t bytes_to_all(const tlc_gossip *g, tlc_message message)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < g->degree; i++)
+        bytes += g->neighbour[i].lost ? 0 : message.len;
+    return bytes;
+}
+
+tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message *to_all)
+{
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+    size_t bad;
+
+    if (!g)
+        return TLC_ERR_PARAM;
+    if (!to_all || !tlc_gossip_has_values(g, moved))
+        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (g->pushed)
+        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+    tlc_head head = {.phase = TLC_PHASE_PUSH, .sender = g->setup.rank, .step = g->step, .weight = 1};
+    tlc_float_mode mode = tlc_float_enter();
+    bad = tlc_gossip_is_ecd(g) ? move_ecd(g, moved) : move_dcd(g, moved);
+    if (bad != TLC_ALL) {
+        finding = tlc_finding_of(TLC_REASON_MOVED);
+        finding.role = TLC_ROLE_NODE;
+        finding.rank = g->setup.rank;
+        finding.tensor = bad;
+        head.failed = !tlc_gossip_is_ecd(g) || move_ecd(g, NULL) != TLC_ALL;
+        g->stats.failed++;
+    }
+    tlc_float_leave(mode);
+    head.finding = finding;
+    *to_all = tlc_sender_seal(&g->out, 0, &head);
+    uint64_t bytes = tlc_sender_float_bytes(&g->out);
+    g->stats.float_bytes += bad == TLC_ALL ? bytes : 0;
+    g->stats.dropped += bad == TLC_ALL ? 0 : bytes / sizeof(float);
+    g->stats.sent += bytes_to_all(g, *to_all);
+    g->pushed = 1;
+    return tlc_gossip_tell(g, TLC_OK, &finding);
+}
+
+/* ---- pull -------------------------------------------------------------------------------------------------------- */
+
+/* Reads and checks the push of a neighbour. */
+static tlc_status read_push(tlc_gossip *g, tlc_neighbour *from, tlc_message message, tlc_finding *finding)
+{
+    const tlc_expected expected = {TLC_PHASE_PUSH, from->node, g->step};
+    tlc_status status = tlc_message_read(&g->setup, &expected, message, &from->head, &from->frames, finding);
+
+    if (status || from->head.failed)
+        return status;
+    status = tlc_frames_check(&g->setup, TLC_PUSH, 0, from->frames, finding);
+    if (status) {
+        finding->role = TLC_ROLE_NODE;
+        finding->rank = from->node;
+    }
+    return status;
+}
+
+static void tell_taken(tlc_gossip *g, uint32_t node)
+{
+    g->report.taken[node / 8] |= (uint8_t)(1 << node % 8);
+}
+
+tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
+{
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+    tlc_status status = TLC_OK;
+
+    if (!g)
+        return TLC_ERR_PARAM;
+    if (!from && g->degree)
+        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (!g->pushed)
+        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+    for (size_t i = 0; !status && i < g->degree; i++)
+        if (!g->neighbour[i].lost)
+            status = read_push(g, &g->neighbour[i], from[i], &finding);
+    if (status)
+        return tlc_gossip_tell(g, status, &finding);
+    memset(g->report.taken, 0, TLC_BITMAP(g->setup.cfg.workers));
+    tell_taken(g, g->setup.rank);
+    tlc_float_mode mode = tlc_float_enter();
+    for (size_t i = 0; i < g->degree; i++) {
+        tlc_neighbour *n = &g->neighbour[i];
+        if (n->lost)
+            continue;
+        if (!finding.cause)
+            finding = n->head.finding;
+        if (!n->head.failed) {
+            advance(g, n->frames, n->replica);
+            tell_taken(g, n->node);
+        }
+        g->stats.received += from[i].len;
+    }
+    tlc_float_leave(mode);
+    tlc_gossip_stir(g);
+    (void)tlc_gossip_tell(g, TLC_OK, &finding);
+    g->report.has_taken = 1;
+    g->step++;
+    g->stats.steps++;
+    g->pushed = 0;
+    return TLC_OK;
+}
+
+tlc_status tlc_gossip_again(const tlc_gossip *g, uint64_t step, tlc_message *to_all)
+{
+    if (!g || !to_all)
+        return TLC_ERR_PARAM;
+    return tlc_sender_again(&g->out, g->step + (g->pushed ? 1 : 0), step, to_all);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_gossip_lose(tlc_gossip *g, size_t i)
+{
+    const tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+
+    if (!g)
+        return TLC_ERR_PARAM;
+    if (i >= g->degree)
+        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    g->neighbour[i].lost = 1;
+    tlc_gossip_stir(g);
+    return tlc_gossip_tell(g, TLC_OK, &finding);
+}
+
+int tlc_gossip_lost(const tlc_gossip *g, size_t i)
+{
+    return g && i < g->degree && g->neighbour[i].lost;
+}
+
+uint64_t tlc_gossip_step(const tlc_gossip *g)
+{
+    return g ? g->step : 0;
+}
+
+tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec)
+{
+    if (!g || !codec || !tlc_setup_allows(&g->setup, codec))
+        return TLC_ERR_PARAM;
+    const tlc_object o = {.x = &g->setup, .push = &g->out, .step = g->step};
+    return tlc_object_set_codec(&o, tensor, codec, NULL);
+}
+
+tlc_status tlc_gossip_outcome(const tlc_gossip *g, tlc_outcome *outcome)
+{
+    return g ? tlc_setup_outcome(&g->setup, &g->report, outcome) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *stats)
+{
+    return g ? tlc_stats_export(stats, &g->stats) : TLC_ERR_PARAM;
+}

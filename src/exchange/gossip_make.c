@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A node is made: its neighbours, its models, and where tensors lie in them.
+ */
+#include "gossip.h"
+
+#define LINE 16 /* values of a cache line, where groups begin */
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+int tlc_row_valid(double sum)
+{
+    return sum >= 1 - 0x1p-20 && sum <= 1 + 0x1p-20;
+}
+
+/* Takes neighbours and weights. Returns 0 if they are not as they must be. */
+static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const double *weights)
+{
+    uint8_t *seen = g->report.taken; /* free until the first call */
+    double sum = 0;
+
+    for (size_t i = 0; i < g->degree; i++) {
+        uint32_t node = neighbours[i];
+        if (node >= g->setup.cfg.workers || node == g->setup.rank || (seen[node / 8] >> node % 8 & 1) ||
+            !(weights[i] > 0))
+            return 0;
+        seen[node / 8] |= (uint8_t)(1 << node % 8);
+        g->neighbour[i].node = node;
+        g->neighbour[i].weight = weights[i];
+        sum += weights[i];
+    }
+    g->weight = weights[g->degree];
+    memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
+    return g->weight >= 0 && tlc_row_valid(sum + g->weight);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Decides where groups and tensors lie. */
+static void lay_out(tlc_gossip *g)
+{
+    size_t at = 0;
+
+    for (size_t t = 0; t < g->setup.count; t++)
+        g->place[t] = TLC_ALL;
+    for (size_t i = 0; i < tlc_gossip_groups(g); i++) {
+        const tlc_ownership_group *group = tlc_sender_group(&g->out, i);
+        g->group_at[i] = at;
+        for (size_t p = 0; p < group->count; p++) {
+            const tlc_ownership_part *part = tlc_group_part(&g->out, group, p);
+            g->place[part->tensor] = at;
+            at += part->n;
+        }
+        at = (at + LINE - 1) / LINE * LINE;
+    }
+    g->room = at;
+}
+
+/* The memory of all models, and the contexts of hellos. */
+static tlc_status make_models(tlc_gossip *g)
+{
+    tlc_memory *m = &g->setup.memory;
+    tlc_config cfg;
+    tlc_status status = TLC_OK;
+
+    (void)tlc_config_init(&cfg, sizeof cfg);
+    cfg.codec = "raw";
+    cfg.isa = g->setup.cfg.isa;
+    cfg.alloc = g->setup.cfg.alloc;
+    cfg.parallel = g->setup.cfg.parallel;
+    for (size_t i = 0; !status && i < tlc_gossip_groups(g); i++)
+        status = tlc_create(&g->whole[i], &cfg, tlc_sender_group(&g->out, i)->n);
+    if (status)
+        return status;
+    uint64_t values = tlc_ceil_div(tlc_gossip_hello_size(g), sizeof(float));
+    if (values < g->room)
+        values = g->room;
+    g->x = tlc_memory_take(m, values, sizeof *g->x);
+    g->work = tlc_memory_take(m, values, sizeof *g->work);
+    if (tlc_gossip_is_ecd(g))
+        g->estimate = tlc_memory_take(m, values, sizeof *g->estimate);
+    g->mean = tlc_memory_take(m, g->room, sizeof *g->mean);
+    for (size_t i = 0; i < g->degree; i++)
+        g->neighbour[i].replica = tlc_memory_take(m, g->room, sizeof *g->neighbour[i].replica);
+    return m->status;
+}
+
+static tlc_status take_model(tlc_gossip *g, const float *const *model)
+{
+    size_t bytes = g->room * sizeof(float);
+
+    for (size_t t = 0; t < g->setup.count; t++)
+        if (g->setup.tensors[t].n)
+            memcpy(g->x + g->place[t], model[t], g->setup.tensors[t].n * sizeof(float));
+    if (tlc_gossip_nonfinite(g, g->x) != TLC_ALL)
+        return TLC_ERR_NONFINITE;
+    if (g->estimate)
+        memcpy(g->estimate, g->x, bytes);
+    for (size_t i = 0; i < g->degree; i++)
+        memcpy(g->neighbour[i].replica, g->x, bytes);
+    return TLC_OK;
+}
+
+static tlc_status make(tlc_gossip *g)
+{
+    tlc_setup *x = &g->setup;
+    tlc_memory *m = &x->memory;
+    /* a neighbour may be one step behind, and still fetch a message again */
+    tlc_status status = tlc_sender_init(&g->out, x, TLC_PUSH, 0, 1, x->cfg.keep > 1 ? x->cfg.keep : 2);
+
+    if (status)
+        return status;
+    g->step = 1;
+    g->report.finding = tlc_finding_of(TLC_REASON_NONE);
+    g->report.taken = tlc_memory_take(m, TLC_BITMAP(x->cfg.workers), 1);
+    g->neighbour = tlc_memory_take(m, g->degree, sizeof *g->neighbour);
+    g->place = tlc_memory_take(m, x->count, sizeof *g->place);
+    g->group_at = tlc_memory_take(m, tlc_gossip_groups(g), sizeof *g->group_at);
+    g->whole = tlc_memory_take(m, tlc_gossip_groups(g), sizeof *g->whole);
+    g->fresh = tlc_memory_take(m, x->count, sizeof *g->fresh);
+    if (m->status)
+        return m->status;
+    lay_out(g);
+    return make_models(g);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static tlc_status fill(tlc_gossip *g, const uint32_t *neighbours, const double *weights, const float *const *model)
+{
+    tlc_status status = make(g);
+
+    if (status)
+        return status;
+    if (!tlc_gossip_has_values(g, model))
+        return TLC_ERR_PARAM;
+    tlc_float_mode mode = tlc_float_enter();
+    status = take_neighbours(g, neighbours, weights) ? take_model(g, model) : TLC_ERR_PARAM;
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_gossip_create(tlc_gossip **out, const tlc_exchange_config *cfg, tlc_gossip_kind kind, uint32_t node,
+                             const uint32_t *neighbours, const double *weights, size_t degree,
+                             const tlc_tensor *tensors, size_t count, const float *const *model)
+{
+    void *made = NULL;
+    tlc_status status;
+
+    if (!out || (kind != TLC_DCD && kind != TLC_ECD) || (!neighbours && degree) || !weights || degree > TLC_RANKS_MAX)
+        return TLC_ERR_PARAM;
+    status = tlc_setup_create(&made, sizeof **out, cfg, kind == TLC_ECD ? TLC_EXCHANGE_ECD : TLC_EXCHANGE_DCD,
+                              TLC_ROLE_NODE, node, tensors, count);
+    if (status)
+        return status;
+    tlc_gossip *g = made;
+    g->degree = degree;
+    status = fill(g, neighbours, weights, model);
+    if (status)
+        tlc_gossip_destroy(g);
+    else
+        *out = g;
+    return status;
+}
+
+void tlc_gossip_destroy(tlc_gossip *g)
+{
+    if (!g)
+        return;
+    tlc_memory memory = g->setup.memory; /* holds g itself */
+    for (size_t i = 0; g->whole && i < tlc_gossip_groups(g); i++)
+        tlc_destroy(g->whole[i]);
+    tlc_sender_free(&g->out);
+    tlc_memory_free(&memory);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state of a node as bytes, little-endian:
+ *
+ *   0..3    "TLCG"
+ *   4       version, 1
+ *   5       kind (message.h)
+ *   6, 7    0
+ *   8..15   step
+ *   then    LEB128: workers, node, number of neighbours, number of entries
+ *   then    for each neighbour LEB128: 2 * node + 1 if it is lost
+ *   then    the entries
+ *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
+ *
+ * An entry is a tensor:
+ *
+ *           LEB128: length of its name; the name
+ *           LEB128: n
+ *           LEB128: length of the codec string; the codec string
+ *           arrays of n f32: the model, of ECD the estimate, the replica of each neighbour that is not lost
+ */
+#include "../context.h"
+#include "gossip.h"
+#include "reader.h"
+
+#define STATE_VERSION 1
+#define FIXED 16 /* bytes before the numbers of the head */
+
+static const char magic[4] = {'T', 'L', 'C', 'G'};
+
+/* ---- save -------------------------------------------------------------------------------------------------------- */
+
+/* How many arrays an entry has. */
+static size_t arrays(const tlc_gossip *g)
+{
+    size_t count = g->estimate ? 2 : 1;
+
+    for (size_t i = 0; i < g->degree; i++)
+        count += !g->neighbour[i].lost;
+    return count;
+}
+
+static size_t text_size(const char *text)
+{
+    return tlc_varint_size(strlen(text)) + strlen(text);
+}
+
+static const char *codec_of(const tlc_gossip *g, size_t part)
+{
+    return tlc_sender_context(&g->out, part, &(int){0})->codec_text;
+}
+
+static uint64_t neighbour_code(const tlc_neighbour *n)
+{
+    return (uint64_t)n->node * 2 + (n->lost ? 1 : 0);
+}
+
+size_t tlc_gossip_state_size(const tlc_gossip *g)
+{
+    if (!g)
+        return 0;
+    size_t size = FIXED + tlc_varint_size(g->setup.cfg.workers) + tlc_varint_size(g->setup.rank) +
+                  tlc_varint_size(g->degree) + tlc_varint_size(g->out.part_count);
+
+    for (size_t i = 0; i < g->degree; i++)
+        size += tlc_varint_size(neighbour_code(&g->neighbour[i]));
+    for (size_t p = 0; p < g->out.part_count; p++) {
+        const tlc_setup_tensor *t = &g->setup.tensors[tlc_sender_part(&g->out, p)->tensor];
+        size += text_size(t->name) + tlc_varint_size(t->n) + text_size(codec_of(g, p)) +
+                arrays(g) * t->n * sizeof(float);
+    }
+    return size + TLC_CHECKSUM_SIZE;
+}
+
+static size_t write_values(uint8_t *p, const float *values, size_t n)
+{
+    tlc_copy_le(p, values, n, sizeof *values);
+    return n * sizeof *values;
+}
+
+static size_t write_entry(const tlc_gossip *g, size_t part, uint8_t *p)
+{
+    size_t tensor = tlc_sender_part(&g->out, part)->tensor, first = g->place[tensor], at = 0;
+    const tlc_setup_tensor *t = &g->setup.tensors[tensor];
+
+    at += tlc_write_text(p, t->name, strlen(t->name));
+    at += tlc_varint_write(p + at, t->n);
+    at += tlc_write_text(p + at, codec_of(g, part), strlen(codec_of(g, part)));
+    at += write_values(p + at, g->x + first, t->n);
+    if (g->estimate)
+        at += write_values(p + at, g->estimate + first, t->n);
+    for (size_t i = 0; i < g->degree; i++)
+        if (!g->neighbour[i].lost)
+            at += write_values(p + at, g->neighbour[i].replica + first, t->n);
+    return at;
+}
+
+tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, size_t *written)
+{
+    uint8_t *p = dst;
+    size_t at = FIXED;
+
+    if (!g || !dst || !written)
+        return TLC_ERR_PARAM;
+    if (g->pushed)
+        return TLC_ERR_ORDER;
+    if (cap < tlc_gossip_state_size(g))
+        return TLC_ERR_CAPACITY;
+    memcpy(p, magic, sizeof magic);
+    p[4] = STATE_VERSION;
+    p[5] = (uint8_t)g->setup.kind;
+    p[6] = p[7] = 0;
+    tlc_store64(p + 8, g->step);
+    at += tlc_varint_write(p + at, g->setup.cfg.workers);
+    at += tlc_varint_write(p + at, g->setup.rank);
+    at += tlc_varint_write(p + at, g->degree);
+    at += tlc_varint_write(p + at, g->out.part_count);
+    for (size_t i = 0; i < g->degree; i++)
+        at += tlc_varint_write(p + at, neighbour_code(&g->neighbour[i]));
+    for (size_t part = 0; part < g->out.part_count; part++)
+        at += write_entry(g, part, p + at);
+    tlc_store32(p + at, tlc_checksum(p, at));
+    *written = at + TLC_CHECKSUM_SIZE;
+    return TLC_OK;
+}
+
+/* ---- read -------------------------------------------------------------------------------------------------------- */
+
+typedef struct state {
+    tlc_reader in; /* without the checksum; at the first neighbour, then at the next entry */
+    uint64_t step, workers, node, degree, entries;
+    size_t arrays; /* of an entry */
+} state;
+
+typedef struct entry {
+    const uint8_t *name; /* name_len bytes */
+    const char *codec;   /* codec_len bytes */
+    size_t name_len, codec_len;
+    uint64_t n;
+    const uint8_t *values; /* its arrays, one after the other */
+} entry;
+
+static tlc_status read_head(state *s, tlc_message message)
+{
+    *s = (state){.in = {message.data, message.data ? message.len : 0, FIXED}};
+    if (s->in.len < FIXED + 4 + TLC_CHECKSUM_SIZE || memcmp(s->in.p, magic, sizeof magic) != 0)
+        return TLC_ERR_CORRUPT;
+    if (s->in.p[4] != STATE_VERSION)
+        return TLC_ERR_VERSION;
+    s->in.len -= TLC_CHECKSUM_SIZE;
+    s->step = tlc_load64(s->in.p + 8);
+    if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_below(&s->in, s->workers, &s->node) ||
+        !tlc_read_below(&s->in, s->workers, &s->degree) || !tlc_read_number(&s->in, &s->entries) || s->in.p[6] ||
+        s->in.p[7] || !tlc_step_valid(s->step))
+        return TLC_ERR_CORRUPT;
+    return TLC_OK;
+}
+
+/* Goes over the neighbours. *which: the number of the array that is the replica of `node`, or 0. Returns 0 if the list
+ * is not as it should be. */
+static int read_neighbours(state *s, uint64_t node, size_t *which)
+{
+    uint64_t code;
+
+    s->arrays = s->in.p[5] == TLC_EXCHANGE_ECD ? 2 : 1;
+    *which = 0;
+    for (uint64_t i = 0; i < s->degree; i++) {
+        if (!tlc_read_number(&s->in, &code) || code / 2 >= s->workers)
+            return 0;
+        if (code % 2)
+            continue;
+        if (code / 2 == node)
+            *which = s->arrays;
+        s->arrays++;
+    }
+    return 1;
+}
+
+static int read_entry(state *s, entry *e)
+{
+    const uint8_t *codec;
+
+    if (!tlc_read_bytes(&s->in, 1, &e->name, &e->name_len) || !e->name_len || !tlc_read_number(&s->in, &e->n) ||
+        !tlc_read_bytes(&s->in, 1, &codec, &e->codec_len))
+        return 0;
+    size_t size = s->arrays * sizeof(float);
+    if (!e->n || e->n > (s->in.len - s->in.at) / size)
+        return 0;
+    e->codec = (const char *)codec;
+    e->values = s->in.p + s->in.at;
+    s->in.at += (size_t)e->n * size;
+    return 1;
+}
+
+static float value_at(const entry *e, size_t array, size_t i)
+{
+    return tlc_bits_float(tlc_load32(e->values + (array * (size_t)e->n + i) * sizeof(float)));
+}
+
+static int is_finite(const entry *e, size_t count)
+{
+    for (size_t i = 0; i < count * (size_t)e->n; i++)
+        if (!tlc_finite(value_at(e, 0, i)))
+            return 0;
+    return 1;
+}
+
+/* ---- load: check ------------------------------------------------------------------------------------------------- */
+
+typedef struct loading {
+    tlc_gossip *g;
+    const tlc_message *states;
+    size_t count;
+    int own; /* the state of this node; else those of all nodes of a run */
+} loading;
+
+static tlc_status fail(const loading *l, tlc_reason reason, size_t number, tlc_status cause)
+{
+    tlc_finding f = tlc_finding_of(reason);
+
+    f.got = number;
+    f.cause = cause ? cause : f.cause;
+    return tlc_gossip_tell(l->g, f.cause, &f);
+}
+
+/* Two states that are not of one run. */
+static tlc_status fail_pair(const loading *l, tlc_reason reason, const state *s, const state *other)
+{
+    tlc_status status = fail(l, reason, 0, TLC_OK);
+    tlc_report *r = &l->g->report;
+
+    r->finding.role = TLC_ROLE_NODE;
+    r->finding.rank = (uint32_t)s->node;
+    r->finding.got = s->step;
+    r->step = other->step;
+    return status;
+}
+
+/* Checks the head of state i, and that it fits to those before. */
+static tlc_status check_head(loading *l, size_t i, state *s)
+{
+    const tlc_setup *x = &l->g->setup;
+    tlc_status status = read_head(s, l->states[i]);
+    state other;
+    size_t which;
+
+    if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
+        status = TLC_ERR_CHECKSUM;
+    if (!status && !read_neighbours(s, x->rank, &which))
+        status = TLC_ERR_CORRUPT;
+    if (status)
+        return fail(l, TLC_REASON_STATE, i, status);
+    l->own = l->count == 1 && s->workers == x->cfg.workers && s->node == x->rank;
+    if (s->in.p[5] != (uint8_t)x->kind || (!l->own && s->workers != l->count))
+        return fail(l, TLC_REASON_STATE_KIND, i, TLC_OK);
+    for (size_t before = 0; before < i; before++) {
+        (void)read_head(&other, l->states[before]);
+        if (other.node == s->node)
+            return fail_pair(l, TLC_REASON_STATE_TWICE, s, &other);
+        if (other.step != s->step)
+            return fail_pair(l, TLC_REASON_STATE_STEP, s, &other);
+    }
+    return TLC_OK;
+}
+
+/* Does the codec of an entry fit to the tensor? set: changes it. */
+static tlc_status adopt_codec(const tlc_gossip *g, size_t tensor, const entry *e, int set)
+{
+    char text[TLC_CODEC_TEXT];
+    tlc_status status = TLC_OK;
+    tlc_codec codec;
+
+    if (tlc_codec_parse(&codec, e->codec, e->codec_len, NULL)) /* fails for a NUL or a long text */
+        return TLC_ERR_CORRUPT;
+    memcpy(text, e->codec, e->codec_len);
+    text[e->codec_len] = 0;
+    if (!tlc_setup_allows(&g->setup, text))
+        return TLC_ERR_PARAM;
+    for (size_t p = 0; !status && p < g->out.part_count; p++) {
+        int shared;
+        tlc_ctx *ctx = tlc_sender_context(&g->out, p, &shared);
+        if (tlc_sender_part(&g->out, p)->tensor == tensor && !shared)
+            status = set ? tlc_set_codec(ctx, text) : tlc_codec_fits(ctx, text);
+    }
+    return status;
+}
+
+static tlc_status check_entry(const loading *l, size_t i, const state *s, const entry *e, tlc_report *notes)
+{
+    tlc_gossip *g = l->g;
+    size_t t = tlc_setup_find(&g->setup, (const char *)e->name, e->name_len);
+    tlc_reason reason = TLC_REASON_NONE;
+    tlc_status status = TLC_OK;
+
+    if (t == TLC_ALL) {
+        tlc_report_unknown(notes, e->name, e->name_len);
+        return TLC_OK;
+    }
+    if (e->n != g->setup.tensors[t].n)
+        reason = TLC_REASON_STATE_SIZE;
+    else if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays)) {
+        reason = TLC_REASON_STATE;
+        status = TLC_ERR_CORRUPT;
+    } else {
+        status = adopt_codec(g, t, e, 0);
+        reason = status ? TLC_REASON_STATE_CODEC : TLC_REASON_NONE;
+    }
+    g->setup.seen[t] = i + 1;
+    if (reason == TLC_REASON_NONE)
+        return TLC_OK;
+    status = fail(l, reason, i, status);
+    g->report.finding.tensor = t;
+    return status;
+}
+
+/* Checks the entries of state i, whose head was checked. */
+static tlc_status check_entries(const loading *l, size_t i, state *s, tlc_report *notes)
+{
+    tlc_status status = TLC_OK;
+    entry e;
+
+    for (uint64_t k = 0; !status && k < s->entries; k++) {
+        if (!read_entry(s, &e))
+            return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+        status = check_entry(l, i, s, &e, notes);
+    }
+    return status || s->in.at == s->in.len ? status : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+}
+
+/* ---- load: apply ------------------------------------------------------------------------------------------------- */
+
+static void copy(float *flat, const entry *e, size_t array)
+{
+    for (size_t i = 0; i < (size_t)e->n; i++)
+        flat[i] = value_at(e, array, i);
+}
+
+/* Takes an entry of the state of this node. */
+static void restore(tlc_gossip *g, size_t tensor, const entry *e, const tlc_message *state_bytes)
+{
+    size_t at = g->place[tensor];
+
+    copy(g->x + at, e, 0);
+    if (g->estimate)
+        copy(g->estimate + at, e, 1);
+    for (size_t i = 0; i < g->degree; i++) {
+        size_t which;
+        state s;
+        (void)read_head(&s, *state_bytes);
+        (void)read_neighbours(&s, g->neighbour[i].node, &which);
+        g->neighbour[i].lost = !which;
+        if (which)
+            copy(g->neighbour[i].replica + at, e, which);
+    }
+}
+
+/* Takes an entry of another run: x becomes the mean of the models, one after the other. */
+static void average(const tlc_gossip *g, size_t tensor, const entry *e)
+{
+    float *x = g->x + g->place[tensor], count = (float)++g->setup.seen[tensor];
+
+    for (size_t i = 0; i < (size_t)e->n; i++) {
+        float value = value_at(e, 0, i);
+        x[i] = count > 1 ? x[i] + (value - x[i]) / count : value;
+    }
+}
+
+/* Applies one state. */
+static void take_state(const loading *l, const tlc_message *message)
+{
+    tlc_gossip *g = l->g;
+    size_t which;
+    state s;
+    entry e;
+
+    (void)read_head(&s, *message);
+    (void)read_neighbours(&s, g->setup.rank, &which);
+    g->step = s.step;
+    for (uint64_t k = 0; k < s.entries && read_entry(&s, &e); k++) {
+        size_t t = tlc_setup_find(&g->setup, (const char *)e.name, e.name_len);
+        if (t == TLC_ALL)
+            continue;
+        (void)adopt_codec(g, t, &e, 1);
+        if (l->own)
+            restore(g, t, &e, message);
+        else
+            average(g, t, &e);
+    }
+}
+
+/* Applies states that were checked: those of a run in the order of its nodes. */
+static void apply(const loading *l)
+{
+    tlc_gossip *g = l->g;
+    state s;
+
+    memset(g->setup.seen, 0, g->setup.count * sizeof *g->setup.seen);
+    for (uint64_t node = 0; node < l->count; node++)
+        for (size_t i = 0; i < l->count; i++) {
+            (void)read_head(&s, l->states[i]);
+            if (l->own || s.node == node)
+                take_state(l, &l->states[i]);
+        }
+    if (!l->own) {
+        if (g->estimate)
+            memcpy(g->estimate, g->x, g->room * sizeof(float));
+        for (size_t i = 0; i < g->degree; i++) {
+            memcpy(g->neighbour[i].replica, g->x, g->room * sizeof(float));
+            g->neighbour[i].lost = 0;
+        }
+    }
+    tlc_sender_forget(&g->out);
+    tlc_gossip_stir(g);
+}
+
+tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count)
+{
+    loading l = {.g = g, .states = states, .count = count};
+    tlc_finding names = tlc_finding_of(TLC_REASON_NAMES);
+    tlc_report notes = {.unknown = 0};
+    tlc_status status = TLC_OK;
+    state s;
+
+    if (!g)
+        return TLC_ERR_PARAM;
+    if (!states || !count)
+        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (g->pushed)
+        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+    memset(g->setup.seen, 0, g->setup.count * sizeof *g->setup.seen);
+    for (size_t i = 0; !status && i < count; i++) {
+        status = check_head(&l, i, &s);
+        if (!status)
+            status = check_entries(&l, i, &s, &notes);
+    }
+    if (status)
+        return status;
+    for (size_t t = g->setup.count; t-- > 0;)
+        if (g->setup.tensors[t].n && !g->setup.seen[t]) {
+            notes.missing++;
+            names.tensor = t;
+        }
+    tlc_float_mode mode = tlc_float_enter();
+    apply(&l);
+    tlc_float_leave(mode);
+    (void)tlc_gossip_tell(g, TLC_OK, &names);
+    g->report.unknown = notes.unknown;
+    g->report.missing = notes.missing;
+    memcpy(g->report.unknown_name, notes.unknown_name, sizeof g->report.unknown_name);
+    return TLC_OK;
+}
