@@ -234,6 +234,14 @@ AT(tlc_push_info, worker, 8, 4);
 AT(tlc_push_info, step, 16, 8);
 AT(tlc_push_info, late, 24, 16);
 AT(tlc_push_info, repeated, 28, 20);
+
+SIZE(tlc_graph, 40, 32);
+AT(tlc_graph, struct_size, 0, 0);
+AT(tlc_graph, kind, 8, 4);
+AT(tlc_graph, nodes, 12, 8);
+AT(tlc_graph, rows, 16, 12);
+AT(tlc_graph, p, 24, 16);
+AT(tlc_graph, seed, 32, 24);
 /* NOLINTEND(bugprone-branch-clone) */
 
 _Static_assert(TLC_ENTRY_SHORT_NAME == 0 && TLC_ENTRY_QUANTIZER == 1 && TLC_ENTRY_PACKER == 2 &&
@@ -243,6 +251,9 @@ _Static_assert(TLC_ROUND_RANDOM == 0 && TLC_ROUND_NEAREST == 1, "the numbers of 
 _Static_assert(TLC_GOLOMB_UNSIGNED == 0 && TLC_GOLOMB_SIGNED == 1, "the numbers of tlc_golomb_signs");
 _Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_levels");
 _Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
+
+_Static_assert(TLC_DCD == 0 && TLC_ECD == 1, "the numbers of tlc_gossip_kind");
+_Static_assert(TLC_RING == 0 && TLC_TORUS == 1 && TLC_COMPLETE == 2 && TLC_RANDOM == 3, "the numbers of tlc_graph_kind");
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
 _Static_assert(TLC_MESSAGE_VERSION == 1, "the version of the message format");
