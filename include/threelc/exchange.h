@@ -372,8 +372,8 @@ TLC_API tlc_status tlc_gossip_again(const tlc_gossip *g, uint64_t step, tlc_mess
 TLC_API tlc_status tlc_gossip_lose(tlc_gossip *g, size_t i);
 TLC_API int tlc_gossip_lost(const tlc_gossip *g, size_t i); /* 1: neighbours[i] is lost */
 
-/* The node came late, or comes back: it goes on with `step`, from model[t] (n finite values each), or from its own model
- * if that is NULL. All replicas are lost: neighbours send full hellos of this step, and need one of this node.
+/* The node came late, or comes back: it goes on with `step`, from model[t] (n finite values each), or if model is
+ * NULL, from its own. All replicas are lost: neighbours send full hellos of this step, and need one of this node.
  * TLC_ERR_PARAM: step is 0, or 2^63 or more. TLC_ERR_NONFINITE: a value of the model. TLC_ERR_ORDER: a step is under
  * way, and `step` is not later. */
 TLC_API tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model);
@@ -383,8 +383,8 @@ TLC_API uint64_t tlc_gossip_step(const tlc_gossip *g); /* the step under way; 0 
 /* As tlc_worker_set_codec. TLC_ERR_PARAM also for a codec that has a bias or error feedback. */
 TLC_API tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec);
 
-/* `taken` of the outcome: the node and its neighbours whose frames were taken. stats: `failed` counts the steps in which
- * this node stayed where it was, `dropped` the values that it did not take then. */
+/* `taken` of the outcome: the node, and its neighbours whose frames were taken. stats: `failed` counts the steps in
+ * which this node stayed where it was, `dropped` the values that it did not take then. */
 TLC_API tlc_status tlc_gossip_outcome(const tlc_gossip *g, tlc_outcome *outcome);
 TLC_API tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *stats);
 

@@ -3,16 +3,16 @@
  * Steps of a decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., "Communication compression for decentralized
  * training", 2018, Algorithms 1 and 2).
  *
- * What is taken where the algorithms can be read in more than one way:
- * - In both, the change is compressed once, and the node applies the same frame that it sends. So the model of DCD, and
- *   the own estimate of ECD, are what all replicas are. (Line 8 of Algorithm 1 could be read as if each side had its
- *   own.)
- * - ECD follows equations 3 and 4 from t = 2 on: z_t = (1 - t/2) x_{t-1} + (t/2) x_t, and estimate_t = (1 - 2/t)
- *   estimate_{t-1} + (2/t) C(z_t). Lines 7 and 8 of Algorithm 2 have the index one off: with t = 1 the estimate would be
- *   -1 times the one before. In the first step t is 2, so estimates become C(x_2).
- * - ECD's mean has the own estimate, not the own model: then W acts on estimates only, as in the analysis.
- * - The bounds on the noise that DCD allows (alpha) differ in the paper. None is checked: it depends on W, and a training
- *   shows it.
+ * What is taken where the paper contradicts itself:
+ * - Algorithm 1, line 8: a replica takes the frames of the node that it stands for, whatever the index there says. Else
+ *   it would not be that node's model.
+ * - Algorithm 2, lines 7 and 8, have the index one off from equations 3 and 4. The equations are taken, from t = 2 on:
+ *   z_t = (1 - t/2) x_{t-1} + (t/2) x_t, and estimate_t = (1 - 2/t) estimate_{t-1} + (2/t) C(z_t). With t = 1 the
+ *   estimate would be -1 times the one before. With t = 2, in the first step, it becomes C(x_2).
+ * - The two bounds on the noise that DCD allows (alpha) differ. None is checked: they depend on W, and the library does
+ *   not know the graph.
+ *
+ * The mean of ECD has the own estimate, not the own model, so that W acts on estimates alone.
  */
 #include "gossip.h"
 #include "../common/structs.h"

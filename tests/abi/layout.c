@@ -253,7 +253,8 @@ _Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_
 _Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
 
 _Static_assert(TLC_DCD == 0 && TLC_ECD == 1, "the numbers of tlc_gossip_kind");
-_Static_assert(TLC_RING == 0 && TLC_TORUS == 1 && TLC_COMPLETE == 2 && TLC_RANDOM == 3, "the numbers of tlc_graph_kind");
+_Static_assert(TLC_RING == 0 && TLC_TORUS == 1 && TLC_COMPLETE == 2 && TLC_RANDOM == 3,
+               "the numbers of tlc_graph_kind");
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
 _Static_assert(TLC_MESSAGE_VERSION == 1, "the version of the message format");
