@@ -339,9 +339,9 @@ TLC_API void tlc_gossip_destroy(tlc_gossip *g); /* NULL is allowed */
  * is not needed, but it finds mistakes before they cost a training. TLC_ERR_ORDER: a step is under way. */
 TLC_API tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all);
 
-/* Takes hellos. from[i]: of neighbours[i]; len 0: none. Checks that tensors and codecs are equal, that the neighbour has
- * the same weight for the edge, that its weights add up to 1, that it is in the same step, and that its model is the
- * replica here; if it is lost, the model is not compared. With a full hello its model becomes the replica.
+/* Takes hellos. from[i]: of neighbours[i]; len 0: none. Checks that tensors and codecs are equal, that the neighbour
+ * has the same weight for the edge, that its weights add up to 1, that it is in the same step, and that its model is
+ * the replica here; if it is lost, the model is not compared. With a full hello its model becomes the replica.
  * TLC_ERR_PARAM, _ORDER and those of messages: tlc_gossip_outcome says which neighbour and what. Nothing changes. */
 TLC_API tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from);
 

@@ -63,8 +63,8 @@ typedef struct tlc_expected {
     uint64_t step;   /* 0: any */
 } tlc_expected;
 
-/* Reads and checks a message, but not the frames in its bundle, nor what is in a hello. On failure *finding says what is
- * wrong, with the sender as far as it is known; else its reason is NONE. */
+/* Reads and checks a message, but not the frames in its bundle, nor what is in a hello. On failure *finding says what
+ * is wrong, with the sender as far as it is known; else its reason is NONE. */
 tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tlc_message message, tlc_head *head,
                             tlc_bundle_reader *frames, tlc_finding *finding);
 
