@@ -72,7 +72,8 @@ static tlc_status give_residual(tlc_tensor *t, float *residual, const tlc_exchan
     return status == TLC_ERR_PARAM ? TLC_OK : status;
 }
 
-/* The parts of the inside server are tensors of the exchange between sites: "conv1.weight+4096". */
+/* The parts of the inside server are tensors of the exchange between sites: "conv1.weight+4096". A part is sent raw if
+ * its tensor is small, however small the part is. */
 static tlc_status describe(groups *g, const tlc_exchange_config *cfg, const tlc_tensor *tensors, tlc_tensor *parts)
 {
     tlc_status status = TLC_OK;
@@ -82,11 +83,10 @@ static tlc_status describe(groups *g, const tlc_exchange_config *cfg, const tlc_
     for (size_t i = 0; !status && i < g->parts; i++) {
         const tlc_part part = part_of(g, i);
         const tlc_tensor *whole = tensor_of(tensors, part.tensor);
-        parts[i] = (tlc_tensor){.struct_size = sizeof *parts,
-                                .name = name,
-                                .n = part.n,
-                                .push = whole->push,
-                                .pull = whole->pull};
+        const int small = whole->n < cfg->min_n;
+        parts[i] = (tlc_tensor){.struct_size = sizeof *parts, .name = name, .n = part.n};
+        parts[i].push = whole->push || small ? whole->push : cfg->push;
+        parts[i].pull = whole->pull || small ? whole->pull : cfg->pull ? cfg->pull : cfg->push;
         name += sprintf(name, "%s+%zu", whole->name, part.first) + 1;
         g->pulled[i] = g->delta + at;
         status = give_residual(&parts[i], g->waiting + at, cfg);
@@ -95,14 +95,16 @@ static tlc_status describe(groups *g, const tlc_exchange_config *cfg, const tlc_
     return status;
 }
 
-static tlc_status open_between(groups *g, const tlc_exchange_config *between, const tlc_tensor *tensors)
+static tlc_status open_between(groups *g, const tlc_exchange_config *inside, const tlc_exchange_config *between,
+                               const tlc_tensor *tensors)
 {
     tlc_tensor *parts = calloc(g->parts, sizeof *parts);
     tlc_exchange_config cfg = *between;
     tlc_status status = parts ? allocate(g, tensors) : TLC_ERR_NOMEM;
 
     cfg.workers = cfg.servers = g->place.sites;
-    cfg.sum = g->sum;
+    cfg.sum = inside->sum;
+    cfg.min_n = inside->min_n;
     cfg.dtype = TLC_F32;
     cfg.assume_finite = 0; /* a push that is not finite says that the site has failed */
     status = status ? status : describe(g, &cfg, tensors, parts);
@@ -122,7 +124,7 @@ tlc_status groups_open(groups *g, const groups_place *place, const tlc_exchange_
         return TLC_ERR_PARAM;
     status = open_inside(g, inside, tensors, count);
     g->parts = tlc_server_parts(g->inside.server);
-    return status || !g->parts ? status : open_between(g, between, tensors);
+    return status || !g->parts ? status : open_between(g, inside, between, tensors);
 }
 
 void groups_close(groups *g)

@@ -69,7 +69,7 @@ typedef struct groups {
     char *names; /* of the parts, as tensors of the exchange between sites */
 } groups;
 
-/* inside: workers and servers are those of the place. between: workers, servers, sum and dtype are chosen here. All
+/* inside: workers and servers are those of the place. between: workers, servers, sum, min_n and dtype are those of `inside` or follow from the place. All
  * ranks need the same configurations, with the same seeds, and the same tensors; workers of different sites draw
  * different numbers. Tensors that have codecs have them between sites, too. backup of `between` must be 0. Whether or
  * not it succeeds, groups_close follows. Failures: as tlc_server_create. */
