@@ -138,6 +138,23 @@ static void the_last_compression_is_exact(void **state)
     }
 }
 
+/* A tensor that is not small is compressed between the sites, though each of its parts would be small. */
+static void small_parts_are_compressed(void **state)
+{
+    (void)state;
+    world_init(&w, "3lc", "3lc");
+    w.inside.min_n = 1000;
+    w.count = 2; /* 1000 values, and 40, which are raw */
+    world_open(&w);
+    world_draw(&w, 1);
+    world_step(&w);
+    for (uint32_t i = 0; i < SERVERS; i++) {
+        require(groups_fleet_server(&w.f, 0, i)->values < 1000);
+        require(groups_fleet_sent_between(&w.f, i) < 2 * (SITES - 1) * 500);
+    }
+    world_close(&w);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* What waits in residuals, by value. */
@@ -240,6 +257,9 @@ static void a_sum_of_sites_overflows(void **state)
     w.inside.sum = 1;
     world_open(&w);
     const uint32_t server = server_of(value, &part);
+    world_draw(&w, 1);
+    world_step(&w);
+    require_status(world_agree(&w), TLC_OK);
     for (int again = 0; again < 2; again++) {
         memset(w.grad, 0, sizeof w.grad);
         for (uint32_t s = 0; s < SITES; s++)
@@ -292,6 +312,7 @@ int main(void)
         cmocka_unit_test(ranks_agree),
         cmocka_unit_test(sites_draw_their_own),
         cmocka_unit_test(the_last_compression_is_exact),
+        cmocka_unit_test(small_parts_are_compressed),
         cmocka_unit_test(a_site_fails),
         cmocka_unit_test(a_sum_of_a_site_overflows),
         cmocka_unit_test(a_sum_of_sites_overflows),
