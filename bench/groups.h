@@ -15,8 +15,9 @@
  * it answers in its site. So a value goes to other sites once for a site, not once for a rank: if C are the frames of
  * a rank, a server sends about 2 C / servers to other sites.
  *
- * A value is compressed four times: push and push between sites, answer between sites and answer. With 3lc the last
- * time changes nothing if the part had one owner between the sites (split_n): all its values are 0 or one magnitude.
+ * A value is compressed four times: push and push between sites, answer between sites and answer. With 3lc and s = 1
+ * the last time changes nothing if the part had one owner between the sites (split_n): its values are 0 or of one
+ * magnitude.
  * Two tlc_allreduce would compress it more often: results of the second one are at one rank of a site, and a third
  * exchange must tell the others. A tlc_allreduce between the sites tells too late why it fails: when what its owners
  * have reduced is in their residuals.
@@ -29,8 +30,8 @@
  * - A message is lost or altered: the call that takes it fails and changes nothing. Send it again; tlc_server_again of
  *   inside.server and between.server has answers of steps before. A site may go on without a worker, but it cannot go
  *   on without a site.
- * What codecs without a residual send is lost if a mean of sites is not finite. And if an answer fails, as residual and
- * delta together are not finite, workers take back what has been exchanged between the sites.
+ * Codecs that keep no residual can take nothing back. And if an answer fails, as residual and delta together are not
+ * finite, workers take back what has been exchanged between the sites.
  */
 #ifndef BENCH_GROUPS_H
 #define BENCH_GROUPS_H
@@ -69,10 +70,10 @@ typedef struct groups {
     char *names; /* of the parts, as tensors of the exchange between sites */
 } groups;
 
-/* inside: workers and servers are those of the place. between: workers, servers, sum, min_n and dtype are those of `inside` or follow from the place. All
- * ranks need the same configurations, with the same seeds, and the same tensors; workers of different sites draw
- * different numbers. Tensors that have codecs have them between sites, too. backup of `between` must be 0. Whether or
- * not it succeeds, groups_close follows. Failures: as tlc_server_create. */
+/* inside: workers and servers are those of the place. between: workers and servers are the sites; sum and min_n are
+ * those of `inside`, dtype is f32, backup must be 0. All ranks need the same configurations, with the same seeds, and
+ * the same tensors; workers of different sites draw different numbers. Codecs of tensors count between sites, too.
+ * Whether or not it succeeds, groups_close follows. Failures: as tlc_server_create. */
 tlc_status groups_open(groups *g, const groups_place *place, const tlc_exchange_config *inside,
                        const tlc_exchange_config *between, const tlc_tensor *tensors, size_t count);
 void groups_close(groups *g);

@@ -199,8 +199,8 @@ static double group_row(const draws *d, const schedule *s, const cluster_options
 
     if (grouped)
         snprintf(sizes[1], sizeof sizes[1], "%.0f", got.server_sent / steps);
-    snprintf(sizes[0], sizeof sizes[0], "%.0f", got.rank_sent / steps);
-    printf("#   %-26s %-26s %7.5f %9.4f %8.4f %13s %8s\n", grouped ? o->inside ? o->inside : o->codec : "", o->codec,
+    snprintf(sizes[0], sizeof sizes[0], grouped ? "%.0f" : "%.0f in all", got.rank_sent / steps);
+    printf("#   %-26s %-26s %7.5f %9.4f %8.4f %14s %8s\n", grouped ? o->inside ? o->inside : o->codec : "", o->codec,
            loss, loss / *floats, flat ? loss / *flat : 1, sizes[0], sizes[1]);
     return loss;
 }
@@ -220,7 +220,7 @@ static void groups_reach_floats(void **state)
         const double floats = train_all(&d, &s, NULL, &got);
         printf("#\n# %s, %d ranks in %d sites, %zu exchanges of gradients, data of %zu seeds\n", models[m]->name, MANY,
                SITES, s.exchanges, d.seeds);
-        printf("#   %-26s %-26s %7s %9s %8s %13s %8s\n", "codec in sites", "between sites", "loss", "to floats",
+        printf("#   %-26s %-26s %7s %9s %8s %14s %8s\n", "codec in sites", "between sites", "loss", "to floats",
                "to flat", "bytes: inside", "between");
         printf("#   %-53s %7.5f\n", "floats", floats);
         for (size_t c = 0; c < COUNT(list); c++) {
