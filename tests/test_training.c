@@ -9,8 +9,9 @@
 #include "train_runs.h"
 #include <math.h>
 
-/* A loss is reached within 2%. */
+/* A loss is reached within 2%, and groups reach that of one all-reduce within 1%. */
 #define REACHED 1.02
+#define GROUPED 1.01
 
 enum { RANKS = 4, SEEDS = 5 };
 
@@ -194,7 +195,7 @@ static double group_row(const draws *d, const schedule *s, const cluster_options
     const int grouped = o->kind == CLUSTER_GROUPED;
     const double steps = (double)s->exchanges;
     char sizes[2][24] = {"", ""};
-    trained got;
+    trained got = {.loss = 0};
     double loss = train_all(d, s, o, &got);
 
     if (grouped)
@@ -205,8 +206,8 @@ static double group_row(const draws *d, const schedule *s, const cluster_options
     return loss;
 }
 
-/* What the second compression costs: 16 ranks in 4 sites, compared with all ranks in one all-reduce. In sites means may
- * be exact (raw) or compressed, too. */
+/* What the second compression costs: 16 ranks in 4 sites, compared with all ranks in one all-reduce with the same
+ * codec. In sites frames are of this codec, too, or raw. */
 static void groups_reach_floats(void **state)
 {
     static const char *const list[] = {"3lc", "topk:p=0.03,bits=2+golomb"};
@@ -227,10 +228,10 @@ static void groups_reach_floats(void **state)
             const cluster_options flat = {.codec = list[c], .kind = CLUSTER_SHARDED},
                                   both = {.codec = list[c], .kind = CLUSTER_GROUPED, .sites = SITES},
                                   raw = {.codec = list[c], .kind = CLUSTER_GROUPED, .sites = SITES, .inside = "raw"};
-            double one = group_row(&d, &s, &flat, &floats, NULL);
+            const double one = group_row(&d, &s, &flat, &floats, NULL), most = GROUPED * one;
             require(one <= REACHED * floats);
-            require(group_row(&d, &s, &both, &floats, &one) <= REACHED * floats);
-            require(group_row(&d, &s, &raw, &floats, &one) <= REACHED * floats);
+            require(group_row(&d, &s, &both, &floats, &one) <= most);
+            require(group_row(&d, &s, &raw, &floats, &one) <= most);
         }
         draws_close(&d);
     }
