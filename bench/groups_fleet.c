@@ -63,14 +63,17 @@ tlc_status groups_fleet_push(groups_fleet *f, uint32_t rank, const void *const *
     return groups_push(&f->rank[rank], grads, f->push + (size_t)rank * f->servers);
 }
 
-/* Calls what each server does in a phase, until one fails. */
-static tlc_status each_server(groups_fleet *f, tlc_status phase(groups_fleet *f, uint32_t site, uint32_t i))
+/* What server i of a site does. */
+typedef tlc_status phase(groups_fleet *f, uint32_t site, uint32_t i);
+
+/* Calls it for all servers, until one fails. */
+static tlc_status each_server(groups_fleet *f, phase *call)
 {
     tlc_status status = TLC_OK;
 
     for (uint32_t s = 0; s < f->sites; s++)
         for (uint32_t i = 0; !status && i < f->servers; i++)
-            status = phase(f, s, i);
+            status = call(f, s, i);
     return status;
 }
 

@@ -54,7 +54,7 @@ static bool flat_open(layout *l, const char *codec, char *why)
 
     if (!fleet_open(&l->flat, l->model, &f, why))
         return false;
-    for (size_t r = 0; l->flat.residual[r] && r < o->ranks; r++)
+    for (size_t r = 0; r < o->ranks && l->flat.residual[r]; r++)
         gradients_start(l->from, l->model, o->seed, r, l->flat.residual[r]);
     return true;
 }
@@ -122,25 +122,26 @@ static bool start(layout *l, const char *codec, char *why)
 
 static bool groups_open_all(layout *l, const char *codec, char *why)
 {
-    uint32_t ranks[MAX_RANKS], sites = (uint32_t)(l->o->ranks / l->o->group);
+    const uint32_t sites = (uint32_t)(l->o->ranks / l->o->group), group = (uint32_t)l->o->group;
     tlc_exchange_config inside, between;
-    const groups_fleet_options o = {.sites = sites,
-                                    .servers = (uint32_t)l->o->group,
-                                    .ranks = ranks,
-                                    .inside = &inside,
-                                    .between = &between,
-                                    .tensors = tensors_of,
-                                    .arg = l,
-                                    .count = l->model->count};
+    uint32_t ranks[MAX_RANKS];
 
     for (uint32_t s = 0; s < sites; s++)
-        ranks[s] = (uint32_t)l->o->group;
+        ranks[s] = group;
     (void)tlc_exchange_config_init(&inside, sizeof inside);
     inside.seed = l->o->seed;
     between = inside;
     inside.push = codec;
     between.push = l->o->codec;
     between.split_n = l->o->split;
+    const groups_fleet_options o = {.sites = sites,
+                                    .servers = group,
+                                    .ranks = ranks,
+                                    .inside = &inside,
+                                    .between = &between,
+                                    .tensors = tensors_of,
+                                    .arg = l,
+                                    .count = l->model->count};
     return start(l, codec, why) && check(groups_fleet_open(&l->groups, &o), "groups_fleet_open", why);
 }
 

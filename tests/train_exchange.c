@@ -48,22 +48,23 @@ static const tlc_tensor *tensors_of(void *arg, uint32_t r)
 /* Sites differ by a rank at most. */
 static void open_groups(cluster *c, const tlc_exchange_config *cfg)
 {
-    uint32_t ranks[MOST_RANKS], sites = c->o.sites ? c->o.sites : c->ranks > 1 ? 2 : 1;
+    const uint32_t sites = c->o.sites ? c->o.sites : c->ranks > 1 ? 2 : 1, servers = (uint32_t)c->ranks / sites;
     tlc_exchange_config inside = *cfg, between = *cfg;
+    uint32_t ranks[MOST_RANKS];
+
+    for (uint32_t s = 0; s < sites; s++)
+        ranks[s] = servers + (s < c->ranks % sites);
+    if (c->o.inside)
+        inside.push = c->o.inside;
+    between.split_n = SIZE_MAX; /* parts of tensors are not cut again */
     const groups_fleet_options o = {.sites = sites,
-                                    .servers = (uint32_t)c->ranks / sites,
+                                    .servers = servers,
                                     .ranks = ranks,
                                     .inside = &inside,
                                     .between = &between,
                                     .tensors = tensors_of,
                                     .arg = c,
                                     .count = c->m->count};
-
-    if (c->o.inside)
-        inside.push = c->o.inside;
-    between.split_n = SIZE_MAX; /* parts of tensors are not cut again */
-    for (uint32_t s = 0; s < sites; s++)
-        ranks[s] = o.servers + (s < c->ranks % sites);
     require_status(groups_fleet_open(&c->groups, &o), TLC_OK);
 }
 
