@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "train_exchange.h"
-#include <threelc/exchange.h>
+#include "../bench/groups_fleet.h"
 
 enum { SERVERS = 2 };
 
-const char *const cluster_names[CLUSTER_KINDS] = {"all-reduce", "gathered", "means", "deltas"};
+const char *const cluster_names[CLUSTER_KINDS] = {"all-reduce", "gathered", "means", "deltas", "groups"};
 
 struct cluster {
     cluster_options o;
@@ -13,6 +13,8 @@ struct cluster {
     tlc_allreduce *rank[MOST_RANKS];
     tlc_worker *worker[MOST_RANKS];
     tlc_server *server[SERVERS];
+    groups_fleet groups;
+    uint64_t sent_inside, sent_between;       /* by groups */
     float model[MOST_VALUES];                 /* of the servers; each changes its parts */
     float delta[MOST_VALUES];                 /* in the same places */
     float forgotten[MOST_RANKS][MOST_VALUES]; /* residuals of pushes, with forget */
@@ -25,6 +27,46 @@ static int has_servers(const cluster *c)
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static void describe(cluster *c, size_t r, tlc_tensor *tensors)
+{
+    for (size_t t = 0; t < c->m->count; t++)
+        tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors,
+                                  .name = c->m->tensors[t].name,
+                                  .n = c->m->tensors[t].n,
+                                  .residual = c->o.forget ? c->forgotten[r] + c->m->tensors[t].first : NULL};
+}
+
+static const tlc_tensor *tensors_of(void *arg, uint32_t r)
+{
+    static tlc_tensor tensors[MOST_TENSORS];
+
+    describe(arg, r, tensors);
+    return tensors;
+}
+
+/* Sites differ by a rank at most. */
+static void open_groups(cluster *c, const tlc_exchange_config *cfg)
+{
+    const uint32_t sites = c->o.sites ? c->o.sites : c->ranks > 1 ? 2 : 1, servers = (uint32_t)c->ranks / sites;
+    tlc_exchange_config inside = *cfg, between = *cfg;
+    uint32_t ranks[MOST_RANKS];
+
+    for (uint32_t s = 0; s < sites; s++)
+        ranks[s] = servers + (s < c->ranks % sites);
+    if (c->o.inside)
+        inside.push = c->o.inside;
+    between.split_n = SIZE_MAX; /* parts of tensors are not cut again */
+    const groups_fleet_options o = {.sites = sites,
+                                    .servers = servers,
+                                    .ranks = ranks,
+                                    .inside = &inside,
+                                    .between = &between,
+                                    .tensors = tensors_of,
+                                    .arg = c,
+                                    .count = c->m->count};
+    require_status(groups_fleet_open(&c->groups, &o), TLC_OK);
+}
 
 static void open_rank(cluster *c, const tlc_exchange_config *cfg, const tlc_tensor *tensors, uint32_t r)
 {
@@ -52,12 +94,12 @@ cluster *cluster_open(const cluster_options *o, const model *m, size_t ranks, co
     cfg.push = o->codec;
     cfg.split_n = 128; /* the largest tensor is split */
     cfg.seed = 1;
+    if (o->kind == CLUSTER_GROUPED) {
+        open_groups(c, &cfg);
+        return c;
+    }
     for (uint32_t r = 0; r < ranks; r++) {
-        for (size_t t = 0; t < m->count; t++)
-            tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors,
-                                      .name = m->tensors[t].name,
-                                      .n = m->tensors[t].n,
-                                      .residual = o->forget ? c->forgotten[r] + m->tensors[t].first : NULL};
+        describe(c, r, tensors);
         open_rank(c, &cfg, tensors, r);
     }
     for (uint32_t s = 0; s < cfg.servers; s++)
@@ -73,6 +115,8 @@ void cluster_close(cluster *c)
     }
     for (size_t s = 0; s < SERVERS; s++)
         tlc_server_destroy(c->server[s]);
+    if (c->o.kind == CLUSTER_GROUPED)
+        groups_fleet_close(&c->groups);
     free(c);
 }
 
@@ -85,7 +129,9 @@ static void push(cluster *c, size_t r, const float *values, tlc_message *to)
     for (size_t t = 0; values && t < c->m->count; t++)
         grads[t] = values + c->m->tensors[t].first;
     memset(c->forgotten[r], 0, sizeof c->forgotten[r]);
-    if (has_servers(c))
+    if (c->o.kind == CLUSTER_GROUPED)
+        require_status(groups_fleet_push(&c->groups, (uint32_t)r, values ? grads : NULL), TLC_OK);
+    else if (has_servers(c))
         require_status(tlc_worker_push(c->worker[r], values ? grads : NULL, 1, to), TLC_OK);
     else
         require_status(tlc_allreduce_push(c->rank[r], values ? grads : NULL, 1, to), TLC_OK);
@@ -97,7 +143,9 @@ static void pull(cluster *c, size_t r, const tlc_message *from)
 
     for (size_t t = 0; t < c->m->count; t++)
         out[t] = c->out[r] + c->m->tensors[t].first;
-    if (has_servers(c))
+    if (c->o.kind == CLUSTER_GROUPED)
+        require_status(groups_fleet_pull(&c->groups, (uint32_t)r, out), TLC_OK);
+    else if (has_servers(c))
         require_status(tlc_worker_pull(c->worker[r], from, out), TLC_OK);
     else
         require_status(tlc_allreduce_pull(c->rank[r], from, out), TLC_OK);
@@ -161,9 +209,23 @@ static void ask_servers(cluster *c, const float *const *given, float factor)
         pull(c, r, answers);
 }
 
+static void exchange_groups(cluster *c, const float *const *given)
+{
+    for (size_t r = 0; r < c->ranks; r++)
+        push(c, r, given[r], NULL);
+    require_status(groups_fleet_exchange(&c->groups), TLC_OK);
+    for (size_t r = 0; r < c->ranks; r++) {
+        c->sent_inside += groups_fleet_sent_inside(&c->groups, (uint32_t)r);
+        c->sent_between += groups_fleet_sent_between(&c->groups, (uint32_t)r);
+        pull(c, r, NULL);
+    }
+}
+
 void cluster_exchange(cluster *c, const float *const *given, float factor, float *change)
 {
-    if (has_servers(c))
+    if (c->o.kind == CLUSTER_GROUPED)
+        exchange_groups(c, given);
+    else if (has_servers(c))
         ask_servers(c, given, factor);
     else
         all_reduce(c, given);
@@ -177,7 +239,9 @@ void cluster_mask(cluster *c, size_t rank, float *momentum)
 
     for (size_t t = 0; t < c->m->count; t++)
         tensors[t] = momentum + c->m->tensors[t].first;
-    if (has_servers(c))
+    if (c->o.kind == CLUSTER_GROUPED)
+        require_status(tlc_worker_mask(c->groups.rank[rank].inside.worker, tensors), TLC_OK);
+    else if (has_servers(c))
         require_status(tlc_worker_mask(c->worker[rank], tensors), TLC_OK);
     else
         require_status(tlc_allreduce_mask(c->rank[rank], tensors), TLC_OK);
@@ -189,6 +253,8 @@ double cluster_rank_sent(const cluster *c)
 {
     double sum = 0;
 
+    if (c->o.kind == CLUSTER_GROUPED)
+        return (double)c->sent_inside / (double)c->ranks;
     for (size_t r = 0; r < c->ranks; r++) {
         tlc_exchange_stats stats = {.struct_size = sizeof stats};
         if (has_servers(c))
@@ -205,6 +271,8 @@ double cluster_server_sent(const cluster *c)
 {
     double sum = 0;
 
+    if (c->o.kind == CLUSTER_GROUPED)
+        return (double)c->sent_between / (double)c->ranks;
     for (size_t s = 0; has_servers(c) && s < SERVERS; s++) {
         tlc_exchange_stats stats = {.struct_size = sizeof stats};
         require_status(tlc_server_stats(c->server[s], &stats), TLC_OK);

@@ -13,6 +13,7 @@ typedef enum cluster_kind {
     CLUSTER_GATHERED, /* all-reduce with gather */
     CLUSTER_MEANS,    /* two parameter servers, which answer with means */
     CLUSTER_DELTAS,   /* two parameter servers, which have the model, and answer with its changes */
+    CLUSTER_GROUPED,  /* all-reduce in sites and between them (bench/groups.h) */
     CLUSTER_KINDS
 } cluster_kind;
 extern const char *const cluster_names[CLUSTER_KINDS];
@@ -21,6 +22,9 @@ typedef struct cluster_options {
     const char *codec; /* of pushes and answers */
     cluster_kind kind;
     int forget; /* the residuals of pushes are set to 0 before each push */
+    /* of CLUSTER_GROUPED */
+    const char *inside; /* the codec in a site; NULL: `codec` */
+    uint32_t sites;     /* 0: 2, if there are so many ranks */
 } cluster_options;
 
 typedef struct cluster cluster;
@@ -36,7 +40,8 @@ void cluster_exchange(cluster *c, const float *const *given, float factor, float
 /* Momentum masking of Sparse Binary Compression. */
 void cluster_mask(cluster *c, size_t rank, float *momentum);
 
-/* Bytes that a rank has sent, or a server, by their statistics: the mean of all of them. */
+/* Bytes that a rank has sent, or a server, by their statistics: the mean of all of them. Of CLUSTER_GROUPED: what a
+ * rank has sent to others in its site, and to other sites. */
 double cluster_rank_sent(const cluster *c);
 double cluster_server_sent(const cluster *c);
 #endif

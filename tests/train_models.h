@@ -10,7 +10,7 @@
 
 #include "support.h"
 
-enum { MOST_TENSORS = 4, MOST_VALUES = 1024, MOST_RANKS = 7 };
+enum { MOST_TENSORS = 4, MOST_VALUES = 1024, MOST_RANKS = 16 };
 
 /* The tensors lie one after the other in an array of `values` floats: the weights, or a gradient. */
 typedef struct model {

@@ -82,15 +82,16 @@ static double mean_of(const training *t, size_t i, double *magnitude)
 
 /* The new weights are those of plain SGD, to rounding. With N ranks the library rounds 1 / N, a product, and N - 1
  * sums; then the product with the factor is rounded. Each is an error of at most 2^-24 of the mean magnitude. N + 3
- * instead of N + 2 covers products of errors. The new weight is rounded here and there, and on servers its change is,
- * too. */
+ * instead of N + 2 covers products of errors. In groups N ranks in S sites are N - 1 sums, too; but 1 / N and the
+ * product are rounded in the site and between sites, which makes two more. The new weight is rounded here and there,
+ * and on servers its change is, too. */
 static void require_plain(training *t, const float *before, double factor)
 {
     double squares = 0;
 
     for (size_t i = 0; i < t->d->m->values; i++) {
         double magnitude, after = t->now.weights[i], sum = before[i] + factor * mean_of(t, i, &magnitude);
-        double bound = 0x1p-24 * (double)(t->s->part + 3) * fabs(factor) * magnitude +
+        double bound = 0x1p-24 * (double)(t->s->part + 5) * fabs(factor) * magnitude +
                        0x1p-24 * 3 * fmax(fabs((double)before[i]), fabs(after));
         at.i = i;
         require(fabs(after - (float)sum) <= bound);
