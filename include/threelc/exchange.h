@@ -342,15 +342,17 @@ TLC_API tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all
 /* Takes hellos. from[i]: of neighbours[i]; len 0: none. Checks that tensors and codecs are equal, that the neighbour
  * has the same weight for the edge, that its weights add up to 1, that it is in the same step, and that its model is
  * the replica here; if it is lost, the model is not compared. With a full hello its model becomes the replica.
- * TLC_ERR_PARAM, _ORDER and those of messages: tlc_gossip_outcome says which neighbour and what. Nothing changes. */
+ * TLC_ERR_PARAM, _ORDER, _NONFINITE (a model) and those of messages: tlc_gossip_outcome says which neighbour and what.
+ * Nothing changes. */
 TLC_API tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from);
 
 /* The sum of W_ij x_j of a tensor, the node's own included: the values to start the local step from. It is computed as
- * x_i + the sum of W_ij (x_j - x_i), neighbours in the order of create; so the mean of equal models is this model.
- * Valid until the next pull, greet, lose, join or state_load. NULL: no such tensor, or it has no values. */
+ * x_i + the sum of W_ij (x_j - x_i), neighbours in the order of create; so the mean of equal models is this model, but
+ * for the sign of zeros. If a difference overflows, it is not finite. Valid until the next pull, greet, lose, join or
+ * state_load. NULL: no such tensor, it has no values, or a push was not followed by a pull. */
 TLC_API const float *tlc_gossip_mean(tlc_gossip *g, size_t tensor);
 
-/* The model of this node, until the next push, join or state_load. NULL as above. */
+/* The model of this node, until the next push, join or state_load. NULL: no such tensor, or it has no values. */
 TLC_API const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor);
 
 /* Takes the result of the local step, moved[t]: n values, never written; changes the own model, and makes the message
@@ -361,7 +363,8 @@ TLC_API tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc
 
 /* Ends the step. from[i]: the push of neighbours[i]; that of a lost one is not read. Failures as tlc_worker_pull: fetch
  * the message again, or call tlc_gossip_lose; then repeat the call. TLC_OK, and `cause` of the outcome is
- * TLC_ERR_NONFINITE: a neighbour stayed where it was. */
+ * TLC_ERR_NONFINITE: a neighbour stayed where it was, or (the messages of this library do not cause it) its replica is
+ * not finite any more, so it is lost now. */
 TLC_API tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from);
 
 /* The push of a step before, or of the one under way. Failures as tlc_server_again. At least 2 are kept. */
@@ -392,7 +395,7 @@ TLC_API tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *sta
  * with the same bits. Replicas of neighbours that are not in the state, or were lost, are lost. Or it takes the states
  * of all nodes of a run, in one step, with any number of nodes here: the model, and all replicas, become the mean of
  * their models, which is the result of that run. Tensors that are in no state keep their model, and their replicas
- * become equal to it. Failures as tlc_worker_state_load. */
+ * become equal to it. TLC_ERR_CORRUPT: also a value that is not finite. Other failures as tlc_worker_state_load. */
 TLC_API size_t tlc_gossip_state_size(const tlc_gossip *g);
 TLC_API tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count);

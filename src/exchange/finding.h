@@ -29,8 +29,9 @@ typedef enum tlc_reason {
     /* these are not sent */
     TLC_REASON_WEIGHT,   /* a node has another weight for our edge */
     TLC_REASON_ROW,      /* the weights of a node do not add up to 1 */
-    TLC_REASON_MODEL,    /* the model of a node is not our replica, or not finite */
-    TLC_REASON_START,    /* a model of the caller is not finite */
+    TLC_REASON_REPLICA,  /* of a tensor of a node: not finite */
+    TLC_REASON_MODEL,    /* the model of a node is not our replica */
+    TLC_REASON_START,    /* of a tensor of a model of the caller: not finite */
     TLC_REASON_TWICE,    /* another message for the same step */
     TLC_REASON_TAKEN,    /* owners do not agree who took part */
     TLC_REASON_ORDER,    /* a call out of turn */

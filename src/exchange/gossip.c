@@ -80,7 +80,7 @@ static void compute_mean(const tlc_gossip *g, size_t at, size_t end)
 
 const float *tlc_gossip_mean(tlc_gossip *g, size_t tensor)
 {
-    if (!g || tensor >= g->setup.count || g->place[tensor] == TLC_ALL)
+    if (!g || tensor >= g->setup.count || g->place[tensor] == TLC_ALL || g->pushed)
         return NULL;
     size_t at = g->place[tensor];
     if (!g->fresh[tensor]) {
@@ -300,6 +300,28 @@ static void tell_taken(tlc_gossip *g, uint32_t node)
     g->report.taken[node / 8] |= (uint8_t)(1 << node % 8);
 }
 
+/* A replica takes the frames of its node. If it is not finite then, which no node's own frames cause, it is lost. */
+static void take_push(tlc_gossip *g, tlc_neighbour *from, tlc_finding *finding)
+{
+    size_t bad;
+
+    if (!finding->cause)
+        *finding = from->head.finding;
+    if (from->head.failed)
+        return;
+    advance(g, from->frames, from->replica);
+    bad = tlc_gossip_nonfinite(g, from->replica);
+    if (bad == TLC_ALL) {
+        tell_taken(g, from->node);
+        return;
+    }
+    from->lost = 1;
+    *finding = tlc_finding_of(TLC_REASON_REPLICA);
+    finding->role = TLC_ROLE_NODE;
+    finding->rank = from->node;
+    finding->tensor = bad;
+}
+
 tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
 {
     tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
@@ -323,12 +345,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
         tlc_neighbour *n = &g->neighbour[i];
         if (n->lost)
             continue;
-        if (!finding.cause)
-            finding = n->head.finding;
-        if (!n->head.failed) {
-            advance(g, n->frames, n->replica);
-            tell_taken(g, n->node);
-        }
+        take_push(g, n, &finding);
         g->stats.received += from[i].len;
     }
     tlc_float_leave(mode);

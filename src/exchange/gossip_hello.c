@@ -160,7 +160,7 @@ static tlc_status read_model(const tlc_gossip *g, const tlc_reader *r, tlc_neigh
     tlc_gossip_decode(g, from->frames, g->mean);
     size_t bad = tlc_gossip_nonfinite(g, g->mean);
     if (bad != TLC_ALL) {
-        *finding = tlc_finding_of(TLC_REASON_MODEL);
+        *finding = tlc_finding_of(TLC_REASON_REPLICA);
         finding->tensor = bad;
     }
     return finding->cause;
@@ -214,12 +214,13 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
 
 /* ---- join -------------------------------------------------------------------------------------------------------- */
 
-/* Are the values of a model of the caller finite? */
-static int is_finite(tlc_gossip *g, const float *const *model)
+/* The first tensor of a model of the caller that is not finite, or TLC_ALL. */
+static size_t nonfinite(tlc_gossip *g, const float *const *model)
 {
     for (size_t p = 0; p < g->out.part_count; p++)
         g->out.source[p] = model[tlc_sender_part(&g->out, p)->tensor];
-    return tlc_sender_nonfinite(&g->out) == TLC_ALL;
+    size_t bad = tlc_sender_nonfinite(&g->out);
+    return bad == TLC_ALL ? bad : tlc_sender_part(&g->out, bad)->tensor;
 }
 
 tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model)
@@ -232,8 +233,13 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
         return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
     if (g->pushed && step <= g->step)
         return tlc_gossip_refuse(g, TLC_REASON_ORDER);
-    if (model && !is_finite(g, model))
-        return tlc_gossip_refuse(g, TLC_REASON_START);
+    finding.tensor = model ? nonfinite(g, model) : TLC_ALL;
+    if (finding.tensor != TLC_ALL) {
+        const size_t bad = finding.tensor;
+        finding = tlc_finding_of(TLC_REASON_START);
+        finding.tensor = bad;
+        return tlc_gossip_tell(g, finding.cause, &finding);
+    }
     for (size_t t = 0; model && t < g->setup.count; t++)
         if (g->setup.tensors[t].n)
             memcpy(g->x + g->place[t], model[t], g->setup.tensors[t].n * sizeof(float));

@@ -335,6 +335,17 @@ static void copy(float *flat, const entry *e, size_t array)
         flat[i] = value_at(e, array, i);
 }
 
+/* The array of entries that is the replica of a node, or 0. */
+static size_t array_of(const tlc_message *state_bytes, uint32_t node)
+{
+    size_t which;
+    state s;
+
+    (void)read_head(&s, *state_bytes);
+    (void)read_neighbours(&s, node, &which);
+    return which;
+}
+
 /* Takes an entry of the state of this node. */
 static void restore(tlc_gossip *g, size_t tensor, const entry *e, const tlc_message *state_bytes)
 {
@@ -344,25 +355,33 @@ static void restore(tlc_gossip *g, size_t tensor, const entry *e, const tlc_mess
     if (g->estimate)
         copy(g->estimate + at, e, 1);
     for (size_t i = 0; i < g->degree; i++) {
-        size_t which;
-        state s;
-        (void)read_head(&s, *state_bytes);
-        (void)read_neighbours(&s, g->neighbour[i].node, &which);
-        g->neighbour[i].lost = !which;
+        size_t which = array_of(state_bytes, g->neighbour[i].node);
         if (which)
             copy(g->neighbour[i].replica + at, e, which);
     }
 }
 
-/* Takes an entry of another run: x becomes the mean of the models, one after the other. */
+/* Takes an entry of a run: x becomes the mean of the models so far. It cannot overflow. */
 static void average(const tlc_gossip *g, size_t tensor, const entry *e)
 {
-    float *x = g->x + g->place[tensor], count = (float)++g->setup.seen[tensor];
+    float *x = g->x + g->place[tensor];
+    double count = (double)g->setup.seen[tensor];
 
     for (size_t i = 0; i < (size_t)e->n; i++) {
         float value = value_at(e, 0, i);
-        x[i] = count > 1 ? x[i] + (value - x[i]) / count : value;
+        x[i] = count > 1 ? (float)(x[i] + ((double)value - x[i]) / count) : value;
     }
+}
+
+/* All replicas of a tensor, and the estimate, become equal to the model. */
+static void level(const tlc_gossip *g, size_t tensor)
+{
+    size_t at = g->place[tensor], bytes = g->setup.tensors[tensor].n * sizeof(float);
+
+    if (g->estimate && bytes)
+        memcpy(g->estimate + at, g->x + at, bytes);
+    for (size_t i = 0; bytes && i < g->degree; i++)
+        memcpy(g->neighbour[i].replica + at, g->x + at, bytes);
 }
 
 /* Applies one state. */
@@ -381,6 +400,7 @@ static void take_state(const loading *l, const tlc_message *message)
         if (t == TLC_ALL)
             continue;
         (void)adopt_codec(g, t, &e, 1);
+        g->setup.seen[t]++;
         if (l->own)
             restore(g, t, &e, message);
         else
@@ -401,14 +421,11 @@ static void apply(const loading *l)
             if (l->own || s.node == node)
                 take_state(l, &l->states[i]);
         }
-    if (!l->own) {
-        if (g->estimate)
-            memcpy(g->estimate, g->x, g->room * sizeof(float));
-        for (size_t i = 0; i < g->degree; i++) {
-            memcpy(g->neighbour[i].replica, g->x, g->room * sizeof(float));
-            g->neighbour[i].lost = 0;
-        }
-    }
+    for (size_t t = 0; t < g->setup.count; t++)
+        if (!l->own || !g->setup.seen[t])
+            level(g, t);
+    for (size_t i = 0; i < g->degree; i++)
+        g->neighbour[i].lost = l->own && !array_of(l->states, g->neighbour[i].node);
     tlc_sender_forget(&g->out);
     tlc_gossip_stir(g);
 }
