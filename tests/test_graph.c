@@ -229,7 +229,7 @@ static void random_limits(void **state)
 /* Of 60 nodes, and so many seeds: each pair has its edge with probability p, whatever the others have. */
 static void random_edges(void **state)
 {
-    enum { SEEDS = 400, PAIRS = NODES_MAX * (NODES_MAX - 3) / 2 };
+    enum { SEEDS = 100, PAIRS = NODES_MAX * (NODES_MAX - 3) / 2 };
     static const double ps[] = {0.1, 0.5, 0.93};
     const unsigned seeds = quick() ? SEEDS / 10 : SEEDS;
     static matrices got, ring;
