@@ -204,7 +204,8 @@ static void overflow_of_the_model(void **state)
 static void overflow_of_the_frame(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind) {
+    FOR_EACH_GOSSIP(kind)
+    {
         network net;
         open_ring(&net, kind, "random-sparse");
         network_move(&net, 3);
