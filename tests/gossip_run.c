@@ -100,8 +100,15 @@ static void make_node(network *net, const tlc_graph *graph, uint32_t i)
 
 void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph)
 {
-    *net = (network){.cfg = *cfg, .kind = kind, .nodes = cfg->workers};
+    network_open_with(net, cfg, kind, graph, net_tensors[WIDE].n, NULL);
+}
+
+void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
+                       size_t wide, void (*around)(network *net, int before))
+{
+    *net = (network){.cfg = *cfg, .kind = kind, .nodes = cfg->workers, .around = around};
     memcpy(net->tensors, net_tensors, sizeof net->tensors);
+    net->tensors[WIDE].n = wide;
     for (size_t t = 0; t < NET_TENSORS; t++) {
         net->start[t] = floats(net->tensors[t].n);
         gradient(t + 1, TLC_F32, net->start[t], net->tensors[t].n);

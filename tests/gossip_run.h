@@ -52,6 +52,9 @@ tlc_graph ring_of(uint32_t nodes);
 
 /* The models are values from a seed; graph->nodes is that of cfg. */
 void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph);
+/* The same with so many values in tensor WIDE, and with `around` already for the calls of create; or NULL. */
+void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
+                       size_t wide, void (*around)(network *net, int before));
 void network_close(network *net);
 
 /* Makes node i, with what net->node[i] says of its neighbours. */

@@ -231,8 +231,7 @@ static void definitions(void **state)
     const tlc_graph ring = ring_of(3);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             follow(kind, &ring, *codec);
         for (tlc_graph_kind g = TLC_RING; g <= TLC_RANDOM; g++)
@@ -271,16 +270,15 @@ static void first_step(void **state)
 }
 
 /* Plain decentralised SGD in binary64 on the same changes. W is doubly stochastic, so that errors do not grow. A step
- * rounds weights, three operations for each of four neighbours, the change, what is sent and the sum: less than 32 units
- * of 2^-24 of the largest value together. In ECD what is sent is t / 2 times as large, and counts 2 / t times. */
+ * rounds weights, three operations for each of four neighbours, the change, what is sent and the sum: less than 32
+ * units of 2^-24 of the largest value together. In ECD what is sent is t / 2 times as large, and counts 2 / t times. */
 static void plain_sgd(void **state)
 {
     enum { NODES = 6, STEPS = 20 };
     static double x[NODES][131], next[NODES][131];
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         tlc_graph graph = ring_of(NODES);
         double most = 0;
@@ -333,22 +331,22 @@ static void equal_models(void **state)
     (void)state;
     graph.kind = TLC_COMPLETE;
     FOR_EACH_GOSSIP(kind)
-    for (size_t w = 0; w < COUNT(weights); w++) {
-        tlc_exchange_config cfg = network_config(kind, NODES);
-        tlc_gossip *g;
-        network net;
-        network_open(&net, &cfg, kind, &graph);
-        memcpy(net.node[2].weights, weights[w], sizeof weights[w]);
-        memcpy(net.start[CONV], odd, sizeof odd);
-        require_status(network_make(&net, &cfg, 2, &g), TLC_OK);
-        for (size_t t = 0; t < NET_TENSORS; t++) {
-            for (size_t k = 0; k < net.tensors[t].n; k++)
-                require(tlc_gossip_mean(g, t)[k] == net.start[t][k]); /* -0 becomes 0 */
-            require(same(tlc_gossip_model(g, t), net.start[t], net.tensors[t].n * sizeof(float)));
+        for (size_t w = 0; w < COUNT(weights); w++) {
+            tlc_exchange_config cfg = network_config(kind, NODES);
+            tlc_gossip *g;
+            network net;
+            network_open(&net, &cfg, kind, &graph);
+            memcpy(net.node[2].weights, weights[w], sizeof weights[w]);
+            memcpy(net.start[CONV], odd, sizeof odd);
+            require_status(network_make(&net, &cfg, 2, &g), TLC_OK);
+            for (size_t t = 0; t < NET_TENSORS; t++) {
+                for (size_t k = 0; k < net.tensors[t].n; k++)
+                    require(tlc_gossip_mean(g, t)[k] == net.start[t][k]); /* -0 becomes 0 */
+                require(same(tlc_gossip_model(g, t), net.start[t], net.tensors[t].n * sizeof(float)));
+            }
+            tlc_gossip_destroy(g);
+            network_close(&net);
         }
-        tlc_gossip_destroy(g);
-        network_close(&net);
-    }
 }
 
 /* Neighbours may be in any order: means are added up in this order, and messages come in it. */
@@ -359,8 +357,7 @@ static void orders(void **state)
 
     (void)state;
     graph.kind = TLC_COMPLETE;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         definition d;
         network net;
@@ -394,8 +391,7 @@ static void replicas(void **state)
     const tlc_graph graph = ring_of(2);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 2);
         definition d;
         network net;

@@ -102,8 +102,7 @@ static void alter(network *net, taking *take, tlc_message valid)
 static void altered_messages(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_twins(&a, &b, kind, kind == TLC_DCD ? "random-sparse" : "qsgd");
         for (int full = 0; full < 2; full++) {
@@ -172,19 +171,19 @@ static void sealed_pushes(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (size_t c = 0; c < COUNT(texts); c++) {
-        network a, b;
-        open_twins(&a, &b, kind, texts[c]);
-        network_move(&a, 3);
-        tlc_message before = node_save(&a, 0);
-        network_push(&a);
-        attack(&a, pull_node, a.node[1].push, 1, before);
-        network_pull(&a);
-        require_all_pulled(&a);
-        network_step(&b, 3);
-        blob_free(&before);
-        close_twins(&a, &b);
-    }
+        for (size_t c = 0; c < COUNT(texts); c++) {
+            network a, b;
+            open_twins(&a, &b, kind, texts[c]);
+            network_move(&a, 3);
+            tlc_message before = node_save(&a, 0);
+            network_push(&a);
+            attack(&a, pull_node, a.node[1].push, 1, before);
+            network_pull(&a);
+            require_all_pulled(&a);
+            network_step(&b, 3);
+            blob_free(&before);
+            close_twins(&a, &b);
+        }
 }
 
 /* A short hello that is taken changes nothing either. A full one changes the replica, and the right one brings it
@@ -193,39 +192,49 @@ static void sealed_hellos(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (int full = 0; full < 2; full++) {
-        network a, b;
-        open_twins(&a, &b, kind, "qsgd");
-        tlc_message none = {NULL, 0};
-        make_hellos(&a, full);
-        attack(&a, greet_node, a.node[1].hello, full, none);
-        require_status(greet_node(&a, 0), TLC_OK);
-        network_step(&a, 3);
-        network_step(&b, 3);
-        require_all_pulled(&a);
-        close_twins(&a, &b);
+        for (int full = 0; full < 2; full++) {
+            network a, b;
+            open_twins(&a, &b, kind, "qsgd");
+            tlc_message none = {NULL, 0};
+            make_hellos(&a, full);
+            attack(&a, greet_node, a.node[1].hello, full, none);
+            require_status(greet_node(&a, 0), TLC_OK);
+            network_step(&a, 3);
+            network_step(&b, 3);
+            require_all_pulled(&a);
+            close_twins(&a, &b);
+        }
+}
+
+/* Where 8 bytes of a number lie in a message. */
+static uint8_t *find_number(tlc_message m, uint64_t number)
+{
+    uint8_t *p = (uint8_t *)(uintptr_t)m.data;
+
+    for (size_t i = 0; i + 8 <= m.len; i++) {
+        uint64_t here = 0;
+        for (size_t b = 0; b < 8; b++)
+            here |= (uint64_t)p[i + b] << 8 * b;
+        if (here == number)
+            return p + i;
     }
+    require_failed("the number is in the message", __FILE__, __LINE__);
 }
 
 /* A full hello whose model has a value that is not finite. */
 static void hello_not_finite(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_twins(&a, &b, kind, "raw");
-        const float nan = bits_float(0x7fc00000u), *own = tlc_gossip_model(a.node[1].g, WIDE);
+        const float *own = tlc_gossip_model(a.node[1].g, WIDE);
         if (kind == TLC_ECD) /* the hello has the estimate. If all replicas are lost it is the mean */
             require_status(tlc_gossip_join(a.node[1].g, 3, NULL), TLC_OK);
         make_hellos(&a, 1);
         tlc_message hello = blob_copy(a.node[1].hello);
-        uint8_t *p = memmem(hello.data, hello.len, own, 16 * sizeof *own);
-        require(p != NULL); /* on a big-endian machine values are swapped */
-        p += 15 * sizeof nan;
-        const uint32_t bits = float_bits(nan);
-        for (size_t i = 0; i < 4; i++)
-            p[i] = (uint8_t)(bits >> 8 * i);
+        uint8_t *p = find_number(hello, float_bits(own[7]) | (uint64_t)float_bits(own[8]) << 32);
+        memcpy(p, (const uint8_t[]){0, 0, 0xc0, 0x7f}, 4);
         blob_seal((uint8_t *)(uintptr_t)hello.data, hello.len);
         require_refused(&a, greet_node, hello, TLC_ERR_PARAM);
         require_told(&a, 0, TLC_ERR_PARAM, TLC_ERR_PARAM, 1,
@@ -275,8 +284,7 @@ static void strangers(void **state)
     static const char settings[] = "node 1 has other tensors, codecs or settings";
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         const tlc_graph graph = ring_of(NODES);
         const tlc_exchange_config cfg = network_config(kind, NODES);
         tlc_exchange_config other = cfg;
@@ -299,8 +307,7 @@ static void strangers(void **state)
 static void wrong_messages(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_twins(&a, &b, kind, "qsgd");
         make_hellos(&a, 0);
@@ -328,8 +335,7 @@ static void wrong_messages(void **state)
 static void may_differ(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         const tlc_graph graph = ring_of(NODES);
         tlc_exchange_config cfg = network_config(kind, NODES);
         network net;
@@ -379,8 +385,7 @@ static void mistakes(void **state)
     static const char edge[] = "node 1 has another weight for the edge to this node";
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         open_with(&net, kind, NULL, weights, 0);
         TOLD(&net, greet_node, net.node[1].hello, TLC_ERR_PARAM, edge);
@@ -407,38 +412,31 @@ static void rows(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (size_t i = 0; i < COUNT(wrong); i++) {
-        network net;
-        open_with(&net, kind, NULL, weights, 0);
-        tlc_message hello = blob_copy(net.node[1].hello);
-        uint8_t *p = (uint8_t *)(uintptr_t)hello.data, *found = NULL;
-        uint64_t old, new;
-        memcpy(&old, &weights[2], sizeof old);
-        memcpy(&new, &wrong[i], sizeof new);
-        for (size_t k = 0; k + 8 <= hello.len; k++) {
-            uint64_t here = 0;
+        for (size_t i = 0; i < COUNT(wrong); i++) {
+            network net;
+            open_with(&net, kind, NULL, weights, 0);
+            tlc_message hello = blob_copy(net.node[1].hello);
+            uint64_t old, new;
+            memcpy(&old, &weights[2], sizeof old);
+            memcpy(&new, &wrong[i], sizeof new);
+            uint8_t *found = find_number(hello, old);
             for (size_t b = 0; b < 8; b++)
-                here |= (uint64_t)p[k + b] << 8 * b;
-            found = here == old ? p + k : found;
+                found[b] = (uint8_t)(new >> 8 * b);
+            blob_seal((uint8_t *)(uintptr_t)hello.data, hello.len);
+            at.i = i;
+            TOLD(&net, greet_node, hello, TLC_ERR_PARAM,
+                 "the weights of node 1 are not positive or do not add up to 1");
+            require_status(greet_node(&net, 0), TLC_OK);
+            blob_free(&hello);
+            network_close(&net);
         }
-        require(found != NULL);
-        for (size_t b = 0; b < 8; b++)
-            found[b] = (uint8_t)(new >> 8 * b);
-        blob_seal(p, hello.len);
-        at.i = i;
-        TOLD(&net, greet_node, hello, TLC_ERR_PARAM, "the weights of node 1 are not positive or do not add up to 1");
-        require_status(greet_node(&net, 0), TLC_OK);
-        blob_free(&hello);
-        network_close(&net);
-    }
 }
 
 /* A valid push of the same step, of the same node in another training: only the next hello can find it. */
 static void another_training(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_twins(&a, &b, kind, "qsgd");
         network_move(&a, 3);

@@ -27,8 +27,7 @@ static void set_codec(void **state)
     const tlc_graph graph = ring_of(3);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
         cfg.reserve = reserve_unbiased();
@@ -71,8 +70,7 @@ static void turns(void **state)
     const tlc_graph graph = ring_of(3);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         tlc_message kept, state_of_0;
         network net;
@@ -121,29 +119,29 @@ static void kept_pushes(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (uint32_t keep = 1; keep <= 4; keep++) {
-        const uint64_t least = keep > 2 ? keep : 2;
-        tlc_exchange_config cfg = network_config(kind, 2);
-        tlc_message copies[STEPS + 1], kept;
-        network net;
-        cfg.keep = keep;
-        network_open(&net, &cfg, kind, &graph);
-        for (uint64_t step = 1; step <= STEPS; step++) {
-            network_move(&net, step);
-            network_push(&net);
-            copies[step] = blob_copy(net.node[0].push);
-            for (uint64_t s = step + 2; s-- > 0;) {
-                tlc_status status = tlc_gossip_again(net.node[0].g, s, &kept);
-                require_status(status, s > step ? TLC_ERR_ORDER : s && s + least > step ? TLC_OK : TLC_ERR_PARAM);
-                require(status || blob_same(kept, copies[s]));
+        for (uint32_t keep = 1; keep <= 4; keep++) {
+            const uint64_t least = keep > 2 ? keep : 2;
+            tlc_exchange_config cfg = network_config(kind, 2);
+            tlc_message copies[STEPS + 1], kept;
+            network net;
+            cfg.keep = keep;
+            network_open(&net, &cfg, kind, &graph);
+            for (uint64_t step = 1; step <= STEPS; step++) {
+                network_move(&net, step);
+                network_push(&net);
+                copies[step] = blob_copy(net.node[0].push);
+                for (uint64_t s = step + 2; s-- > 0;) {
+                    tlc_status status = tlc_gossip_again(net.node[0].g, s, &kept);
+                    require_status(status, s > step ? TLC_ERR_ORDER : s && s + least > step ? TLC_OK : TLC_ERR_PARAM);
+                    require(status || blob_same(kept, copies[s]));
+                }
+                network_pull(&net);
+                require_all_pulled(&net);
             }
-            network_pull(&net);
-            require_all_pulled(&net);
+            for (uint64_t step = 1; step <= STEPS; step++)
+                blob_free(&copies[step]);
+            network_close(&net);
         }
-        for (uint64_t step = 1; step <= STEPS; step++)
-            blob_free(&copies[step]);
-        network_close(&net);
-    }
 }
 
 static void null_arguments(void **state)
@@ -167,8 +165,7 @@ static void null_arguments(void **state)
                    TLC_ERR_PARAM);
     require_status(tlc_gossip_state_save(NULL, &message, 1, &written), TLC_ERR_PARAM);
     require_status(tlc_gossip_state_load(NULL, &message, 1), TLC_ERR_PARAM);
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         const float *moved[NET_TENSORS];
         network net;
@@ -212,8 +209,7 @@ static void told(void **state)
     const uint64_t float_bytes = 4 * (5 + 37 + 131 + 3 + 4);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         uint64_t sent[NODES] = {0}, received[NODES] = {0};
         network net;
@@ -253,8 +249,7 @@ static void not_written(void **state)
     const tlc_graph graph = ring_of(3);
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
         network_open(&net, &cfg, kind, &graph);

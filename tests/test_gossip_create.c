@@ -66,8 +66,7 @@ static tlc_status create_it(const attempt *a)
 static void configurations(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_OK, (void)a);
         CHANGED(TLC_ERR_PARAM, a->kind = (tlc_gossip_kind)2);
         CHANGED(TLC_ERR_PARAM, a->kind = (tlc_gossip_kind)-1);
@@ -121,8 +120,7 @@ static void limits(void **state)
     const tlc_allocator none = {.alloc = no_memory, .free = no_free};
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = none);
         CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = none; a->cfg.workers = 1u << 20);
         CHANGED(TLC_ERR_PARAM, a->cfg.alloc = none; a->cfg.workers = (1u << 20) + 1);
@@ -132,8 +130,7 @@ static void limits(void **state)
 static void rows(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_PARAM, a->neighbours[1] = 1); /* itself */
         CHANGED(TLC_ERR_PARAM, a->neighbours[1] = 0); /* twice */
         CHANGED(TLC_ERR_PARAM, a->neighbours[1] = NODES);
@@ -164,8 +161,7 @@ static void tensors(void **state)
     static float residual[256];
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_PARAM, a->tensors[CONV].name = NULL);
         CHANGED(TLC_ERR_PARAM, a->tensors[CONV].name = "");
         CHANGED(TLC_ERR_PARAM, a->tensors[CONV].name = "wide");
@@ -196,8 +192,7 @@ static void tensors(void **state)
 static void missing_arguments(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         attempt *a = good_attempt(kind);
         tlc_gossip *g = NULL;
         require_status(tlc_gossip_create(NULL, &a->cfg, kind, 1, a->neighbours, a->weights, 2, a->tensors, NET_TENSORS,
@@ -228,8 +223,7 @@ static void sizes_of_structs(void **state)
     } wide[2];
 
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         attempt *a = good_attempt(kind);
         memset(&newer, 0, sizeof newer);
         newer.cfg = a->cfg;
@@ -298,8 +292,7 @@ static void try_codec(tlc_gossip_kind kind, const char *codec, int good)
 static void codecs_are_unbiased(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         for (size_t i = 0; i < COUNT(biased); i++)
             try_codec(kind, biased[i], 0);
         for (size_t i = 0; i < COUNT(unbiased); i++)

@@ -109,25 +109,24 @@ static void not_finite(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (const char *const *codec = unbiased_codecs(); *codec; codec++)
-        for (size_t i = 0; i < COUNT(bad); i++) {
-            const size_t t = (size_t[]){BIAS, WIDE, GAIN, OWN, CONV}[i];
-            network net;
-            at.i = i;
-            open_ring(&net, kind, *codec);
-            network_move(&net, 3);
-            set_moved(&net, 1, t, net_tensors[t].n - 1, bits_float(bad[i]));
-            stays(&net, t, net_tensors[t].name);
-            close_ring(&net);
-        }
+        for (const char *const *codec = unbiased_codecs(); *codec; codec++)
+            for (size_t i = 0; i < COUNT(bad); i++) {
+                const size_t t = (size_t[]){BIAS, WIDE, GAIN, OWN, CONV}[i];
+                network net;
+                at.i = i;
+                open_ring(&net, kind, *codec);
+                network_move(&net, 3);
+                set_moved(&net, 1, t, net_tensors[t].n - 1, bits_float(bad[i]));
+                stays(&net, t, net_tensors[t].name);
+                close_ring(&net);
+            }
 }
 
 /* Values that are finite, but not what becomes of them. */
 static void overflow(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         /* z: moved - x, or t / 2 moved */
         open_ring(&net, kind, "raw");
@@ -204,8 +203,7 @@ static void overflow_of_the_model(void **state)
 static void overflow_of_the_frame(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         open_ring(&net, kind, "random-sparse");
         network_move(&net, 3);
@@ -219,8 +217,7 @@ static void overflow_of_the_frame(void **state)
 static void all_stay(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         open_ring(&net, kind, "qsgd");
         network_move(&net, 3);
@@ -340,17 +337,16 @@ static void lost_and_back(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (const char *const *codec = unbiased_codecs(); *codec; codec++)
-        for (int with_model = 0; with_model < 2; with_model++)
-            comes_back(kind, *codec, with_model);
+        for (const char *const *codec = unbiased_codecs(); *codec; codec++)
+            for (int with_model = 0; with_model < 2; with_model++)
+                comes_back(kind, *codec, with_model);
 }
 
 /* What a node that joined gets wrong. */
 static void joins(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         const float *model[NET_TENSORS];
         float bad[131];
         network net;
@@ -385,8 +381,7 @@ static void joins(void **state)
 static void behind(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         open_ring(&net, kind, "natural");
         network_move(&net, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * States of gossip: a node goes on with the same bits, another number of nodes begins with the mean of all models, names
- * and neighbours that find nothing are told. (States at fault: test_gossip_altered_state.c.)
+ * States of gossip: a node goes on with the same bits, another number of nodes begins with the mean of all models,
+ * names and neighbours that find nothing are told. (States at fault: test_gossip_altered_state.c.)
  */
 #include "gossip_run.h"
 #include <float.h>
@@ -51,40 +51,39 @@ static void goes_on(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
-        tlc_message states[NODES];
-        network a, b;
-        open_ring(&a, kind, NODES, *codec);
-        open_ring(&b, kind, NODES, *codec);
-        take_steps(&a, 1, 4);
-        take_steps(&b, 1, 1 + (uint64_t)(codec - unbiased_codecs()) % 7); /* what was before does not matter */
-        save_all(&a, states);
-        for (uint32_t i = 0; i < NODES; i++) {
-            require_status(node_load(&b, i, states[i]), TLC_OK);
-            require_told(&b, i, TLC_OK, TLC_OK, TLC_NOBODY,
-                         "entries of the states without a place here: 0; tensors in no state: 0");
-            require(tlc_gossip_step(b.node[i].g) == 4);
+        for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
+            tlc_message states[NODES];
+            network a, b;
+            open_ring(&a, kind, NODES, *codec);
+            open_ring(&b, kind, NODES, *codec);
+            take_steps(&a, 1, 4);
+            take_steps(&b, 1, 1 + (uint64_t)(codec - unbiased_codecs()) % 7); /* what was before does not matter */
+            save_all(&a, states);
+            for (uint32_t i = 0; i < NODES; i++) {
+                require_status(node_load(&b, i, states[i]), TLC_OK);
+                require_told(&b, i, TLC_OK, TLC_OK, TLC_NOBODY,
+                             "entries of the states without a place here: 0; tensors in no state: 0");
+                require(tlc_gossip_step(b.node[i].g) == 4);
+            }
+            require_same_networks(&a, &b);
+            network_greet(&b);
+            for (uint64_t step = 4; step < 7; step++) {
+                take_steps(&a, step, step + 1);
+                take_steps(&b, step, step + 1);
+                require_same_messages(&a, &b);
+            }
+            require_same_networks(&a, &b);
+            free_all(states, NODES);
+            network_close(&a);
+            network_close(&b);
         }
-        require_same_networks(&a, &b);
-        network_greet(&b);
-        for (uint64_t step = 4; step < 7; step++) {
-            take_steps(&a, step, step + 1);
-            take_steps(&b, step, step + 1);
-            require_same_messages(&a, &b);
-        }
-        require_same_networks(&a, &b);
-        free_all(states, NODES);
-        network_close(&a);
-        network_close(&b);
-    }
 }
 
 /* Codecs that were set, and neighbours that are lost, are in the state. */
 static void codecs_and_losses(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_ring(&a, kind, NODES, "qsgd");
         open_ring(&b, kind, NODES, "qsgd");
@@ -124,8 +123,7 @@ static void codecs_and_losses(void **state)
 static void messages_are_forgotten(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_message kept;
         network net;
         open_ring(&net, kind, NODES, "qsgd");
@@ -142,8 +140,7 @@ static void messages_are_forgotten(void **state)
 static void capacity(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         network net;
         open_ring(&net, kind, NODES, "qsgd");
         const size_t size = tlc_gossip_state_size(net.node[0].g);
@@ -187,36 +184,35 @@ static void other_numbers(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (size_t c = 0; c < COUNT(numbers); c++) {
-        tlc_message states[8], turned[8];
-        network a, b;
-        open_ring(&a, kind, 8, "qsgd");
-        open_ring(&b, kind, numbers[c], "qsgd");
-        take_steps(&a, 1, 4);
-        save_all(&a, states);
-        for (size_t i = 0; i < 8; i++) /* in any order */
-            turned[i] = states[(3 * i + 2) % 8];
-        if (numbers[c] > 1)
-            require_status(tlc_gossip_lose(b.node[0].g, 0), TLC_OK);
-        for (uint32_t i = 0; i < numbers[c]; i++) {
-            require_status(tlc_gossip_state_load(b.node[i].g, i % 2 ? turned : states, 8), TLC_OK);
-            require(tlc_gossip_step(b.node[i].g) == 4 && !tlc_gossip_lost(b.node[i].g, 0));
+        for (size_t c = 0; c < COUNT(numbers); c++) {
+            tlc_message states[8], turned[8];
+            network a, b;
+            open_ring(&a, kind, 8, "qsgd");
+            open_ring(&b, kind, numbers[c], "qsgd");
+            take_steps(&a, 1, 4);
+            save_all(&a, states);
+            for (size_t i = 0; i < 8; i++) /* in any order */
+                turned[i] = states[(3 * i + 2) % 8];
+            if (numbers[c] > 1)
+                require_status(tlc_gossip_lose(b.node[0].g, 0), TLC_OK);
+            for (uint32_t i = 0; i < numbers[c]; i++) {
+                require_status(tlc_gossip_state_load(b.node[i].g, i % 2 ? turned : states, 8), TLC_OK);
+                require(tlc_gossip_step(b.node[i].g) == 4 && !tlc_gossip_lost(b.node[i].g, 0));
+            }
+            require_mean_of(&b, &a);
+            take_steps(&b, 4, 7);
+            network_greet(&b);
+            free_all(states, 8);
+            network_close(&a);
+            network_close(&b);
         }
-        require_mean_of(&b, &a);
-        take_steps(&b, 4, 7);
-        network_greet(&b);
-        free_all(states, 8);
-        network_close(&a);
-        network_close(&b);
-    }
 }
 
 /* The mean of large models is finite, too. */
 static void large_models(void **state)
 {
     (void)state;
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         tlc_message states[2];
         network a, b;
         open_ring(&a, kind, 2, "raw");
@@ -284,8 +280,8 @@ static void other_names(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (int own = 0; own < 2; own++)
-        load_other_names(kind, own);
+        for (int own = 0; own < 2; own++)
+            load_other_names(kind, own);
 }
 
 /* Node 1 had the neighbours 0 and 2. Now it has 4, 2 and 3. */
@@ -296,31 +292,32 @@ static void other_neighbours(void **state)
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
-    for (int names = 0; names < 2; names++) {
-        network a, b;
-        open_ring(&a, kind, NODES, "qsgd");
-        open_ring(&b, kind, NODES, "qsgd");
-        take_steps(&a, 1, 3);
-        tlc_message saved = node_save(&a, 1);
-        node *n = &b.node[1];
-        n->degree = 3;
-        memcpy(n->neighbours, neighbours, sizeof neighbours);
-        memcpy(n->weights, weights, sizeof weights);
-        for (size_t t = 0; names && t < NET_TENSORS; t++) /* no tensor is in the state */
-            b.tensors[t].name = (const char *[]){"a", "b", "c", "d", "e", "f"}[t];
-        tlc_gossip_destroy(n->g);
-        require_status(network_make(&b, &b.cfg, 1, &n->g), TLC_OK);
-        require_status(node_load(&b, 1, saved), TLC_OK);
-        require(tlc_gossip_lost(n->g, 0) && !tlc_gossip_lost(n->g, 1) && tlc_gossip_lost(n->g, 2));
-        for (size_t k = 0; !names && kind == TLC_DCD && k < net_tensors[WIDE].n; k++) {
-            const float own = tlc_gossip_model(a.node[1].g, WIDE)[k], other = tlc_gossip_model(a.node[2].g, WIDE)[k];
-            const float difference = other - own, share = 0.25f * difference;
-            require(float_bits(tlc_gossip_mean(n->g, WIDE)[k]) == float_bits(own + share));
+        for (int names = 0; names < 2; names++) {
+            network a, b;
+            open_ring(&a, kind, NODES, "qsgd");
+            open_ring(&b, kind, NODES, "qsgd");
+            take_steps(&a, 1, 3);
+            tlc_message saved = node_save(&a, 1);
+            node *n = &b.node[1];
+            n->degree = 3;
+            memcpy(n->neighbours, neighbours, sizeof neighbours);
+            memcpy(n->weights, weights, sizeof weights);
+            for (size_t t = 0; names && t < NET_TENSORS; t++) /* no tensor is in the state */
+                b.tensors[t].name = (const char *[]){"a", "b", "c", "d", "e", "f"}[t];
+            tlc_gossip_destroy(n->g);
+            require_status(network_make(&b, &b.cfg, 1, &n->g), TLC_OK);
+            require_status(node_load(&b, 1, saved), TLC_OK);
+            require(tlc_gossip_lost(n->g, 0) && !tlc_gossip_lost(n->g, 1) && tlc_gossip_lost(n->g, 2));
+            for (size_t k = 0; !names && kind == TLC_DCD && k < net_tensors[WIDE].n; k++) {
+                const float own = tlc_gossip_model(a.node[1].g, WIDE)[k],
+                            other = tlc_gossip_model(a.node[2].g, WIDE)[k];
+                const float difference = other - own, share = 0.25f * difference;
+                require(float_bits(tlc_gossip_mean(n->g, WIDE)[k]) == float_bits(own + share));
+            }
+            blob_free(&saved);
+            network_close(&a);
+            network_close(&b);
         }
-        blob_free(&saved);
-        network_close(&a);
-        network_close(&b);
-    }
 }
 
 int main(void)
