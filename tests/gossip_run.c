@@ -122,7 +122,7 @@ void network_close(network *net)
 {
     for (uint32_t i = 0; i < net->nodes; i++) {
         node *n = &net->node[i];
-        NETWORK_CALL(net, tlc_gossip_destroy(n->g));
+        tlc_gossip_destroy(n->g);
         free(n->neighbours);
         free(n->weights);
         for (size_t t = 0; t < NET_TENSORS; t++)
