@@ -432,6 +432,54 @@ static void rows(void **state)
         }
 }
 
+/* The push of node 1, with another first value in the frame of WIDE. */
+static tlc_message with_value(network *net, float value)
+{
+    tlc_message push = blob_copy(net->node[1].push);
+    float *values[NET_TENSORS];
+
+    for (size_t t = 0; t < NET_TENSORS; t++)
+        values[t] = floats(net->tensors[t].n);
+    require(read_push(net, push, values));
+    uint8_t *p = find_number(push, float_bits(values[WIDE][0]) | (uint64_t)float_bits(values[WIDE][1]) << 32);
+    for (size_t b = 0; b < 4; b++)
+        p[b] = (uint8_t)(float_bits(value) >> 8 * b);
+    blob_seal((uint8_t *)(uintptr_t)push.data, push.len);
+    for (size_t t = 0; t < NET_TENSORS; t++)
+        free(values[t]);
+    return push;
+}
+
+/* No node sends what would make its model, or its estimate, infinite or NaN. So a neighbour does not take it: its own
+ * mean, and its state, would be of no use. */
+static void frames_not_finite(void **state)
+{
+    static const uint32_t wrong[] = {0x7fc00000, 0xffc00001, 0x7f800000, 0xff800000};
+
+    (void)state;
+    FOR_EACH_GOSSIP(kind)
+        for (size_t i = 0; i < COUNT(wrong); i++) {
+            network a, b;
+            open_twins(&a, &b, kind, "raw");
+            network_move(&a, 3);
+            network_push(&a);
+            at.i = i;
+            tlc_message push = with_value(&a, bits_float(wrong[i]));
+            tlc_message seen = node_look(&a, 0);
+            const tlc_status status = take_forged(&a, pull_node, push);
+            tlc_message now = node_look(&a, 0);
+            require(status == TLC_ERR_CORRUPT || status == TLC_ERR_NONFINITE);
+            require(node_outcome(&a, 0).rank == 1 && blob_same(seen, now));
+            blob_free(&seen);
+            blob_free(&now);
+            blob_free(&push);
+            network_pull(&a);
+            require_all_pulled(&a);
+            network_step(&b, 3);
+            close_twins(&a, &b);
+        }
+}
+
 /* A valid push of the same step, of the same node in another training: only the next hello can find it. */
 static void another_training(void **state)
 {
@@ -461,10 +509,10 @@ static void another_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered_messages), cmocka_unit_test(sealed_pushes), cmocka_unit_test(sealed_hellos),
-        cmocka_unit_test(hello_not_finite), cmocka_unit_test(strangers),     cmocka_unit_test(wrong_messages),
-        cmocka_unit_test(may_differ),       cmocka_unit_test(mistakes),      cmocka_unit_test(rows),
-        cmocka_unit_test(another_training),
+        cmocka_unit_test(altered_messages), cmocka_unit_test(sealed_pushes),     cmocka_unit_test(sealed_hellos),
+        cmocka_unit_test(hello_not_finite), cmocka_unit_test(strangers),         cmocka_unit_test(wrong_messages),
+        cmocka_unit_test(may_differ),       cmocka_unit_test(mistakes),          cmocka_unit_test(rows),
+        cmocka_unit_test(another_training), cmocka_unit_test(frames_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
