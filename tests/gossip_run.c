@@ -118,6 +118,19 @@ void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_
         make_node(net, graph, i);
 }
 
+void network_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec, uint64_t steps)
+{
+    const tlc_graph graph = ring_of(nodes);
+    tlc_exchange_config cfg = network_config(kind, nodes);
+
+    cfg.push = at.codec = codec;
+    network_open(net, &cfg, kind, &graph);
+    for (uint64_t step = 1; step <= steps; step++) {
+        network_step(net, step);
+        require_all_pulled(net);
+    }
+}
+
 void network_close(network *net)
 {
     for (uint32_t i = 0; i < net->nodes; i++) {
@@ -175,7 +188,7 @@ tlc_status push_node(network *net, uint32_t i)
 }
 
 /* Gives messages of all neighbours to a call: pushes, or hellos. */
-static tlc_status take(network *net, uint32_t i, int hello, tlc_status (*call)(tlc_gossip *, const tlc_message *))
+static tlc_status deliver(network *net, uint32_t i, int hello, tlc_status (*call)(tlc_gossip *, const tlc_message *))
 {
     const node *n = &net->node[i];
     tlc_message *from = zeros(n->degree, sizeof *from);
@@ -193,12 +206,12 @@ static tlc_status take(network *net, uint32_t i, int hello, tlc_status (*call)(t
 
 tlc_status pull_node(network *net, uint32_t i)
 {
-    return net->node[i].pulled = take(net, i, 0, tlc_gossip_pull);
+    return net->node[i].pulled = deliver(net, i, 0, tlc_gossip_pull);
 }
 
 tlc_status greet_node(network *net, uint32_t i)
 {
-    return take(net, i, 1, tlc_gossip_greet);
+    return deliver(net, i, 1, tlc_gossip_greet);
 }
 
 void network_push(network *net)
@@ -226,15 +239,40 @@ void network_step(network *net, uint64_t seed)
     network_pull(net);
 }
 
-void network_greet(network *net)
+void network_hello(network *net, int full)
 {
     for (uint32_t i = 0; i < net->nodes; i++) {
         tlc_status status;
-        NETWORK_CALL(net, status = tlc_gossip_hello(net->node[i].g, 0, &net->node[i].hello));
+        NETWORK_CALL(net, status = tlc_gossip_hello(net->node[i].g, full, &net->node[i].hello));
         require_status(status, TLC_OK);
     }
+}
+
+void network_greet(network *net)
+{
+    network_hello(net, 0);
     for (uint32_t i = 0; i < net->nodes; i++)
         require_status(greet_node(net, i), TLC_OK);
+}
+
+static tlc_message forged;
+
+static tlc_message forge(network *net, uint32_t from, uint32_t to, tlc_message message)
+{
+    (void)net;
+    (void)to;
+    return from == 1 ? forged : message;
+}
+
+tlc_status take_forged(network *net, taking *take, tlc_message message)
+{
+    tlc_status status;
+
+    forged = message;
+    net->via = forge;
+    status = take(net, 0);
+    net->via = NULL;
+    return status;
 }
 
 size_t edge_of(const network *net, uint32_t i, uint32_t other)
@@ -358,6 +396,13 @@ tlc_message node_look(network *net, uint32_t i)
     return (tlc_message){look.p, look.len};
 }
 
+void require_refused(network *net, taking *take, tlc_message message, tlc_status want)
+{
+    NODE_REFUSED(net, 0, take_forged(net, take, message), want);
+    const tlc_outcome o = node_outcome(net, 0);
+    require(o.status == want && o.cause == want && o.rank == 1);
+}
+
 void require_same_networks(const network *a, const network *b)
 {
     require(a->nodes == b->nodes);
@@ -367,6 +412,20 @@ void require_same_networks(const network *a, const network *b)
         blob_free(&one);
         blob_free(&other);
     }
+}
+
+uint8_t *find_number(tlc_message m, uint64_t number)
+{
+    uint8_t *p = (uint8_t *)(uintptr_t)m.data;
+
+    for (size_t i = 0; i + 8 <= m.len; i++) {
+        uint64_t here = 0;
+        for (size_t b = 0; b < 8; b++)
+            here |= (uint64_t)p[i + b] << 8 * b;
+        if (here == number)
+            return p + i;
+    }
+    require_failed("the number is in the message", __FILE__, __LINE__);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */

@@ -55,6 +55,8 @@ void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind 
 /* The same with so many values in tensor WIDE, and with `around` already for the calls of create; or NULL. */
 void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
                        size_t wide, void (*around)(network *net, int before));
+/* A ring of nodes with a codec, after so many steps. */
+void network_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec, uint64_t steps);
 void network_close(network *net);
 
 /* Makes node i, with what net->node[i] says of its neighbours. */
@@ -84,8 +86,14 @@ void network_push(network *net); /* must succeed */
 void network_pull(network *net); /* node[i].pulled tells */
 void network_step(network *net, uint64_t seed);
 void require_all_pulled(const network *net);
+void network_hello(network *net, int full); /* must succeed */
 /* All greet all, and find that replicas are models. */
 void network_greet(network *net);
+
+/* A call that takes messages: pull_node or greet_node. Node 0 makes it, with this message in the place of that of
+ * node 1. */
+typedef tlc_status taking(network *net, uint32_t i);
+tlc_status take_forged(network *net, taking *take, tlc_message message);
 
 /* Index of `other` among the neighbours of i. */
 size_t edge_of(const network *net, uint32_t i, uint32_t other);
@@ -115,8 +123,20 @@ tlc_message node_look(network *net, uint32_t i);
         blob_free(&after_);                                                                                            \
     } while (0)
 
+/* A message that node 0 must refuse, because of node 1. */
+void require_refused(network *net, taking *take, tlc_message message, tlc_status want);
+/* The same with the sentence. */
+#define REFUSED(net, take, message, want, sentence)                                                                    \
+    do {                                                                                                               \
+        require_refused(net, take, message, want);                                                                     \
+        require_told(net, 0, want, want, 1, sentence);                                                                 \
+    } while (0)
+
 /* All nodes of two networks have the same states. */
 void require_same_networks(const network *a, const network *b);
+
+/* Where the 8 bytes of a number lie in a message; it must have them. */
+uint8_t *find_number(tlc_message m, uint64_t number);
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 

@@ -8,18 +8,6 @@
 
 enum { NODES = 4, LEAST = 24 }; /* bytes of a state: src/exchange/gossip_state.c */
 
-static void open_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec)
-{
-    const tlc_graph graph = ring_of(nodes);
-    tlc_exchange_config cfg = network_config(kind, nodes);
-
-    cfg.push = at.codec = codec;
-    network_open(net, &cfg, kind, &graph);
-    network_step(net, 1);
-    network_step(net, 2);
-    require_all_pulled(net);
-}
-
 /* ---- any byte ---------------------------------------------------------------------------------------------------- */
 
 /* Loads a state beside others, or alone. */
@@ -107,8 +95,8 @@ static void altered(void **state)
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[NODES];
         network net, twin;
-        open_ring(&net, kind, NODES, "qsgd");
-        open_ring(&twin, kind, NODES, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        network_ring(&twin, kind, NODES, "qsgd", 2);
         network_move(&net, 3);
         for (uint32_t i = 0; i < NODES; i++)
             states[i] = node_save(&net, i);
@@ -146,9 +134,9 @@ static void others(void **state)
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[NODES], list[NODES + 1], stranger;
         network net, five, other;
-        open_ring(&net, kind, NODES, "qsgd");
-        open_ring(&five, kind, NODES + 1, "qsgd");
-        open_ring(&other, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NODES, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        network_ring(&five, kind, NODES + 1, "qsgd", 2);
+        network_ring(&other, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NODES, "qsgd", 2);
         for (uint32_t i = 0; i < NODES; i++)
             list[i] = states[i] = node_save(&net, i);
         TOLD(&net, &states[1], 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
@@ -190,7 +178,7 @@ static void other_objects(void **state)
         tlc_allreduce *rank;
         network net;
         size_t written;
-        open_ring(&net, kind, NODES, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
         require_status(tlc_allreduce_create(&rank, &cfg, 0, net.tensors, NET_TENSORS), TLC_OK);
         size_t size = tlc_allreduce_state_size(rank);
         uint8_t *p = bytes(size);
@@ -211,7 +199,7 @@ static void other_sizes(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
-        open_ring(&net, kind, NODES, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
         tlc_message saved = node_save(&net, 0);
         net.tensors[WIDE].n--;
         tlc_gossip_destroy(net.node[0].g);
@@ -232,7 +220,7 @@ static void wrong_entries(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
-        open_ring(&net, kind, NODES, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
         tlc_message saved = node_save(&net, 0);
         uint8_t *p = (uint8_t *)(uintptr_t)saved.data, *value = p + saved.len - 4 - 4; /* of a replica */
         const uint8_t nan[] = {0, 0, 0xc0, 0x7f};

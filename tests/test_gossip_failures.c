@@ -9,18 +9,6 @@
 
 enum { NODES = 4 };
 
-static void open_ring(network *net, tlc_gossip_kind kind, const char *codec)
-{
-    const tlc_graph graph = ring_of(NODES);
-    tlc_exchange_config cfg = network_config(kind, NODES);
-
-    cfg.push = at.codec = codec;
-    network_open(net, &cfg, kind, &graph);
-    network_step(net, 1);
-    network_step(net, 2);
-    require_all_pulled(net);
-}
-
 /* The steps go on, and replicas are models. */
 static void close_ring(network *net)
 {
@@ -114,7 +102,7 @@ static void not_finite(void **state)
                 const size_t t = (size_t[]){BIAS, WIDE, GAIN, OWN, CONV}[i];
                 network net;
                 at.i = i;
-                open_ring(&net, kind, *codec);
+                network_ring(&net, kind, NODES, *codec, 2);
                 network_move(&net, 3);
                 set_moved(&net, 1, t, net_tensors[t].n - 1, bits_float(bad[i]));
                 stays(&net, t, net_tensors[t].name);
@@ -129,7 +117,7 @@ static void overflow(void **state)
     FOR_EACH_GOSSIP(kind) {
         network net;
         /* z: moved - x, or t / 2 moved */
-        open_ring(&net, kind, "raw");
+        network_ring(&net, kind, NODES, "raw", 2);
         network_move(&net, 3);
         set_moved(&net, 1, WIDE, 7, FLT_MAX);
         network_push(&net);
@@ -205,7 +193,7 @@ static void overflow_of_the_frame(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
-        open_ring(&net, kind, "random-sparse");
+        network_ring(&net, kind, NODES, "random-sparse", 2);
         network_move(&net, 3);
         set_moved(&net, 1, WIDE, 9, kind == TLC_DCD ? 0.9f * FLT_MAX : 0.4f * FLT_MAX);
         stays(&net, WIDE, "wide");
@@ -219,7 +207,7 @@ static void all_stay(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
-        open_ring(&net, kind, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
         network_move(&net, 3);
         for (uint32_t i = 0; i < NODES; i++)
             set_moved(&net, i, CONV, i, NAN);
@@ -282,7 +270,7 @@ static void comes_back(tlc_gossip_kind kind, const char *codec, int with_model)
     network net;
 
     gone = 1;
-    open_ring(&net, kind, codec);
+    network_ring(&net, kind, NODES, codec, 2);
     net.via = drop;
     network_move(&net, 3);
     for (uint32_t i = 0; i < NODES; i++)
@@ -350,7 +338,7 @@ static void joins(void **state)
         const float *model[NET_TENSORS];
         float bad[131];
         network net;
-        open_ring(&net, kind, "qsgd");
+        network_ring(&net, kind, NODES, "qsgd", 2);
         tlc_gossip *g = net.node[1].g;
         for (size_t t = 0; t < NET_TENSORS; t++)
             model[t] = net.start[t];
@@ -383,7 +371,7 @@ static void behind(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
-        open_ring(&net, kind, "natural");
+        network_ring(&net, kind, NODES, "natural", 2);
         network_move(&net, 3);
         network_push(&net);
         for (uint32_t i = 0; i < NODES; i++)
