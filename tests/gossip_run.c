@@ -387,7 +387,8 @@ tlc_message node_look(network *net, uint32_t i)
         add_number(&look, (uint64_t)tlc_gossip_lost(n->g, k));
     for (size_t t = 0; t < NET_TENSORS; t++) {
         const size_t size = net->tensors[t].n * sizeof(float);
-        add(&look, tlc_gossip_mean(n->g, t), size);
+        const float *mean = tlc_gossip_mean(n->g, t);
+        add(&look, mean, mean ? size : 0);
         add(&look, tlc_gossip_model(n->g, t), size);
         add(&look, n->moved[t], size);
     }

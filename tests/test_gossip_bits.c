@@ -13,7 +13,7 @@ enum { NODES = 4, STEPS = 6 };
 
 /* Of fixed runs with all codecs without bias, by kind. The test prints them. They change with the lines CODEC of
  * codecs.def. */
-static const uint64_t digests[] = {0xdd59448f47fd56bf, 0xec0602600df13625};
+static const uint64_t digests[] = {0xdfa73ca3e2a39dcb, 0x0e17cfc4c86c674a};
 
 /* How a run is made. The results may not depend on it. */
 typedef struct way {

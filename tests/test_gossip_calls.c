@@ -85,6 +85,8 @@ static void turns(void **state)
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 1, &kept), TLC_ERR_ORDER);
         state_of_0 = node_save(&net, 0);
         require_status(push_node(&net, 0), TLC_OK);
+        for (size_t t = 0; t < NET_TENSORS; t++)
+            require(!tlc_gossip_mean(g, t) && !tlc_gossip_model(g, t) == !net.tensors[t].n);
         NODE_REFUSED(&net, 0, push_node(&net, 0), TLC_ERR_ORDER);
         NODE_REFUSED(&net, 0, tlc_gossip_hello(g, 0, &kept), TLC_ERR_ORDER);
         NODE_REFUSED(&net, 0, tlc_gossip_hello(g, 1, &kept), TLC_ERR_ORDER);

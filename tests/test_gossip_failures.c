@@ -348,7 +348,9 @@ static void joins(void **state)
         NODE_REFUSED(&net, 1, tlc_gossip_join(g, 7, model), TLC_ERR_NONFINITE);
         bad[130] = NAN;
         NODE_REFUSED(&net, 1, tlc_gossip_join(g, 7, model), TLC_ERR_NONFINITE);
-        require(node_outcome(&net, 1).status == TLC_ERR_NONFINITE && node_outcome(&net, 1).cause == TLC_ERR_NONFINITE);
+        require_told(&net, 1, TLC_ERR_NONFINITE, TLC_ERR_NONFINITE, TLC_NOBODY,
+                     "NaN or infinity in tensor \"wide\" of the model");
+        require(node_outcome(&net, 1).tensor == WIDE);
         model[WIDE] = NULL;
         NODE_REFUSED(&net, 1, tlc_gossip_join(g, 7, model), TLC_ERR_PARAM);
         network_move(&net, 3);
