@@ -69,6 +69,39 @@ __attribute__((used)) void __wrap_free(void *ptr)
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
+/* ---- an allocator that counts ------------------------------------------------------------------------------------ */
+
+void *counted_alloc(void *opaque, size_t size)
+{
+    counter *c = opaque;
+    size_t asked = memory.asked;
+
+    if (!c->left) {
+        c->refused++;
+        c->left = c->once ? SIZE_MAX : 0;
+        return NULL;
+    }
+    c->left--;
+    c->made++;
+    if (c->starved)
+        feed();                                /* this is not the library's call of malloc */
+    void *p = memset(bytes(size), 0xd5, size); /* malloc promises no zeros */
+    if (c->starved)
+        starve(0);
+    memory.asked = asked;
+    return p;
+}
+
+void counted_free(void *opaque, void *ptr)
+{
+    counter *c = opaque;
+
+    require(ptr != NULL);
+    c->freed++;
+    memory.live += (size_t)c->starved; /* it was not counted when it was taken */
+    free(ptr);
+}
+
 /* ---- tlc_parallel ------------------------------------------------------------------------------------------------ */
 
 typedef struct handed {

@@ -37,6 +37,16 @@ void feed(void);
         require(memory.asked == 0);                                                                                    \
     } while (0)
 
+/* A tlc_allocator that counts. */
+typedef struct counter {
+    size_t made, freed, left; /* left: how many may still succeed */
+    size_t refused;
+    int once;    /* only one is refused */
+    int starved; /* the library has no other memory */
+} counter;
+void *counted_alloc(void *opaque, size_t size);
+void counted_free(void *opaque, void *ptr);
+
 /* The runner. Its tasks count as the library's, its own work does not. */
 tlc_parallel starved_runner(const runner *r);
 

@@ -9,46 +9,6 @@
 
 enum { WORKERS = 3, CONV = 1 };
 
-/* ---- an allocator that counts ------------------------------------------------------------------------------------ */
-
-typedef struct counter {
-    size_t made, freed, left; /* left: how many may still succeed */
-    size_t refused;
-    int once;    /* only one is refused */
-    int starved; /* the library has no other memory */
-} counter;
-
-static void *counted_alloc(void *opaque, size_t size)
-{
-    counter *c = opaque;
-    size_t asked = memory.asked;
-
-    if (!c->left) {
-        c->refused++;
-        c->left = c->once ? SIZE_MAX : 0;
-        return NULL;
-    }
-    c->left--;
-    c->made++;
-    if (c->starved)
-        feed();                                /* this is not the library's call of malloc */
-    void *p = memset(bytes(size), 0xd5, size); /* malloc promises no zeros */
-    if (c->starved)
-        starve(0);
-    memory.asked = asked;
-    return p;
-}
-
-static void counted_free(void *opaque, void *ptr)
-{
-    counter *c = opaque;
-
-    require(ptr != NULL);
-    c->freed++;
-    memory.live += (size_t)c->starved; /* it was not counted when it was taken */
-    free(ptr);
-}
-
 /* ---- every function ---------------------------------------------------------------------------------------------- */
 
 #define OK(f, call) STATUS(f, call, TLC_OK)
