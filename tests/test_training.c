@@ -12,7 +12,7 @@
 /* A loss is reached within 2%. */
 #define REACHED 1.02
 
-enum { RANKS = 4, SEEDS = 5 };
+enum { RANKS = 4 };
 
 static const model *const models[] = {&logistic, &perceptron};
 
@@ -73,27 +73,6 @@ static void raw_is_plain_sgd(void **state)
 
 /* ---- lossy codecs ------------------------------------------------------------------------------------------------ */
 
-/* The data of all seeds. */
-typedef struct draws {
-    data of[SEEDS];
-    size_t seeds;
-} draws;
-
-static draws draws_open(const model *m, size_t rows)
-{
-    draws d = {.seeds = quick() ? 1 : SEEDS};
-
-    for (size_t i = 0; i < d.seeds; i++)
-        d.of[i] = data_draw(m, RANKS, rows, 5 + i);
-    return d;
-}
-
-static void draws_close(draws *d)
-{
-    for (size_t i = 0; i < d->seeds; i++)
-        data_free(&d->of[i]);
-}
-
 /* The mean loss over the data of all seeds. *got: of the last one. */
 static double train_all(const draws *d, const schedule *s, const cluster_options *o, trained *got)
 {
@@ -150,7 +129,7 @@ static void gradients_reach_floats(void **state)
 
     (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
-        draws d = draws_open(models[m], 1000);
+        draws d = draws_open(models[m], RANKS, 1000);
         const schedule s = every_gradient(models[m]);
         compare_with_floats(&d, &s, list, COUNT(list));
         draws_close(&d);
@@ -172,7 +151,7 @@ static void rounds_reach_floats(void **state)
 
     (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
-        draws d = draws_open(models[m], gradients * federated.batch);
+        draws d = draws_open(models[m], RANKS, gradients * federated.batch);
         trained got;
         schedule plain = every_gradient(models[m]);
         compare_with_floats(&d, &federated, list, COUNT(list));

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decentralised trainings. DCD reaches the loss of all-reduce of floats at 8 and at 4 bits. The naive scheme, in which
+ * nodes send their quantized models, does not. ECD does with a quantizer whose error does not grow with its input.
+ *
+ * Tables are printed. Their numbers are the same on all machines, as those of test_training are.
+ */
+#include "train_gossip.h"
+#include <math.h>
+
+/* A loss is reached within 1%. */
+#define REACHED 1.01
+
+static const model logistic_500 = {"logistic", 500, 0, 501, 2, {{"weights", 0, 500}, {"bias", 500, 1}}};
+
+/* ---- a table ----------------------------------------------------------------------------------------------------- */
+
+/* The same training in several ways. Losses are those of all-reduce of floats. */
+typedef struct table {
+    draws d;
+    schedule s;
+    double floats[SEEDS], mean;
+} table;
+
+static table table_open(size_t nodes, size_t rows, const schedule *s)
+{
+    table t = {.d = draws_open(&logistic_500, nodes, rows), .s = *s};
+
+    t.s.part = nodes;
+    for (size_t i = 0; i < t.d.seeds; i++) {
+        t.floats[i] = train(&t.d.of[i], &t.s, NULL).loss;
+        t.mean += t.floats[i] / (double)t.d.seeds;
+    }
+    printf("#\n# logistic regression, 500 features, %zu nodes, %zu rows each, data of %zu seeds\n", nodes, rows,
+           t.d.seeds);
+    printf("# %zu steps, batches of %zu, rate %g; all-reduce of floats: loss %.5f\n", s->exchanges, s->batch, s->rate,
+           t.mean);
+    return t;
+}
+
+/* The means over all seeds. */
+typedef struct outcome {
+    gossiped mean;
+    double ratio, lowest, highest; /* to all-reduce: of the mean losses, and of the losses of a seed */
+} outcome;
+
+static outcome train_all(const table *t, const gossip_options *o)
+{
+    outcome all = {.lowest = INFINITY, .highest = -INFINITY};
+    const double share = 1 / (double)t->d.seeds;
+
+    for (size_t i = 0; i < t->d.seeds; i++) {
+        const gossiped got = gossip_train(&t->d.of[i], &t->s, o);
+        all.mean.loss += share * got.loss;
+        all.mean.sent += share * got.sent;
+        all.mean.stayed += got.stayed;
+        all.mean.largest += share * got.largest;
+        for (size_t k = 0; k < DECADES; k++)
+            all.mean.error[k] += share * got.error[k];
+        all.lowest = fmin(all.lowest, got.loss / t->floats[i]);
+        all.highest = fmax(all.highest, got.loss / t->floats[i]);
+    }
+    all.ratio = all.mean.loss / t->mean;
+    return all;
+}
+
+static outcome train_row(const table *t, const gossip_options *o)
+{
+    static const char *const graphs[] = {"ring", "torus", "complete", "random"};
+    const outcome got = train_all(t, o);
+    char quantizer[64];
+
+    if (o->codec)
+        snprintf(quantizer, sizeof quantizer, "%s", o->codec);
+    else
+        snprintf(quantizer, sizeof quantizer, "multiples of 1/%g", 1 / o->spacing);
+    printf("#   %-9s %-20s %-8s %4.2f %10.5g %10.5g %10.5g .. %-10.5g", gossip_names[o->way], quantizer,
+           graphs[o->graph], o->lazy, got.mean.loss, got.ratio, got.lowest, got.highest);
+    return got;
+}
+
+static void print_head(const char *more)
+{
+    printf("#   %-9s %-20s %-8s %4s %10s %10s %10s    %-10s%s\n", "", "quantizer", "graph", "lazy", "loss",
+           "to floats", "least", "most, of a seed", more);
+}
+
+/* ---- raw --------------------------------------------------------------------------------------------------------- */
+
+static void raw_is_d_psgd(void **state)
+{
+    static const size_t counts[] = {1, 2, 5, 8};
+    const schedule s = {.exchanges = quick() ? 20 : 100, .batch = 2, .rate = 2};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(counts); c++)
+        for (tlc_graph_kind graph = TLC_RING; graph <= TLC_COMPLETE; graph++) {
+            data d = data_draw(&logistic_500, counts[c], 50, 4);
+            gossip_options o = {.way = GOSSIP_FLOATS, .codec = "raw", .graph = graph, .lazy = 0.25};
+            const double floats = gossip_train(&d, &s, &o).loss;
+            for (o.way = GOSSIP_NAIVE; o.way < GOSSIP_WAYS; o.way++)
+                require(fabs(gossip_train(&d, &s, &o).loss / floats - 1) < 1e-5);
+            data_free(&d);
+        }
+}
+
+/* ---- 8 and 4 bits ------------------------------------------------------------------------------------------------ */
+
+/* Every row comes 80 times. */
+static schedule ring_of_8(void)
+{
+    return (schedule){.exchanges = quick() ? 1000 : 10000, .batch = 2, .rate = 2};
+}
+
+static double few_bits(const table *t, gossip_way way, const char *codec)
+{
+    const gossip_options o = {.way = way, .codec = codec};
+    const outcome got = train_row(t, &o);
+
+    printf(" %6.0f\n", got.mean.sent);
+    require(!got.mean.stayed);
+    return got.ratio;
+}
+
+static void dcd_reaches_floats(void **state)
+{
+    const schedule s = ring_of_8();
+    table t = table_open(8, 250, &s);
+
+    (void)state;
+    print_head(" bytes: a step");
+    require(few_bits(&t, GOSSIP_FLOATS, "raw") <= REACHED);
+    const double dcd = few_bits(&t, GOSSIP_DCD, "qsgd:bits=8"), naive = few_bits(&t, GOSSIP_NAIVE, "qsgd:bits=8"),
+                 ecd = few_bits(&t, GOSSIP_ECD, "qsgd:bits=8");
+    require(dcd <= REACHED);
+    require(quick() || naive > 1.02 * dcd); /* a short training does not show it */
+    require(ecd > 1.02 * dcd);
+    require(few_bits(&t, GOSSIP_DCD, "qsgd:bits=4") <= REACHED);
+    require(few_bits(&t, GOSSIP_NAIVE, "qsgd:bits=4") > (quick() ? 1.2 : 5));
+    require(few_bits(&t, GOSSIP_ECD, "qsgd:bits=4") > (quick() ? 5 : 100));
+    draws_close(&t.d);
+}
+
+/* ---- ECD --------------------------------------------------------------------------------------------------------- */
+
+/* ECD promises that the error of estimates falls as 1 / sqrt(t), if that of the quantizer is bounded. */
+static void ecd_needs_a_fixed_range(void **state)
+{
+    const schedule s = ring_of_8();
+    const gossip_options list[] = {{.way = GOSSIP_ECD_HERE, .spacing = 1.0 / 64},
+                                   {.way = GOSSIP_ECD_HERE, .spacing = 1.0 / 8},
+                                   {.way = GOSSIP_ECD_HERE, .codec = "qsgd:bits=8"},
+                                   {.way = GOSSIP_NAIVE, .spacing = 1.0 / 64},
+                                   {.way = GOSSIP_NAIVE, .spacing = 1.0 / 8}};
+    table t = table_open(8, 250, &s);
+
+    (void)state;
+    print_head(" largest z, error of estimates after 10, 100, 1000, 10000 steps");
+    for (size_t i = 0; i < COUNT(list); i++) {
+        const outcome got = train_row(&t, &list[i]);
+        const double *error = got.mean.error;
+        if (list[i].way == GOSSIP_ECD_HERE)
+            printf(" %6.4g %8.2g %8.2g %8.2g %8.2g", got.mean.largest, error[0], error[1], error[2], error[3]);
+        printf("\n");
+        if (list[i].codec)
+            require(error[2] > error[0]);
+        else if (list[i].way == GOSSIP_ECD_HERE)
+            require(error[1] < error[0] / 2 && error[2] < error[1] / 2 && error[3] < error[2] / 2);
+        require((got.ratio <= REACHED) == (list[i].spacing == 1.0 / 64));
+    }
+    draws_close(&t.d);
+}
+
+/* While t / 2 * the change of a step is below the model, z does not grow. */
+static void ecd_takes_small_steps(void **state)
+{
+    static const double rates[] = {1, 0.1, 0.01};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rates); i++) {
+        const schedule s = {.exchanges = 1000, .batch = 16, .rate = rates[i]};
+        const gossip_options eight = {.way = GOSSIP_ECD, .codec = "qsgd:bits=8"},
+                             four = {.way = GOSSIP_ECD, .codec = "qsgd:bits=4"};
+        table t = table_open(8, 250, &s);
+        print_head("");
+        require((train_row(&t, &eight).ratio <= REACHED) == (rates[i] < 1));
+        printf("\n");
+        require(train_row(&t, &four).ratio > REACHED);
+        printf("\n");
+        draws_close(&t.d);
+    }
+}
+
+/* ---- graphs and sparsification ----------------------------------------------------------------------------------- */
+
+/* random-sparse multiplies what it sends by 1 / p: the variance of its error is (1 - p) / p times the square. */
+static void sparse_row(const table *t, const gossip_options *o, double p)
+{
+    const double growth = gossip_growth(t->d.of[0].ranks, o, (1 - p) / p);
+    const outcome got = train_row(t, o);
+
+    printf(" %7.3f %6.0f %9llu\n", growth, got.mean.sent, (unsigned long long)got.mean.stayed);
+    require(growth > 0.5 || got.ratio <= REACHED);
+    require(growth < 1.05 || !(got.ratio < 2));
+    require((growth > 1.05) || !got.mean.stayed);
+}
+
+static void dcd_reaches_floats_on_graphs(const table *t, tlc_graph_kind graph)
+{
+    static const double lazy[] = {0, 0.5, 0.75};
+    static const char *const bits[] = {"qsgd:bits=8", "qsgd:bits=4"};
+
+    for (size_t i = 0; i < COUNT(bits); i++) {
+        const gossip_options o = {.way = GOSSIP_DCD, .codec = bits[i], .graph = graph};
+        const outcome got = train_row(t, &o);
+        printf(" %14.0f\n", got.mean.sent);
+        require(got.ratio <= REACHED);
+    }
+    for (size_t i = 0; i < COUNT(lazy); i++) {
+        const gossip_options half = {.way = GOSSIP_DCD, .codec = "random-sparse:p=0.5", .graph = graph, .lazy = lazy[i]};
+        sparse_row(t, &half, 0.5);
+    }
+    for (size_t i = 0; i < COUNT(lazy); i++) {
+        const gossip_options quarter = {
+            .way = GOSSIP_DCD, .codec = "random-sparse:p=0.25", .graph = graph, .lazy = lazy[i]};
+        sparse_row(t, &quarter, 0.25);
+    }
+}
+
+static void graphs_and_sparsification(void **state)
+{
+    const schedule s = {.exchanges = quick() ? 500 : 1500, .batch = 2, .rate = 0.5};
+
+    (void)state;
+    for (size_t nodes = 8; nodes <= 16; nodes += 8) {
+        table t = table_open(nodes, 2000 / nodes, &s);
+        print_head(" growth  bytes stayed");
+        for (tlc_graph_kind graph = TLC_RING; graph <= TLC_COMPLETE; graph++)
+            dcd_reaches_floats_on_graphs(&t, graph);
+        draws_close(&t.d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(raw_is_d_psgd),
+        cmocka_unit_test(dcd_reaches_floats),
+        cmocka_unit_test(ecd_needs_a_fixed_range),
+        cmocka_unit_test(ecd_takes_small_steps),
+        cmocka_unit_test(graphs_and_sparsification),
+    };
+    print_isas();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
