@@ -187,11 +187,13 @@ static void exchange_moved(nodes *run)
 /* ---- a step without it ------------------------------------------------------------------------------------------- */
 
 /* to = C(x). As in the library, small tensors stay as they are: those behind the first one. */
-static void quantize(const nodes *run, node *of, const float *values, float *to)
+static void quantize(nodes *run, node *of, const float *values, float *to)
 {
     const model *m = run->d->m;
     uint8_t frame[4096];
 
+    for (size_t i = 0; i < m->tensors[0].n; i++)
+        run->now.largest = fmax(run->now.largest, fabs((double)values[i]));
     memcpy(to, values, m->values * sizeof *to);
     if (of->ctx) {
         require(tlc_bound(of->ctx) <= sizeof frame);
@@ -214,7 +216,7 @@ static void mean_of_known(const nodes *run, node *x)
 }
 
 /* Before means are taken. */
-static void show(const nodes *run, node *x)
+static void show(nodes *run, node *x)
 {
     if (run->o->way == GOSSIP_NAIVE)
         quantize(run, x, x->model, x->known);
@@ -228,30 +230,25 @@ static void extrapolate(nodes *run, node *x, size_t step)
     const double t = (double)step + 1;
     float z[MOST_VALUES], sent[MOST_VALUES];
 
-    for (size_t v = 0; v < run->d->m->values; v++) {
+    for (size_t v = 0; v < run->d->m->values; v++)
         z[v] = (float)((1 - t / 2) * x->model[v] + t / 2 * x->moved[v]);
-        run->now.largest = fmax(run->now.largest, fabs((double)z[v]));
-    }
     quantize(run, x, z, sent);
     for (size_t v = 0; v < run->d->m->values; v++)
         x->known[v] = (float)((1 - 2 / t) * x->known[v] + 2 / t * sent[v]);
 }
 
-static void note_error(nodes *run, size_t step)
+/* The root of the mean square of estimates - models. */
+static double error_of_estimates(const nodes *run)
 {
-    size_t decade = 0;
+    const size_t count = run->d->ranks, values = run->d->m->values;
     double squares = 0;
 
-    for (; decade < DECADES && step != (size_t)pow(10, (double)decade + 1); decade++)
-        ;
-    if (decade == DECADES)
-        return;
-    for (size_t i = 0; i < run->d->ranks; i++)
-        for (size_t v = 0; v < run->d->m->values; v++) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t v = 0; v < values; v++) {
             double error = (double)run->of[i].known[v] - run->of[i].model[v];
             squares += error * error;
         }
-    run->now.error[decade] = sqrt(squares / (double)(run->d->ranks * run->d->m->values));
+    return sqrt(squares / (double)(count * values));
 }
 
 static void move_all(nodes *run, size_t step)
@@ -262,8 +259,9 @@ static void move_all(nodes *run, size_t step)
             extrapolate(run, x, step);
         memcpy(x->model, x->moved, run->d->m->values * sizeof *x->model);
     }
-    if (run->o->way == GOSSIP_ECD_HERE)
-        note_error(run, step);
+    for (size_t k = 0, after = 10; k < DECADES && run->o->way == GOSSIP_ECD_HERE; k++, after *= 10)
+        if (step == after)
+            run->now.error[k] = error_of_estimates(run);
 }
 
 /* ---- a training -------------------------------------------------------------------------------------------------- */

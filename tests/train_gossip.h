@@ -31,11 +31,11 @@ typedef struct gossip_options {
 } gossip_options;
 
 typedef struct gossiped {
-    double loss; /* of the mean of all models, on all rows */
-    double sent; /* DCD and ECD: bytes of a node's messages in a step, once for each neighbour */
-    uint64_t stayed; /* DCD and ECD: steps in which a node stayed where it was, as a value was not finite */
-    double error[DECADES]; /* ECD_HERE: estimates - models after 10, 100, ... steps, the root of the mean square */
-    double largest;        /* ECD_HERE: magnitude of what was quantized */
+    double loss;           /* of the mean of all models, on all rows */
+    double sent;           /* DCD and ECD: bytes of a node's messages in a step, once for each neighbour */
+    uint64_t stayed;       /* DCD and ECD: steps in which a node stayed where it was, as a value was not finite */
+    double error[DECADES]; /* ECD_HERE: of estimates after 10, 100, ... steps: the root of the mean square */
+    double largest;        /* NAIVE and ECD_HERE: magnitude of what was quantized */
 } gossiped;
 
 /* s->batch, exchanges (steps) and rate are used. */
