@@ -193,7 +193,8 @@ static void quantize(nodes *run, node *of, const float *values, float *to)
     uint8_t frame[4096];
 
     for (size_t i = 0; i < m->tensors[0].n; i++)
-        run->now.largest = fmax(run->now.largest, fabs((double)values[i]));
+        if (fabs((double)values[i]) > run->now.largest)
+            run->now.largest = fabs((double)values[i]);
     memcpy(to, values, m->values * sizeof *to);
     if (of->ctx) {
         require(tlc_bound(of->ctx) <= sizeof frame);
