@@ -182,7 +182,11 @@ static void ecd_needs_a_fixed_range(void **state)
     print_head(" largest bits  error of estimates after 10, 100, 1000, 10000 steps");
     for (size_t i = 0; i < COUNT(list); i++) {
         const outcome got = train_row(&t, &list[i]);
-        printf(" %7.4g %4.0f", got.mean.largest, list[i].codec ? 8 : bits_of(&list[i], got.mean.largest));
+        printf(" %7.4g", got.mean.largest);
+        if (list[i].codec)
+            printf("     ");
+        else
+            printf(" %4.0f", bits_of(&list[i], got.mean.largest));
         for (size_t k = 0; k < DECADES && list[i].way == GOSSIP_ECD_HERE; k++)
             printf(" %8.2g", got.mean.error[k]);
         printf("\n");
