@@ -13,7 +13,7 @@
 #define REACHED 1.02
 #define GROUPED 1.01
 
-enum { RANKS = 4, SEEDS = 5 };
+enum { RANKS = 4 };
 
 static const model *const models[] = {&logistic, &perceptron};
 
@@ -73,27 +73,6 @@ static void raw_is_plain_sgd(void **state)
 }
 
 /* ---- lossy codecs ------------------------------------------------------------------------------------------------ */
-
-/* The data of all seeds. */
-typedef struct draws {
-    data of[SEEDS];
-    size_t seeds;
-} draws;
-
-static draws draws_open(const model *m, size_t ranks, size_t rows)
-{
-    draws d = {.seeds = quick() ? 1 : SEEDS};
-
-    for (size_t i = 0; i < d.seeds; i++)
-        d.of[i] = data_draw(m, ranks, rows, 5 + i);
-    return d;
-}
-
-static void draws_close(draws *d)
-{
-    for (size_t i = 0; i < d->seeds; i++)
-        data_free(&d->of[i]);
-}
 
 /* The mean loss over the data of all seeds. *got: of the last one. */
 static double train_all(const draws *d, const schedule *s, const cluster_options *o, trained *got)

@@ -191,3 +191,18 @@ void data_free(data *d)
     free(d->x);
     free(d->label);
 }
+
+draws draws_open(const model *m, size_t ranks, size_t rows)
+{
+    draws d = {.seeds = quick() ? 1 : SEEDS};
+
+    for (size_t i = 0; i < d.seeds; i++)
+        d.of[i] = data_draw(m, ranks, rows, 5 + i);
+    return d;
+}
+
+void draws_close(draws *d)
+{
+    for (size_t i = 0; i < d->seeds; i++)
+        data_free(&d->of[i]);
+}

@@ -10,7 +10,7 @@
 
 #include "support.h"
 
-enum { MOST_TENSORS = 4, MOST_VALUES = 1024, MOST_RANKS = 16 };
+enum { MOST_TENSORS = 4, MOST_VALUES = 1024, MOST_RANKS = 16, SEEDS = 5 };
 
 /* The tensors lie one after the other in an array of `values` floats: the weights, or a gradient. */
 typedef struct model {
@@ -34,6 +34,14 @@ typedef struct data {
 } data;
 data data_draw(const model *m, size_t ranks, size_t rows, uint64_t seed);
 void data_free(data *d);
+
+/* The data of all seeds. */
+typedef struct draws {
+    data of[SEEDS];
+    size_t seeds; /* 1 with TLC_TEST_QUICK */
+} draws;
+draws draws_open(const model *m, size_t ranks, size_t rows);
+void draws_close(draws *d);
 
 /* The weights that a training starts with. */
 void model_start(const model *m, float *weights);
