@@ -22,6 +22,10 @@ static void check_larger_structs(object *o)
         must(o->run, CALLS, !tlc_worker_outcome(o->it, 0, &outcome.outcome), "outcome");
         must(o->run, CALLS, !tlc_worker_stats(o->it, &stats.stats), "stats");
         break;
+    case ROLE_NODE:
+        must(o->run, CALLS, !tlc_gossip_outcome(o->it, &outcome.outcome), "outcome");
+        must(o->run, CALLS, !tlc_gossip_stats(o->it, &stats.stats), "stats");
+        break;
     default:
         must(o->run, CALLS, !tlc_server_outcome(o->it, &outcome.outcome), "outcome");
         must(o->run, CALLS, !tlc_server_stats(o->it, &stats.stats), "stats");
@@ -128,12 +132,51 @@ static void refuse_server(object *o)
     tlc_server_destroy(none);
 }
 
+static void refuse_node(object *o)
+{
+    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
+    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
+    tlc_message message = {NULL, 0};
+    tlc_gossip *none = NULL;
+    uint8_t byte;
+    size_t written;
+
+    must_refuse(o, tlc_gossip_outcome(o->it, &outcome), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_outcome(o->it, NULL), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_stats(o->it, &stats), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_again(o->it, 1, NULL), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_state_save(o->it, NULL, 1, &written), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_set_codec(o->it, TLC_ALL, NULL), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_set_codec(o->it, TLC_ALL, "no codec"), TLC_ERR_PARAM);
+    if (o->group->edges[o->rank].degree) {
+        must_refuse(o, tlc_gossip_pull(o->it, NULL), TLC_ERR_PARAM);
+        must_refuse(o, tlc_gossip_greet(o->it, NULL), TLC_ERR_PARAM);
+    }
+    must_refuse(o, tlc_gossip_push(none, NULL, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_pull(none, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_hello(none, 0, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_greet(none, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_again(none, 1, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_lose(none, 0), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_join(none, 1, NULL), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_set_codec(none, TLC_ALL, "raw"), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_state_save(none, &byte, 1, &written), TLC_ERR_PARAM);
+    must_refuse(o, tlc_gossip_state_load(none, &message, 1), TLC_ERR_PARAM);
+    must(o->run, CALLS,
+         !tlc_gossip_step(none) && !tlc_gossip_state_size(none) && !tlc_gossip_lost(none, 0) &&
+             !tlc_gossip_mean(none, 0) && !tlc_gossip_model(none, 0),
+         "NULL has a step, a state, a model or a mean");
+    tlc_gossip_destroy(none);
+}
+
 void refuse_arguments(object *o)
 {
     check_larger_structs(o);
     switch (o->role) {
     case ROLE_RANK: refuse_rank(o); break;
     case ROLE_WORKER: refuse_worker(o); break;
+    case ROLE_NODE: refuse_node(o); break;
     default: refuse_server(o); break;
     }
 }

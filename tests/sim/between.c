@@ -65,7 +65,7 @@ static void change_codec(object *o, uint64_t draw)
     run *r = o->run;
     const codec_case *codec = r->sc.reserve[1] && draw >> 63 ? r->sc.reserve[1] : r->sc.reserve[0];
     size_t tensor = draw >> 62 & 1 || !r->sc.count ? TLC_ALL : (size_t)below(draw, r->sc.count);
-    int direction = o->role == ROLE_SERVER ? PULL : o->role == ROLE_WORKER ? PUSH : (int)(draw >> 61 & 1), small = 0;
+    int direction = o->role == ROLE_SERVER ? PULL : o->role == ROLE_RANK ? (int)(draw >> 61 & 1) : PUSH, small = 0;
     tlc_status status;
 
     if (tensor != TLC_ALL)
@@ -89,7 +89,7 @@ void between_steps(object **o, int may_reload)
     uint64_t draw = drawn(r->sc.seed, ABOUT_BOUNDARY, (*o)->step, (*o)->rank, (*o)->role);
 
     if (falls(draw, r->sc.rate_boundary)) {
-        if (draw & 1)
+        if (draw & 1 && (*o)->role != ROLE_NODE) /* nodes have no residuals */
             scale(*o, mixed(draw));
         else
             change_codec(*o, mixed(draw));

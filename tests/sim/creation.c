@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "tasks.h"
 #include "values.h"
+#include <math.h>
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
@@ -21,7 +22,7 @@ static void fill_config(creation *c, const object *o)
     run *r = o->run;
     const scenario *sc = &r->sc;
     const group *g = o->group;
-    int ring = o->role == ROLE_RANK;
+    int ring = o->role == ROLE_RANK, with_servers = o->role == ROLE_WORKER || o->role == ROLE_SERVER;
     tlc_exchange_config *cfg = &c->cfg;
 
     must(r, CALLS, !tlc_exchange_config_init(cfg, sizeof *cfg), "tlc_exchange_config_init");
@@ -30,10 +31,10 @@ static void fill_config(creation *c, const object *o)
              !cfg->backup && !cfg->sum && !cfg->gather && !cfg->servers && !cfg->owners && !cfg->reserve,
          "tlc_exchange_config_init: other defaults");
     cfg->workers = g->workers;
-    cfg->servers = ring ? 0 : g->servers;
+    cfg->servers = with_servers ? g->servers : 0;
     cfg->owners = ring ? sc->owners : 0;
     cfg->keep = sc->keep;
-    cfg->backup = !ring && sc->backup < g->workers ? sc->backup : 0;
+    cfg->backup = with_servers && sc->backup < g->workers ? sc->backup : 0;
     cfg->gather = ring && sc->family == FAMILY_GATHERED;
     cfg->sum = sc->sum ^ (g->stranger == OTHER_SUM);
     cfg->push = copy_string(c, sc->codec[PUSH]->text);
@@ -66,6 +67,20 @@ static void fill_tensors(creation *c, const object *o)
     }
 }
 
+static void fill_node(creation *c, const object *o)
+{
+    const scenario *sc = &o->run->sc;
+
+    c->kind = o->group->stranger == OTHER_ALGORITHM ? (tlc_gossip_kind)!sc->kind : sc->kind;
+    c->edges = o->group->edges[o->rank];
+    for (size_t t = 0; t <= sc->count; t++) { /* the last one is for one more tensor */
+        size_t n = t < sc->count ? sc->tensor[t].n + 1 : 3;
+        c->model[t] = take(o->run, n * sizeof(float));
+        if (t < sc->count)
+            memcpy(c->model[t], o->group->model + sc->tensor[t].at, sc->tensor[t].n * sizeof(float));
+    }
+}
+
 /* Changes what makes the object of another run. */
 static void make_strange(creation *c, strangeness how)
 {
@@ -94,7 +109,15 @@ void creation_fill(creation *c, const object *o)
     *c = (creation){.role = o->role, .rank = o->rank};
     fill_config(c, o);
     fill_tensors(c, o);
+    if (o->role == ROLE_NODE)
+        fill_node(c, o);
     make_strange(c, o->group->stranger);
+}
+
+static tlc_status create_node(creation *c, void **out)
+{
+    return tlc_gossip_create((tlc_gossip **)out, &c->cfg, c->kind, c->rank, c->edges.neighbour, c->edges.weight,
+                             c->edges.degree, c->tensors, c->count, (const float *const *)c->model);
 }
 
 tlc_status creation_call(run *r, creation *c, void **out)
@@ -105,24 +128,30 @@ tlc_status creation_call(run *r, creation *c, void **out)
     switch (c->role) {
     case ROLE_RANK: status = tlc_allreduce_create((tlc_allreduce **)out, &c->cfg, c->rank, c->tensors, c->count); break;
     case ROLE_WORKER: status = tlc_worker_create((tlc_worker **)out, &c->cfg, c->rank, c->tensors, c->count); break;
+    case ROLE_NODE: status = create_node(c, out); break;
     default: status = tlc_server_create((tlc_server **)out, &c->cfg, c->rank, c->tensors, c->count); break;
     }
     may_allocate(r, 0);
     memset(c->text, '?', sizeof c->text);
     memset(c->tensors, 0x55, sizeof c->tensors);
+    memset(&c->edges, 0x55, sizeof c->edges);
+    for (size_t i = 0; i < COUNT(c->model); i++) {
+        give(r, c->model[i]);
+        c->model[i] = NULL;
+    }
     return status;
 }
 
 /* ---- wrong arguments --------------------------------------------------------------------------------------------- */
 
-enum { WRONG_ARGUMENTS = 26 };
+enum { WRONG_ARGUMENTS = 26, WRONG_OF_NODES = 12 };
 
 /* Makes one argument wrong. Returns the status that it must give, or TLC_OK if it cannot be wrong here. */
 static tlc_status make_wrong(creation *c, const object *o, uint64_t which)
 {
     tlc_exchange_config *cfg = &c->cfg;
     tlc_tensor *t = &c->tensors[0];
-    int servers = c->role != ROLE_RANK;
+    int servers = c->role == ROLE_WORKER || c->role == ROLE_SERVER;
 
     if (which >= 19 && !c->count)
         return TLC_OK;
@@ -180,6 +209,38 @@ static void refuse(run *r, creation *c, tlc_status want, uint64_t which)
     must(r, E5, blocks_of_objects(r) == blocks, "create failed and kept memory");
 }
 
+/* What only nodes of gossip have. */
+static tlc_status make_wrong_node(creation *c, const object *o, uint64_t draw)
+{
+    edges *e = &c->edges;
+    const tensor_plan *t = &o->run->sc.tensor[0];
+
+    switch (draw % WRONG_OF_NODES) {
+    case 0: c->kind = (tlc_gossip_kind)2; break;
+    case 1: c->cfg.dtype = TLC_F16; break;
+    case 2: c->cfg.push = "sbc"; break;
+    case 3: c->cfg.reserve = "raw;natural:rounding=nearest"; break;
+    case 4: c->cfg.pull = "raw"; break;
+    case 5: c->cfg.sum = 1; break;
+    case 6: e->weight[e->degree] = -e->weight[e->degree] - 0x1p-30; break;
+    case 7: e->weight[e->degree] += 0x1p-18; break;
+    case 8: e->weight[0] = NAN; break;
+    case 9:
+        if (!c->count || !t->n)
+            return TLC_OK;
+        c->model[0][below(mixed(draw), t->n)] = draw >> 63 ? NAN : -INFINITY;
+        return TLC_ERR_NONFINITE;
+    default:
+        if (!e->degree)
+            return TLC_OK;
+        e->neighbour[e->degree - 1] = draw >> 62 == 0                    ? c->cfg.workers
+                                      : draw >> 62 == 1 || e->degree < 2 ? c->rank
+                                                                         : e->neighbour[0];
+        break;
+    }
+    return TLC_ERR_PARAM;
+}
+
 void refuse_creations(run *r, const group *g, object_role role, uint32_t rank)
 {
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, role, rank, 100);
@@ -196,8 +257,12 @@ void refuse_creations(run *r, const group *g, object_role role, uint32_t rank)
     if (want)
         refuse(r, &c, want, draw % WRONG_ARGUMENTS);
     creation_fill(&c, o);
+    want = role == ROLE_NODE ? make_wrong_node(&c, o, mixed(draw)) : TLC_OK;
+    if (want)
+        refuse(r, &c, want, WRONG_ARGUMENTS + mixed(draw) % WRONG_OF_NODES);
+    creation_fill(&c, o);
     r->allocations_left = 1 + below(mixed(draw), 12); /* any object needs more */
-    refuse(r, &c, TLC_ERR_NOMEM, WRONG_ARGUMENTS);
+    refuse(r, &c, TLC_ERR_NOMEM, UINT64_MAX);
     r->allocations_left = 0;
     object_destroy(o);
 }

@@ -14,6 +14,9 @@ typedef struct creation {
     tlc_exchange_config cfg;
     tlc_tensor tensors[MOST_TENSORS + 1];
     size_t count;
+    tlc_gossip_kind kind; /* of nodes, with the next two */
+    edges edges;
+    float *model[MOST_TENSORS + 1];
     char text[2048]; /* all strings */
     size_t used;
 } creation;

@@ -6,5 +6,6 @@
 
 void run_allreduce(run *r);
 void run_servers(run *r);
+void run_gossip(run *r);
 
 #endif

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "forge.h"
 #include "object.h"
-#include <threelc/bundle.h>
 #include <xxhash.h>
-
-/* Offsets of src/exchange/message.h. */
-enum { MAGIC = 0, VERSION = 1, KIND = 2, FLAGS = 3, FINGERPRINT = 4, HEAD = 12, CHECKSUM = 4 };
 
 static void seal(blob *b)
 {
@@ -45,8 +41,7 @@ blob *forge_head(run *r, tlc_message message, uint64_t draw, unsigned *causes)
     return b;
 }
 
-/* Finds the bundle of a message. Returns its offset, or 0 if there is none. */
-static size_t find_bundle(const blob *b, tlc_bundle_reader *frames)
+size_t find_bundle(const blob *b, tlc_bundle_reader *frames)
 {
     for (size_t i = HEAD; i + CHECKSUM < b->len; i++)
         if (!tlc_bundle_open(frames, b->data + i, b->len - CHECKSUM - i))
@@ -92,6 +87,39 @@ blob *forge_taken(run *r, tlc_message message, uint32_t workers)
         return NULL;
     }
     b->data[bundle - (workers + 7) / 8] ^= 1; /* the bits of who was taken are in front of the bundle */
+    seal(b);
+    return b;
+}
+
+blob *forge_last_value(run *r, tlc_message message)
+{
+    static const uint8_t nan_bytes[] = {0, 0, 0xc0, 0x7f};
+    blob *b = blob_copy(r, message);
+    tlc_frame_info info = {.struct_size = sizeof info};
+    tlc_bundle_reader frames;
+    const void *frame;
+    size_t len;
+    int raw = 0;
+
+    for (int more = find_bundle(b, &frames) != 0; more;) {
+        more = !tlc_bundle_next(&frames, &frame, &len);
+        if (more)
+            raw = !tlc_inspect(frame, len, &info) && !strncmp(info.codec, "raw", 3) && info.n;
+    }
+    if (!raw) {
+        blob_drop(r, b);
+        return NULL;
+    }
+    memcpy(b->data + b->len - CHECKSUM - sizeof nan_bytes, nan_bytes, sizeof nan_bytes);
+    seal(b);
+    return b;
+}
+
+blob *forge_last_byte(run *r, tlc_message message)
+{
+    blob *b = blob_copy(r, message);
+
+    b->data[b->len - CHECKSUM - 1]++;
     seal(b);
     return b;
 }

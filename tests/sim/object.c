@@ -5,6 +5,7 @@
 #include "values.h"
 
 const codec_case unknown_codec = {.text = "?", .decoding = "?"};
+const char *const role_names[] = {"rank", "worker", "server", "node"};
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
@@ -42,6 +43,7 @@ void object_destroy(object *o)
     switch (o->role) {
     case ROLE_RANK: tlc_allreduce_destroy(o->it); break;
     case ROLE_WORKER: tlc_worker_destroy(o->it); break;
+    case ROLE_NODE: tlc_gossip_destroy(o->it); break;
     default: tlc_server_destroy(o->it); break;
     }
     may_allocate(o->run, 0);
@@ -52,7 +54,7 @@ void object_destroy(object *o)
 
 static size_t count_parts(const object *o)
 {
-    return o->role == ROLE_RANK ? tlc_allreduce_parts(o->it) : tlc_server_parts(o->it);
+    return o->role == ROLE_RANK ? tlc_allreduce_parts(o->it) : o->role == ROLE_SERVER ? tlc_server_parts(o->it) : 0;
 }
 
 static tlc_status ask_part(const object *o, size_t i, tlc_part *part)
@@ -153,6 +155,7 @@ static uint64_t object_step(const object *o)
     switch (o->role) {
     case ROLE_RANK: return tlc_allreduce_step(o->it);
     case ROLE_WORKER: return tlc_worker_step(o->it);
+    case ROLE_NODE: return tlc_gossip_step(o->it);
     default: return tlc_server_step(o->it);
     }
 }
@@ -162,6 +165,7 @@ tlc_exchange_stats object_stats(const object *o)
     tlc_exchange_stats stats = {.struct_size = sizeof stats};
     tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_stats(o->it, &stats)
                         : o->role == ROLE_WORKER ? tlc_worker_stats(o->it, &stats)
+                        : o->role == ROLE_NODE   ? tlc_gossip_stats(o->it, &stats)
                                                  : tlc_server_stats(o->it, &stats);
 
     must(o->run, CALLS, !status && stats.struct_size == sizeof stats, "stats: %s", tlc_status_string(status));
@@ -173,6 +177,7 @@ tlc_outcome object_outcome(const object *o, uint32_t server)
     tlc_outcome outcome = {.struct_size = sizeof outcome};
     tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_outcome(o->it, &outcome)
                         : o->role == ROLE_WORKER ? tlc_worker_outcome(o->it, server, &outcome)
+                        : o->role == ROLE_NODE   ? tlc_gossip_outcome(o->it, &outcome)
                                                  : tlc_server_outcome(o->it, &outcome);
 
     must(o->run, CALLS, !status && outcome.struct_size == sizeof outcome, "outcome: %s", tlc_status_string(status));
@@ -192,6 +197,7 @@ tlc_status object_set_codec(object *o, size_t tensor, int direction, const char 
         return tlc_allreduce_set_codec(o->it, tensor, direction == PUSH ? codec : NULL,
                                        direction == PULL ? codec : NULL);
     return o->role == ROLE_WORKER ? tlc_worker_set_codec(o->it, tensor, codec)
+           : o->role == ROLE_NODE ? tlc_gossip_set_codec(o->it, tensor, codec)
                                   : tlc_server_set_codec(o->it, tensor, codec);
 }
 
@@ -199,6 +205,7 @@ tlc_status object_load(object *o, const tlc_message *states, size_t count)
 {
     return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_state_load(o->it, states, count)
                            : o->role == ROLE_WORKER ? tlc_worker_state_load(o->it, states, count)
+                           : o->role == ROLE_NODE   ? tlc_gossip_state_load(o->it, states, count)
                                                     : tlc_server_state_load(o->it, states, count));
 }
 
@@ -206,6 +213,7 @@ static size_t state_size(const object *o)
 {
     return o->role == ROLE_RANK     ? tlc_allreduce_state_size(o->it)
            : o->role == ROLE_WORKER ? tlc_worker_state_size(o->it)
+           : o->role == ROLE_NODE   ? tlc_gossip_state_size(o->it)
                                     : tlc_server_state_size(o->it);
 }
 
@@ -213,6 +221,7 @@ static tlc_status save_to(const object *o, void *dst, size_t cap, size_t *writte
 {
     return o->role == ROLE_RANK     ? tlc_allreduce_state_save(o->it, dst, cap, written)
            : o->role == ROLE_WORKER ? tlc_worker_state_save(o->it, dst, cap, written)
+           : o->role == ROLE_NODE   ? tlc_gossip_state_save(o->it, dst, cap, written)
                                     : tlc_server_state_save(o->it, dst, cap, written);
 }
 
@@ -273,8 +282,8 @@ static int names(const char *sentence, const char *role, uint32_t rank)
 
 static void check_sentence(const object *o, const tlc_outcome *outcome, const blame *b)
 {
-    const char *text = outcome->sentence, *who = o->role == ROLE_RANK ? "rank" : b->who,
-               *says = strstr(text, ", says ");
+    const char *text = outcome->sentence, *says = strstr(text, ", says "),
+               *who = o->role == ROLE_RANK || o->role == ROLE_NODE ? role_names[o->role] : b->who;
     size_t len = strnlen(text, sizeof outcome->sentence);
     char word[64];
 
@@ -335,7 +344,7 @@ static uint64_t digest_owned(const object *o)
 {
     uint64_t sum = 0;
 
-    for (size_t i = 0; o->role != ROLE_WORKER && i < count_parts(o); i++) {
+    for (size_t i = 0; i < count_parts(o); i++) {
         const tlc_part part = object_part(o, i);
         sum = mixed(sum ^ (part.residual ? digest_of(part.residual, part.n * sizeof(float)) : 1));
     }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The objects of a run: ranks of an all-reduce, workers, servers. What all have in common is called in one way, and
- * each object is followed by what its step, counters and codecs should be.
+ * The objects of a run: ranks of an all-reduce, workers, servers, nodes of gossip. What all have in common is called in
+ * one way, and each object is followed by what its step, counters and codecs should be.
  */
 #ifndef TLC_SIM_OBJECT_H
 #define TLC_SIM_OBJECT_H
 
 #include "run.h"
 
-typedef enum object_role { ROLE_RANK, ROLE_WORKER, ROLE_SERVER } object_role;
+typedef enum object_role { ROLE_RANK, ROLE_WORKER, ROLE_SERVER, ROLE_NODE } object_role;
+
+extern const char *const role_names[]; /* as sentences have them */
 
 /* How an object differs from those of the run, so that they do not take its messages. */
 typedef enum strangeness {
@@ -20,8 +22,8 @@ typedef enum strangeness {
     OTHER_PUSH, /* codec */
     OTHER_PULL,
     OTHER_SUM,
-    OTHER_WORKERS, /* one more */
-    OTHER_ALGORITHM,
+    OTHER_WORKERS,   /* one more */
+    OTHER_ALGORITHM, /* of gossip: the other kind */
     STRANGENESSES
 } strangeness;
 
@@ -31,6 +33,13 @@ typedef struct part_place {
     size_t index; /* as the owner counts */
     size_t tensor, first, n, at;
 } part_place;
+
+/* The edges of a node of gossip. */
+typedef struct edges {
+    size_t degree;
+    uint32_t neighbour[MOST_NODES];
+    double weight[MOST_NODES + 1]; /* the last one is the node's own */
+} edges;
 
 /* Those who exchange. A run goes on with another group when ranks are lost. */
 typedef struct group {
@@ -42,6 +51,8 @@ typedef struct group {
     part_place *part;                  /* by owner */
     size_t parts;
     size_t begin[MOST_RANKS + 1]; /* owner i has parts begin[i] .. begin[i + 1] - 1 */
+    const edges *edges;           /* of gossip, by node */
+    const float *model;           /* that nodes start with, all values */
 } group;
 
 typedef struct object {
@@ -109,7 +120,7 @@ typedef struct blame {
     uint32_t rank;   /* TLC_NOBODY; or ANYONE: any rank */
     size_t tensor;   /* TLC_ALL: not checked */
     uint64_t got;    /* the step of a message of another step, or 0 */
-    const char *who; /* "rank", "worker" or "server"; NULL: not checked */
+    const char *who; /* "worker" or "server"; NULL: not checked, but of ranks and nodes */
 } blame;
 
 static inline blame blame_of(unsigned causes, uint32_t rank, size_t tensor, uint64_t got, const char *who)

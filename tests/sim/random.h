@@ -34,7 +34,9 @@ typedef enum topic {
     ABOUT_DTYPE,
     ABOUT_JUNK,
     ABOUT_JOIN,
-    ABOUT_FORGERY
+    ABOUT_FORGERY,
+    ABOUT_GRAPH,
+    ABOUT_HELLO
 } topic;
 
 /* SplitMix64's last step (Steele, Lea, Flood, 2014). */

@@ -51,6 +51,8 @@ int run_play(run *r, const play *p)
     if (!setjmp(r->end)) {
         if (has_servers(&r->sc))
             run_servers(r);
+        else if (r->sc.family == FAMILY_GOSSIP)
+            run_gossip(r);
         else
             run_allreduce(r);
         must(r, E5, blocks_of_objects(r) == 0, "%zu blocks of objects were not freed", blocks_of_objects(r));

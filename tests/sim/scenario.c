@@ -2,7 +2,7 @@
 #include "scenario.h"
 #include "random.h"
 
-const char *const family_names[FAMILIES] = {"all-reduce", "gathered", "servers", "backup"};
+const char *const family_names[FAMILIES] = {"all-reduce", "gathered", "servers", "backup", "gossip"};
 const char *const fault_names[FAULTS] = {"delay", "repeat", "drop",   "alter", "cut",  "nonfinite",
                                          "huge",  "wrong",  "forged", "late",  "death"};
 
@@ -33,17 +33,27 @@ static int one_of(rng *r, size_t n)
     return rng_below(r, n) == 0;
 }
 
-static const codec_case *any_codec(rng *r)
+/* Gossip takes codecs without bias and without error feedback. */
+static int is_allowed(const scenario *sc, const codec_case *c)
+{
+    return sc->family != FAMILY_GOSSIP || (!c->feedback && (c->random || c->lossless));
+}
+
+static const codec_case *any_codec(const scenario *sc, rng *r)
 {
     static const char *const common[] = {"3lc", "3lc:s=1.75", "sbc", "natural", "raw"};
+    const codec_case *c;
 
     if (one_of(r, 3)) {
         const char *text = common[rng_below(r, COUNT(common))];
         for (size_t i = 0; i < codec_count; i++)
-            if (!strcmp(codecs[i].text, text))
+            if (!strcmp(codecs[i].text, text) && is_allowed(sc, &codecs[i]))
                 return &codecs[i];
     }
-    return &codecs[rng_below(r, codec_count)];
+    do
+        c = &codecs[rng_below(r, codec_count)];
+    while (!is_allowed(sc, c));
+    return c;
 }
 
 static const codec_case *natural_codec(rng *r)
@@ -120,7 +130,7 @@ static void draw_tensors(scenario *sc, rng *r)
         t->at = sc->values;
         sc->values += t->n + GAP;
         for (int d = PUSH; d <= PULL; d++)
-            t->own[d] = own && one_of(r, 2) ? any_codec(r) : NULL;
+            t->own[d] = own && one_of(r, 2) ? any_codec(sc, r) : NULL;
         t->only = with_only && one_of(r, 3) ? 1 + (uint32_t)rng_below(r, sc->workers) : 0;
         t->theirs = theirs && !one_of(r, 12) && scenario_feedback(sc, i, PUSH);
         t->values = one_of(r, 2) ? VALUES_SMOOTH : (value_kind)rng_below(r, VALUE_KINDS);
@@ -160,15 +170,15 @@ static void draw_settings(scenario *sc, rng *r)
     sc->keep = one_of(r, 2) ? 4 : 1 + (uint32_t)rng_below(r, 6);
     sc->sum = one_of(r, 4);
     sc->assume_finite = one_of(r, 8);
-    sc->codec[PUSH] = any_codec(r);
-    sc->codec[PULL] = one_of(r, 3) ? NULL : any_codec(r);
+    sc->codec[PUSH] = any_codec(sc, r);
+    sc->codec[PULL] = one_of(r, 3) ? NULL : any_codec(sc, r);
     if (one_of(r, 3))
         for (size_t i = 0; i < 1 + rng_below(r, 2); i++)
-            sc->reserve[i] = any_codec(r);
+            sc->reserve[i] = any_codec(sc, r);
     if (sc->reserve[0])
         snprintf(sc->reserve_text, sizeof sc->reserve_text, "%s%s%s", sc->reserve[0]->text, sc->reserve[1] ? ";" : "",
                  sc->reserve[1] ? sc->reserve[1]->text : "");
-    if (one_of(r, 20)) { /* IntML: sums of natural frames */
+    if (sc->family != FAMILY_GOSSIP && one_of(r, 20)) { /* IntML: sums of natural frames */
         sc->sum = 1;
         sc->codec[PUSH] = natural_codec(r);
         sc->codec[PULL] = one_of(r, 2) ? NULL : natural_codec(r);
@@ -189,11 +199,30 @@ static void draw_settings(scenario *sc, rng *r)
     sc->checkpoint = 1 + (uint32_t)rng_below(r, 3);
 }
 
+/* Gossip has no answers, owners or means of gradients. */
+static void draw_gossip(scenario *sc, rng *r)
+{
+    sc->kind = (tlc_gossip_kind)rng_below(r, 2);
+    sc->graph = (int)rng_below(r, GRAPHS);
+    sc->rate_hello = one_of(r, 3) ? 0 : 50 + (uint32_t)rng_below(r, 500);
+    sc->codec[PULL] = NULL;
+    sc->dtype = TLC_F32;
+    sc->sum = sc->weighted = sc->mixed_dtypes = 0;
+    sc->rate_round = 0;
+    for (size_t i = 0; i < sc->count; i++) {
+        sc->tensor[i].own[PULL] = NULL;
+        sc->tensor[i].only = 0;
+        sc->tensor[i].theirs = 0;
+    }
+}
+
 void scenario_draw(scenario *sc, uint64_t seed)
 {
     rng r = {mixed(seed)};
 
     *sc = (scenario){.seed = seed, .family = (family)rng_below(&r, FAMILIES), .workers = draw_ranks(&r)};
+    if (sc->family == FAMILY_GOSSIP && sc->workers > MOST_NODES)
+        sc->workers = MOST_NODES;
     draw_settings(sc, &r);
     if (has_servers(sc))
         sc->servers = one_of(&r, 2) ? 1 : 1 + (uint32_t)rng_below(&r, MOST_SERVERS);
@@ -205,6 +234,8 @@ void scenario_draw(scenario *sc, uint64_t seed)
         sc->backup = 1 + (uint32_t)rng_below(&r, sc->workers - 1);
     draw_tensors(sc, &r);
     draw_faults(sc, &r);
+    if (sc->family == FAMILY_GOSSIP)
+        draw_gossip(sc, &r);
 }
 
 void scenario_print(const scenario *sc)
@@ -212,6 +243,8 @@ void scenario_print(const scenario *sc)
     printf("seed %llu: %s, %u workers, %u servers, %u owners, keep %u, backup %u%s%s, %u steps\n",
            (unsigned long long)sc->seed, family_names[sc->family], sc->workers, sc->servers, sc->owners, sc->keep,
            sc->backup, sc->sum ? ", sum" : "", sc->assume_finite ? ", assume_finite" : "", sc->steps);
+    if (sc->family == FAMILY_GOSSIP)
+        printf("  %s, graph %d\n", sc->kind == TLC_DCD ? "DCD" : "ECD", sc->graph);
     printf("  push %s, pull %s, reserve %s, min_n %zu, split_n %zu, %s%s%s\n", sc->codec[PUSH]->text,
            sc->codec[PULL] ? sc->codec[PULL]->text : "-", *sc->reserve_text ? sc->reserve_text : "-", sc->min_n,
            sc->split_n, dtype_name[sc->dtype], sc->mixed_dtypes ? " and others" : "", sc->weighted ? ", weighted" : "");

@@ -8,13 +8,14 @@
 #include "../support.h"
 #include <threelc/exchange.h>
 
-enum { MOST_RANKS = 64, MOST_SERVERS = 4, MOST_TENSORS = 8, MOST_STEPS = 30, GAP = 4 };
+enum { MOST_RANKS = 64, MOST_NODES = 16, MOST_SERVERS = 4, MOST_TENSORS = 8, MOST_STEPS = 30, GAP = 4 };
 
 typedef enum family {
     FAMILY_SHARDED,  /* all-reduce */
     FAMILY_GATHERED, /* all-reduce with gather */
     FAMILY_SERVERS,  /* parameter servers */
     FAMILY_BACKUP,   /* parameter servers with backup workers */
+    FAMILY_GOSSIP,
     FAMILIES
 } family;
 
@@ -28,7 +29,7 @@ typedef enum fault_kind {
     FAULT_HUGE,      /* values whose sums are not finite */
     FAULT_WRONG,     /* messages of other steps, senders, kinds or objects; calls out of turn */
     FAULT_FORGED,    /* pushes with a right checksum and a bad frame */
-    FAULT_LATE,      /* servers do not wait for a worker */
+    FAULT_LATE,      /* servers do not wait for a worker, a node not for a neighbour */
     FAULT_DEATH,
     FAULTS
 } fault_kind;
@@ -58,10 +59,15 @@ typedef struct tensor_plan {
 
 enum { PUSH, PULL }; /* directions */
 
+/* The graph of gossip: those of tlc_graph_kind, then one with edges and weights of its own. */
+enum { GRAPH_BY_HAND = TLC_RANDOM + 1, GRAPHS };
+
 typedef struct scenario {
     uint64_t seed;
     family family;
     uint32_t workers, servers, owners, keep, backup;
+    tlc_gossip_kind kind;
+    int graph;
     int sum, assume_finite;
     const codec_case *codec[2]; /* of the configuration; pull NULL: as push */
     const codec_case *reserve[2];
@@ -75,6 +81,7 @@ typedef struct scenario {
     uint32_t rate_round;    /* of 1024: who is not in a round */
     uint32_t rate_boundary; /* of 1024: changes of codecs and scales of residuals between steps */
     uint32_t rate_mask;     /* of 1024: calls of mask */
+    uint32_t rate_hello;    /* of 1024: steps that begin with hellos of all nodes */
     uint32_t checkpoint;    /* states are saved every so many steps */
     uint32_t rate[FAULTS];  /* of 1024 */
 } scenario;
@@ -84,7 +91,7 @@ void scenario_print(const scenario *sc);
 
 static inline int has_servers(const scenario *sc)
 {
-    return sc->family >= FAMILY_SERVERS;
+    return sc->family == FAMILY_SERVERS || sc->family == FAMILY_BACKUP;
 }
 
 /* May sums be found infinite, or NaN pass unseen? */

@@ -186,7 +186,6 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, o->role, o->rank, o->step);
     uint8_t *bytes = take(r, c->state.len);
     tlc_message states[2] = {{bytes, c->state.len}, c->state};
-    static const char *const roles[] = {"rank", "worker", "server"};
     frozen before;
     tlc_status status;
 
@@ -205,8 +204,9 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
          tlc_status_string(status));
     check_frozen(o, &before, "state_load of a cut state");
     states[0] = c->state;
-    must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM); /* the same rank twice */
-    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0, roles[o->role]));
+    must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM);                              /* the same rank twice */
+    const uint32_t twice = o->role == ROLE_NODE && c->workers != 2 ? TLC_NOBODY : c->rank; /* two are no whole run */
+    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), twice, TLC_ALL, 0, role_names[o->role]));
     must_refuse(o, object_load(o, states, 0), TLC_ERR_PARAM);
     if (other && other->role != o->role)
         must_refuse(o, object_load(o, &other->state, 1), TLC_ERR_PARAM);
