@@ -186,13 +186,13 @@ void run_push(run *r, uint32_t i, const movement *m)
         require(!to_all.data && to_all.len == 77);
         return;
     }
-    made *made = add_made(r, to_all, &r->known[i]);
-    made->stayed = check_moved(r, p, moved, calm, was);
+    made *message = add_made(r, to_all, &r->known[i]);
+    message->stayed = check_moved(r, p, moved, calm, was);
     if (r->plan.kind == TLC_DCD)
         r->known[i].own = node_model(p);
     else
-        r->known[i].own = chain(r->known[i].own, made->digest);
-    made->after = r->known[i];
+        r->known[i].own = chain(r->known[i].own, message->digest);
+    message->after = r->known[i];
     mail_post(&r->mail, i, to_all, step);
     check_known(r, i);
     p->turn = PUSHED;
@@ -332,9 +332,9 @@ void run_hello(run *r, uint32_t i, int full)
         require(!to_all.data && to_all.len == 77);
         return;
     }
-    made *made = add_made(r, to_all, &r->known[i]);
-    made->after = r->known[i];
-    made->full = full;
+    made *message = add_made(r, to_all, &r->known[i]);
+    message->after = r->known[i];
+    message->full = full;
     mail_post(&r->mail, HELLOS + i, to_all, step_of(p));
     require(party_digest(p) == before);
 }
@@ -477,7 +477,7 @@ static int is_whole(const run *r, const saved *const *states, size_t count)
     unsigned nodes = 0;
 
     for (size_t s = 0; s < count; s++)
-        nodes |= (states[s]->state.step == states[0]->state.step) << states[s]->node;
+        nodes |= (unsigned)(states[s]->state.step == states[0]->state.step) << states[s]->node;
     return count == r->nodes && nodes == (1U << count) - 1;
 }
 

@@ -19,7 +19,7 @@ void run_meet(run *r, int full)
     for (uint32_t i = 0; i < r->nodes; i++)
         run_hello(r, i, full);
     for (uint32_t i = 0; i < r->nodes; i++)
-        (void)run_greet(r, i, UINT_MAX);
+        (void)run_greet(r, i, ~0U);
 }
 
 /* All have the codecs of the plan again. */

@@ -74,7 +74,7 @@ void gossip_plan_read(gossip_plan *plan, fuzz_input *in)
     c->keep = (flags >> 6) + 1;
     plan->way = (value_way)((values & 7) % WAYS);
     plan->seed = c->seed = values >> 3;
-    c->assume_finite = values >> 7;
+    c->assume_finite = (int)(values >> 7);
     c->push = take_codec(in);
     const unsigned tensors = take_byte(in);
     c->reserve = tensors >> 7 ? take_codec(in) : NULL;
