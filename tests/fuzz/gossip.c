@@ -179,10 +179,10 @@ static void load(program *p)
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-static void (*const operations[])(program *) = {push,      pull,  whole_step, hello,        greet,       meet, again,
-                                                lose,      join,  restart,    set_codec,    splice,      splice_frame,
-                                                forge,     swap,  bring_old,  mend,         save,        splice_state,
-                                                forge_state, load};
+static void (*const operations[])(program *) = {push,         pull,        whole_step, hello,     greet,     meet,
+                                                again,        lose,        join,       restart,   set_codec, splice,
+                                                splice_frame, forge,       swap,       bring_old, mend,      save,
+                                                splice_state, forge_state, load};
 
 /* Nobody goes on at the end of the steps, where a join or a state may lead. */
 static int ended(const program *p)

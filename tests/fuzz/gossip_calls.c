@@ -43,10 +43,30 @@ static void forget(run *r, uint32_t i)
         k->lost[row_of(r, i)->neighbour[n]] = tlc_gossip_lost(r->node[i].it, n);
 }
 
+/* Are all values below this? */
+static int all_below(const party *p, const float *const *values, float most)
+{
+    for (size_t t = 0; t < p->plan->count; t++)
+        for (size_t i = 0; i < p->plan->tensor[t].n; i++)
+            if (!(fabsf(values[t][i]) < most))
+                return 0;
+    return 1;
+}
+
+static int model_below(const party *p, float most)
+{
+    const float *model[MOST_TENSORS];
+
+    for (size_t t = 0; t < p->plan->count; t++)
+        model[t] = tlc_gossip_model(p->it, t);
+    return all_below(p, model, most);
+}
+
 static void check_known(const run *r, uint32_t i)
 {
     const gossip_row *row = row_of(r, i);
 
+    require(model_below(&r->node[i], INFINITY));
     require(r->plan.kind == TLC_ECD || r->known[i].own == node_model(&r->node[i]));
     for (size_t k = 0; k < row->degree; k++)
         require(tlc_gossip_lost(r->node[i].it, k) == r->known[i].lost[row->neighbour[k]]);
@@ -84,6 +104,7 @@ static void open_node(run *r, uint32_t i)
     node_open(&r->node[i], &r->plan, i);
     r->known[i].own = node_model(&r->node[i]);
     r->known[i].codecs = 1;
+    r->since[i] = 1;
     set_replicas(r, i, r->known[i].own, 0);
     check_known(r, i);
 }
@@ -136,16 +157,6 @@ static void move(party *p, const movement *m, const float **values)
     }
 }
 
-/* Are all values below this? */
-static int all_below(const party *p, const float *const *values, float most)
-{
-    for (size_t t = 0; t < p->plan->count; t++)
-        for (size_t i = 0; i < p->plan->tensor[t].n; i++)
-            if (!(fabsf(values[t][i]) < most))
-                return 0;
-    return 1;
-}
-
 /* The model of ECD is where it moved to. */
 static void require_there(const party *p, const float *const *moved)
 {
@@ -170,13 +181,11 @@ static int check_moved(const run *r, const party *p, const float *const *moved, 
 void run_push(run *r, uint32_t i, const movement *m)
 {
     party *p = &r->node[i];
-    const float *moved[MOST_TENSORS], *model[MOST_TENSORS];
+    const float *moved[MOST_TENSORS];
     tlc_message to_all = {NULL, 77};
 
     move(p, m, moved);
-    for (size_t t = 0; t < p->plan->count; t++)
-        model[t] = tlc_gossip_model(p->it, t);
-    const int calm = r->plan.kind == TLC_DCD && all_below(p, model, 0x1p60f);
+    const int calm = r->plan.kind == TLC_DCD && model_below(p, 0x1p60f);
     const uint64_t before = party_digest(p), values = party_gradients(p), was = node_model(p), step = step_of(p);
     const tlc_status status = tlc_gossip_push(p->it, moved, &to_all);
     party_check(p, status, before);
@@ -211,6 +220,7 @@ void run_again(run *r, uint32_t i, uint64_t step)
         require(!m.data && m.len == 77);
         require_status(status, step < now ? TLC_ERR_PARAM : TLC_ERR_ORDER);
         require(step != now || p->turn == IDLE);
+        require(step >= now || step < r->since[i] || step + 1 + (p->turn == IDLE) < now); /* two are kept */
     } else {
         require(step < now || (step == now && p->turn == PUSHED));
         mail_fetched(&r->mail, i, m, step);
@@ -437,6 +447,7 @@ void run_join(run *r, uint32_t i, uint64_t step, const movement *m)
     require(step_of(p) == step);
     r->known[i].own = node_model(p);
     set_replicas(r, i, 0, 1);
+    r->since[i] = step;
     check_known(r, i);
     p->turn = IDLE;
 }
@@ -523,6 +534,7 @@ void run_load(run *r, uint32_t i, const saved *const *states, size_t count)
     } else {
         forget(r, i);
     }
+    r->since[i] = step_of(p);
     check_known(r, i);
     node_fold(p);
 }

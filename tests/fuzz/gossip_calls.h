@@ -33,8 +33,9 @@ typedef struct run {
     uint32_t nodes;
     mail mail;
     made made[MOST_MADE];
-    size_t count; /* of made */
-    uint64_t forgotten;
+    size_t count;               /* of made */
+    uint64_t since[MOST_NODES]; /* a node has its last pushes from this step on */
+    uint64_t forgotten;         /* how often it was not known what a node has */
 } run;
 
 void run_open(run *r, fuzz_input *in);

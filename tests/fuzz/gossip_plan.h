@@ -20,8 +20,8 @@ typedef struct gossip_plan {
     exchange_plan common;
     tlc_gossip_kind kind;
     gossip_row row[MOST_NODES];
-    int skewed;      /* node 0 has another weight for the edge to its first neighbour */
-    value_way way;   /* of the first model */
+    int skewed;    /* node 0 has another weight for the edge to its first neighbour */
+    value_way way; /* of the first model */
     uint64_t seed;
 } gossip_plan;
 

@@ -299,8 +299,9 @@ def gossip(vectors):
 
     def state(ecd, node, entries, step=9, nodes=3, lost=()):
         others = [j for j in range(nodes) if j != node]
-        entries = [text(name) + leb128(n) + text(codec) +
-                   struct.pack('<%df' % n, *range(n)) * (1 + ecd + len(others) - len(lost)) for name, n, codec in entries]
+        arrays = 1 + ecd + len(others) - len(lost)
+        entries = [text(name) + leb128(n) + text(codec) + struct.pack('<%df' % n, *range(n)) * arrays
+                   for name, n, codec in entries]
         return b'TLCG\1' + struct.pack('<BBBQ', 4 + ecd, 0, 0, step) + \
             b''.join(map(leb128, (nodes, node, len(others), len(entries), *(2 * j + (j in lost) for j in others)))) + \
             b''.join(entries)
@@ -315,6 +316,9 @@ def gossip(vectors):
                 yield plan(ecd, case.text) + go_on * 2 + meet
                 yield plan(ecd, 'raw', reserve=(case.text,)) + go_on + \
                     op('set_codec', everybody, 5, codec_list().index(case.text)) + go_on + meet
+                for given in 0x7f000000, 0x7e000000, 0x7d000000:  # a sum that is not finite
+                    moved = op('whole_step', 16, 0) + struct.pack('<I', given)
+                    yield plan(ecd, case.text, values=0) + moved * 3 + meet
         for shape in range(256):
             yield plan(ecd, 'qsgd:bits=4', shape) + go_on + meet
         for flags in range(0, 256, 2):
@@ -328,7 +332,8 @@ def gossip(vectors):
                 yield begin + moved + b''.join(calls) + meet + go_on
         for i in range(1, len(calls)):
             before, after = b''.join(calls[:i]), b''.join(calls[i:])
-            yield begin + before + op('mend') + op('hello', 1) + op('greet', 0, 255) + op('again', 0, 1) + after + meet
+            yield begin + before + op('mend') + op('hello', 1) + op('greet', 0, 255) + \
+                b''.join(op('again', 0, back) for back in range(4)) + after + meet
             for place, old, new in ((0, 1, b'e'), (1, 1, b'\2'), (2, 1, b'\x34'), (3, 1, b'\1'), (3, 1, b'\2'),
                                     (4, 1, b'\0'), (12, 1, b'\1'), (13, 1, b'\2'), (14, 1, b'\1'), (20, 1, b'\xff'),
                                     (0, 255, b''), (13, 255, b''), (14, 255, b''), (14, 255, b'B\2\0')):
@@ -369,8 +374,8 @@ def gossip(vectors):
         for entries in (whole, whole[:1], whole[1:], [], [(b'gone', 4, b'qsgd')], [(b'w', 63, b'qsgd')], whole + whole,
                         [(b'w', 64, b'natural')], [(b'bias', 5, b'onebit')], [(b'bias', 5, b'no codec')]):
             for lost in (), (1,), (1, 2):
-                yield begin + op('forge_state', 0) + replace(state(ecd, 0, entries, lost=lost)) + op('load', 0, 1, 0) + \
-                    meet + go_on
+                forged = op('forge_state', 0) + replace(state(ecd, 0, entries, lost=lost))
+                yield begin + forged + op('load', 0, 1, 0) + meet + go_on
             several = b''.join(op('forge_state', i) + replace(state(ecd, i, entries[:2])) for i in range(3))
             yield begin + several + b''.join(op('load', i, 3, 0, 1, 2) for i in range(3)) + meet + go_on
         few = plan(ecd, tensors=(tensor(5, 'raw'),))
@@ -381,10 +386,16 @@ def gossip(vectors):
             load = b''.join(op('load', i, len(states), *states) for i in range(3))
             yield saved + go_on + load + meet + go_on + meet
             yield saved + op('restart', 0) + load + op('meet', 1) + go_on + meet
-        for place, old, new in ((4, 1, b'\2'), (5, 1, b'\1'), (6, 1, b'\1'), (8, 1, b'\x09'), (8, 1, b'\0'), (15, 1, b'\x80'),
-                                (16, 1, b'\1'), (16, 1, b'\7'), (17, 1, b'\2'), (18, 1, b'\1'), (19, 1, b'\1'),
-                                (20, 1, b'\3'), (21, 1, b'\x7f'), (23, 1, b'v'), (24, 1, b'\5'), (60, 2, b'\x80\x7f'),
-                                (24, 255, b'')):
+        far = b''.join(op('push', i, 16, 0) + struct.pack('<I', 0x7f7fffff ^ i << 31) for i in range(2)) + pushes[2]
+        saved = plan(ecd, 'raw', values=0) + far + b''.join(pulls) + b''.join(op('save', i) for i in range(3))
+        yield saved + go_on + b''.join(op('load', i, 3, 2, 0, 1) for i in range(3)) + op('meet', 1) + go_on + meet
+        saved = begin + op('save', 0) + op('save', 1) + go_on + op('save', 2)
+        yield saved + op('load', 0, 3, 0, 1, 2) + meet
+        saved = begin + go_on + op('save', 0)
+        for place, old, new in ((4, 1, b'\2'), (5, 1, b'\1'), (6, 1, b'\1'), (8, 1, b'\x09'), (8, 1, b'\0'),
+                                (15, 1, b'\x80'), (16, 1, b'\1'), (16, 1, b'\7'), (17, 1, b'\2'), (18, 1, b'\1'),
+                                (19, 1, b'\1'), (20, 1, b'\3'), (21, 1, b'\x7f'), (23, 1, b'v'), (24, 1, b'\5'),
+                                (60, 2, b'\x80\x7f'), (24, 255, b'')):
             yield saved + op('splice_state', 0) + splice(place, old, new) + op('load', 0, 1, 0) + meet + go_on
 
 
