@@ -389,6 +389,10 @@ def gossip(vectors):
         far = b''.join(op('push', i, 16, 0) + struct.pack('<I', 0x7f7fffff ^ i << 31) for i in range(2)) + pushes[2]
         saved = plan(ecd, 'raw', values=0) + far + b''.join(pulls) + b''.join(op('save', i) for i in range(3))
         yield saved + go_on + b''.join(op('load', i, 3, 2, 0, 1) for i in range(3)) + op('meet', 1) + go_on + meet
+        for value in b'\0\0\x80\x7f', b'\0\0\xc0\x7f', b'\xff\xff\x7f\x7f':  # in the replica of a neighbour
+            spoilt = op('splice_frame', 1, 0) + bytes([0x44, 4, 0, 4]) + value
+            saved = plan(ecd, 'raw') + b''.join(pushes) + spoilt + b''.join(pulls) + op('save', 0)
+            yield saved + op('load', 0, 1, 0) + go_on + op('meet', 0) + op('meet', 1) + go_on + meet
         saved = begin + op('save', 0) + op('save', 1) + go_on + op('save', 2)
         yield saved + op('load', 0, 3, 0, 1, 2) + meet
         saved = begin + go_on + op('save', 0)
