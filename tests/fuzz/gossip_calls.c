@@ -139,6 +139,14 @@ static tlc_outcome outcome_of(const party *p)
     return o;
 }
 
+/* Does the outcome name one of these nodes? */
+static int is_among(const party *p, unsigned nodes)
+{
+    const tlc_outcome o = outcome_of(p);
+
+    return o.rank < MOST_NODES && (nodes >> o.rank & 1);
+}
+
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
 /* Fills p->grad, and values with it. */
@@ -289,19 +297,21 @@ tlc_status run_pull(run *r, uint32_t i)
     const gossip_row *row = row_of(r, i);
     party *p = &r->node[i];
     const uint64_t step = step_of(p);
-    int wrong = 0, genuine = p->turn == PUSHED, can = p->turn == PUSHED;
+    int wrong = p->turn != PUSHED, can = p->turn == PUSHED;
+    unsigned suspects = 0;
 
     for (size_t k = 0; k < row->degree; k++) {
         const uint32_t j = row->neighbour[k];
         if (r->known[i].lost[j])
             continue;
-        wrong |= mail_wrong(&r->mail, j, step);
-        genuine &= r->mail.slot[j].genuine;
+        const int wrong_one = mail_wrong(&r->mail, j, step);
+        wrong |= wrong_one;
+        suspects |= (unsigned)(wrong_one || !r->mail.slot[j].genuine) << j;
         can &= mail_has(&r->mail, j, step);
     }
     tlc_status status = pull(r, p);
-    require(!wrong || status);
-    require(wrong || !genuine || !status);
+    require(wrong ? status != TLC_OK : suspects || !status);
+    require(p->turn != PUSHED || is_among(p, suspects));
     if (!status || !can)
         return status;
     for (size_t k = 0; k < row->degree; k++) /* with the right messages the step goes on */
@@ -359,7 +369,7 @@ static verdict expect_hello(const run *r, uint32_t i, uint32_t j)
     const made *m = find_made(r, l);
     const uint32_t first = row_of(r, 0)->neighbour[0];
 
-    if (r->node[i].turn != IDLE || mail_wrong(&r->mail, HELLOS + j, step_of(&r->node[i])))
+    if (mail_wrong(&r->mail, HELLOS + j, step_of(&r->node[i])))
         return REFUSED;
     if (!m)
         return UNSURE;
@@ -390,17 +400,20 @@ tlc_status run_greet(run *r, uint32_t i, unsigned asked)
     const party *p = &r->node[i];
     const uint64_t before = party_digest(p), model = node_model(p);
     tlc_message from[MOST_NODES];
-    verdict all = p->turn == IDLE ? TAKEN : REFUSED;
+    verdict all = TAKEN;
+    unsigned suspects = 0;
 
     for (size_t k = 0; k < row->degree; k++) {
         const uint32_t j = row->neighbour[k];
         from[k] = asked >> j & 1 ? letter_message(&r->mail.slot[HELLOS + j]) : (tlc_message){NULL, 0};
-        if (from[k].len && expect_hello(r, i, j) < all)
-            all = expect_hello(r, i, j);
+        const verdict one = from[k].len ? expect_hello(r, i, j) : TAKEN;
+        suspects |= (unsigned)(one != TAKEN) << j;
+        all = one < all ? one : all;
     }
     const tlc_status status = tlc_gossip_greet(p->it, from);
     party_check(p, status, before);
-    require(all == UNSURE || (all == TAKEN) == (status == TLC_OK));
+    require(p->turn == IDLE ? all == UNSURE || (all == TAKEN) == (status == TLC_OK) : status == TLC_ERR_ORDER);
+    require(p->turn != IDLE || !status || is_among(p, suspects));
     require(node_model(p) == model);
     for (size_t k = 0; !status && k < row->degree; k++)
         if (from[k].len)
