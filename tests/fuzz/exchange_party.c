@@ -241,7 +241,8 @@ static void mix_models(uint64_t *digest, const party *p)
     for (size_t t = 0; p->role == NODE && t < p->plan->count; t++) {
         const size_t n = p->plan->tensor[t].n;
         mix(digest, tlc_gossip_model(p->it, t), 4 * n);
-        mix(digest, tlc_gossip_mean(p->it, t), 4 * n);
+        if (tlc_gossip_mean(p->it, t))
+            mix(digest, tlc_gossip_mean(p->it, t), 4 * n);
     }
     for (size_t i = 0; p->role == NODE && i < p->plan->cfg.workers; i++)
         mix_number(digest, (uint64_t)tlc_gossip_lost(p->it, i));

@@ -78,7 +78,7 @@ static void meet(program *p)
 static void again(program *p)
 {
     const uint32_t i = anyone(p);
-    run_again(&p->run, i, tlc_gossip_step(p->run.node[i].it) + 1 - below(p, 8));
+    run_again(&p->run, i, node_step(&p->run.node[i]) + 1 - below(p, 8));
 }
 
 static void lose(program *p)
@@ -91,7 +91,7 @@ static void join(program *p)
 {
     const uint32_t i = anyone(p);
     const unsigned how = take_byte(&p->in);
-    const uint64_t step = how >> 4 == 15 ? LAST_STEP + (how & 1) : tlc_gossip_step(p->run.node[i].it) - 1 + (how & 7);
+    const uint64_t step = how >> 4 == 15 ? LAST_STEP + (how & 1) : node_step(&p->run.node[i]) - 1 + (how & 7);
     const movement m = how & 8 ? take_movement(p) : (movement){.count = 0};
 
     run_join(&p->run, i, step, how & 8 ? &m : NULL);
@@ -188,7 +188,7 @@ static void (*const operations[])(program *) = {push,         pull,        whole
 static int ended(const program *p)
 {
     for (uint32_t i = 0; i < p->run.nodes; i++)
-        if (tlc_gossip_step(p->run.node[i].it) > LAST_STEP / 2)
+        if (node_step(&p->run.node[i]) > LAST_STEP / 2)
             return 1;
     return 0;
 }

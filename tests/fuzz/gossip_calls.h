@@ -41,31 +41,29 @@ typedef struct run {
 void run_open(run *r, fuzz_input *in);
 void run_close(run *r);
 
-/* Where a node moves to: these values, or the mean and an eighth of them; the first ones of each tensor are given. */
-typedef struct movement {
-    value_way way;
-    uint64_t seed;
-    int from_mean;
-    size_t count;
-    float given[4];
-} movement;
+static inline const gossip_row *run_row(const run *r, uint32_t i)
+{
+    return &r->plan.row[i];
+}
 
 void run_push(run *r, uint32_t i, const movement *m);
 tlc_status run_pull(run *r, uint32_t i);
-void run_hello(run *r, uint32_t i, int full);
-/* asked: bit j: with what lies there as the hello of node j */
-tlc_status run_greet(run *r, uint32_t i, unsigned asked);
 void run_again(run *r, uint32_t i, uint64_t step);
-void run_lose(run *r, uint32_t i, size_t neighbour);
-/* m NULL: with its own model */
-void run_join(run *r, uint32_t i, uint64_t step, const movement *m);
-void run_set_codec(run *r, uint32_t i, size_t tensor, size_t codec);
-
 /* Checks the mean, if it is known what the replicas are. */
 void run_mean(run *r, uint32_t i);
 
 /* Destroys a node and makes it again. */
 void run_restart(run *r, uint32_t i);
+
+/* ---- gossip_between.c -------------------------------------------------------------------------------------------- */
+
+void run_hello(run *r, uint32_t i, int full);
+/* asked: bit j: with what lies there as the hello of node j */
+tlc_status run_greet(run *r, uint32_t i, unsigned asked);
+void run_lose(run *r, uint32_t i, size_t neighbour);
+/* m NULL: with its own model */
+void run_join(run *r, uint32_t i, uint64_t step, const movement *m);
+void run_set_codec(run *r, uint32_t i, size_t tensor, size_t codec);
 
 /* A state, and what the node had. */
 typedef struct saved {
@@ -76,6 +74,23 @@ typedef struct saved {
 
 void run_save(run *r, uint32_t i, saved *to);
 void run_load(run *r, uint32_t i, const saved *const *states, size_t count);
+
+/* ---- gossip_known.c ---------------------------------------------------------------------------------------------- */
+
+/* A number made of two; not 0. */
+uint64_t known_chain(uint64_t number, uint64_t next);
+
+/* All replicas of a node are this, or not known, and lost, or not. */
+void known_replicas(run *r, uint32_t i, uint64_t replica, int lost);
+
+/* A node took something of which it is not known what it has of it. */
+void known_forget(run *r, uint32_t i);
+
+/* Checks what can be seen of it. */
+void known_check(const run *r, uint32_t i);
+
+made *made_add(run *r, tlc_message message, const known *before);
+const made *made_find(const run *r, const letter *l); /* NULL: no node made it, or that is long ago */
 
 /* ---- gossip_finish.c --------------------------------------------------------------------------------------------- */
 

@@ -108,6 +108,64 @@ void node_open(party *p, const gossip_plan *plan, uint32_t index)
         free(model[t]);
 }
 
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+void node_move(party *p, const movement *m, const float **values)
+{
+    party_fill(p, m->way, m->seed);
+    for (size_t t = 0; t < p->plan->count; t++) {
+        float *x = (float *)(void *)p->grad[t];
+        const float *mean = tlc_gossip_mean(p->it, t);
+        const size_t n = p->plan->tensor[t].n;
+        for (size_t i = 0; m->from_mean && mean && i < n; i++)
+            x[i] = mean[i] + 0.125f * x[i];
+        for (size_t i = 0; i < m->count && i < n; i++)
+            x[i] = m->given[i];
+        values[t] = x;
+    }
+}
+
+int node_below(const party *p, const float *const *values, float most)
+{
+    for (size_t t = 0; t < p->plan->count; t++)
+        for (size_t i = 0; i < p->plan->tensor[t].n; i++)
+            if (!(fabsf(values[t][i]) < most))
+                return 0;
+    return 1;
+}
+
+int node_model_below(const party *p, float most)
+{
+    const float *model[MOST_TENSORS];
+
+    for (size_t t = 0; t < p->plan->count; t++)
+        model[t] = tlc_gossip_model(p->it, t);
+    return node_below(p, model, most);
+}
+
+void node_require_model(const party *p, const float *const *moved)
+{
+    for (size_t t = 0; t < p->plan->count; t++)
+        require(same(tlc_gossip_model(p->it, t), moved[t], 4 * p->plan->tensor[t].n));
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+tlc_outcome node_outcome(const party *p)
+{
+    tlc_outcome o = {.struct_size = sizeof o};
+
+    require_status(tlc_gossip_outcome(p->it, &o), TLC_OK);
+    return o;
+}
+
+int node_names(const party *p, unsigned nodes)
+{
+    const tlc_outcome o = node_outcome(p);
+
+    return o.rank < MOST_NODES && (nodes >> o.rank & 1);
+}
+
 uint64_t node_model(const party *p)
 {
     uint64_t digest = 1;

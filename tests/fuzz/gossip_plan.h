@@ -33,6 +33,33 @@ int gossip_codec(const codec_case *c);
 
 void node_open(party *p, const gossip_plan *plan, uint32_t index);
 
+static inline uint64_t node_step(const party *p)
+{
+    return tlc_gossip_step(p->it);
+}
+
+/* Where a node moves to: these values, or the mean and an eighth of them; the first ones of each tensor are given. */
+typedef struct movement {
+    value_way way;
+    uint64_t seed;
+    int from_mean;
+    size_t count;
+    float given[4];
+} movement;
+
+/* Fills p->grad, and values with it. */
+void node_move(party *p, const movement *m, const float **values);
+
+/* Are all values, or those of the model, below this? */
+int node_below(const party *p, const float *const *values, float most);
+int node_model_below(const party *p, float most);
+
+/* Checks that the model is this. */
+void node_require_model(const party *p, const float *const *values);
+
+tlc_outcome node_outcome(const party *p);
+int node_names(const party *p, unsigned nodes); /* is the node at fault one of these? */
+
 /* A number for the model. It is never 0. */
 uint64_t node_model(const party *p);
 
