@@ -8,7 +8,7 @@
 static const uint16_t sizes[] = {0, 1, 2, 3, 5, 15, 16, 17, 40, 64, 100, 255, 256, 300, 700, 1300};
 static const uint16_t split_sizes[] = {16, 64, 1000, 1}, min_sizes[] = {256, 0, 17, 1000};
 /* The last one is cut in sentences, and has characters that they cannot show. */
-static const char *const names[MOST_TENSORS] =
+const char *const party_names[MOST_TENSORS] =
     {"w", "bias", "bn.mean", "a \"name\"\n\x7f\xc3\xa4 that is much longer than what a sentence has room for, really"};
 
 static const codec_case *take_codec(fuzz_input *in)
@@ -23,7 +23,7 @@ static void read_tensor(exchange_plan *plan, size_t t, fuzz_input *in, const cod
     tlc_tensor *tensor = &plan->tensor[t];
     const codec_case *push = traits >> 4 & 2 ? take_codec(in) : NULL;
 
-    *tensor = (tlc_tensor){.struct_size = sizeof *tensor, .name = names[t], .n = sizes[traits & 15]};
+    *tensor = (tlc_tensor){.struct_size = sizeof *tensor, .name = party_names[t], .n = sizes[traits & 15]};
     tensor->push = push ? push->text : NULL;
     tensor->pull = traits >> 4 & 1 ? take_codec(in)->text : NULL;
     tensor->only = traits >> 7 ? (uint32_t)t % plan->cfg.workers + 1 : 0;

@@ -15,6 +15,8 @@ enum { MOST_TENSORS = 4, MOST_RANKS = 3, MOST_SERVERS = 2, FILL = 0x3c };
 
 typedef enum party_role { RANK, WORKER, SERVER, NODE } party_role;
 
+extern const char *const party_names[MOST_TENSORS];
+
 /* What all objects of a run have in common. */
 typedef struct exchange_plan {
     tlc_exchange_config cfg;

@@ -58,7 +58,7 @@ static void take_hello(run *r, uint32_t i, uint32_t j, int lost)
 
     if (m && !m->full)
         return;
-    k->replica[j] = m ? m->after.own : 0; /* no node made it: it may have been a full one */
+    k->replica[j] = m ? m->after.own : 0; /* if no node made it, it may have been a full one */
     k->lost[j] = m ? 0 : lost;
 }
 
@@ -90,7 +90,7 @@ tlc_status run_greet(run *r, uint32_t i, unsigned asked)
     return status;
 }
 
-/* ---- between steps ----------------------------------------------------------------------------------------------- */
+/* ---- neighbours and codecs --------------------------------------------------------------------------------------- */
 
 void run_lose(run *r, uint32_t i, size_t neighbour)
 {
@@ -201,11 +201,9 @@ void run_load(run *r, uint32_t i, const saved *const *states, size_t count)
     const uint64_t before = party_digest(p);
     const tlc_status status = tlc_gossip_state_load(p->it, messages, count);
     party_check(p, status, before);
-    require(!genuine || own || whole || status);
-    if (status) {
-        require(!own || p->turn != IDLE);
+    require(!genuine || (status == TLC_OK) == ((own || whole) && p->turn == IDLE));
+    if (status)
         return;
-    }
     require(p->turn == IDLE && count);
     if (own) {
         r->known[i] = states[0]->known;

@@ -9,13 +9,13 @@
 #include "exchange_mail.h"
 #include "gossip_plan.h"
 
-enum { HELLOS = MOST_NODES, MOST_MADE = 1024 }; /* where messages lie: pushes by sender, then hellos by sender */
+enum { HELLOS = MOST_NODES, MOST_MADE = 256 }; /* where messages lie: pushes by sender, then hellos by sender */
 
 /* What a node must have. A number is that of a model; of ECD also that of an estimate, by the frames that made it. 0 of
  * replicas and codecs: not known. */
 typedef struct known {
     uint64_t own, replica[MOST_NODES];
-    int lost[MOST_NODES]; /* as replica, by node */
+    int lost[MOST_NODES]; /* by node, as replica */
     uint64_t codecs;      /* nodes with the same number have the same codecs */
 } known;
 
@@ -49,6 +49,7 @@ static inline const gossip_row *run_row(const run *r, uint32_t i)
 void run_push(run *r, uint32_t i, const movement *m);
 tlc_status run_pull(run *r, uint32_t i);
 void run_again(run *r, uint32_t i, uint64_t step);
+
 /* Checks the mean, if it is known what the replicas are. */
 void run_mean(run *r, uint32_t i);
 
@@ -58,11 +59,9 @@ void run_restart(run *r, uint32_t i);
 /* ---- gossip_between.c -------------------------------------------------------------------------------------------- */
 
 void run_hello(run *r, uint32_t i, int full);
-/* asked: bit j: with what lies there as the hello of node j */
-tlc_status run_greet(run *r, uint32_t i, unsigned asked);
+tlc_status run_greet(run *r, uint32_t i, unsigned asked); /* bit j: with what lies there as the hello of node j */
 void run_lose(run *r, uint32_t i, size_t neighbour);
-/* m NULL: with its own model */
-void run_join(run *r, uint32_t i, uint64_t step, const movement *m);
+void run_join(run *r, uint32_t i, uint64_t step, const movement *m); /* NULL: with its own model */
 void run_set_codec(run *r, uint32_t i, size_t tensor, size_t codec);
 
 /* A state, and what the node had. */

@@ -6,7 +6,6 @@
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static const uint16_t sizes[] = {0, 1, 2, 3, 5, 9, 15, 16, 17, 33, 64, 100, 255, 256, 300, 700};
-static const char *const names[MOST_TENSORS] = {"w", "bias", "bn.mean", "a \"name\"\n\x7f\xc3\xa4"};
 
 /* Gossip takes codecs that have no bias: what they round, they round at random. */
 int gossip_codec(const codec_case *c)
@@ -81,7 +80,9 @@ void gossip_plan_read(gossip_plan *plan, fuzz_input *in)
     common->count = (tensors & 7) % (MOST_TENSORS + 1);
     for (size_t t = 0; t < common->count; t++) {
         const unsigned traits = take_byte(in);
-        common->tensor[t] = (tlc_tensor){.struct_size = sizeof(tlc_tensor), .name = names[t], .n = sizes[traits & 15]};
+        common->tensor[t] = (tlc_tensor){.struct_size = sizeof(tlc_tensor),
+                                         .name = party_names[t],
+                                         .n = sizes[traits & 15]};
         common->tensor[t].push = traits >> 7 ? take_codec(in) : NULL;
     }
 }

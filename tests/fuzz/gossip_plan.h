@@ -66,6 +66,6 @@ uint64_t node_model(const party *p);
 /* Folds models and means. */
 void node_fold(const party *p);
 
-/* Checks the means: of its own model and models[i] for neighbour i of the row; NULL: the neighbour is lost. */
+/* Checks the means: of its own model and those of the neighbours of the row; NULL: the neighbour is lost. */
 void node_require_mean(const party *p, const gossip_row *row, const party *const *neighbours);
 #endif
