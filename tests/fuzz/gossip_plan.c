@@ -144,10 +144,10 @@ int node_model_below(const party *p, float most)
     return node_below(p, model, most);
 }
 
-void node_require_model(const party *p, const float *const *moved)
+void node_require_model(const party *p, const float *const *values)
 {
     for (size_t t = 0; t < p->plan->count; t++)
-        require(same(tlc_gossip_model(p->it, t), moved[t], 4 * p->plan->tensor[t].n));
+        require(same(tlc_gossip_model(p->it, t), values[t], 4 * p->plan->tensor[t].n));
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
