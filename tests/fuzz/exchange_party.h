@@ -60,8 +60,8 @@ static inline party_role plan_role(const exchange_plan *plan) /* of those who pu
 void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t index);
 void party_close(party *p);
 
-/* Before and after the call that makes an object, which alone may allocate: fills *p and what the call takes; takes what
- * the call made. */
+/* Before and after the call that makes an object, which alone may allocate: fills *p and what the call takes; takes
+ * what the call made. */
 void party_begin(party *p, const exchange_plan *plan, party_role role, uint32_t index, tlc_exchange_config *cfg,
                  tlc_tensor *tensor);
 void party_made(party *p, tlc_status status, void *it);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The input is a run of gossip: a graph and a configuration, then a program of calls, in any order, and of accidents.
- * Messages and states are altered or made of bytes of the input, with a right checksum too, cut, lost, swapped, and come
- * again. A call that fails must change nothing. Wrong messages must be refused, and the right ones be taken afterwards.
- * The replicas of a model must be the model, as long as no message was taken that no node has made. In the end all must
- * be able to go on.
+ * Messages and states are altered or made of bytes of the input, with a right checksum too, cut, lost, swapped, and
+ * come again. A call that fails must change nothing. Wrong messages must be refused, and the right ones be taken
+ * afterwards. The replicas of a model must be the model, as long as no message was taken that no node has made. In the
+ * end all must be able to go on.
  */
 #include "gossip_calls.h"
 
