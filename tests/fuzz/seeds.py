@@ -376,6 +376,8 @@ def gossip(vectors):
             for lost in (), (1,), (1, 2):
                 forged = op('forge_state', 0) + replace(state(ecd, 0, entries, lost=lost))
                 yield begin + forged + op('load', 0, 1, 0) + meet + go_on
+            cut = op('forge_state', 0) + replace(state(ecd, 0, entries)[:-30])
+            yield begin + cut + op('load', 0, 1, 0) + meet + go_on
             several = b''.join(op('forge_state', i) + replace(state(ecd, i, entries[:2])) for i in range(3))
             yield begin + several + b''.join(op('load', i, 3, 0, 1, 2) for i in range(3)) + meet + go_on
         few = plan(ecd, tensors=(tensor(5, 'raw'),))
