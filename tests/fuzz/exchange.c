@@ -142,7 +142,7 @@ static void scale(program *p)
     const party *of = anyone(p);
     const unsigned which = below(p, COUNT(factors));
     const uint64_t before = party_digest(of);
-    const tlc_status status = ON(of, residual_scale, of->it, bits_float(factors[which]));
+    const tlc_status status = party_scale(of, bits_float(factors[which]));
 
     fuzz_fold_number(status);
     require(status == TLC_OK || party_digest(of) == before);
@@ -173,33 +173,24 @@ static void mask(program *p)
 
 /* ---- accidents --------------------------------------------------------------------------------------------------- */
 
-static letter *any_letter(program *p)
-{
-    return &p->run.mail.slot[below(p, SLOTS)];
-}
-
 static void splice(program *p)
 {
-    letter_splice(any_letter(p), &p->in);
+    letter_splice(mail_any(&p->run.mail, &p->in), &p->in);
 }
 
 static void splice_frame(program *p)
 {
-    letter_splice_frame(any_letter(p), &p->in);
+    letter_splice_frame(mail_any(&p->run.mail, &p->in), &p->in);
 }
 
 static void swap(program *p)
 {
-    letter *a = any_letter(p), *b = any_letter(p), was = *a;
-
-    *a = *b;
-    *b = was;
+    mail_swap(&p->run.mail, &p->in);
 }
 
 static void bring_old(program *p)
 {
-    letter *to = any_letter(p);
-    letter_copy(to, &p->run.mail.old[below(p, OLD)]);
+    mail_bring_old(&p->run.mail, &p->in);
 }
 
 static void mend(program *p)
@@ -232,15 +223,6 @@ static void splice_state(program *p)
     letter_splice(&p->saved[below(p, MOST_STATES)].state, &p->in);
 }
 
-/* What was loaded is saved as the same bytes. */
-static void same_as_loaded(const party *of, const letter *state)
-{
-    const tlc_message again = party_save(of);
-
-    require(again.len == state->len && same(again.data, state->bytes, state->len));
-    free((void *)(uintptr_t)again.data);
-}
-
 static void load(program *p)
 {
     party *into = anyone(p);
@@ -266,7 +248,7 @@ static void load(program *p)
     if (count == 1 && genuine && one->role == into->role && one->index == into->index) {
         require(status == TLC_OK || status == TLC_ERR_ORDER);
         if (status == TLC_OK)
-            same_as_loaded(into, &one->state);
+            party_require_state(into, letter_message(&one->state));
     }
 }
 

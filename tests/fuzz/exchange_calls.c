@@ -56,15 +56,6 @@ static int is_calm(values v)
     return v.way != HUGE_VALUES && (v.way == NOBODY || (v.weight > 1e-6 && v.weight < 1e6));
 }
 
-static uint64_t digest_of_gradients(const party *p)
-{
-    uint64_t digest = 0;
-
-    for (size_t t = 0; t < p->plan->count; t++)
-        digest = XXH3_64bits_withSeed(p->grad[t], p->plan->tensor[t].n * dtype_size[p->dtype], digest);
-    return digest;
-}
-
 tlc_status run_push(run *r, party *p, values v)
 {
     const void *grads[MOST_TENSORS];
@@ -77,12 +68,12 @@ tlc_status run_push(run *r, party *p, values v)
     party_fill(p, v.way, v.seed);
     for (size_t t = 0; t < r->plan.count; t++) /* tensors of others need no gradient */
         grads[t] = r->plan.tensor[t].only && r->plan.tensor[t].only != p->index + 1 ? NULL : p->grad[t];
-    const uint64_t gradients = digest_of_gradients(p);
+    const uint64_t gradients = party_gradients(p);
     const void *const *given = v.way == NOBODY ? NULL : grads;
     const tlc_status status = p->role == RANK ? tlc_allreduce_push(p->it, given, v.weight, to)
                                               : tlc_worker_push(p->it, given, v.weight, to);
     party_check(p, status, before);
-    require(digest_of_gradients(p) == gradients);
+    require(party_gradients(p) == gradients);
     require_status(status, !valid ? TLC_ERR_PARAM : p->turn != IDLE ? TLC_ERR_ORDER : TLC_OK);
     for (uint32_t i = 0; status == TLC_OK && i < receivers; i++)
         mail_post(&r->mail, push_slot(p->index, i), to[i], step);

@@ -78,6 +78,23 @@ void letter_splice(letter *l, fuzz_input *in)
         letter_seal(l);
 }
 
+void letter_forge(letter *l, fuzz_input *in)
+{
+    const unsigned how = take_byte(in), said = take_number(in, 2), head = how & 15;
+    const size_t left = (size_t)(in->end - in->at), more = said < left ? said : left;
+    const size_t kept = head < l->len ? head : l->len, sum = how >> 7 ? CHECKSUM : 0;
+    uint8_t *forged = memset(bytes(kept + more + sum), 0, kept + more + sum);
+
+    if (kept)
+        memcpy(forged, l->bytes, kept);
+    for (size_t i = 0; i < more; i++)
+        forged[kept + i] = take_byte(in);
+    letter_free(l);
+    *l = (letter){.bytes = forged, .len = kept + more + sum};
+    if (sum)
+        letter_seal(l);
+}
+
 /* Finds the bundle of a message. Returns where it begins, or 0: there is none. */
 static size_t find_bundle(const letter *l, tlc_bundle_reader *r)
 {
@@ -148,6 +165,25 @@ void mail_fetched(mail *m, size_t slot, tlc_message message, uint64_t step)
         break;
     }
     letter_write(&m->slot[slot], message, slot, step);
+}
+
+letter *mail_any(mail *m, fuzz_input *in)
+{
+    return &m->slot[take_byte(in) % SLOTS];
+}
+
+void mail_swap(mail *m, fuzz_input *in)
+{
+    letter *a = mail_any(m, in), *b = mail_any(m, in), was = *a;
+
+    *a = *b;
+    *b = was;
+}
+
+void mail_bring_old(mail *m, fuzz_input *in)
+{
+    letter *to = mail_any(m, in);
+    letter_copy(to, &m->old[take_byte(in) % OLD]);
 }
 
 void mail_mend(mail *m)

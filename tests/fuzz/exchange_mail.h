@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The messages between the objects of exchange.c: those of the current step, and some old ones. The input may alter
- * them.
+ * The messages between the objects of exchange.c or gossip.c: those of the current step, and some old ones. The input
+ * may alter them.
  */
 #ifndef TLC_FUZZ_EXCHANGE_MAIL_H
 #define TLC_FUZZ_EXCHANGE_MAIL_H
 
 #include "exchange_party.h"
 
-/* Where messages lie: pushes by sender and receiver, then answers by sender. */
+/* Where messages lie: pushes by sender and receiver, then answers by sender. gossip_calls.h has its own places. */
 enum { ANSWERS = MOST_RANKS * MOST_RANKS, SLOTS = ANSWERS + MOST_RANKS, OLD = 16 };
 
 static inline size_t push_slot(uint32_t from, uint32_t to)
@@ -41,6 +41,9 @@ void letter_splice(letter *l, fuzz_input *in);
 /* The same for one of the frames in a message: lengths and checksum stay right. Else the bundle could not be read. */
 void letter_splice_frame(letter *l, fuzz_input *in);
 
+/* Replaces all but some of the first bytes by others of the input. It may make the checksum right. */
+void letter_forge(letter *l, fuzz_input *in);
+
 /* Is the checksum right? */
 int letter_sealed(const letter *l);
 void letter_seal(letter *l); /* makes it right */
@@ -62,6 +65,11 @@ void mail_post(mail *m, size_t slot, tlc_message message, uint64_t step);
 
 /* A message was fetched again: the same as the last one for this step, if that is still known. */
 void mail_fetched(mail *m, size_t slot, tlc_message message, uint64_t step);
+
+/* Accidents, as the input says. */
+letter *mail_any(mail *m, fuzz_input *in);
+void mail_swap(mail *m, fuzz_input *in);
+void mail_bring_old(mail *m, fuzz_input *in);
 
 /* Puts back what was made. */
 void mail_mend(mail *m);

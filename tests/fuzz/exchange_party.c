@@ -8,7 +8,7 @@
 static const uint16_t sizes[] = {0, 1, 2, 3, 5, 15, 16, 17, 40, 64, 100, 255, 256, 300, 700, 1300};
 static const uint16_t split_sizes[] = {16, 64, 1000, 1}, min_sizes[] = {256, 0, 17, 1000};
 /* The last one is cut in sentences, and has characters that they cannot show. */
-static const char *const names[MOST_TENSORS] =
+const char *const party_names[MOST_TENSORS] =
     {"w", "bias", "bn.mean", "a \"name\"\n\x7f\xc3\xa4 that is much longer than what a sentence has room for, really"};
 
 static const codec_case *take_codec(fuzz_input *in)
@@ -23,7 +23,7 @@ static void read_tensor(exchange_plan *plan, size_t t, fuzz_input *in, const cod
     tlc_tensor *tensor = &plan->tensor[t];
     const codec_case *push = traits >> 4 & 2 ? take_codec(in) : NULL;
 
-    *tensor = (tlc_tensor){.struct_size = sizeof *tensor, .name = names[t], .n = sizes[traits & 15]};
+    *tensor = (tlc_tensor){.struct_size = sizeof *tensor, .name = party_names[t], .n = sizes[traits & 15]};
     tensor->push = push ? push->text : NULL;
     tensor->pull = traits >> 4 & 1 ? take_codec(in)->text : NULL;
     tensor->only = traits >> 7 ? (uint32_t)t % plan->cfg.workers + 1 : 0;
@@ -78,21 +78,16 @@ static void release(void *opaque, void *block)
     free(block);
 }
 
-void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t index)
+void party_begin(party *p, const exchange_plan *plan, party_role role, uint32_t index, tlc_exchange_config *cfg,
+                 tlc_tensor *tensor)
 {
-    tlc_exchange_config cfg = plan->cfg;
-    tlc_tensor tensor[MOST_TENSORS];
-    tlc_allreduce *rank = NULL;
-    tlc_worker *worker = NULL;
-    tlc_server *server = NULL;
-    tlc_status status;
-
     *p = (party){.plan = plan, .role = role, .index = index};
-    p->dtype = cfg.dtype = plan->mixed ? (tlc_dtype)((cfg.dtype + index) % 3) : cfg.dtype;
-    cfg.isa = index % 2 ? TLC_ISA_AUTO : TLC_ISA_SCALAR;
-    cfg.parallel = runners[index % 2].parallel;
-    cfg.alloc = (tlc_allocator){allocate, release, NULL};
-    memcpy(tensor, plan->tensor, sizeof tensor);
+    *cfg = plan->cfg;
+    p->dtype = cfg->dtype = plan->mixed ? (tlc_dtype)((cfg->dtype + index) % 3) : cfg->dtype;
+    cfg->isa = index % 2 ? TLC_ISA_AUTO : TLC_ISA_SCALAR;
+    cfg->parallel = runners[index % 2].parallel;
+    cfg->alloc = (tlc_allocator){allocate, release, NULL};
+    memcpy(tensor, plan->tensor, sizeof plan->tensor);
     for (size_t t = 0; t < plan->count; t++) {
         const size_t n = tensor[t].n;
         p->grad[t] = bytes(n * dtype_size[p->dtype]);
@@ -101,14 +96,31 @@ void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t i
         tensor[t].residual = p->residual[t];
     }
     making = 1;
+}
+
+void party_made(party *p, tlc_status status, void *it)
+{
+    making = 0;
+    require_status(status, TLC_OK);
+    p->it = it;
+}
+
+void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t index)
+{
+    tlc_exchange_config cfg;
+    tlc_tensor tensor[MOST_TENSORS];
+    tlc_allreduce *rank = NULL;
+    tlc_worker *worker = NULL;
+    tlc_server *server = NULL;
+    tlc_status status;
+
+    party_begin(p, plan, role, index, &cfg, tensor);
     switch (role) {
     case RANK: status = tlc_allreduce_create(&rank, &cfg, index, tensor, plan->count); break;
     case WORKER: status = tlc_worker_create(&worker, &cfg, index, tensor, plan->count); break;
     default: status = tlc_server_create(&server, &cfg, index, tensor, plan->count); break;
     }
-    making = 0;
-    require_status(status, TLC_OK);
-    p->it = role == RANK ? (void *)rank : role == WORKER ? (void *)worker : (void *)server;
+    party_made(p, status, role == RANK ? (void *)rank : role == WORKER ? (void *)worker : (void *)server);
 }
 
 void party_close(party *p)
@@ -159,6 +171,15 @@ void party_fill(party *p, value_way way, uint64_t seed)
     }
 }
 
+uint64_t party_gradients(const party *p)
+{
+    uint64_t digest = 0;
+
+    for (size_t t = 0; t < p->plan->count; t++)
+        digest = XXH3_64bits_withSeed(p->grad[t], p->plan->tensor[t].n * dtype_size[p->dtype], digest);
+    return digest;
+}
+
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static void mix(uint64_t *digest, const void *data, size_t len)
@@ -202,8 +223,9 @@ static void mix_kept(uint64_t *digest, const party *p)
 
     for (uint64_t back = 0; p->role != WORKER && back <= p->plan->cfg.keep; back++) {
         tlc_message m = {NULL, 0};
-        mix_number(digest, p->role == RANK ? tlc_allreduce_again(p->it, now - back, &m)
-                                           : tlc_server_again(p->it, now - back, &m));
+        mix_number(digest, p->role == RANK   ? tlc_allreduce_again(p->it, now - back, &m)
+                           : p->role == NODE ? tlc_gossip_again(p->it, now - back, &m)
+                                             : tlc_server_again(p->it, now - back, &m));
         mix(digest, m.data, m.len);
     }
     for (uint32_t w = 0; p->role == SERVER && w < p->plan->cfg.workers; w++) {
@@ -211,6 +233,19 @@ static void mix_kept(uint64_t *digest, const party *p)
         require_status(tlc_server_taken(p->it, w, &taken), TLC_OK);
         mix_number(digest, taken);
     }
+}
+
+/* Models, and what neighbours weigh in the means. */
+static void mix_models(uint64_t *digest, const party *p)
+{
+    for (size_t t = 0; p->role == NODE && t < p->plan->count; t++) {
+        const size_t n = p->plan->tensor[t].n;
+        mix(digest, tlc_gossip_model(p->it, t), 4 * n);
+        if (tlc_gossip_mean(p->it, t))
+            mix(digest, tlc_gossip_mean(p->it, t), 4 * n);
+    }
+    for (size_t i = 0; p->role == NODE && i < p->plan->cfg.workers; i++)
+        mix_number(digest, (uint64_t)tlc_gossip_lost(p->it, i));
 }
 
 uint64_t party_digest(const party *p)
@@ -228,6 +263,7 @@ uint64_t party_digest(const party *p)
         if (p->residual[t])
             mix(&digest, p->residual[t], 4 * p->plan->tensor[t].n);
     mix_parts(&digest, p);
+    mix_models(&digest, p);
     mix_kept(&digest, p);
     free((void *)(uintptr_t)state.data);
     return digest;
@@ -238,6 +274,7 @@ static tlc_outcome outcome_of(const party *p, uint32_t server)
     tlc_outcome o = {.struct_size = sizeof o};
     tlc_status status = p->role == RANK     ? tlc_allreduce_outcome(p->it, &o)
                         : p->role == WORKER ? tlc_worker_outcome(p->it, server, &o)
+                        : p->role == NODE   ? tlc_gossip_outcome(p->it, &o)
                                             : tlc_server_outcome(p->it, &o);
 
     require(status == TLC_OK);
@@ -264,6 +301,13 @@ void party_check(const party *p, tlc_status status, uint64_t before)
     fuzz_fold_number(status);
     if (status != TLC_OK && status != TLC_ERR_STEP)
         require(party_digest(p) == before);
+}
+
+tlc_status party_scale(const party *p, float factor)
+{
+    return p->role == RANK     ? tlc_allreduce_residual_scale(p->it, factor)
+           : p->role == WORKER ? tlc_worker_residual_scale(p->it, factor)
+                               : tlc_server_residual_scale(p->it, factor);
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
@@ -332,4 +376,12 @@ tlc_message party_save(const party *p)
     }
     require(written == size);
     return (tlc_message){state, size};
+}
+
+void party_require_state(const party *p, tlc_message state)
+{
+    const tlc_message now = party_save(p);
+
+    require(now.len == state.len && same(now.data, state.data, state.len));
+    free((void *)(uintptr_t)now.data);
 }

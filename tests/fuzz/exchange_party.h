@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The objects that exchange.c and exchange_state.c drive: made of bytes of the input, called in one way, and checked
- * after each call.
+ * The objects that exchange.c, exchange_state.c and gossip.c drive: made of bytes of the input, called in one way, and
+ * checked after each call.
  */
 #ifndef TLC_FUZZ_EXCHANGE_PARTY_H
 #define TLC_FUZZ_EXCHANGE_PARTY_H
@@ -13,7 +13,9 @@ enum { MOST_TENSORS = 4, MOST_RANKS = 3, MOST_SERVERS = 2, FILL = 0x3c };
 
 #define LAST_STEP (UINT64_MAX / 2)
 
-typedef enum party_role { RANK, WORKER, SERVER } party_role;
+typedef enum party_role { RANK, WORKER, SERVER, NODE } party_role;
+
+extern const char *const party_names[MOST_TENSORS];
 
 /* What all objects of a run have in common. */
 typedef struct exchange_plan {
@@ -39,10 +41,11 @@ typedef struct party {
     float *residual[MOST_TENSORS]; /* or NULL: the object's own */
 } party;
 
-/* A function that ranks, workers and servers have: ON(p, step, p->it). */
+/* A function that ranks, workers, servers and nodes of gossip have: ON(p, step, p->it). */
 #define ON(p, call, ...)                                                                                               \
     ((p)->role == RANK     ? tlc_allreduce_##call(__VA_ARGS__)                                                         \
      : (p)->role == WORKER ? tlc_worker_##call(__VA_ARGS__)                                                            \
+     : (p)->role == NODE   ? tlc_gossip_##call(__VA_ARGS__)                                                            \
                            : tlc_server_##call(__VA_ARGS__))
 
 /* A configuration and tensors. Any bytes make valid ones. */
@@ -53,14 +56,22 @@ static inline party_role plan_role(const exchange_plan *plan) /* of those who pu
     return plan->cfg.servers ? WORKER : RANK;
 }
 
+/* Makes an object; not of a node, see gossip_plan.h. */
 void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t index);
 void party_close(party *p);
+
+/* Before and after the call that makes an object, which alone may allocate: fills *p and what the call takes; takes
+ * what the call made. */
+void party_begin(party *p, const exchange_plan *plan, party_role role, uint32_t index, tlc_exchange_config *cfg,
+                 tlc_tensor *tensor);
+void party_made(party *p, tlc_status status, void *it);
 
 /* Ways to make values. The first ones keep all sums finite. */
 typedef enum value_way { ZEROS, SPARSE, DENSE, TIES, SCALED, ONE_NAN, HUGE_VALUES, NOBODY, WAYS } value_way;
 
 /* Fills p->grad. */
 void party_fill(party *p, value_way way, uint64_t seed);
+uint64_t party_gradients(const party *p); /* a digest of p->grad */
 void fill_floats(float *x, size_t n, value_way way, uint64_t seed);
 
 /* All that a failed call must not change. */
@@ -86,4 +97,9 @@ uint64_t party_results(const party *p);
 
 /* The state, in a buffer of exactly its size. len 0: a step is under way. */
 tlc_message party_save(const party *p);
+
+/* Checks that this is the state. */
+void party_require_state(const party *p, tlc_message state);
+
+tlc_status party_scale(const party *p, float factor); /* residual_scale; not of a node */
 #endif

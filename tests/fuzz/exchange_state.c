@@ -22,12 +22,10 @@ static void same_in_another(const party *p)
     fuzz_fold_number(state.len);
     party_open(&other, p->plan, p->role, p->index);
     require_status(ON(&other, state_load, other.it, &state, 1), TLC_OK);
-    const tlc_message again = party_save(&other);
     require(step_of(&other) == step_of(p));
-    require(again.len == state.len && same(again.data, state.data, state.len));
+    party_require_state(&other, state);
     party_close(&other);
     free((void *)(uintptr_t)state.data);
-    free((void *)(uintptr_t)again.data);
 }
 
 /* What the residuals are, they are sent or refused, but nobody stops. */
@@ -36,7 +34,7 @@ static void goes_on(party *p)
     const uint64_t step = step_of(p);
     tlc_message to[MOST_RANKS];
     const void *grads[MOST_TENSORS];
-    const tlc_status scaled = ON(p, residual_scale, p->it, 0.5f);
+    const tlc_status scaled = party_scale(p, 0.5f);
 
     fuzz_fold_number(scaled);
     require(scaled == TLC_OK || scaled == TLC_ERR_NONFINITE);
