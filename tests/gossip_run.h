@@ -7,6 +7,7 @@
 #define TLC_TEST_GOSSIP_RUN_H
 
 #include "exchange_run.h"
+#include <threelc/bundle.h>
 
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name to declare */
 #define FOR_EACH_GOSSIP(kind) for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++)
@@ -139,6 +140,9 @@ void require_same_networks(const network *a, const network *b);
 uint8_t *find_number(tlc_message m, uint64_t number);
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* Opens the bundle of a push or a full hello. Returns where it begins, or 0: there is none. */
+size_t open_bundle(tlc_message message, tlc_bundle_reader *r);
 
 /* The frames of a push, read with threelc/bundle.h: first those of tensors with a frame of their own, then the one that
  * small tensors share. values[t]: n values of tensor t. Returns 0 if the message has no frames. */

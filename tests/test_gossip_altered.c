@@ -157,6 +157,68 @@ static void sealed_hellos(void **state)
         }
 }
 
+/* The same message with so many frames: some are missing, or there are more, which are empty. */
+static tlc_message with_frames(tlc_message message, uint32_t count)
+{
+    enum { CHECKSUM = 4 };
+    tlc_bundle_writer w;
+    tlc_bundle_reader r;
+    const size_t begin = open_bundle(message, &r);
+    tlc_message bundle;
+    size_t room;
+
+    require(begin > 0);
+    require_status(tlc_bundle_bound(count, message.len, &room), TLC_OK);
+    uint8_t *p = bytes(begin + room + CHECKSUM), *q = bytes(room);
+    require_status(tlc_bundle_init(&w, q, room, count), TLC_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        const void *frame = NULL;
+        size_t len = 0;
+        (void)tlc_bundle_next(&r, &frame, &len);
+        require_status(tlc_bundle_add(&w, frame, len), TLC_OK);
+    }
+    require_status(tlc_bundle_finish(&w, &bundle), TLC_OK);
+    memcpy(p, message.data, begin);
+    memcpy(p + begin, bundle.data, bundle.len);
+    blob_seal(p, begin + bundle.len + CHECKSUM);
+    free(q);
+    return (tlc_message){p, begin + bundle.len + CHECKSUM};
+}
+
+static void require_frames(network *net, taking *take, tlc_message valid)
+{
+    tlc_bundle_reader r;
+
+    require(open_bundle(valid, &r));
+    for (uint32_t count = 0; count < tlc_bundle_count(&r) + 3; count++) {
+        tlc_message message = with_frames(valid, count);
+        at.i = count;
+        if (count == tlc_bundle_count(&r))
+            require(blob_same(message, valid));
+        else
+            REFUSED(net, take, message, TLC_ERR_CORRUPT, "the message of node 1 is truncated or altered");
+        blob_free(&message);
+    }
+}
+
+static void numbers_of_frames(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network a, b;
+        open_twins(&a, &b, kind, "qsgd");
+        network_hello(&a, 1);
+        require_frames(&a, greet_node, a.node[1].hello);
+        network_move(&a, 3);
+        network_push(&a);
+        require_frames(&a, pull_node, a.node[1].push);
+        network_pull(&a);
+        require_all_pulled(&a);
+        network_step(&b, 3);
+        close_twins(&a, &b);
+    }
+}
+
 /* ---- messages of others ------------------------------------------------------------------------------------------ */
 
 /* Messages of a node that differs in one thing. */
@@ -297,8 +359,9 @@ static void frames_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered_messages), cmocka_unit_test(sealed_pushes),  cmocka_unit_test(sealed_hellos),
-        cmocka_unit_test(strangers),        cmocka_unit_test(wrong_messages), cmocka_unit_test(frames_not_finite),
+        cmocka_unit_test(altered_messages),  cmocka_unit_test(sealed_pushes), cmocka_unit_test(sealed_hellos),
+        cmocka_unit_test(numbers_of_frames), cmocka_unit_test(strangers),     cmocka_unit_test(wrong_messages),
+        cmocka_unit_test(frames_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

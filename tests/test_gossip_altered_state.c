@@ -212,6 +212,28 @@ static void other_sizes(void **state)
     }
 }
 
+/* Bytes behind the last entry. */
+static void too_long(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        tlc_message saved = node_save(&net, 0);
+        for (size_t more = 1; more < 10; more++) {
+            uint8_t *p = memset(bytes(saved.len + more), 0, saved.len + more);
+            const tlc_message longer = {p, saved.len + more};
+            memcpy(p, saved.data, saved.len - 4);
+            blob_seal(p, longer.len);
+            at.i = more;
+            TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+            free(p);
+        }
+        blob_free(&saved);
+        network_close(&net);
+    }
+}
+
 /* A value of the model that is not finite; a codec that has a bias, or is none. */
 static void wrong_entries(void **state)
 {
@@ -250,7 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(altered),     cmocka_unit_test(others),        cmocka_unit_test(other_objects),
-        cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries),
+        cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries), cmocka_unit_test(too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
