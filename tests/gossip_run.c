@@ -8,7 +8,7 @@
 
 const tlc_tensor net_tensors[NET_TENSORS] = {
     TENSOR(.name = "bias", .n = 5),
-    TENSOR(.name = "conv", .n = 37),
+    TENSOR(.name = "conv", .n = 48),
     TENSOR(.name = "none", .n = 0),
     TENSOR(.name = "wide", .n = 131),
     TENSOR(.name = "own", .n = 3, .push = "qsgd:bits=4"),

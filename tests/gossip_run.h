@@ -12,7 +12,8 @@
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name to declare */
 #define FOR_EACH_GOSSIP(kind) for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++)
 
-/* Tensors of every sort: small ones that share a frame, two without values, one with a codec of its own. */
+/* Tensors of every sort: small ones that share a frame, one without values, one with a codec of its own, one that fills
+ * cache lines. */
 enum { BIAS, CONV, NONE, WIDE, OWN, GAIN, NET_TENSORS };
 extern const tlc_tensor net_tensors[NET_TENSORS];
 

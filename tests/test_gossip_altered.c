@@ -157,8 +157,8 @@ static void sealed_hellos(void **state)
         }
 }
 
-/* The same message with so many frames: some are missing, or there are more, which are empty. */
-static tlc_message with_frames(tlc_message message, uint32_t count)
+/* The same message with so many frames: some are missing, or there are more, which are empty. So is frame `emptied`. */
+static tlc_message with_frames(tlc_message message, uint32_t count, uint32_t emptied)
 {
     enum { CHECKSUM = 4 };
     tlc_bundle_writer w;
@@ -175,7 +175,7 @@ static tlc_message with_frames(tlc_message message, uint32_t count)
         const void *frame = NULL;
         size_t len = 0;
         (void)tlc_bundle_next(&r, &frame, &len);
-        require_status(tlc_bundle_add(&w, frame, len), TLC_OK);
+        require_status(tlc_bundle_add(&w, frame, i == emptied ? 0 : len), TLC_OK);
     }
     require_status(tlc_bundle_finish(&w, &bundle), TLC_OK);
     memcpy(p, message.data, begin);
@@ -187,11 +187,12 @@ static tlc_message with_frames(tlc_message message, uint32_t count)
 
 static void require_frames(network *net, taking *take, tlc_message valid)
 {
+    static const size_t of_frame[] = {CONV, WIDE, OWN, BIAS}; /* the last has those of GAIN, too */
     tlc_bundle_reader r;
 
     require(open_bundle(valid, &r));
     for (uint32_t count = 0; count < tlc_bundle_count(&r) + 3; count++) {
-        tlc_message message = with_frames(valid, count);
+        tlc_message message = with_frames(valid, count, TLC_NOBODY);
         at.i = count;
         if (count == tlc_bundle_count(&r))
             require(blob_same(message, valid));
@@ -199,9 +200,19 @@ static void require_frames(network *net, taking *take, tlc_message valid)
             REFUSED(net, take, message, TLC_ERR_CORRUPT, "the message of node 1 is truncated or altered");
         blob_free(&message);
     }
+    require(tlc_bundle_count(&r) == COUNT(of_frame));
+    for (uint32_t i = 0; i < COUNT(of_frame); i++) {
+        tlc_message message = with_frames(valid, COUNT(of_frame), i);
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "node 1: a bad frame of tensor \"%s\": the bytes are truncated or altered",
+                 net_tensors[of_frame[i]].name);
+        REFUSED(net, take, message, TLC_ERR_CORRUPT, sentence);
+        require(node_outcome(net, 0).tensor == of_frame[i]);
+        blob_free(&message);
+    }
 }
 
-static void numbers_of_frames(void **state)
+static void wrong_frames(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind) {
@@ -360,7 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(altered_messages),  cmocka_unit_test(sealed_pushes), cmocka_unit_test(sealed_hellos),
-        cmocka_unit_test(numbers_of_frames), cmocka_unit_test(strangers),     cmocka_unit_test(wrong_messages),
+        cmocka_unit_test(wrong_frames),      cmocka_unit_test(strangers),     cmocka_unit_test(wrong_messages),
         cmocka_unit_test(frames_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

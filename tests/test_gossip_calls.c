@@ -208,7 +208,7 @@ static void null_arguments(void **state)
 static void told(void **state)
 {
     const tlc_graph graph = ring_of(NODES);
-    const uint64_t float_bytes = 4 * (5 + 37 + 131 + 3 + 4);
+    const uint64_t float_bytes = 4 * (5 + 48 + 131 + 3 + 4);
 
     (void)state;
     FOR_EACH_GOSSIP(kind) {
