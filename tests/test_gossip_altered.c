@@ -102,6 +102,7 @@ static void attack(network *net, taking *take, tlc_message valid, int changes, t
             at.i = i;
             tlc_message seen = node_look(net, 0);
             const tlc_status status = take_forged(net, take, message);
+            require(status == TLC_OK || how < some || status == TLC_ERR_CORRUPT);
             if (status || !changes) {
                 tlc_message now = node_look(net, 0);
                 require(blob_same(seen, now));

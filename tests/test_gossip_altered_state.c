@@ -71,6 +71,10 @@ static void alter_sealed(network *net, tlc_message valid, const tlc_message *oth
             tlc_message before = node_look(net, 0);
             tlc_status status = load(net, (tlc_message){p, len}, others);
             require(node_outcome(net, 0).status == status);
+            if (how == some)
+                require_told(net, 0, TLC_ERR_CORRUPT, TLC_ERR_CORRUPT, TLC_NOBODY,
+                             others ? "state 2: the bytes are truncated or altered"
+                                    : "state 0: the bytes are truncated or altered");
             if (status) {
                 tlc_message after = node_look(net, 0);
                 require(blob_same(before, after));
