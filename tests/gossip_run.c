@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "gossip_run.h"
-#include <threelc/bundle.h>
 
 #define TENSOR(...)                                                                                                    \
     {                                                                                                                  \
@@ -9,7 +8,7 @@
 
 const tlc_tensor net_tensors[NET_TENSORS] = {
     TENSOR(.name = "bias", .n = 5),
-    TENSOR(.name = "conv", .n = 37),
+    TENSOR(.name = "conv", .n = 48),
     TENSOR(.name = "none", .n = 0),
     TENSOR(.name = "wide", .n = 131),
     TENSOR(.name = "own", .n = 3, .push = "qsgd:bits=4"),
@@ -431,14 +430,14 @@ uint8_t *find_number(tlc_message m, uint64_t number)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 
-/* The bundle is what lies between the head and the checksum. */
-static int find_bundle(tlc_message push, tlc_bundle_reader *r)
+/* It is what lies before the checksum. */
+size_t open_bundle(tlc_message message, tlc_bundle_reader *r)
 {
     enum { HEAD = 14, CHECKSUM = 4 };
 
-    for (size_t begin = HEAD; begin + CHECKSUM < push.len; begin++)
-        if (!tlc_bundle_open(r, (const uint8_t *)push.data + begin, push.len - CHECKSUM - begin))
-            return 1;
+    for (size_t begin = HEAD; begin + CHECKSUM < message.len; begin++)
+        if (!tlc_bundle_open(r, (const uint8_t *)message.data + begin, message.len - CHECKSUM - begin))
+            return begin;
     return 0;
 }
 
@@ -461,7 +460,7 @@ int read_push(const network *net, tlc_message push, float *const *values)
     tlc_bundle_reader r;
     size_t together = 0, first = 0;
 
-    if (!find_bundle(push, &r))
+    if (!open_bundle(push, &r))
         return 0;
     for (size_t t = 0; t < NET_TENSORS; t++)
         if (is_small(net, t))

@@ -7,11 +7,13 @@
 #define TLC_TEST_GOSSIP_RUN_H
 
 #include "exchange_run.h"
+#include <threelc/bundle.h>
 
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name to declare */
 #define FOR_EACH_GOSSIP(kind) for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++)
 
-/* Tensors of every sort: small ones that share a frame, two without values, one with a codec of its own. */
+/* Tensors of every sort: small ones that share a frame, one without values, one with a codec of its own, one that fills
+ * cache lines. */
 enum { BIAS, CONV, NONE, WIDE, OWN, GAIN, NET_TENSORS };
 extern const tlc_tensor net_tensors[NET_TENSORS];
 
@@ -139,6 +141,9 @@ void require_same_networks(const network *a, const network *b);
 uint8_t *find_number(tlc_message m, uint64_t number);
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* Opens the bundle of a push or a full hello. Returns where it begins, or 0: there is none. */
+size_t open_bundle(tlc_message message, tlc_bundle_reader *r);
 
 /* The frames of a push, read with threelc/bundle.h: first those of tensors with a frame of their own, then the one that
  * small tensors share. values[t]: n values of tensor t. Returns 0 if the message has no frames. */

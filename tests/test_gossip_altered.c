@@ -102,6 +102,7 @@ static void attack(network *net, taking *take, tlc_message valid, int changes, t
             at.i = i;
             tlc_message seen = node_look(net, 0);
             const tlc_status status = take_forged(net, take, message);
+            require(status == TLC_OK || how < some || status == TLC_ERR_CORRUPT);
             if (status || !changes) {
                 tlc_message now = node_look(net, 0);
                 require(blob_same(seen, now));
@@ -155,6 +156,79 @@ static void sealed_hellos(void **state)
             require_all_pulled(&a);
             close_twins(&a, &b);
         }
+}
+
+/* The same message with so many frames: some are missing, or there are more, which are empty. So is frame `emptied`. */
+static tlc_message with_frames(tlc_message message, uint32_t count, uint32_t emptied)
+{
+    enum { CHECKSUM = 4 };
+    tlc_bundle_writer w;
+    tlc_bundle_reader r;
+    const size_t begin = open_bundle(message, &r);
+    tlc_message bundle;
+    size_t room;
+
+    require(begin > 0);
+    require_status(tlc_bundle_bound(count, message.len, &room), TLC_OK);
+    uint8_t *p = bytes(begin + room + CHECKSUM), *q = bytes(room);
+    require_status(tlc_bundle_init(&w, q, room, count), TLC_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        const void *frame = NULL;
+        size_t len = 0;
+        (void)tlc_bundle_next(&r, &frame, &len);
+        require_status(tlc_bundle_add(&w, frame, i == emptied ? 0 : len), TLC_OK);
+    }
+    require_status(tlc_bundle_finish(&w, &bundle), TLC_OK);
+    memcpy(p, message.data, begin);
+    memcpy(p + begin, bundle.data, bundle.len);
+    blob_seal(p, begin + bundle.len + CHECKSUM);
+    free(q);
+    return (tlc_message){p, begin + bundle.len + CHECKSUM};
+}
+
+static void require_frames(network *net, taking *take, tlc_message valid)
+{
+    static const size_t of_frame[] = {CONV, WIDE, OWN, BIAS}; /* the last has those of GAIN, too */
+    tlc_bundle_reader r;
+
+    require(open_bundle(valid, &r));
+    for (uint32_t count = 0; count < tlc_bundle_count(&r) + 3; count++) {
+        tlc_message message = with_frames(valid, count, TLC_NOBODY);
+        at.i = count;
+        if (count == tlc_bundle_count(&r))
+            require(blob_same(message, valid));
+        else
+            REFUSED(net, take, message, TLC_ERR_CORRUPT, "the message of node 1 is truncated or altered");
+        blob_free(&message);
+    }
+    require(tlc_bundle_count(&r) == COUNT(of_frame));
+    for (uint32_t i = 0; i < COUNT(of_frame); i++) {
+        tlc_message message = with_frames(valid, COUNT(of_frame), i);
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "node 1: a bad frame of tensor \"%s\": the bytes are truncated or altered",
+                 net_tensors[of_frame[i]].name);
+        REFUSED(net, take, message, TLC_ERR_CORRUPT, sentence);
+        require(node_outcome(net, 0).tensor == of_frame[i]);
+        blob_free(&message);
+    }
+}
+
+static void wrong_frames(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network a, b;
+        open_twins(&a, &b, kind, "qsgd");
+        network_hello(&a, 1);
+        require_frames(&a, greet_node, a.node[1].hello);
+        network_move(&a, 3);
+        network_push(&a);
+        require_frames(&a, pull_node, a.node[1].push);
+        network_pull(&a);
+        require_all_pulled(&a);
+        network_step(&b, 3);
+        close_twins(&a, &b);
+    }
 }
 
 /* ---- messages of others ------------------------------------------------------------------------------------------ */
@@ -297,8 +371,9 @@ static void frames_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered_messages), cmocka_unit_test(sealed_pushes),  cmocka_unit_test(sealed_hellos),
-        cmocka_unit_test(strangers),        cmocka_unit_test(wrong_messages), cmocka_unit_test(frames_not_finite),
+        cmocka_unit_test(altered_messages),  cmocka_unit_test(sealed_pushes), cmocka_unit_test(sealed_hellos),
+        cmocka_unit_test(wrong_frames),      cmocka_unit_test(strangers),     cmocka_unit_test(wrong_messages),
+        cmocka_unit_test(frames_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,10 @@ static void alter_sealed(network *net, tlc_message valid, const tlc_message *oth
             tlc_message before = node_look(net, 0);
             tlc_status status = load(net, (tlc_message){p, len}, others);
             require(node_outcome(net, 0).status == status);
+            if (how == some)
+                require_told(net, 0, TLC_ERR_CORRUPT, TLC_ERR_CORRUPT, TLC_NOBODY,
+                             others ? "state 2: the bytes are truncated or altered"
+                                    : "state 0: the bytes are truncated or altered");
             if (status) {
                 tlc_message after = node_look(net, 0);
                 require(blob_same(before, after));
@@ -212,6 +216,57 @@ static void other_sizes(void **state)
     }
 }
 
+/* A tensor that has two entries. */
+static void entry_twice(void **state)
+{
+    enum { ENTRIES = 19 }; /* their number, behind three others of a byte each: src/exchange/gossip_state.c */
+
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        tlc_message saved = node_save(&net, 0);
+        const uint8_t *p = saved.data, *first = memmem(p, saved.len, "\4bias", 5),
+                      *next = memmem(p, saved.len, "\4conv", 5);
+        require(first && next && first < next && p[ENTRIES] == NET_TENSORS - 1);
+        const size_t size = (size_t)(next - first), before = (size_t)(next - p);
+        uint8_t *q = bytes(saved.len + size);
+        const tlc_message twice = {q, saved.len + size};
+        memcpy(q, p, before);
+        memcpy(q + before, first, size);
+        memcpy(q + before + size, next, saved.len - before);
+        q[ENTRIES]++;
+        blob_seal(q, twice.len);
+        TOLD(&net, &twice, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+        require(node_outcome(&net, 0).tensor == BIAS);
+        free(q);
+        blob_free(&saved);
+        network_close(&net);
+    }
+}
+
+/* Bytes behind the last entry. */
+static void too_long(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        tlc_message saved = node_save(&net, 0);
+        for (size_t more = 1; more < 10; more++) {
+            uint8_t *p = memset(bytes(saved.len + more), 0, saved.len + more);
+            const tlc_message longer = {p, saved.len + more};
+            memcpy(p, saved.data, saved.len - 4);
+            blob_seal(p, longer.len);
+            at.i = more;
+            TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+            free(p);
+        }
+        blob_free(&saved);
+        network_close(&net);
+    }
+}
+
 /* A value of the model that is not finite; a codec that has a bias, or is none. */
 static void wrong_entries(void **state)
 {
@@ -250,7 +305,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(altered),     cmocka_unit_test(others),        cmocka_unit_test(other_objects),
-        cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries),
+        cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries), cmocka_unit_test(too_long),
+        cmocka_unit_test(entry_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

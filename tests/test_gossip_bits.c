@@ -13,7 +13,7 @@ enum { NODES = 4, STEPS = 6 };
 
 /* Of fixed runs with all codecs without bias, by kind. The test prints them. They change with the lines CODEC of
  * codecs.def. */
-static const uint64_t digests[] = {0xdfa73ca3e2a39dcb, 0x0e17cfc4c86c674a};
+static const uint64_t digests[] = {0xe94c652a0c2d982b, 0x63154bc156ebbbb2};
 
 /* How a run is made. The results may not depend on it. */
 typedef struct way {

@@ -4,7 +4,7 @@
  */
 #include "gossip_run.h"
 
-enum { NODES = 5 };
+enum { NODES = 19 };
 
 /* ---- codecs ------------------------------------------------------------------------------------------------------ */
 
@@ -208,7 +208,7 @@ static void null_arguments(void **state)
 static void told(void **state)
 {
     const tlc_graph graph = ring_of(NODES);
-    const uint64_t float_bytes = 4 * (5 + 37 + 131 + 3 + 4);
+    const uint64_t float_bytes = 4 * (5 + 48 + 131 + 3 + 4);
 
     (void)state;
     FOR_EACH_GOSSIP(kind) {
@@ -236,7 +236,7 @@ static void told(void **state)
                     require((o.taken[j / 8] >> j % 8 & 1) == near);
                     received[i] += near && i != j ? net.node[j].push.len : 0;
                 }
-                require(o.taken[0] >> NODES == 0);
+                require(o.taken[NODES / 8] >> NODES % 8 == 0);
                 require(s.steps == step && !s.failed && !s.late && !s.dropped && s.float_bytes == step * float_bytes);
                 require(s.sent == sent[i] && s.received == received[i]);
             }
@@ -273,11 +273,45 @@ static void not_written(void **state)
     }
 }
 
+/* The means, or the model, can be given as they are: then there was no local step. */
+static void no_local_step(void **state)
+{
+    const tlc_graph graph = ring_of(3);
+
+    (void)state;
+    FOR_EACH_GOSSIP(kind)
+        for (int model = 0; model < 2; model++) {
+            tlc_exchange_config cfg = network_config(kind, 3);
+            network a, b;
+            network_open(&a, &cfg, kind, &graph);
+            network_open(&b, &cfg, kind, &graph);
+            network_step(&a, 1);
+            network_step(&b, 1);
+            for (uint32_t i = 0; i < 3; i++) {
+                const float *moved[NET_TENSORS];
+                for (size_t t = 0; t < NET_TENSORS; t++) {
+                    moved[t] = model ? tlc_gossip_model(a.node[i].g, t) : tlc_gossip_mean(a.node[i].g, t);
+                    if (moved[t])
+                        memcpy(b.node[i].moved[t], moved[t], b.tensors[t].n * sizeof(float));
+                }
+                require_status(tlc_gossip_push(a.node[i].g, moved, &a.node[i].push), TLC_OK);
+                require_status(push_node(&b, i), TLC_OK);
+            }
+            network_pull(&a);
+            network_pull(&b);
+            require_all_pulled(&a);
+            require_same_networks(&a, &b);
+            network_close(&a);
+            network_close(&b);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_codec),      cmocka_unit_test(turns), cmocka_unit_test(kept_pushes),
         cmocka_unit_test(null_arguments), cmocka_unit_test(told),  cmocka_unit_test(not_written),
+        cmocka_unit_test(no_local_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

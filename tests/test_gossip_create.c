@@ -156,6 +156,35 @@ static void rows(void **state)
     }
 }
 
+/* Each of many may be named once. */
+static void many_neighbours(void **state)
+{
+    enum { MANY = 40 };
+    uint32_t neighbours[MANY];
+    double weights[MANY];
+
+    (void)state;
+    FOR_EACH_GOSSIP(kind)
+        for (uint32_t twice = 0; twice < MANY; twice++) {
+            attempt *a = good_attempt(kind);
+            tlc_gossip *g = NULL;
+            tlc_status status;
+            a->cfg.workers = MANY;
+            for (uint32_t i = 0; i < MANY; i++) {
+                neighbours[i] = i < twice ? i : i + 1; /* node `twice`, and all others */
+                weights[i] = 1.0 / MANY;
+            }
+            status = tlc_gossip_create(&g, &a->cfg, kind, twice, neighbours, weights, MANY - 1, a->tensors, NET_TENSORS,
+                                       a->model);
+            require_status(status, TLC_OK);
+            tlc_gossip_destroy(g);
+            neighbours[0] = neighbours[MANY - 2 - twice / 2];
+            status = tlc_gossip_create(&g, &a->cfg, kind, twice, neighbours, weights, MANY - 1, a->tensors, NET_TENSORS,
+                                       a->model);
+            require_status(status, TLC_ERR_PARAM);
+        }
+}
+
 static void tensors(void **state)
 {
     static float residual[256];
@@ -312,6 +341,7 @@ int main(void)
         cmocka_unit_test(configurations),
         cmocka_unit_test(limits),
         cmocka_unit_test(rows),
+        cmocka_unit_test(many_neighbours),
         cmocka_unit_test(tensors),
         cmocka_unit_test(missing_arguments),
         cmocka_unit_test(sizes_of_structs),

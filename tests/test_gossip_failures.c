@@ -215,6 +215,33 @@ static void overflow_of_the_frame(void **state)
     }
 }
 
+/* ECD: the model is so large that random-sparse cannot send it either. So a node that stays sends no frames, and
+ * estimates stay, too. */
+static void no_frames(void **state)
+{
+    const float large = 0.9f * FLT_MAX;
+    float *values[NET_TENSORS];
+    network net;
+
+    (void)state;
+    make_tensors(values);
+    network_ring(&net, TLC_ECD, NODES, "random-sparse", 2);
+    copy_model(&net, 1, values);
+    values[WIDE][9] = large;
+    require_status(tlc_gossip_join(net.node[1].g, 3, (const float *const *)values), TLC_OK);
+    network_hello(&net, 1);
+    for (uint32_t i = 0; i < NODES; i++)
+        require_status(greet_node(&net, i), TLC_OK);
+    network_move(&net, 3);
+    set_moved(&net, 1, CONV, 2, NAN);
+    set_moved(&net, 0, WIDE, 9, 1); /* its mean is large */
+    set_moved(&net, 2, WIDE, 9, 1);
+    stays(&net, CONV, "conv");
+    require(!read_push(&net, net.node[1].push, values));
+    network_close(&net);
+    free_tensors(values);
+}
+
 /* All stay where they were: nobody moves. In the next step all go on. */
 static void all_stay(void **state)
 {
@@ -422,6 +449,7 @@ int main(void)
         cmocka_unit_test(overflow),
         cmocka_unit_test(overflow_of_the_model),
         cmocka_unit_test(overflow_of_the_frame),
+        cmocka_unit_test(no_frames),
         cmocka_unit_test(all_stay),
         cmocka_unit_test(lost_and_back),
         cmocka_unit_test(joins),

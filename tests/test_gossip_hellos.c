@@ -99,11 +99,26 @@ static void mistakes(void **state)
     }
 }
 
-/* The own weight of node 1 in its hello is another one. */
+static void replace_number(tlc_message m, double old, double new)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &old, sizeof bits);
+    uint8_t *p = find_number(m, bits);
+    memcpy(&bits, &new, sizeof bits);
+    for (size_t b = 0; b < 8; b++)
+        p[b] = (uint8_t)(bits >> 8 * b);
+    blob_seal((uint8_t *)(uintptr_t)m.data, m.len);
+}
+
+/* Weights of node 1 in its hello are others: that of the edge to node 2, and its own. */
 static void rows(void **state)
 {
-    static const double wrong[] = {0.25, 0.5, -0.25, NAN, INFINITY, 1e300, -1e300};
-    static const double weights[] = {1.0 / 3, 1.0 / 3, 0x1.55555p-2};
+    static const double weights[] = {1.0 / 3, 0.3125, 0x1.6aaaap-2};
+    static const double wrong[][2] = {{0.3125, 0.25},       {0.3125, 0.5},   {0.3125, -0.354},     {0.3125, NAN},
+                                      {0.3125, INFINITY},   {0.3125, 1e300}, {0.3125, -1e300},     {-0.1, 0.1 + 2. / 3},
+                                      {0, 2. / 3},          {-0.0, 2. / 3},  {0.8, -0.8 + 2. / 3}, {NAN, 0x1.6aaaap-2},
+                                      {INFINITY, -INFINITY}};
 
     (void)state;
     FOR_EACH_GOSSIP(kind)
@@ -111,13 +126,8 @@ static void rows(void **state)
             network net;
             open_with(&net, kind, NULL, weights, 0);
             tlc_message hello = blob_copy(net.node[1].hello);
-            uint64_t old, new;
-            memcpy(&old, &weights[2], sizeof old);
-            memcpy(&new, &wrong[i], sizeof new);
-            uint8_t *found = find_number(hello, old);
-            for (size_t b = 0; b < 8; b++)
-                found[b] = (uint8_t)(new >> 8 * b);
-            blob_seal((uint8_t *)(uintptr_t)hello.data, hello.len);
+            replace_number(hello, weights[1], wrong[i][0]);
+            replace_number(hello, weights[2], wrong[i][1]);
             at.i = i;
             REFUSED(&net, greet_node, hello, TLC_ERR_PARAM,
                     "the weights of node 1 are not positive or do not add up to 1");
@@ -125,6 +135,24 @@ static void rows(void **state)
             blob_free(&hello);
             network_close(&net);
         }
+}
+
+/* Hellos may come from some neighbours alone. */
+static void some_hellos(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        const tlc_message none = {NULL, 0};
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        network_hello(&net, 0);
+        require_status(take_forged(&net, greet_node, none), TLC_OK);
+        net.node[3].hello = none;
+        require_status(greet_node(&net, 0), TLC_OK);
+        require_status(take_forged(&net, greet_node, none), TLC_OK);
+        network_greet(&net);
+        network_close(&net);
+    }
 }
 
 /* A valid push of the same step, of the same node in another training: only the next hello can find it. */
@@ -158,7 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_not_finite), cmocka_unit_test(may_differ),
         cmocka_unit_test(mistakes),         cmocka_unit_test(rows),
-        cmocka_unit_test(another_training),
+        cmocka_unit_test(some_hellos),      cmocka_unit_test(another_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,31 @@ static void capacity(void **state)
     }
 }
 
+/* A node that is alone, and has no tensors. */
+static void nothing(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        const double weight = 1;
+        tlc_exchange_config cfg = network_config(kind, 1);
+        tlc_message push;
+        uint8_t saved[64];
+        size_t written;
+        tlc_gossip *g;
+        require_status(tlc_gossip_create(&g, &cfg, kind, 0, NULL, &weight, 0, NULL, 0, NULL), TLC_OK);
+        require_status(tlc_gossip_push(g, NULL, &push), TLC_OK);
+        require_status(tlc_gossip_pull(g, NULL), TLC_OK);
+        require_status(tlc_gossip_hello(g, 1, &push), TLC_OK);
+        require_status(tlc_gossip_greet(g, NULL), TLC_OK);
+        require_status(tlc_gossip_state_save(g, saved, sizeof saved, &written), TLC_OK);
+        require(written == tlc_gossip_state_size(g));
+        require_status(tlc_gossip_join(g, 9, NULL), TLC_OK);
+        require_status(tlc_gossip_state_load(g, &(tlc_message){saved, written}, 1), TLC_OK);
+        require(tlc_gossip_step(g) == 2);
+        tlc_gossip_destroy(g);
+    }
+}
+
 /* ---- another number of nodes ------------------------------------------------------------------------------------- */
 
 /* All models are the mean of those of the other run, in the same bits, and so are replicas. */
@@ -323,9 +348,9 @@ static void other_neighbours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on),     cmocka_unit_test(codecs_and_losses), cmocka_unit_test(messages_are_forgotten),
-        cmocka_unit_test(capacity),    cmocka_unit_test(other_numbers),     cmocka_unit_test(large_models),
-        cmocka_unit_test(other_names), cmocka_unit_test(other_neighbours),
+        cmocka_unit_test(goes_on),      cmocka_unit_test(codecs_and_losses), cmocka_unit_test(messages_are_forgotten),
+        cmocka_unit_test(capacity),     cmocka_unit_test(nothing),           cmocka_unit_test(other_numbers),
+        cmocka_unit_test(large_models), cmocka_unit_test(other_names),       cmocka_unit_test(other_neighbours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
