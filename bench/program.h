@@ -10,6 +10,9 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+/* What a program is asked for. */
+typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
+
 /* Prints the reason on stderr. Returns the status. */
 int program_fail(const char *program, int status, const char *why);
 
