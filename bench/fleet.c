@@ -222,14 +222,15 @@ fleet_part *fleet_parts(const fleet *f, size_t *count)
 
 /* ---- one by one -------------------------------------------------------------------------------------------------- */
 
-/* Copies messages, of which all may be the same, into memory of their own. */
-static bool keep_messages(tlc_message *messages, size_t count, unsigned char **kept, char *why)
+/* Copies messages, of which all may be the same, into memory of their own. *bytes: what it takes. */
+static bool keep_messages(tlc_message *messages, size_t count, unsigned char **kept, size_t *bytes, char *why)
 {
     bool same = count > 1 && messages[1].data == messages[0].data;
     size_t size = 0, at = 0;
 
     for (size_t i = 0; i < (same ? 1 : count); i++)
         size += messages[i].len;
+    *bytes = size;
     free(*kept);
     *kept = malloc(size + 1);
     if (!*kept)
@@ -331,7 +332,7 @@ bool fleet_push(fleet *f, size_t rank, const void *const *grads, char *why)
     if (!is_passing(f, rank))
         return make_push(f, rank, grads, to, why);
     bool ok = check_made(f, make_rank(f, rank), why) && make_push(f, rank, grads, to, why) &&
-              keep_messages(to, f->receivers, &f->kept_push[rank], why);
+              keep_messages(to, f->receivers, &f->kept_push[rank], &f->kept_bytes, why);
     destroy_rank(f, rank);
     return ok;
 }
@@ -348,13 +349,14 @@ static bool make_answer(fleet *f, size_t rank, char *why)
 bool fleet_reduce(fleet *f, size_t rank, char *why)
 {
     bool passing = is_passing(f, rank), ok;
+    size_t bytes;
 
     if (!f->options.one_by_one)
         return make_answer(f, rank, why);
     ok = (!passing || (bring_rank(f, rank, why) && make_push(f, rank, NULL, f->came, why))) &&
          make_answer(f, rank, why) && move_residuals(f, rank, true, why);
     if (passing) {
-        ok = ok && keep_messages(&f->answer[rank], 1, &f->kept_answer[rank], why);
+        ok = ok && keep_messages(&f->answer[rank], 1, &f->kept_answer[rank], &bytes, why);
         destroy_rank(f, rank);
     }
     return ok;

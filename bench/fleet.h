@@ -51,6 +51,7 @@ typedef struct fleet {
     tlc_allocator alloc; /* of objects */
     /* one by one: */
     unsigned char **kept_push, **kept_answer; /* by rank, by receiver: messages of machines that are gone */
+    size_t kept_bytes;                        /* of the last pushes of a rank that were kept */
     float **kept_residual;                    /* by receiver: of its parts */
 } fleet;
 

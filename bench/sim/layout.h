@@ -58,6 +58,7 @@ typedef struct layout_kind {
     bool (*begin)(void *layout, char *why); /* a step */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
+    size_t (*kept)(const void *layout); /* with replay: bytes of messages of the last rank that pushed */
 } layout_kind;
 
 extern const layout_kind *const layout_kinds[LAYOUT_KINDS];

@@ -56,4 +56,5 @@ const layout_kind layout_all_reduce = {.name = "all-reduce",
                                        .residual = layout_fleet_residual,
                                        .begin = layout_fleet_begin,
                                        .call = call,
-                                       .sent = sent};
+                                       .sent = sent,
+                                       .kept = layout_fleet_kept};

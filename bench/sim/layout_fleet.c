@@ -54,3 +54,10 @@ bool layout_fleet_begin(void *layout, char *why)
 {
     return fleet_begin(layout, why);
 }
+
+size_t layout_fleet_kept(const void *layout)
+{
+    const fleet *f = layout;
+
+    return f->kept_bytes;
+}

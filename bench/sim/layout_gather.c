@@ -53,4 +53,5 @@ const layout_kind layout_gather = {.name = "gather",
                                    .residual = layout_fleet_residual,
                                    .begin = layout_fleet_begin,
                                    .call = call,
-                                   .sent = sent};
+                                   .sent = sent,
+                                   .kept = layout_fleet_kept};

@@ -59,4 +59,5 @@ const layout_kind layout_server = {.name = "server",
                                    .residual = layout_fleet_residual,
                                    .begin = layout_fleet_begin,
                                    .call = call,
-                                   .sent = sent};
+                                   .sent = sent,
+                                   .kept = layout_fleet_kept};

@@ -63,9 +63,9 @@ static const struct {
     const char *format; /* of reals, in tables */
 } columns[COLUMNS] = {
     [CODEC] = {"codec", TEXT, ALWAYS, "codec", "", 0, NULL},
-    [MODEL] = {"model", TEXT, ALWAYS, "model", "", 0, NULL},
+    [MODEL] = {"model", TEXT, HIDDEN, "", "", 0, NULL},
     [KIND] = {"kind", TEXT, ALWAYS, "kind", "", 0, NULL},
-    [SERVERS] = {"servers", COUNT, ALWAYS, "servers", "", 0, NULL},
+    [SERVERS] = {"servers", COUNT, HIDDEN, "", "", 0, NULL},
     [RANKS] = {"ranks", COUNT, ALWAYS, "ranks", "", 0, NULL},
     [VALUES] = {"values", COUNT, HIDDEN, "", "", 0, NULL},
     [REPLAYED] = {"replayed", COUNT, ALWAYS, "replay", "", 0, NULL},
@@ -97,7 +97,7 @@ static const struct {
     [PUSH_PULL_MS] = {"push_pull_ms", REAL, WIDE, "pushpull", "ms", 1, "%.1f"},
     [HALVES_MS] = {"halves_ms", REAL, ALWAYS, "halves", "ms", 1, "%.1f"},
     [HALVES_OVERLAP_MS] = {"halves_overlap_ms", REAL, WIDE, "halves", "overlap", 1, "%.1f"},
-    [SPEEDUP] = {"speedup", REAL, ALWAYS, "speedup", "x", 1, "%.2f"},
+    [SPEEDUP] = {"speedup", REAL, ALWAYS, "gain", "x", 1, "%.2f"},
     [OVERLAP_SPEEDUP] = {"overlap_speedup", REAL, WIDE, "overlap", "x", 1, "%.2f"},
     [WINS] = {"wins", TEXT, ALWAYS, "break-even", "", 0, NULL},
     [BREAK_EVEN] = {"break_even_mbit", REAL, HIDDEN, "", "", 1, NULL},
@@ -132,7 +132,11 @@ static const char *text_of(const sim_row *row, column_id id, bool in_table, char
         snprintf(buffer, CELL, "%.*s *", CELL - 3, row->codec);
         return buffer;
     case MODEL: return row->model->model;
-    case KIND: return row->kind->name;
+    case KIND:
+        if (!in_table || !row->kind->has_servers)
+            return row->kind->name;
+        snprintf(buffer, CELL, "%s:%zu", row->kind->name, row->in.servers);
+        return buffer;
     case RUN: return row->run ? row->run->run : "";
     case LINK: return rate_link_text(&row->in.rank, buffer);
     case WINS: return wins_of(row, in_table, buffer);
@@ -237,10 +241,12 @@ static const char *cell_of(const void *list, size_t at, size_t id_, bool in_tabl
     }
     if (!isfinite(real))
         return buffer;
-    if (in_table)
-        snprintf(buffer, CELL, columns[id].format, real * columns[id].scale);
-    else
+    if (!in_table) {
         snprintf(buffer, CELL, "%.17g", real);
+        return buffer;
+    }
+    real *= columns[id].scale;
+    snprintf(buffer, CELL, real >= 10000 ? "%.0f" : real >= 1000 ? "%.1f" : columns[id].format, real);
     return buffer;
 }
 
@@ -249,15 +255,10 @@ static const char *cell_of(const void *list, size_t at, size_t id_, bool in_tabl
 /* Tables do without columns that have nothing to tell. */
 static bool is_telling(const sim_rows *list, column_id id)
 {
-    bool tells = id != MODEL && id != SERVERS && id != REPLAYED && id != SERVER_SENT && id != SERVER_RECEIVED;
+    bool tells = id != REPLAYED && id != SERVER_SENT && id != SERVER_RECEIVED;
 
-    for (size_t i = 0; !tells && i < list->count; i++) {
-        const sim_row *row = &list->rows[i];
-        tells = id == MODEL      ? row->model != list->rows[0].model
-                : id == SERVERS  ? row->in.servers > 1
-                : id == REPLAYED ? row->measured.replayed
-                                 : row->in.servers > 0;
-    }
+    for (size_t i = 0; !tells && i < list->count; i++)
+        tells = id == REPLAYED ? list->rows[i].measured.replayed : list->rows[i].in.servers > 0;
     return tells;
 }
 

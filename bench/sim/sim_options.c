@@ -49,7 +49,7 @@ static const option_entry entries[] = {
     {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
     {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
     {KEY_SEED, "seed", "N", "for gradients and stochastic codecs (default 1)"},
-    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 10)"},
+    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
     {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
     {KEY_MEMORY, "memory", "BYTES",
      "memory for machines; suffixes Ki, Mi; if they need more, one\n"
@@ -84,7 +84,7 @@ void sim_options_print_help(FILE *f)
           "overlap     the least time, if all of that happens at once\n"
           "floats      the same step with floats: ring all-reduce or push and pull, what is faster\n"
           "halves      ring all-reduce of 16-bit floats, without their conversion\n"
-          "speed-up    floats / step\n"
+          "gain        floats / step: times as fast\n"
           "break-even  the speed of the links from which on floats are as fast\n"
           "\n"
           "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
@@ -265,7 +265,7 @@ bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
 {
     int files;
 
-    *o = (sim_options){.source.seed = 1, .warmup = 10, .rounds = 5};
+    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5};
     if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)

@@ -83,7 +83,7 @@ static void print_heading(FILE *f, const sim_report *r)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
     fputs("\nsent: by the busiest rank; codec: calls of one core; step = compute + codec + latencies + bytes / link;\n"
           "overlap: the least time if all happens at once; floats: the faster of ring and push-pull; halves: ring;\n"
-          "speedup: floats / step; break-even: with faster links floats are faster\n",
+          "gain: floats / step; break-even: with faster links floats are faster\n",
           f);
     for (size_t i = 0; i < r->list->count; i++) {
         replayed = replayed || r->list->rows[i].measured.replayed;
@@ -93,6 +93,18 @@ static void print_heading(FILE *f, const sim_report *r)
         fputs("replay: 1: one rank was run, and the messages of the others were replayed\n", f);
     if (marked)
         fprintf(f, "*: no run has its s; measured on %s\n", s->run);
+}
+
+/* A table for each model. */
+static void print_tables(FILE *f, const sim_rows *list, const grid *g, bool markdown)
+{
+    for (size_t first = 0, end; first < list->count; first = end) {
+        const shape_list *model = list->rows[first].model;
+        for (end = first; end < list->count && list->rows[end].model == model;)
+            end++;
+        fprintf(f, "\n%s: %zu tensors, %zu values\n", model->model, model->count, model->values);
+        (markdown ? grid_markdown : grid_table)(f, g, first, end);
+    }
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -174,7 +186,7 @@ bool sim_report_print(FILE *f, const sim_report *r)
     } else {
         bool markdown = r->o->format == REPORT_MARKDOWN;
         print_heading(f, r);
-        (markdown ? grid_markdown : grid_table)(f, &g, 0, r->list->count);
+        print_tables(f, r->list, &g, markdown);
         print_answers(f, r->list, markdown);
     }
     free(all);
