@@ -17,6 +17,7 @@ typedef struct layout_options {
     const shape_list *model;
     const char *codec;
     size_t ranks, servers;
+    size_t owners; /* at most so many ranks own parts; 0: all */
     tlc_isa isa;
     uint64_t seed;
     bool replay; /* only rank 0 and the servers are there during a step; the others are there for a call each */
@@ -42,7 +43,7 @@ typedef struct layout_values {
 
 typedef struct layout_kind {
     const char *name;
-    bool has_servers;
+    bool has_servers, has_owners; /* a number after the name says how many */
     const layout_phase *phases;
     size_t phase_count;
     size_t most_whole; /* ranks; with more a step without replay takes too long */

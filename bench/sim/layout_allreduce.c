@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * all-reduce: each rank owns a part of the model, averages it, and answers all others.
+ * all-reduce: each rank, or only so many of them, owns a part of the model, averages it, and answers all others.
  */
 #include "layout_fleet.h"
 
@@ -47,6 +47,7 @@ static traffic sent(const void *layout, size_t phase, size_t machine)
 }
 
 const layout_kind layout_all_reduce = {.name = "all-reduce",
+                                       .has_owners = true,
                                        .phases = phases,
                                        .phase_count = PHASES,
                                        .most_whole = SIZE_MAX,

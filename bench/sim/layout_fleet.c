@@ -8,6 +8,7 @@ static fleet_options options_of(const layout_options *o, algorithm a)
     return (fleet_options){.algorithm = a,
                            .ranks = o->ranks,
                            .servers = o->servers,
+                           .owners = o->owners,
                            .one_by_one = o->replay,
                            .codec = o->codec,
                            .isa = o->isa,

@@ -13,6 +13,7 @@ typedef enum column_id {
     MODEL,
     KIND,
     SERVERS,
+    OWNERS,
     RANKS,
     VALUES,
     REPLAYED,
@@ -66,6 +67,7 @@ static const struct {
     [MODEL] = {"model", TEXT, HIDDEN, "", "", 0, NULL},
     [KIND] = {"kind", TEXT, ALWAYS, "kind", "", 0, NULL},
     [SERVERS] = {"servers", COUNT, HIDDEN, "", "", 0, NULL},
+    [OWNERS] = {"owners", COUNT, HIDDEN, "", "", 0, NULL},
     [RANKS] = {"ranks", COUNT, ALWAYS, "ranks", "", 0, NULL},
     [VALUES] = {"values", COUNT, HIDDEN, "", "", 0, NULL},
     [REPLAYED] = {"replayed", COUNT, ALWAYS, "replay", "", 0, NULL},
@@ -95,7 +97,7 @@ static const struct {
     [FLOATS_OVERLAP_MS] = {"floats_overlap_ms", REAL, WIDE, "floats", "overlap", 1, "%.1f"},
     [RING_MS] = {"ring_ms", REAL, WIDE, "ring", "ms", 1, "%.1f"},
     [PUSH_PULL_MS] = {"push_pull_ms", REAL, WIDE, "pushpull", "ms", 1, "%.1f"},
-    [HALVES_MS] = {"halves_ms", REAL, ALWAYS, "halves", "ms", 1, "%.1f"},
+    [HALVES_MS] = {"halves_ms", REAL, WIDE, "halves", "ms", 1, "%.1f"},
     [HALVES_OVERLAP_MS] = {"halves_overlap_ms", REAL, WIDE, "halves", "overlap", 1, "%.1f"},
     [SPEEDUP] = {"speedup", REAL, ALWAYS, "gain", "x", 1, "%.2f"},
     [OVERLAP_SPEEDUP] = {"overlap_speedup", REAL, WIDE, "overlap", "x", 1, "%.2f"},
@@ -132,11 +134,7 @@ static const char *text_of(const sim_row *row, column_id id, bool in_table, char
         snprintf(buffer, CELL, "%.*s *", CELL - 3, row->codec);
         return buffer;
     case MODEL: return row->model->model;
-    case KIND:
-        if (!in_table || !row->kind->has_servers)
-            return row->kind->name;
-        snprintf(buffer, CELL, "%s:%zu", row->kind->name, row->in.servers);
-        return buffer;
+    case KIND: return in_table ? sim_kind_text(&row->kind, buffer) : row->kind.kind->name;
     case RUN: return row->run ? row->run->run : "";
     case LINK: return rate_link_text(&row->in.rank, buffer);
     case WINS: return wins_of(row, in_table, buffer);
@@ -148,6 +146,7 @@ static size_t count_of(const sim_row *row, column_id id)
 {
     switch (id) {
     case SERVERS: return row->in.servers;
+    case OWNERS: return row->kind.owners;
     case RANKS: return row->in.ranks;
     case VALUES: return row->model->values;
     default: return row->measured.replayed;
@@ -159,9 +158,9 @@ static double call_of(const sim_row *row, const char *call)
 {
     double seconds = NAN;
 
-    for (size_t i = 0; i < row->kind->phase_count; i++) {
+    for (size_t i = 0; i < row->kind.kind->phase_count; i++) {
         const model_phase *p = &row->in.phase[i];
-        if (!strcmp(row->kind->phases[i].call, call))
+        if (!strcmp(row->kind.kind->phases[i].call, call))
             seconds = fmax(p->rank.codec, p->server.codec);
     }
     return 1e3 * seconds;
@@ -234,7 +233,7 @@ static const char *cell_of(const void *list, size_t at, size_t id_, bool in_tabl
     switch (columns[id].kind) {
     case TEXT: return text_of(row, id, in_table, buffer);
     case COUNT:
-        if (id != SERVERS || count_of(row, id))
+        if (count_of(row, id) || id == REPLAYED) /* no servers; or all ranks are owners, or none */
             snprintf(buffer, CELL, "%zu", count_of(row, id));
         return buffer;
     default: real = real_of(row, id);

@@ -34,8 +34,8 @@ static const option_entry entries[] = {
      "sbc, natural)"},
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
-     "all-reduce, gather, server, or server:4 for 4 servers\n"
-     "(default: all-reduce,gather,server)"},
+     "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
+     "(server:4: 4 of them) (default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
@@ -130,7 +130,7 @@ static bool add_link(void *options, const char *item)
     return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
 }
 
-/* A name, and perhaps a colon and a number of servers. */
+/* A name, and perhaps a colon and a number. */
 static bool add_kind(void *options, const char *item)
 {
     sim_options *o = options;
@@ -141,10 +141,12 @@ static bool add_kind(void *options, const char *item)
         const layout_kind *kind = layout_kinds[i];
         if (strlen(kind->name) != len || strncmp(item, kind->name, len) != 0)
             continue;
-        if (item[len] &&
-            (!kind->has_servers || !parse_counts(item + len + 1, MAX_SERVERS, &number) || number.count != 1))
+        if (item[len] && ((!kind->has_servers && !kind->has_owners) ||
+                          !parse_counts(item + len + 1, MAX_SERVERS, &number) || number.count != 1))
             return false;
-        o->kinds[o->kind_count++] = (sim_kind){kind, kind->has_servers ? number.items[0] : 0};
+        o->kinds[o->kind_count++] = (sim_kind){.kind = kind,
+                                               .servers = kind->has_servers ? number.items[0] : 0,
+                                               .owners = kind->has_owners && item[len] ? number.items[0] : 0};
         return true;
     }
     return false;

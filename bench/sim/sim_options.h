@@ -15,10 +15,10 @@
 
 enum { MAX_MODELS = 8, MIN_RANKS = 2, MAX_SIM_RANKS = 1024, MAX_SERVERS = 64 };
 
-/* A kind of layout with its number of servers. */
+/* A kind of layout with its number of servers, or of owners if not all ranks are owners. */
 typedef struct sim_kind {
     const layout_kind *kind;
-    size_t servers;
+    size_t servers, owners;
 } sim_kind;
 
 typedef struct sim_options {

@@ -30,16 +30,9 @@ static double floats_of(const sim_rows *list, size_t first, size_t end)
     return seconds;
 }
 
-static void print_kind(FILE *f, const sim_row *row)
-{
-    fputs(row->kind->name, f);
-    if (row->kind->has_servers)
-        fprintf(f, ":%zu", row->in.servers);
-}
-
 static void print_answer(FILE *f, const sim_row *best, double floats)
 {
-    char link[RATE_TEXT];
+    char link[RATE_TEXT], kind[KIND_TEXT];
     double step = best->out.time.step, halves = best->out.ring_halves.step;
 
     fprintf(f, "%s, %zu ranks, %s: ", best->model->model, best->in.ranks, rate_link_text(&best->in.rank, link));
@@ -48,10 +41,8 @@ static void print_answer(FILE *f, const sim_row *best, double floats)
                 1e3 * step);
         return;
     }
-    fprintf(f, "%s, ", best->codec);
-    print_kind(f, best);
-    fprintf(f, ": %.1f ms, %.3g times as fast as floats, %.3g times as fast as halves\n", 1e3 * step, floats / step,
-            halves / step);
+    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats, %.3g as halves\n", best->codec,
+            sim_kind_text(&best->kind, kind), 1e3 * step, floats / step, halves / step);
 }
 
 static void print_answers(FILE *f, const sim_rows *list, bool markdown)
@@ -65,6 +56,21 @@ static void print_answers(FILE *f, const sim_rows *list, bool markdown)
     }
 }
 
+/* The kernels that are used. */
+static tlc_isa isa_of(const sim_options *o)
+{
+    tlc_isa isa = o->isa;
+    tlc_ctx *ctx = NULL;
+    tlc_config cfg;
+
+    (void)tlc_config_init(&cfg, sizeof cfg);
+    cfg.isa = o->isa;
+    if (!tlc_create(&ctx, &cfg, 1))
+        isa = tlc_isa_used(ctx);
+    tlc_destroy(ctx);
+    return isa;
+}
+
 /* ---- table and Markdown ------------------------------------------------------------------------------------------ */
 
 static void print_heading(FILE *f, const sim_report *r)
@@ -74,16 +80,17 @@ static void print_heading(FILE *f, const sim_report *r)
     bool replayed = false, marked = false;
     char link[RATE_TEXT];
 
-    fprintf(f, "libthreelc %s; gradients made of %s; latency %.4g ms, compute %.4g ms", tlc_version_string(),
+    fprintf(f, "libthreelc %s, ISA %s; gradients made of %s; latency %.4g ms, compute %.4g ms", tlc_version_string(),
+            tlc_isa_name(isa_of(o)),
             s->run               ? "runs"
             : s->tensors[0].path ? "files"
                                  : s->tensors[0].name,
             1e3 * o->latency, 1e3 * o->compute);
     if (o->server_link.up > 0)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
-    fputs("\nsent: by the busiest rank; codec: calls of one core; step = compute + codec + latencies + bytes / link;\n"
-          "overlap: the least time if all happens at once; floats: the faster of ring and push-pull; halves: ring;\n"
-          "gain: floats / step; break-even: with faster links floats are faster\n",
+    fputs("\nsent: by the busiest rank; codec: calls of one core; step: compute, codec, latencies, bytes / link;\n"
+          "overlap: the least time if all happens at once; floats: what is faster, ring or push and pull;\n"
+          "gain: floats / step; break-even: with faster links floats are faster. More: --wide\n",
           f);
     for (size_t i = 0; i < r->list->count; i++) {
         replayed = replayed || r->list->rows[i].measured.replayed;
@@ -119,9 +126,9 @@ static void json_load(FILE *f, const char *machine, const model_load *load)
 static void json_phases(FILE *f, const sim_row *row)
 {
     fputs(", \"phases\": [", f);
-    for (size_t i = 0; i < row->kind->phase_count; i++) {
+    for (size_t i = 0; i < row->kind.kind->phase_count; i++) {
         const model_phase *p = &row->in.phase[i];
-        fprintf(f, "%s{\"call\": \"%s\", ", i ? ", " : "", row->kind->phases[i].call);
+        fprintf(f, "%s{\"call\": \"%s\", ", i ? ", " : "", row->kind.kind->phases[i].call);
         json_load(f, "rank", &p->rank);
         fputs(", ", f);
         json_load(f, "server", &p->server);
@@ -144,9 +151,9 @@ static void json_answers(FILE *f, const sim_rows *list)
                 rate_link_text(&best->in.rank, link));
         grid_json_text(f, wins ? best->codec : NULL);
         fputs(", \"kind\": ", f);
-        grid_json_text(f, wins ? best->kind->name : NULL);
-        fprintf(f, ", \"servers\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}", wins ? best->in.servers : 0,
-                1e3 * best->out.time.step, 1e3 * floats);
+        grid_json_text(f, wins ? best->kind.kind->name : NULL);
+        fprintf(f, ", \"servers\": %zu, \"owners\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}",
+                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, 1e3 * best->out.time.step, 1e3 * floats);
     }
 }
 
@@ -155,7 +162,7 @@ static void print_json(FILE *f, const sim_report *r, const grid *g)
     const sim_options *o = r->o;
 
     fprintf(f, "{\n  \"program\": \"tlc-sim\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n", tlc_version_string(),
-            tlc_isa_name(o->isa));
+            tlc_isa_name(isa_of(o)));
     fputs("  \"gradients\": ", f);
     grid_json_text(f, o->traces ? o->traces : r->sources[0].tensors[0].name);
     fprintf(f, ",\n  \"seed\": %" PRIu64 ",\n  \"warmup\": %zu,\n  \"rounds\": %zu,\n  \"rows\": [", o->source.seed,

@@ -14,6 +14,17 @@ typedef struct subject {
     size_t ranks;
 } subject;
 
+const char *sim_kind_text(const sim_kind *kind, char *buffer)
+{
+    size_t number = kind->servers ? kind->servers : kind->owners;
+
+    if (number)
+        snprintf(buffer, KIND_TEXT, "%s:%zu", kind->kind->name, number);
+    else
+        snprintf(buffer, KIND_TEXT, "%s", kind->kind->name);
+    return buffer;
+}
+
 static sim_row *append(sim_rows *list)
 {
     if (list->count == list->slots) {
@@ -55,6 +66,7 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                                         .codec = s->codec,
                                         .ranks = s->ranks,
                                         .servers = s->kind.servers,
+                                        .owners = s->kind.owners,
                                         .isa = o->isa,
                                         .seed = o->source.seed},
                              .from = from,
@@ -62,10 +74,10 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                              .rounds = o->rounds,
                              .memory = in->memory,
                              .cache = in->cache};
-    char reason[WHY_SIZE];
+    char reason[WHY_SIZE], kind[KIND_TEXT];
 
-    return drive_run(&d, measured, reason) ||
-           explain(why, "%s, %s of %zu ranks, %s: %s", s->model->model, s->kind.kind->name, s->ranks, s->codec, reason);
+    return drive_run(&d, measured, reason) || explain(why, "%s, %s of %zu ranks, %s: %s", s->model->model,
+                                                      sim_kind_text(&s->kind, kind), s->ranks, s->codec, reason);
 }
 
 static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, const subject *s, char *why)
@@ -73,9 +85,9 @@ static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, 
     bool own = true;
     source *from = &in->sources[in->count > 1 ? runs_choose(in->sources, in->count, s->codec, &own) : 0];
     drive_result measured;
-    char what[64];
+    char kind[KIND_TEXT], what[64];
 
-    snprintf(what, sizeof what, "%s of %zu ranks", s->kind.kind->name, s->ranks);
+    snprintf(what, sizeof what, "%s of %zu ranks", sim_kind_text(&s->kind, kind), s->ranks);
     program_progress(o->quiet, list->count + 1, s->codec, s->model->model, what);
     if ((!o->traces && !warm_residuals(from, s->codec, o->isa, o->source.seed, why)) ||
         !measure(o, in, s, from, &measured, why))
@@ -85,7 +97,7 @@ static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, 
         if (!row)
             return explain(why, "out of memory");
         *row = (sim_row){.model = s->model,
-                         .kind = s->kind.kind,
+                         .kind = s->kind,
                          .codec = s->codec,
                          .run = from->run ? from : NULL,
                          .own_run = own,

@@ -11,7 +11,7 @@
 
 typedef struct sim_row {
     const shape_list *model;
-    const layout_kind *kind;
+    sim_kind kind;
     const char *codec;
     const source *run; /* that it was measured on, if there are runs; else NULL */
     bool own_run;      /* the run was trained with the s of the codec */
@@ -36,6 +36,10 @@ typedef struct sim_input {
 /* Rows that differ in the codec or the kind only are neighbours. */
 bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, char *why);
 void sim_rows_free(sim_rows *list);
+
+enum { KIND_TEXT = 32 };
+/* As on the command line. buffer: KIND_TEXT bytes. */
+const char *sim_kind_text(const sim_kind *kind, char *buffer);
 
 /* Whether two rows answer the same question: the model, the ranks and the link are the same. */
 bool sim_rows_compare(const sim_row *a, const sim_row *b);

@@ -37,7 +37,9 @@ totals() {
       count++; values += v; if (v < 256) {small++; small_values += v}}
     END {print count, values, small, small_values}' "$1"
 }
-count=$((count + 2))
+count=$((count + 4))
+[[ $(totals "$shapes/gpt2.txt") == '148 124439808 0 0' ]] || bad "GPT-2: $(totals "$shapes/gpt2.txt")"
+[[ $(totals "$shapes/lenet5.txt") == '10 61706 6 386' ]] || bad "LeNet-5: $(totals "$shapes/lenet5.txt")"
 [[ $(totals "$shapes/resnet110.txt") == '329 1727962 219 8106' ]] || bad "ResNet-110: $(totals "$shapes/resnet110.txt")"
 [[ $(totals "$shapes/resnet50.txt") == '161 25557032 30 2944' ]] || bad "ResNet-50: $(totals "$shapes/resnet50.txt")"
 

@@ -33,7 +33,7 @@ refuses 'missing.txt: No such file or directory' --shapes missing.txt
 refuses 'small.txt: it is no option*' small.txt
 for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' '--link -1Mbit' \
   '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' '--server-link 1' \
-  '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' '--kind server:1,' '--latency -1' \
+  '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' '--kind server:1,' '--kind all-reduce:0' '--latency -1' \
   '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' \
   '--format xml'; do
   read -ra words <<<"$option"
@@ -149,7 +149,7 @@ accepts --shapes small.txt --shapes medium.txt --warmup 2 --rounds 16 --ranks 2,
   --format json --traces "$data"
 cp out sim.json
 many=(--shapes medium.txt --ranks 6,12 --warmup 0 --rounds 1 --link 1Gbit -c 3lc -c sbc -c natural --format json
-  --kind all-reduce,gather,server,server:3 --traces "$data")
+  --kind all-reduce,all-reduce:2,gather,server,server:3 --traces "$data")
 accepts "${many[@]}"
 cp out whole.json
 accepts "${many[@]}" --memory 2Mi
@@ -174,9 +174,9 @@ for key, row in sim.items():
     assert math.isclose(mean, bench[key]['sent_mean_x'] * frames, rel_tol=1e-8), key
     assert math.isclose(max(row['sent_busiest'], server), bench[key]['sent_busiest_x'] * frames, rel_tol=1e-8), key
 
-whole = load('whole.json', 'kind', 'servers', 'ranks', 'codec')
-replay = load('out', 'kind', 'servers', 'ranks', 'codec')
-assert len(whole) == 24 and set(whole) == set(replay)
+whole = load('whole.json', 'kind', 'servers', 'owners', 'ranks', 'codec')
+replay = load('out', 'kind', 'servers', 'owners', 'ranks', 'codec')
+assert len(whole) == 30 and set(whole) == set(replay)
 for key, row in whole.items():
     other = replay[key]
     assert row['replayed'] == 0 and other['replayed'] == 1, (key, other['replayed'])
