@@ -10,8 +10,8 @@
  *   overlapped      = max(compute, codec of ranks, codec of servers, bytes out / up, bytes in / down, of all phases)
  *                     + latencies
  *
- * "step" does one thing after the other. "overlapped" is a lower bound: the model goes in pieces so small that cores and
- * links are never idle, and only latencies cannot be hidden.
+ * "step" does one thing after the other. "overlapped" is what a schedule comes near to that cuts the model into pieces
+ * so small that cores and links are never idle. Only latencies cannot be hidden.
  */
 #ifndef SIM_LINK_MODEL_H
 #define SIM_LINK_MODEL_H

@@ -81,7 +81,7 @@ void sim_options_print_help(FILE *f)
           "sent        bytes that the busiest rank sends in a step\n"
           "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
           "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
-          "overlap     the least time, if all of that happens at once\n"
+          "overlap     the same if all of that happens at once\n"
           "floats      the same step with floats: ring all-reduce or push and pull, what is faster\n"
           "halves      ring all-reduce of 16-bit floats, without their conversion\n"
           "gain        floats / step: times as fast\n"

@@ -89,7 +89,7 @@ static void print_heading(FILE *f, const sim_report *r)
     if (o->server_link.up > 0)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
     fputs("\nsent: by the busiest rank; codec: calls of one core; step: compute, codec, latencies, bytes / link;\n"
-          "overlap: the least time if all happens at once; floats: what is faster, ring or push and pull;\n"
+          "overlap: the same if all happens at once; floats: what is faster, ring or push and pull;\n"
           "gain: floats / step; break-even: with faster links floats are faster. More: --wide\n",
           f);
     for (size_t i = 0; i < r->list->count; i++) {

@@ -5,7 +5,6 @@
 set -uo pipefail
 sim=$1 bench=$2 data=$3
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
-shapes=$source_root/bench/shapes
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -148,8 +147,8 @@ PYTHON
 accepts --shapes small.txt --shapes medium.txt --warmup 2 --rounds 16 --ranks 2,5 -c 3lc -c sbc --link 1Gbit \
   --format json --traces "$data"
 cp out sim.json
-many=(--shapes medium.txt --ranks 6,12 --warmup 0 --rounds 1 --link 1Gbit -c 3lc -c sbc -c natural --format json
-  --kind all-reduce,all-reduce:2,gather,server,server:3 --traces "$data")
+many=(--shapes medium.txt --ranks '6,12' --warmup 0 --rounds 1 --link 1Gbit -c 3lc -c sbc -c natural --format json
+  --kind 'all-reduce,all-reduce:2,gather,server,server:3' --traces "$data")
 accepts "${many[@]}"
 cp out whole.json
 accepts "${many[@]}" --memory 2Mi
