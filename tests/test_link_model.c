@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tlc-sim predicts, as a table: steps that one can compute by hand. Where floats and the codec are said to take the
- * same time, they do.
+ * What tlc-sim predicts, as a table: steps that one can compute by hand. At break-even speeds floats and the codec take
+ * the same time.
  */
 #include <math.h>
 #include <setjmp.h>

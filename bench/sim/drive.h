@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs a layout step by step. It counts what all machines send, and measures the calls of rank 0 and of the first
- * server, on cold caches and in the time of the thread (cold.h).
+ * Runs a layout step by step. Counts what all machines send. Measures the calls of rank 0 and of the first server, on
+ * cold caches and in the time of the thread (cold.h).
  *
- * If the machines do not fit in memory, the step is replayed: all machines but rank 0 and the servers are made one after
- * the other, for one call each, and their messages are kept. Their residuals are then those before the first step, in
- * each step.
+ * If the machines do not fit in memory, the step is replayed: all but rank 0 and the servers are made one after the
+ * other, for one call each, and their messages are kept. In each step their residuals are those before the first one.
  */
 #ifndef SIM_DRIVE_H
 #define SIM_DRIVE_H

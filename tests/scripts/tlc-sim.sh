@@ -30,11 +30,11 @@ small=(--shapes small.txt)
 refuses 'name a list of tensors with --shapes*'
 refuses 'missing.txt: No such file or directory' --shapes missing.txt
 refuses 'small.txt: it is no option*' small.txt
-for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' '--link -1Mbit' \
-  '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' '--server-link 1' \
-  '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' '--kind server:1,' '--kind all-reduce:0' '--latency -1' \
-  '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' \
-  '--format xml'; do
+for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' \
+  '--link -1Mbit' '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' \
+  '--server-link 1' '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' \
+  '--kind server:1,' '--kind all-reduce:0' '--latency -1' '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' \
+  '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
   refuses "$option: not one of its values*" "${small[@]}" "${words[@]}"
 done
