@@ -41,7 +41,7 @@ static void print_answer(FILE *f, const sim_row *best, double floats)
                 1e3 * step);
         return;
     }
-    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats, %.3g as a ring of halves\n", best->codec,
+    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats (halves: %.3g)\n", best->codec,
             sim_kind_text(&best->kind, kind), 1e3 * step, floats / step, halves / step);
 }
 
