@@ -35,7 +35,7 @@ cells() {
 totals() {
   awk '!/^#/ {n = split($2, d, "x"); v = 1; for (i = 1; i <= n; i++) v *= d[i]
       count++; values += v; if (v < 256) {small++; small_values += v}}
-    END {print count, values, small, small_values}' "$1"
+    END {print count, values, small + 0, small_values + 0}' "$1"
 }
 count=$((count + 4))
 [[ $(totals "$shapes/gpt2.txt") == '148 124439808 0 0' ]] || bad "GPT-2: $(totals "$shapes/gpt2.txt")"
