@@ -2,6 +2,7 @@
 #include "aggregate.h"
 #include "channel.h"
 #include "explain.h"
+#include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static bool draw_inputs(gathering *g, source *s, size_t count, char *why)
     wanted.values = g->n;
     wanted.steps = 1;
     for (size_t i = 0; ok && i < count; i++) {
-        rows_progress(g->o, i + 1, g->codec, g->o->synthetic, "drawing an input");
+        program_progress(g->o->quiet, i + 1, g->codec, g->o->synthetic, "drawing an input");
         source_free(s);
         ok = source_draw(s, g->o->synthetic, &wanted, why) && compress_input(g, tensor_step(s->tensors, 0), i, why);
         wanted.seed++;
@@ -222,7 +223,7 @@ static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
     g->total = 0;
     for (size_t i = 0; i < count; i++)
         g->total += g->lens[i];
-    rows_progress(o, list->count + 1, g->codec, o->synthetic, "measuring");
+    program_progress(o->quiet, list->count + 1, g->codec, o->synthetic, "measuring");
     if (!check(g, &v, why) || !measure(operations, o->peers ? 3 : 2, o->seconds, t, &rounds, why))
         return false;
     return add_one(list, g, ROW_AGGREGATE, g->codec, &t[0], &t[1], rounds, &v, why) &&
@@ -241,7 +242,7 @@ static bool add_codec(row_list *list, const options *o, const char *codec, sourc
     for (size_t i = 0; ok && i < o->inputs.count; i++)
         ok = add_rows(list, &g, o->inputs.items[i], why);
     gathering_close(&g);
-    rows_progress_end(o);
+    program_progress_end(o->quiet);
     return ok;
 }
 

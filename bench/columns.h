@@ -7,8 +7,6 @@
 
 #include "report.h"
 
-enum { CELL = 128 };
-
 typedef enum column_id {
     TENSOR,
     KIND,
@@ -85,8 +83,6 @@ typedef enum column_id {
     CRC,
     COLUMNS
 } column_id;
-
-typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
 
 typedef struct column {
     const char *key;

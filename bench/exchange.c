@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "exchange.h"
 #include "explain.h"
+#include "program.h"
 #include "runs.h"
 #include "trial.h"
 #include <string.h>
@@ -16,7 +17,7 @@ typedef struct series {
 
 static void describe(report_row *row, const trial_options *t, const trial_result *r)
 {
-    size_t steps = r->steps, machines = t->fleet.ranks + (t->fleet.algorithm == SERVER);
+    size_t steps = r->steps, machines = t->fleet.ranks + t->fleet.servers;
     double whole = (double)r->whole_bytes;
 
     row->rounds = steps;
@@ -43,6 +44,7 @@ static bool add_row(const series *s, algorithm a, size_t ranks, size_t owners, c
     const source *from = &sources[s->in->count > 1 ? runs_choose(sources, s->in->count, s->codec, &own) : 0];
     const trial_options t = {.fleet = {.algorithm = a,
                                        .ranks = ranks,
+                                       .servers = a == SERVER,
                                        .owners = owners,
                                        .codec = s->codec,
                                        .assume_finite = s->assume_finite,
@@ -70,7 +72,7 @@ static bool add_row(const series *s, algorithm a, size_t ranks, size_t owners, c
     row->exchange.ranks = ranks;
     row->exchange.owners = a == GATHER ? 0 : a == SERVER ? 1 : owners ? owners : ranks;
     snprintf(what, sizeof what, "%s of %zu ranks", row->exchange.algorithm, ranks);
-    rows_progress(s->o, s->list->count, s->codec, s->model->model, what);
+    program_progress(s->o->quiet, s->list->count, s->codec, s->model->model, what);
     if (!trial_run(&t, &result, reason))
         return explain(why, "%s, %s, %s: %s", s->model->model, what, s->codec, reason);
     describe(row, &t, &result);
@@ -115,6 +117,6 @@ bool exchange_rows(row_list *list, const options *o, const exchange_input *in, c
             ok = ok && (!o->assume_finite || add_series(&s, why));
         }
     }
-    rows_progress_end(o);
+    program_progress_end(o->quiet);
     return ok;
 }

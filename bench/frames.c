@@ -6,6 +6,7 @@
 #include "frames.h"
 #include "explain.h"
 #include "passes.h"
+#include "program.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +95,7 @@ static bool draw_samples(const options *o, source *s, size_t values, sample *sam
     wanted.values = values;
     wanted.steps = wanted.steps ? wanted.steps : source_few_steps(values);
     for (size_t sender = 0; ok && sender < SENDERS && sender < most; sender++) {
-        rows_progress(o, sender + 1, "a sender", o->synthetic, "drawing and compressing");
+        program_progress(o->quiet, sender + 1, "a sender", o->synthetic, "drawing and compressing");
         source_free(s);
         ok = source_draw(s, o->synthetic, &wanted, why);
         for (size_t i = 0; ok && i < o->codec_count; i++)
@@ -213,12 +214,12 @@ static bool measure_sums(const adding *a, double seconds, report_row *row, char 
         {pass_roof, a, ONTO_ZERO, 0},
     };
     const int slot[] = {TIME_MEMCPY, TIME_ADD, TIME_ADD_MANY, TIME_ADD_MANY_ROOF, TIME_FROM_ZERO, TIME_FROM_ZERO_ROOF};
-    enum { COUNT = sizeof operations / sizeof operations[0] };
-    timing t[COUNT];
+    enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+    timing t[OPERATIONS];
 
-    if (!measure(operations, COUNT, seconds, t, &row->rounds, why))
+    if (!measure(operations, OPERATIONS, seconds, t, &row->rounds, why))
         return false;
-    for (size_t i = 0; i < COUNT; i++)
+    for (size_t i = 0; i < OPERATIONS; i++)
         row->time[slot[i]] = t[i];
     return true;
 }
@@ -250,10 +251,10 @@ static bool add_row(row_list *list, const options *o, const adding *a, const sam
     if (!row)
         return explain(why, "out of memory");
     describe(row, a, s, codec);
-    rows_progress(o, list->count, codec, o->synthetic, "verifying");
+    program_progress(o->quiet, list->count, codec, o->synthetic, "verifying");
     if (!check_sums(a, why))
         return false;
-    rows_progress(o, list->count, codec, o->synthetic, "measuring");
+    program_progress(o->quiet, list->count, codec, o->synthetic, "measuring");
     return measure_sums(a, o->seconds, row, why);
 }
 
@@ -332,6 +333,6 @@ bool frames_rows(row_list *list, const options *o, source *s, size_t values, con
     ok = ok && add_threads(list, o, s->tensors, samples, c, why);
     source_drop_values(s);
     samples_free(samples, o->codec_count);
-    rows_progress_end(o);
+    program_progress_end(o->quiet);
     return ok;
 }

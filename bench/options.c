@@ -1,15 +1,12 @@
-/* SPDX-License-Identifier: MIT
- *
- * One table describes the options to the parser and to --help, so that both have the same options.
- */
+/* SPDX-License-Identifier: MIT */
 #include "options.h"
 #include "explain.h"
+#include "option_table.h"
 #include "options_check.h"
-#include <getopt.h>
 #include <string.h>
 
 enum { /* of options without a letter */
-       KEY_STEPS = 256,
+       KEY_STEPS = OPTION_KEY,
        KEY_WARMUP,
        KEY_SYNTHETIC,
        KEY_VALUES,
@@ -42,10 +39,7 @@ enum { /* of options without a letter */
 
 #define BY_DEFAULT SIZE_MAX /* of warmup: the default of the view */
 
-static const struct entry {
-    int key; /* below 256: its letter */
-    const char *name, *argument, *help;
-} table[] = {
+static const option_entry entries[] = {
     {'c', "codec", "CODEC",
      "a codec to measure, all, or papers (the designs of the papers\n"
      "under their names); repeat it for more\n"
@@ -109,32 +103,11 @@ static const struct entry {
     {'h', "help", NULL, "print this and exit"},
     {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
 };
-enum { ENTRIES = sizeof table / sizeof table[0] };
 
-/* Whether the argument is optional: "[LIST]". */
-static bool is_optional(const struct entry *e)
-{
-    return e->argument && *e->argument == '[';
-}
+static bool take(void *options, int key, const char *value, char *why);
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
 
 /* ---- help ------------------------------------------------------------------------------------------------------- */
-
-static void print_entry(FILE *f, const struct entry *e)
-{
-    char left[32];
-
-    snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
-    if (e->key < 256)
-        fprintf(f, "  -%c, %-20s ", e->key, left);
-    else
-        fprintf(f, "      %-20s ", left);
-    for (const char *c = e->help; *c; c++) {
-        fputc(*c, f);
-        if (*c == '\n')
-            fprintf(f, "%27s", "");
-    }
-    fputc('\n', f);
-}
 
 void options_print_help(FILE *f)
 {
@@ -153,8 +126,7 @@ void options_print_help(FILE *f)
           "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
           "\n",
           f);
-    for (const struct entry *e = table; e < table + ENTRIES; e++)
-        print_entry(f, e);
+    option_table_print(f, &table);
     fputs("\n"
           "Speeds are GB/s of input (1e9 bytes), medians of rounds. Each round also has a pass of memcpy and of the\n"
           "rooflines. A roofline is the least work in memory that compress, decompress or decompress-add (\"add\")\n"
@@ -180,20 +152,11 @@ static bool parse_steps(const char *text, size_t *steps)
     return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
 }
 
-static bool parse_isa(const char *text, tlc_isa *isa)
-{
-    for (*isa = TLC_ISA_AUTO; *isa <= TLC_ISA_NEON; *isa = (tlc_isa)(*isa + 1)) {
-        if (!strcmp(text, tlc_isa_name(*isa)))
-            return true;
-    }
-    return false;
-}
-
 /* There can be only one view. */
-static bool set_view(options *o, report_view view)
+static bool set_view(options *o, report_view view, char *why)
 {
     if (o->view != VIEW_CODECS && o->view != view)
-        return false;
+        return explain(why, "--%s does not go with --%s", options_view_name(view), options_view_name(o->view));
     o->view = view;
     return true;
 }
@@ -260,12 +223,11 @@ static bool add_codecs(options *o, const char *codec)
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
-/* Takes one option. false: the value is bad, or an option without a value does not go with the view. */
-static bool take(options *o, int key, const char *value)
+static bool take(void *options_, int key, const char *value, char *why)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
-    static const char *const formats[] = {"table", "markdown", "csv", "json", NULL};
     static const char *const switches[] = {"off", "on", NULL};
+    options *o = options_;
     int choice;
 
     switch (key) {
@@ -279,12 +241,13 @@ static bool take(options *o, int key, const char *value)
     case KEY_ISA: return parse_isa(value, &o->channel.isa);
     case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback);
     case KEY_CHECKSUM: o->channel.checksum = 1; return true;
-    case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE);
-    case KEY_SMALL: return set_view(o, VIEW_SMALL);
-    case KEY_DENSITY: return set_view(o, VIEW_DENSITY);
-    case KEY_AGGREGATE: return set_view(o, VIEW_AGGREGATE) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
-    case KEY_FRAMES: return set_view(o, VIEW_FRAMES) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
-    case KEY_EXCHANGE: return set_view(o, VIEW_EXCHANGE) && (!value || parse_counts(value, MAX_RANKS, &o->ranks));
+    case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE, why);
+    case KEY_SMALL: return set_view(o, VIEW_SMALL, why);
+    case KEY_DENSITY: return set_view(o, VIEW_DENSITY, why);
+    case KEY_AGGREGATE:
+        return set_view(o, VIEW_AGGREGATE, why) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
+    case KEY_FRAMES: return set_view(o, VIEW_FRAMES, why) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
+    case KEY_EXCHANGE: return set_view(o, VIEW_EXCHANGE, why) && (!value || parse_counts(value, MAX_RANKS, &o->ranks));
     case KEY_SHAPES: return add_shapes(o, value);
     case KEY_ALGORITHM: return add_algorithm(o, value);
     case KEY_OWNERS: return parse_counts(value, MAX_RANKS, &o->owners);
@@ -305,44 +268,9 @@ static bool take(options *o, int key, const char *value)
             return false;
         o->source.dtype = (tlc_dtype)choice;
         return true;
-    case KEY_FORMAT:
-        if (!parse_choice(value, formats, &choice))
-            return false;
-        o->format = (report_format)choice;
-        return true;
+    case KEY_FORMAT: return grid_parse_format(value, &o->format);
     default: return false;
     }
-}
-
-static const struct entry *find_entry(int key)
-{
-    for (const struct entry *e = table; e < table + ENTRIES; e++) {
-        if (e->key == key)
-            return e;
-    }
-    return NULL;
-}
-
-/* The table in the form that getopt_long takes. */
-static void describe(struct option longs[ENTRIES + 1], char shorts[2 * ENTRIES + 2])
-{
-    *shorts++ = ':';
-    for (int i = 0; i < ENTRIES; i++) {
-        longs[i] = (struct option){
-            .name = table[i].name,
-            .has_arg = is_optional(&table[i]) ? optional_argument
-                       : table[i].argument    ? required_argument
-                                              : no_argument,
-            .val = table[i].key,
-        };
-        if (table[i].key < 256) {
-            *shorts++ = (char)table[i].key;
-            if (table[i].argument)
-                *shorts++ = ':';
-        }
-    }
-    longs[ENTRIES] = (struct option){.name = NULL};
-    *shorts = '\0';
 }
 
 channel_options options_channel(const options *o, const design *d)
@@ -409,50 +337,15 @@ static void set_defaults(options *o)
     o->channel.seed = o->source.seed;
 }
 
-/* Whether the argument after an option that takes [LIST] is its list. With these options it cannot be a file. */
-static bool list_follows(const struct entry *e, int argc, char **argv)
-{
-    return is_optional(e) && !strchr(argv[optind - 1], '=') && optind < argc && argv[optind][0] >= '0' &&
-           argv[optind][0] <= '9';
-}
-
-static bool parse(options *o, int argc, char **argv, char *why)
-{
-    struct option longs[ENTRIES + 1];
-    char shorts[2 * ENTRIES + 2];
-    int key;
-
-    describe(longs, shorts);
-    opterr = 0;
-    while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        /* optopt is the option that getopt refuses; it is 0 if the option is long and unknown */
-        const struct entry *e = find_entry(key == '?' || key == ':' ? optopt : key);
-        if (key == ':')
-            return explain(why, "%s: it needs a value", argv[optind - 1]);
-        if (key == '?' && e)
-            return explain(why, "%s: it takes no value", argv[optind - 1]);
-        if (key == '?' && optopt)
-            return explain(why, "-%c: there is no such option", optopt);
-        if (key == '?')
-            return explain(why, "%s: there is no such option", argv[optind - 1]);
-        if (list_follows(e, argc, argv))
-            optarg = argv[optind++];
-        if (take(o, key, optarg))
-            continue;
-        if (optarg && (!is_optional(e) || !strcmp(options_view_name(o->view), e->name)))
-            return explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
-        return explain(why, "--%s does not go with --%s", e->name, options_view_name(o->view));
-    }
-    o->paths = argv + optind;
-    o->path_count = (size_t)(argc - optind);
-    return true;
-}
-
 bool options_parse(options *o, int argc, char **argv, char *why)
 {
+    int files;
+
     *o = (options){.view = VIEW_CODECS, .source.seed = 1, .channel.feedback = -1, .seconds = -1, .warmup = BY_DEFAULT};
-    if (!parse(o, argc, argv, why))
+    if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
+    o->paths = argv + files;
+    o->path_count = (size_t)(argc - files);
     if (o->command != COMMAND_RUN)
         return true;
     if (!options_check(o, why))

@@ -10,13 +10,12 @@
 #include "fleet.h"
 #include "papers.h"
 #include "parse.h"
+#include "program.h"
 #include "report.h"
 #include "source.h"
 #include "threads.h"
 
 enum { MAX_INPUTS = 64, MAX_FRAMES = 256, MAX_SHAPES = 8 };
-
-typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
 
 typedef struct options {
     command command;

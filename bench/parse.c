@@ -80,3 +80,12 @@ bool parse_choice(const char *text, const char *const *names, int *choice)
     }
     return false;
 }
+
+bool parse_isa(const char *text, tlc_isa *isa)
+{
+    for (*isa = TLC_ISA_AUTO; *isa <= TLC_ISA_NEON; *isa = (tlc_isa)(*isa + 1)) {
+        if (!strcmp(text, tlc_isa_name(*isa)))
+            return true;
+    }
+    return false;
+}

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <threelc/threelc.h>
 
 enum { MAX_LIST = 32 };
 
@@ -26,4 +27,5 @@ bool parse_counts(const char *text, size_t most, size_list *l);
 bool parse_seconds(const char *text, double *seconds);
 /* The index of text among names; NULL ends them. */
 bool parse_choice(const char *text, const char *const *names, int *choice);
+bool parse_isa(const char *text, tlc_isa *isa); /* its name */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats. A new table starts where the tensor changes. A cell without text is a dash, an empty field, or null.
+ * A new table starts where the tensor changes.
  */
 #include "report.h"
 #include "columns.h"
@@ -176,200 +176,43 @@ static void print_spreads(FILE *f, const report *r)
     }
 }
 
-/* ---- table ------------------------------------------------------------------------------------------------------ */
+/* ---- the rows as a grid ------------------------------------------------------------------------------------------ */
 
-/* The text of these columns starts at the left. */
-static bool is_left(column_id id)
+static const char *cell_of(const void *r_, size_t row, size_t id, bool in_table, char *buffer)
 {
-    return columns[id].kind == TEXT;
+    const report *r = r_;
+
+    return column_cell(r, &r->rows[row], (column_id)id, in_table, buffer);
 }
 
-static int column_width(const report *r, column_id id)
+/* all: COLUMNS of them. */
+static grid grid_of(const report *r, grid_column *all)
 {
-    int width = (int)strlen(columns[id].title);
-    char buffer[CELL];
-
-    for (size_t i = 0; is_left(id) && i < r->count; i++) {
-        int len = (int)strlen(column_cell(r, &r->rows[i], id, true, buffer));
-        width = len > width ? len : width;
-    }
-    return width < 6 ? 6 : width;
-}
-
-/* As wide as the longest name that fits. */
-static int codec_width(const report *r)
-{
-    int width = (int)strlen(columns[CODEC].title), room = r->wide ? WIDE_LINE_WIDTH : LINE_WIDTH;
-    char buffer[CELL];
-
     for (column_id id = 0; id < COLUMNS; id++) {
-        if (column_shown(r, id) && id != CODEC)
-            room -= 1 + column_width(r, id);
+        const column *c = &columns[id];
+        all[id] = (grid_column){c->key, c->kind, c->title, c->unit, column_shown(r, id)};
     }
-    for (size_t i = 0; i < r->count; i++) {
-        int len = (int)strlen(column_cell(r, &r->rows[i], CODEC, true, buffer));
-        width = len > width && len <= room ? len : width;
-    }
-    return width;
+    return (grid){.columns = all,
+                  .column_count = COLUMNS,
+                  .rows = r->count,
+                  .name = CODEC,
+                  .width = r->wide ? WIDE_LINE_WIDTH : LINE_WIDTH,
+                  .cell = cell_of,
+                  .report = r};
 }
 
-static void table_head(FILE *f, const report *r, int width)
+static void print_tables(FILE *f, const report *r, const grid *g, void (*print)(FILE *, const grid *, size_t, size_t))
 {
-    for (int second = 0; second < 2; second++) {
-        fprintf(f, "%-*s", width, second ? "" : columns[CODEC].title);
-        for (column_id id = 0; id < COLUMNS; id++) {
-            if (column_shown(r, id) && id != CODEC)
-                fprintf(f, " %*s", is_left(id) ? -column_width(r, id) : column_width(r, id),
-                        second ? columns[id].unit : columns[id].title);
-        }
-        fputc('\n', f);
-    }
-}
-
-/* A name that is too long has a line of its own. */
-static void table_line(FILE *f, const report *r, const report_row *row, int width)
-{
-    char buffer[CELL];
-
-    for (column_id id = 0; id < COLUMNS; id++) {
-        if (!column_shown(r, id))
-            continue;
-        const char *text = column_cell(r, row, id, true, buffer);
-        if (id == CODEC && strlen(text) > (size_t)width)
-            fprintf(f, "%s\n%*s", text, width, "");
-        else if (id == CODEC)
-            fprintf(f, "%-*s", width, text);
-        else
-            fprintf(f, " %*s", is_left(id) ? -column_width(r, id) : column_width(r, id), *text ? text : "-");
-    }
-    fputc('\n', f);
-}
-
-static void print_table(FILE *f, const report *r)
-{
-    int width = codec_width(r);
-
-    for (size_t i = 0; i < r->count; i++) {
-        if (starts_table(r, i)) {
-            print_heading(f, r, i);
-            table_head(f, r, width);
-        }
-        table_line(f, r, &r->rows[i], width);
+    for (size_t first = 0, end; first < r->count; first = end) {
+        for (end = first + 1; end < r->count && !starts_table(r, end);)
+            end++;
+        print_heading(f, r, first);
+        print(f, g, first, end);
     }
     print_spreads(f, r);
-}
-
-/* ---- Markdown --------------------------------------------------------------------------------------------------- */
-
-static void markdown_head(FILE *f, const report *r)
-{
-    fputs("\n|", f);
-    for (column_id id = 0; id < COLUMNS; id++) {
-        if (column_shown(r, id))
-            fprintf(f, " %s%s%s |", columns[id].title, *columns[id].unit ? " " : "", columns[id].unit);
-    }
-    fputs("\n|", f);
-    for (column_id id = 0; id < COLUMNS; id++) {
-        if (column_shown(r, id))
-            fputs(is_left(id) ? "---|" : "---:|", f);
-    }
-    fputc('\n', f);
-}
-
-static void print_markdown(FILE *f, const report *r)
-{
-    char buffer[CELL];
-
-    for (size_t i = 0; i < r->count; i++) {
-        if (starts_table(r, i)) {
-            print_heading(f, r, i);
-            markdown_head(f, r);
-        }
-        fputc('|', f);
-        for (column_id id = 0; id < COLUMNS; id++) {
-            if (!column_shown(r, id))
-                continue;
-            const char *text = column_cell(r, &r->rows[i], id, true, buffer);
-            fprintf(f, id == CODEC ? " `%s` |" : " %s |", *text ? text : "-");
-        }
-        fputc('\n', f);
-    }
-    print_spreads(f, r);
-}
-
-/* ---- CSV -------------------------------------------------------------------------------------------------------- */
-
-static void csv_field(FILE *f, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *text; text++)
-        fprintf(f, *text == '"' ? "\"\"" : "%c", *text);
-    fputc('"', f);
-}
-
-static void print_csv(FILE *f, const report *r)
-{
-    char buffer[CELL];
-
-    for (column_id id = 0; id < COLUMNS; id++)
-        fprintf(f, "%s,", columns[id].key);
-    fputs("version\r\n", f);
-    for (size_t i = 0; i < r->count; i++) {
-        for (column_id id = 0; id < COLUMNS; id++) {
-            csv_field(f, column_cell(r, &r->rows[i], id, false, buffer));
-            fputs(",", f);
-        }
-        fprintf(f, "%s\r\n", tlc_version_string());
-    }
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
-
-/* Bytes of the UTF-8 character at s. 0: it is none; surrogates, overlong forms and codes above U+10FFFF are none. */
-static int utf8_length(const unsigned char *s)
-{
-    static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    int len = s[0] < 0x80 ? 1 : s[0] >= 0xf8 ? 0 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc0 ? 2 : 0;
-    unsigned code = len > 1 ? s[0] & (0x7fu >> len) : s[0];
-
-    for (int i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (s[i] & 0x3fu);
-    }
-    return len && code >= least[len] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? len : 0;
-}
-
-static void json_string(FILE *f, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-
-    fputc('"', f);
-    while (*s) {
-        int len = utf8_length(s);
-        if (!len)
-            fputs("\\ufffd", f); /* a byte of a file name that is not UTF-8 */
-        else if (*s < ' ')
-            fprintf(f, "\\u%04x", *s);
-        else
-            fprintf(f, "%s%.*s", *s == '"' || *s == '\\' ? "\\" : "", len, (const char *)s);
-        s += len ? len : 1;
-    }
-    fputc('"', f);
-}
-
-/* NULL is null. */
-static void json_text(FILE *f, const char *text)
-{
-    if (text)
-        json_string(f, text);
-    else
-        fputs("null", f);
-}
 
 /* Bits a value in each step; null for rows without frames. */
 static void json_bits(FILE *f, const report_row *row)
@@ -386,24 +229,6 @@ static void json_bits(FILE *f, const report_row *row)
     fputc(']', f);
 }
 
-static void json_row(FILE *f, const report *r, const report_row *row)
-{
-    char buffer[CELL];
-
-    for (column_id id = 0; id < COLUMNS; id++) {
-        const char *text = column_cell(r, row, id, false, buffer);
-        fprintf(f, "%s\"%s\": ", id ? ", " : "{", columns[id].key);
-        if (!*text)
-            fputs("null", f);
-        else if (columns[id].kind == TEXT)
-            json_string(f, text);
-        else
-            fputs(text, f);
-    }
-    json_bits(f, row);
-    fputc('}', f);
-}
-
 static void json_tensors(FILE *f, const report *r)
 {
     const char *separator = "\n    ";
@@ -411,11 +236,11 @@ static void json_tensors(FILE *f, const report *r)
     for (size_t i = 0; i < r->source_count; i++) {
         for (const tensor *t = r->sources[i].tensors; t < r->sources[i].tensors + r->sources[i].count; t++) {
             fprintf(f, "%s{\"name\": ", separator);
-            json_string(f, t->name);
+            grid_json_text(f, t->name);
             fputs(", \"file\": ", f);
-            json_text(f, t->path);
+            grid_json_text(f, t->path);
             fputs(", \"run\": ", f);
-            json_text(f, r->sources[i].run);
+            grid_json_text(f, r->sources[i].run);
             fprintf(f, ", \"values\": %zu, \"steps\": %zu}", t->n, t->steps);
             separator = ",\n    ";
         }
@@ -431,7 +256,7 @@ static void json_known(FILE *f, const char *key, size_t value)
         fprintf(f, "  \"%s\": null,\n", key);
 }
 
-static void print_json(FILE *f, const report *r)
+static void print_json(FILE *f, const report *r, const grid *g)
 {
     const source *only = report_has_one_shape(r) ? r->sources : NULL;
 
@@ -449,19 +274,23 @@ static void print_json(FILE *f, const report *r)
     json_tensors(f, r);
     fputs("\n  ],\n  \"rows\": [", f);
     for (size_t i = 0; i < r->count; i++) {
-        fputs(i ? ",\n    " : "\n    ", f);
-        json_row(f, r, &r->rows[i]);
+        fputs(i ? ",\n    {" : "\n    {", f);
+        grid_json_row(f, g, i);
+        json_bits(f, &r->rows[i]);
+        fputc('}', f);
     }
     fputs("\n  ]\n}\n", f);
 }
 
 void report_print(FILE *stream, report_format format, const report *r)
 {
-    static void (*const print[])(FILE *, const report *) = {
-        [REPORT_TABLE] = print_table,
-        [REPORT_MARKDOWN] = print_markdown,
-        [REPORT_CSV] = print_csv,
-        [REPORT_JSON] = print_json,
-    };
-    print[format](stream, r);
+    grid_column all[COLUMNS];
+    const grid g = grid_of(r, all);
+
+    switch (format) {
+    case REPORT_MARKDOWN: print_tables(stream, r, &g, grid_markdown); break;
+    case REPORT_CSV: grid_csv(stream, &g); break;
+    case REPORT_JSON: print_json(stream, r, &g); break;
+    default: print_tables(stream, r, &g, grid_table); break;
+    }
 }

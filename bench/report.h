@@ -5,13 +5,12 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include "grid.h"
 #include "machine.h"
 #include "measure.h"
 #include "source.h"
 #include "verify.h"
 #include <stdio.h>
-
-typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON } report_format;
 
 /* What is measured; it decides which columns tables have. */
 typedef enum report_view {

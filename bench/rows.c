@@ -3,11 +3,11 @@
 #include "codecs.h"
 #include "explain.h"
 #include "passes.h"
+#include "program.h"
 #include "runs.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What rows are made of: tensors, and a number of threads. */
 typedef struct group {
@@ -26,21 +26,9 @@ typedef struct group {
     tlc_parallel parallel;
 } group;
 
-void rows_progress(const options *o, size_t number, const char *name, const char *of, const char *what)
-{
-    if (!o->quiet && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K[%zu] %.40s, %.40s: %s", number, name, of, what);
-}
-
-void rows_progress_end(const options *o)
-{
-    if (!o->quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
-}
-
 static void progress(const group *g, const char *name, const char *what)
 {
-    rows_progress(g->o, g->list->count + 1, name, g->tensors->name, what);
+    program_progress(g->o->quiet, g->list->count + 1, name, g->tensors->name, what);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
@@ -415,6 +403,6 @@ bool rows_add(row_list *list, const options *o, const source *sources, size_t co
         g.name = g.tensors->name;
         ok = add_threads(&g, c, why);
     }
-    rows_progress_end(o);
+    program_progress_end(o->quiet);
     return ok;
 }

@@ -16,9 +16,6 @@ typedef struct row_list {
  * copies and rooflines (but not for VIEW_DENSITY), codecs, and peers. sources: count runs (runs.h), or one source
  * that is not a run. A codec is measured on the run that runs_choose gives it; all else is measured on the first. */
 bool rows_add(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why);
-/* Shows on stderr, if that is a terminal, what is done for the row of this number. of: where the gradients are from. */
-void rows_progress(const options *o, size_t number, const char *name, const char *of, const char *what);
-void rows_progress_end(const options *o);
 
 /* An empty row; its times are NaN. NULL: no memory. */
 report_row *rows_append(row_list *list);

@@ -8,35 +8,17 @@
 #include "explain.h"
 #include "frames.h"
 #include "options.h"
+#include "program.h"
 #include "rows.h"
 #include "runs.h"
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+static const char program[] = "tlc-bench";
 
 static int fail(int status, const char *why)
 {
-    fprintf(stderr, "tlc-bench: %s\n", why);
-    return status;
-}
-
-/* Writes what is still buffered: only now a full disk or a closed pipe shows. */
-static int close_output(void)
-{
-    int error = 0;
-
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout))
-        error = errno ? errno : EIO;
-    if (fclose(stdout) != 0 && !error)
-        error = errno;
-    if (!error)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "tlc-bench: standard output: %s\n", strerror(error));
-    return EXIT_FAILED;
+    return program_fail(program, status, why);
 }
 
 /* ---- sources ---------------------------------------------------------------------------------------------------- */
@@ -181,7 +163,7 @@ static int run_input(const options *o, input *in)
         r.rows = list.rows;
         r.count = list.count;
         report_print(stdout, o->format, &r);
-        status = close_output();
+        status = program_close_output(program);
     }
     rows_free(&list);
     return status;
@@ -211,20 +193,6 @@ static int run(const options *o)
     return status;
 }
 
-static void print_version(FILE *f)
-{
-    const char *separator = "";
-
-    fprintf(f, "tlc-bench (libthreelc) %s\nISAs: ", tlc_version_string());
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa = (tlc_isa)(isa + 1)) {
-        if (tlc_isa_supported(isa)) {
-            fprintf(f, "%s%s", separator, tlc_isa_name(isa));
-            separator = ", ";
-        }
-    }
-    fputc('\n', f);
-}
-
 int main(int argc, char **argv)
 {
     char why[WHY_SIZE];
@@ -234,9 +202,9 @@ int main(int argc, char **argv)
     if (!options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
     switch (o.command) {
-    case COMMAND_HELP: options_print_help(stdout); return close_output();
-    case COMMAND_LIST: codecs_print(stdout); return close_output();
-    case COMMAND_VERSION: print_version(stdout); return close_output();
+    case COMMAND_HELP: options_print_help(stdout); return program_close_output(program);
+    case COMMAND_LIST: codecs_print(stdout); return program_close_output(program);
+    case COMMAND_VERSION: program_print_version(program); return program_close_output(program);
     default: return run(&o);
     }
 }

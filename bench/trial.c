@@ -2,6 +2,7 @@
 #include "trial.h"
 #include "channel.h"
 #include "codecs.h"
+#include "cold.h"
 #include "direct.h"
 #include "explain.h"
 #include "gradients.h"
@@ -9,10 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* EVICT: times the size of the gradients; more is not needed to have them out of the caches. */
-enum { MIN_STEPS = 16, MAX_STEPS = 1 << 16, DEFAULT_CACHE = 32 << 20, EVICT = 64 };
+enum { MIN_STEPS = 16, MAX_STEPS = 1 << 16 };
 
 /* What is timed in a step. */
 enum { STEP, CODEC, ADD, OTHER, CLOCKS };
@@ -27,8 +26,7 @@ typedef struct trial {
     float *grads, *spare, *out, *others, *directly, *before;
     const void **grads_at, **spare_at; /* by tensor */
     void **out_at, **others_at;
-    unsigned char *evicting;
-    size_t evicting_size;
+    cold cold;
     bool same_frames; /* the frames of both must be the same */
     bool timed;
     double now[CLOCKS];
@@ -46,10 +44,6 @@ static bool allocate(trial *t)
     const shape_list *model = t->o->model;
     size_t size = model->room * sizeof(float), machines = fleet_machines(&t->fleet);
 
-    t->evicting_size = 2 * (t->o->cache ? t->o->cache : DEFAULT_CACHE);
-    if (t->evicting_size / EVICT > size)
-        t->evicting_size = size * EVICT;
-    t->evicting = channel_buffer(t->evicting_size);
     t->grads = channel_buffer(size);
     t->spare = channel_buffer(size);
     t->out = channel_buffer(size);
@@ -63,8 +57,8 @@ static bool allocate(trial *t)
     t->sent = calloc(machines, sizeof *t->sent);
     t->told = calloc(machines, sizeof *t->told);
     t->whole = calloc(model->count, sizeof(tlc_ctx *));
-    if (!t->evicting || !t->grads || !t->spare || !t->out || !t->others || !t->directly || !t->before || !t->grads_at ||
-        !t->spare_at || !t->out_at || !t->others_at || !t->sent || !t->told || !t->whole)
+    if (!cold_open(&t->cold, size, t->o->cache) || !t->grads || !t->spare || !t->out || !t->others || !t->directly ||
+        !t->before || !t->grads_at || !t->spare_at || !t->out_at || !t->others_at || !t->sent || !t->told || !t->whole)
         return false;
     for (size_t i = 0; i < model->count; i++) {
         size_t offset = model->shapes[i].offset;
@@ -141,7 +135,7 @@ static void close_trial(trial *t)
         free(t->seconds[i]);
     direct_close(&t->direct);
     fleet_close(&t->fleet);
-    free(t->evicting);
+    cold_close(&t->cold);
     free(t->grads);
     free(t->spare);
     free(t->out);
@@ -160,22 +154,6 @@ static void close_trial(trial *t)
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* Fills the caches with something else. */
-static void evict(const trial *t)
-{
-    for (size_t i = 0; i < t->evicting_size; i += 64)
-        (void)*(volatile unsigned char *)&t->evicting[i];
-}
-
-/* Of this thread: what others do on the core does not count. */
-static double thread_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 typedef bool call(trial *t, char *why);
 
 static bool time_call(trial *t, call *c, int clock, char *why)
@@ -185,10 +163,9 @@ static bool time_call(trial *t, call *c, int clock, char *why)
 
     if (!t->timed)
         return c(t, why);
-    evict(t);
-    start = thread_seconds();
+    start = cold_start(&t->cold);
     ok = c(t, why);
-    t->now[clock] += thread_seconds() - start;
+    t->now[clock] += cold_stop(start);
     return ok;
 }
 
@@ -204,7 +181,7 @@ static bool exchange_reduce(trial *t, char *why)
 
 static bool exchange_serve(trial *t, char *why)
 {
-    return fleet_serve(&t->fleet, why);
+    return fleet_serve(&t->fleet, 0, why);
 }
 
 static bool exchange_pull(trial *t, char *why)

@@ -347,16 +347,16 @@ TLC_API tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all
 TLC_API tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from);
 
 /* The sum of W_ij x_j of a tensor, the node's own included: the values to start the local step from. It is computed as
- * x_i + the sum of W_ij (x_j - x_i), neighbours in the order of create; so the mean of equal models is this model, but
- * for the sign of zeros. If a difference overflows, it is not finite. Valid until the next pull, greet, lose, join or
- * state_load. NULL: no such tensor, it has no values, or a push was not followed by a pull. */
+ * x_i + the sum of W_ij (x_j - x_i) in binary32, neighbours in the order of create; so the mean of equal models is
+ * this model, but for the sign of zeros. If a difference overflows, it is not finite. Valid until the next pull, greet,
+ * lose, join or state_load. NULL: no such tensor, it has no values, or a push was not followed by a pull. */
 TLC_API const float *tlc_gossip_mean(tlc_gossip *g, size_t tensor);
 
 /* The model of this node, until the next push, join or state_load. NULL: no such tensor, or it has no values. */
 TLC_API const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor);
 
-/* Takes the result of the local step, moved[t]: n values, never written; changes the own model, and makes the message
- * for all neighbours. If a value is not finite, or what becomes of it, the call succeeds and the node stays where it is
+/* Takes the result of the local step, moved[t]: n values, never written, perhaps the model or the mean itself.
+ * Changes the own model, and makes the message for all neighbours. If a value is not finite, or what becomes of it, the call succeeds and the node stays where it is
  * in this step: its model does not change, the message says so, and the neighbours go on (tlc_gossip_outcome tells).
  * TLC_ERR_ORDER: the last push was not followed by a pull. */
 TLC_API tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message *to_all);
@@ -376,7 +376,8 @@ TLC_API tlc_status tlc_gossip_lose(tlc_gossip *g, size_t i);
 TLC_API int tlc_gossip_lost(const tlc_gossip *g, size_t i); /* 1: neighbours[i] is lost */
 
 /* The node came late, or comes back: it goes on with `step`, from model[t] (n finite values each), or if model is
- * NULL, from its own. All replicas are lost: neighbours send full hellos of this step, and need one of this node.
+ * NULL, from its own. The estimate of ECD becomes equal to it. All replicas are lost: neighbours send full hellos of
+ * this step, and need one of this node.
  * TLC_ERR_PARAM: step is 0, or 2^63 or more. TLC_ERR_NONFINITE: a value of the model. TLC_ERR_ORDER: a step is under
  * way, and `step` is not later. */
 TLC_API tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model);
@@ -387,7 +388,7 @@ TLC_API uint64_t tlc_gossip_step(const tlc_gossip *g); /* the step under way; 0 
 TLC_API tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec);
 
 /* `taken` of the outcome: the node, and its neighbours whose frames were taken. stats: `failed` counts the steps in
- * which this node stayed where it was, `dropped` the values that it did not take then. */
+ * which this node stayed where it was, `dropped` the values that it did not take then; hellos are not counted. */
 TLC_API tlc_status tlc_gossip_outcome(const tlc_gossip *g, tlc_outcome *outcome);
 TLC_API tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *stats);
 
@@ -404,7 +405,7 @@ TLC_API tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *state
 
 typedef enum tlc_graph_kind {
     TLC_RING = 0,
-    TLC_TORUS = 1,    /* rows x nodes / rows, with 4 neighbours each, fewer where they coincide */
+    TLC_TORUS = 1,    /* `rows` rows, node after node, with 4 neighbours each, fewer where they coincide */
     TLC_COMPLETE = 2, /* all are neighbours of all */
     TLC_RANDOM = 3    /* a ring, and each other pair with probability p, independently; drawn from the seed */
 } tlc_graph_kind;

@@ -230,7 +230,7 @@ static size_t move_ecd(tlc_gossip *g, const float *const *moved)
         bad = apply(g, &g->estimate);
     for (size_t t = 0; bad == TLC_ALL && moved && t < g->setup.count; t++)
         if (g->setup.tensors[t].n)
-            memcpy(g->x + g->place[t], moved[t], g->setup.tensors[t].n * sizeof(float));
+            memmove(g->x + g->place[t], moved[t], g->setup.tensors[t].n * sizeof(float));
     return bad;
 }
 

@@ -10,6 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
+program=tlc-bench quick=(-t 0)
 run() { "$bench" "$@"; }
 # shellcheck source-path=SCRIPTDIR
 . "$source_root/tests/scripts/bench-checks.sh"

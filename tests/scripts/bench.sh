@@ -9,6 +9,7 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
 
+program=tlc-bench quick=(-t 0)
 run() { "${wrapper[@]}" "$bench" "$@"; }
 # shellcheck source-path=SCRIPTDIR
 . "$source_root/tests/scripts/bench-checks.sh"

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the programs of this folder say, and how they end.
+ */
+#ifndef BENCH_PROGRAM_H
+#define BENCH_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* What a program is asked for. */
+typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
+
+/* Prints the reason on stderr. Returns the status. */
+int program_fail(const char *program, int status, const char *why);
+
+/* Writes what is still buffered: only now a full disk or a closed pipe shows. Returns the exit status. */
+int program_close_output(const char *program);
+
+void program_print_version(const char *program);
+
+/* Shows on stderr, if that is a terminal, what is done for the row of this number. of: where the gradients are from. */
+void program_progress(bool quiet, size_t number, const char *name, const char *of, const char *what);
+void program_progress_end(bool quiet);
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layouts: who exchanges what with whom. Each kind of layout is one file, and layout_kinds lists them. A step is a list
+ * of phases. In a phase some machines make a call, one after the other, and then messages travel. Machines are the
+ * ranks, and then the servers, if there are any.
+ */
+#ifndef SIM_LAYOUT_H
+#define SIM_LAYOUT_H
+
+#include "../shapes.h"
+#include <stdint.h>
+#include <threelc/threelc.h>
+
+enum { LAYOUT_KINDS = 3 };
+
+typedef struct layout_options {
+    const shape_list *model;
+    const char *codec;
+    size_t ranks, servers;
+    size_t owners; /* at most so many ranks own parts; 0: all */
+    tlc_isa isa;
+    uint64_t seed;
+    bool replay; /* only rank 0 and the servers are there during a step; the others are there for a call each */
+} layout_options;
+
+typedef struct layout_phase {
+    const char *call;
+    bool by_servers; /* else by the ranks */
+    bool pulls;      /* ranks get the results; with replay only rank 0 does */
+} layout_phase;
+
+/* Of a machine in a phase, without what it sends to itself. */
+typedef struct traffic {
+    uint64_t out, in; /* bytes */
+    size_t messages;  /* that it sends */
+} traffic;
+
+/* What the calls of a step work on: a pointer for each tensor. */
+typedef struct layout_values {
+    const void *const *grads;
+    void *const *out;
+} layout_values;
+
+typedef struct layout_kind {
+    const char *name;
+    bool has_servers, has_owners; /* a number after the name says how many */
+    const layout_phase *phases;
+    size_t phase_count;
+    size_t most_whole; /* ranks; with more a step without replay takes too long */
+
+    /* Bytes that all machines need without replay; SIZE_MAX: they cannot be made. */
+    size_t (*memory)(const layout_options *o);
+    /* NULL: it failed, and why says so. The options must outlive the layout. */
+    void *(*open)(const layout_options *o, char *why);
+    void (*close)(void *layout); /* NULL is allowed */
+    /* All tensors of a rank at their offsets. With replay ranks share it, so it is written before each push. NULL: the
+     * codec keeps no residual. */
+    float *(*residual)(void *layout, size_t rank);
+    bool (*begin)(void *layout, char *why); /* a step */
+    bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
+    traffic (*sent)(const void *layout, size_t phase, size_t machine);
+    size_t (*kept)(const void *layout); /* with replay: bytes of messages of the last rank that pushed */
+} layout_kind;
+
+extern const layout_kind *const layout_kinds[LAYOUT_KINDS];
+extern const layout_kind layout_all_reduce, layout_gather, layout_server;
+#endif

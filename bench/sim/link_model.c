@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * If all links are x times as fast, a step takes fixed + moved / x seconds.
+ */
+#include "link_model.h"
+#include <math.h>
+
+/* One way to exchange gradients. */
+typedef struct way {
+    double codec_rank, codec_server, codec; /* seconds; codec: one machine after the other */
+    size_t rounds;                          /* latencies */
+    double moved;                           /* seconds for bytes, one phase after the other, */
+    double busy;                            /* and those in which the busiest link is busy */
+} way;
+
+static double seconds_of(const model_load *load, const model_link *link)
+{
+    return fmax(load->out / link->up, load->in / link->down);
+}
+
+static void add_load(model_load *sum, const model_load *load)
+{
+    sum->out += load->out;
+    sum->in += load->in;
+    sum->codec += load->codec;
+}
+
+static way way_of(const model_input *in, const model_phase *phases, size_t count)
+{
+    model_load rank = {.out = 0}, server = {.out = 0};
+    way w = {.rounds = 0};
+
+    for (const model_phase *p = phases; p < phases + count; p++) {
+        double moved = fmax(seconds_of(&p->rank, &in->rank), seconds_of(&p->server, &in->server));
+        w.codec += fmax(p->rank.codec, p->server.codec);
+        w.moved += moved;
+        w.rounds += moved > 0;
+        add_load(&rank, &p->rank);
+        add_load(&server, &p->server);
+    }
+    w.codec_rank = rank.codec;
+    w.codec_server = server.codec;
+    w.busy = fmax(seconds_of(&rank, &in->rank), seconds_of(&server, &in->server));
+    return w;
+}
+
+/* In each of 2 (N - 1) rounds a rank sends and gets an N-th of the bytes. */
+static way ring(const model_input *in, double bytes)
+{
+    double n = (double)in->ranks, all = 2 * (n - 1) / n * bytes;
+    const model_phase phase = {.rank = {.out = all, .in = all}};
+    way w = way_of(in, &phase, 1);
+
+    w.rounds = 2 * (in->ranks - 1);
+    return w;
+}
+
+/* All push floats, then all pull floats. */
+static way push_pull(const model_input *in, double bytes)
+{
+    double n = (double)in->ranks, own = bytes * (n - 1) / n, share = n * bytes / (double)in->servers;
+    const model_phase sharded[] = {{.rank = {.out = own, .in = own}}, {.rank = {.out = own, .in = own}}};
+    const model_phase served[] = {{.rank = {.out = bytes}, .server = {.in = share}},
+                                  {.rank = {.in = bytes}, .server = {.out = share}}};
+
+    return way_of(in, in->servers ? served : sharded, 2);
+}
+
+static double fixed_of(const model_input *in, const way *w)
+{
+    return in->compute + w->codec + (double)w->rounds * in->latency;
+}
+
+static model_time time_of(const model_input *in, const way *w)
+{
+    double latencies = (double)w->rounds * in->latency;
+    double busiest = fmax(fmax(in->compute, w->busy), fmax(w->codec_rank, w->codec_server));
+
+    return (model_time){.wire = latencies + w->moved,
+                        .step = fixed_of(in, w) + w->moved,
+                        .overlapped = busiest + latencies};
+}
+
+/* Narrows above .. below to where the codec is faster than this way of floats. */
+static void narrow(const model_input *in, const way *codec, const way *floats, model_output *out)
+{
+    double later = fixed_of(in, codec) - fixed_of(in, floats), saved = floats->moved - codec->moved;
+
+    if (later > 0)
+        out->below = fmin(out->below, saved > 0 ? saved / later : 0);
+    else if (saved < 0)
+        out->above = fmax(out->above, later < 0 ? saved / later : INFINITY);
+    else if (!(later < 0) && !(saved > 0)) /* the same: it is not faster */
+        out->below = 0;
+}
+
+model_output model_predict(const model_input *in)
+{
+    const way codec = way_of(in, in->phase, in->phases), floats = ring(in, in->float_bytes),
+              halves = ring(in, in->float_bytes / 2), pushed = push_pull(in, in->float_bytes);
+    model_output out = {.codec = codec.codec,
+                        .time = time_of(in, &codec),
+                        .ring = time_of(in, &floats),
+                        .ring_halves = time_of(in, &halves),
+                        .push_pull = time_of(in, &pushed),
+                        .below = INFINITY};
+
+    out.speedup = fmin(out.ring.step, out.push_pull.step) / out.time.step;
+    out.overlapped_speedup = fmin(out.ring.overlapped, out.push_pull.overlapped) / out.time.overlapped;
+    narrow(in, &codec, &floats, &out);
+    narrow(in, &codec, &pushed, &out);
+    return out;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How long a step takes on a network: a pure function of what machines send and compute.
+ *
+ * A step is a list of phases. In a phase ranks or servers make calls (codec), then messages travel (wire). Links are
+ * full duplex. A phase takes the time of its busiest machine:
+ *
+ *   wire of a phase = latency + max over machines of max(bytes out / up, bytes in / down); 0 if nothing is sent
+ *   step            = compute + sum over phases of (codec of the busiest machine + wire)
+ *   overlapped      = max(compute, codec of ranks, codec of servers, bytes out / up, bytes in / down, of all phases)
+ *                     + latencies
+ *
+ * "step" does one thing after the other. "overlapped" is what a schedule comes near to that cuts the model into pieces
+ * so small that cores and links are never idle. Only latencies cannot be hidden.
+ */
+#ifndef SIM_LINK_MODEL_H
+#define SIM_LINK_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MAX_PHASES = 8 };
+
+/* Of the busiest machine of a class, in a phase. */
+typedef struct model_load {
+    double out, in; /* bytes */
+    double codec;   /* seconds */
+} model_load;
+
+typedef struct model_phase {
+    model_load rank, server;
+} model_phase;
+
+typedef struct model_link {
+    double up, down; /* bytes a second */
+} model_link;
+
+typedef struct model_input {
+    size_t phases;
+    model_phase phase[MAX_PHASES];
+    model_link rank, server; /* links */
+    double latency, compute; /* seconds */
+    /* of what it is compared with: */
+    size_t ranks;
+    size_t servers;     /* of push and pull of floats; 0: each rank serves a part */
+    double float_bytes; /* of all values as floats */
+} model_input;
+
+typedef struct model_time {
+    double wire; /* of the step: latencies and bytes */
+    double step, overlapped;
+} model_time;
+
+typedef struct model_output {
+    double codec; /* seconds of the step: of the busiest machine of each phase */
+    model_time time;
+    model_time ring, ring_halves;       /* ring all-reduce of floats, of 16-bit floats */
+    model_time push_pull;               /* floats to the servers and back */
+    double speedup, overlapped_speedup; /* the fastest way of floats / the codec */
+    /* If all links are so many times as fast, the codec is the fastest way, without overlap, between these. above: 0,
+     * unless a slow link makes it lose. below: INFINITY if it always wins. above >= below: it never wins. */
+    double above, below;
+} model_output;
+
+model_output model_predict(const model_input *in);
+
+/* Whether a codec is never, always, or sometimes faster. */
+static inline bool model_never_wins(const model_output *out)
+{
+    return out->above >= out->below;
+}
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim_options.h"
+#include "../explain.h"
+#include "../option_table.h"
+#include "rate.h"
+#include <string.h>
+
+enum { /* of options without a letter */
+       KEY_LIST = OPTION_KEY,
+       KEY_SHAPES,
+       KEY_KIND,
+       KEY_RANKS,
+       KEY_LINK,
+       KEY_SERVER_LINK,
+       KEY_LATENCY,
+       KEY_COMPUTE,
+       KEY_TRACES,
+       KEY_COLD,
+       KEY_STEPS,
+       KEY_SEED,
+       KEY_WARMUP,
+       KEY_ROUNDS,
+       KEY_MEMORY,
+       KEY_ISA,
+       KEY_WIDE,
+       KEY_FORMAT,
+       KEY_VERSION
+};
+
+static const option_entry entries[] = {
+    {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes; repeat it\nfor more"},
+    {'c', "codec", "CODEC",
+     "a codec, or all; repeat it for more (default: 3lc, 3lc-golomb,\n"
+     "sbc, natural)"},
+    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {KEY_KIND, "kind", "LIST",
+     "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
+     "(server:4: 4 of them) (default: all-reduce,gather,server)"},
+    {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
+    {KEY_LINK, "link", "LIST",
+     "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
+     "and down (default 100Mbit,1Gbit,10Gbit)"},
+    {KEY_SERVER_LINK, "server-link", "LINK", "speed of the links of servers (default: as ranks)"},
+    {KEY_LATENCY, "latency", "MS", "milliseconds from one machine to another (default 0)"},
+    {KEY_COMPUTE, "compute", "MS", "milliseconds that a gradient takes (default 0: the exchange\nalone)"},
+    {KEY_TRACES, "traces", "DIR",
+     "make gradients of recorded ones, as in bench/data\n"
+     "(default: of drawn laplace values)"},
+    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
+    {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
+    {KEY_SEED, "seed", "N", "for gradients and stochastic codecs (default 1)"},
+    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
+    {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
+    {KEY_MEMORY, "memory", "BYTES",
+     "memory for machines; suffixes Ki, Mi; if they need more, one\n"
+     "is run and the others are replayed (default: half of all)"},
+    {KEY_ISA, "isa", "NAME",
+     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
+     "(default auto)"},
+    {KEY_WIDE, "wide", NULL, "tables with all columns"},
+    {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
+    {'q', "quiet", NULL, "no progress on stderr"},
+    {'h', "help", NULL, "print this and exit"},
+    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+};
+
+static bool take(void *options, int key, const char *value, char *why);
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+
+void sim_options_print_help(FILE *f)
+{
+    fputs("usage: tlc-sim --shapes FILE [OPTION]...\n"
+          "\n"
+          "Which codec and which exchange for my link? Machines that train a model together run in this process.\n"
+          "What they send is counted, what their calls take is measured, and what a step takes is predicted.\n"
+          "\n",
+          f);
+    option_table_print(f, &table);
+    fputs("\n"
+          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers.\n"
+          "sent        bytes that the busiest rank sends in a step\n"
+          "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
+          "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
+          "overlap     the same if all of that happens at once\n"
+          "floats      the same step with floats: ring all-reduce or push and pull, what is faster\n"
+          "halves      ring all-reduce of 16-bit floats, without their conversion\n"
+          "gain        floats / step: times as fast\n"
+          "break-even  the speed of the links from which on floats are as fast\n"
+          "\n"
+          "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
+          f);
+}
+
+/* ---- values of options ------------------------------------------------------------------------------------------ */
+
+static bool add_shapes(sim_options *o, const char *path)
+{
+    if (o->shape_count == MAX_MODELS)
+        return false;
+    o->shapes[o->shape_count++] = path;
+    return true;
+}
+
+static bool add_codec(sim_options *o, const char *codec)
+{
+    if (o->codec_count == MAX_CODECS)
+        return false;
+    o->codecs[o->codec_count++] = codec;
+    return true;
+}
+
+static bool add_codecs(sim_options *o, const char *codec)
+{
+    bool ok;
+
+    if (strcmp(codec, "all") != 0)
+        return add_codec(o, codec);
+    if (o->all.count)
+        return true;
+    ok = codecs_all(&o->all);
+    for (size_t i = 0; ok && i < o->all.count; i++)
+        ok = add_codec(o, o->all.codecs[i]);
+    return ok;
+}
+
+static bool add_link(void *options, const char *item)
+{
+    sim_options *o = options;
+
+    return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
+}
+
+/* A name, and perhaps a colon and a number. */
+static bool add_kind(void *options, const char *item)
+{
+    sim_options *o = options;
+    size_t len = strcspn(item, ":");
+    size_list number = {.count = 1, .items = {1}};
+
+    for (size_t i = 0; o->kind_count < MAX_LIST && i < LAYOUT_KINDS; i++) {
+        const layout_kind *kind = layout_kinds[i];
+        if (strlen(kind->name) != len || strncmp(item, kind->name, len) != 0)
+            continue;
+        if (item[len] && ((!kind->has_servers && !kind->has_owners) ||
+                          !parse_counts(item + len + 1, MAX_SERVERS, &number) || number.count != 1))
+            return false;
+        o->kinds[o->kind_count++] = (sim_kind){.kind = kind,
+                                               .servers = kind->has_servers ? number.items[0] : 0,
+                                               .owners = kind->has_owners && item[len] ? number.items[0] : 0};
+        return true;
+    }
+    return false;
+}
+
+/* Calls add for each item of a list with commas. */
+static bool add_items(sim_options *o, const char *text, bool (*add)(void *options, const char *item))
+{
+    char item[64];
+    size_t len;
+
+    for (;; text += len + 1) {
+        len = strcspn(text, ",");
+        if (len >= sizeof item)
+            return false;
+        memcpy(item, text, len);
+        item[len] = '\0';
+        if (!add(o, item))
+            return false;
+        if (!text[len])
+            return true;
+    }
+}
+
+static bool parse_ranks(const char *text, size_list *ranks)
+{
+    bool ok = parse_counts(text, MAX_SIM_RANKS, ranks);
+
+    for (size_t i = 0; ok && i < ranks->count; i++)
+        ok = ranks->items[i] >= MIN_RANKS;
+    return ok;
+}
+
+static bool parse_milliseconds(const char *text, double *seconds)
+{
+    bool ok = parse_seconds(text, seconds);
+
+    *seconds *= 1e-3;
+    return ok;
+}
+
+static bool parse_steps(const char *text, size_t *steps)
+{
+    return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
+}
+
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+
+static bool take(void *options, int key, const char *value, char *why)
+{
+    sim_options *o = options;
+
+    (void)why;
+    switch (key) {
+    case KEY_SHAPES: return add_shapes(o, value);
+    case 'c': return add_codecs(o, value);
+    case KEY_KIND: return add_items(o, value, add_kind);
+    case KEY_RANKS: return parse_ranks(value, &o->ranks);
+    case KEY_LINK: return add_items(o, value, add_link);
+    case KEY_SERVER_LINK: return rate_parse_link(value, &o->server_link);
+    case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
+    case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
+    case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
+    case KEY_COLD: o->source.cold = true; return true;
+    case KEY_STEPS: return parse_steps(value, &o->source.steps);
+    case KEY_SEED: return parse_number(value, false, &o->source.seed);
+    case KEY_WARMUP: return parse_size(value, &o->warmup) && o->warmup <= SOURCE_MAX_STEPS;
+    case KEY_ROUNDS: return parse_steps(value, &o->rounds);
+    case KEY_MEMORY: return parse_size(value, &o->memory) && o->memory;
+    case KEY_ISA: return parse_isa(value, &o->isa);
+    case KEY_WIDE: o->wide = true; return true;
+    case KEY_FORMAT: return grid_parse_format(value, &o->format);
+    case 'q': o->quiet = true; return true;
+    case 'h': o->command = COMMAND_HELP; return true;
+    case KEY_LIST: o->command = COMMAND_LIST; return true;
+    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
+    default: return false;
+    }
+}
+
+static void set_defaults(sim_options *o)
+{
+    static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+
+    for (size_t i = 0, none = !o->codec_count; none && i < sizeof codecs / sizeof codecs[0]; i++)
+        (void)add_codec(o, codecs[i]);
+    if (!o->kind_count)
+        (void)add_items(o, "all-reduce,gather,server", add_kind);
+    if (!o->ranks.count)
+        o->ranks = (size_list){.count = 1, .items = {4}};
+    if (!o->link_count)
+        (void)add_items(o, "100Mbit,1Gbit,10Gbit", add_link);
+}
+
+static bool check(const sim_options *o, char *why)
+{
+    bool servers = !o->kind_count;
+    char message[1024];
+
+    for (size_t i = 0; i < o->kind_count; i++)
+        servers = servers || o->kinds[i].servers;
+    if (!o->shape_count)
+        return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet50.txt (--help tells more)");
+    if (o->server_link.up > 0 && !servers)
+        return explain(why, "--server-link goes with --kind server");
+    if (o->source.cold && !o->traces)
+        return explain(why, "--cold goes with --traces");
+    if (!tlc_isa_supported(o->isa))
+        return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
+    for (size_t i = 0; i < o->codec_count; i++) {
+        if (tlc_codec_check(o->codecs[i], message, sizeof message))
+            return explain(why, "--codec %s: %s", o->codecs[i], message);
+    }
+    return true;
+}
+
+bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
+{
+    int files;
+
+    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5};
+    if (!option_table_parse(&table, o, argc, argv, &files, why))
+        return false;
+    if (o->command != COMMAND_RUN)
+        return true;
+    if (files < argc)
+        return explain(why, "%s: it is no option; lists of tensors go with --shapes", argv[files]);
+    if (!check(o, why))
+        return false;
+    set_defaults(o);
+    return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line of tlc-sim.
+ */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include "../codecs.h"
+#include "../grid.h"
+#include "../parse.h"
+#include "../program.h"
+#include "../source.h"
+#include "layout.h"
+#include "link_model.h"
+
+enum { MAX_MODELS = 8, MIN_RANKS = 2, MAX_SIM_RANKS = 1024, MAX_SERVERS = 64 };
+
+/* A kind of layout with its number of servers, or of owners if not all ranks are owners. */
+typedef struct sim_kind {
+    const layout_kind *kind;
+    size_t servers, owners;
+} sim_kind;
+
+typedef struct sim_options {
+    command command;
+    const char *shapes[MAX_MODELS]; /* lists of tensors (shapes.h) */
+    size_t shape_count;
+    const char *codecs[MAX_CODECS];
+    size_t codec_count;
+    codec_set all; /* the codecs of "all", if it was given */
+    sim_kind kinds[MAX_LIST];
+    size_t kind_count;
+    size_list ranks;
+    model_link links[MAX_LIST];
+    size_t link_count;
+    model_link server_link;  /* 0: as those of the ranks */
+    double latency, compute; /* seconds */
+    char *traces;            /* gradients are made of these; NULL: they are drawn */
+    source_options source;
+    size_t warmup, rounds;
+    size_t memory; /* bytes that machines may take; 0: half of what there is */
+    tlc_isa isa;
+    report_format format;
+    bool wide, quiet;
+} sim_options;
+
+/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
+ * be moved. */
+bool sim_options_parse(sim_options *o, int argc, char **argv, char *why);
+
+void sim_options_print_help(FILE *f);
+#endif

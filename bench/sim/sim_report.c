@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim_report.h"
+#include "rate.h"
+#include "sim_columns.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- the best ---------------------------------------------------------------------------------------------------- */
+
+/* The row with the shortest step of those that answer the same question as row `first`. *end: the row after them. */
+static const sim_row *best_of(const sim_rows *list, size_t first, size_t *end)
+{
+    const sim_row *best = &list->rows[first];
+
+    for (*end = first; *end < list->count && sim_rows_compare(&list->rows[first], &list->rows[*end]); ++*end) {
+        if (list->rows[*end].out.time.step < best->out.time.step)
+            best = &list->rows[*end];
+    }
+    return best;
+}
+
+/* The fastest way of floats, of all rows that answer the same question: it may depend on the number of servers. */
+static double floats_of(const sim_rows *list, size_t first, size_t end)
+{
+    double seconds = INFINITY;
+
+    for (size_t i = first; i < end; i++)
+        seconds = fmin(seconds, fmin(list->rows[i].out.ring.step, list->rows[i].out.push_pull.step));
+    return seconds;
+}
+
+static void print_answer(FILE *f, const sim_row *best, double floats)
+{
+    char link[RATE_TEXT], kind[KIND_TEXT];
+    double step = best->out.time.step, halves = best->out.ring_halves.step;
+
+    fprintf(f, "%s, %zu ranks, %s: ", best->model->model, best->in.ranks, rate_link_text(&best->in.rank, link));
+    if (step >= floats) {
+        fprintf(f, "send floats: %.1f ms; the fastest codec, %s, takes %.1f ms\n", 1e3 * floats, best->codec,
+                1e3 * step);
+        return;
+    }
+    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats (halves: %.3g)\n", best->codec,
+            sim_kind_text(&best->kind, kind), 1e3 * step, floats / step, halves / step);
+}
+
+static void print_answers(FILE *f, const sim_rows *list, bool markdown)
+{
+    fputc('\n', f);
+    for (size_t first = 0, end; first < list->count; first = end) {
+        const sim_row *best = best_of(list, first, &end);
+        if (markdown)
+            fputs("- ", f);
+        print_answer(f, best, floats_of(list, first, end));
+    }
+}
+
+/* The kernels that are used. */
+static tlc_isa isa_of(const sim_options *o)
+{
+    tlc_isa isa = o->isa;
+    tlc_ctx *ctx = NULL;
+    tlc_config cfg;
+
+    (void)tlc_config_init(&cfg, sizeof cfg);
+    cfg.isa = o->isa;
+    if (!tlc_create(&ctx, &cfg, 1))
+        isa = tlc_isa_used(ctx);
+    tlc_destroy(ctx);
+    return isa;
+}
+
+/* ---- table and Markdown ------------------------------------------------------------------------------------------ */
+
+static void print_heading(FILE *f, const sim_report *r)
+{
+    const source *s = r->sources;
+    const sim_options *o = r->o;
+    bool replayed = false, marked = false;
+    char link[RATE_TEXT];
+
+    fprintf(f, "libthreelc %s, ISA %s; gradients made of %s; latency %.4g ms, compute %.4g ms", tlc_version_string(),
+            tlc_isa_name(isa_of(o)),
+            s->run               ? "runs"
+            : s->tensors[0].path ? "files"
+                                 : s->tensors[0].name,
+            1e3 * o->latency, 1e3 * o->compute);
+    if (o->server_link.up > 0)
+        fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
+    fputs("\nsent: by the busiest rank; codec: calls of one core; step: compute, codec, latencies, bytes / link;\n"
+          "overlap: the same if all happens at once; floats: what is faster, ring or push and pull;\n"
+          "gain: floats / step; break-even: with faster links floats are faster. More: --wide\n",
+          f);
+    for (size_t i = 0; i < r->list->count; i++) {
+        replayed = replayed || r->list->rows[i].measured.replayed;
+        marked = marked || (r->list->rows[i].run && !r->list->rows[i].own_run);
+    }
+    if (replayed)
+        fputs("replay: 1: one rank was run, and the messages of the others were replayed\n", f);
+    if (marked)
+        fprintf(f, "*: no run has its s; measured on %s\n", s->run);
+}
+
+/* A table for each model. */
+static void print_tables(FILE *f, const sim_rows *list, const grid *g, bool markdown)
+{
+    for (size_t first = 0, end; first < list->count; first = end) {
+        const shape_list *model = list->rows[first].model;
+        for (end = first; end < list->count && list->rows[end].model == model;)
+            end++;
+        fprintf(f, "\n%s: %zu tensors, %zu values\n", model->model, model->count, model->values);
+        (markdown ? grid_markdown : grid_table)(f, g, first, end);
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static void json_load(FILE *f, const char *machine, const model_load *load)
+{
+    fprintf(f, "\"%s\": {\"out\": %.17g, \"in\": %.17g, \"codec_ms\": %.17g}", machine, load->out, load->in,
+            1e3 * load->codec);
+}
+
+/* What the busiest rank and the busiest server do in each phase. */
+static void json_phases(FILE *f, const sim_row *row)
+{
+    fputs(", \"phases\": [", f);
+    for (size_t i = 0; i < row->kind.kind->phase_count; i++) {
+        const model_phase *p = &row->in.phase[i];
+        fprintf(f, "%s{\"call\": \"%s\", ", i ? ", " : "", row->kind.kind->phases[i].call);
+        json_load(f, "rank", &p->rank);
+        fputs(", ", f);
+        json_load(f, "server", &p->server);
+        fputc('}', f);
+    }
+    fputc(']', f);
+}
+
+static void json_answers(FILE *f, const sim_rows *list)
+{
+    char link[RATE_TEXT];
+
+    for (size_t first = 0, end; first < list->count; first = end) {
+        const sim_row *best = best_of(list, first, &end);
+        double floats = floats_of(list, first, end);
+        bool wins = best->out.time.step < floats;
+        fprintf(f, "%s\n    {\"model\": ", first ? "," : "");
+        grid_json_text(f, best->model->model);
+        fprintf(f, ", \"ranks\": %zu, \"link\": \"%s\", \"codec\": ", best->in.ranks,
+                rate_link_text(&best->in.rank, link));
+        grid_json_text(f, wins ? best->codec : NULL);
+        fputs(", \"kind\": ", f);
+        grid_json_text(f, wins ? best->kind.kind->name : NULL);
+        fprintf(f, ", \"servers\": %zu, \"owners\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}",
+                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, 1e3 * best->out.time.step, 1e3 * floats);
+    }
+}
+
+static void print_json(FILE *f, const sim_report *r, const grid *g)
+{
+    const sim_options *o = r->o;
+
+    fprintf(f, "{\n  \"program\": \"tlc-sim\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n", tlc_version_string(),
+            tlc_isa_name(isa_of(o)));
+    fputs("  \"gradients\": ", f);
+    grid_json_text(f, o->traces ? o->traces : r->sources[0].tensors[0].name);
+    fprintf(f, ",\n  \"seed\": %" PRIu64 ",\n  \"warmup\": %zu,\n  \"rounds\": %zu,\n  \"rows\": [", o->source.seed,
+            o->warmup, o->rounds);
+    for (size_t i = 0; i < r->list->count; i++) {
+        fputs(i ? ",\n    {" : "\n    {", f);
+        grid_json_row(f, g, i);
+        json_phases(f, &r->list->rows[i]);
+        fputc('}', f);
+    }
+    fputs("\n  ],\n  \"best\": [", f);
+    json_answers(f, r->list);
+    fputs("\n  ]\n}\n", f);
+}
+
+bool sim_report_print(FILE *f, const sim_report *r)
+{
+    grid_column *all = calloc(sim_column_count(), sizeof *all);
+    grid g;
+
+    if (!all)
+        return false;
+    g = sim_grid(r->list, r->o->wide, all);
+    if (r->o->format == REPORT_CSV) {
+        grid_csv(f, &g);
+    } else if (r->o->format == REPORT_JSON) {
+        print_json(f, r, &g);
+    } else {
+        bool markdown = r->o->format == REPORT_MARKDOWN;
+        print_heading(f, r);
+        print_tables(f, r->list, &g, markdown);
+        print_answers(f, r->list, markdown);
+    }
+    free(all);
+    return true;
+}

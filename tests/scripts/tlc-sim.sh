@@ -1,0 +1,198 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tlc-sim from outside: options, bytes, predictions, replays, formats.
+# tlc-sim.sh TLC_SIM TLC_BENCH DATA
+set -uo pipefail
+sim=$1 bench=$2 data=$3
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+program=tlc-sim quick=(--rounds 1)
+run() { "$sim" "$@"; }
+# shellcheck source-path=SCRIPTDIR
+. "$source_root/tests/scripts/bench-checks.sh"
+
+# accepts ARGUMENTS...: status 0, nothing on stderr; the report is in out
+accepts() {
+  count=$((count + 1))
+  run "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
+  [[ ! -s err ]] || bad "$*: said '$(<err)'"
+}
+
+printf 'conv 16x3x3x3\nconv2 70x64\nnorm 16\nfc 10x64\nbias 10\nbig 300x300\n' >small.txt
+for i in 1 2 3 4; do echo "conv$i 64x64x3x3" && echo "norm$i 64"; done >medium.txt
+
+# ---- options
+
+small=(--shapes small.txt)
+refuses 'name a list of tensors with --shapes*'
+refuses 'missing.txt: No such file or directory' --shapes missing.txt
+refuses 'small.txt: it is no option*' small.txt
+for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' \
+  '--link -1Mbit' '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' \
+  '--server-link 1' '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' \
+  '--kind server:1,' '--kind all-reduce:0' '--latency -1' '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' \
+  '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
+  read -ra words <<<"$option"
+  refuses "$option: not one of its values*" "${small[@]}" "${words[@]}"
+done
+refuses '--server-link goes with --kind server' "${small[@]}" --kind gather --server-link 1Gbit
+refuses '--cold goes with --traces' "${small[@]}" --cold
+refuses '--codec 3lc:s=3: *' "${small[@]}" -c 3lc:s=3
+refuses 'nowhere: *' "${small[@]}" --traces nowhere
+refuses '--quiet=1: it takes no value' "${small[@]}" --quiet=1
+refuses '--link: it needs a value' "${small[@]}" --link
+accepts --help
+accepts --version
+accepts --list
+
+# ---- formats
+
+two=("${small[@]}" --shapes medium.txt --warmup 0 --rounds 1 --traces "$data")
+accepts "${two[@]}" --ranks 2,3 --kind all-reduce,gather,server:2 -c 3lc -c sbc --link 1Mbit/10Mbit,2.5Gbit
+[[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
+(($(grep -c '^codec ' out) == 2)) || bad "table: not one for each model"
+(($(grep -c '^[a-z]*, [23] ranks, .*: .* ms' out) == 8)) || bad "table: not 8 answers"
+grep -qF '*: no run has its s' out || bad "table: no note of the run"
+grep -qF ' 1Mbit/10Mbit ' out || bad "table: another link"
+accepts "${two[@]}" --format markdown
+[[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
+accepts "${two[@]}" --format csv
+[[ $(awk -F, '{print NF}' out | sort -u | wc -l) == 1 ]] || bad "csv: rows of different length"
+(($(wc -l <out) == 1 + 2 * 4 * 3 * 3)) || bad "csv: other rows by default"
+accepts "${small[@]}" --link 1000Gbit --kind all-reduce --rounds 1 -c raw
+(($(grep -c 'send floats' out) == 1)) || bad "raw is said to be faster than floats"
+
+if ! command -v python3 >/dev/null; then
+  echo "# python3 is not installed: no figures checked"
+  echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+  exit $((failed > 0))
+fi
+
+# ---- predictions, computed again
+
+accepts "${two[@]}" --ranks 2,5 --kind all-reduce,gather,server,server:3 -c 3lc -c natural --latency 0.5 --compute 2 \
+  --link 3Mbit/20Mbit,1Gbit,80Gbit --server-link 40Mbit/30Mbit --format json
+count=$((count + 1))
+python3 - <<'PYTHON' || bad "json: other predictions"
+import json, math
+out = json.load(open('out'))
+rows = out['rows']
+assert len(rows) == 2 * 2 * 4 * 2 * 3
+
+def seconds(load, up, down):
+    return max(load['out'] / up, load['in'] / down)
+
+def steps(row, times):
+    """The step of the codec, and those of floats: ring, halves, push and pull. Links are so many times as fast."""
+    rank = [row[k] * 125e3 * times for k in ('up_mbit', 'down_mbit')]
+    server = [row[k] * 125e3 * times if row['servers'] else 1 for k in ('server_up_mbit', 'server_down_mbit')]
+    latency, step, n, servers = row['latency_ms'] / 1e3, row['compute_ms'] / 1e3, row['ranks'], row['servers'] or 0
+    compute, floats = step, 4 * row['values']
+    for phase in row['phases']:
+        step += max(phase['rank']['codec_ms'], phase['server']['codec_ms']) / 1e3
+        moved = max(seconds(phase['rank'], *rank), seconds(phase['server'], *server))
+        step += moved + (latency if moved else 0)
+    ring = compute + 2 * (n - 1) * (latency + floats / n / min(rank))
+    halves = compute + 2 * (n - 1) * (latency + floats / 2 / n / min(rank))
+    if servers:
+        pushed = (compute + 2 * latency + max(floats / rank[0], n * floats / servers / server[1]) +
+                  max(floats / rank[1], n * floats / servers / server[0]))
+    else:
+        pushed = compute + 2 * (latency + floats * (n - 1) / n / min(rank))
+    return step, ring, halves, pushed
+
+def same(a, b):
+    return math.isclose(a, b, rel_tol=1e-9)
+
+wins = set()
+for row in rows:
+    step, ring, halves, pushed = steps(row, 1)
+    for key, value in {'step': step, 'ring': ring, 'halves': halves, 'push_pull': pushed,
+                       'floats': min(ring, pushed)}.items():
+        assert same(row[key + '_ms'], 1e3 * value), (key, row)
+    assert same(row['speedup'], min(ring, pushed) / step), row
+    assert same(row['step_ms'], row['compute_ms'] + row['codec_ms'] + row['wire_ms']), row
+    assert row['overlap_ms'] <= row['step_ms'] and row['overlap_ms'] >= row['compute_ms'], row
+    assert row['server_up_mbit'] == (40 if row['servers'] else None), row
+    assert row['sent_mean'] <= row['sent_busiest'] and row['received_mean'] <= row['received_busiest'], row
+    total = [row['ranks'] * row[k + '_mean'] for k in ('sent', 'received')]
+    assert row['servers'] or same(*total), row
+    assert row['replayed'] == 0 and row['codec_ms'] > 0, row
+    wins.add(row['wins'])
+    for key in 'break_even_mbit', 'wins_above_mbit':
+        if row[key] is not None:
+            step, ring, halves, pushed = steps(row, row[key] / row['up_mbit'])
+            assert same(step, min(ring, pushed)), (key, row)
+    assert (row['break_even_mbit'] is not None) == (row['wins'] in ('below', 'between')), row
+    assert (row['wins_above_mbit'] is not None) == (row['wins'] in ('above', 'between')), row
+    faster = {'never': False, 'always': True}.get(row['wins'])
+    assert faster is None or (row['speedup'] > 1) == faster, row
+assert 'below' in wins and 'never' in wins, wins
+best = out['best']
+assert len(best) == 2 * 2 * 3
+for b in best:
+    of = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
+    assert len(of) == 8 and b['step_ms'] == min(r['step_ms'] for r in of), b
+    assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
+    assert (b['codec'] is None) == (b['step_ms'] >= b['floats_ms']), b
+PYTHON
+
+# ---- bytes: those of tlc-bench, and those of a replay
+
+"$bench" -t 0 --warmup 2 --exchange 2,5 --shapes small.txt --shapes medium.txt -c 3lc -c sbc --format json "$data" \
+  >bench.json || bad "tlc-bench: exit status $?"
+accepts --shapes small.txt --shapes medium.txt --warmup 2 --rounds 16 --ranks 2,5 -c 3lc -c sbc --link 1Gbit \
+  --format json --traces "$data"
+cp out sim.json
+many=(--shapes medium.txt --ranks '6,12' --warmup 0 --rounds 1 --link 1Gbit -c 3lc -c sbc -c natural --format json
+  --kind 'all-reduce,all-reduce:2,gather,server,server:3' --traces "$data")
+accepts "${many[@]}"
+cp out whole.json
+accepts "${many[@]}" --memory 2Mi
+count=$((count + 2))
+python3 - <<'PYTHON' || bad "other bytes"
+import json, math
+
+def load(name, *keys):
+    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows']}
+
+sim = load('sim.json', 'model', 'kind', 'ranks', 'codec')
+bench = load('bench.json', 'model', 'algorithm', 'ranks', 'codec')
+bench = {k: r for k, r in bench.items() if r['kind'] == 'exchange'}
+assert len(sim) == 24 and set(sim) == set(bench), set(sim) ^ set(bench)
+for key, row in sim.items():
+    frames = bench[key]['frame_bytes'] / bench[key]['rounds'] # of whole tensors, in a step
+    machines, server = row['ranks'], row['server_sent'] or 0
+    if row['servers']:
+        machines += 1
+    mean = (row['sent_mean'] * row['ranks'] + server) / machines
+    assert bench[key]['rounds'] == 16, key
+    assert math.isclose(mean, bench[key]['sent_mean_x'] * frames, rel_tol=1e-8), key
+    assert math.isclose(max(row['sent_busiest'], server), bench[key]['sent_busiest_x'] * frames, rel_tol=1e-8), key
+
+whole = load('whole.json', 'kind', 'servers', 'owners', 'ranks', 'codec')
+replay = load('out', 'kind', 'servers', 'owners', 'ranks', 'codec')
+assert len(whole) == 30 and set(whole) == set(replay)
+for key, row in whole.items():
+    other = replay[key]
+    assert row['replayed'] == 0 and other['replayed'] == 1, (key, other['replayed'])
+    for column in ('sent_mean', 'sent_busiest', 'received_mean', 'received_busiest', 'messages', 'server_sent',
+                   'server_received'):
+        assert row[column] == other[column], (key, column)
+    for a, b in zip(row['phases'], other['phases'], strict=True):
+        for machine in 'rank', 'server':
+            assert a[machine]['out'] == b[machine]['out'] and a[machine]['in'] == b[machine]['in'], key
+PYTHON
+
+accepts "${small[@]}" --ranks 70 --kind gather -c 3lc --rounds 1 --format json
+grep -q '"replayed": 1' out || bad "70 ranks that gather are not replayed"
+count=$((count + 1))
+run --shapes medium.txt --ranks 12 --kind gather -c raw --memory 1Ki >out 2>err
+(($? == 1)) && [[ ! -s out && $(<err) == 'tlc-sim: medium, gather of 12 ranks, raw: the messages of '* ]] ||
+  bad "messages that do not fit: $(<err)"
+
+echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+((failed == 0))
