@@ -356,8 +356,9 @@ TLC_API const float *tlc_gossip_mean(tlc_gossip *g, size_t tensor);
 TLC_API const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor);
 
 /* Takes the result of the local step, moved[t]: n values, never written, perhaps the model or the mean itself.
- * Changes the own model, and makes the message for all neighbours. If a value is not finite, or what becomes of it, the call succeeds and the node stays where it is
- * in this step: its model does not change, the message says so, and the neighbours go on (tlc_gossip_outcome tells).
+ * Changes the own model, and makes the message for all neighbours. If a value is not finite, or what becomes of it, the
+ * call succeeds and the node stays where it is in this step: its model does not change, the message says so, and the
+ * neighbours go on (tlc_gossip_outcome tells).
  * TLC_ERR_ORDER: the last push was not followed by a pull. */
 TLC_API tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message *to_all);
 
