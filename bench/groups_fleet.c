@@ -7,15 +7,17 @@
 static int allocate(groups_fleet *f, const uint32_t *ranks)
 {
     f->first = calloc((size_t)f->sites + 1, sizeof *f->first);
-    for (uint32_t s = 0; f->first && s < f->sites; s++)
+    if (!f->first)
+        return 0;
+    for (uint32_t s = 0; s < f->sites; s++)
         f->first[s + 1] = f->first[s] + ranks[s];
-    const size_t sites = f->sites, servers = f->servers, all = f->first ? groups_fleet_ranks(f) : 0;
+    const size_t sites = f->sites, servers = f->servers, all = groups_fleet_ranks(f);
     f->rank = calloc(all, sizeof *f->rank);
     f->push = calloc(all * servers, sizeof *f->push);
     f->across = calloc(sites * servers * sites, sizeof *f->across);
     f->reduced = calloc(servers * sites, sizeof *f->reduced);
     f->answer = calloc(sites * servers, sizeof *f->answer);
-    return f->first && f->rank && f->push && f->across && f->reduced && f->answer;
+    return f->rank && f->push && f->across && f->reduced && f->answer;
 }
 
 tlc_status groups_fleet_open(groups_fleet *f, const groups_fleet_options *o)

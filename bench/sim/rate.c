@@ -15,8 +15,11 @@ enum { UNITS = sizeof units / sizeof units[0] };
 static bool parse_rate(const char *text, double *bytes, const char **end)
 {
     char *unit;
-    double number = *text >= '0' && *text <= '9' ? strtod(text, &unit) : 0;
+    double number;
 
+    if (*text < '0' || *text > '9')
+        return false;
+    number = strtod(text, &unit);
     for (size_t i = 0; number > 0 && i < UNITS; i++) {
         size_t len = strlen(units[i].name);
         if (strncmp(unit, units[i].name, len) != 0)

@@ -118,10 +118,10 @@ bool sim_rows_compare(const sim_row *a, const sim_row *b)
 static bool sort_by_link(sim_rows *list, size_t first, size_t links, char *why)
 {
     size_t count = list->count - first, measured = count / links;
-    sim_row *sorted = malloc(count * sizeof *sorted);
+    sim_row *sorted = count ? malloc(count * sizeof *sorted) : NULL;
 
     if (!sorted)
-        return explain(why, "out of memory");
+        return !count || explain(why, "out of memory");
     for (size_t i = 0; i < count; i++)
         sorted[i % links * measured + i / links] = list->rows[first + i];
     memcpy(list->rows + first, sorted, count * sizeof *sorted);
