@@ -149,6 +149,7 @@ static tlc_status read_head(state *s, tlc_message message)
         return TLC_ERR_VERSION;
     s->in.len -= TLC_CHECKSUM_SIZE;
     s->step = tlc_load64(s->in.p + 8);
+    s->arrays = s->in.p[5] == TLC_EXCHANGE_ECD ? 2 : 1; /* and the replicas: read_neighbours */
     if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_below(&s->in, s->workers, &s->node) ||
         !tlc_read_below(&s->in, s->workers, &s->degree) || !tlc_read_number(&s->in, &s->entries) || s->in.p[6] ||
         s->in.p[7] || !tlc_step_valid(s->step))
@@ -162,7 +163,6 @@ static int read_neighbours(state *s, uint64_t node, size_t *which)
 {
     uint64_t code;
 
-    s->arrays = s->in.p[5] == TLC_EXCHANGE_ECD ? 2 : 1;
     *which = 0;
     for (uint64_t i = 0; i < s->degree; i++) {
         if (!tlc_read_number(&s->in, &code) || code / 2 >= s->workers)
