@@ -128,7 +128,7 @@ static tlc_reason read_row(const tlc_gossip *g, tlc_reader *r, tlc_neighbour *fr
         sum += weight;
         if (node == g->setup.rank) {
             edges++;
-            same = memcmp(&weight, &from->weight, sizeof weight) == 0;
+            same = weight >= from->weight && weight <= from->weight;
         }
     }
     if (!tlc_read_double(r, &weight) || r->len - r->at < sizeof from->digest)
@@ -187,6 +187,7 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
 {
     tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
     tlc_status status = TLC_OK;
+    size_t degree = g && from ? g->degree : 0;
 
     if (!g)
         return TLC_ERR_PARAM;
@@ -196,12 +197,12 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
         return tlc_gossip_refuse(g, TLC_REASON_ORDER);
     tlc_gossip_stir(g);
     tlc_float_mode mode = tlc_float_enter();
-    for (size_t i = 0; !status && i < g->degree; i++) {
+    for (size_t i = 0; !status && i < degree; i++) {
         g->neighbour[i].full = 0;
         if (from[i].len)
             status = read_hello(g, &g->neighbour[i], from[i], &finding);
     }
-    for (size_t i = 0; !status && i < g->degree; i++) {
+    for (size_t i = 0; !status && i < degree; i++) {
         tlc_neighbour *n = &g->neighbour[i];
         if (!n->full)
             continue;

@@ -17,9 +17,10 @@ int tlc_row_valid(double sum)
 static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const double *weights)
 {
     uint8_t *seen = g->report.taken; /* free until the first call */
+    size_t degree = neighbours ? g->degree : 0;
     double sum = 0;
 
-    for (size_t i = 0; i < g->degree; i++) {
+    for (size_t i = 0; i < degree; i++) {
         uint32_t node = neighbours[i];
         if (node >= g->setup.cfg.workers || node == g->setup.rank || (seen[node / 8] >> node % 8 & 1) ||
             !(weights[i] > 0))
@@ -29,7 +30,7 @@ static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const doub
         g->neighbour[i].weight = weights[i];
         sum += weights[i];
     }
-    g->weight = weights[g->degree];
+    g->weight = weights[degree];
     memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
     return g->weight >= 0 && tlc_row_valid(sum + g->weight);
 }
@@ -116,7 +117,7 @@ static tlc_status make(tlc_gossip *g)
     g->neighbour = tlc_memory_take(m, g->degree, sizeof *g->neighbour);
     g->place = tlc_memory_take(m, x->count, sizeof *g->place);
     g->group_at = tlc_memory_take(m, tlc_gossip_groups(g), sizeof *g->group_at);
-    g->whole = tlc_memory_take(m, tlc_gossip_groups(g), sizeof *g->whole);
+    g->whole = tlc_memory_take(m, tlc_gossip_groups(g), sizeof(tlc_ctx *));
     g->fresh = tlc_memory_take(m, x->count, sizeof *g->fresh);
     if (m->status)
         return m->status;

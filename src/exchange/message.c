@@ -123,13 +123,26 @@ static int read_taken(const tlc_setup *x, tlc_reader *r, const uint8_t **taken)
     return !(x->cfg.workers % 8) || !((*taken)[size - 1] >> x->cfg.workers % 8);
 }
 
+/* Are these the flags of a push or an answer? */
+static int flags_valid(const tlc_setup *x, unsigned flags, int push)
+{
+    int failed = (flags & FLAG_FAILED) != 0, absent = (flags & FLAG_ABSENT) != 0, ecd = x->kind == TLC_EXCHANGE_ECD;
+
+    if (tlc_is_gossip(x->kind) && (flags & (FLAG_ABSENT | FLAG_WEIGHT)))
+        return 0;
+    if (flags > FLAGS || (failed && (absent || !(flags & FLAG_FINDING))) || (absent && !push))
+        return 0;
+    return !((flags & FLAG_WEIGHT) && (!push || failed || absent)) &&
+           !((flags & FLAG_FINDING) && push && !failed && !ecd);
+}
+
 /* What is behind the step. Returns 0 if it is not as it should be. */
 static int read_rest(const tlc_setup *x, tlc_reader *r, tlc_head *h, tlc_bundle_reader *frames)
 {
     unsigned flags = r->p[3];
-    int push = h->phase == TLC_PHASE_PUSH, gossip = tlc_is_gossip(x->kind);
+    int push = h->phase == TLC_PHASE_PUSH, one_owner = x->kind == TLC_EXCHANGE_GATHER || tlc_is_gossip(x->kind);
     /* who owns the parts that the frames are for */
-    uint32_t owner = x->kind == TLC_EXCHANGE_GATHER || gossip ? 0 : push ? x->rank : h->sender;
+    uint32_t owner = one_owner ? 0 : push ? x->rank : h->sender;
 
     h->failed = flags & FLAG_FAILED;
     h->absent = (flags & FLAG_ABSENT) != 0;
@@ -137,11 +150,7 @@ static int read_rest(const tlc_setup *x, tlc_reader *r, tlc_head *h, tlc_bundle_
         h->bundle = (tlc_message){r->p + r->at, r->len - r->at};
         return !flags;
     }
-    if (gossip && (flags & (FLAG_ABSENT | FLAG_WEIGHT)))
-        return 0;
-    if (flags > FLAGS || (h->failed && (h->absent || !(flags & FLAG_FINDING))) || (h->absent && !push) ||
-        ((flags & FLAG_WEIGHT) && (!push || h->failed || h->absent)) ||
-        ((flags & FLAG_FINDING) && push && !h->failed && x->kind != TLC_EXCHANGE_ECD))
+    if (!flags_valid(x, flags, push))
         return 0;
     if ((flags & FLAG_FINDING) && (!read_finding(x, r, &h->finding) || (push && h->finding.rank != h->sender)))
         return 0;
