@@ -21,8 +21,8 @@ static void definition_open(definition *d, const network *net)
     const size_t count = (size_t)net->nodes * NET_TENSORS;
 
     *d = (definition){.net = net, .step = 1};
-    d->model = malloc(count * sizeof *d->model);
-    d->replica = malloc(count * sizeof *d->replica);
+    d->model = calloc(count, sizeof *d->model);
+    d->replica = calloc(count, sizeof *d->replica);
     require(d->model && d->replica);
     for (size_t i = 0; i < count; i++) {
         const size_t t = i % NET_TENSORS, n = net->tensors[t].n;
@@ -51,7 +51,9 @@ static void definition_close(definition *d)
 static float mean_value(const definition *d, uint32_t i, size_t t, size_t k)
 {
     const node *n = &d->net->node[i];
-    const float own = d->replica[i * NET_TENSORS + t][k];
+    const float *mine = d->replica[i * NET_TENSORS + t];
+    require(mine);
+    const float own = mine[k];
     float mean = own;
 
     for (size_t j = 0; j < n->degree; j++) {

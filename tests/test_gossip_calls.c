@@ -124,7 +124,7 @@ static void kept_pushes(void **state)
         for (uint32_t keep = 1; keep <= 4; keep++) {
             const uint64_t least = keep > 2 ? keep : 2;
             tlc_exchange_config cfg = network_config(kind, 2);
-            tlc_message copies[STEPS + 1], kept;
+            tlc_message copies[STEPS + 1] = {{NULL, 0}}, kept;
             network net;
             cfg.keep = keep;
             network_open(&net, &cfg, kind, &graph);

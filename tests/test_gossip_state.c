@@ -192,7 +192,7 @@ static void require_mean_of(network *net, const network *old)
             for (uint32_t i = 0; i < old->nodes; i++) {
                 const float x = tlc_gossip_model(old->node[i].g, t)[k];
                 sum += x;
-                most = fmax(most, fabs(x));
+                most = fmax(most, fabs((double)x));
             }
             require(fabs(got - sum / old->nodes) <= old->nodes * 0x1p-23 * most);
             for (uint32_t i = 0; i < net->nodes; i++) {

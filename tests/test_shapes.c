@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
-enum { SMALL = 256, ALIGN = 16 };
+enum { SMALL = 256, ALIGN = 16, MOST_VALUES = 138357544 };
 
 typedef struct model {
     const char *name;
@@ -30,7 +30,7 @@ static const model models[] = {
     {"resnet110", 329, 1727962, 219, 8106, UINT64_C(0x88f52f5fa1057ee7)},
     {"resnet20", 59, 269722, 39, 1386, UINT64_C(0xd071cc63d32218f2)},
     {"resnet50", 161, 25557032, 30, 2944, UINT64_C(0x33f988956d41a334)},
-    {"vgg16", 32, 138357544, 4, 384, UINT64_C(0x417ccb15e7965d92)},
+    {"vgg16", 32, MOST_VALUES, 4, 384, UINT64_C(0x417ccb15e7965d92)},
 };
 
 static const char *folder;
@@ -99,8 +99,11 @@ static bool check_file(const char *name)
     if (strlen(name) < 4 || strcmp(name + strlen(name) - 4, ".txt") != 0)
         fail_msg("%s/%s is no .txt file", folder, name);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!shapes_load(&list, path, why))
+    if (!shapes_load(&list, path, why)) {
+        if (strstr(why, "too many tensors or values") && SIZE_MAX / 64 < MOST_VALUES)
+            return true; /* the largest lists are not for machines with 32 bits */
         fail_msg("%s", why);
+    }
     known = is_known(&list);
     check_offsets(&list);
     shapes_free(&list);

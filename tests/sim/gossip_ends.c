@@ -53,7 +53,7 @@ static void load_run(gossip *w, node *n, const gossip *old, const endings *e)
             double sum = 0, size = 0;
             for (uint32_t k = 0; k < old->nodes; k++) {
                 sum += old->node[k].model[w->first][plan->at + i];
-                size = fmax(size, fabs(old->node[k].model[w->first][plan->at + i]));
+                size = fmax(size, fabs((double)old->node[k].model[w->first][plan->at + i]));
             }
             must(r, E6, fabs(x[i] - sum / old->nodes) <= 0x1p-20 * size + 0x1p-140,
                  "state_load: tensor %zu, value %zu: the mean of %u models is %.9g instead of %.9g", t, i, old->nodes,
