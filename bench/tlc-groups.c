@@ -252,10 +252,10 @@ static void print_bytes(const uint64_t *bytes, const options *o)
     printf(" %12.0f %9.0f", (double)sum / (double)(o->ranks * o->steps), (double)most / (double)o->steps);
 }
 
-static bool run_layout(layout *l, bool open(layout *l, const char *codec, char *why), const char *codec, char *why)
+static bool run_layout(layout *l, bool open_all(layout *l, const char *codec, char *why), const char *codec, char *why)
 {
     buffers b = {.grads = NULL};
-    bool ok = open(l, codec, why) && (buffers_open(&b, l->model, l->o->ranks) || explain(why, "out of memory"));
+    bool ok = open_all(l, codec, why) && (buffers_open(&b, l->model, l->o->ranks) || explain(why, "out of memory"));
 
     for (size_t step = 0; ok && step < l->o->warmup + l->o->steps; step++)
         ok = run_step(l, &b, step, why);
