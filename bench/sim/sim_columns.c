@@ -14,6 +14,7 @@ typedef enum column_id {
     KIND,
     SERVERS,
     OWNERS,
+    GRAPH,
     RANKS,
     VALUES,
     REPLAYED,
@@ -68,6 +69,7 @@ static const struct {
     [KIND] = {"kind", TEXT, ALWAYS, "kind", "", 0, NULL},
     [SERVERS] = {"servers", COUNT, HIDDEN, "", "", 0, NULL},
     [OWNERS] = {"owners", COUNT, HIDDEN, "", "", 0, NULL},
+    [GRAPH] = {"graph", TEXT, HIDDEN, "", "", 0, NULL},
     [RANKS] = {"ranks", COUNT, ALWAYS, "ranks", "", 0, NULL},
     [VALUES] = {"values", COUNT, HIDDEN, "", "", 0, NULL},
     [REPLAYED] = {"replayed", COUNT, ALWAYS, "replay", "", 0, NULL},
@@ -135,6 +137,7 @@ static const char *text_of(const sim_row *row, column_id id, bool in_table, char
         return buffer;
     case MODEL: return row->model->model;
     case KIND: return in_table ? sim_kind_text(&row->kind, buffer) : row->kind.kind->name;
+    case GRAPH: return row->kind.kind->has_graph ? layout_graph_name(row->kind.graph) : "";
     case RUN: return row->run ? row->run->run : "";
     case LINK: return rate_link_text(&row->in.rank, buffer);
     case WINS: return wins_of(row, in_table, buffer);

@@ -35,7 +35,8 @@ static const option_entry entries[] = {
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
-     "(server:4: 4 of them) (default: all-reduce,gather,server)"},
+     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete)\n"
+     "(default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
@@ -77,7 +78,8 @@ void sim_options_print_help(FILE *f)
           f);
     option_table_print(f, &table);
     fputs("\n"
-          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers.\n"
+          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers;\n"
+          "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
           "sent        bytes that the busiest rank sends in a step\n"
           "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
           "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
@@ -130,24 +132,43 @@ static bool add_link(void *options, const char *item)
     return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
 }
 
-/* A name, and perhaps a colon and a number. */
+static bool parse_graph(const char *text, tlc_graph_kind *graph)
+{
+    const char *name;
+
+    for (*graph = TLC_RING; (name = layout_graph_name(*graph)); ++*graph) {
+        if (!strcmp(text, name))
+            return true;
+    }
+    return false;
+}
+
+/* text: what comes after the colon; NULL: there is no colon. */
+static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *parsed)
+{
+    size_list number = {.count = 1, .items = {1}};
+
+    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
+    if (text && kind->has_graph)
+        return parse_graph(text, &parsed->graph);
+    if (text && ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) ||
+                 number.count != 1))
+        return false;
+    parsed->servers = kind->has_servers ? number.items[0] : 0;
+    parsed->owners = kind->has_owners && text ? number.items[0] : 0;
+    return true;
+}
+
+/* A name, and perhaps a colon and a number or a graph. */
 static bool add_kind(void *options, const char *item)
 {
     sim_options *o = options;
     size_t len = strcspn(item, ":");
-    size_list number = {.count = 1, .items = {1}};
 
     for (size_t i = 0; o->kind_count < MAX_LIST && i < LAYOUT_KINDS; i++) {
         const layout_kind *kind = layout_kinds[i];
-        if (strlen(kind->name) != len || strncmp(item, kind->name, len) != 0)
-            continue;
-        if (item[len] && ((!kind->has_servers && !kind->has_owners) ||
-                          !parse_counts(item + len + 1, MAX_SERVERS, &number) || number.count != 1))
-            return false;
-        o->kinds[o->kind_count++] = (sim_kind){.kind = kind,
-                                               .servers = kind->has_servers ? number.items[0] : 0,
-                                               .owners = kind->has_owners && item[len] ? number.items[0] : 0};
-        return true;
+        if (strlen(kind->name) == len && !strncmp(item, kind->name, len))
+            return parse_kind(kind, item[len] ? item + len + 1 : NULL, &o->kinds[o->kind_count++]);
     }
     return false;
 }
@@ -227,23 +248,47 @@ static bool take(void *options, int key, const char *value, char *why)
     }
 }
 
-static void set_defaults(sim_options *o)
+/* Kinds that do not take all codecs have others. */
+static void set_default_codecs(sim_options *o)
 {
     static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+    static const char *const unbiased[] = {"qsgd:bits=8", "qsgd:bits=4"};
+    bool any = false;
 
-    for (size_t i = 0, none = !o->codec_count; none && i < sizeof codecs / sizeof codecs[0]; i++)
+    for (size_t i = 0; i < o->kind_count; i++)
+        any = any || !o->kinds[i].kind->takes;
+    for (size_t i = 0; any && i < sizeof codecs / sizeof codecs[0]; i++)
         (void)add_codec(o, codecs[i]);
+    for (size_t i = 0; !any && i < sizeof unbiased / sizeof unbiased[0]; i++)
+        (void)add_codec(o, unbiased[i]);
+}
+
+static void set_defaults(sim_options *o)
+{
     if (!o->kind_count)
         (void)add_items(o, "all-reduce,gather,server", add_kind);
+    if (!o->codec_count)
+        set_default_codecs(o);
     if (!o->ranks.count)
         o->ranks = (size_list){.count = 1, .items = {4}};
     if (!o->link_count)
         (void)add_items(o, "100Mbit,1Gbit,10Gbit", add_link);
 }
 
+/* Codecs that the kind does not take are left out, but not all of them. */
+static bool check_kind(const sim_options *o, const sim_kind *kind, char *why)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < o->codec_count; i++)
+        any = any || sim_kind_takes(kind, o->codecs[i]);
+    return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
+                          kind->kind->name);
+}
+
 static bool check(const sim_options *o, char *why)
 {
-    bool servers = !o->kind_count;
+    bool servers = false;
     char message[1024];
 
     for (size_t i = 0; i < o->kind_count; i++)
@@ -260,6 +305,10 @@ static bool check(const sim_options *o, char *why)
         if (tlc_codec_check(o->codecs[i], message, sizeof message))
             return explain(why, "--codec %s: %s", o->codecs[i], message);
     }
+    for (size_t i = 0; i < o->kind_count; i++) {
+        if (!check_kind(o, &o->kinds[i], why))
+            return false;
+    }
     return true;
 }
 
@@ -274,8 +323,6 @@ bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
         return true;
     if (files < argc)
         return explain(why, "%s: it is no option; lists of tensors go with --shapes", argv[files]);
-    if (!check(o, why))
-        return false;
     set_defaults(o);
-    return true;
+    return check(o, why);
 }
