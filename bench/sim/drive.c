@@ -228,6 +228,7 @@ static void summarise(const drive *d, drive_result *result)
     if (d->machines > ranks)
         result->server = bytes_of(d, ranks, d->machines);
     for (size_t phase = 0; phase < d->o->kind->phase_count; phase++) {
+        result->phase[phase].inside = d->o->kind->phases[phase].inside;
         result->phase[phase].rank = load_of(d, phase, 0, ranks);
         if (d->machines > ranks)
             result->phase[phase].server = load_of(d, phase, ranks, d->machines);

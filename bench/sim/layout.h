@@ -11,13 +11,14 @@
 #include <stdint.h>
 #include <threelc/exchange.h>
 
-enum { LAYOUT_KINDS = 4 };
+enum { LAYOUT_KINDS = 5 };
 
 typedef struct layout_options {
     const shape_list *model;
     const char *codec;
     size_t ranks, servers;
     size_t owners; /* at most so many ranks own parts; 0: all */
+    size_t site; /* ranks of a site */
     tlc_graph_kind graph;
     tlc_isa isa;
     uint64_t seed;
@@ -27,6 +28,7 @@ typedef struct layout_options {
 typedef struct layout_phase {
     const char *call;
     bool by_servers; /* else by the ranks */
+    bool inside;     /* messages stay in a site */
     bool pulls;      /* ranks get the results; with replay only rank 0 does */
 } layout_phase;
 
@@ -45,6 +47,7 @@ typedef struct layout_values {
 typedef struct layout_kind {
     const char *name;
     bool has_servers, has_owners; /* a number after the name says how many */
+    bool has_site;                /* the number of its ranks must come after the name */
     bool has_graph;               /* its name comes after the name */
     const layout_phase *phases;
     size_t phase_count;
@@ -53,7 +56,7 @@ typedef struct layout_kind {
     bool (*takes)(const char *codec); /* NULL: all codecs */
     /* Bytes that all machines need without replay; SIZE_MAX: they cannot be made. */
     size_t (*memory)(const layout_options *o);
-    /* The same with replay, where it is not small; NULL: it is. */
+    /* The same with replay, where it is not small; NULL: it is. SIZE_MAX: it cannot be replayed. */
     size_t (*replay_memory)(const layout_options *o);
     /* NULL: it failed, and why says so. The options must outlive the layout. */
     void *(*open)(const layout_options *o, char *why);
@@ -64,12 +67,12 @@ typedef struct layout_kind {
     bool (*begin)(void *layout, char *why); /* a step */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
-    /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. */
+    /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. NULL: no replay. */
     size_t (*kept)(const void *layout);
 } layout_kind;
 
 extern const layout_kind *const layout_kinds[LAYOUT_KINDS];
-extern const layout_kind layout_all_reduce, layout_gather, layout_server, layout_gossip;
+extern const layout_kind layout_all_reduce, layout_gather, layout_server, layout_gossip, layout_groups;
 
 /* Names of graphs, as on the command line. NULL: there is no such graph. */
 const char *layout_graph_name(tlc_graph_kind graph);

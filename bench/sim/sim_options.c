@@ -12,6 +12,8 @@ enum { /* of options without a letter */
        KEY_RANKS,
        KEY_LINK,
        KEY_SERVER_LINK,
+       KEY_SITE_LINK,
+       KEY_SITE_LATENCY,
        KEY_LATENCY,
        KEY_COMPUTE,
        KEY_TRACES,
@@ -35,14 +37,17 @@ static const option_entry entries[] = {
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
-     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete)\n"
+     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete),\n"
+     "groups:8 (sites of 8 ranks)\n"
      "(default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
      "and down (default 100Mbit,1Gbit,10Gbit)"},
     {KEY_SERVER_LINK, "server-link", "LINK", "speed of the links of servers (default: as ranks)"},
+    {KEY_SITE_LINK, "site-link", "LINK", "speed of links inside a site of groups (default: as --link)"},
     {KEY_LATENCY, "latency", "MS", "milliseconds from one machine to another (default 0)"},
+    {KEY_SITE_LATENCY, "site-latency", "MS", "the same inside a site of groups (default: as --latency)"},
     {KEY_COMPUTE, "compute", "MS", "milliseconds that a gradient takes (default 0: the exchange\nalone)"},
     {KEY_TRACES, "traces", "DIR",
      "make gradients of recorded ones, as in bench/data\n"
@@ -79,7 +84,8 @@ void sim_options_print_help(FILE *f)
     option_table_print(f, &table);
     fputs("\n"
           "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers;\n"
-          "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
+          "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback;\n"
+          "groups: an exchange inside each site, and one between the sites.\n"
           "sent        bytes that the busiest rank sends in a step\n"
           "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
           "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
@@ -151,6 +157,8 @@ static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *pars
     *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
     if (text && kind->has_graph)
         return parse_graph(text, &parsed->graph);
+    if (kind->has_site)
+        return text && parse_size(text, &parsed->site) && parsed->site >= MIN_RANKS;
     if (text && ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) ||
                  number.count != 1))
         return false;
@@ -228,7 +236,9 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_RANKS: return parse_ranks(value, &o->ranks);
     case KEY_LINK: return add_items(o, value, add_link);
     case KEY_SERVER_LINK: return rate_parse_link(value, &o->server_link);
+    case KEY_SITE_LINK: return rate_parse_link(value, &o->site_link);
     case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
+    case KEY_SITE_LATENCY: return parse_milliseconds(value, &o->site_latency);
     case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
     case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
     case KEY_COLD: o->source.cold = true; return true;
@@ -280,6 +290,11 @@ static bool check_kind(const sim_options *o, const sim_kind *kind, char *why)
 {
     bool any = false;
 
+    for (size_t i = 0; kind->site && i < o->ranks.count; i++) {
+        if (o->ranks.items[i] % kind->site)
+            return explain(why, "--kind groups:%zu: %zu ranks are not a multiple of it", kind->site, o->ranks.items[i]);
+    }
+
     for (size_t i = 0; i < o->codec_count; i++)
         any = any || sim_kind_takes(kind, o->codecs[i]);
     return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
@@ -288,15 +303,21 @@ static bool check_kind(const sim_options *o, const sim_kind *kind, char *why)
 
 static bool check(const sim_options *o, char *why)
 {
-    bool servers = false;
+    bool servers = false, sites = false;
     char message[1024];
 
-    for (size_t i = 0; i < o->kind_count; i++)
+    for (size_t i = 0; i < o->kind_count; i++) {
         servers = servers || o->kinds[i].servers;
+        sites = sites || o->kinds[i].site;
+    }
     if (!o->shape_count)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet50.txt (--help tells more)");
     if (o->server_link.up > 0 && !servers)
         return explain(why, "--server-link goes with --kind server");
+    if (!sites && o->site_link.up > 0)
+        return explain(why, "--site-link goes with --kind groups");
+    if (!sites && o->site_latency >= 0)
+        return explain(why, "--site-latency goes with --kind groups");
     if (o->source.cold && !o->traces)
         return explain(why, "--cold goes with --traces");
     if (!tlc_isa_supported(o->isa))
@@ -316,7 +337,7 @@ bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
 {
     int files;
 
-    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5};
+    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5, .site_latency = -1};
     if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)

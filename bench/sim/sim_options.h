@@ -15,10 +15,11 @@
 
 enum { MAX_MODELS = 8, MIN_RANKS = 2, MAX_SIM_RANKS = 1024, MAX_SERVERS = 64 };
 
-/* A kind of layout with its number of servers, or of owners if not all ranks are owners, or its graph. */
+/* A kind of layout with its number of servers, or of owners if not all ranks are owners, of ranks of a site,
+ * or its graph. */
 typedef struct sim_kind {
     const layout_kind *kind;
-    size_t servers, owners;
+    size_t servers, owners, site;
     tlc_graph_kind graph;
 } sim_kind;
 
@@ -35,7 +36,9 @@ typedef struct sim_options {
     model_link links[MAX_LIST];
     size_t link_count;
     model_link server_link;  /* 0: as those of the ranks */
+    model_link site_link;    /* 0: as those of the ranks */
     double latency, compute; /* seconds */
+    double site_latency;     /* below 0: as latency */
     char *traces;            /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;

@@ -16,7 +16,7 @@ typedef struct subject {
 
 const char *sim_kind_text(const sim_kind *kind, char *buffer)
 {
-    size_t number = kind->servers ? kind->servers : kind->owners;
+    size_t number = kind->servers ? kind->servers : kind->site ? kind->site : kind->owners;
 
     if (kind->kind->has_graph)
         snprintf(buffer, KIND_TEXT, "%s:%s", kind->kind->name, layout_graph_name(kind->graph));
@@ -50,7 +50,9 @@ static model_input input_of(const sim_options *o, const subject *s, const drive_
     model_input in = {.phases = s->kind.kind->phase_count,
                       .rank = o->links[link],
                       .server = o->server_link.up > 0 ? o->server_link : o->links[link],
+                      .site = o->site_link.up > 0 ? o->site_link : o->links[link],
                       .latency = o->latency,
+                      .site_latency = o->site_latency < 0 ? o->latency : o->site_latency,
                       .compute = o->compute,
                       .ranks = s->ranks,
                       .servers = s->kind.servers,
@@ -69,6 +71,7 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                                         .ranks = s->ranks,
                                         .servers = s->kind.servers,
                                         .owners = s->kind.owners,
+                                        .site = s->kind.site,
                                         .graph = s->kind.graph,
                                         .isa = o->isa,
                                         .seed = o->source.seed},
