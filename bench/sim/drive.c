@@ -69,7 +69,8 @@ static bool check_memory(const drive_options *o, const char *what, size_t bytes,
 static bool choose_replay(drive *d, char *why)
 {
     const drive_options *o = d->o;
-    size_t whole = o->kind->memory(&o->layout), replay = o->kind->replay_memory ? o->kind->replay_memory(&o->layout) : 0;
+    size_t whole = o->kind->memory(&o->layout),
+           replay = o->kind->replay_memory ? o->kind->replay_memory(&o->layout) : 0;
 
     d->layout_options.replay = o->layout.ranks > o->kind->most_whole || whole > o->memory;
     return !d->layout_options.replay ||

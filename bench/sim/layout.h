@@ -18,7 +18,7 @@ typedef struct layout_options {
     const char *codec;
     size_t ranks, servers;
     size_t owners; /* at most so many ranks own parts; 0: all */
-    size_t site; /* ranks of a site */
+    size_t site;   /* ranks of a site */
     tlc_graph_kind graph;
     tlc_isa isa;
     uint64_t seed;

@@ -280,7 +280,8 @@ static bool call(void *layout, size_t phase, size_t machine, const layout_values
 
     if (phase == PULL)
         return pull(g, machine, why);
-    return (!passing || make_node(g, machine, why)) && push(g, machine, values, why) && (!passing || leave(g, machine, why));
+    return (!passing || make_node(g, machine, why)) && push(g, machine, values, why) &&
+           (!passing || leave(g, machine, why));
 }
 
 static traffic sent(const void *layout, size_t phase, size_t machine)

@@ -14,10 +14,8 @@
 enum { PUSH, REDUCE, REDUCE_SITES, ANSWER, PULL, PHASES };
 
 static const layout_phase phases[PHASES] = {
-    [PUSH] = {.call = "push", .inside = true},
-    [REDUCE] = {.call = "reduce"},
-    [REDUCE_SITES] = {.call = "reduce sites"},
-    [ANSWER] = {.call = "answer", .inside = true},
+    [PUSH] = {.call = "push", .inside = true}, [REDUCE] = {.call = "reduce"},
+    [REDUCE_SITES] = {.call = "reduce sites"}, [ANSWER] = {.call = "answer", .inside = true},
     [PULL] = {.call = "pull", .pulls = true},
 };
 
@@ -197,9 +195,7 @@ static tlc_status make_call(composed *c, size_t phase, uint32_t rank, const layo
 
     switch (phase) {
     case PUSH: return groups_fleet_push(f, rank, values->grads);
-    case REDUCE:
-        status = groups_fleet_take_at(f, site, i);
-        return status ? status : groups_fleet_reduce_at(f, site, i);
+    case REDUCE: status = groups_fleet_take_at(f, site, i); return status ? status : groups_fleet_reduce_at(f, site, i);
     case REDUCE_SITES:
         status = groups_fleet_take_sites_at(f, site, i);
         return status ? status : groups_fleet_reduce_sites_at(f, site, i);

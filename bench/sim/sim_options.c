@@ -159,8 +159,8 @@ static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *pars
         return parse_graph(text, &parsed->graph);
     if (kind->has_site)
         return text && parse_size(text, &parsed->site) && parsed->site >= MIN_RANKS;
-    if (text && ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) ||
-                 number.count != 1))
+    if (text &&
+        ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) || number.count != 1))
         return false;
     parsed->servers = kind->has_servers ? number.items[0] : 0;
     parsed->owners = kind->has_owners && text ? number.items[0] : 0;

@@ -158,7 +158,8 @@ static void json_answers(FILE *f, const sim_rows *list)
         fputs(", \"graph\": ", f);
         grid_json_text(f, wins && best->kind.kind->has_graph ? layout_graph_name(best->kind.graph) : NULL);
         fprintf(f, ", \"servers\": %zu, \"owners\": %zu, \"site\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}",
-                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, wins ? best->kind.site : 0, 1e3 * best->out.time.step, 1e3 * floats);
+                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, wins ? best->kind.site : 0,
+                1e3 * best->out.time.step, 1e3 * floats);
     }
 }
 
