@@ -79,7 +79,7 @@ static tlc_status each_server(groups_fleet *f, phase *call)
     return status;
 }
 
-static tlc_status take(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_take_at(groups_fleet *f, uint32_t site, uint32_t i)
 {
     tlc_status status = TLC_OK;
 
@@ -93,12 +93,12 @@ static tlc_message *across(const groups_fleet *f, uint32_t site, uint32_t i)
     return f->across + ((size_t)site * f->servers + i) * f->sites;
 }
 
-static tlc_status reduce(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_reduce_at(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_reduce(groups_fleet_server(f, site, i), across(f, site, i));
 }
 
-static tlc_status take_sites(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_take_sites_at(groups_fleet *f, uint32_t site, uint32_t i)
 {
     groups *g = groups_fleet_server(f, site, i);
     tlc_status status = TLC_OK;
@@ -108,12 +108,12 @@ static tlc_status take_sites(groups_fleet *f, uint32_t site, uint32_t i)
     return status;
 }
 
-static tlc_status reduce_sites(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_reduce_sites_at(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_reduce_sites(groups_fleet_server(f, site, i), &f->reduced[(size_t)i * f->sites + site]);
 }
 
-static tlc_status answer(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_answer_at(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_answer(groups_fleet_server(f, site, i), f->reduced + (size_t)i * f->sites,
                          &f->answer[(size_t)site * f->servers + i]);
@@ -121,27 +121,27 @@ static tlc_status answer(groups_fleet *f, uint32_t site, uint32_t i)
 
 tlc_status groups_fleet_take(groups_fleet *f)
 {
-    return each_server(f, take);
+    return each_server(f, groups_fleet_take_at);
 }
 
 tlc_status groups_fleet_reduce(groups_fleet *f)
 {
-    return each_server(f, reduce);
+    return each_server(f, groups_fleet_reduce_at);
 }
 
 tlc_status groups_fleet_take_sites(groups_fleet *f)
 {
-    return each_server(f, take_sites);
+    return each_server(f, groups_fleet_take_sites_at);
 }
 
 tlc_status groups_fleet_reduce_sites(groups_fleet *f)
 {
-    return each_server(f, reduce_sites);
+    return each_server(f, groups_fleet_reduce_sites_at);
 }
 
 tlc_status groups_fleet_answer(groups_fleet *f)
 {
-    return each_server(f, answer);
+    return each_server(f, groups_fleet_answer_at);
 }
 
 tlc_status groups_fleet_exchange(groups_fleet *f)

@@ -52,6 +52,13 @@ tlc_status groups_fleet_reduce_sites(groups_fleet *f); /* all servers, for all s
 tlc_status groups_fleet_answer(groups_fleet *f);       /* all servers */
 tlc_status groups_fleet_pull(groups_fleet *f, uint32_t rank, void *const *out);
 
+/* The same for server i of a site. */
+tlc_status groups_fleet_take_at(groups_fleet *f, uint32_t site, uint32_t i);
+tlc_status groups_fleet_reduce_at(groups_fleet *f, uint32_t site, uint32_t i);
+tlc_status groups_fleet_take_sites_at(groups_fleet *f, uint32_t site, uint32_t i);
+tlc_status groups_fleet_reduce_sites_at(groups_fleet *f, uint32_t site, uint32_t i);
+tlc_status groups_fleet_answer_at(groups_fleet *f, uint32_t site, uint32_t i);
+
 /* All of these between the pushes and the pulls. */
 tlc_status groups_fleet_exchange(groups_fleet *f);
 

@@ -170,6 +170,27 @@ static const prediction_case cases[] = {
      34,
      4 / 3.0,
      22},
+    {"fast links in sites",
+     {.phases = 3,
+      .phase = {{.inside = true, .rank = {400, 600, 1}},
+                {.rank = {10, 20, 2}},
+                {.inside = true, .rank = {800, 100, 0.5}}},
+      .rank = {10, 10},
+      .server = {10, 10},
+      .site = {100, 200},
+      .latency = 0.25,
+      .compute = 3,
+      .site_latency = 0.125,
+      .ranks = 4,
+      .float_bytes = 400},
+     3.5,
+     21,
+     12.5,
+     64.5,
+     34.5,
+     63.5,
+     0,
+     46 / 3.5},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -207,6 +228,7 @@ static model_output at_speed(const model_input *in, double times)
 
     faster.rank = (model_link){in->rank.up * times, in->rank.down * times};
     faster.server = (model_link){in->server.up * times, in->server.down * times};
+    faster.site = (model_link){in->site.up * times, in->site.down * times};
     return model_predict(&faster);
 }
 
@@ -240,7 +262,7 @@ static void break_even_speeds(void **state)
             checked++;
         }
     }
-    assert_int_equal(checked, 6);
+    assert_int_equal(checked, 7);
 }
 
 /* What never wins does not win at any speed, and what always wins wins at each. */

@@ -57,10 +57,31 @@ static void start_rank(const drive *d, size_t rank)
         gradients_start(o->from, o->layout.model, o->layout.seed, rank, residual);
 }
 
+static bool check_memory(const drive_options *o, const char *what, size_t bytes, char *why)
+{
+    double mib = 1 << 20;
+
+    return bytes <= o->memory || explain(why, "%s %.0f MiB, and --memory allows %.0f", what, ceil((double)bytes / mib),
+                                         (double)o->memory / mib);
+}
+
+/* Whether the step is to be replayed, and has the memory. */
+static bool choose_replay(drive *d, char *why)
+{
+    const drive_options *o = d->o;
+    size_t whole = o->kind->memory(&o->layout),
+           replay = o->kind->replay_memory ? o->kind->replay_memory(&o->layout) : 0;
+
+    d->layout_options.replay = o->layout.ranks > o->kind->most_whole || whole > o->memory;
+    return !d->layout_options.replay ||
+           check_memory(o, "the machines need about", whole < replay ? whole : replay, why);
+}
+
 static bool open_drive(drive *d, const drive_options *o, char *why)
 {
     *d = (drive){.o = o, .layout_options = o->layout, .machines = o->layout.ranks + o->layout.servers};
-    d->layout_options.replay = o->layout.ranks > o->kind->most_whole || o->kind->memory(&o->layout) > o->memory;
+    if (!choose_replay(d, why))
+        return false;
     if (!allocate(d))
         return explain(why, "out of memory");
     d->layout = o->kind->open(&d->layout_options, why);
@@ -117,17 +138,12 @@ static bool call_machine(drive *d, size_t phase, size_t machine, bool measured, 
     return ok;
 }
 
-/* With replay all messages are kept. Those of the second rank are about as long as those of each other. */
+/* With replay messages are kept. Those of the second rank are about as long as those of each other. */
 static bool check_messages(const drive *d, size_t phase, size_t machine, char *why)
 {
-    double bytes, mib = 1 << 20;
-
     if (!d->layout_options.replay || phase || machine != 1)
         return true;
-    bytes = (double)d->o->kind->kept(d->layout) * (double)d->o->layout.ranks;
-    return bytes <= (double)d->o->memory ||
-           explain(why, "the messages of all ranks are about %.0f MiB, and --memory allows %.0f", ceil(bytes / mib),
-                   (double)d->o->memory / mib);
+    return check_memory(d->o, "the messages of all ranks are about", d->o->kind->kept(d->layout), why);
 }
 
 static bool run_phase(drive *d, size_t phase, bool counts, char *why)
@@ -213,6 +229,7 @@ static void summarise(const drive *d, drive_result *result)
     if (d->machines > ranks)
         result->server = bytes_of(d, ranks, d->machines);
     for (size_t phase = 0; phase < d->o->kind->phase_count; phase++) {
+        result->phase[phase].inside = d->o->kind->phases[phase].inside;
         result->phase[phase].rank = load_of(d, phase, 0, ranks);
         if (d->machines > ranks)
             result->phase[phase].server = load_of(d, phase, ranks, d->machines);

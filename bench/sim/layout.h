@@ -9,15 +9,17 @@
 
 #include "../shapes.h"
 #include <stdint.h>
-#include <threelc/threelc.h>
+#include <threelc/exchange.h>
 
-enum { LAYOUT_KINDS = 3 };
+enum { LAYOUT_KINDS = 5 };
 
 typedef struct layout_options {
     const shape_list *model;
     const char *codec;
     size_t ranks, servers;
     size_t owners; /* at most so many ranks own parts; 0: all */
+    size_t site;   /* ranks of a site */
+    tlc_graph_kind graph;
     tlc_isa isa;
     uint64_t seed;
     bool replay; /* only rank 0 and the servers are there during a step; the others are there for a call each */
@@ -26,6 +28,7 @@ typedef struct layout_options {
 typedef struct layout_phase {
     const char *call;
     bool by_servers; /* else by the ranks */
+    bool inside;     /* messages stay in a site */
     bool pulls;      /* ranks get the results; with replay only rank 0 does */
 } layout_phase;
 
@@ -44,12 +47,17 @@ typedef struct layout_values {
 typedef struct layout_kind {
     const char *name;
     bool has_servers, has_owners; /* a number after the name says how many */
+    bool has_site;                /* the number of its ranks must come after the name */
+    bool has_graph;               /* its name comes after the name */
     const layout_phase *phases;
     size_t phase_count;
     size_t most_whole; /* ranks; with more a step without replay takes too long */
 
+    bool (*takes)(const char *codec); /* NULL: all codecs */
     /* Bytes that all machines need without replay; SIZE_MAX: they cannot be made. */
     size_t (*memory)(const layout_options *o);
+    /* The same with replay, where it is not small; NULL: it is. SIZE_MAX: it cannot be replayed. */
+    size_t (*replay_memory)(const layout_options *o);
     /* NULL: it failed, and why says so. The options must outlive the layout. */
     void *(*open)(const layout_options *o, char *why);
     void (*close)(void *layout); /* NULL is allowed */
@@ -59,9 +67,21 @@ typedef struct layout_kind {
     bool (*begin)(void *layout, char *why); /* a step */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
-    size_t (*kept)(const void *layout); /* with replay: bytes of messages of the last rank that pushed */
+    /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. NULL: no replay. */
+    size_t (*kept)(const void *layout);
 } layout_kind;
 
 extern const layout_kind *const layout_kinds[LAYOUT_KINDS];
-extern const layout_kind layout_all_reduce, layout_gather, layout_server;
+extern const layout_kind layout_all_reduce, layout_gather, layout_server, layout_gossip, layout_groups;
+
+/* Names of graphs, as on the command line. NULL: there is no such graph. */
+const char *layout_graph_name(tlc_graph_kind graph);
+
+/* Adds a message to what its sender sends, if `out`, or else to what its receiver gets. Empty ones do not travel. */
+static inline void traffic_add(traffic *t, tlc_message message, bool out)
+{
+    if (out && message.len)
+        t->messages++;
+    *(out ? &t->out : &t->in) += message.len;
+}
 #endif

@@ -60,5 +60,5 @@ size_t layout_fleet_kept(const void *layout)
 {
     const fleet *f = layout;
 
-    return f->kept_bytes;
+    return f->kept_bytes * f->options.ranks;
 }

@@ -14,12 +14,4 @@ void layout_fleet_close(void *layout);
 float *layout_fleet_residual(void *layout, size_t rank);
 bool layout_fleet_begin(void *layout, char *why);
 size_t layout_fleet_kept(const void *layout);
-
-/* Adds a message to what its sender sends, if `out`, or else to what its receiver gets. Empty ones do not travel. */
-static inline void traffic_add(traffic *t, tlc_message message, bool out)
-{
-    if (out && message.len)
-        t->messages++;
-    *(out ? &t->out : &t->in) += message.len;
-}
 #endif

@@ -8,7 +8,7 @@
 /* One way to exchange gradients. */
 typedef struct way {
     double codec_rank, codec_server, codec; /* seconds; codec: one machine after the other */
-    size_t rounds;                          /* latencies */
+    double latencies;                       /* seconds: of all messages, one after the other */
     double moved;                           /* seconds for bytes, one phase after the other, */
     double busy;                            /* and those in which the busiest link is busy */
 } way;
@@ -27,20 +27,24 @@ static void add_load(model_load *sum, const model_load *load)
 
 static way way_of(const model_input *in, const model_phase *phases, size_t count)
 {
-    model_load rank = {.out = 0}, server = {.out = 0};
-    way w = {.rounds = 0};
+    model_load rank = {.out = 0}, inside = {.out = 0}, server = {.out = 0};
+    way w = {.moved = 0};
 
     for (const model_phase *p = phases; p < phases + count; p++) {
-        double moved = fmax(seconds_of(&p->rank, &in->rank), seconds_of(&p->server, &in->server));
+        const model_link *link = p->inside ? &in->site : &in->rank;
+        double moved = fmax(seconds_of(&p->rank, link), seconds_of(&p->server, &in->server));
         w.codec += fmax(p->rank.codec, p->server.codec);
         w.moved += moved;
-        w.rounds += moved > 0;
-        add_load(&rank, &p->rank);
+        if (moved > 0)
+            w.latencies += p->inside ? in->site_latency : in->latency;
+        add_load(p->inside ? &inside : &rank, &p->rank);
         add_load(&server, &p->server);
     }
-    w.codec_rank = rank.codec;
+    w.codec_rank = rank.codec + inside.codec;
     w.codec_server = server.codec;
     w.busy = fmax(seconds_of(&rank, &in->rank), seconds_of(&server, &in->server));
+    if (inside.out > 0 || inside.in > 0)
+        w.busy = fmax(w.busy, seconds_of(&inside, &in->site));
     return w;
 }
 
@@ -51,7 +55,7 @@ static way ring(const model_input *in, double bytes)
     const model_phase phase = {.rank = {.out = all, .in = all}};
     way w = way_of(in, &phase, 1);
 
-    w.rounds = 2 * (in->ranks - 1);
+    w.latencies = 2 * (n - 1) * in->latency;
     return w;
 }
 
@@ -68,17 +72,16 @@ static way push_pull(const model_input *in, double bytes)
 
 static double fixed_of(const model_input *in, const way *w)
 {
-    return in->compute + w->codec + (double)w->rounds * in->latency;
+    return in->compute + w->codec + w->latencies;
 }
 
 static model_time time_of(const model_input *in, const way *w)
 {
-    double latencies = (double)w->rounds * in->latency;
     double busiest = fmax(fmax(in->compute, w->busy), fmax(w->codec_rank, w->codec_server));
 
-    return (model_time){.wire = latencies + w->moved,
+    return (model_time){.wire = w->latencies + w->moved,
                         .step = fixed_of(in, w) + w->moved,
-                        .overlapped = busiest + latencies};
+                        .overlapped = busiest + w->latencies};
 }
 
 /* Narrows above .. below to where the codec is faster than this way of floats. */

@@ -5,10 +5,13 @@
  * A step is a list of phases. In a phase ranks or servers make calls (codec), then messages travel (wire). Links are
  * full duplex. A phase takes the time of its busiest machine:
  *
- *   wire of a phase = latency + max over machines of max(bytes out / up, bytes in / down); 0 if nothing is sent
+ *   wire of a phase = latency + max over machines of max(bytes out / up, bytes in / down); 0 if nothing is sent.
+ *                     If it is inside a site, with the latency and the links of ranks in their site.
  *   step            = compute + sum over phases of (codec of the busiest machine + wire)
  *   overlapped      = max(compute, codec of ranks, codec of servers, bytes out / up, bytes in / down, of all phases)
  *                     + latencies
+ *
+ * Links inside a site are others than those out of it, so all of them are busy at once in "overlapped".
  *
  * "step" does one thing after the other. "overlapped" is what a schedule comes near to that cuts the model into pieces
  * so small that cores and links are never idle. Only latencies cannot be hidden.
@@ -28,6 +31,7 @@ typedef struct model_load {
 } model_load;
 
 typedef struct model_phase {
+    bool inside; /* messages of ranks stay in their site */
     model_load rank, server;
 } model_phase;
 
@@ -39,7 +43,9 @@ typedef struct model_input {
     size_t phases;
     model_phase phase[MAX_PHASES];
     model_link rank, server; /* links */
+    model_link site;         /* links of ranks in their site, for phases inside */
     double latency, compute; /* seconds */
+    double site_latency;     /* of phases inside */
     /* of what it is compared with: */
     size_t ranks;
     size_t servers;     /* of push and pull of floats; 0: each rank serves a part */

@@ -14,6 +14,8 @@ typedef enum column_id {
     KIND,
     SERVERS,
     OWNERS,
+    GRAPH,
+    SITE,
     RANKS,
     VALUES,
     REPLAYED,
@@ -23,7 +25,10 @@ typedef enum column_id {
     DOWN,
     SERVER_UP,
     SERVER_DOWN,
+    SITE_UP,
+    SITE_DOWN,
     LATENCY,
+    SITE_LATENCY,
     COMPUTE,
     SENT_MEAN,
     SENT,
@@ -34,6 +39,8 @@ typedef enum column_id {
     SERVER_RECEIVED,
     PUSH_MS,
     REDUCE_MS,
+    REDUCE_SITES_MS,
+    ANSWER_MS,
     PULL_MS,
     CODEC_MS,
     WIRE_MS,
@@ -68,6 +75,8 @@ static const struct {
     [KIND] = {"kind", TEXT, ALWAYS, "kind", "", 0, NULL},
     [SERVERS] = {"servers", COUNT, HIDDEN, "", "", 0, NULL},
     [OWNERS] = {"owners", COUNT, HIDDEN, "", "", 0, NULL},
+    [GRAPH] = {"graph", TEXT, HIDDEN, "", "", 0, NULL},
+    [SITE] = {"site", COUNT, HIDDEN, "", "", 0, NULL},
     [RANKS] = {"ranks", COUNT, ALWAYS, "ranks", "", 0, NULL},
     [VALUES] = {"values", COUNT, HIDDEN, "", "", 0, NULL},
     [REPLAYED] = {"replayed", COUNT, ALWAYS, "replay", "", 0, NULL},
@@ -77,7 +86,10 @@ static const struct {
     [DOWN] = {"down_mbit", REAL, HIDDEN, "", "", 1, NULL},
     [SERVER_UP] = {"server_up_mbit", REAL, HIDDEN, "", "", 1, NULL},
     [SERVER_DOWN] = {"server_down_mbit", REAL, HIDDEN, "", "", 1, NULL},
+    [SITE_UP] = {"site_up_mbit", REAL, HIDDEN, "", "", 1, NULL},
+    [SITE_DOWN] = {"site_down_mbit", REAL, HIDDEN, "", "", 1, NULL},
     [LATENCY] = {"latency_ms", REAL, HIDDEN, "", "", 1, NULL},
+    [SITE_LATENCY] = {"site_latency_ms", REAL, HIDDEN, "", "", 1, NULL},
     [COMPUTE] = {"compute_ms", REAL, HIDDEN, "", "", 1, NULL},
     [SENT_MEAN] = {"sent_mean", REAL, WIDE, "mean", "sent MB", 1e-6, "%.3f"},
     [SENT] = {"sent_busiest", REAL, ALWAYS, "sent", "MB", 1e-6, "%.3f"},
@@ -88,6 +100,8 @@ static const struct {
     [SERVER_RECEIVED] = {"server_received", REAL, WIDE, "server", "got MB", 1e-6, "%.3f"},
     [PUSH_MS] = {"push_ms", REAL, WIDE, "push", "ms", 1, "%.2f"},
     [REDUCE_MS] = {"reduce_ms", REAL, WIDE, "reduce", "ms", 1, "%.2f"},
+    [REDUCE_SITES_MS] = {"reduce_sites_ms", REAL, HIDDEN, "", "", 1, NULL},
+    [ANSWER_MS] = {"answer_ms", REAL, HIDDEN, "", "", 1, NULL},
     [PULL_MS] = {"pull_ms", REAL, WIDE, "pull", "ms", 1, "%.2f"},
     [CODEC_MS] = {"codec_ms", REAL, ALWAYS, "codec", "ms", 1, "%.2f"},
     [WIRE_MS] = {"wire_ms", REAL, WIDE, "wire", "ms", 1, "%.2f"},
@@ -135,6 +149,7 @@ static const char *text_of(const sim_row *row, column_id id, bool in_table, char
         return buffer;
     case MODEL: return row->model->model;
     case KIND: return in_table ? sim_kind_text(&row->kind, buffer) : row->kind.kind->name;
+    case GRAPH: return row->kind.kind->has_graph ? layout_graph_name(row->kind.graph) : "";
     case RUN: return row->run ? row->run->run : "";
     case LINK: return rate_link_text(&row->in.rank, buffer);
     case WINS: return wins_of(row, in_table, buffer);
@@ -147,6 +162,7 @@ static size_t count_of(const sim_row *row, column_id id)
     switch (id) {
     case SERVERS: return row->in.servers;
     case OWNERS: return row->kind.owners;
+    case SITE: return row->kind.site;
     case RANKS: return row->in.ranks;
     case VALUES: return row->model->values;
     default: return row->measured.replayed;
@@ -187,9 +203,12 @@ static double time_of(const sim_row *row, column_id id)
 
     switch (id) {
     case LATENCY: return 1e3 * row->in.latency;
+    case SITE_LATENCY: return row->kind.site ? 1e3 * row->in.site_latency : NAN;
     case COMPUTE: return 1e3 * row->in.compute;
     case PUSH_MS: return call_of(row, "push");
     case REDUCE_MS: return call_of(row, "reduce");
+    case REDUCE_SITES_MS: return call_of(row, "reduce sites");
+    case ANSWER_MS: return call_of(row, "answer");
     case PULL_MS: return call_of(row, "pull");
     case CODEC_MS: return 1e3 * out->codec;
     case WIRE_MS: return 1e3 * out->time.wire;
@@ -215,6 +234,8 @@ static double real_of(const sim_row *row, column_id id)
     case DOWN: return rate_mbit(in->rank.down);
     case SERVER_UP: return in->servers ? rate_mbit(in->server.up) : NAN;
     case SERVER_DOWN: return in->servers ? rate_mbit(in->server.down) : NAN;
+    case SITE_UP: return row->kind.site ? rate_mbit(in->site.up) : NAN;
+    case SITE_DOWN: return row->kind.site ? rate_mbit(in->site.down) : NAN;
     case SPEEDUP: return out->speedup;
     case OVERLAP_SPEEDUP: return out->overlapped_speedup;
     case BREAK_EVEN: return wins ? rate_mbit(out->below * in->rank.up) : NAN;

@@ -12,6 +12,8 @@ enum { /* of options without a letter */
        KEY_RANKS,
        KEY_LINK,
        KEY_SERVER_LINK,
+       KEY_SITE_LINK,
+       KEY_SITE_LATENCY,
        KEY_LATENCY,
        KEY_COMPUTE,
        KEY_TRACES,
@@ -35,13 +37,17 @@ static const option_entry entries[] = {
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
-     "(server:4: 4 of them) (default: all-reduce,gather,server)"},
+     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete),\n"
+     "groups:8 (sites of 8 ranks)\n"
+     "(default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
      "and down (default 100Mbit,1Gbit,10Gbit)"},
     {KEY_SERVER_LINK, "server-link", "LINK", "speed of the links of servers (default: as ranks)"},
+    {KEY_SITE_LINK, "site-link", "LINK", "speed of links inside a site of groups (default: as --link)"},
     {KEY_LATENCY, "latency", "MS", "milliseconds from one machine to another (default 0)"},
+    {KEY_SITE_LATENCY, "site-latency", "MS", "the same inside a site of groups (default: as --latency)"},
     {KEY_COMPUTE, "compute", "MS", "milliseconds that a gradient takes (default 0: the exchange\nalone)"},
     {KEY_TRACES, "traces", "DIR",
      "make gradients of recorded ones, as in bench/data\n"
@@ -77,7 +83,9 @@ void sim_options_print_help(FILE *f)
           f);
     option_table_print(f, &table);
     fputs("\n"
-          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers.\n"
+          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers;\n"
+          "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback;\n"
+          "groups: an exchange inside each site, and one between the sites.\n"
           "sent        bytes that the busiest rank sends in a step\n"
           "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
           "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
@@ -130,24 +138,45 @@ static bool add_link(void *options, const char *item)
     return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
 }
 
-/* A name, and perhaps a colon and a number. */
+static bool parse_graph(const char *text, tlc_graph_kind *graph)
+{
+    const char *name;
+
+    for (*graph = TLC_RING; (name = layout_graph_name(*graph)); ++*graph) {
+        if (!strcmp(text, name))
+            return true;
+    }
+    return false;
+}
+
+/* text: what comes after the colon; NULL: there is no colon. */
+static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *parsed)
+{
+    size_list number = {.count = 1, .items = {1}};
+
+    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
+    if (text && kind->has_graph)
+        return parse_graph(text, &parsed->graph);
+    if (kind->has_site)
+        return text && parse_size(text, &parsed->site) && parsed->site >= MIN_RANKS;
+    if (text &&
+        ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) || number.count != 1))
+        return false;
+    parsed->servers = kind->has_servers ? number.items[0] : 0;
+    parsed->owners = kind->has_owners && text ? number.items[0] : 0;
+    return true;
+}
+
+/* A name, and perhaps a colon and a number or a graph. */
 static bool add_kind(void *options, const char *item)
 {
     sim_options *o = options;
     size_t len = strcspn(item, ":");
-    size_list number = {.count = 1, .items = {1}};
 
     for (size_t i = 0; o->kind_count < MAX_LIST && i < LAYOUT_KINDS; i++) {
         const layout_kind *kind = layout_kinds[i];
-        if (strlen(kind->name) != len || strncmp(item, kind->name, len) != 0)
-            continue;
-        if (item[len] && ((!kind->has_servers && !kind->has_owners) ||
-                          !parse_counts(item + len + 1, MAX_SERVERS, &number) || number.count != 1))
-            return false;
-        o->kinds[o->kind_count++] = (sim_kind){.kind = kind,
-                                               .servers = kind->has_servers ? number.items[0] : 0,
-                                               .owners = kind->has_owners && item[len] ? number.items[0] : 0};
-        return true;
+        if (strlen(kind->name) == len && !strncmp(item, kind->name, len))
+            return parse_kind(kind, item[len] ? item + len + 1 : NULL, &o->kinds[o->kind_count++]);
     }
     return false;
 }
@@ -207,7 +236,9 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_RANKS: return parse_ranks(value, &o->ranks);
     case KEY_LINK: return add_items(o, value, add_link);
     case KEY_SERVER_LINK: return rate_parse_link(value, &o->server_link);
+    case KEY_SITE_LINK: return rate_parse_link(value, &o->site_link);
     case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
+    case KEY_SITE_LATENCY: return parse_milliseconds(value, &o->site_latency);
     case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
     case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
     case KEY_COLD: o->source.cold = true; return true;
@@ -227,31 +258,66 @@ static bool take(void *options, int key, const char *value, char *why)
     }
 }
 
-static void set_defaults(sim_options *o)
+/* Kinds that do not take all codecs have others. */
+static void set_default_codecs(sim_options *o)
 {
     static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+    static const char *const unbiased[] = {"qsgd:bits=8", "qsgd:bits=4"};
+    bool any = false;
 
-    for (size_t i = 0, none = !o->codec_count; none && i < sizeof codecs / sizeof codecs[0]; i++)
+    for (size_t i = 0; i < o->kind_count; i++)
+        any = any || !o->kinds[i].kind->takes;
+    for (size_t i = 0; any && i < sizeof codecs / sizeof codecs[0]; i++)
         (void)add_codec(o, codecs[i]);
+    for (size_t i = 0; !any && i < sizeof unbiased / sizeof unbiased[0]; i++)
+        (void)add_codec(o, unbiased[i]);
+}
+
+static void set_defaults(sim_options *o)
+{
     if (!o->kind_count)
         (void)add_items(o, "all-reduce,gather,server", add_kind);
+    if (!o->codec_count)
+        set_default_codecs(o);
     if (!o->ranks.count)
         o->ranks = (size_list){.count = 1, .items = {4}};
     if (!o->link_count)
         (void)add_items(o, "100Mbit,1Gbit,10Gbit", add_link);
 }
 
+/* Codecs that the kind does not take are left out, but not all of them. */
+static bool check_kind(const sim_options *o, const sim_kind *kind, char *why)
+{
+    bool any = false;
+
+    for (size_t i = 0; kind->site && i < o->ranks.count; i++) {
+        if (o->ranks.items[i] % kind->site)
+            return explain(why, "--kind groups:%zu: %zu ranks are not a multiple of it", kind->site, o->ranks.items[i]);
+    }
+
+    for (size_t i = 0; i < o->codec_count; i++)
+        any = any || sim_kind_takes(kind, o->codecs[i]);
+    return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
+                          kind->kind->name);
+}
+
 static bool check(const sim_options *o, char *why)
 {
-    bool servers = !o->kind_count;
+    bool servers = false, sites = false;
     char message[1024];
 
-    for (size_t i = 0; i < o->kind_count; i++)
+    for (size_t i = 0; i < o->kind_count; i++) {
         servers = servers || o->kinds[i].servers;
+        sites = sites || o->kinds[i].site;
+    }
     if (!o->shape_count)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet50.txt (--help tells more)");
     if (o->server_link.up > 0 && !servers)
         return explain(why, "--server-link goes with --kind server");
+    if (!sites && o->site_link.up > 0)
+        return explain(why, "--site-link goes with --kind groups");
+    if (!sites && o->site_latency >= 0)
+        return explain(why, "--site-latency goes with --kind groups");
     if (o->source.cold && !o->traces)
         return explain(why, "--cold goes with --traces");
     if (!tlc_isa_supported(o->isa))
@@ -260,6 +326,10 @@ static bool check(const sim_options *o, char *why)
         if (tlc_codec_check(o->codecs[i], message, sizeof message))
             return explain(why, "--codec %s: %s", o->codecs[i], message);
     }
+    for (size_t i = 0; i < o->kind_count; i++) {
+        if (!check_kind(o, &o->kinds[i], why))
+            return false;
+    }
     return true;
 }
 
@@ -267,15 +337,13 @@ bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
 {
     int files;
 
-    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5};
+    *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5, .site_latency = -1};
     if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
     if (files < argc)
         return explain(why, "%s: it is no option; lists of tensors go with --shapes", argv[files]);
-    if (!check(o, why))
-        return false;
     set_defaults(o);
-    return true;
+    return check(o, why);
 }

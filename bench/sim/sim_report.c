@@ -88,6 +88,8 @@ static void print_heading(FILE *f, const sim_report *r)
             1e3 * o->latency, 1e3 * o->compute);
     if (o->server_link.up > 0)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
+    if (o->site_link.up > 0)
+        fprintf(f, "; links in sites: %s", rate_link_text(&o->site_link, link));
     fputs("\nsent: by the busiest rank; codec: calls of one core; step: compute, codec, latencies, bytes / link;\n"
           "overlap: the same if all happens at once; floats: what is faster, ring or push and pull;\n"
           "gain: floats / step; break-even: with faster links floats are faster. More: --wide\n",
@@ -128,7 +130,8 @@ static void json_phases(FILE *f, const sim_row *row)
     fputs(", \"phases\": [", f);
     for (size_t i = 0; i < row->kind.kind->phase_count; i++) {
         const model_phase *p = &row->in.phase[i];
-        fprintf(f, "%s{\"call\": \"%s\", ", i ? ", " : "", row->kind.kind->phases[i].call);
+        fprintf(f, "%s{\"call\": \"%s\", \"inside\": %s, ", i ? ", " : "", row->kind.kind->phases[i].call,
+                p->inside ? "true" : "false");
         json_load(f, "rank", &p->rank);
         fputs(", ", f);
         json_load(f, "server", &p->server);
@@ -152,8 +155,11 @@ static void json_answers(FILE *f, const sim_rows *list)
         grid_json_text(f, wins ? best->codec : NULL);
         fputs(", \"kind\": ", f);
         grid_json_text(f, wins ? best->kind.kind->name : NULL);
-        fprintf(f, ", \"servers\": %zu, \"owners\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}",
-                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, 1e3 * best->out.time.step, 1e3 * floats);
+        fputs(", \"graph\": ", f);
+        grid_json_text(f, wins && best->kind.kind->has_graph ? layout_graph_name(best->kind.graph) : NULL);
+        fprintf(f, ", \"servers\": %zu, \"owners\": %zu, \"site\": %zu, \"step_ms\": %.17g, \"floats_ms\": %.17g}",
+                wins ? best->in.servers : 0, wins ? best->kind.owners : 0, wins ? best->kind.site : 0,
+                1e3 * best->out.time.step, 1e3 * floats);
     }
 }
 

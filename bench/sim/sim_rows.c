@@ -16,9 +16,11 @@ typedef struct subject {
 
 const char *sim_kind_text(const sim_kind *kind, char *buffer)
 {
-    size_t number = kind->servers ? kind->servers : kind->owners;
+    size_t number = kind->servers ? kind->servers : kind->site ? kind->site : kind->owners;
 
-    if (number)
+    if (kind->kind->has_graph)
+        snprintf(buffer, KIND_TEXT, "%s:%s", kind->kind->name, layout_graph_name(kind->graph));
+    else if (number)
         snprintf(buffer, KIND_TEXT, "%s:%zu", kind->kind->name, number);
     else
         snprintf(buffer, KIND_TEXT, "%s", kind->kind->name);
@@ -48,7 +50,9 @@ static model_input input_of(const sim_options *o, const subject *s, const drive_
     model_input in = {.phases = s->kind.kind->phase_count,
                       .rank = o->links[link],
                       .server = o->server_link.up > 0 ? o->server_link : o->links[link],
+                      .site = o->site_link.up > 0 ? o->site_link : o->links[link],
                       .latency = o->latency,
+                      .site_latency = o->site_latency < 0 ? o->latency : o->site_latency,
                       .compute = o->compute,
                       .ranks = s->ranks,
                       .servers = s->kind.servers,
@@ -67,6 +71,8 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                                         .ranks = s->ranks,
                                         .servers = s->kind.servers,
                                         .owners = s->kind.owners,
+                                        .site = s->kind.site,
+                                        .graph = s->kind.graph,
                                         .isa = o->isa,
                                         .seed = o->source.seed},
                              .from = from,
@@ -139,7 +145,8 @@ bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, cha
             for (size_t k = 0; ok && k < o->kind_count; k++) {
                 for (size_t c = 0; ok && c < o->codec_count; c++) {
                     const subject s = {&in->models[m], o->codecs[c], o->kinds[k], o->ranks.items[r]};
-                    ok = add_rows(list, o, in, &s, why);
+                    if (sim_kind_takes(&s.kind, s.codec))
+                        ok = add_rows(list, o, in, &s, why);
                 }
             }
             ok = ok && sort_by_link(list, first, o->link_count, why);

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tlc-sim from outside: options, bytes, predictions, replays, formats.
-# tlc-sim.sh TLC_SIM TLC_BENCH DATA
+# tlc-sim.sh TLC_SIM TLC_BENCH TLC_GROUPS DATA
 set -uo pipefail
-sim=$1 bench=$2 data=$3
+sim=$1 bench=$2 groups=$3 data=$4
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -33,12 +33,18 @@ refuses 'small.txt: it is no option*' small.txt
 for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' \
   '--link -1Mbit' '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' \
   '--server-link 1' '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' \
-  '--kind server:1,' '--kind all-reduce:0' '--latency -1' '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' \
+  '--kind server:1,' '--kind all-reduce:0' '--kind gossip:' '--kind gossip:2' '--kind gossip:rings' '--kind groups' \
+  '--kind groups:' '--kind groups:1' '--kind groups:2x' '--site-link 1' '--site-latency -1' \
+  '--latency -1' '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' \
   '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
   refuses "$option: not one of its values*" "${small[@]}" "${words[@]}"
 done
 refuses '--server-link goes with --kind server' "${small[@]}" --kind gather --server-link 1Gbit
+refuses '--site-link goes with --kind groups' "${small[@]}" --kind gossip --site-link 1Gbit
+refuses '--site-latency goes with --kind groups' "${small[@]}" --site-latency 0
+refuses '--kind groups:4: 6 ranks are not a multiple of it' "${small[@]}" --kind groups:4 --ranks 4,6
+refuses '--kind gossip: it needs a codec without bias and error feedback*' "${small[@]}" --kind gossip -c 3lc -c sbc
 refuses '--cold goes with --traces' "${small[@]}" --cold
 refuses '--codec 3lc:s=3: *' "${small[@]}" -c 3lc:s=3
 refuses 'nowhere: *' "${small[@]}" --traces nowhere
@@ -73,14 +79,15 @@ fi
 
 # ---- predictions, computed again
 
-accepts "${two[@]}" --ranks 2,5 --kind all-reduce,gather,server,server:3 -c 3lc -c natural --latency 0.5 --compute 2 \
-  --link 3Mbit/20Mbit,1Gbit,80Gbit --server-link 40Mbit/30Mbit --format json
+accepts "${two[@]}" --ranks 2,6 --kind all-reduce,gather,server,server:3,gossip:torus,groups:2 -c 3lc -c natural \
+  --latency 0.5 --compute 2 --link 3Mbit/20Mbit,1Gbit,80Gbit --server-link 40Mbit/30Mbit --site-link 50Mbit/90Mbit \
+  --site-latency 0.125 --format json
 count=$((count + 1))
 python3 - <<'PYTHON' || bad "json: other predictions"
 import json, math
 out = json.load(open('out'))
 rows = out['rows']
-assert len(rows) == 2 * 2 * 4 * 2 * 3
+assert len(rows) == 2 * 2 * (5 * 2 + 1) * 3 # gossip takes one of the two codecs
 
 def seconds(load, up, down):
     return max(load['out'] / up, load['in'] / down)
@@ -89,12 +96,14 @@ def steps(row, times):
     """The step of the codec, and those of floats: ring, halves, push and pull. Links are so many times as fast."""
     rank = [row[k] * 125e3 * times for k in ('up_mbit', 'down_mbit')]
     server = [row[k] * 125e3 * times if row['servers'] else 1 for k in ('server_up_mbit', 'server_down_mbit')]
+    site = [row[k] * 125e3 * times if row['site'] else 1 for k in ('site_up_mbit', 'site_down_mbit')]
     latency, step, n, servers = row['latency_ms'] / 1e3, row['compute_ms'] / 1e3, row['ranks'], row['servers'] or 0
     compute, floats = step, 4 * row['values']
     for phase in row['phases']:
         step += max(phase['rank']['codec_ms'], phase['server']['codec_ms']) / 1e3
-        moved = max(seconds(phase['rank'], *rank), seconds(phase['server'], *server))
-        step += moved + (latency if moved else 0)
+        inside = phase['inside']
+        moved = max(seconds(phase['rank'], *(site if inside else rank)), seconds(phase['server'], *server))
+        step += moved + ((row['site_latency_ms'] / 1e3 if inside else latency) if moved else 0)
     ring = compute + 2 * (n - 1) * (latency + floats / n / min(rank))
     halves = compute + 2 * (n - 1) * (latency + floats / 2 / n / min(rank))
     if servers:
@@ -117,6 +126,8 @@ for row in rows:
     assert same(row['step_ms'], row['compute_ms'] + row['codec_ms'] + row['wire_ms']), row
     assert row['overlap_ms'] <= row['step_ms'] and row['overlap_ms'] >= row['compute_ms'], row
     assert row['server_up_mbit'] == (40 if row['servers'] else None), row
+    assert row['site_up_mbit'] == (50 if row['site'] else None), row
+    assert [p['inside'] for p in row['phases']].count(True) == (2 if row['site'] else 0), row
     assert row['sent_mean'] <= row['sent_busiest'] and row['received_mean'] <= row['received_busiest'], row
     total = [row['ranks'] * row[k + '_mean'] for k in ('sent', 'received')]
     assert row['servers'] or same(*total), row
@@ -135,7 +146,7 @@ best = out['best']
 assert len(best) == 2 * 2 * 3
 for b in best:
     of = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
-    assert len(of) == 8 and b['step_ms'] == min(r['step_ms'] for r in of), b
+    assert len(of) == 11 and b['step_ms'] == min(r['step_ms'] for r in of), b
     assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
     assert (b['codec'] is None) == (b['step_ms'] >= b['floats_ms']), b
 PYTHON
@@ -186,6 +197,65 @@ for key, row in whole.items():
         for machine in 'rank', 'server':
             assert a[machine]['out'] == b[machine]['out'] and a[machine]['in'] == b[machine]['in'], key
 PYTHON
+
+# ---- bytes: of gossip, and those of tlc-groups
+
+# gossip_of OPTIONS...: the report is in out
+gossip_of() {
+  accepts --shapes medium.txt --ranks '6,12' --warmup 0 --rounds 1 --link 1Gbit -c qsgd:bits=8 -c natural -c raw \
+    -c 3lc --kind 'gossip,gossip:torus,gossip:complete' --format json --traces "$data" "$@"
+}
+gossip_of
+cp out whole.json
+gossip_of --memory 16Mi
+cp out replay.json
+accepts "${small[@]}" --kind gossip --rounds 1 --link 1Gbit --format json
+cp out default.json
+traces=$data/resnet20-cifar10-s1.00
+"$groups" --ranks 8 --group 4 --warmup 2 --steps 3 --codec 3lc medium.txt "$traces" >groups.txt ||
+  bad "tlc-groups: exit status $?"
+accepts --shapes medium.txt --ranks 8 --kind groups:4 --warmup 2 --rounds 3 -c 3lc --link 1Gbit --format json \
+  --traces "$traces"
+count=$((count + 2))
+python3 - <<'PYTHON' || bad "other bytes of gossip or groups"
+import json, math
+
+def rows_of(name):
+    return json.load(open(name))['rows']
+
+assert [r['codec'] for r in rows_of('default.json')] == ['qsgd:bits=8', 'qsgd:bits=4']
+whole, replay = rows_of('whole.json'), rows_of('replay.json')
+assert len(whole) == len(replay) == 2 * 3 * 3
+messages = {}
+for row, other in zip(whole, replay):
+    assert row['replayed'] == 0 and other['replayed'] == 1, row
+    for column in ('codec', 'graph', 'ranks', 'sent_mean', 'sent_busiest', 'received_mean', 'received_busiest',
+                   'messages'):
+        assert row[column] == other[column], (column, row)
+    n = row['ranks']
+    degree = {'ring': 2, 'torus': {6: 3, 12: 4}[n], 'complete': n - 1}[row['graph']]
+    assert row['messages'] == degree, row
+    message = messages.setdefault((row['codec'], n), row['sent_mean'] / degree)
+    assert math.isclose(row['sent_mean'], degree * message), row
+    assert math.isclose(row['sent_mean'], row['received_mean']), row
+    if row['codec'] == 'raw':
+        assert 4 * row['values'] < message < 4.04 * row['values'], row
+
+# in the site and to other sites, each the mean and the busiest, rounded
+line, = (line.split() for line in open('groups.txt') if line.startswith('groups '))
+row, = rows_of('out')
+inside, busiest_inside, between, busiest_between = map(int, line[-4:])
+assert inside > 0 and between > 0 and abs(row['sent_mean'] - inside - between) <= 1, (row, line)
+assert row['sent_busiest'] <= busiest_inside + busiest_between + 1, (row, line)
+PYTHON
+
+count=$((count + 2))
+for kind in groups:4 gossip; do
+  run --shapes medium.txt --kind $kind -c raw --memory 1Mi >out 2>err
+  (($? == 1)) && [[ ! -s out ]] || bad "$kind that does not fit: a report"
+  [[ $(<err) == "tlc-sim: medium, $kind"*' of 4 ranks, raw: the machines need about '*' MiB, '* ]] ||
+    bad "$kind that does not fit: $(<err)"
+done
 
 accepts "${small[@]}" --ranks 70 --kind gather -c 3lc --rounds 1 --format json
 grep -q '"replayed": 1' out || bad "70 ranks that gather are not replayed"
