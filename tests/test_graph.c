@@ -156,7 +156,7 @@ static uint32_t default_rows(uint32_t nodes)
     uint32_t rows = 1;
 
     for (uint32_t r = 1; r * r <= nodes; r++)
-        rows = nodes % r ? rows : r;
+        rows = (nodes % r) ? rows : r;
     return rows;
 }
 
