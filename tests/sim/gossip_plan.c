@@ -138,7 +138,7 @@ static uint32_t rows_of(const tlc_graph *graph)
     uint32_t rows = graph->rows;
 
     for (uint32_t i = 1; !graph->rows && i * i <= graph->nodes; i++)
-        rows = graph->nodes % i ? rows : i;
+        rows = (graph->nodes % i) ? rows : i;
     return rows;
 }
 
