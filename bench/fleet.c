@@ -34,7 +34,7 @@ static tlc_exchange_config configure(const fleet *f)
     return cfg;
 }
 
-static void describe(const shape_list *model, float *residual, tlc_tensor *tensors)
+void fleet_describe(const shape_list *model, float *residual, tlc_tensor *tensors)
 {
     for (size_t i = 0; i < model->count; i++) {
         const shape *s = &model->shapes[i];
@@ -48,7 +48,7 @@ static tlc_status make_rank(fleet *f, size_t rank)
 {
     const tlc_exchange_config cfg = configure(f);
 
-    describe(f->model, f->residual[rank], f->tensors);
+    fleet_describe(f->model, f->residual[rank], f->tensors);
     return cfg.servers ? tlc_worker_create(&f->worker[rank], &cfg, (uint32_t)rank, f->tensors, f->model->count)
                        : tlc_allreduce_create(&f->member[rank], &cfg, (uint32_t)rank, f->tensors, f->model->count);
 }
@@ -57,7 +57,7 @@ static tlc_status make_server(fleet *f, size_t server)
 {
     const tlc_exchange_config cfg = configure(f);
 
-    describe(f->model, NULL, f->tensors);
+    fleet_describe(f->model, NULL, f->tensors);
     return tlc_server_create(&f->server[server], &cfg, (uint32_t)server, f->tensors, f->model->count);
 }
 
@@ -436,6 +436,11 @@ static void free_counted(void *sum, void *bytes)
     free(bytes);
 }
 
+tlc_allocator fleet_counter(size_t *sum)
+{
+    return (tlc_allocator){count_bytes, free_counted, sum};
+}
+
 size_t fleet_memory(const shape_list *model, const fleet_options *options)
 {
     size_t rank = 0, server = 0, messages;
@@ -444,9 +449,9 @@ size_t fleet_memory(const shape_list *model, const fleet_options *options)
 
     start(&f, model, options);
     if (allocate(&f)) {
-        f.alloc = (tlc_allocator){count_bytes, free_counted, &rank};
+        f.alloc = fleet_counter(&rank);
         status = make_rank(&f, 0);
-        f.alloc.opaque = &server;
+        f.alloc = fleet_counter(&server);
         if (!status && servers_of(&f))
             status = make_server(&f, 0);
     }

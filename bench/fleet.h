@@ -63,6 +63,9 @@ void fleet_close(fleet *f);
 /* The tensors that are sent raw, several in one frame. */
 bool fleet_is_small(const shape *s);
 
+/* The tensors of a rank, with room for model->count. residual: of all tensors at their offsets; NULL: none. */
+void fleet_describe(const shape_list *model, float *residual, tlc_tensor *tensors);
+
 /* All parts, by owner. With GATHER these are the tensors, and nobody owns them. The caller frees them. NULL: no
  * memory. */
 fleet_part *fleet_parts(const fleet *f, size_t *count);
@@ -87,4 +90,7 @@ uint64_t fleet_counted(const fleet *f, size_t machine);
 /* Bytes of all objects with their residuals, if they are not made one by one. It makes one of each kind and counts.
  * SIZE_MAX: they cannot be made. */
 size_t fleet_memory(const shape_list *model, const fleet_options *options);
+
+/* Allocates, and adds the bytes to *sum. */
+tlc_allocator fleet_counter(size_t *sum);
 #endif

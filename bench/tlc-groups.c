@@ -95,12 +95,7 @@ static const tlc_tensor *tensors_of(void *arg, uint32_t rank)
 {
     layout *l = arg;
 
-    for (size_t i = 0; i < l->model->count; i++) {
-        const shape *s = &l->model->shapes[i];
-        l->tensors[i] = (tlc_tensor){.struct_size = sizeof *l->tensors, .name = s->name, .n = s->n};
-        if (l->residual[rank] && !fleet_is_small(s))
-            l->tensors[i].residual = l->residual[rank] + s->offset;
-    }
+    fleet_describe(l->model, l->residual[rank], l->tensors);
     return l->tensors;
 }
 

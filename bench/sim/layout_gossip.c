@@ -7,6 +7,7 @@
  */
 #include "../channel.h"
 #include "../explain.h"
+#include "../fleet.h"
 #include "layout.h"
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,9 @@ static bool allocate(gossip *g)
     g->came = calloc(g->options.ranks, sizeof *g->came);
     if (!g->nodes || !g->tensors || !g->moved || !g->moved_at || !g->came)
         return false;
-    for (size_t i = 0; i < count; i++) {
-        const shape *s = &model->shapes[i];
-        g->tensors[i] = (tlc_tensor){.struct_size = sizeof *g->tensors, .name = s->name, .n = s->n};
-        g->moved_at[i] = g->moved + s->offset;
-    }
+    fleet_describe(model, NULL, g->tensors);
+    for (size_t i = 0; i < count; i++)
+        g->moved_at[i] = g->moved + model->shapes[i].offset;
     for (size_t r = 0; r < g->options.ranks; r++) {
         if (!find_neighbours(&g->options, r, &g->nodes[r]))
             return false;

@@ -44,21 +44,11 @@ static tlc_exchange_config configure(const layout_options *o)
     return cfg;
 }
 
-static void describe(const shape_list *model, float *residual, tlc_tensor *tensors)
-{
-    for (size_t i = 0; i < model->count; i++) {
-        const shape *s = &model->shapes[i];
-        tensors[i] = (tlc_tensor){.struct_size = sizeof *tensors, .name = s->name, .n = s->n};
-        if (residual && !fleet_is_small(s))
-            tensors[i].residual = residual + s->offset;
-    }
-}
-
 static const tlc_tensor *tensors_of(void *layout, uint32_t rank)
 {
     composed *c = layout;
 
-    describe(c->options.model, c->residual[rank], c->tensors);
+    fleet_describe(c->options.model, c->residual[rank], c->tensors);
     return c->tensors;
 }
 
@@ -130,18 +120,6 @@ static void *open_layout(const layout_options *o, char *why)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void *count_bytes(void *sum, size_t size)
-{
-    *(size_t *)sum += size;
-    return malloc(size);
-}
-
-static void free_counted(void *sum, void *bytes)
-{
-    (void)sum;
-    free(bytes);
-}
-
 /* The ranks of the first site are made one after the other. Their objects keep residuals of their own. */
 static size_t memory(const layout_options *o)
 {
@@ -150,9 +128,9 @@ static size_t memory(const layout_options *o)
     tlc_tensor *tensors = calloc(o->model->count, sizeof *tensors);
     tlc_status status = tensors ? TLC_OK : TLC_ERR_NOMEM;
 
-    cfg.alloc = (tlc_allocator){count_bytes, free_counted, &sum};
+    cfg.alloc = fleet_counter(&sum);
     if (tensors)
-        describe(o->model, NULL, tensors);
+        fleet_describe(o->model, NULL, tensors);
     for (size_t r = 0; !status && r < o->site; r++) {
         const groups_place place = {sites_of(o), 0, (uint32_t)o->site, (uint32_t)r, (uint32_t)o->site};
         groups g;

@@ -38,8 +38,7 @@ static const option_entry entries[] = {
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
      "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete),\n"
-     "groups:8 (sites of 8 ranks)\n"
-     "(default: all-reduce,gather,server)"},
+     "groups:8 (sites of 8 ranks) (default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
