@@ -86,4 +86,20 @@ static inline void mode_leave(void)
     (void)fesetenv(FE_DFL_ENV);
 }
 
+/* Before a call: enters the mode. After it: leaves it. Returns 0 if the call did not leave the mode as it was. */
+static inline int mode_around(float_mode m, int before)
+{
+    static uint64_t was;
+    uint64_t is = 0;
+
+    if (before) {
+        (void)mode_enter(m);
+        was = mode_read();
+        return 1;
+    }
+    is = mode_read();
+    mode_leave();
+    return is == was;
+}
+
 #endif

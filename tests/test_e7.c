@@ -79,17 +79,8 @@ static float_mode mode_now;
 
 static void in_mode(fleet *f, int before)
 {
-    static uint64_t was;
-
     (void)f;
-    if (before) {
-        (void)mode_enter(mode_now);
-        was = mode_read();
-        return;
-    }
-    uint64_t is = mode_read();
-    mode_leave();
-    require(is == was); /* a call leaves the mode as it was */
+    require(mode_around(mode_now, before));
 }
 
 static void order_pushes(fleet *f, int order, uint64_t step)

@@ -55,17 +55,8 @@ static float_mode mode_now;
 
 static void in_mode(network *net, int before)
 {
-    static uint64_t was;
-
     (void)net;
-    if (before) {
-        (void)mode_enter(mode_now);
-        was = mode_read();
-        return;
-    }
-    uint64_t is = mode_read();
-    mode_leave();
-    require(is == was); /* a call leaves the mode as it was */
+    require(mode_around(mode_now, before));
 }
 
 #define OK(net, call)                                                                                                  \

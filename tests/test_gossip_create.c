@@ -101,29 +101,14 @@ static void configurations(void **state)
     }
 }
 
-static void *no_memory(void *opaque, size_t size)
-{
-    (void)opaque;
-    (void)size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *p)
-{
-    (void)opaque;
-    (void)p;
-}
-
 /* Arguments are checked before memory is asked for. */
 static void limits(void **state)
 {
-    const tlc_allocator none = {.alloc = no_memory, .free = no_free};
-
     (void)state;
     FOR_EACH_GOSSIP(kind) {
-        CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = none);
-        CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = none; a->cfg.workers = 1u << 20);
-        CHANGED(TLC_ERR_PARAM, a->cfg.alloc = none; a->cfg.workers = (1u << 20) + 1);
+        CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = no_allocator);
+        CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = no_allocator; a->cfg.workers = 1u << 20);
+        CHANGED(TLC_ERR_PARAM, a->cfg.alloc = no_allocator; a->cfg.workers = (1u << 20) + 1);
     }
 }
 

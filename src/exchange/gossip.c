@@ -115,18 +115,23 @@ static factors factors_of(uint64_t step)
 /* What becomes of the n values of a group when its frame comes. */
 typedef void take_frame(const tlc_gossip *g, tlc_message frame, float *values, size_t n);
 
-static void decode(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
+static tlc_decode_options options_of(const tlc_gossip *g)
 {
     const tlc_exchange_config *c = &g->setup.cfg;
-    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = c->isa, .parallel = c->parallel};
+
+    return (tlc_decode_options){.struct_size = sizeof(tlc_decode_options), .isa = c->isa, .parallel = c->parallel};
+}
+
+static void decode(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
+{
+    const tlc_decode_options opt = options_of(g);
 
     (void)tlc_decompress(frame.data, frame.len, TLC_F32, values, n, &opt);
 }
 
 static void add(const tlc_gossip *g, tlc_message frame, float weight, float *values, size_t n)
 {
-    const tlc_exchange_config *c = &g->setup.cfg;
-    const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = c->isa, .parallel = c->parallel};
+    const tlc_decode_options opt = options_of(g);
 
     (void)tlc_decompress_add(frame.data, frame.len, weight, values, n, &opt);
 }
