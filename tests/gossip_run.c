@@ -92,9 +92,10 @@ static void make_node(network *net, const tlc_graph *graph, uint32_t i)
     n->neighbours = zeros(net->nodes, sizeof *n->neighbours);
     n->weights = zeros(net->nodes, sizeof *n->weights);
     require_status(tlc_graph_neighbours(graph, i, n->neighbours, n->weights, net->nodes, &n->degree), TLC_OK);
-    for (size_t t = 0; t < NET_TENSORS; t++)
+    for (size_t t = 0; t < NET_TENSORS; t++) {
         const size_t size = net->tensors[t].n * sizeof(float) + 4;
         n->moved[t] = (uint8_t *)memset(bytes(size), 0, size) + (i + t) % 4;
+    }
     require_status(network_make(net, &net->cfg, i, &n->g), TLC_OK);
 }
 
