@@ -30,7 +30,6 @@ typedef struct drive_bytes {
 
 typedef struct drive_result {
     bool replayed;
-    tlc_isa isa;
     model_phase phase[MAX_PHASES];
     drive_bytes rank, server;
 } drive_result;
