@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exchange over MPI: handles that carry the messages of threelc/exchange.h between the ranks of a communicator.
+ * Library threelc-mpi.
+ *
+ *   create          once. Collective, and it compares tensors and configurations of all ranks
+ *     start         makes and sends the messages of a step, and returns
+ *     progress      now and then, while the caller computes: takes what came, goes on with what can go on
+ *     wait          ends the step, with its results
+ *   destroy         collective
+ *
+ * Several handles may have a step under way: one for each layer, say, so that the gradients of the last layers travel
+ * while those of the first are still computed. MPI moves bytes inside calls only, and so do handles: they start no
+ * thread, and nothing is global. Each has a communicator of its own, made by MPI_Comm_dup. Any MPI 3 will do, with any
+ * level of thread support; a handle serves one thread at a time.
+ *
+ * Order: steps of a handle follow each other on all its ranks. Where several have a step under way, ranks wait for them
+ * in the same order, or use tlc_mpi_wait_all. Else two ranks may wait for each other.
+ *
+ * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
+ * and tlc_mpi_outcome has MPI's sentence. A rank that died is MPI's to report: by default MPI ends the whole job. A
+ * start that fails with another status sent nothing: the others wait until it is called again. wait returns what the
+ * exchange says, at the end of each function below.
+ */
+#ifndef THREELC_MPI_H
+#define THREELC_MPI_H
+
+#include <mpi.h>
+#include <threelc/exchange.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A handle of any kind. Functions with a kind in their name return TLC_ERR_PARAM, or NULL, for a handle of another. */
+typedef struct tlc_mpi tlc_mpi;
+
+/* What a handle is made of. Start from tlc_mpi_config_init. */
+typedef struct tlc_mpi_config {
+    size_t struct_size;
+    MPI_Comm comm;                       /* with all ranks that take part. It stays the caller's */
+    const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read */
+    const tlc_tensor *tensors;
+    size_t count;
+    size_t chunk;         /* longer messages go in pieces of so many bytes; 1 to INT_MAX, the same on all ranks; default
+                             2^30 */
+    tlc_outcome *outcome; /* NULL, or why create failed: status, cause, rank, tensor, sentence. Its struct_size is set */
+} tlc_mpi_config;
+
+/* Sets *cfg to the defaults above. comm: MPI_COMM_NULL where it is set later. TLC_ERR_PARAM: cfg is NULL, or
+ * struct_size is smaller than the first field. */
+TLC_API tlc_status tlc_mpi_config_init(tlc_mpi_config *cfg, size_t struct_size, MPI_Comm comm);
+
+/* The same with the handle of a communicator in Fortran, which mpi4py has, too (py2f). */
+TLC_API tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, MPI_Fint comm);
+
+/* All `_create` functions are collective: each rank of comm calls one, and all return the same status. TLC_ERR_PARAM:
+ * a bad argument, or another function, tensors, codecs or configuration than on rank 0; the outcome says on which rank,
+ * and what. Other failures as those of the object (tlc_allreduce_create and others), on any rank. On failure *out does
+ * not change. */
+
+/* ---- all handles ------------------------------------------------------------------------------------------------- */
+
+/* Does for all handles what can be done without waiting. Handles without a step under way, or NULL, are left alone.
+ * What it finds is returned by test and wait. TLC_ERR_PARAM: handles is NULL. */
+TLC_API tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count);
+
+/* As tlc_mpi_progress. *done is 1 if the step has ended: then the status is that of tlc_mpi_wait, which need not be
+ * called. */
+TLC_API tlc_status tlc_mpi_test(tlc_mpi *handle, int *done);
+
+/* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. Otherwise as said at start. */
+TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
+
+/* Ends the steps of all handles that have one under way, in the order in which they come to their end. Returns the
+ * first status that is not TLC_OK, by index; tlc_mpi_outcome of each handle tells its own. */
+TLC_API tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count);
+
+/* Ends a step under way, then frees the handle. Collective, but on NULL. A server waits until all workers have done so,
+ * and answers them until then; their pushes fail. */
+TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
+
+/* Of the last step or call: as `_outcome` of the object, of a worker that of the first server at fault. */
+TLC_API tlc_status tlc_mpi_outcome(const tlc_mpi *handle, tlc_outcome *outcome);
+
+/* Since the handle was made. struct_size is set by the caller. */
+typedef struct tlc_mpi_stats {
+    size_t struct_size;
+    uint64_t sent, received; /* bytes through MPI: messages to others, and from others */
+    uint64_t messages;       /* that were sent, pieces counted */
+    double codec;            /* seconds in calls of the object: compress, average, decompress */
+    double waiting;          /* seconds in tlc_mpi_wait and wait_all without anything to do */
+} tlc_mpi_stats;
+TLC_API tlc_status tlc_mpi_get_stats(const tlc_mpi *handle, tlc_mpi_stats *stats);
+
+/* ---- all-reduce -------------------------------------------------------------------------------------------------- */
+
+/* Rank i of comm is rank i of the all-reduce; exchange->servers is 0. */
+TLC_API tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg);
+
+/* Starts a step. grads and weight as in tlc_allreduce_push; the gradients may change as soon as start returns. out[t]:
+ * n values of tensor t, perhaps the gradient itself; it belongs to the handle until the step has ended.
+ * Failures as tlc_allreduce_push. wait: TLC_ERR_STEP, on all ranks: the step failed, out is as it was, residuals have
+ * what was sent; go on with the next step. Any other failure of tlc_allreduce_pull: what came is not what was sent, so
+ * memory or network is broken: the handle is of no use any more. */
+TLC_API tlc_status tlc_mpi_allreduce_start(tlc_mpi *handle, const void *const *grads, double weight, void *const *out);
+
+/* start with weight 1, and wait. */
+TLC_API tlc_status tlc_mpi_allreduce(tlc_mpi *handle, const void *const *grads, void *const *out);
+
+/* For states, codecs, masks and statistics, while no step is under way. It belongs to the handle. */
+TLC_API tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *handle);
+
+/* ---- parameter server -------------------------------------------------------------------------------------------- */
+
+/* With W workers, S servers and P ranks, worker i is rank i, and server i is rank P - S + i. P is W + S if they are
+ * different ranks, less if some are both, at least the larger of W and S. A rank that is both creates the worker first,
+ * and gives it to tlc_mpi_server_create. Both handles are needed in every step then: progress and wait_all take both. */
+TLC_API tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg);
+
+/* Starts a step: as tlc_mpi_allreduce_start, with tlc_worker_push and tlc_worker_pull. The servers answer all workers
+ * in all steps; who comes late, with backup workers, gets the answers one by one.
+ * wait: TLC_ERR_STEP: the step failed on a server, and its parts of out are as they were. */
+TLC_API tlc_status tlc_mpi_worker_start(tlc_mpi *handle, const void *const *grads, double weight, void *const *out);
+TLC_API tlc_worker *tlc_mpi_worker_object(tlc_mpi *handle);
+
+/* worker: of this rank, if it is both; else NULL. */
+TLC_API tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi *worker);
+
+/* Starts a step: takes pushes until enough workers have pushed, then averages. wait: TLC_OK: tlc_server_part has the
+ * means. TLC_ERR_STEP, as tlc_server_reduce: leave the model as it is. In both cases tlc_mpi_server_answer follows.
+ * TLC_ERR_ORDER: all workers have destroyed their handles, so there is no step. TLC_ERR_PARAM and those of messages: a
+ * push was refused; the step goes on with the next wait. */
+TLC_API tlc_status tlc_mpi_server_start(tlc_mpi *handle);
+
+/* Sends the answer to all workers, as tlc_server_answer. It waits while a worker has not yet received the answer of
+ * `keep` steps before. */
+TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *delta);
+
+/* The optimiser of a server: writes delta[i], the change of part i of the model, n floats, from the means
+ * (tlc_server_part). Not called if the step failed. Another status than TLC_OK ends tlc_mpi_server_run. */
+typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
+
+/* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed, or a
+ * push that was refused, does not end it. */
+TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
+TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
+
+/* ---- gossip ------------------------------------------------------------------------------------------------------ */
+
+/* cfg->comm has a distributed graph (MPI_Dist_graph_create_adjacent), the same in both directions. Weights are W_ij in
+ * units of 1 / TLC_MPI_WEIGHT_ONE, the same for in and out; what is missing to 1 is the node's own. A graph without
+ * weights gets Metropolis weights. Hellos are exchanged: TLC_ERR_PARAM also if W is not symmetric, or models differ. */
+#define TLC_MPI_WEIGHT_ONE (1 << 30)
+TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
+                                         const float *const *model);
+
+/* A communicator of the same ranks, with this graph and its Metropolis weights. Collective. graph->nodes is the size of
+ * comm, and is not read. The caller frees it with MPI_Comm_free. */
+TLC_API tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out);
+
+/* Starts a step: as tlc_gossip_push. The step starts from tlc_gossip_mean, and tlc_gossip_model has its result.
+ * wait: as tlc_gossip_pull. */
+TLC_API tlc_status tlc_mpi_gossip_start(tlc_mpi *handle, const float *const *moved);
+
+/* Exchanges hellos between two steps; all nodes call it. full: with the whole model, for replicas that are lost, as
+ * after tlc_gossip_state_load and tlc_gossip_join. Fails as tlc_gossip_greet, each node by itself. */
+TLC_API tlc_status tlc_mpi_gossip_hello(tlc_mpi *handle, int full);
+TLC_API tlc_gossip *tlc_mpi_gossip_object(tlc_mpi *handle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
