@@ -38,6 +38,7 @@ const char *tlc_status_string(tlc_status s)
         [TLC_ERR_UNSUPPORTED] = "not supported here",
         [TLC_ERR_STEP] = "the step of the exchange failed",
         [TLC_ERR_ORDER] = "a call out of turn, or a message of another step",
+        [TLC_ERR_TRANSPORT] = "messages could not be sent or received",
     };
     return (unsigned)s < sizeof text / sizeof text[0] ? text[(unsigned)s] : "unknown status";
 }

@@ -155,8 +155,8 @@ TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                          const float *const *model);
 
-/* A communicator of the same ranks, with this graph and its Metropolis weights. Collective. graph->nodes is the size of
- * comm, and is not read. The caller frees it with MPI_Comm_free. */
+/* A communicator of the same ranks with this graph, without weights. Collective. graph->nodes is the size of comm, and
+ * is not read. The caller frees the communicator with MPI_Comm_free. */
 TLC_API tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out);
 
 /* Starts a step: as tlc_gossip_push. The step starts from tlc_gossip_mean, and tlc_gossip_model has its result.

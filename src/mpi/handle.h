@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all handles have. The four kinds differ in what they do with messages, which is in their tlc_mpi_role.
+ */
+#ifndef TLC_MPI_HANDLE_H
+#define TLC_MPI_HANDLE_H
+
+#include "../common/structs.h"
+#include "mail.h"
+
+typedef enum tlc_mpi_state {
+    TLC_MPI_IDLE,
+    TLC_MPI_PUSHES,  /* waits for pushes */
+    TLC_MPI_ANSWERS, /* waits for the messages that end the step */
+    TLC_MPI_HELLOS,  /* of gossip */
+    TLC_MPI_SENDING, /* the result is there, but messages have not left yet */
+    TLC_MPI_REDUCED, /* a server has the means; tlc_mpi_server_answer comes next */
+    TLC_MPI_BROKEN   /* nothing can be done any more */
+} tlc_mpi_state;
+
+typedef struct tlc_mpi_role {
+    /* In PUSHES or ANSWERS: does what can be done. *moved becomes 1 if it was anything. TLC_ERR_NOMEM, or
+     * TLC_ERR_TRANSPORT. */
+    tlc_status (*advance)(tlc_mpi *h, int *moved);
+    tlc_status (*outcome)(const tlc_mpi *h, tlc_outcome *outcome);
+    /* Takes leave of the others, and waits until the handle may be freed. NULL: it may be at once. */
+    void (*leave)(tlc_mpi *h);
+    /* Frees the object, and what the kind has taken. */
+    void (*free)(tlc_mpi *h);
+} tlc_mpi_role;
+
+struct tlc_mpi {
+    const tlc_mpi_role *role;
+    tlc_mpi_state state;
+    tlc_status result; /* of the last step; BROKEN: why */
+    int fresh;         /* nobody has asked for the result yet */
+    tlc_mail mail;
+    tlc_sends sends;   /* of the step under way */
+    size_t peers;      /* whom it exchanges messages with: ranks, servers, workers or neighbours */
+    int *peer;         /* their ranks in the communicator */
+    tlc_box *box;      /* by peer */
+    tlc_message *from; /* by peer: arguments of the object */
+    tlc_message *to;
+    size_t count; /* tensors */
+    size_t *n;    /* values of each */
+    void **out;   /* of the step under way */
+    union {
+        tlc_allreduce *allreduce;
+        tlc_worker *worker;
+        tlc_server *server;
+        tlc_gossip *gossip;
+    } object;
+    int gather;            /* all-reduce */
+    tlc_message answer;    /* all-reduce: this rank's own */
+    tlc_sends *answers;    /* server: those of the last `keep` steps */
+    uint32_t keep;         /* server */
+    unsigned char *given;  /* server, by worker: the message in the box is a push that the object has */
+    unsigned char *told;   /* server, by worker: it was told that the server has ended for it */
+    unsigned char *over;   /* worker: the server has ended; server: the worker leaves. By peer */
+    size_t pushes;         /* server: in this step */
+    int leaving;           /* worker, server: it is about to be freed */
+    tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */
+    double codec, waiting; /* seconds */
+    char sentence[200];    /* BROKEN: why; empty: the object knows */
+};
+
+/* ---- making a handle (make.c) ------------------------------------------------------------------------------------ */
+
+/* One rank's part in a collective `_create`. */
+typedef struct tlc_mpi_making {
+    tlc_mpi *handle;              /* NULL: there was no memory */
+    tlc_mpi_config cfg;           /* the caller's, complete */
+    tlc_exchange_config exchange; /* the same */
+    MPI_Comm comm;
+    int rank, ranks;
+    int complete;      /* cfg and exchange are what the caller gave */
+    tlc_status status; /* why this rank cannot go on; only tlc_mpi_make_end may follow then */
+} tlc_mpi_making;
+
+/* Copies what the caller gave, duplicates the communicator, or takes that of `pair`, and makes a handle. Fails only if
+ * there is no communicator; other failures are in m->status. */
+tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const tlc_mpi_config *cfg, tlc_mpi *pair);
+
+/* Gives the handle its peers: the ranks first, first + 1, ..., or those of the list. */
+void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *list);
+
+/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `rounds` times, as often
+ * as all others do. Success: *out is the handle. Failure: the handle is freed. */
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out);
+
+/* The end of a failure that all know. Frees the handle, and returns the status. */
+tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
+
+/* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. sentence:
+ * why; NULL: the text of the status. */
+tlc_status tlc_mpi_agree(tlc_mpi_making *m, tlc_status status, const char *sentence);
+
+/* Frees all. Others are not told. */
+void tlc_mpi_free(tlc_mpi *h);
+
+/* ---- steps (handle.c) -------------------------------------------------------------------------------------------- */
+
+/* TLC_ERR_PARAM: it is not of this kind. TLC_ERR_ORDER: a step is under way. Or it is broken. */
+tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role);
+
+/* Keeps the pointers to results for the end of the step. 0: one is missing. */
+int tlc_mpi_keep_out(tlc_mpi *h, void *const *out);
+
+/* Sends to a peer, for this step. */
+tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag);
+
+/* Polls all boxes that are open. *full: none is open any more. */
+tlc_status tlc_mpi_collect(tlc_mpi *h, int *moved, int *full);
+
+/* The step has this result, and ends as soon as its messages have left. */
+void tlc_mpi_end(tlc_mpi *h, tlc_status result);
+
+/* The handle is of no use any more. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
+tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
+
+/* Lets others have the processor, when there is nothing to do. */
+void tlc_mpi_idle(void);
+
+/* Calls a function of the object, and counts the time. */
+#define TLC_MPI_TIMED(h, status, call)                                                                                 \
+    do {                                                                                                               \
+        const double start = MPI_Wtime();                                                                              \
+        (status) = (call);                                                                                             \
+        (h)->codec += MPI_Wtime() - start;                                                                             \
+    } while (0)
+#endif

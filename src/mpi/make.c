@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Handles are made by all ranks together, or by none.
+ */
+#include "handle.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- configuration ----------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_mpi_config_init(tlc_mpi_config *cfg, size_t struct_size, MPI_Comm comm)
+{
+    const tlc_mpi_config defaults = {.struct_size = struct_size, .comm = comm, .chunk = (size_t)1 << 30};
+
+    if (!cfg || struct_size < sizeof struct_size)
+        return TLC_ERR_PARAM;
+    cfg->struct_size = struct_size;
+    tlc_export(cfg, &defaults, sizeof defaults);
+    return TLC_OK;
+}
+
+tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, MPI_Fint comm)
+{
+    return tlc_mpi_config_init(cfg, struct_size, MPI_Comm_f2c(comm));
+}
+
+static tlc_tensor tensor_at(const tlc_mpi_config *cfg, size_t i)
+{
+    tlc_tensor ours = {.name = NULL};
+
+    (void)tlc_import_sized(&ours, sizeof ours, (const char *)cfg->tensors + i * cfg->tensors->struct_size,
+                           cfg->tensors->struct_size);
+    return ours;
+}
+
+/* Takes over what the caller gave. The object checks the rest. */
+static tlc_status import_config(tlc_mpi_making *m)
+{
+    (void)tlc_exchange_config_init(&m->exchange, sizeof m->exchange);
+    if (!m->cfg.exchange || (m->cfg.count && !m->cfg.tensors) || !m->cfg.chunk || m->cfg.chunk > INT_MAX ||
+        !tlc_import(&m->exchange, sizeof m->exchange, m->cfg.exchange))
+        return TLC_ERR_PARAM;
+    m->exchange.struct_size = sizeof m->exchange;
+    return m->cfg.count && m->cfg.tensors->struct_size < sizeof m->cfg.tensors->struct_size ? TLC_ERR_PARAM : TLC_OK;
+}
+
+/* ---- what all ranks must have in common -------------------------------------------------------------------------- */
+
+/* Strings, one after the other. Without memory only their length is counted. */
+typedef struct text {
+    char *at;
+    size_t len, room;
+} text;
+
+/* Adds a string with the 0 at its end. */
+static void add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(text *t, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int len = vsnprintf(t->at ? t->at + t->len : NULL, t->at ? t->room - t->len : 0, format, arguments);
+    va_end(arguments);
+    t->len += len > 0 ? (size_t)len + 1 : 1;
+}
+
+enum { HEAD_LINES = 14, TENSOR_LINES = 5 };
+
+static void describe(const tlc_mpi_making *m, const char *kind, text *t)
+{
+    const tlc_exchange_config *x = &m->exchange;
+    const char *push = x->push ? x->push : "none";
+
+    add(t, "the handle is for %s", kind);
+    add(t, "messages have version %d", TLC_MESSAGE_VERSION);
+    add(t, "there are %u workers", x->workers);
+    add(t, "there are %u servers", x->servers);
+    add(t, "there are at most %u owners", x->owners);
+    add(t, "gather is %d", x->gather);
+    add(t, "sum is %d", x->sum);
+    add(t, "pushes have the codec %s", push);
+    add(t, "answers have the codec %s", x->pull ? x->pull : push);
+    add(t, "the codecs in reserve are %s", x->reserve ? x->reserve : "none");
+    add(t, "min_n is %zu", x->min_n);
+    add(t, "split_n is %zu", x->split_n);
+    add(t, "chunk is %zu", m->cfg.chunk);
+    add(t, "there are %zu tensors", m->cfg.count);
+    for (size_t i = 0; i < m->cfg.count; i++) {
+        const tlc_tensor tensor = tensor_at(&m->cfg, i);
+        const char *name = tensor.name ? tensor.name : "", *usual = "of the configuration";
+        add(t, "tensor %zu is %s", i, name);
+        add(t, "%s has %zu values", name, tensor.n);
+        add(t, "pushes of %s have the codec %s", name, tensor.push ? tensor.push : usual);
+        add(t, "answers of %s have the codec %s", name, tensor.pull ? tensor.pull : usual);
+        if (tensor.only)
+            add(t, "%s is pushed by worker %u", name, tensor.only - 1);
+        else
+            add(t, "%s is pushed by all workers", name);
+    }
+}
+
+/* What ranks tell each other of a failure. */
+typedef struct verdict {
+    tlc_status status;
+    int64_t tensor; /* -1: none */
+    char sentence[200];
+} verdict;
+
+/* The first line that is not the same. There are as many on both sides before it. */
+static void compare(const char *mine, const char *first, int rank, verdict *v)
+{
+    size_t line = 0;
+
+    while (*mine && *first && strcmp(mine, first) == 0) {
+        mine += strlen(mine) + 1;
+        first += strlen(first) + 1;
+        line++;
+    }
+    if (!*mine && !*first)
+        return;
+    v->status = TLC_ERR_PARAM;
+    v->tensor = line < HEAD_LINES ? -1 : (int64_t)((line - HEAD_LINES) / TENSOR_LINES);
+    snprintf(v->sentence, sizeof v->sentence, "on rank %d %.80s; on rank 0 %.80s", rank, mine, first);
+}
+
+/* ---- agreement --------------------------------------------------------------------------------------------------- */
+
+/* The verdict of the lowest rank that has one becomes that of all. Returns its status. */
+static tlc_status agree(const tlc_mpi_making *m, verdict *v)
+{
+    int first = v->status ? m->rank : m->ranks;
+    int64_t numbers[] = {v->status, v->tensor};
+
+    if (MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, m->comm) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    if (first == m->ranks)
+        return TLC_OK;
+    if (MPI_Bcast(numbers, 2, MPI_INT64_T, first, m->comm) != MPI_SUCCESS ||
+        MPI_Bcast(v->sentence, sizeof v->sentence, MPI_CHAR, first, m->comm) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    if (m->cfg.outcome && m->cfg.outcome->struct_size >= sizeof m->cfg.outcome->struct_size) {
+        tlc_outcome ours = {.status = (tlc_status)numbers[0], .rank = (uint32_t)first, .tensor = TLC_ALL};
+        ours.cause = ours.status;
+        if (numbers[1] >= 0)
+            ours.tensor = (size_t)numbers[1];
+        for (size_t i = 0; i + 1 < sizeof ours.sentence && v->sentence[i]; i++)
+            ours.sentence[i] = v->sentence[i] < ' ' || v->sentence[i] > '~' ? '?' : v->sentence[i];
+        tlc_export(m->cfg.outcome, &ours, sizeof ours);
+    }
+    return (tlc_status)numbers[0];
+}
+
+static verdict verdict_of(const tlc_mpi_making *m, tlc_status status, const char *sentence)
+{
+    verdict v = {.status = status, .tensor = -1};
+
+    snprintf(v.sentence, sizeof v.sentence, "rank %d: %.180s", m->rank, sentence ? sentence : tlc_status_string(status));
+    return v;
+}
+
+tlc_status tlc_mpi_agree(tlc_mpi_making *m, tlc_status status, const char *sentence)
+{
+    verdict v = verdict_of(m, status, sentence);
+    return agree(m, &v);
+}
+
+/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. */
+static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
+{
+    verdict v = verdict_of(m, m->status, NULL);
+
+    for (uint64_t done = 0; done < len;) {
+        int part = (int)(len - done < INT_MAX ? len - done : INT_MAX);
+        if (MPI_Bcast(first + done, part, MPI_CHAR, 0, m->comm) != MPI_SUCCESS)
+            return TLC_ERR_TRANSPORT;
+        done += (uint64_t)part;
+    }
+    if (m->complete)
+        compare(mine, first, m->rank, &v);
+    return agree(m, &v);
+}
+
+static tlc_status agree_on_all(tlc_mpi_making *m, const char *kind)
+{
+    tlc_mail memory = {.alloc = m->exchange.alloc};
+    text mine = {NULL, 0, 0};
+
+    describe(m, kind, &mine);
+    mine.room = mine.len + 1;
+    uint64_t len = mine.room; /* of rank 0 */
+    if (MPI_Bcast(&len, 1, MPI_UINT64_T, 0, m->comm) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    mine.at = tlc_mail_take(&memory, mine.room, 1);
+    char *first = len > SIZE_MAX ? NULL : tlc_mail_take(&memory, (size_t)len, 1);
+    tlc_status status = tlc_mpi_agree(m, mine.at && first ? TLC_OK : TLC_ERR_NOMEM, NULL);
+    if (!status) {
+        mine.len = 0;
+        describe(m, kind, &mine);
+        if (m->rank == 0)
+            memcpy(first, mine.at, mine.room);
+        status = agree_on_text(m, mine.at, first, len);
+    }
+    tlc_mail_give_back(&memory, mine.at);
+    tlc_mail_give_back(&memory, first);
+    return status;
+}
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const tlc_mpi_config *cfg, tlc_mpi *pair)
+{
+    memset(m, 0, sizeof *m);
+    (void)tlc_mpi_config_init(&m->cfg, sizeof m->cfg, MPI_COMM_NULL);
+    if (!cfg || !tlc_import(&m->cfg, sizeof m->cfg, cfg) || m->cfg.comm == MPI_COMM_NULL)
+        return TLC_ERR_PARAM;
+    if (pair)
+        m->comm = pair->mail.comm;
+    else if (MPI_Comm_dup(m->cfg.comm, &m->comm) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    MPI_Comm_rank(m->comm, &m->rank);
+    MPI_Comm_size(m->comm, &m->ranks);
+    m->status = import_config(m);
+    m->complete = !m->status;
+    const tlc_mail mail = {.comm = m->comm, .rank = m->rank, .chunk = m->cfg.chunk, .alloc = m->exchange.alloc};
+    tlc_mpi *h = m->handle = tlc_mail_take(&mail, 1, sizeof *h);
+    if (!h) {
+        m->status = TLC_ERR_NOMEM;
+        return TLC_OK;
+    }
+    h->role = role;
+    h->mail = mail;
+    h->pair = pair;
+    h->count = m->cfg.count;
+    h->out = tlc_mail_take(&mail, h->count + 1, sizeof *h->out);
+    h->n = tlc_mail_take(&mail, h->count + 1, sizeof *h->n);
+    if (!m->status && (!h->out || !h->n))
+        m->status = TLC_ERR_NOMEM;
+    for (size_t i = 0; !m->status && i < h->count; i++)
+        h->n[i] = tensor_at(&m->cfg, i).n;
+    return TLC_OK;
+}
+
+void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *list)
+{
+    tlc_mpi *h = m->handle;
+
+    if (m->status)
+        return;
+    h->peer = tlc_mail_take(&h->mail, peers + 1, sizeof *h->peer);
+    h->box = tlc_mail_take(&h->mail, peers + 1, sizeof *h->box);
+    h->from = tlc_mail_take(&h->mail, peers + 1, sizeof *h->from);
+    h->to = tlc_mail_take(&h->mail, peers + 1, sizeof *h->to);
+    h->over = tlc_mail_take(&h->mail, peers + 1, 1);
+    if (!h->peer || !h->box || !h->from || !h->to || !h->over) {
+        m->status = TLC_ERR_NOMEM;
+        return;
+    }
+    h->peers = peers;
+    for (size_t i = 0; i < peers; i++)
+        h->peer[i] = list ? list[i] : first + (int)i;
+}
+
+tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
+{
+    tlc_mpi *h = m->handle;
+
+    if (h && h->pair)
+        tlc_mpi_break(h->pair, status, "the server of this rank was not made");
+    else if (status != TLC_ERR_TRANSPORT)
+        (void)MPI_Comm_free(&m->comm);
+    if (h)
+        tlc_mpi_free(h);
+    return status;
+}
+
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out)
+{
+    tlc_status status = TLC_OK;
+
+    if (!out && !m->status)
+        m->status = TLC_ERR_PARAM;
+    for (int i = 0; i < rounds && !status; i++)
+        status = agree_on_all(m, kind);
+    if (status)
+        return tlc_mpi_make_fail(m, status);
+    *out = m->handle;
+    if (m->handle->pair)
+        m->handle->pair->pair = m->handle;
+    return TLC_OK;
+}
+
+void tlc_mpi_free(tlc_mpi *h)
+{
+    const tlc_mail mail = h->mail;
+
+    h->role->free(h);
+    for (size_t i = 0; i < h->peers; i++)
+        tlc_mail_give_back(&mail, h->box[i].bytes);
+    tlc_mail_give_back(&mail, h->sends.list);
+    tlc_mail_give_back(&mail, h->peer);
+    tlc_mail_give_back(&mail, h->box);
+    tlc_mail_give_back(&mail, h->from);
+    tlc_mail_give_back(&mail, h->to);
+    tlc_mail_give_back(&mail, h->over);
+    tlc_mail_give_back(&mail, h->out);
+    tlc_mail_give_back(&mail, h->n);
+    tlc_mail_give_back(&mail, h);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All-reduce over MPI. A step: pushes to the ranks that own parts, or with gather to all; from the pushes of all an
+ * owner makes its answer, which goes to all.
+ */
+#include "handle.h"
+
+static size_t own_index(const tlc_mpi *h)
+{
+    return (size_t)h->mail.rank;
+}
+
+/* Opens boxes for messages of those ranks that send some. A rank owns parts if its push has bytes. */
+static void open_boxes(tlc_mpi *h, tlc_tag tag, int of_owners)
+{
+    for (size_t i = 0; i < h->peers; i++)
+        if (i != own_index(h) && (!of_owners || h->to[i].len))
+            tlc_box_open(&h->box[i], h->peer[i], tag);
+        else
+            h->box[i].state = TLC_BOX_CLOSED;
+}
+
+/* What came, and `own` of this rank. */
+static const tlc_message *messages(tlc_mpi *h, tlc_message own)
+{
+    for (size_t i = 0; i < h->peers; i++)
+        h->from[i] = h->box[i].state == TLC_BOX_FULL ? tlc_box_message(&h->box[i]) : (tlc_message){NULL, 0};
+    h->from[own_index(h)] = own;
+    return h->from;
+}
+
+/* An owner averages what came, and answers all. */
+static tlc_status reduce(tlc_mpi *h)
+{
+    tlc_status status;
+
+    TLC_MPI_TIMED(h, status, tlc_allreduce_reduce(h->object.allreduce, messages(h, h->to[own_index(h)]), &h->answer));
+    for (size_t i = 0; i < h->peers && !status; i++)
+        if (i != own_index(h))
+            status = tlc_mpi_send(h, i, h->answer, TLC_TAG_ANSWER);
+    open_boxes(h, TLC_TAG_ANSWER, 1);
+    h->state = TLC_MPI_ANSWERS;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+}
+
+static void pull(tlc_mpi *h)
+{
+    tlc_message own = h->gather ? h->to[own_index(h)] : h->answer;
+    tlc_status status;
+
+    TLC_MPI_TIMED(h, status, tlc_allreduce_pull(h->object.allreduce, messages(h, own), h->out));
+    if (status && status != TLC_ERR_STEP)
+        tlc_mpi_break(h, status, NULL);
+    else
+        tlc_mpi_end(h, status);
+}
+
+static tlc_status advance(tlc_mpi *h, int *moved)
+{
+    int full;
+    tlc_status status = tlc_mpi_collect(h, moved, &full);
+
+    if (!status && full && h->state == TLC_MPI_PUSHES) {
+        *moved = 1;
+        status = reduce(h);
+        if (!status)
+            status = tlc_mpi_collect(h, moved, &full);
+    }
+    if (!status && full && h->state == TLC_MPI_ANSWERS) {
+        *moved = 1;
+        pull(h);
+    }
+    return status;
+}
+
+static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
+{
+    return tlc_allreduce_outcome(h->object.allreduce, o);
+}
+
+static void free_object(tlc_mpi *h)
+{
+    tlc_allreduce_destroy(h->object.allreduce);
+}
+
+static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .free = free_object};
+
+tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
+{
+    tlc_mpi_making m;
+    tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, NULL);
+
+    if (status)
+        return status;
+    m.exchange.workers = (uint32_t)m.ranks;
+    tlc_mpi_make_peers(&m, (size_t)m.ranks, 0, NULL);
+    if (!m.status) {
+        m.handle->gather = m.exchange.gather;
+        m.status = tlc_allreduce_create(&m.handle->object.allreduce, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
+                                        m.cfg.count);
+    }
+    return tlc_mpi_make_end(&m, "all-reduce", 1, out);
+}
+
+tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+
+    if (status)
+        return status;
+    if (!tlc_mpi_keep_out(h, out))
+        return TLC_ERR_PARAM;
+    TLC_MPI_TIMED(h, status, tlc_allreduce_push(h->object.allreduce, grads, weight, h->to));
+    if (status)
+        return status;
+    const int owns = !h->gather && h->to[own_index(h)].len;
+    for (size_t i = 0; i < h->peers && !status; i++)
+        if (i != own_index(h) && h->to[i].len)
+            status = tlc_mpi_send(h, i, h->to[i], TLC_TAG_PUSH);
+    h->answer = (tlc_message){NULL, 0};
+    open_boxes(h, owns || h->gather ? TLC_TAG_PUSH : TLC_TAG_ANSWER, !owns);
+    h->state = owns ? TLC_MPI_PUSHES : TLC_MPI_ANSWERS;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+}
+
+tlc_status tlc_mpi_allreduce(tlc_mpi *h, const void *const *grads, void *const *out)
+{
+    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
+    return status ? status : tlc_mpi_wait(h);
+}
+
+tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *h)
+{
+    return h && h->role == &role ? h->object.allreduce : NULL;
+}

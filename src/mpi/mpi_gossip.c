@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gossip over MPI, on the graph of a communicator.
+ */
+#include "handle.h"
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static void open_boxes(tlc_mpi *h, tlc_tag tag)
+{
+    for (size_t i = 0; i < h->peers; i++)
+        tlc_box_open(&h->box[i], h->peer[i], tag);
+}
+
+static const tlc_message *messages(tlc_mpi *h)
+{
+    for (size_t i = 0; i < h->peers; i++)
+        h->from[i] = tlc_box_message(&h->box[i]);
+    return h->from;
+}
+
+static tlc_status send_to_all(tlc_mpi *h, tlc_message message, tlc_tag tag)
+{
+    tlc_status status = TLC_OK;
+
+    for (size_t i = 0; i < h->peers && !status; i++)
+        status = tlc_mpi_send(h, i, message, tag);
+    return status;
+}
+
+static tlc_status advance(tlc_mpi *h, int *moved)
+{
+    int full;
+    tlc_status status = tlc_mpi_collect(h, moved, &full), failed;
+
+    if (status || !full)
+        return status;
+    *moved = 1;
+    if (h->state == TLC_MPI_HELLOS) {
+        TLC_MPI_TIMED(h, failed, tlc_gossip_greet(h->object.gossip, messages(h)));
+        tlc_mpi_end(h, failed);
+        return TLC_OK;
+    }
+    TLC_MPI_TIMED(h, failed, tlc_gossip_pull(h->object.gossip, messages(h)));
+    if (failed)
+        tlc_mpi_break(h, failed, NULL);
+    else
+        tlc_mpi_end(h, TLC_OK);
+    return TLC_OK;
+}
+
+static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
+{
+    return tlc_gossip_outcome(h->object.gossip, o);
+}
+
+static void free_object(tlc_mpi *h)
+{
+    tlc_gossip_destroy(h->object.gossip);
+}
+
+static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .free = free_object};
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+/* The neighbours of this rank, and its row of W. */
+typedef struct row {
+    int *neighbour;
+    uint32_t *node;  /* the same */
+    double *weight;  /* and the own one behind them */
+    int *in_weight, *out_weight, *target;
+    size_t degree;
+} row;
+
+static void free_row(const tlc_mail *m, row *r)
+{
+    tlc_mail_give_back(m, r->neighbour);
+    tlc_mail_give_back(m, r->node);
+    tlc_mail_give_back(m, r->weight);
+    tlc_mail_give_back(m, r->in_weight);
+    tlc_mail_give_back(m, r->out_weight);
+    tlc_mail_give_back(m, r->target);
+}
+
+static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
+{
+    r->degree = in;
+    r->neighbour = tlc_mail_take(m, in + 1, sizeof *r->neighbour);
+    r->node = tlc_mail_take(m, in + 1, sizeof *r->node);
+    r->weight = tlc_mail_take(m, in + 1, sizeof *r->weight);
+    r->in_weight = tlc_mail_take(m, in + 1, sizeof *r->in_weight);
+    r->out_weight = tlc_mail_take(m, out + 1, sizeof *r->out_weight);
+    r->target = tlc_mail_take(m, out + 1, sizeof *r->target);
+    return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target ? TLC_OK : TLC_ERR_NOMEM;
+}
+
+/* Does each edge go both ways, with the same weight? */
+static int is_symmetric(const row *r, size_t out)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < r->degree; i++)
+        for (size_t j = 0; j < out; j++)
+            found += r->neighbour[i] == r->target[j] && r->in_weight[i] == r->out_weight[j];
+    return r->degree == out && found == out;
+}
+
+/* Reads the neighbours of this rank and the weights of the edges. *why: a sentence, if the graph is none of ours. */
+static tlc_status read_graph(const tlc_mpi_making *m, row *r, int *weighted, const char **why)
+{
+    int topology = MPI_UNDEFINED, in = 0, out = 0;
+
+    MPI_Topo_test(m->comm, &topology);
+    if (topology != MPI_DIST_GRAPH) {
+        *why = "the communicator has no distributed graph";
+        return TLC_ERR_PARAM;
+    }
+    if (MPI_Dist_graph_neighbors_count(m->comm, &in, &out, weighted) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    tlc_status status = take_row(&m->handle->mail, r, (size_t)in, (size_t)out);
+    if (status)
+        return status;
+    if (MPI_Dist_graph_neighbors(m->comm, in, r->neighbour, r->in_weight, out, r->target, r->out_weight) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    for (int i = 0; i < out && !*weighted; i++)
+        r->out_weight[i] = 0;
+    for (int i = 0; i < in; i++) {
+        r->in_weight[i] = *weighted ? r->in_weight[i] : 0;
+        r->node[i] = (uint32_t)r->neighbour[i];
+    }
+    if (is_symmetric(r, (size_t)out))
+        return TLC_OK;
+    *why = "an edge of the graph goes one way, or has two weights";
+    return TLC_ERR_PARAM;
+}
+
+/* The row of W: from the weights of edges, or Metropolis weights. All ranks call it. */
+static tlc_status weigh(const tlc_mpi_making *m, row *r, int weighted)
+{
+    int degree = (int)r->degree;
+    double own = 1;
+
+    if (!weighted && MPI_Neighbor_allgather(&degree, 1, MPI_INT, r->in_weight, 1, MPI_INT, m->comm) != MPI_SUCCESS)
+        return TLC_ERR_TRANSPORT;
+    for (size_t i = 0; i < r->degree; i++) {
+        const int larger = r->in_weight[i] > degree ? r->in_weight[i] : degree;
+        r->weight[i] = weighted ? (double)r->in_weight[i] / TLC_MPI_WEIGHT_ONE : 1 / (1 + (double)larger);
+        own -= r->weight[i];
+    }
+    r->weight[r->degree] = own > 0 || own < -0x1p-20 ? own : 0;
+    return TLC_OK;
+}
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+/* Neighbours compare what they have, and all hear what was found. */
+static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi **out, tlc_mpi *h)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_status status = tlc_mpi_gossip_hello(h, 0);
+
+    (void)tlc_mpi_outcome(h, &found);
+    status = tlc_mpi_agree(m, status, found.sentence);
+    if (status)
+        tlc_mpi_destroy(h);
+    else
+        *out = h;
+    return status;
+}
+
+tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
+                                 const float *const *model)
+{
+    const char *why = NULL;
+    tlc_mpi *h = NULL;
+    tlc_mpi_making m;
+    row r = {.degree = 0};
+    int weighted = 0;
+    tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, NULL);
+
+    if (status)
+        return status;
+    m.exchange.workers = (uint32_t)m.ranks;
+    if (!m.status)
+        m.status = out ? read_graph(&m, &r, &weighted, &why) : TLC_ERR_PARAM;
+    status = tlc_mpi_agree(&m, m.status, why);
+    if (!status)
+        status = m.status = weigh(&m, &r, weighted);
+    if (status) {
+        if (m.handle)
+            free_row(&m.handle->mail, &r);
+        return tlc_mpi_make_fail(&m, status);
+    }
+    tlc_mpi_make_peers(&m, r.degree, 0, r.neighbour);
+    if (!m.status)
+        m.status = tlc_gossip_create(&m.handle->object.gossip, &m.exchange, kind, (uint32_t)m.rank, r.node, r.weight,
+                                     r.degree, m.cfg.tensors, m.cfg.count, model);
+    free_row(&m.handle->mail, &r);
+    status = tlc_mpi_make_end(&m, kind == TLC_ECD ? "gossip (ECD)" : "gossip (DCD)", 1, &h);
+    return status ? status : greet_all(&m, out, h);
+}
+
+tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out)
+{
+    tlc_graph ours = {.kind = TLC_RING};
+    int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
+    int rank, ranks;
+    tlc_mail memory = {.comm = comm};
+    size_t degree = 0;
+    row r = {.degree = 0};
+    uint32_t none;
+    double own;
+
+    if (!graph || !out || comm == MPI_COMM_NULL || !tlc_import(&ours, sizeof ours, graph))
+        return TLC_ERR_PARAM;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    ours.struct_size = sizeof ours;
+    ours.nodes = (uint32_t)ranks;
+    tlc_status status = tlc_graph_neighbours(&ours, (uint32_t)rank, &none, &own, 0, &degree);
+    if (status == TLC_OK || status == TLC_ERR_CAPACITY)
+        status = take_row(&memory, &r, degree, degree);
+    if (!status)
+        status = tlc_graph_neighbours(&ours, (uint32_t)rank, r.node, r.weight, degree, &degree);
+    for (size_t i = 0; i < degree && !status; i++)
+        r.neighbour[i] = (int)r.node[i];
+    if (!status)
+        status = tlc_mail_check(&memory, MPI_Dist_graph_create_adjacent(comm, (int)degree, r.neighbour, unweighted,
+                                                                        (int)degree, r.neighbour, unweighted,
+                                                                        MPI_INFO_NULL, 0, out));
+    free_row(&memory, &r);
+    return status;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_message push;
+
+    if (status)
+        return status;
+    TLC_MPI_TIMED(h, status, tlc_gossip_push(h->object.gossip, moved, &push));
+    if (status)
+        return status;
+    status = send_to_all(h, push, TLC_TAG_PUSH);
+    open_boxes(h, TLC_TAG_PUSH);
+    h->state = TLC_MPI_ANSWERS;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+}
+
+tlc_status tlc_mpi_gossip_hello(tlc_mpi *h, int full)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_message hello;
+
+    if (status)
+        return status;
+    TLC_MPI_TIMED(h, status, tlc_gossip_hello(h->object.gossip, full, &hello));
+    if (status)
+        return status;
+    status = send_to_all(h, hello, TLC_TAG_HELLO);
+    open_boxes(h, TLC_TAG_HELLO);
+    h->state = TLC_MPI_HELLOS;
+    return status ? tlc_mpi_break(h, status, NULL) : tlc_mpi_wait(h);
+}
+
+tlc_gossip *tlc_mpi_gossip_object(tlc_mpi *h)
+{
+    return h && h->role == &role ? h->object.gossip : NULL;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A parameter server over MPI. It answers every step to all workers. An empty push says that a worker leaves; it gets an
+ * empty answer, after which nothing comes for it any more.
+ */
+#include "servers.h"
+
+tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m)
+{
+    const uint64_t workers = m->exchange.workers, servers = m->exchange.servers, ranks = (uint64_t)m->ranks;
+    tlc_mpi_places p = {.kind = "parameter servers", .first_server = m->ranks - (int)servers};
+
+    if (m->status || !servers || servers > ranks || workers > ranks || workers + servers < ranks) {
+        m->status = m->status ? m->status : TLC_ERR_PARAM;
+        return p;
+    }
+    p.any_both = workers + servers > ranks;
+    p.is_both = m->rank >= p.first_server && (uint64_t)m->rank < workers;
+    return p;
+}
+
+/* ---- messages of workers ----------------------------------------------------------------------------------------- */
+
+/* The server has ended for this worker. */
+static tlc_status tell(tlc_mpi *h, size_t i)
+{
+    if (h->told[i])
+        return TLC_OK;
+    h->told[i] = 1;
+    return tlc_mpi_send(h, i, (tlc_message){NULL, 0}, TLC_TAG_ANSWER);
+}
+
+static void reopen(tlc_mpi *h, size_t i)
+{
+    h->given[i] = 0;
+    tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_PUSH);
+}
+
+tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
+{
+    int full;
+    tlc_status status = tlc_mpi_collect(h, moved, &full);
+
+    for (size_t i = 0; i < h->peers && !status; i++) {
+        tlc_box *b = &h->box[i];
+        if (b->state != TLC_BOX_FULL)
+            continue;
+        if (!b->len) {
+            h->over[i] = 1;
+            b->state = TLC_BOX_CLOSED;
+            status = tell(h, i);
+        } else if (h->leaving) {
+            reopen(h, i);
+            status = tell(h, i);
+        }
+    }
+    return status;
+}
+
+static size_t count_of(const tlc_mpi *h, const unsigned char *flags)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < h->peers; i++)
+        count += flags[i];
+    return count;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static void end(tlc_mpi *h, tlc_mpi_state state, tlc_status result)
+{
+    h->state = state;
+    h->result = result;
+    h->fresh = 1;
+}
+
+static tlc_status give(tlc_mpi *h, size_t i)
+{
+    tlc_push_info info = {.struct_size = sizeof info};
+    tlc_status status;
+
+    TLC_MPI_TIMED(h, status, tlc_server_push(h->object.server, tlc_box_message(&h->box[i]), &info));
+    if (status)
+        return status;
+    if (info.late || info.repeated)
+        reopen(h, i);
+    else
+        h->given[i] = 1;
+    return TLC_OK;
+}
+
+/* Are there enough pushes? Those who have left push no more. */
+static int is_ready(const tlc_mpi *h, size_t pushes)
+{
+    return pushes && (tlc_server_ready(h->object.server) || pushes + count_of(h, h->over) >= h->peers);
+}
+
+static tlc_status advance(tlc_mpi *h, int *moved)
+{
+    tlc_status status = tlc_mpi_server_attend(h, moved), failed = TLC_OK;
+
+    if (status)
+        return status;
+    for (size_t i = 0; i < h->peers && !failed; i++)
+        if (h->box[i].state == TLC_BOX_FULL && !h->given[i])
+            failed = give(h, i);
+    if (!failed && is_ready(h, count_of(h, h->given))) {
+        TLC_MPI_TIMED(h, failed, tlc_server_reduce(h->object.server));
+        if (!failed || failed == TLC_ERR_STEP) {
+            end(h, TLC_MPI_REDUCED, failed);
+            failed = TLC_OK;
+        }
+    } else if (!failed && count_of(h, h->over) == h->peers)
+        end(h, TLC_MPI_IDLE, TLC_ERR_ORDER);
+    if (failed)
+        tlc_mpi_break(h, failed, NULL);
+    return TLC_OK;
+}
+
+/* ---- leave ------------------------------------------------------------------------------------------------------- */
+
+/* Have all messages left? */
+static tlc_status all_sent(tlc_mpi *h, int *done)
+{
+    tlc_status status = tlc_mail_test(&h->mail, &h->sends, done);
+
+    for (uint32_t i = 0; i < h->keep && !status; i++) {
+        int sent = 1;
+        status = tlc_mail_test(&h->mail, &h->answers[i], &sent);
+        *done &= sent;
+    }
+    return status;
+}
+
+/* Serves nobody any more: whoever pushes is told. Its own worker leaves with it. */
+static void leave(tlc_mpi *h)
+{
+    tlc_status status = TLC_OK;
+    int moved, gone = 0, sent = 0;
+
+    h->leaving = 1;
+    if (h->pair)
+        status = tlc_mpi_worker_say_bye(h->pair);
+    while (!status && !(sent && gone && count_of(h, h->over) == h->peers)) {
+        gone = !h->pair;
+        status = tlc_mpi_server_attend(h, &moved);
+        if (!status && h->pair)
+            status = tlc_mpi_worker_see_off(h->pair, &gone);
+        if (!status)
+            status = all_sent(h, &sent);
+        tlc_mpi_idle();
+    }
+}
+
+/* ---- the role ---------------------------------------------------------------------------------------------------- */
+
+static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
+{
+    return tlc_server_outcome(h->object.server, o);
+}
+
+static void free_object(tlc_mpi *h)
+{
+    for (uint32_t i = 0; h->answers && i < h->keep; i++)
+        tlc_mail_give_back(&h->mail, h->answers[i].list);
+    tlc_mail_give_back(&h->mail, h->answers);
+    tlc_mail_give_back(&h->mail, h->given);
+    tlc_mail_give_back(&h->mail, h->told);
+    tlc_server_destroy(h->object.server);
+}
+
+static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .leave = leave, .free = free_object};
+
+static void make(tlc_mpi_making *m, int first_server)
+{
+    tlc_mpi *h = m->handle;
+
+    if (!m->status && m->rank < first_server)
+        m->status = TLC_ERR_PARAM;
+    tlc_mpi_make_peers(m, m->exchange.workers, 0, NULL);
+    if (m->status)
+        return;
+    h->keep = m->exchange.keep;
+    h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
+    h->given = tlc_mail_take(&h->mail, h->peers, 1);
+    h->told = tlc_mail_take(&h->mail, h->peers, 1);
+    m->status = !h->answers || !h->given || !h->told
+                    ? TLC_ERR_NOMEM
+                    : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
+                                        m->cfg.tensors, m->cfg.count);
+    for (size_t i = 0; i < h->peers && !m->status; i++)
+        reopen(h, i);
+}
+
+tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi *worker)
+{
+    tlc_mpi_making m;
+
+    if (worker && (!tlc_mpi_is_worker(worker) || worker->pair))
+        return TLC_ERR_PARAM;
+    tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, worker);
+    if (status)
+        return status;
+    const tlc_mpi_places places = tlc_mpi_places_of(&m);
+    if (!m.status && places.is_both != (worker != NULL))
+        m.status = TLC_ERR_PARAM;
+    make(&m, places.first_server);
+    /* the first round, if a rank is both, was that of its worker */
+    return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
+}
+
+tlc_status tlc_mpi_server_start(tlc_mpi *h)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+
+    if (!status)
+        h->state = TLC_MPI_PUSHES;
+    return status;
+}
+
+tlc_server *tlc_mpi_server_object(tlc_mpi *h)
+{
+    return h && h->role == &role ? h->object.server : NULL;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------ */
+
+/* Waits until all workers have the answer that this one replaces. A worker of this rank must go on meanwhile. */
+static tlc_status wait_for_room(tlc_mpi *h, tlc_sends *answers)
+{
+    tlc_status status = TLC_OK;
+    int done = 0;
+
+    while (!status && !done) {
+        status = tlc_mail_test(&h->mail, answers, &done);
+        (void)tlc_mpi_progress(&h->pair, 1);
+        if (!done)
+            tlc_mpi_idle();
+    }
+    return status;
+}
+
+tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
+{
+    tlc_message answer;
+    tlc_status status;
+
+    if (!h || h->role != &role)
+        return TLC_ERR_PARAM;
+    if (h->state != TLC_MPI_REDUCED)
+        return h->state == TLC_MPI_BROKEN ? h->result : TLC_ERR_ORDER;
+    tlc_sends *sends = &h->answers[tlc_server_step(h->object.server) % h->keep];
+    status = wait_for_room(h, sends);
+    if (status)
+        return tlc_mpi_break(h, status, NULL);
+    TLC_MPI_TIMED(h, status, tlc_server_answer(h->object.server, delta, &answer));
+    if (status)
+        return status;
+    for (size_t i = 0; i < h->peers && !status; i++) {
+        if (!h->over[i])
+            status = tlc_mail_send(&h->mail, sends, answer, h->peer[i], TLC_TAG_ANSWER);
+        if (h->given[i])
+            reopen(h, i);
+    }
+    h->state = TLC_MPI_IDLE;
+    h->fresh = 0;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------------- */
+
+/* Room for the deltas of all parts: pointers, and the values behind them. NULL: no memory. */
+static float **take_deltas(const tlc_mpi *h)
+{
+    tlc_part part = {.struct_size = sizeof part};
+    size_t parts = tlc_server_parts(h->object.server), values = 0;
+
+    for (size_t i = 0; i < parts && !tlc_server_part(h->object.server, i, &part); i++)
+        values += part.n;
+    float **delta = tlc_mail_take(&h->mail, 1, (parts + 1) * sizeof *delta + values * sizeof **delta);
+    float *at = delta ? (float *)(void *)(delta + parts + 1) : NULL;
+    for (size_t i = 0; delta && i < parts && !tlc_server_part(h->object.server, i, &part); i++) {
+        delta[i] = at;
+        at += part.n;
+    }
+    return delta;
+}
+
+tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+    float **delta = status || !update ? NULL : take_deltas(h);
+
+    if (!status && update && !delta)
+        status = TLC_ERR_NOMEM;
+    while (!status) {
+        (void)tlc_mpi_server_start(h);
+        status = tlc_mpi_wait(h);
+        if (status == TLC_ERR_ORDER) { /* all workers have left */
+            status = TLC_OK;
+            break;
+        }
+        const int updates = update && !status;
+        if (updates)
+            status = update(arg, h->object.server, delta);
+        if (!status || status == TLC_ERR_STEP)
+            status = tlc_mpi_server_answer(h, updates ? (const float *const *)delta : NULL);
+    }
+    if (h && h->role == &role)
+        tlc_mail_give_back(&h->mail, delta);
+    return status;
+}

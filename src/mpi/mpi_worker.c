@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker of parameter servers over MPI. Servers answer all steps, so a worker that is late finds the answers that it
+ * missed, in order. An empty push says that the worker leaves, an empty answer that the server has ended for it.
+ */
+#include "servers.h"
+
+/* Opens the boxes of all servers that have not ended for this worker. What lies in them is not needed any more. */
+static void open_boxes(tlc_mpi *h)
+{
+    for (size_t i = 0; i < h->peers; i++)
+        if (!h->over[i] && (h->box[i].state == TLC_BOX_CLOSED || h->box[i].state == TLC_BOX_FULL))
+            tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_ANSWER);
+}
+
+/* Sees which servers have ended. Returns how many. */
+static size_t see_ends(tlc_mpi *h)
+{
+    size_t ended = 0;
+
+    for (size_t i = 0; i < h->peers; i++) {
+        if (h->box[i].state == TLC_BOX_FULL && !h->box[i].len) {
+            h->over[i] = 1;
+            h->box[i].state = TLC_BOX_CLOSED;
+        }
+        ended += h->over[i];
+    }
+    return ended;
+}
+
+static void pull(tlc_mpi *h)
+{
+    tlc_status status;
+
+    for (size_t i = 0; i < h->peers; i++)
+        h->from[i] = tlc_box_message(&h->box[i]);
+    TLC_MPI_TIMED(h, status, tlc_worker_pull(h->object.worker, h->from, h->out));
+    if (status && status != TLC_ERR_STEP)
+        tlc_mpi_break(h, status, NULL);
+    else
+        tlc_mpi_end(h, status);
+}
+
+static tlc_status advance(tlc_mpi *h, int *moved)
+{
+    int full;
+    tlc_status status = tlc_mpi_collect(h, moved, &full);
+
+    if (status)
+        return status;
+    if (see_ends(h)) {
+        tlc_mpi_break(h, TLC_ERR_ORDER, "a server was destroyed before this step");
+        *moved = 1;
+    } else if (full) {
+        pull(h);
+        *moved = 1;
+    }
+    return TLC_OK;
+}
+
+/* ---- leave ------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_mpi_worker_say_bye(tlc_mpi *h)
+{
+    tlc_status status = TLC_OK;
+
+    if (h->leaving)
+        return TLC_OK;
+    h->leaving = 1;
+    for (size_t i = 0; i < h->peers && !status; i++)
+        status = tlc_mpi_send(h, i, (tlc_message){NULL, 0}, TLC_TAG_PUSH);
+    open_boxes(h);
+    return status;
+}
+
+tlc_status tlc_mpi_worker_see_off(tlc_mpi *h, int *gone)
+{
+    int moved = 0, full;
+    tlc_status status = tlc_mpi_collect(h, &moved, &full);
+
+    *gone = !status && see_ends(h) == h->peers;
+    for (size_t i = 0; i < h->peers && !status; i++)
+        if (h->box[i].state == TLC_BOX_FULL) /* an answer that nobody needs any more */
+            tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_ANSWER);
+    if (!status && *gone)
+        status = tlc_mail_test(&h->mail, &h->sends, gone);
+    return status;
+}
+
+/* Its own server must go on meanwhile: it, too, is told. */
+static void leave(tlc_mpi *h)
+{
+    int moved, gone = 0;
+
+    if (h->state != TLC_MPI_IDLE && h->state != TLC_MPI_BROKEN)
+        (void)tlc_mpi_wait(h);
+    tlc_status status = tlc_mpi_worker_say_bye(h);
+    while (!status && !gone) {
+        status = tlc_mpi_worker_see_off(h, &gone);
+        if (!status && h->pair)
+            status = tlc_mpi_server_attend(h->pair, &moved);
+        if (!gone)
+            tlc_mpi_idle();
+    }
+}
+
+/* ---- the role ---------------------------------------------------------------------------------------------------- */
+
+static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
+{
+    uint32_t at_fault = 0;
+
+    for (uint32_t i = (uint32_t)h->peers; i-- > 0;) {
+        tlc_outcome ours = {.struct_size = sizeof ours};
+        if (!tlc_worker_outcome(h->object.worker, i, &ours) && (ours.status || ours.cause))
+            at_fault = i;
+    }
+    return tlc_worker_outcome(h->object.worker, at_fault, o);
+}
+
+static void free_object(tlc_mpi *h)
+{
+    tlc_worker_destroy(h->object.worker);
+}
+
+static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .leave = leave, .free = free_object};
+
+tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
+{
+    tlc_mpi_making m;
+    tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, NULL);
+
+    if (status)
+        return status;
+    const tlc_mpi_places places = tlc_mpi_places_of(&m);
+    if (!m.status && (uint32_t)m.rank >= m.exchange.workers)
+        m.status = TLC_ERR_PARAM;
+    tlc_mpi_make_peers(&m, m.exchange.servers, places.first_server, NULL);
+    if (!m.status)
+        m.status = tlc_worker_create(&m.handle->object.worker, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
+                                     m.cfg.count);
+    /* the second round, if any rank is both, is that of its server */
+    return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
+}
+
+tlc_status tlc_mpi_worker_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role);
+
+    if (status)
+        return status;
+    if (!tlc_mpi_keep_out(h, out))
+        return TLC_ERR_PARAM;
+    TLC_MPI_TIMED(h, status, tlc_worker_push(h->object.worker, grads, weight, h->to));
+    if (status)
+        return status;
+    for (size_t i = 0; i < h->peers && !status; i++)
+        status = tlc_mpi_send(h, i, h->to[i], TLC_TAG_PUSH);
+    open_boxes(h);
+    h->state = TLC_MPI_ANSWERS;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+}
+
+tlc_worker *tlc_mpi_worker_object(tlc_mpi *h)
+{
+    return h && h->role == &role ? h->object.worker : NULL;
+}
+
+int tlc_mpi_is_worker(const tlc_mpi *h)
+{
+    return h->role == &role;
+}

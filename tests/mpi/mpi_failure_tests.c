@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What goes wrong is told: to all ranks where handles are made, by the status of a call elsewhere.
+ */
+#include "mpi_run.h"
+
+/* ---- failures of MPI and of memory ------------------------------------------------------------------------------- */
+
+static int sends_left = -1; /* that succeed; -1: all do */
+
+/* MPI's profiling interface: calls of the library come here first. */
+int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    if (sends_left == 0)
+        return MPI_ERR_NO_MEM;
+    sends_left -= sends_left > 0;
+    return PMPI_Isend(buf, count, type, dest, tag, comm, request);
+}
+
+static void *take(void *opaque, size_t size)
+{
+    int *left = opaque;
+    return *left && (*left)-- ? malloc(size) : NULL;
+}
+
+static void give_back(void *opaque, void *memory)
+{
+    (void)opaque;
+    free(memory);
+}
+
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
+
+typedef struct scene {
+    tlc_tensor tensors[2];
+    tlc_exchange_config exchange;
+    tlc_mpi_config cfg;
+    tlc_outcome found;
+    int memory; /* blocks that there are */
+} scene;
+
+static void set(scene *s)
+{
+    *s = (scene){.memory = -1};
+    s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300};
+    s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400};
+    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
+    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
+    s->cfg = mpi_config(&s->exchange, s->tensors, 2);
+    s->found.struct_size = sizeof s->found;
+    s->cfg.outcome = &s->found;
+}
+
+/* All ranks get the same status, rank, tensor and sentence. */
+static void require_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
+                         const char *sentence)
+{
+    require_status(got, status);
+    require(s->found.status == status && s->found.cause == status);
+    require(s->found.rank == at_fault && s->found.tensor == tensor);
+    if (rank == 0 && strcmp(s->found.sentence, sentence) != 0)
+        fprintf(stderr, "\"%s\" instead of \"%s\"\n", s->found.sentence, sentence);
+    require(strcmp(s->found.sentence, sentence) == 0);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* The last rank has something else. What it has is changed by `change`, and set back for the next one. */
+static void differs(void (*change)(scene *s), size_t tensor, const char *theirs, const char *first)
+{
+    char sentence[200];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    set(&s);
+    if (rank == ranks - 1)
+        change(&s);
+    snprintf(sentence, sizeof sentence, "on rank %d %s; on rank 0 %s", ranks - 1, theirs, first);
+    tlc_status status = tlc_mpi_allreduce_create(&h, &s.cfg);
+    require_told(&s, status, TLC_ERR_PARAM, (uint32_t)ranks - 1, tensor, sentence);
+    require(!h);
+}
+
+static void other_codec(scene *s) { s->exchange.push = "sbc"; }
+static void other_answers(scene *s) { s->exchange.pull = "natural"; }
+static void other_codec_of_tensor(scene *s) { s->tensors[1].push = "natural"; }
+static void other_size(scene *s) { s->tensors[1].n = 401; }
+static void other_name(scene *s) { s->tensors[0].name = "conv\n1"; }
+static void one_tensor(scene *s) { s->cfg.count = 1; }
+static void other_chunk(scene *s) { s->cfg.chunk = 5; }
+static void gathers(scene *s) { s->exchange.gather = 1; }
+
+static void differences(void)
+{
+    if (ranks < 2)
+        return;
+    differs(other_codec, TLC_ALL, "pushes have the codec sbc", "pushes have the codec 3lc");
+    differs(other_answers, TLC_ALL, "answers have the codec natural", "answers have the codec 3lc");
+    differs(other_codec_of_tensor, 1, "pushes of fc have the codec natural",
+            "pushes of fc have the codec of the configuration");
+    differs(other_size, 1, "fc has 401 values", "fc has 400 values");
+    differs(other_name, 0, "tensor 0 is conv?1", "tensor 0 is conv");
+    differs(one_tensor, TLC_ALL, "there are 1 tensors", "there are 2 tensors");
+    differs(other_chunk, TLC_ALL, "chunk is 5", "chunk is 1073741824");
+    differs(gathers, TLC_ALL, "gather is 1", "gather is 0");
+}
+
+/* Ranks that call different functions, or the same one with nothing. */
+static void other_calls(void)
+{
+    tlc_mpi *h = NULL;
+    tlc_status status;
+    char sentence[200];
+    scene s;
+
+    set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    if (ranks > 1) {
+        s.exchange.servers = rank != 0;
+        status = rank == 0 ? tlc_mpi_allreduce_create(&h, &s.cfg) : tlc_mpi_worker_create(&h, &s.cfg);
+        require_told(&s, status, TLC_ERR_PARAM, 1, TLC_ALL,
+                     "on rank 1 the handle is for parameter servers; on rank 0 the handle is for all-reduce");
+    }
+    set(&s);
+    if (rank == ranks - 1)
+        s.cfg.exchange = NULL;
+    snprintf(sentence, sizeof sentence, "rank %d: %s", ranks - 1, tlc_status_string(TLC_ERR_PARAM));
+    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    set(&s);
+    s.exchange.isa = (tlc_isa)(rank == ranks - 1 ? 99 : 0);
+    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    set(&s); /* a server on a rank that has a worker, without that worker */
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks;
+    snprintf(sentence, sizeof sentence, "rank 0: %s", tlc_status_string(TLC_ERR_PARAM));
+    if (ranks == 1)
+        require_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
+    s.exchange.workers = (uint32_t)ranks + 1; /* more workers than ranks */
+    require_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
+    require(!h);
+    set(&s);
+    s.cfg.comm = MPI_COMM_NULL;
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM);
+    require_status(tlc_mpi_allreduce_create(&h, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mpi_config_init(NULL, sizeof s.cfg, MPI_COMM_WORLD), TLC_ERR_PARAM);
+    require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
+}
+
+/* The last rank has memory for so many blocks only. In the end it suffices, and a step works. */
+static void no_memory(void)
+{
+    const float zeros[400] = {0};
+    float a[300], b[400];
+    const void *grads[] = {zeros, zeros};
+    void *out[] = {a, b};
+    tlc_mpi *h = NULL;
+    int blocks = 0;
+    scene s;
+
+    for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
+        set(&s);
+        s.memory = rank == ranks - 1 ? blocks : -1;
+        status = tlc_mpi_allreduce_create(&h, &s.cfg);
+        require(status == TLC_OK || status == TLC_ERR_NOMEM);
+        require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
+    }
+    require(blocks > 5);
+    s.memory = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
+    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
+    if (ranks == 1)
+        require_status(status, TLC_OK);
+    else {
+        require_status(status, TLC_ERR_NOMEM);
+        require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
+    }
+    s.memory = -1;
+    tlc_mpi_destroy(h);
+}
+
+/* A rank without room for what comes can go on as soon as there is room. */
+static void room_later(void)
+{
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 5000};
+    float *values = calloc(5000, sizeof *values);
+    const void *grads[] = {values};
+    void *out[] = {values};
+    tlc_status status;
+    tlc_mpi *h = NULL;
+    scene s;
+
+    require(values);
+    set(&s);
+    s.cfg.tensors = &tensor;
+    s.cfg.count = 1;
+    s.exchange.gather = 1;
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
+    s.memory = rank == 0 ? 0 : -1;
+    status = tlc_mpi_wait(h);
+    require_status(status, rank == 0 && ranks > 1 ? TLC_ERR_NOMEM : TLC_OK);
+    s.memory = -1;
+    if (status)
+        require_status(tlc_mpi_wait(h), TLC_OK);
+    tlc_mpi_destroy(h);
+    free(values);
+}
+
+/* MPI fails, and its error handler returns: so do calls of the handle, from then on. */
+static void broken(void)
+{
+    const float zeros[400] = {0};
+    float a[300], b[400];
+    const void *grads[] = {zeros, zeros};
+    void *out[] = {a, b};
+    tlc_outcome found = {.struct_size = sizeof found};
+    char text[MPI_MAX_ERROR_STRING];
+    tlc_mpi *h = NULL;
+    int len, done;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    set(&s);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    sends_left = 0; /* on all ranks, so that nobody waits */
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_TRANSPORT);
+    sends_left = -1;
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    MPI_Error_string(MPI_ERR_NO_MEM, text, &len);
+    require(found.status == TLC_ERR_TRANSPORT && strncmp(found.sentence, text, 199) == 0);
+    require_status(tlc_mpi_wait(h), TLC_ERR_TRANSPORT);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_TRANSPORT);
+    require_status(tlc_mpi_test(h, &done), TLC_ERR_TRANSPORT);
+    tlc_mpi_destroy(h);
+}
+
+/* Calls out of turn, and with handles of another kind. */
+static void turns(void)
+{
+    float values[400] = {0};
+    const void *grads[] = {values, values};
+    void *out[] = {values, values}, *one[] = {values, NULL};
+    const float *const *none = NULL;
+    tlc_mpi *h = NULL, *nobody = NULL;
+    int done;
+    scene s;
+
+    set(&s);
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
+    require_status(tlc_mpi_wait_all(&h, 1), TLC_ERR_ORDER);
+    require_status(tlc_mpi_wait_all(&h, 0), TLC_ERR_ORDER);
+    require_status(tlc_mpi_test(h, &done), TLC_ERR_ORDER);
+    require_status(tlc_mpi_progress(&h, 1), TLC_OK);
+    require_status(tlc_mpi_progress(&nobody, 1), TLC_OK);
+    require_status(tlc_mpi_progress(NULL, 1), TLC_ERR_PARAM);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, one), TLC_ERR_PARAM);
+    require_status(tlc_mpi_allreduce_start(h, grads, 0, out), TLC_ERR_PARAM);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_ERR_PARAM);
+    require_status(tlc_mpi_server_start(h), TLC_ERR_PARAM);
+    require_status(tlc_mpi_server_answer(h, none), TLC_ERR_PARAM);
+    require_status(tlc_mpi_server_run(h, NULL, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mpi_gossip_start(h, none), TLC_ERR_PARAM);
+    require_status(tlc_mpi_gossip_hello(h, 0), TLC_ERR_PARAM);
+    require(!tlc_mpi_worker_object(h) && !tlc_mpi_server_object(h) && !tlc_mpi_gossip_object(h));
+    require(tlc_mpi_allreduce_object(h) && !tlc_mpi_allreduce_object(NULL));
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_ORDER);
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
+    tlc_mpi_destroy(h); /* ends the step */
+    tlc_mpi_destroy(NULL);
+}
+
+/* A server that ends while workers go on: they are told. */
+static void server_ends(void)
+{
+    float values[400] = {0};
+    const void *grads[] = {values, values};
+    void *out[] = {values, values};
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_mpi *h = NULL;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
+                   TLC_OK);
+    if (rank < ranks - 1) {
+        require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_OK);
+        require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
+        require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+        require(strcmp(found.sentence, "a server was destroyed before this step") == 0);
+    }
+    tlc_mpi_destroy(h);
+}
+
+const mpi_test failure_tests[] = {
+    {"a rank that differs", differences},
+    {"ranks that call something else", other_calls},
+    {"a rank without memory", no_memory},
+    {"a rank with memory later", room_later},
+    {"MPI fails", broken},
+    {"calls out of turn", turns},
+    {"a server that ends", server_ends},
+    {NULL, NULL},
+};

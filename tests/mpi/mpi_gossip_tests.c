@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gossip over MPI gives the bits that the same nodes give in one process, on the graphs of communicators.
+ */
+#include "../gossip_run.h"
+#include "mpi_run.h"
+#include <math.h>
+
+enum { STEPS = 25, BAD_STEP = 7, LOST_STEP = 12 };
+
+static tlc_mpi *open_handle(const network *net, MPI_Comm comm)
+{
+    tlc_mpi_config cfg = mpi_config(&net->cfg, net->tensors, NET_TENSORS);
+    tlc_mpi *h = NULL;
+
+    cfg.comm = comm;
+    require_status(tlc_mpi_gossip_create(&h, &cfg, net->kind, (const float *const *)net->start), TLC_OK);
+    return h;
+}
+
+/* Nodes have the same state, also after a step in which one stays where it is. */
+static void play(tlc_gossip_kind kind, const tlc_graph *graph)
+{
+    const tlc_exchange_config cfg = network_config(kind, (uint32_t)ranks);
+    network net;
+    MPI_Comm comm;
+
+    network_open(&net, &cfg, kind, graph);
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, graph, &comm), TLC_OK);
+    tlc_mpi *h = open_handle(&net, comm);
+    MPI_Comm_free(&comm);
+    tlc_gossip *g = tlc_mpi_gossip_object(h);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        const uint32_t odd = (uint32_t)(step % net.nodes);
+        network_move(&net, step);
+        if (step == BAD_STEP) {
+            const float nan = NAN;
+            memcpy(net.node[odd].moved[CONV], &nan, sizeof nan);
+        }
+        require_status(tlc_mpi_gossip_start(h, (const float *const *)net.node[rank].moved), TLC_OK);
+        network_push(&net);
+        network_pull(&net);
+        require_status(tlc_mpi_wait(h), net.node[rank].pulled);
+        if (step != LOST_STEP)
+            continue;
+        for (size_t i = 0; i < net.node[rank].degree; i++) /* a replica is gone, and is sent whole */
+            require_status(tlc_gossip_lose(g, i), TLC_OK);
+        require_status(tlc_mpi_gossip_hello(h, 1), TLC_OK);
+    }
+    tlc_message theirs = node_save(&net, (uint32_t)rank);
+    size_t size = tlc_gossip_state_size(g), written = 0;
+    void *ours = malloc(size);
+    require_status(tlc_gossip_state_save(g, ours, size, &written), TLC_OK);
+    require(blob_same((tlc_message){ours, written}, theirs));
+    free(ours);
+    blob_free(&theirs);
+    tlc_mpi_destroy(h);
+    network_close(&net);
+}
+
+static void graphs(void)
+{
+    const tlc_graph_kind kinds[] = {TLC_RING, TLC_TORUS, TLC_COMPLETE, TLC_RANDOM};
+
+    FOR_EACH_GOSSIP(kind)
+    {
+        for (size_t i = 0; i < COUNT(kinds); i++) {
+            const tlc_graph graph = {
+                .struct_size = sizeof graph, .kind = kinds[i], .nodes = (uint32_t)ranks, .p = 0.3, .seed = 5};
+            play(kind, &graph);
+        }
+    }
+}
+
+/* A communicator in which all ranks are neighbours with these weights. */
+static MPI_Comm weighted(int weight_of_rank_0, int weight)
+{
+    int *neighbours = calloc((size_t)ranks, sizeof *neighbours), *weights = calloc((size_t)ranks, sizeof *weights);
+    int *volatile none = MPI_WEIGHTS_EMPTY;
+    int degree = 0;
+    MPI_Comm comm;
+
+    require(neighbours && weights);
+    for (int i = 0; i < ranks; i++)
+        if (i != rank) {
+            neighbours[degree] = i;
+            weights[degree++] = rank == 0 ? weight_of_rank_0 : weight;
+        }
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, neighbours, degree ? weights : none, degree,
+                                   neighbours, degree ? weights : none, MPI_INFO_NULL, 0, &comm);
+    free(neighbours);
+    free(weights);
+    return comm;
+}
+
+/* One tensor of two values, which all start with. Returns what create does, after all have the same sentence. */
+static tlc_status try(MPI_Comm comm, float second, tlc_mpi **h, tlc_outcome *found)
+{
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 2};
+    const float values[] = {1, second}, *const model[] = {values};
+    tlc_exchange_config cfg;
+
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.push = "raw";
+    tlc_mpi_config job = mpi_config(&cfg, &tensor, 1);
+    *found = (tlc_outcome){.struct_size = sizeof *found};
+    job.comm = comm;
+    job.outcome = found;
+    tlc_status status = tlc_mpi_gossip_create(h, &job, TLC_DCD, model);
+    require_same_text(found->sentence);
+    return status;
+}
+
+/* With raw, a step of DCD is the mean that W makes. */
+static void weights(void)
+{
+    MPI_Comm comm = weighted(TLC_MPI_WEIGHT_ONE / 8, TLC_MPI_WEIGHT_ONE / 8);
+    const float values[] = {(float)rank, -1}, *const moved[] = {values};
+    tlc_outcome found;
+    tlc_mpi *h = NULL;
+    float sum = 0;
+
+    require_status(try(comm, 2, &h, &found), TLC_OK);
+    require_status(tlc_mpi_gossip_start(h, moved), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    for (int i = 0; i < ranks; i++)
+        sum += (float)(i - rank) / 8;
+    require(tlc_gossip_mean(tlc_mpi_gossip_object(h), 0)[0] == (float)rank + sum);
+    tlc_mpi_destroy(h);
+    MPI_Comm_free(&comm);
+}
+
+/* What neighbours find is told to all. */
+static void refusals(void)
+{
+    tlc_outcome found;
+    tlc_mpi *h = NULL;
+
+    require_status(try(MPI_COMM_WORLD, 2, &h, &found), TLC_ERR_PARAM);
+    require(strcmp(found.sentence, "rank 0: the communicator has no distributed graph") == 0);
+    if (ranks < 2)
+        return;
+    MPI_Comm comm = weighted(TLC_MPI_WEIGHT_ONE / 16, TLC_MPI_WEIGHT_ONE / 8);
+    require_status(try(comm, 2, &h, &found), TLC_ERR_PARAM);
+    require(strcmp(found.sentence, "rank 0: node 1 has another weight for the edge to this node") == 0);
+    MPI_Comm_free(&comm);
+    comm = weighted(TLC_MPI_WEIGHT_ONE / 8, TLC_MPI_WEIGHT_ONE / 8);
+    require_status(try(comm, rank == 1 ? 3 : 2, &h, &found), TLC_ERR_PARAM);
+    require(strncmp(found.sentence, "rank 0: ", 8) == 0 && strstr(found.sentence, "model"));
+    MPI_Comm_free(&comm);
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, unweighted, 1, &next, unweighted, MPI_INFO_NULL, 0, &comm);
+    require_status(try(comm, 2, &h, &found), ranks == 2 ? TLC_OK : TLC_ERR_PARAM);
+    require(ranks == 2 || strstr(found.sentence, "goes one way"));
+    MPI_Comm_free(&comm);
+    tlc_mpi_destroy(h);
+}
+
+const mpi_test gossip_tests[] = {
+    {"gossip on four graphs", graphs},
+    {"weights of a graph", weights},
+    {"graphs and models that do not fit", refusals},
+    {NULL, NULL},
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tests of libthreelc-mpi: all ranks of MPI_COMM_WORLD run the same tests. `require` on any rank ends the job.
+ */
+#ifndef TLC_TEST_MPI_RUN_H
+#define TLC_TEST_MPI_RUN_H
+
+#include "../exchange_run.h"
+#include <threelc/mpi.h>
+
+extern int rank, ranks; /* of MPI_COMM_WORLD */
+
+typedef struct mpi_test {
+    const char *name;
+    void (*run)(void);
+} mpi_test;
+
+extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], failure_tests[]; /* to NULL */
+
+/* The same text on all ranks. */
+void require_same_text(const char *text);
+
+tlc_mpi_config mpi_config(const tlc_exchange_config *exchange, const tlc_tensor *tensors, size_t count);
+
+/* ---- the same run in one process -----------------------------------------------------------------------------------
+ *
+ * Each rank also plays the whole exchange by itself, as a fleet, and compares bit for bit. */
+
+/* What worker `rank` of the fleet pushes; the pointers lie in grads. */
+const void *const *grads_of(const fleet *f, const void *grads[TENSORS]);
+
+/* Results of this rank. */
+typedef struct results {
+    void *out[TENSORS];
+} results;
+void results_open(results *r, const fleet *f);
+void results_wipe(results *r, const fleet *f); /* fills them with OUT_FILL, as fleet_pull does first */
+void results_close(results *r);
+void require_results(const results *r, const fleet *f); /* they are those of worker `rank` */
+
+/* The object has the state of that of the fleet. */
+void require_equal_states(member ours, member theirs);
+#endif
