@@ -72,10 +72,12 @@ tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int
 
 tlc_status tlc_mail_test(tlc_mail *m, tlc_sends *sends, int *done)
 {
+    MPI_Status *volatile ignore = MPI_STATUSES_IGNORE; /* volatile: gcc would take it for the address of an array */
+
     *done = 1;
     if (!sends->count)
         return TLC_OK;
-    tlc_status status = tlc_mail_check(m, MPI_Testall((int)sends->count, sends->list, done, MPI_STATUSES_IGNORE));
+    tlc_status status = tlc_mail_check(m, MPI_Testall((int)sends->count, sends->list, done, ignore));
     if (*done)
         sends->count = 0;
     return status;

@@ -17,31 +17,42 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, 
     return PMPI_Isend(buf, count, type, dest, tag, comm, request);
 }
 
+typedef struct heap {
+    int left; /* blocks that there are; -1: any number */
+    int used;
+} heap;
+
 static void *take(void *opaque, size_t size)
 {
-    int *left = opaque;
-    return *left && (*left)-- ? malloc(size) : NULL;
+    heap *h = opaque;
+    void *memory = h->left ? malloc(size) : NULL;
+
+    h->left -= h->left > 0;
+    h->used += memory != NULL;
+    return memory;
 }
 
 static void give_back(void *opaque, void *memory)
 {
-    (void)opaque;
+    heap *h = opaque;
+
+    h->used -= memory != NULL;
     free(memory);
 }
 
-/* ---- one tensor -------------------------------------------------------------------------------------------------- */
+/* ---- two tensors ------------------------------------------------------------------------------------------------- */
 
 typedef struct scene {
     tlc_tensor tensors[2];
     tlc_exchange_config exchange;
     tlc_mpi_config cfg;
     tlc_outcome found;
-    int memory; /* blocks that there are */
+    heap memory;
 } scene;
 
 static void set(scene *s)
 {
-    *s = (scene){.memory = -1};
+    *s = (scene){.memory.left = -1};
     s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300};
     s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400};
     require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
@@ -160,13 +171,14 @@ static void no_memory(void)
 
     for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
         set(&s);
-        s.memory = rank == ranks - 1 ? blocks : -1;
+        s.memory.left = rank == ranks - 1 ? blocks : -1;
         status = tlc_mpi_allreduce_create(&h, &s.cfg);
         require(status == TLC_OK || status == TLC_ERR_NOMEM);
         require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
+        require(!status || !s.memory.used);
     }
     require(blocks > 5);
-    s.memory = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
+    s.memory.left = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
     tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
     if (ranks == 1)
         require_status(status, TLC_OK);
@@ -174,8 +186,9 @@ static void no_memory(void)
         require_status(status, TLC_ERR_NOMEM);
         require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
     }
-    s.memory = -1;
+    s.memory.left = -1;
     tlc_mpi_destroy(h);
+    require(!s.memory.used);
 }
 
 /* A rank without room for what comes can go on as soon as there is room. */
@@ -196,13 +209,14 @@ static void room_later(void)
     s.exchange.gather = 1;
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    s.memory = rank == 0 ? 0 : -1;
+    s.memory.left = rank == 0 ? 0 : -1;
     status = tlc_mpi_wait(h);
     require_status(status, rank == 0 && ranks > 1 ? TLC_ERR_NOMEM : TLC_OK);
-    s.memory = -1;
+    s.memory.left = -1;
     if (status)
         require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_mpi_destroy(h);
+    require(!s.memory.used);
     free(values);
 }
 
@@ -300,6 +314,7 @@ static void server_ends(void)
         require(strcmp(found.sentence, "a server was destroyed before this step") == 0);
     }
     tlc_mpi_destroy(h);
+    require(!s.memory.used);
 }
 
 const mpi_test failure_tests[] = {
