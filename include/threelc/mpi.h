@@ -42,9 +42,10 @@ typedef struct tlc_mpi_config {
     const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read */
     const tlc_tensor *tensors;
     size_t count;
-    size_t chunk;         /* longer messages go in pieces of so many bytes; 1 to INT_MAX, the same on all ranks; default
+    size_t chunk; /* longer messages go in pieces of so many bytes; 1 to INT_MAX, the same on all ranks; default
                              2^30 */
-    tlc_outcome *outcome; /* NULL, or why create failed: status, cause, rank, tensor, sentence. Its struct_size is set */
+    tlc_outcome
+        *outcome; /* NULL, or why create failed: status, cause, rank, tensor, sentence. Its struct_size is set */
 } tlc_mpi_config;
 
 /* Sets *cfg to the defaults above. comm: MPI_COMM_NULL where it is set later. TLC_ERR_PARAM: cfg is NULL, or
@@ -69,7 +70,7 @@ TLC_API tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count);
  * called. */
 TLC_API tlc_status tlc_mpi_test(tlc_mpi *handle, int *done);
 
-/* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. Otherwise as said at start. */
+/* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. Others: as said at start. */
 TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
 
 /* Ends the steps of all handles that have one under way, in the order in which they come to their end. Returns the
@@ -115,7 +116,8 @@ TLC_API tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *handle);
 
 /* With W workers, S servers and P ranks, worker i is rank i, and server i is rank P - S + i. P is W + S if they are
  * different ranks, less if some are both, at least the larger of W and S. A rank that is both creates the worker first,
- * and gives it to tlc_mpi_server_create. Both handles are needed in every step then: progress and wait_all take both. */
+ * and gives it to tlc_mpi_server_create. In each step it starts the worker, then the server, waits for the server,
+ * answers, and waits for the worker. */
 TLC_API tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg);
 
 /* Starts a step: as tlc_mpi_allreduce_start, with tlc_worker_push and tlc_worker_pull. The servers answer all workers

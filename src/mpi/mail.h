@@ -16,7 +16,7 @@ typedef struct tlc_mail {
     int rank;
     size_t chunk;
     tlc_allocator alloc;
-    int error;           /* of the first call of MPI that failed; else MPI_SUCCESS */
+    int error; /* of the first call of MPI that failed; else MPI_SUCCESS */
     uint64_t sent, received, pieces;
 } tlc_mail;
 

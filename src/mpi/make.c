@@ -154,7 +154,8 @@ static verdict verdict_of(const tlc_mpi_making *m, tlc_status status, const char
 {
     verdict v = {.status = status, .tensor = -1};
 
-    snprintf(v.sentence, sizeof v.sentence, "rank %d: %.180s", m->rank, sentence ? sentence : tlc_status_string(status));
+    snprintf(v.sentence, sizeof v.sentence, "rank %d: %.180s", m->rank,
+             sentence ? sentence : tlc_status_string(status));
     return v;
 }
 

@@ -66,8 +66,8 @@ static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .free 
 /* The neighbours of this rank, and its row of W. */
 typedef struct row {
     int *neighbour;
-    uint32_t *node;  /* the same */
-    double *weight;  /* and the own one behind them */
+    uint32_t *node; /* the same */
+    double *weight; /* and the own one behind them */
     int *in_weight, *out_weight, *target;
     size_t degree;
 } row;
@@ -225,9 +225,9 @@ tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm 
     for (size_t i = 0; i < degree && !status; i++)
         r.neighbour[i] = (int)r.node[i];
     if (!status)
-        status = tlc_mail_check(&memory, MPI_Dist_graph_create_adjacent(comm, (int)degree, r.neighbour, unweighted,
-                                                                        (int)degree, r.neighbour, unweighted,
-                                                                        MPI_INFO_NULL, 0, out));
+        status = tlc_mail_check(&memory,
+                                MPI_Dist_graph_create_adjacent(comm, (int)degree, r.neighbour, unweighted, (int)degree,
+                                                               r.neighbour, unweighted, MPI_INFO_NULL, 0, out));
     free_row(&memory, &r);
     return status;
 }

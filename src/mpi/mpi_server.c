@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A parameter server over MPI. It answers every step to all workers. An empty push says that a worker leaves; it gets an
- * empty answer, after which nothing comes for it any more.
+ * A parameter server over MPI. It answers every step to all workers. An empty push says that a worker leaves. It gets
+ * an empty answer, after which nothing comes for it any more.
  */
 #include "servers.h"
 
@@ -224,7 +224,7 @@ tlc_server *tlc_mpi_server_object(tlc_mpi *h)
     return h && h->role == &role ? h->object.server : NULL;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------ */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 /* Waits until all workers have the answer that this one replaces. A worker of this rank must go on meanwhile. */
 static tlc_status wait_for_room(tlc_mpi *h, tlc_sends *answers)

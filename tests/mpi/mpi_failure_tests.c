@@ -92,14 +92,38 @@ static void differs(void (*change)(scene *s), size_t tensor, const char *theirs,
     require(!h);
 }
 
-static void other_codec(scene *s) { s->exchange.push = "sbc"; }
-static void other_answers(scene *s) { s->exchange.pull = "natural"; }
-static void other_codec_of_tensor(scene *s) { s->tensors[1].push = "natural"; }
-static void other_size(scene *s) { s->tensors[1].n = 401; }
-static void other_name(scene *s) { s->tensors[0].name = "conv\n1"; }
-static void one_tensor(scene *s) { s->cfg.count = 1; }
-static void other_chunk(scene *s) { s->cfg.chunk = 5; }
-static void gathers(scene *s) { s->exchange.gather = 1; }
+static void other_codec(scene *s)
+{
+    s->exchange.push = "sbc";
+}
+static void other_answers(scene *s)
+{
+    s->exchange.pull = "natural";
+}
+static void other_codec_of_tensor(scene *s)
+{
+    s->tensors[1].push = "natural";
+}
+static void other_size(scene *s)
+{
+    s->tensors[1].n = 401;
+}
+static void other_name(scene *s)
+{
+    s->tensors[0].name = "conv\n1";
+}
+static void one_tensor(scene *s)
+{
+    s->cfg.count = 1;
+}
+static void other_chunk(scene *s)
+{
+    s->cfg.chunk = 5;
+}
+static void gathers(scene *s)
+{
+    s->exchange.gather = 1;
+}
 
 static void differences(void)
 {

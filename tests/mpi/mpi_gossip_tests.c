@@ -62,11 +62,13 @@ static void graphs(void)
 {
     const tlc_graph_kind kinds[] = {TLC_RING, TLC_TORUS, TLC_COMPLETE, TLC_RANDOM};
 
-    FOR_EACH_GOSSIP(kind)
-    {
+    FOR_EACH_GOSSIP(kind) {
         for (size_t i = 0; i < COUNT(kinds); i++) {
-            const tlc_graph graph = {
-                .struct_size = sizeof graph, .kind = kinds[i], .nodes = (uint32_t)ranks, .p = 0.3, .seed = 5};
+            const tlc_graph graph = {.struct_size = sizeof graph,
+                                     .kind = kinds[i],
+                                     .nodes = (uint32_t)ranks,
+                                     .p = 0.3,
+                                     .seed = 5};
             play(kind, &graph);
         }
     }
@@ -86,8 +88,8 @@ static MPI_Comm weighted(int weight_of_rank_0, int weight)
             neighbours[degree] = i;
             weights[degree++] = rank == 0 ? weight_of_rank_0 : weight;
         }
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, neighbours, degree ? weights : none, degree,
-                                   neighbours, degree ? weights : none, MPI_INFO_NULL, 0, &comm);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, neighbours, degree ? weights : none, degree, neighbours,
+                                   degree ? weights : none, MPI_INFO_NULL, 0, &comm);
     free(neighbours);
     free(weights);
     return comm;

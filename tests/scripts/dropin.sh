@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# src/ and include/ can be dropped into another build. All files of src/ are compiled in one folder, with no flags but
-# -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
+# src/ and include/ can be dropped into another build. All files of src/ but those of modules are compiled in one folder,
+# with no flags but -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
 # dropin.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
@@ -15,7 +15,7 @@ cd "$work/objects"
 twice=$(find ../src -name '*.c' -printf '%f\n' | sort | uniq -d)
 [[ -z $twice ]] || { echo "several files of src/ have these names:" "$twice"; exit 1; }
 # shellcheck disable=SC2086 # CC may hold options
-find ../src -name '*.c' -print0 | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
+find ../src -name '*.c' -not -path '*/mpi/*' -print0 | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
 
 libs=(-lxxhash -lcmocka -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Public headers compile without a warning: each alone, and all of them twice in any order, in every C and C++ from C99
-# and C++11 on, with every compiler here, for 32 bits too.
+# and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header, is compiled with $CC.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
@@ -9,7 +9,7 @@ CC=${CC:-cc}
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Werror)
 flags=("${warnings[@]}" -fsyntax-only -I"$root/include")
 cd "$root/include"
-headers=(threelc/*.h)
+mapfile -t headers < <(printf '%s\n' threelc/*.h | grep -vx threelc/mpi.h)
 
 # includes NAME...
 includes() { printf '#include <%s>\n' "$@"; }
@@ -60,3 +60,13 @@ standards() {
 mapfile -t compilers < <(printf '%s\n' "$CC" gcc clang | awk '!seen[$0]++')
 for compiler in "${compilers[@]}"; do standards c "$compiler"; done
 for compiler in g++ clang++; do standards c++ "$compiler"; done
+
+if pkg-config --exists ompi-c; then
+  read -ra mpi < <(pkg-config --cflags-only-I ompi-c | sed 's/-I/-isystem /g')
+  read -ra compiler <<<"$CC"
+  headers+=(threelc/mpi.h)
+  check c "${compiler[@]}" -std=c11 "${mpi[@]}"
+  ! command -v g++ >/dev/null || check c++ g++ -std=c++11 -DOMPI_SKIP_MPICXX "${mpi[@]}"
+else
+  echo "# Open MPI is not installed: threelc/mpi.h skipped"
+fi

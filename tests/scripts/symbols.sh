@@ -4,13 +4,17 @@
 # - the exported symbols are the functions of the public headers, and all global symbols begin with tlc_
 # - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU (P2)
 # - only the file that makes contexts allocates (P5)
-# symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY
+# symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY [HEADER]
+# With the header of a module: the library is that module. It may make strings, and takes memory where the caller gives
+# none.
 set -euo pipefail
-root=$1 shared=$2 static=$3
+root=$1 shared=$2 static=$3 module=${4-}
 fail=0
 complain() { echo "$1"; echo "$2"; fail=1; }
 
-declared=$(sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "$root"/include/threelc/*.h | sort)
+headers=("$root/include/threelc/$module")
+[[ $module ]] || mapfile -t headers < <(printf '%s\n' "$root"/include/threelc/*.h | grep -v '/mpi\.h$')
+declared=$(sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}" | sort)
 exported=$(nm -D --defined-only "$shared" | awk '{print $NF}' | sed 's/@.*//' | sort)
 [[ -n $declared && $declared == "$exported" ]] ||
   complain "exported symbols are not those of the headers:" "$(diff <(echo "$declared") <(echo "$exported") || true)"
@@ -19,11 +23,12 @@ other=$(nm -g --defined-only "$static" | awk 'NF == 3 {print $3}' | grep -v '^tl
 [[ -z $other ]] || complain "global symbols without the prefix tlc_:" "$other"
 
 calls=$(nm -D --undefined-only "$shared" | awk '{print $NF}' |
-  sed 's/@.*//' | grep -vx malloc |
+  sed 's/@.*//' | grep -vxE "malloc${module:+|calloc|v?snprintf}" |
   grep -xE 'abort|_?exit|raise|kill|signal|.*printf.*|f?puts|perror|f?write|pthread_.*|__assert.*|.*alloc' || true)
 [[ -z $calls ]] || complain "calls that the library must not make:" "$calls"
 
-allocating=$(nm -A "$static" | awk '$NF == "malloc" {print $1}' | grep -v 'context\.c\.o:' || true)
+allocates=${module:+mail}
+allocating=$(nm -A "$static" | awk '$NF ~ /^[mc]alloc$/ {print $1}' | grep -v "${allocates:-context}\.c\.o:" || true)
 [[ -z $allocating ]] || complain "files that allocate:" "$allocating"
 
 # clang names a static variable FUNCTION.VARIABLE

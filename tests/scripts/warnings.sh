@@ -8,8 +8,15 @@ cd "$1"
 flags=(-std=gnu11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi -Werror -Iinclude -fsyntax-only)
 cpuid=()
 [[ $(uname -m) != x86_64 ]] || read -ra cpuid < <(pkg-config --cflags libcpuid)
+folders=(src)
+if pkg-config --exists ompi-c; then
+  read -ra mpi < <(pkg-config --cflags-only-I ompi-c)
+else
+  mpi=() folders=(src -path src/mpi -prune -o)
+  echo "# Open MPI is not installed: src/mpi skipped"
+fi
 for form in '-O0' '-O1 -fsanitize=address,undefined'; do
   # shellcheck disable=SC2086 # CC and form may hold several options
-  find src -name '*.c' -print0 |
-    xargs -0 -n 16 -P "$(nproc)" $CC "${flags[@]}" "${cpuid[@]}" $form || { echo "with $form"; exit 1; }
+  find "${folders[@]}" -name '*.c' -print0 |
+    xargs -0 -n 16 -P "$(nproc)" $CC "${flags[@]}" "${cpuid[@]}" "${mpi[@]}" $form || { echo "with $form"; exit 1; }
 done
