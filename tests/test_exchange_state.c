@@ -4,6 +4,7 @@
  * that find nothing are reported; states at fault are refused.
  */
 #include "support.h"
+#include <float.h>
 #include <math.h>
 #include <threelc/exchange.h>
 
@@ -254,6 +255,35 @@ static void other_numbers(void **state)
 }
 
 /* A codec that was set is in the state; it must be reserved where the state is loaded. */
+/* Sums of residuals near the largest float stay finite: such a run goes on. */
+static void residuals_stay_finite(void **state)
+{
+    (void)state;
+    run *three = make_run(3, 0, 0, "3lc", 1), *one = make_run(1, 0, 0, "3lc", 1), *two = make_run(2, 0, 0, "3lc", 0),
+        *four = make_run(4, 0, 0, "3lc", 0);
+
+    for (int i = 0; i < 3; i++) {
+        three->residual[i][0][0] = i < 2 ? FLT_MAX : -FLT_MAX;
+        three->residual[i][0][1] = -FLT_MAX;
+        three->residual[i][0][2] = 0.25f * FLT_MAX;
+    }
+    saved s = save(three, 0);
+    load(one, &s, NULL, 0);
+    assert_true(one->residual[0][0][0] == 0);
+    assert_true(one->residual[0][0][1] == -FLT_MAX);
+    assert_true(one->residual[0][0][2] == 0.75f * FLT_MAX);
+    two->residual[0][0][0] = -0.75f * FLT_MAX; /* times 4 / 2 */
+    saved s_two = save(two, 0);
+    load(four, &s_two, NULL, 0);
+    assert_true(four->residual[0][0][0] == -FLT_MAX);
+    free_saved(&s);
+    free_saved(&s_two);
+    free_run(three);
+    free_run(one);
+    free_run(two);
+    free_run(four);
+}
+
 static void codecs_go_along(void **state)
 {
     tlc_outcome o = {.struct_size = sizeof o};
@@ -451,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on),
         cmocka_unit_test(other_numbers),
+        cmocka_unit_test(residuals_stay_finite),
         cmocka_unit_test(codecs_go_along),
         cmocka_unit_test(names_are_reported),
         cmocka_unit_test(refused),

@@ -193,7 +193,8 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * (or servers, or ranks) as before, each needs its own state only, and goes on with the same bits. Otherwise give each
  * all states. Of old rank i, the residual of pushes goes to rank i mod workers, times new workers / old workers (times
  * 1 with sum, and for tensors of one worker), so that means stay what they would have been. Owners take the parts of
- * old owners that overlap theirs. Residuals that are in no state become 0. `_outcome` reports names that found nothing.
+ * old owners that overlap theirs. Residuals that are in no state become 0; sums beyond the largest float become it.
+ * `_outcome` reports names that found nothing.
  * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, the same rank twice, or
  * states that do not fit together. TLC_ERR_SIZE: a tensor has another n. TLC_ERR_CAPACITY: a codec was not reserved.
  * TLC_ERR_ORDER: a step is under way. */

@@ -319,6 +319,12 @@ static tlc_status check_entries(loading *l, size_t i, state *s, tlc_report *note
     return read_taken(l->o, s, 0) ? TLC_OK : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
 }
 
+/* To binary32. What is beyond the largest float becomes the largest float, so that residuals stay finite. */
+static float narrow(double x)
+{
+    return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
+}
+
 /* Copies or adds what an entry has of part p. */
 static void take_values(const tlc_sender *s, size_t p, const entry *e, int add)
 {
@@ -330,7 +336,7 @@ static void take_values(const tlc_sender *s, size_t p, const entry *e, int add)
     for (uint64_t i = from; i < to; i++) {
         float value = tlc_bits_float(tlc_load32(e->residual + (size_t)(i - e->first) * sizeof(float)));
         float *r = &s->residual[p][i - part->first];
-        *r = add ? *r + value : value;
+        *r = add ? narrow((double)*r + value) : value;
     }
 }
 
@@ -365,7 +371,7 @@ static void set_residuals(const tlc_sender *s, float factor)
             memset(r, 0, part->n * sizeof *r);
         else if (!s->x->tensors[part->tensor].only)
             for (size_t i = 0; i < part->n; i++)
-                r[i] *= factor;
+                r[i] = narrow((double)r[i] * factor);
     }
 }
 
