@@ -22,9 +22,9 @@ typedef struct table {
     double floats[SEEDS], mean;
 } table;
 
-static table table_open(size_t nodes, size_t rows, const schedule *s)
+static table table_open(size_t nodes, size_t rows, const schedule *s, size_t seeds)
 {
-    table t = {.d = draws_open(&logistic_500, nodes, rows), .s = *s};
+    table t = {.d = draws_open(&logistic_500, nodes, rows, seeds), .s = *s};
 
     t.s.part = nodes;
     for (size_t i = 0; i < t.d.seeds; i++) {
@@ -118,7 +118,7 @@ static table ring_of_8(void)
 {
     const schedule s = {.exchanges = quick() ? 1000 : 10000, .batch = 1, .rate = 4};
 
-    return table_open(8, 400, &s);
+    return table_open(8, 400, &s, SEEDS);
 }
 
 static double few_bits(const table *t, const gossip_options *o)
@@ -214,7 +214,7 @@ static void ecd_takes_small_steps(void **state)
     skip_if_quick();
     for (size_t i = 0; i < COUNT(rates); i++) {
         const schedule s = {.exchanges = 1000, .batch = 4, .rate = rates[i]};
-        table t = table_open(8, 400, &s);
+        table t = table_open(8, 400, &s, SEEDS);
         print_head("  bytes");
         require((on_a_ring(&t, GOSSIP_ECD, "qsgd:bits=8") <= REACHED) == (i > 0));
         const double four = on_a_ring(&t, GOSSIP_ECD, "qsgd:bits=4");
@@ -266,7 +266,7 @@ static void dcd_on_graphs_of_16(void **state)
 
     (void)state;
     skip_if_quick();
-    t = table_open(16, 125, &s);
+    t = table_open(16, 125, &s, 2);
     print_head("  bytes  growth  stayed");
     for (tlc_graph_kind graph = TLC_RING; graph <= TLC_COMPLETE; graph++)
         dcd_on_a_graph(&t, graph);

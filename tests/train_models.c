@@ -192,9 +192,9 @@ void data_free(data *d)
     free(d->label);
 }
 
-draws draws_open(const model *m, size_t ranks, size_t rows)
+draws draws_open(const model *m, size_t ranks, size_t rows, size_t seeds)
 {
-    draws d = {.seeds = quick() ? 1 : SEEDS};
+    draws d = {.seeds = quick() ? 1 : getenv("TLC_TEST_ALL_SEEDS") ? SEEDS : seeds};
 
     for (size_t i = 0; i < d.seeds; i++)
         d.of[i] = data_draw(m, ranks, rows, 5 + i);

@@ -38,9 +38,10 @@ void data_free(data *d);
 /* The data of all seeds. */
 typedef struct draws {
     data of[SEEDS];
-    size_t seeds; /* 1 with TLC_TEST_QUICK */
+    size_t seeds;
 } draws;
-draws draws_open(const model *m, size_t ranks, size_t rows);
+/* 1 with TLC_TEST_QUICK, SEEDS with TLC_TEST_ALL_SEEDS=1, else `seeds`. */
+draws draws_open(const model *m, size_t ranks, size_t rows, size_t seeds);
 void draws_close(draws *d);
 
 /* The weights that a training starts with. */

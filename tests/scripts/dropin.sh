@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# src/ and include/ can be dropped into another build. All files of src/ but those of modules are compiled in one folder,
-# with no flags but -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
+# src/ and include/ can be dropped into another build. All files of src/ but those of modules are compiled in one
+# folder, with no flags but -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
 # dropin.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
