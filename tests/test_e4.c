@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * E4: all ranks have bit-identical results: for all codecs, dtypes and numbers of ranks, at any address, with weights,
- * absent ranks, and owners that are not all ranks.
+ * absent ranks, owners that are not all ranks, and frames with checksums.
  */
-#include "exchange_run.h"
+#include "gossip_run.h"
 
 static const uint32_t numbers[] = {1, 2, 3, 5, 8, 11};
 static const char *const others[] = {"3lc", "raw", "natural", "sbc:p=0.1", "onebit"};
@@ -135,13 +135,77 @@ static void e4_unlike_machines(void **state)
         }
 }
 
+/* The frame of WIDE, the only one in a push. */
+static tlc_message frame_with_checksum(const fleet *f, uint32_t w)
+{
+    const size_t n = f->tensors[WIDE].n;
+    tlc_config cfg = config(f->cfg.push, f->cfg.dtype, TLC_ISA_AUTO);
+    cfg.checksum = 1;
+    tlc_ctx *ctx = create(&cfg, n);
+    uint8_t *frame = bytes(tlc_bound(ctx));
+    const tlc_message made = {frame, compress(ctx, f->grad[w * TENSORS + WIDE], frame)};
+
+    tlc_destroy(ctx);
+    return made;
+}
+
+/* A push as a library might make it whose frames have checksums. */
+static tlc_message add_checksum(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message)
+{
+    static uint8_t b[4096];
+    tlc_bundle_reader r;
+    tlc_bundle_writer writer;
+    tlc_message bundle;
+
+    (void)to;
+    if (on != TO_OWNER || from || !message.len)
+        return message;
+    const size_t head = open_bundle(message, &r);
+    require(head > 0);
+    memcpy(b, message.data, head);
+    tlc_message frame = frame_with_checksum(f, from);
+    require_status(tlc_bundle_init(&writer, b + 1024, sizeof b - 1024, 1), TLC_OK);
+    require_status(tlc_bundle_add(&writer, frame.data, frame.len), TLC_OK);
+    require_status(tlc_bundle_finish(&writer, &bundle), TLC_OK);
+    memmove(b + head, bundle.data, bundle.len);
+    blob_free(&frame);
+    blob_seal(b, head + bundle.len + 4);
+    return (tlc_message){b, head + bundle.len + 4};
+}
+
+/* The first frame has a checksum, so that the aggregation of all would not fit in what an owner has room for. It
+ * compresses the sum, which makes the same frame if nothing is rounded at random. */
+static void e4_checksums(void **state)
+{
+    tlc_tensor tensors[TENSORS];
+
+    (void)state;
+    memcpy(tensors, large_tensors, sizeof tensors);
+    for (size_t t = 0; t < TENSORS; t++)
+        tensors[t].n = t == WIDE ? tensors[t].n : 0;
+    for (int server = 0; server < 2; server++) {
+        tlc_exchange_config cfg = fleet_config(server ? ONE_SERVER : SHARDED, 3, large_tensors);
+        fleet f, twin;
+        cfg.push = "natural:rounding=nearest";
+        cfg.sum = 1;
+        cfg.owners = !server;
+        fleet_open(&f, &cfg, tensors, 0);
+        fleet_open(&twin, &cfg, tensors, 0);
+        f.via = add_checksum;
+        fleet_step(&f, 1);
+        fleet_step(&twin, 1);
+        require_pulled(&f, TLC_OK);
+        require(blob_same(f.answer[0], twin.answer[0]));
+        fleet_close(&f);
+        fleet_close(&twin);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e4_codecs),
-        cmocka_unit_test(e4_ranks),
-        cmocka_unit_test(e4_other_frames),
-        cmocka_unit_test(e4_unlike_machines),
+        cmocka_unit_test(e4_codecs),          cmocka_unit_test(e4_ranks),     cmocka_unit_test(e4_other_frames),
+        cmocka_unit_test(e4_unlike_machines), cmocka_unit_test(e4_checksums),
     };
     print_isas();
     return cmocka_run_group_tests(tests, NULL, NULL);

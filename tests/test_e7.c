@@ -258,13 +258,33 @@ static void e7_tasks(void **state)
         }
 }
 
+/* No tensor is split, whatever the largest size_t is on a machine. */
+static void e7_unsplit(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_exchange_config cfg = fleet_config(kind, WORKERS, small_tensors);
+        fleet narrow, wide;
+        cfg.split_n = UINT32_MAX;
+        fleet_open(&narrow, &cfg, small_tensors, 0);
+        cfg.split_n = SIZE_MAX;
+        fleet_open(&wide, &cfg, small_tensors, 0);
+        fleet_step(&narrow, 1);
+        fleet_step(&wide, 1);
+        for (size_t i = 0; i < (size_t)narrow.workers * narrow.lanes; i++)
+            require(blob_same(narrow.push[i], wide.push[i]));
+        for (uint32_t o = 0; o < narrow.owners; o++)
+            require(blob_same(narrow.answer[o], wide.answer[o]));
+        fleet_close(&narrow);
+        fleet_close(&wide);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e7_digests),
-        cmocka_unit_test(e7_ways),
-        cmocka_unit_test(e7_float_modes),
-        cmocka_unit_test(e7_tasks),
+        cmocka_unit_test(e7_digests), cmocka_unit_test(e7_ways),    cmocka_unit_test(e7_float_modes),
+        cmocka_unit_test(e7_tasks),   cmocka_unit_test(e7_unsplit),
     };
     print_isas();
     return cmocka_run_group_tests(tests, NULL, NULL);

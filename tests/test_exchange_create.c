@@ -184,6 +184,9 @@ static void sizes_of_structs(void **state)
     (void)state;
     require_status(tlc_exchange_config_init(NULL, sizeof cfg), TLC_ERR_PARAM);
     require_status(tlc_exchange_config_init(&cfg, sizeof(size_t) - 1), TLC_ERR_PARAM);
+    memset(&newer, OUT_FILL, sizeof newer);
+    require_status(tlc_exchange_config_init(&newer.cfg, sizeof newer), TLC_OK);
+    require(newer.cfg.struct_size == sizeof newer && all_bytes(newer.more, sizeof newer.more, 0));
     FOR_EACH_OBJECT(kind, server) {
         attempt a = good_attempt(kind, server);
         memset(&newer, 0, sizeof newer);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What exchange.h says of failures, beside E1 to E7: answers that are fetched again, codecs without a residual, pushes
- * that come late or twice, rounds without anybody, workers that join.
+ * What exchange.h says of failures, beside E1 to E7: answers that are fetched again, codecs without a residual,
+ * residuals of the caller, pushes that come late or twice, rounds without anybody, workers that join.
  */
 #include "exchange_ledger.h"
 #include <math.h>
 
-enum { RANKS = 3, CONV = 1, WIDE = 3 };
+enum { RANKS = 3, BIAS = 0, CONV = 1, WIDE = 3, GAIN = 6 };
 
 /* A push that does not arrive. */
 static uint32_t lost_from, lost_to;
@@ -163,6 +163,37 @@ static void no_residual(void **state)
         require(dropped(&f, 1) == before + all);
         fleet_close(&f);
     }
+}
+
+/* ---- residuals of the caller ------------------------------------------------------------------------------------- */
+
+/* The caller changes them between push and pull. What was not taken is added to what they are then. Those of small
+ * tensors, whose frame has several, are no exception; raw left 0 in them. */
+static void changed_residuals(void **state)
+{
+    tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
+    static const size_t list[] = {WIDE, BIAS, GAIN};
+    fleet f;
+
+    (void)state;
+    fleet_open(&f, &cfg, small_tensors, 1);
+    fleet_gradients(&f, 1);
+    fleet_push(&f);
+    lost_from = 1;
+    lost_to = 0;
+    f.via = lose;
+    fleet_reduce(&f);
+    for (size_t k = 0; k < COUNT(list); k++)
+        for (size_t i = 0; i < small_tensors[list[k]].n; i++)
+            f.residual[TENSORS + list[k]][i] += 8;
+    fleet_pull(&f);
+    require_pulled(&f, TLC_OK);
+    for (size_t k = 0; k < COUNT(list); k++)
+        for (size_t i = 0; i < small_tensors[list[k]].n; i++) {
+            const float want = 8 + fleet_grad(&f, 1, list[k], i), got = f.residual[TENSORS + list[k]][i];
+            require(list[k] == WIDE ? fabsf(got - want) < 1e-5f : float_bits(got) == float_bits(want));
+        }
+    fleet_close(&f);
 }
 
 /* ---- pushes that come late, or twice, or not at all -------------------------------------------------------------- */
@@ -322,9 +353,9 @@ static void listening(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again_of_servers), cmocka_unit_test(again_of_ranks), cmocka_unit_test(no_residual),
-        cmocka_unit_test(pushes_of_a_step), cmocka_unit_test(empty_round),    cmocka_unit_test(join),
-        cmocka_unit_test(listening),
+        cmocka_unit_test(again_of_servers), cmocka_unit_test(again_of_ranks),    cmocka_unit_test(no_residual),
+        cmocka_unit_test(pushes_of_a_step), cmocka_unit_test(empty_round),       cmocka_unit_test(join),
+        cmocka_unit_test(listening),        cmocka_unit_test(changed_residuals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,9 @@
 #include "gossip_run.h"
 #include <math.h>
 
-enum { NODES = 4, LEAST = 24 }; /* bytes of a state: src/exchange/gossip_state.c */
+/* src/exchange/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, behind three others
+ * of a byte each */
+enum { NODES = 4, LEAST = 24, ENTRIES = 19 };
 
 /* ---- any byte ---------------------------------------------------------------------------------------------------- */
 
@@ -219,8 +221,6 @@ static void other_sizes(void **state)
 /* A tensor that has two entries. */
 static void entry_twice(void **state)
 {
-    enum { ENTRIES = 19 }; /* their number, behind three others of a byte each: src/exchange/gossip_state.c */
-
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
@@ -239,6 +239,49 @@ static void entry_twice(void **state)
         blob_seal(q, twice.len);
         TOLD(&net, &twice, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
         require(node_outcome(&net, 0).tensor == BIAS);
+        free(q);
+        blob_free(&saved);
+        network_close(&net);
+    }
+}
+
+/* A state that is too short is truncated, of whatever version it seems to be. */
+static void too_short(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        tlc_message saved = node_save(&net, 0);
+        ((uint8_t *)(uintptr_t)saved.data)[4]++;
+        for (size_t len = 0; len <= LEAST; len++) {
+            const tlc_message cut = {saved.data, len};
+            at.i = len;
+            NODE_REFUSED(&net, 0, node_load(&net, 0, cut), len < LEAST ? TLC_ERR_CORRUPT : TLC_ERR_VERSION);
+        }
+        blob_free(&saved);
+        network_close(&net);
+    }
+}
+
+/* The number of entries in more bytes than it needs. */
+static void long_number(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        network net;
+        network_ring(&net, kind, NODES, "qsgd", 2);
+        tlc_message saved = node_save(&net, 0);
+        const uint8_t *p = saved.data;
+        uint8_t *q = bytes(saved.len + 1);
+        const tlc_message longer = {q, saved.len + 1};
+        require(p[ENTRIES] == NET_TENSORS - 1);
+        memcpy(q, p, ENTRIES + 1);
+        q[ENTRIES] |= 0x80;
+        q[ENTRIES + 1] = 0;
+        memcpy(q + ENTRIES + 2, p + ENTRIES + 1, saved.len - ENTRIES - 1);
+        blob_seal(q, longer.len);
+        TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
         free(q);
         blob_free(&saved);
         network_close(&net);
@@ -306,7 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(altered),     cmocka_unit_test(others),        cmocka_unit_test(other_objects),
         cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries), cmocka_unit_test(too_long),
-        cmocka_unit_test(entry_twice),
+        cmocka_unit_test(entry_twice), cmocka_unit_test(too_short),     cmocka_unit_test(long_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,23 @@ static void tasks(void **state)
         }
 }
 
+/* A full hello is made by tasks, too. */
+static void tasks_of_hellos(void **state)
+{
+    (void)state;
+    FOR_EACH_GOSSIP(kind) {
+        tlc_exchange_config cfg = network_config(kind, 2);
+        const tlc_graph graph = ring_of(2);
+        network net = {.nodes = 0};
+        cfg.parallel = runners[1].parallel;
+        network_open_with(&net, &cfg, kind, &graph, 40000, NULL);
+        most_tasks = 0;
+        network_hello(&net, 1);
+        require(most_tasks > 1);
+        network_close(&net);
+    }
+}
+
 /* tlc_graph_neighbours computes weights, and compares p. */
 static void graphs(void **state)
 {
@@ -234,10 +251,8 @@ static void graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_digests),
-        cmocka_unit_test(ways),
-        cmocka_unit_test(tasks),
-        cmocka_unit_test(graphs),
+        cmocka_unit_test(same_digests),    cmocka_unit_test(ways),   cmocka_unit_test(tasks),
+        cmocka_unit_test(tasks_of_hellos), cmocka_unit_test(graphs),
     };
     print_isas();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -469,7 +469,6 @@ tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states,
         return refuse(a, TLC_REASON_ORDER);
     tlc_object o = object_of(a);
     tlc_status status = tlc_object_state_load(&o, states, count, &a->report);
-    if (!status)
-        a->step = o.step;
+    a->step = o.step;
     return status;
 }

@@ -104,7 +104,6 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
                            .sender = g->setup.rank,
                            .step = g->step,
                            .finding = finding,
-                           .weight = 1,
                            .bundle = {body, row + model.len}};
     *to_all = tlc_message_write(&g->setup, &head);
     return tlc_gossip_tell(g, TLC_OK, &finding);

@@ -298,10 +298,9 @@ static tlc_status check_entry(const loading *l, size_t i, const state *s, const 
     }
     if (e->n != g->setup.tensors[t].n)
         reason = TLC_REASON_STATE_SIZE;
-    else if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays)) {
+    else if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays))
         reason = TLC_REASON_STATE;
-        status = TLC_ERR_CORRUPT;
-    } else {
+    else {
         status = adopt_codec(g, t, e, 0);
         reason = status ? TLC_REASON_STATE_CODEC : TLC_REASON_NONE;
     }

@@ -126,7 +126,7 @@ static void weigh(const tlc_graph *g, const uint32_t *neighbours, double *weight
         weights[i] = 1 / (1 + (double)(theirs > degree ? theirs : degree));
         rest -= weights[i];
     }
-    weights[degree] = rest > 0 ? rest : 0;
+    weights[degree] = rest; /* at least 1 / (1 + degree), of which rounding takes little */
 }
 
 tlc_status tlc_graph_neighbours(const tlc_graph *graph, uint32_t node, uint32_t *neighbours, double *weights,

@@ -31,6 +31,7 @@
 size_t tlc_object_state_size(const tlc_object *o);
 tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written);
 
-/* Sets residuals, codecs and o->step from states. *report tells the status and what was not found. */
+/* Sets residuals, codecs and o->step from states, or on failure nothing. *report tells the status and what was not
+ * found. */
 tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, tlc_report *report);
 #endif

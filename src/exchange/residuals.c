@@ -87,8 +87,7 @@ static uint64_t return_frames(tlc_sender *s, const tlc_outgoing *out, uint32_t i
 
 uint64_t tlc_sender_return(tlc_sender *s, uint64_t step, uint32_t i)
 {
-    const tlc_outgoing *out = tlc_sender_find(s, step, i);
-    return out ? return_frames(s, out, i, 0) : 0;
+    return return_frames(s, tlc_sender_slot(s, step, i), i, 0);
 }
 
 void tlc_sender_undo(tlc_sender *s, uint64_t step)

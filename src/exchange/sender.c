@@ -227,10 +227,8 @@ static tlc_status encode_message(tlc_sender *s, uint64_t step, uint32_t i, size_
         len = 0;
         if (!status) {
             status = encode_group(s, g, step, dst, cap, &len);
-            if (status) {
+            if (status)
                 *bad = part_at_fault(s, tlc_sender_group(s, g));
-                len = 0;
-            }
         }
         (void)tlc_bundle_commit(&w, len);
     }
@@ -244,7 +242,6 @@ tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad)
 
     for (uint32_t i = 0; i < s->messages; i++) {
         tlc_outgoing *out = tlc_sender_slot(s, step, i);
-        out->step = step;
         out->bundle = out->message = (tlc_message){out->bundle_at, 0};
     }
     for (uint32_t i = 0; !status && i < s->messages; i++)

@@ -119,7 +119,8 @@ tlc_message tlc_sender_seal(tlc_sender *s, uint32_t i, tlc_head *head);
 void tlc_residual_fetch(const tlc_sender *s, size_t g);
 void tlc_residual_store(const tlc_sender *s, size_t g);
 
-/* Returns the frames of message i of `step` to the residuals. Returns how many values could not go back. */
+/* Returns the frames of message i of `step`, which is kept, to the residuals. Returns how many values could not go
+ * back. */
 uint64_t tlc_sender_return(tlc_sender *s, uint64_t step, uint32_t i);
 
 /* momentum[tensor][j] = 0 where message i of `step` has a value that is not 0. */

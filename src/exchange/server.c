@@ -268,7 +268,6 @@ tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_
         return refuse(s, TLC_REASON_ORDER);
     tlc_object o = object_of(s);
     tlc_status status = tlc_object_state_load(&o, states, count, &s->report);
-    if (!status)
-        s->step = o.step;
+    s->step = o.step;
     return status;
 }

@@ -171,8 +171,7 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
         memcpy(&stride, theirs, sizeof stride);
     for (size_t i = 0; !status && i < x->count; i++)
         status = take_tensor(x, i, theirs, stride);
-    const int whole = x->kind == TLC_EXCHANGE_GATHER || tlc_is_gossip(x->kind);
-    const size_t split_n = whole ? SIZE_MAX : x->cfg.split_n, stretch = stretch_of(x, split_n);
+    const size_t split_n = x->cfg.split_n, stretch = stretch_of(x, split_n);
     for (size_t i = 0; !status && i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];
         status = describe_tensor(t, t->n < split_n ? t->n : stretch, &plan[i]);
