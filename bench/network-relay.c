@@ -7,8 +7,8 @@
  *
  * DELAY is in nanoseconds. QUEUE is about how many bytes a way keeps at most. Frames that find the queue full, or the
  * other device down, are dropped, and counted at the end. NAMESPACE is the file of a network namespace, DEVICE a TAP
- * device in it. "ready" on stdout says that frames travel. A TAP device has no offloads: frames have their checksums and
- * are not longer than the MTU.
+ * device in it. "ready" on stdout says that frames travel. A TAP device has no offloads: frames have their checksums
+ * and are not longer than the MTU.
  */
 #include "explain.h"
 #include "parse.h"
