@@ -194,7 +194,7 @@ static tlc_status agree_on_all(tlc_mpi_making *m, const char *kind)
     mine.at = tlc_mail_take(&memory, mine.room, 1);
     char *first = len > SIZE_MAX ? NULL : tlc_mail_take(&memory, (size_t)len, 1);
     tlc_status status = tlc_mpi_agree(m, mine.at && first ? TLC_OK : TLC_ERR_NOMEM, NULL);
-    if (!status) {
+    if (!status && mine.at && first) {
         mine.len = 0;
         describe(m, kind, &mine);
         if (m->rank == 0)
@@ -282,7 +282,7 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc
         m->status = TLC_ERR_PARAM;
     for (int i = 0; i < rounds && !status; i++)
         status = agree_on_all(m, kind);
-    if (status)
+    if (status || !out)
         return tlc_mpi_make_fail(m, status);
     *out = m->handle;
     if (m->handle->pair)

@@ -142,12 +142,14 @@ static tlc_status weigh(const tlc_mpi_making *m, row *r, int weighted)
 
     if (!weighted && MPI_Neighbor_allgather(&degree, 1, MPI_INT, r->in_weight, 1, MPI_INT, m->comm) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
+    if (!r->weight) /* all ranks have one */
+        return TLC_ERR_NOMEM;
     for (size_t i = 0; i < r->degree; i++) {
         const int larger = r->in_weight[i] > degree ? r->in_weight[i] : degree;
         r->weight[i] = weighted ? (double)r->in_weight[i] / TLC_MPI_WEIGHT_ONE : 1 / (1 + (double)larger);
         own -= r->weight[i];
     }
-    r->weight[r->degree] = own > 0 || own < -0x1p-20 ? own : 0;
+    r->weight[r->degree] = own < 0 && own > -1e-6 ? 0 : own; /* rounding */
     return TLC_OK;
 }
 

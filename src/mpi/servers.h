@@ -20,9 +20,9 @@ tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m);
 int tlc_mpi_is_worker(const tlc_mpi *h);
 
 /* A worker tells all servers, once, that it leaves. *gone: all have ended for it, and nothing is on its way. */
-tlc_status tlc_mpi_worker_say_bye(tlc_mpi *worker);
-tlc_status tlc_mpi_worker_see_off(tlc_mpi *worker, int *gone);
+tlc_status tlc_mpi_worker_say_bye(tlc_mpi *h);
+tlc_status tlc_mpi_worker_see_off(tlc_mpi *h, int *gone);
 
 /* A server takes messages, and lets workers go. */
-tlc_status tlc_mpi_server_attend(tlc_mpi *server, int *moved);
+tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved);
 #endif

@@ -62,6 +62,11 @@ static void set(scene *s)
     s->cfg.outcome = &s->found;
 }
 
+static void set_memory(scene *s, int blocks)
+{
+    s->memory.left = blocks;
+}
+
 /* All ranks get the same status, rank, tensor and sentence. */
 static void require_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
                          const char *sentence)
@@ -186,7 +191,7 @@ static void other_calls(void)
 static void no_memory(void)
 {
     const float zeros[400] = {0};
-    float a[300], b[400];
+    float a[300] = {0}, b[400] = {0};
     const void *grads[] = {zeros, zeros};
     void *out[] = {a, b};
     tlc_mpi *h = NULL;
@@ -195,14 +200,14 @@ static void no_memory(void)
 
     for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
         set(&s);
-        s.memory.left = rank == ranks - 1 ? blocks : -1;
+        set_memory(&s, rank == ranks - 1 ? blocks : -1);
         status = tlc_mpi_allreduce_create(&h, &s.cfg);
         require(status == TLC_OK || status == TLC_ERR_NOMEM);
         require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
         require(!status || !s.memory.used);
     }
     require(blocks > 5);
-    s.memory.left = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
+    set_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
     tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
     if (ranks == 1)
         require_status(status, TLC_OK);
@@ -210,7 +215,7 @@ static void no_memory(void)
         require_status(status, TLC_ERR_NOMEM);
         require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
     }
-    s.memory.left = -1;
+    set_memory(&s, -1);
     tlc_mpi_destroy(h);
     require(!s.memory.used);
 }
@@ -233,10 +238,10 @@ static void room_later(void)
     s.exchange.gather = 1;
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    s.memory.left = rank == 0 ? 0 : -1;
+    set_memory(&s, rank == 0 ? 0 : -1);
     status = tlc_mpi_wait(h);
     require_status(status, rank == 0 && ranks > 1 ? TLC_ERR_NOMEM : TLC_OK);
-    s.memory.left = -1;
+    set_memory(&s, -1);
     if (status)
         require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_mpi_destroy(h);
@@ -248,7 +253,7 @@ static void room_later(void)
 static void broken(void)
 {
     const float zeros[400] = {0};
-    float a[300], b[400];
+    float a[300] = {0}, b[400] = {0};
     const void *grads[] = {zeros, zeros};
     void *out[] = {a, b};
     tlc_outcome found = {.struct_size = sizeof found};

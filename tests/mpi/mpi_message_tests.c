@@ -36,8 +36,10 @@ static void start(tlc_mpi *h, float *values, size_t n, int step)
 
 static void require_sum(const float *values, size_t n, int step)
 {
-    for (size_t i = 0; i < n; i++)
-        require(values[i] == (float)(((int)i + step) % 1000 * ranks * (ranks + 1) / 2));
+    for (size_t i = 0; i < n; i++) {
+        const int sum = ((int)i + step) % 1000 * ranks * (ranks + 1) / 2;
+        require(values[i] == (float)sum);
+    }
 }
 
 /* Around the limits where MPI changes its ways, and where pieces end. */
@@ -119,8 +121,8 @@ static void overlap(void)
             turned[i] = c.h[(i + (size_t)(rank + step)) % HANDLES];
         if (step % 2)
             require_status(tlc_mpi_wait_all(turned, HANDLES), TLC_OK);
-        for (size_t i = HANDLES; step % 2 == 0 && i-- > 0;)
-            require_status(tlc_mpi_wait(c.h[i]), TLC_OK);
+        for (size_t i = 0; step % 2 == 0 && i < HANDLES; i++)
+            require_status(tlc_mpi_wait(c.h[HANDLES - 1 - i]), TLC_OK);
         for (size_t i = 0; i < HANDLES; i++)
             require_sum(c.values[i], c.n[i], step);
     }
