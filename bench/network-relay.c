@@ -36,7 +36,7 @@ typedef struct record {
 
 enum {
     MAX_FRAME = 2048,
-    MAX_RECORDS = 1 + MAX_FRAME / sizeof(record),
+    MAX_RECORDS = 1 + (MAX_FRAME + sizeof(record) - 1) / sizeof(record),
     TURN = 64, /* frames that one way takes before the other has its turn */
     SECOND = 1000000000
 };
@@ -129,7 +129,7 @@ static bool sleep_for(const way *ways, const sigset_t *mask, char *why)
 
         left = own < 0 ? 0 : own < left ? own : left;
     }
-    timeout = (struct timespec){.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
+    timeout = (struct timespec){.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
     if (ppoll(files, 2, left == INT64_MAX ? NULL : &timeout, mask) < 0 && errno != EINTR)
         return explain(why, "ppoll: %s", strerror(errno));
     return true;

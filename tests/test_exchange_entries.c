@@ -129,6 +129,7 @@ static void too_many_values(void **state)
         watch w;
         cfg.push = "natural"; /* no residual is behind the entry */
         fleet_open(&f, &cfg, small_tensors, 0);
+        fleet_step(&f, 1); /* now there are means, which the watch reads */
         watch_open(&w, &f, f.worker[0], 0);
         tlc_message saved = member_save(f.worker[0]);
         uint8_t *p = (uint8_t *)(uintptr_t)saved.data, *end = p + saved.len;
