@@ -268,13 +268,13 @@ static void residuals_stay_finite(void **state)
         three->residual[i][0][2] = 0.25f * FLT_MAX;
     }
     saved s = save(three, 0);
-    load(one, &s, NULL, 0);
+    load(one, &s, &s, 0);
     assert_true(one->residual[0][0][0] == 0);
     assert_true(one->residual[0][0][1] == -FLT_MAX);
     assert_true(one->residual[0][0][2] == 0.75f * FLT_MAX);
     two->residual[0][0][0] = -0.75f * FLT_MAX; /* times 4 / 2 */
     saved s_two = save(two, 0);
-    load(four, &s_two, NULL, 0);
+    load(four, &s_two, &s_two, 0);
     assert_true(four->residual[0][0][0] == -FLT_MAX);
     free_saved(&s);
     free_saved(&s_two);
