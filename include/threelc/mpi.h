@@ -42,10 +42,8 @@ typedef struct tlc_mpi_config {
     const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read */
     const tlc_tensor *tensors;
     size_t count;
-    size_t chunk; /* longer messages go in pieces of so many bytes; 1 to INT_MAX, the same on all ranks; default
-                             2^30 */
-    tlc_outcome
-        *outcome; /* NULL, or why create failed: status, cause, rank, tensor, sentence. Its struct_size is set */
+    size_t chunk;         /* longer messages go in pieces: 1 to INT_MAX bytes, the same on all ranks; default 2^30 */
+    tlc_outcome *outcome; /* NULL; else why create failed. struct_size is set */
 } tlc_mpi_config;
 
 /* Sets *cfg to the defaults above. comm: MPI_COMM_NULL where it is set later. TLC_ERR_PARAM: cfg is NULL, or
@@ -58,7 +56,7 @@ TLC_API tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struc
 /* All `_create` functions are collective: each rank of comm calls one, and all return the same status. TLC_ERR_PARAM:
  * a bad argument, or another function, tensors, codecs or configuration than on rank 0; the outcome says on which rank,
  * and what. Other failures as those of the object (tlc_allreduce_create and others), on any rank. On failure *out does
- * not change. */
+ * not change. Without cfg or comm, and with a `worker` that is none, the others are not told: they wait. */
 
 /* ---- all handles ------------------------------------------------------------------------------------------------- */
 
@@ -70,15 +68,16 @@ TLC_API tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count);
  * called. */
 TLC_API tlc_status tlc_mpi_test(tlc_mpi *handle, int *done);
 
-/* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. Others: as said at start. */
+/* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. TLC_ERR_NOMEM: there is no
+ * memory for what came; the step is still under way, and goes on with the next call. Others: as said at start. */
 TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
 
 /* Ends the steps of all handles that have one under way, in the order in which they come to their end. Returns the
  * first status that is not TLC_OK, by index; tlc_mpi_outcome of each handle tells its own. */
 TLC_API tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count);
 
-/* Ends a step under way, then frees the handle. Collective, but on NULL. A server waits until all workers have done so,
- * and answers them until then; their pushes fail. */
+/* Ends a step under way, then frees the handle. Collective, but on NULL. Workers and servers wait for each other: a
+ * worker that starts a step meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. */
 TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
 
 /* Of the last step or call: as `_outcome` of the object, of a worker that of the first server at fault. */
@@ -131,8 +130,8 @@ TLC_API tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cf
 
 /* Starts a step: takes pushes until enough workers have pushed, then averages. wait: TLC_OK: tlc_server_part has the
  * means. TLC_ERR_STEP, as tlc_server_reduce: leave the model as it is. In both cases tlc_mpi_server_answer follows.
- * TLC_ERR_ORDER: all workers have destroyed their handles, so there is no step. TLC_ERR_PARAM and those of messages: a
- * push was refused; the step goes on with the next wait. */
+ * TLC_ERR_ORDER: all workers have destroyed their handles, so there is no step. Any other failure of tlc_server_push:
+ * as in an all-reduce, the handle is of no use any more. */
 TLC_API tlc_status tlc_mpi_server_start(tlc_mpi *handle);
 
 /* Sends the answer to all workers, as tlc_server_answer. It waits while a worker has not yet received the answer of
@@ -143,8 +142,8 @@ TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *de
  * (tlc_server_part). Not called if the step failed. Another status than TLC_OK ends tlc_mpi_server_run. */
 typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
 
-/* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed, or a
- * push that was refused, does not end it. */
+/* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed does
+ * not end it. */
 TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
 TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 

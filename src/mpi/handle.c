@@ -17,14 +17,16 @@ tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role)
     return h->state == TLC_MPI_IDLE && !h->fresh ? TLC_OK : TLC_ERR_ORDER;
 }
 
-int tlc_mpi_keep_out(tlc_mpi *h, void *const *out)
+tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *out)
 {
-    for (size_t i = 0; i < h->count; i++)
+    tlc_status status = tlc_mpi_may_start(h, role);
+
+    for (size_t i = 0; !status && i < h->count; i++)
         if (h->n[i] && (!out || !out[i]))
-            return 0;
-    if (h->count && out)
+            status = TLC_ERR_PARAM;
+    if (!status && h->count && out)
         memcpy(h->out, out, h->count * sizeof *out);
-    return 1;
+    return status;
 }
 
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag)

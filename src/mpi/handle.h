@@ -103,8 +103,8 @@ void tlc_mpi_free(tlc_mpi *h);
 /* TLC_ERR_PARAM: it is not of this kind. TLC_ERR_ORDER: a step is under way. Or it is broken. */
 tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role);
 
-/* Keeps the pointers to results for the end of the step. 0: one is missing. */
-int tlc_mpi_keep_out(tlc_mpi *h, void *const *out);
+/* The same for a step with results: keeps their pointers until it ends. TLC_ERR_PARAM: one is missing. */
+tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *out);
 
 /* Sends to a peer, for this step. */
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag);

@@ -40,6 +40,10 @@ static tlc_status import_config(tlc_mpi_making *m)
     if (!m->cfg.exchange || (m->cfg.count && !m->cfg.tensors) || !m->cfg.chunk || m->cfg.chunk > INT_MAX ||
         !tlc_import(&m->exchange, sizeof m->exchange, m->cfg.exchange))
         return TLC_ERR_PARAM;
+    if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
+        m->exchange.alloc = (tlc_allocator){NULL, NULL, NULL}; /* for the handle, until it is freed again */
+        return TLC_ERR_PARAM;
+    }
     m->exchange.struct_size = sizeof m->exchange;
     return m->cfg.count && m->cfg.tensors->struct_size < sizeof m->cfg.tensors->struct_size ? TLC_ERR_PARAM : TLC_OK;
 }
@@ -265,9 +269,11 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
 {
     tlc_mpi *h = m->handle;
 
-    if (h && h->pair)
+    if (h && h->pair) { /* the servers that its worker would take leave of are not there */
+        h->pair->leaving = 1;
+        memset(h->pair->over, 1, h->pair->peers);
         tlc_mpi_break(h->pair, status, "the server of this rank was not made");
-    else if (status != TLC_ERR_TRANSPORT)
+    } else if (status != TLC_ERR_TRANSPORT)
         (void)MPI_Comm_free(&m->comm);
     if (h)
         tlc_mpi_free(h);

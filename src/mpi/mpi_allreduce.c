@@ -104,13 +104,10 @@ tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 
 tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = tlc_mpi_may_push(h, &role, out);
 
-    if (status)
-        return status;
-    if (!tlc_mpi_keep_out(h, out))
-        return TLC_ERR_PARAM;
-    TLC_MPI_TIMED(h, status, tlc_allreduce_push(h->object.allreduce, grads, weight, h->to));
+    if (!status)
+        TLC_MPI_TIMED(h, status, tlc_allreduce_push(h->object.allreduce, grads, weight, h->to));
     if (status)
         return status;
     const int owns = !h->gather && h->to[own_index(h)].len;

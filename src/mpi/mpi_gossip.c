@@ -6,12 +6,6 @@
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static void open_boxes(tlc_mpi *h, tlc_tag tag)
-{
-    for (size_t i = 0; i < h->peers; i++)
-        tlc_box_open(&h->box[i], h->peer[i], tag);
-}
-
 static const tlc_message *messages(tlc_mpi *h)
 {
     for (size_t i = 0; i < h->peers; i++)
@@ -19,13 +13,17 @@ static const tlc_message *messages(tlc_mpi *h)
     return h->from;
 }
 
-static tlc_status send_to_all(tlc_mpi *h, tlc_message message, tlc_tag tag)
+/* Sends a message to all neighbours, and waits for those of all. */
+static tlc_status begin(tlc_mpi *h, tlc_message message, tlc_tag tag, tlc_mpi_state state)
 {
     tlc_status status = TLC_OK;
 
     for (size_t i = 0; i < h->peers && !status; i++)
         status = tlc_mpi_send(h, i, message, tag);
-    return status;
+    for (size_t i = 0; i < h->peers; i++)
+        tlc_box_open(&h->box[i], h->peer[i], tag);
+    h->state = state;
+    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
 }
 
 static tlc_status advance(tlc_mpi *h, int *moved)
@@ -241,15 +239,9 @@ tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
     tlc_status status = tlc_mpi_may_start(h, &role);
     tlc_message push;
 
-    if (status)
-        return status;
-    TLC_MPI_TIMED(h, status, tlc_gossip_push(h->object.gossip, moved, &push));
-    if (status)
-        return status;
-    status = send_to_all(h, push, TLC_TAG_PUSH);
-    open_boxes(h, TLC_TAG_PUSH);
-    h->state = TLC_MPI_ANSWERS;
-    return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
+    if (!status)
+        TLC_MPI_TIMED(h, status, tlc_gossip_push(h->object.gossip, moved, &push));
+    return status ? status : begin(h, push, TLC_TAG_PUSH, TLC_MPI_ANSWERS);
 }
 
 tlc_status tlc_mpi_gossip_hello(tlc_mpi *h, int full)
@@ -257,15 +249,11 @@ tlc_status tlc_mpi_gossip_hello(tlc_mpi *h, int full)
     tlc_status status = tlc_mpi_may_start(h, &role);
     tlc_message hello;
 
-    if (status)
-        return status;
-    TLC_MPI_TIMED(h, status, tlc_gossip_hello(h->object.gossip, full, &hello));
-    if (status)
-        return status;
-    status = send_to_all(h, hello, TLC_TAG_HELLO);
-    open_boxes(h, TLC_TAG_HELLO);
-    h->state = TLC_MPI_HELLOS;
-    return status ? tlc_mpi_break(h, status, NULL) : tlc_mpi_wait(h);
+    if (!status)
+        TLC_MPI_TIMED(h, status, tlc_gossip_hello(h->object.gossip, full, &hello));
+    if (!status)
+        status = begin(h, hello, TLC_TAG_HELLO, TLC_MPI_HELLOS);
+    return status ? status : tlc_mpi_wait(h);
 }
 
 tlc_gossip *tlc_mpi_gossip_object(tlc_mpi *h)

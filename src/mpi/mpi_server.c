@@ -301,10 +301,11 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
             status = TLC_OK;
             break;
         }
+        if (status && status != TLC_ERR_STEP)
+            break;
         const int updates = update && !status;
-        if (updates)
-            status = update(arg, h->object.server, delta);
-        if (!status || status == TLC_ERR_STEP)
+        status = updates ? update(arg, h->object.server, delta) : TLC_OK;
+        if (!status)
             status = tlc_mpi_server_answer(h, updates ? (const float *const *)delta : NULL);
     }
     if (h && h->role == &role)

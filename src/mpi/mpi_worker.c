@@ -145,13 +145,10 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 
 tlc_status tlc_mpi_worker_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = tlc_mpi_may_push(h, &role, out);
 
-    if (status)
-        return status;
-    if (!tlc_mpi_keep_out(h, out))
-        return TLC_ERR_PARAM;
-    TLC_MPI_TIMED(h, status, tlc_worker_push(h->object.worker, grads, weight, h->to));
+    if (!status)
+        TLC_MPI_TIMED(h, status, tlc_worker_push(h->object.worker, grads, weight, h->to));
     if (status)
         return status;
     for (size_t i = 0; i < h->peers && !status; i++)

@@ -170,7 +170,12 @@ static void other_calls(void)
     set(&s);
     s.exchange.isa = (tlc_isa)(rank == ranks - 1 ? 99 : 0);
     require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
-    set(&s); /* a server on a rank that has a worker, without that worker */
+    set(&s);
+    if (rank == ranks - 1)
+        s.exchange.alloc.free = NULL;
+    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    require(!s.memory.used); /* nothing was taken that cannot be given back */
+    set(&s);                 /* a server on a rank that has a worker, without that worker */
     s.exchange.servers = 1;
     s.exchange.workers = (uint32_t)ranks;
     snprintf(sentence, sizeof sentence, "rank 0: %s", tlc_status_string(TLC_ERR_PARAM));
@@ -346,6 +351,68 @@ static void server_ends(void)
     require(!s.memory.used);
 }
 
+/* A rank that is both can make its worker, but not its server: nobody is left waiting. */
+static void server_not_made(void)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks;
+    if (rank == ranks - 1) {
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+        s.exchange.isa = (tlc_isa)99;
+        require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_ERR_PARAM);
+        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
+        require(strcmp(found.sentence, "the server of this rank was not made") == 0);
+    } else
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_ERR_PARAM);
+    require(s.found.status == TLC_ERR_PARAM && s.found.rank == (uint32_t)ranks - 1 && !server);
+    tlc_mpi_destroy(worker);
+    require(!s.memory.used);
+}
+
+static tlc_status give_up(void *arg, const tlc_server *server, float *const *delta)
+{
+    int *steps = arg;
+
+    (void)server;
+    (void)delta;
+    return ++*steps < 3 ? TLC_OK : TLC_ERR_STEP;
+}
+
+/* An optimiser that fails, with any status, ends the server; its workers are told. */
+static void update_fails(void)
+{
+    float values[400] = {0};
+    const void *grads[] = {values, values};
+    void *out[] = {values, values};
+    tlc_mpi *h = NULL;
+    int steps = 0;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    if (rank == ranks - 1) {
+        require_status(tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_OK);
+        require_status(tlc_mpi_server_run(h, give_up, &steps), TLC_ERR_STEP);
+        require(steps == 3);
+    } else {
+        require_status(tlc_mpi_worker_create(&h, &s.cfg), TLC_OK);
+        for (steps = 1; steps <= 3; steps++) {
+            require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_OK);
+            require_status(tlc_mpi_wait(h), steps < 3 ? TLC_OK : TLC_ERR_ORDER);
+        }
+    }
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
+}
+
 const mpi_test failure_tests[] = {
     {"a rank that differs", differences},
     {"ranks that call something else", other_calls},
@@ -354,5 +421,7 @@ const mpi_test failure_tests[] = {
     {"MPI fails", broken},
     {"calls out of turn", turns},
     {"a server that ends", server_ends},
+    {"a server that is not made", server_not_made},
+    {"an optimiser that fails", update_fails},
     {NULL, NULL},
 };

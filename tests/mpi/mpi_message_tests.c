@@ -63,7 +63,7 @@ static void sizes(void)
     free(values);
 }
 
-/* A message that ends where a piece does, of one piece or more: every length from 1 to 300 bytes with these pieces. */
+/* Messages of some 20 to 300 bytes in pieces of 1 to 64. Some end where a piece does. */
 static void pieces(void)
 {
     float values[64];

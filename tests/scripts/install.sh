@@ -56,6 +56,24 @@ done
 print_what_they_say shared LD_LIBRARY_PATH="$libdir"
 print_what_they_say static
 
+# A program that uses MPI, if the module for it was built.
+if pkg-config --exists threelc-mpi; then
+  cat >uses-mpi.c <<'C'
+#include <threelc/mpi.h>
+int main(void)
+{
+    tlc_mpi_config cfg;
+    return tlc_mpi_config_init(&cfg, sizeof cfg, MPI_COMM_NULL);
+}
+C
+  read -ra mpi_flags < <(pkg-config --cflags --libs threelc-mpi) # MPI was not moved, so its prefix stays
+  $CC "${cflags[@]}" uses-mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o uses-mpi
+  LD_LIBRARY_PATH=$libdir ./uses-mpi
+  rm uses-mpi.c
+else
+  echo "# threelc-mpi was not built: skipped"
+fi
+
 # The address of every function that the headers declare. The C++ compiler belongs to the C compiler.
 case $CC in
   *clang*) read -ra cxx <<<"${CC/clang/clang++}" ;;
