@@ -237,7 +237,7 @@ tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm 
 tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
 {
     tlc_status status = tlc_mpi_may_start(h, &role);
-    tlc_message push;
+    tlc_message push = {NULL, 0};
 
     if (!status)
         TLC_MPI_TIMED(h, status, tlc_gossip_push(h->object.gossip, moved, &push));
@@ -247,7 +247,7 @@ tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
 tlc_status tlc_mpi_gossip_hello(tlc_mpi *h, int full)
 {
     tlc_status status = tlc_mpi_may_start(h, &role);
-    tlc_message hello;
+    tlc_message hello = {NULL, 0};
 
     if (!status)
         TLC_MPI_TIMED(h, status, tlc_gossip_hello(h->object.gossip, full, &hello));
