@@ -4,7 +4,7 @@
  */
 #include "exchange.h"
 #include "../../explain.h"
-#include "random.h"
+#include "../../train/random.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

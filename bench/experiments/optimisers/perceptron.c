@@ -4,7 +4,7 @@
  * the hidden values, which lie side by side, so that compilers vectorise them without a change of the results.
  */
 #include "perceptron.h"
-#include "random.h"
+#include "../../train/random.h"
 #include <math.h>
 #include <string.h>
 

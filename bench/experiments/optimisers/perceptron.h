@@ -6,7 +6,7 @@
 #ifndef OPTIMISERS_PERCEPTRON_H
 #define OPTIMISERS_PERCEPTRON_H
 
-#include "images.h"
+#include "../../train/images.h"
 #include <stddef.h>
 
 enum { HIDDEN = 100, TENSORS = 4, PARAMETERS = PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES };

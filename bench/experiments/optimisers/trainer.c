@@ -5,7 +5,7 @@
 #include "trainer.h"
 #include "../../explain.h"
 #include "exchange.h"
-#include "random.h"
+#include "../../train/random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

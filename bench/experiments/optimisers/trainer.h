@@ -5,8 +5,8 @@
 #ifndef OPTIMISERS_TRAINER_H
 #define OPTIMISERS_TRAINER_H
 
-#include "images.h"
-#include "optimiser.h"
+#include "../../train/images.h"
+#include "../../train/optimiser.h"
 #include <stddef.h>
 
 /* What workers send. */

@@ -2,8 +2,8 @@
  *
  * Random numbers of the experiment: SplitMix64, whose state is one number.
  */
-#ifndef OPTIMISERS_RANDOM_H
-#define OPTIMISERS_RANDOM_H
+#ifndef TRAIN_RANDOM_H
+#define TRAIN_RANDOM_H
 
 #include <stdint.h>
 

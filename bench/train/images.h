@@ -2,8 +2,8 @@
  *
  * Images of digits: 28 x 28 pixels and a label. They are read from the idx files of MNIST or drawn at random.
  */
-#ifndef OPTIMISERS_IMAGES_H
-#define OPTIMISERS_IMAGES_H
+#ifndef TRAIN_IMAGES_H
+#define TRAIN_IMAGES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Three optimisers with their usual constants. An optimiser keeps a state for each parameter. The learning rate falls
- * linearly to 0.
+ * linearly to 0, or is constant.
  */
-#ifndef OPTIMISERS_OPTIMISER_H
-#define OPTIMISERS_OPTIMISER_H
+#ifndef TRAIN_OPTIMISER_H
+#define TRAIN_OPTIMISER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,10 +13,11 @@ typedef enum optimiser_kind { MOMENTUM, RMSPROP, ADAM } optimiser_kind;
 
 typedef struct optimiser {
     optimiser_kind kind;
-    float rate; /* of the first step */
+    float rate;    /* of the first step */
+    bool constant; /* so is that of all steps */
     size_t n;
-    size_t steps; /* the rate is 0 after so many */
-    size_t done;
+    size_t steps;  /* the rate is 0 after so many */
+    size_t done;   /* steps that were begun */
     float *mean;   /* momentum, Adam: of the gradients (of momentum their sum) */
     float *square; /* RMSprop, Adam: mean of the squared gradients */
 } optimiser;
@@ -24,6 +25,12 @@ typedef struct optimiser {
 bool optimiser_open(optimiser *o, optimiser_kind kind, float rate, size_t n, size_t steps, char *why);
 void optimiser_close(optimiser *o);
 
-/* Changes the model by one step. */
+/* Begins a step: then the parameters change, each once. */
+void optimiser_begin(optimiser *o);
+
+/* Changes parameters first .. first + n - 1, which model points to, by their gradients. */
+void optimiser_range(const optimiser *o, size_t first, size_t n, const float *gradient, float *model);
+
+/* A step of all parameters. */
 void optimiser_step(optimiser *o, const float *gradient, float *model);
 #endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the ranks of a training send each other, through libthreelc-mpi: the one part of the trainer that concerns the
+ * library. Functions are collective, unless they say otherwise.
+ */
+#ifndef TRAIN_SYNC_H
+#define TRAIN_SYNC_H
+
+#include "classifier.h"
+#include <threelc/mpi.h>
+
+typedef enum sync_kind {
+    SYNC_MPI, /* MPI_Allreduce of floats, without the library: what the others are compared with */
+    SYNC_ALL_REDUCE,
+    SYNC_GATHER,
+    SYNC_SERVER, /* all ranks are workers, and the last ones are servers, too */
+    SYNC_GOSSIP
+} sync_kind;
+
+/* The optimiser of a server: the change of values first .. first + n - 1 of the model, from the mean of their
+ * gradients. change is 0 before. */
+typedef void (*sync_update)(void *arg, size_t first, size_t n, const float *mean, float *change);
+
+typedef struct sync_options {
+    sync_kind kind;
+    uint32_t servers;
+    tlc_graph_kind graph; /* of gossip */
+    tlc_gossip_kind algorithm;
+    const char *push, *pull; /* codecs; pull NULL: as push */
+    bool layers;             /* all-reduce, gather: a handle for each tensor */
+    uint64_t seed;
+    sync_update update; /* of servers; NULL: workers get the means */
+    void *arg;
+} sync_options;
+
+typedef struct syncer {
+    sync_options o;
+    const classifier *model;
+    MPI_Comm comm;
+    MPI_Comm graph; /* of gossip, if has_graph */
+    bool has_graph;
+    int rank, ranks;
+    size_t handles;
+    tlc_mpi *handle[CLASSIFIER_TENSORS]; /* all-reduce, gossip: one, or one for each tensor. Server: the worker, and the
+                                            server if this rank is one */
+    tlc_tensor tensor[CLASSIFIER_TENSORS];
+    float *residual; /* of what this rank sent, `values` floats; 0 where the codec keeps none */
+    float *change;   /* of the parts that this server owns, at their places */
+} syncer;
+
+typedef enum sync_result {
+    SYNC_DONE,
+    SYNC_SKIPPED, /* a gradient was not finite: the step did not happen, on no rank, or not on all servers */
+    SYNC_FAILED   /* why says why */
+} sync_result;
+
+/* weights: the model that gossip starts from. The model and what o points to must outlive it. */
+bool sync_open(syncer *s, const sync_options *o, const classifier *model, const float *weights, MPI_Comm comm,
+               char *why);
+void sync_close(syncer *s);
+
+/* Averages values, `values` floats, over the ranks that have some; NULL: this rank has none. out: the mean, or of
+ * servers with `update` the change of the model; 0 where a server skipped the step. Not for gossip. */
+sync_result sync_mean(syncer *s, const float *values, float *out, char *why);
+
+/* The same in three parts, with a handle for each tensor: the exchange of a tensor starts as soon as it is known. Not
+ * collective: sync_start_tensor and sync_progress send and receive what they can, and do not wait. */
+bool sync_start_tensor(syncer *s, size_t tensor, const float *values, float *out, char *why);
+void sync_progress(syncer *s);
+sync_result sync_wait(syncer *s, char *why);
+
+/* Gossip. Where a local step starts from: the mean of the own model and those of the neighbours. Not collective. */
+void sync_gossip_mean(const syncer *s, float *mean);
+/* The model of this rank. Not collective. */
+void sync_gossip_model(const syncer *s, float *weights);
+
+/* Moves this rank to `moved`; weights: its model then. SYNC_SKIPPED: this rank stayed where it was. */
+sync_result sync_gossip_move(syncer *s, const float *moved, float *weights, char *why);
+
+/* momentum[i] = 0 where the last values were sent and taken (SBC, momentum masking). Not collective. */
+void sync_mask(syncer *s, float *momentum);
+
+/* Writes the states of the handles, one behind the other, to a new block of memory. Not collective. NULL: no memory. */
+void *sync_save(const syncer *s, size_t *size);
+/* Takes what sync_save wrote: blocks[i] of rank i of a run with `count` ranks, perhaps another number. */
+bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why);
+
+/* Sets all values to 0 that belong to parts of other servers. Not collective. */
+void sync_keep_own(const syncer *s, float *values);
+
+/* What was not sent yet: the mean over ranks of the residuals of pushes, and the residuals of answers, `values` floats
+ * each. Gossip has none. */
+void sync_residuals(syncer *s, double *pushes, double *answers);
+
+/* Of this rank, since sync_open. struct_size is set. Not collective. */
+void sync_stats(const syncer *s, tlc_mpi_stats *stats);
+#endif

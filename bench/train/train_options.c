@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include "train_options.h"
+#include "../codecs.h"
+#include "../explain.h"
+#include "../option_table.h"
+#include "../parse.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { /* of options without a letter */
+       KEY_DATA = OPTION_KEY,
+       KEY_MODEL,
+       KEY_KIND,
+       KEY_ALGORITHM,
+       KEY_PULL,
+       KEY_SEND,
+       KEY_MASK,
+       KEY_LAYERS,
+       KEY_OPTIMISER,
+       KEY_RATE,
+       KEY_DECAY,
+       KEY_BATCH,
+       KEY_STEPS,
+       KEY_LOCAL_STEPS,
+       KEY_PARTICIPANTS,
+       KEY_NON_IID,
+       KEY_SEED,
+       KEY_CHECKPOINT,
+       KEY_EVERY,
+       KEY_RESUME,
+       KEY_CSV,
+       KEY_LIST,
+       KEY_VERSION
+};
+
+static const option_entry entries[] = {
+    {KEY_DATA, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)"},
+    {KEY_MODEL, "model", "NAME", "mlp or lenet5 (default lenet5)"},
+    {KEY_KIND, "kind", "KIND",
+     "all-reduce, gather, server:S (the last S ranks are servers, too),\n"
+     "gossip:GRAPH (ring, torus or complete), or mpi: MPI_Allreduce of\n"
+     "floats, without the library (default all-reduce)"},
+    {KEY_ALGORITHM, "algorithm", "NAME", "of gossip: dcd or ecd (default dcd)"},
+    {'c', "codec", "CODEC", "of what ranks send (default 3lc; of gossip qsgd:bits=8)"},
+    {KEY_PULL, "pull", "CODEC", "of the results (default: as --codec)"},
+    {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
+    {KEY_MASK, "mask-momentum", NULL, "with changes: no momentum for values that were sent"},
+    {KEY_LAYERS, "layers", NULL, "send each layer as soon as its gradient is known"},
+    {KEY_OPTIMISER, "optimiser", "NAME", "momentum, rmsprop or adam (default momentum)"},
+    {KEY_RATE, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)"},
+    {KEY_DECAY, "decay", "NAME", "of the rate: linear to 0, or constant (default linear)"},
+    {KEY_BATCH, "batch", "N", "images of a rank in a step (default 32)"},
+    {KEY_STEPS, "steps", "N", "steps of a rank (default 1000)"},
+    {KEY_LOCAL_STEPS, "local-steps", "N", "with changes: send once in N steps (default 1)"},
+    {KEY_PARTICIPANTS, "participants", "N", "so many ranks take part in a round (default: all)"},
+    {KEY_NON_IID, "non-iid", "N", "the images of a rank are of N classes (default: of all)"},
+    {KEY_SEED, "seed", "N", "of model, images, rounds and codecs (default 1)"},
+    {KEY_CHECKPOINT, "checkpoint", "DIR", "write checkpoints here"},
+    {KEY_EVERY, "every", "N", "steps from one to the next (default 100)"},
+    {KEY_RESUME, "resume", NULL, "go on from the last one, with any number of ranks"},
+    {KEY_CSV, "csv", "FILE", "write a line with the result here"},
+    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {'q', "quiet", NULL, "print nothing on the way"},
+    {'h', "help", NULL, "print this and exit"},
+    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+};
+
+static bool take(void *options, int key, const char *value, char *why);
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+
+void train_options_print_help(FILE *f)
+{
+    fputs("usage: mpirun -n RANKS tlc-mpi-train [OPTION]...\n"
+          "\n"
+          "Trains a model on images of digits, each rank with its own images. What ranks send is compressed by\n"
+          "libthreelc.\n"
+          "\n",
+          f);
+    option_table_print(f, &table);
+    fputs("\n"
+          "loss      mean of the batches of all ranks since the line before\n"
+          "accuracy  percent of the test images\n"
+          "sent      bytes that a rank has sent to others, the mean over ranks, and times as little as floats\n"
+          "codec     seconds in the codecs, wait: for others; of the busiest rank, as all times\n"
+          "\n"
+          "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
+          f);
+}
+
+/* ---- values of options ------------------------------------------------------------------------------------------- */
+
+static const char *const models[] = {[CLASSIFIER_MLP] = "mlp", [CLASSIFIER_LENET5] = "lenet5", NULL};
+static const char *const kinds[] =
+    {[SYNC_MPI] = "mpi",       [SYNC_ALL_REDUCE] = "all-reduce", [SYNC_GATHER] = "gather",
+     [SYNC_SERVER] = "server", [SYNC_GOSSIP] = "gossip",         NULL};
+static const char *const graphs[] = {[TLC_RING] = "ring", [TLC_TORUS] = "torus", [TLC_COMPLETE] = "complete", NULL};
+static const char *const algorithms[] = {[TLC_DCD] = "dcd", [TLC_ECD] = "ecd", NULL};
+static const char *const sends[] = {"gradients", "changes", NULL};
+static const char *const optimisers[] = {[MOMENTUM] = "momentum", [RMSPROP] = "rmsprop", [ADAM] = "adam", NULL};
+static const char *const decays[] = {"linear", "constant", NULL};
+
+static bool take_count(const char *text, size_t most, size_t *count)
+{
+    uint64_t number;
+
+    if (!parse_number(text, false, &number) || number < 1 || number > most)
+        return false;
+    *count = (size_t)number;
+    return true;
+}
+
+/* server:2 and gossip:ring have something after the name. */
+static bool take_kind(train_options *o, const char *text)
+{
+    char name[16];
+    const size_t length = strcspn(text, ":");
+    const char *more = text[length] ? text + length + 1 : NULL;
+    size_t servers = 1;
+    int kind, graph = 0;
+
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), text);
+    if (!parse_choice(name, kinds, &kind))
+        return false;
+    if (kind == SYNC_SERVER   ? !more || !take_count(more, 1 << 20, &servers)
+        : kind == SYNC_GOSSIP ? !more || !parse_choice(more, graphs, &graph)
+                              : more != NULL)
+        return false;
+    o->kind = text;
+    o->sync.kind = (sync_kind)kind;
+    o->sync.servers = (uint32_t)servers;
+    o->sync.graph = (tlc_graph_kind)graph;
+    return true;
+}
+
+static bool take_rate(const char *text, float *rate)
+{
+    char *end;
+
+    *rate = strtof(text, &end);
+    return *text && !*end && isfinite(*rate) && *rate > 0;
+}
+
+/* Those that choose a name. */
+static bool take_choice(train_options *o, int key, const char *value)
+{
+    int choice = 0;
+    bool ok;
+
+    switch (key) {
+    case KEY_MODEL:
+        ok = parse_choice(value, models, &choice);
+        o->model = (classifier_kind)choice;
+        return ok;
+    case KEY_ALGORITHM:
+        ok = parse_choice(value, algorithms, &choice);
+        o->sync.algorithm = (tlc_gossip_kind)choice;
+        return ok;
+    case KEY_SEND:
+        ok = parse_choice(value, sends, &choice);
+        o->changes = choice;
+        return ok;
+    case KEY_OPTIMISER:
+        ok = parse_choice(value, optimisers, &choice);
+        o->optimiser = (optimiser_kind)choice;
+        return ok;
+    default:
+        ok = parse_choice(value, decays, &choice);
+        o->constant = choice;
+        return ok;
+    }
+}
+
+static bool take(void *options, int key, const char *value, char *why)
+{
+    train_options *o = options;
+
+    (void)why;
+    switch (key) {
+    case KEY_DATA: o->data = value; return true;
+    case KEY_KIND: return take_kind(o, value);
+    case 'c': o->sync.push = value; return true;
+    case KEY_PULL: o->sync.pull = value; return true;
+    case KEY_MASK: o->mask = true; return true;
+    case KEY_LAYERS: o->sync.layers = true; return true;
+    case KEY_RATE: return take_rate(value, &o->rate);
+    case KEY_BATCH: return take_count(value, 1 << 16, &o->batch);
+    case KEY_STEPS: return take_count(value, 1 << 30, &o->steps);
+    case KEY_LOCAL_STEPS: return take_count(value, 1 << 30, &o->local_steps);
+    case KEY_PARTICIPANTS: return take_count(value, 1 << 20, &o->participants);
+    case KEY_NON_IID: return take_count(value, CLASSES, &o->classes);
+    case KEY_SEED: return parse_number(value, false, &o->seed);
+    case KEY_CHECKPOINT: o->checkpoint = value; return true;
+    case KEY_EVERY: return take_count(value, 1 << 30, &o->every);
+    case KEY_RESUME: o->resume = true; return true;
+    case KEY_CSV: o->csv = value; return true;
+    case 'q': o->quiet = true; return true;
+    case KEY_LIST: o->command = COMMAND_LIST; return true;
+    case 'h': o->command = COMMAND_HELP; return true;
+    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
+    default: return take_choice(o, key, value);
+    }
+}
+
+/* ---- what goes together ------------------------------------------------------------------------------------------ */
+
+static bool check_codec(const char *codec, char *why)
+{
+    char message[1024];
+
+    return !codec || !tlc_codec_check(codec, message, sizeof message) || explain(why, "codec %s: %s", codec, message);
+}
+
+static bool check(const train_options *o, int ranks, char *why)
+{
+    const sync_options *s = &o->sync;
+
+    if (s->kind == SYNC_SERVER && s->servers > (uint32_t)ranks)
+        return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
+    if (o->participants > (size_t)ranks)
+        return explain(why, "--participants %zu: there are %d ranks", o->participants, ranks);
+    if (s->kind == SYNC_GOSSIP && (o->changes || o->participants || s->pull))
+        return explain(why, "gossip goes without --send changes, --participants and --pull");
+    if (s->layers && s->kind != SYNC_ALL_REDUCE && s->kind != SYNC_GATHER)
+        return explain(why, "--layers goes with all-reduce and gather");
+    if (!o->changes && (o->local_steps > 1 || o->mask))
+        return explain(why, "--local-steps and --mask-momentum go with --send changes");
+    if (o->steps % o->local_steps || o->every % o->local_steps)
+        return explain(why, "--steps and --every must be multiples of --local-steps %zu", o->local_steps);
+    if (o->resume && !o->checkpoint)
+        return explain(why, "--resume: from which --checkpoint?");
+    return check_codec(s->push, why) && check_codec(s->pull, why);
+}
+
+bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why)
+{
+    int files;
+
+    *o = (train_options){.command = COMMAND_RUN,
+                         .model = CLASSIFIER_LENET5,
+                         .sync = {.kind = SYNC_ALL_REDUCE},
+                         .kind = "all-reduce",
+                         .batch = 32,
+                         .steps = 1000,
+                         .local_steps = 1,
+                         .seed = 1};
+    if (!option_table_parse(&table, o, argc, argv, &files, why))
+        return false;
+    if (o->command != COMMAND_RUN)
+        return true;
+    if (files < argc)
+        return explain(why, "%s: there are options only", argv[files]);
+    if (!o->sync.push)
+        o->sync.push = o->sync.kind == SYNC_GOSSIP ? "qsgd:bits=8" : o->sync.kind == SYNC_MPI ? "raw" : "3lc";
+    if (!(o->rate > 0))
+        o->rate = o->optimiser == MOMENTUM ? 0.05f : 0.001f;
+    if (!o->every)
+        o->every = o->local_steps > 100 ? o->local_steps : 100 / o->local_steps * o->local_steps;
+    o->sync.seed = o->seed;
+    return check(o, ranks, why);
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+const char train_settings_names[] = "model,algorithm,codec,pull,send,mask,optimiser,rate,decay,batch,local_steps,"
+                                    "participants,classes,steps,seed";
+
+void train_settings(const train_options *o, char *text)
+{
+    const bool gossip = o->sync.kind == SYNC_GOSSIP;
+
+    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%zu,%llu", models[o->model],
+             gossip ? algorithms[o->sync.algorithm] : "", o->sync.push, o->sync.pull ? o->sync.pull : "",
+             sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant], o->batch,
+             o->local_steps, o->participants, o->classes, o->steps, (unsigned long long)o->seed);
+}

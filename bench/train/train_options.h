@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line of tlc-mpi-train.
+ */
+#ifndef TRAIN_OPTIONS_H
+#define TRAIN_OPTIONS_H
+
+#include "../program.h"
+#include "optimiser.h"
+#include "sync.h"
+#include <stdio.h>
+
+typedef struct train_options {
+    command command;
+    const char *data; /* folder of MNIST's files; NULL: images are drawn */
+    classifier_kind model;
+    sync_options sync;
+    const char *kind; /* as it was given */
+    bool changes;     /* send changes of the model; else gradients */
+    bool mask;        /* momentum masking */
+    optimiser_kind optimiser;
+    float rate;
+    bool constant; /* the rate; else it falls linearly to 0 */
+    size_t batch;  /* images of a rank in a step */
+    size_t steps;
+    size_t local_steps;  /* from one exchange to the next */
+    size_t participants; /* ranks in a round; 0: all */
+    size_t classes;      /* that the images of a rank have; 0: all, i.i.d. */
+    uint64_t seed;
+    const char *checkpoint; /* folder; NULL: none */
+    size_t every;           /* steps from one checkpoint to the next */
+    bool resume;
+    const char *csv;
+    bool quiet;
+} train_options;
+
+/* ranks: of the communicator. false: why (WHY_SIZE bytes) says what is wrong. */
+bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why);
+
+void train_options_print_help(FILE *f);
+
+/* What a run and its checkpoints have in common, with the names: columns of a CSV. The kind and the number of ranks are
+ * not among it. */
+extern const char train_settings_names[];
+enum { SETTINGS_SIZE = 1024 };
+void train_settings(const train_options *o, char *text);
+#endif

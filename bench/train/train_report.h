@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the trainer prints: a line now and then, and one with the result. Collective; rank 0 prints.
+ */
+#ifndef TRAIN_REPORT_H
+#define TRAIN_REPORT_H
+
+#include "resume.h"
+
+typedef struct train_report {
+    double loss;                         /* mean since the last report */
+    double accuracy;                     /* percent of the test images */
+    double sent, received, floats;       /* bytes of a rank, the mean over ranks; floats: in every step, uncompressed */
+    double codec, wait, compute, rounds; /* seconds, of the busiest rank */
+    double skipped;                      /* rounds, of the rank with most of them */
+} train_report;
+
+/* Starts a new mean of the loss. test NULL: without the accuracy. */
+train_report report_make(trainer *t, const image_set *test);
+
+/* Whether the loss is a number. */
+bool report_is_finite(const train_report *r);
+
+void report_head(const trainer *t);
+void report_line(const trainer *t, const train_report *r);
+void report_residuals(const trainer *t, const char *when, const resume_residuals *r);
+
+/* The end: whether all ranks have the same weights (but for gossip), and their CRC-32. */
+bool report_digest(trainer *t, unsigned long *crc);
+
+/* A CSV of one line. On rank 0 alone. */
+bool report_csv(const trainer *t, const train_report *r, unsigned long crc, char *why);
+#endif
