@@ -143,7 +143,7 @@ static void conv_backward(layer *l, size_t batch, const float *w, float *dw, flo
     gather(l, batch, dx);
 }
 
-/* ---- pool, flatten, ReLU ------------------------------------------------------------------------------------------ */
+/* ---- pool, flatten, ReLU ---------------------------------------------------------------------------------------- */
 
 /* The first of the 2 x 2 pixels that pixel i of all channels and images comes from. */
 static size_t corner_of(const layer *l, size_t i)

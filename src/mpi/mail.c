@@ -65,8 +65,10 @@ tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int
                                              m->comm, &sends->list[sends->count]));
         sends->count += !status;
     }
-    m->sent += message.len;
-    m->pieces += pieces;
+    if (to != m->rank) {
+        m->sent += message.len;
+        m->pieces += pieces;
+    }
     return status;
 }
 
@@ -135,7 +137,8 @@ tlc_status tlc_box_poll(tlc_mail *m, tlc_box *b, int *moved)
             return status;
         b->len += (size_t)b->piece_len;
         b->state = (size_t)b->piece_len < m->chunk ? TLC_BOX_FULL : TLC_BOX_OPEN;
-        m->received += (size_t)b->piece_len;
+        if (b->from != m->rank)
+            m->received += (size_t)b->piece_len;
         *moved = 1;
     }
     return status;

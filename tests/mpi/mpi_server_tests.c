@@ -95,6 +95,23 @@ static void play_alone(world *w, uint64_t step)
     fleet_pull(f);
 }
 
+/* What all ranks have sent to others is what others have received. A rank alone sends nothing. */
+static void require_traffic(const world *w)
+{
+    uint64_t traffic[2] = {0, 0};
+
+    for (int i = 0; i < 2; i++) {
+        const tlc_mpi *h = i ? w->server : w->worker;
+        tlc_mpi_stats stats = {.struct_size = sizeof stats};
+        if (h)
+            require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+        traffic[0] += stats.sent;
+        traffic[1] += stats.received;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    require(traffic[0] == traffic[1] && (ranks == 1) == !traffic[0]);
+}
+
 /* A rank that is a worker, a server, or both, step by step. */
 static void play(layout l)
 {
@@ -124,6 +141,7 @@ static void play(layout l)
         require_equal_states((member){.worker = tlc_mpi_worker_object(w.worker)}, w.f.worker[rank]);
     if (w.server)
         require_equal_states((member){.server = tlc_mpi_server_object(w.server)}, w.f.owner[server_of(l)]);
+    require_traffic(&w);
     world_close(&w);
 }
 

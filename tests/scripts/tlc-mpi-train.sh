@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with the
+# same bits, and on other ranks with the residuals that were left; bad options and files.
+# tlc-mpi-train.sh PROGRAM MPIEXEC
+set -uo pipefail
+program=$1 mpiexec=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0 count=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+  OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none LSAN_OPTIONS=detect_leaks=0
+
+bad() {
+  echo "FAILED: $*"
+  failed=$((failed + 1))
+}
+
+# train RANKS OPTION...: in out, err and row.csv what it prints
+train() {
+  local ranks=$1
+  shift
+  rm -f row.csv
+  "$mpiexec" -n "$ranks" "$program" --model mlp --batch 8 --csv row.csv "$@" >out 2>err </dev/null
+}
+
+# value COLUMN: of row.csv
+value() {
+  python3 -c 'import csv, sys; print(*[row[sys.argv[1]] for row in csv.DictReader(open("row.csv"))])' "$1"
+}
+
+# holds EXPRESSION WHAT: a condition in Python
+holds() {
+  count=$((count + 1))
+  python3 -c "import sys; sys.exit(0 if $1 else 1)" || bad "$2: not $1: $(<out) $(<err)"
+}
+
+# learns RATIO RANKS OPTION...: the accuracy is above 80, and as floats it sends RATIO times as little at least
+learns() {
+  local ratio=$1
+  shift
+  train "$@" --steps 60 --quiet || bad "$*: exit status $?: $(<err)"
+  holds "$(value accuracy) > 80 and $(value ratio) >= $ratio and $(value skipped) == 0" "$*"
+}
+
+learns 1 1 --kind mpi
+learns 20 3 --kind all-reduce
+learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
+learns 20 3 --kind gather
+learns 20 3 --kind gather --layers --participants 2
+learns 10 3 --kind server:2 --optimiser adam --rate 0.002
+learns 3.5 3 --kind server:3 -c natural --non-iid 4
+learns 3.5 3 --kind gossip:ring
+learns 3.5 3 --kind gossip:complete --algorithm ecd
+learns 100 3 --kind gather -c sbc:p=0.01 --send changes --local-steps 3 --mask-momentum --optimiser rmsprop
+learns 30 4 --kind server:1 -c 3lc --send changes --local-steps 4 --participants 2
+
+# The codec raw is plain MPI_Allreduce, but for the order of sums.
+plain() {
+  local loss
+  train 3 --kind mpi --steps 30 --quiet "$@"
+  loss=$(value loss)
+  for kind in all-reduce gather server:2; do
+    train 3 --kind "$kind" -c raw --steps 30 --quiet "$@"
+    holds "abs($(value loss) - $loss) < 1e-5 * $loss" "raw, $kind, $*"
+  done
+}
+plain
+plain --send changes --local-steps 5 --participants 2
+
+# A rank of a run is killed at some step after its first checkpoint. All ranks end.
+killed() {
+  local pid victims
+  rm -rf run
+  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --steps 2000 --checkpoint run --every 40 "$@" >out 2>err </dev/null &
+  pid=$!
+  until [[ -s run/latest ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+  sleep "0.$((RANDOM % 4))"
+  mapfile -t victims < <(pgrep -f -- "--checkpoint run" | while read -r p; do
+    [[ $(readlink "/proc/$p/exe") != *"${program##*/}" ]] || echo "$p"
+  done)
+  kill -9 "${victims[RANDOM % ${#victims[@]}]}"
+  count=$((count + 1))
+  if wait $pid; then bad "$*: ended well, though a rank was killed"; fi
+  [[ $(<run/latest) == *' 4' ]] || bad "$*: no checkpoint: $(<err)"
+}
+
+# resumes RANKS OPTION...: the killed run goes on to step 2,000 with so many ranks; out has what it says
+resumes() {
+  local ranks=$1
+  shift
+  train "$ranks" --steps 2000 --checkpoint run --every 40 --resume "$@" || bad "$*: exit status $?: $(<err)"
+}
+
+# residuals: of the step that was loaded: the same as when it was saved, to the rounding of floats
+residuals() {
+  local step saved loaded
+  step=$(sed -n 's/^step \([0-9]*\), loaded by.*/\1/p' out)
+  saved=$(grep -h "^step $step, saved by 4 ranks" before)
+  loaded=$(grep "^step $step, loaded by" out)
+  count=$((count + 1))
+  python3 - "$saved" "$loaded" "$1" <<'END' || bad "$2: residuals: '$saved', '$loaded'"
+import re, sys
+saved, loaded = ([float(x) for x in re.findall(r'(?:sum|norm) ([-+.e0-9]+)', text)] for text in sys.argv[1:3])
+for kind, (i, j) in {'pushes': (0, 1), 'answers': (2, 3)}.items():
+    norm = max(saved[j], 1e-30)
+    assert (saved[j] > 0) == (kind in sys.argv[3]), f'{kind}: norm {saved[j]}'
+    assert abs(saved[j] - loaded[j]) < 1e-5 * norm and abs(saved[i] - loaded[i]) < 1e-3 * norm
+END
+}
+
+# goes_on WHICH RANKS SERVERS OPTION...: with 4 ranks the killed run ends with the bits of one that was not killed; on
+# other ranks it has the residuals (of WHICH: pushes, answers), and learns on.
+goes_on() {
+  local which=$1 ranks=$2 kind=$3 whole
+  shift 3
+  killed "$@"
+  cp out before
+  cp -r run kept
+  resumes 4 "$@"
+  whole=$(value weights)
+  rm -rf run
+  train 4 --steps 2000 --quiet "$@" || bad "$*: exit status $?: $(<err)"
+  count=$((count + 1))
+  [[ $whole && $whole == "$(value weights)" ]] || bad "$*: other weights after it was killed and went on"
+  mv kept run
+  resumes "$ranks" "$@" ${kind:+--kind "$kind"}
+  residuals "$which" "$*, $ranks ranks"
+  holds "$(value accuracy) > 95" "$*, $ranks ranks"
+}
+goes_on pushes,answers 3 '' --kind all-reduce -c 3lc:s=1.5
+goes_on pushes,answers 3 server:3 --kind server:4 --optimiser adam
+goes_on pushes 5 '' --kind gather -c sbc:p=0.05 --send changes --local-steps 4 --rate 0.01
+goes_on '' 3 '' --kind gossip:ring
+
+# refuses STATUS MESSAGE OPTION...: on 2 ranks; MESSAGE, a pattern, is said once
+refuses() {
+  local want=$1 message=$2 status
+  shift 2
+  count=$((count + 1))
+  train 2 --steps 4 "$@"
+  status=$?
+  # shellcheck disable=SC2053 # it is a pattern
+  [[ $status == "$want" && $(grep '^tlc-mpi-train: ' err) == "tlc-mpi-train: "$message ]] ||
+    bad "$*: status $status, said '$(<err)'"
+}
+refuses 2 "--kind server:3: there are 2 ranks" --kind server:3
+refuses 2 "--kind*" --kind gossip
+refuses 2 "codec 4lc: *" -c 4lc
+refuses 2 "--local-steps and *" --local-steps 2
+refuses 2 "--steps and --every must be multiples*" --send changes --local-steps 3
+refuses 2 "--layers goes with *" --layers --kind server:1
+refuses 2 "gossip goes without *" --kind gossip:ring --send changes
+refuses 2 "--participants 3: there are 2 ranks" --participants 3
+refuses 2 "--resume: from which*" --resume
+refuses 2 "*/train-images-idx3-ubyte.gz: cannot be opened" --data nowhere
+refuses 1 "*no bias*" --kind gossip:ring -c 3lc
+refuses 1 "new: there is no checkpoint" --checkpoint new --resume
+train 2 --steps 4 --checkpoint new --every 4
+refuses 1 "new/step-00000004/rank-*: is of a run of another --kind" --checkpoint new --resume --kind gather
+refuses 1 "new/step-00000004/rank-*: is of a run with other options: *" --checkpoint new --resume --seed 2
+head -c 5000 new/step-00000004/rank-1 >cut && mv cut new/step-00000004/rank-1
+refuses 1 "new/step-00000004/rank-1: is not a whole checkpoint" --checkpoint new --resume
+refuses 1 "*: No such file or directory" --checkpoint no/where --every 4
+
+"$program" --help | grep -q -- '--local-steps' || bad '--help'
+"$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
+count=$((count + 2))
+echo "$count checks, $failed failed"
+((failed == 0))
