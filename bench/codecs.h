@@ -38,6 +38,9 @@ bool codec_is_stochastic(const char *codec);
 /* Whether frames depend on the seed: the codec draws random words, also if only for a sample of the values. */
 bool codec_uses_seed(const char *codec);
 
+/* Whether gossip takes it: it has no bias and no error feedback. */
+bool codec_suits_gossip(const char *codec);
+
 /* The sparsity multiplier s; NaN: the codec has none. */
 double codec_scale(const char *codec);
 

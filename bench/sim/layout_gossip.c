@@ -6,6 +6,7 @@
  * With replay each step is the first one. Messages of the neighbours of node 0 are kept, and the lengths of all.
  */
 #include "../channel.h"
+#include "../codecs.h"
 #include "../explain.h"
 #include "../fleet.h"
 #include "layout.h"
@@ -122,25 +123,6 @@ static size_t memory(const layout_options *o)
 static size_t replay_memory(const layout_options *o)
 {
     return node_bytes(o, 0) + node_bytes(o, 1);
-}
-
-static bool takes(const char *codec)
-{
-    enum { N = 1024 }; /* more than small tensors have */
-    static const float zeros[N];
-    const float *model = zeros;
-    const tlc_tensor only = {.struct_size = sizeof only, .name = "t", .n = N};
-    const double weights[] = {0.5, 0.5};
-    tlc_gossip *object = NULL;
-    tlc_exchange_config cfg;
-    bool ok;
-
-    (void)tlc_exchange_config_init(&cfg, sizeof cfg);
-    cfg.workers = 2;
-    cfg.push = codec;
-    ok = !tlc_gossip_create(&object, &cfg, TLC_DCD, 0, &(uint32_t){1}, weights, 1, &only, 1, &model);
-    tlc_gossip_destroy(object);
-    return ok;
 }
 
 static bool allocate(gossip *g)
@@ -308,7 +290,7 @@ const layout_kind layout_gossip = {.name = "gossip",
                                    .phases = phases,
                                    .phase_count = PHASES,
                                    .most_whole = SIZE_MAX,
-                                   .takes = takes,
+                                   .takes = codec_suits_gossip,
                                    .memory = memory,
                                    .replay_memory = replay_memory,
                                    .open = open_layout,

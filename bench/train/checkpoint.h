@@ -10,6 +10,7 @@
 typedef struct checkpoint_head {
     char magic[8];
     uint64_t kind, graph, ranks, servers, step;
+    uint64_t last;     /* step of the run, on which the learning rate depends; 0: it does not */
     uint64_t values;   /* of the model */
     uint64_t settings; /* bytes of their text (train_settings) */
     uint64_t state;    /* bytes of what sync_save wrote */

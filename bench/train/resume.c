@@ -72,6 +72,11 @@ static bool make_folder(const char *path, char *why)
     return !mkdir(path, 0777) || errno == EEXIST || explain(why, "%s: %s", path, strerror(errno));
 }
 
+static uint64_t last_step(const trainer *t)
+{
+    return t->o->constant ? 0 : t->o->steps;
+}
+
 static bool save_own(const trainer *t, char *why)
 {
     char settings[SETTINGS_SIZE], path[WHY_SIZE];
@@ -89,6 +94,7 @@ static bool save_own(const trainer *t, char *why)
                                .ranks = (uint64_t)t->ranks,
                                .servers = t->sync.o.servers,
                                .step = t->step,
+                               .last = last_step(t),
                                .values = t->model.values,
                                .settings = strlen(settings) + 1,
                                .state = c.state.len,
@@ -142,6 +148,8 @@ static bool check(const trainer *t, const checkpoint *c, const char *path, char 
         return explain(why, "%s: is of a run of another --kind", path);
     if (c->head.settings != strlen(settings) + 1 || strcmp(c->settings, settings) != 0)
         return explain(why, "%s: is of a run with other options: %s; not %s", path, c->settings, settings);
+    if (c->head.last != last_step(t) || c->head.step > t->o->steps)
+        return explain(why, "%s: is of a run with other --steps", path);
     return c->head.values == t->model.values || explain(why, "%s: is of another model", path);
 }
 

@@ -51,7 +51,8 @@ static const option_entry entries[] = {
     {KEY_RATE, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)"},
     {KEY_DECAY, "decay", "NAME", "of the rate: linear to 0, or constant (default linear)"},
     {KEY_BATCH, "batch", "N", "images of a rank in a step (default 32)"},
-    {KEY_STEPS, "steps", "N", "steps of a rank (default 1000)"},
+    {KEY_STEPS, "steps", "N",
+     "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more"},
     {KEY_LOCAL_STEPS, "local-steps", "N", "with changes: send once in N steps (default 1)"},
     {KEY_PARTICIPANTS, "participants", "N", "so many ranks take part in a round (default: all)"},
     {KEY_NON_IID, "non-iid", "N", "the images of a rank are of N classes (default: of all)"},
@@ -215,12 +216,16 @@ static bool check(const train_options *o, int ranks, char *why)
 {
     const sync_options *s = &o->sync;
 
+    if (!check_codec(s->push, why) || !check_codec(s->pull, why))
+        return false;
     if (s->kind == SYNC_SERVER && s->servers > (uint32_t)ranks)
         return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
     if (o->participants > (size_t)ranks)
         return explain(why, "--participants %zu: there are %d ranks", o->participants, ranks);
     if (s->kind == SYNC_GOSSIP && (o->changes || o->participants || s->pull))
         return explain(why, "gossip goes without --send changes, --participants and --pull");
+    if (s->kind == SYNC_GOSSIP && !codec_suits_gossip(s->push))
+        return explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8", o->kind);
     if (s->layers && s->kind != SYNC_ALL_REDUCE && s->kind != SYNC_GATHER)
         return explain(why, "--layers goes with all-reduce and gather");
     if (!o->changes && (o->local_steps > 1 || o->mask))
@@ -229,7 +234,7 @@ static bool check(const train_options *o, int ranks, char *why)
         return explain(why, "--steps and --every must be multiples of --local-steps %zu", o->local_steps);
     if (o->resume && !o->checkpoint)
         return explain(why, "--resume: from which --checkpoint?");
-    return check_codec(s->push, why) && check_codec(s->pull, why);
+    return true;
 }
 
 bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why)
@@ -263,14 +268,14 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 const char train_settings_names[] = "model,algorithm,codec,pull,send,mask,optimiser,rate,decay,batch,local_steps,"
-                                    "participants,classes,steps,seed";
+                                    "participants,classes,seed";
 
 void train_settings(const train_options *o, char *text)
 {
     const bool gossip = o->sync.kind == SYNC_GOSSIP;
 
-    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%zu,%llu", models[o->model],
+    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%llu", models[o->model],
              gossip ? algorithms[o->sync.algorithm] : "", o->sync.push, o->sync.pull ? o->sync.pull : "",
              sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant], o->batch,
-             o->local_steps, o->participants, o->classes, o->steps, (unsigned long long)o->seed);
+             o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
 }

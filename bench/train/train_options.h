@@ -39,8 +39,8 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 void train_options_print_help(FILE *f);
 
-/* What a run and its checkpoints have in common, with the names: columns of a CSV. The kind and the number of ranks are
- * not among it. */
+/* What a run and its checkpoints have in common, with the names: columns of a CSV. Kind, ranks and steps are not among
+ * it. */
 extern const char train_settings_names[];
 enum { SETTINGS_SIZE = 1024 };
 void train_settings(const train_options *o, char *text);

@@ -121,10 +121,10 @@ static void print_csv(FILE *f, const trainer *t, const train_report *r, unsigned
 
     train_settings(t->o, settings);
     fprintf(f,
-            "kind,ranks,%s,loss,accuracy,sent_bytes,received_bytes,float_bytes,ratio,codec_s,wait_s,compute_s,seconds,"
-            "skipped,weights\n",
+            "kind,ranks,steps,%s,loss,accuracy,sent_bytes,received_bytes,float_bytes,ratio,codec_s,wait_s,compute_s,"
+            "seconds,skipped,weights\n",
             train_settings_names);
-    fprintf(f, "%s,%d,%s,%.9g,", t->o->kind, t->ranks, settings, r->loss);
+    fprintf(f, "%s,%d,%zu,%s,%.9g,", t->o->kind, t->ranks, t->step, settings, r->loss);
     if (report_is_finite(r))
         fprintf(f, "%.2f", r->accuracy);
     else

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with the
-# same bits, and on other ranks with the residuals that were left; bad options and files.
+# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with
+# the same bits, and on other ranks with the residuals that were left; bad options and files.
 # tlc-mpi-train.sh PROGRAM MPIEXEC
 set -uo pipefail
 program=$1 mpiexec=$2
@@ -44,7 +44,7 @@ learns() {
   holds "$(value accuracy) > 80 and $(value ratio) >= $ratio and $(value skipped) == 0" "$*"
 }
 
-learns 1 1 --kind mpi
+learns 0 1 --kind mpi
 learns 20 3 --kind all-reduce
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
 learns 20 3 --kind gather
@@ -69,14 +69,15 @@ plain() {
 plain
 plain --send changes --local-steps 5 --participants 2
 
-# A rank of a run is killed at some step after its first checkpoint. All ranks end.
+# A rank of a run without end is killed at some step after its first checkpoint. All ranks end.
 killed() {
   local pid victims
   rm -rf run
-  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --steps 2000 --checkpoint run --every 40 "$@" >out 2>err </dev/null &
+  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --decay constant --steps 1000000 --checkpoint run --every 20 "$@" \
+    >before 2>err </dev/null &
   pid=$!
   until [[ -s run/latest ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
-  sleep "0.$((RANDOM % 4))"
+  sleep "0.$((RANDOM % 3))"
   mapfile -t victims < <(pgrep -f -- "--checkpoint run" | while read -r p; do
     [[ $(readlink "/proc/$p/exe") != *"${program##*/}" ]] || echo "$p"
   done)
@@ -86,11 +87,11 @@ killed() {
   [[ $(<run/latest) == *' 4' ]] || bad "$*: no checkpoint: $(<err)"
 }
 
-# resumes RANKS OPTION...: the killed run goes on to step 2,000 with so many ranks; out has what it says
-resumes() {
+# trains RANKS OPTION...: to 40 steps after the checkpoint
+trains() {
   local ranks=$1
   shift
-  train "$ranks" --steps 2000 --checkpoint run --every 40 --resume "$@" || bad "$*: exit status $?: $(<err)"
+  train "$ranks" --decay constant --steps "$last" "$@" || bad "$*: exit status $?: $(<err)"
 }
 
 # residuals: of the step that was loaded: the same as when it was saved, to the rounding of floats
@@ -110,28 +111,28 @@ for kind, (i, j) in {'pushes': (0, 1), 'answers': (2, 3)}.items():
 END
 }
 
-# goes_on WHICH RANKS SERVERS OPTION...: with 4 ranks the killed run ends with the bits of one that was not killed; on
-# other ranks it has the residuals (of WHICH: pushes, answers), and learns on.
+# goes_on WHICH RANKS KIND OPTION...: with 4 ranks the killed run goes on with the bits of one that was not killed; on
+# other ranks it has the residuals (of WHICH: pushes, answers), and learns on. KIND: on other ranks, if not the same.
 goes_on() {
-  local which=$1 ranks=$2 kind=$3 whole
+  local which=$1 ranks=$2 kind=$3 whole last
   shift 3
   killed "$@"
-  cp out before
+  last=$(($(cut -d ' ' -f 1 run/latest) + 40))
   cp -r run kept
-  resumes 4 "$@"
+  trains 4 --checkpoint run --every 20 --resume "$@"
   whole=$(value weights)
-  rm -rf run
-  train 4 --steps 2000 --quiet "$@" || bad "$*: exit status $?: $(<err)"
+  trains 4 --quiet "$@"
   count=$((count + 1))
   [[ $whole && $whole == "$(value weights)" ]] || bad "$*: other weights after it was killed and went on"
+  rm -rf run
   mv kept run
-  resumes "$ranks" "$@" ${kind:+--kind "$kind"}
+  trains "$ranks" --checkpoint run --every 20 --resume "$@" ${kind:+--kind "$kind"}
   residuals "$which" "$*, $ranks ranks"
-  holds "$(value accuracy) > 95" "$*, $ranks ranks"
+  holds "$(value accuracy) > 90" "$*, $ranks ranks"
 }
 goes_on pushes,answers 3 '' --kind all-reduce -c 3lc:s=1.5
 goes_on pushes,answers 3 server:3 --kind server:4 --optimiser adam
-goes_on pushes 5 '' --kind gather -c sbc:p=0.05 --send changes --local-steps 4 --rate 0.01
+goes_on pushes 5 '' --kind gather -c sbc:p=0.05 --send changes --local-steps 4
 goes_on '' 3 '' --kind gossip:ring
 
 # refuses STATUS MESSAGE OPTION...: on 2 ranks; MESSAGE, a pattern, is said once
@@ -155,12 +156,13 @@ refuses 2 "gossip goes without *" --kind gossip:ring --send changes
 refuses 2 "--participants 3: there are 2 ranks" --participants 3
 refuses 2 "--resume: from which*" --resume
 refuses 2 "*/train-images-idx3-ubyte.gz: cannot be opened" --data nowhere
-refuses 1 "*no bias*" --kind gossip:ring -c 3lc
+refuses 2 "--kind gossip:ring: it needs a codec without bias*" --kind gossip:ring -c 3lc
 refuses 1 "new: there is no checkpoint" --checkpoint new --resume
 train 2 --steps 4 --checkpoint new --every 4
 refuses 1 "new/step-00000004/rank-*: is of a run of another --kind" --checkpoint new --resume --kind gather
 refuses 1 "new/step-00000004/rank-*: is of a run with other options: *" --checkpoint new --resume --seed 2
-head -c 5000 new/step-00000004/rank-1 >cut && mv cut new/step-00000004/rank-1
+refuses 1 "new/step-00000004/rank-*: is of a run with other --steps" --checkpoint new --resume --steps 8
+truncate -s 5000 new/step-00000004/rank-1
 refuses 1 "new/step-00000004/rank-1: is not a whole checkpoint" --checkpoint new --resume
 refuses 1 "*: No such file or directory" --checkpoint no/where --every 4
 
