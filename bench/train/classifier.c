@@ -9,28 +9,38 @@
 
 /* ---- the models -------------------------------------------------------------------------------------------------- */
 
+#define CONV(name, channels, from)                                                                                     \
+    {                                                                                                                  \
+        .kind = LAYER_CONV, .weights = name ".weight", .biases = name ".bias", .in = (from), .out = (channels),        \
+        .kernel = 5                                                                                                    \
+    }
+#define POOL(channels)                                                                                                 \
+    {                                                                                                                  \
+        .kind = LAYER_POOL, .in = (channels), .out = (channels)                                                        \
+    }
+#define DENSE(name, features, from)                                                                                    \
+    {                                                                                                                  \
+        .kind = LAYER_DENSE, .weights = name ".weight", .biases = name ".bias", .in = (from), .out = (features)        \
+    }
+#define RELU(features)                                                                                                 \
+    {                                                                                                                  \
+        .kind = LAYER_RELU, .in = (features), .out = (features)                                                        \
+    }
+
 static const layer mlp[] = {
-    {.kind = LAYER_DENSE, .in = PIXELS, .out = 300},  {.kind = LAYER_RELU, .in = 300, .out = 300},
-    {.kind = LAYER_DENSE, .in = 300, .out = 100},     {.kind = LAYER_RELU, .in = 100, .out = 100},
-    {.kind = LAYER_DENSE, .in = 100, .out = CLASSES},
+    DENSE("fc1", 300, PIXELS), RELU(300), DENSE("fc2", 100, 300), RELU(100), DENSE("fc3", CLASSES, 100),
 };
 
 static const layer lenet5[] = {
-    {.kind = LAYER_CONV, .in = 1, .out = 20, .kernel = 5},
-    {.kind = LAYER_POOL, .in = 20, .out = 20},
-    {.kind = LAYER_CONV, .in = 20, .out = 50, .kernel = 5},
-    {.kind = LAYER_POOL, .in = 50, .out = 50},
+    CONV("conv1", 20, 1),
+    POOL(20),
+    CONV("conv2", 50, 20),
+    POOL(50),
     {.kind = LAYER_FLATTEN, .in = 50, .out = 800},
-    {.kind = LAYER_DENSE, .in = 800, .out = 500},
-    {.kind = LAYER_RELU, .in = 500, .out = 500},
-    {.kind = LAYER_DENSE, .in = 500, .out = CLASSES},
+    DENSE("fc1", 500, 800),
+    RELU(500),
+    DENSE("fc2", CLASSES, 500),
 };
-
-/* By layer and tensor: those with weights are numbered. */
-static const char *const conv_names[][2] = {{"conv1.weight", "conv1.bias"}, {"conv2.weight", "conv2.bias"}};
-static const char *const dense_names[][2] = {{"fc1.weight", "fc1.bias"},
-                                             {"fc2.weight", "fc2.bias"},
-                                             {"fc3.weight", "fc3.bias"}};
 
 static void add_tensor(classifier *c, const char *name, size_t n)
 {
@@ -40,16 +50,12 @@ static void add_tensor(classifier *c, const char *name, size_t n)
 
 static void list_tensors(classifier *c)
 {
-    size_t conv = 0, dense = 0;
-
     for (size_t i = 0; i < c->layers; i++) {
         const layer *l = &c->layer[i];
-        const size_t weights = layer_weights(l);
-        if (!weights)
+        if (!layer_weights(l))
             continue;
-        const char *const *names = l->kind == LAYER_CONV ? conv_names[conv++] : dense_names[dense++];
-        add_tensor(c, names[0], weights);
-        add_tensor(c, names[1], l->out);
+        add_tensor(c, l->weights, layer_weights(l));
+        add_tensor(c, l->biases, l->out);
     }
 }
 

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# README's examples are its C blocks in this order; what they print is in its text blocks.
+# README's examples are its C blocks in this order, and the one with MPI; what they print is in its text blocks.
 examples=(one many)
 block() { # LANGUAGE NUMBER
   awk -v begin="\`\`\`$1" -v number="$2" '$0 == begin {on = ++count == number; next} $0 == "```" {on = 0} on' \
@@ -21,7 +21,9 @@ for i in "${!examples[@]}"; do
   block text $((i + 1)) >"${examples[i]}.expected"
   [[ -s ${examples[i]}.c && -s ${examples[i]}.expected ]] || { echo "README.md: no example ${examples[i]}"; exit 1; }
 done
-[[ ! $(block c $((${#examples[@]} + 1))) ]] || { echo "README.md: an example is not tested"; exit 1; }
+block c 3 >mpi.c
+block text 3 >mpi.expected
+[[ ! $(block c 4) ]] || { echo "README.md: an example is not tested"; exit 1; }
 # runs all examples of a folder
 print_what_they_say() { # FOLDER [ENVIRONMENT]
   local example
@@ -56,23 +58,18 @@ done
 print_what_they_say shared LD_LIBRARY_PATH="$libdir"
 print_what_they_say static
 
-# A program that uses MPI, if the module for it was built.
+# The example with MPI, if the module for it was built.
 if pkg-config --exists threelc-mpi; then
-  cat >uses-mpi.c <<'C'
-#include <threelc/mpi.h>
-int main(void)
-{
-    tlc_mpi_config cfg;
-    return tlc_mpi_config_init(&cfg, sizeof cfg, MPI_COMM_NULL);
-}
-C
   read -ra mpi_flags < <(pkg-config --cflags --libs threelc-mpi) # MPI was not moved, so its prefix stays
-  $CC "${cflags[@]}" uses-mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o uses-mpi
-  LD_LIBRARY_PATH=$libdir ./uses-mpi
-  rm uses-mpi.c
+  $CC -Wall -Wextra -Werror "${cflags[@]}" mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o mpi
+  LD_LIBRARY_PATH=$libdir OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
+    OMPI_MCA_btl_vader_single_copy_mechanism=none LSAN_OPTIONS=detect_leaks=0 mpiexec -n 4 ./mpi >got &&
+    diff mpi.expected got || { echo "the example with MPI prints something else"; exit 1; }
 else
   echo "# threelc-mpi was not built: skipped"
 fi
+rm mpi.c
 
 # The address of every function that the headers declare. The C++ compiler belongs to the C compiler.
 case $CC in

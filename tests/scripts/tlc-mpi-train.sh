@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with
 # the same bits, and on other ranks with the residuals that were left; bad options and files.
-# tlc-mpi-train.sh PROGRAM MPIEXEC
+# tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
-program=$1 mpiexec=$2
+program=$1 mpiexec=$2 source_root=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -169,5 +169,13 @@ refuses 1 "*: No such file or directory" --checkpoint no/where --every 4
 "$program" --help | grep -q -- '--local-steps' || bad '--help'
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
 count=$((count + 2))
+# What README quotes is in sync.c, line after line.
+python3 - "$source_root" <<'END' || bad "README.md does not quote bench/train/sync.c"
+import pathlib, re, sys
+root = pathlib.Path(sys.argv[1])
+quoted = re.findall(r'```c bench/train/sync.c\n(.*?)```', (root / 'README.md').read_text(), re.DOTALL)
+sys.exit(len(quoted) != 1 or quoted[0] not in (root / 'bench/train/sync.c').read_text())
+END
+count=$((count + 1))
 echo "$count checks, $failed failed"
 ((failed == 0))
