@@ -34,17 +34,23 @@ bool parse_size(const char *text, size_t *size)
     return true;
 }
 
-static bool add_size(void *list, const char *item)
-{
-    size_list *l = list;
-
-    return l->count < MAX_LIST && parse_size(item, &l->items[l->count++]);
-}
-
 bool parse_list(const char *text, size_list *l)
 {
-    l->count = 0;
-    return parse_items(text, l, add_size);
+    char item[32];
+    size_t len;
+
+    for (l->count = 0; l->count < MAX_LIST; text += len + 1) {
+        len = strcspn(text, ",");
+        if (len >= sizeof item)
+            return false;
+        memcpy(item, text, len);
+        item[len] = '\0';
+        if (!parse_size(item, &l->items[l->count++]))
+            return false;
+        if (!text[len])
+            return true;
+    }
+    return false;
 }
 
 bool parse_counts(const char *text, size_t most, size_list *l)
@@ -56,24 +62,6 @@ bool parse_counts(const char *text, size_t most, size_list *l)
             return false;
     }
     return true;
-}
-
-bool parse_items(const char *text, void *object, bool (*add)(void *object, const char *item))
-{
-    char item[64];
-    size_t len;
-
-    for (;; text += len + 1) {
-        len = strcspn(text, ",");
-        if (len >= sizeof item)
-            return false;
-        memcpy(item, text, len);
-        item[len] = '\0';
-        if (!add(object, item))
-            return false;
-        if (!text[len])
-            return true;
-    }
 }
 
 bool parse_seconds(const char *text, double *seconds)

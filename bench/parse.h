@@ -24,8 +24,6 @@ bool parse_size(const char *text, size_t *size); /* with suffixes */
 bool parse_list(const char *text, size_list *l); /* sizes, separated by commas */
 /* Sizes, each from 1 to most. */
 bool parse_counts(const char *text, size_t most, size_list *l);
-/* Calls add for each item of a list with commas, until it returns false. */
-bool parse_items(const char *text, void *object, bool (*add)(void *object, const char *item));
 bool parse_seconds(const char *text, double *seconds);
 /* The index of text among names; NULL ends them. */
 bool parse_choice(const char *text, const char *const *names, int *choice);

@@ -10,10 +10,18 @@
 #include "../parse.h"
 #include "../program.h"
 #include "../source.h"
+#include "layout.h"
 #include "link_model.h"
-#include "sim_kind.h"
 
-enum { MAX_MODELS = 8, MAX_SIM_RANKS = 1024 };
+enum { MAX_MODELS = 8, MIN_RANKS = 2, MAX_SIM_RANKS = 1024, MAX_SERVERS = 64 };
+
+/* A kind of layout with its number of servers, or of owners if not all ranks are owners, of ranks of a site,
+ * or its graph. */
+typedef struct sim_kind {
+    const layout_kind *kind;
+    size_t servers, owners, site;
+    tlc_graph_kind graph;
+} sim_kind;
 
 typedef struct sim_options {
     command command;
@@ -31,7 +39,7 @@ typedef struct sim_options {
     model_link site_link;    /* 0: as those of the ranks */
     double latency, compute; /* seconds */
     double site_latency;     /* below 0: as latency */
-    const char *traces;      /* gradients are made of these; NULL: they are drawn */
+    char *traces;            /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;
     size_t memory; /* bytes that machines may take; 0: half of what there is */
@@ -39,6 +47,12 @@ typedef struct sim_options {
     report_format format;
     bool wide, quiet;
 } sim_options;
+
+/* Whether the codec goes with it. */
+static inline bool sim_kind_takes(const sim_kind *kind, const char *codec)
+{
+    return !kind->kind->takes || kind->kind->takes(codec);
+}
 
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
  * be moved. */
