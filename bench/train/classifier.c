@@ -100,7 +100,8 @@ void classifier_draw(const classifier *c, uint64_t seed, float *weights)
         if (!n)
             continue;
         float *w = weights + c->tensor[tensor].first;
-        const float most = sqrtf(3 / (float)(n / c->layer[i].out));
+        const size_t inputs = n / c->layer[i].out;
+        const float most = sqrtf(3 / (float)inputs);
         for (size_t k = 0; k < n; k++)
             w[k] = (2 * random_unit(&seed) - 1) * most;
         tensor += 2;

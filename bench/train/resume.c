@@ -275,7 +275,7 @@ bool resume_measure(trainer *t, resume_residuals *r, char *why)
     double *values = calloc(2 * n, sizeof *values);
     const bool ok = ranks_agree(t->comm, values || explain(why, "out of memory"), why);
 
-    if (ok) {
+    if (ok && values) {
         sync_residuals(&t->sync, values, values + n);
         add_values(values, n, &r->push_sum, &r->push_norm);
         add_values(values + n, n, &r->answer_sum, &r->answer_norm);
