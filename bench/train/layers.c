@@ -253,10 +253,10 @@ double layer_loss(size_t batch, size_t classes, const float *scores, const uint8
     for (size_t i = 0; i < batch; i++) {
         const float *s = scores + i * classes;
         float *d = slope + i * classes, most = s[0];
-        double sum = 0;
         for (size_t c = 1; c < classes; c++)
             most = fmaxf(most, s[c]);
-        for (size_t c = 0; c < classes; c++)
+        double sum = exp((double)(s[0] - most));
+        for (size_t c = 1; c < classes; c++)
             sum += exp((double)(s[c] - most));
         for (size_t c = 0; c < classes; c++)
             d[c] = (float)((exp((double)(s[c] - most)) / sum - (c == labels[i])) / (double)batch);
