@@ -17,8 +17,8 @@
  * Order: steps of a handle follow each other on all its ranks. Where several have a step under way, ranks wait for them
  * in the same order, or use tlc_mpi_wait_all. Else two ranks may wait for each other.
  *
- * Who owns what: in each handle tensors smaller than split_n are dealt out from the first owner or server on. So if each
- * of many handles has a small tensor or two, the first owner gets nearly all. Give a handle a group of layers, or give
+ * Who owns what: each handle deals tensors smaller than split_n to owners or servers from the first one on. If many
+ * handles have a small tensor or two each, the first owner gets nearly all. So give a handle a group of layers, or give
  * each handle a communicator with the ranks in another order (MPI_Comm_split, key).
  *
  * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
