@@ -18,7 +18,7 @@ typedef struct race_result {
     double messages;        /* of the worker that sends most of them; NAN: not known */
 } race_result;
 
-/* Collective. results: one for each way. false: a way could not be opened, or a result is wrong. A rank whose step fails
- * ends the program. */
+/* Collective. results: one for each way. false: a way could not be opened, or a result is wrong. A rank whose step
+ * fails ends the program. */
 bool race_run(const way_options *ways, size_t count, const char *program, race_result *results, char *why);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * MPI_Allreduce of all gradients in one call, as floats or as halves. MPI chooses the algorithm. It does not say what it
- * sends, so the bytes are those of a ring, which are the least that are possible.
+ * MPI_Allreduce of all gradients in one call, as floats or as halves. MPI chooses the algorithm. It does not say what
+ * it sends, so the bytes are those of a ring, which are the least that are possible.
  */
 #include "../channel.h"
 #include "../explain.h"

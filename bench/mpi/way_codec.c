@@ -383,6 +383,8 @@ static way_cost cost(const void *way)
         add_cost(&sum, w->workers[i]);
         add_cost(&sum, w->servers[i]);
     }
+    if (w->count > 1) /* handles wait at once, and each counts it */
+        sum.waiting = NAN;
     return sum;
 }
 

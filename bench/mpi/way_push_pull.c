@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * A parameter server of floats: each server owns a slice of all values, gets it from each worker, averages in the order
- * of workers, and sends the mean to all. Messages of a rank to itself are copies.
+ * of workers, and sends the mean to all.
+ *
+ * Slices travel in pieces that MPI sends at once (Open MPI: "eager", up to 64 KiB over TCP). It asks before it sends
+ * larger messages, and on a slow link in use in both directions the answers queue behind data: such a baseline would
+ * take twice as long.
  */
 #include "../channel.h"
 #include "../explain.h"
@@ -13,15 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_PUSH = 1, TAG_PULL };
+enum { TAG_PUSH = 1, TAG_PULL, PIECE = 8192 }; /* values */
+
+/* Messages under way, of one kind. */
+typedef struct messages {
+    MPI_Request *requests;
+    int count;
+} messages;
 
 typedef struct push_pull_way {
     flat flat;
     size_t servers, me;
     MPI_Comm comm;
-    float *came; /* server: its slice from each worker */
-    MPI_Request *pushes, *came_requests, *answers, *means;
-    double sent, messages;
+    float *came;                             /* server: its slice from each worker */
+    messages pushes, pushed, answers, means; /* sent, received, sent, received */
+    double sent, count;
 } push_pull_way;
 
 /* ---- who has what ------------------------------------------------------------------------------------------------ */
@@ -61,23 +71,24 @@ static void close_way(void *way)
         MPI_Comm_free(&w->comm);
     flat_close(&w->flat);
     free(w->came);
-    free(w->pushes);
-    free(w->came_requests);
-    free(w->answers);
-    free(w->means);
+    free(w->pushes.requests);
+    free(w->pushed.requests);
+    free(w->answers.requests);
+    free(w->means.requests);
     free(w);
 }
 
 static bool allocate(push_pull_way *w)
 {
     size_t ranks = ranks_count(), own = is_server(w) ? slice_length(w, own_slice(w)) : 0;
+    size_t most = ranks * (w->flat.n / w->servers / PIECE + 2); /* of one kind */
 
     w->came = channel_buffer(own * ranks * sizeof *w->came);
-    w->pushes = calloc(ranks, sizeof *w->pushes);
-    w->came_requests = calloc(ranks, sizeof *w->came_requests);
-    w->answers = calloc(ranks, sizeof *w->answers);
-    w->means = calloc(ranks, sizeof *w->means);
-    return w->came && w->pushes && w->came_requests && w->answers && w->means;
+    w->pushes.requests = calloc(most, sizeof *w->pushes.requests);
+    w->pushed.requests = calloc(most, sizeof *w->pushed.requests);
+    w->answers.requests = calloc(most, sizeof *w->answers.requests);
+    w->means.requests = calloc(most, sizeof *w->means.requests);
+    return w->came && w->pushes.requests && w->pushed.requests && w->answers.requests && w->means.requests;
 }
 
 static void *open_way(const way_options *o, char *why)
@@ -105,49 +116,63 @@ static void take(void *way, const float *grads)
     flat_take(&((push_pull_way *)way)->flat, grads);
 }
 
-static MPI_Request send(push_pull_way *w, const float *values, size_t n, size_t to, int tag)
+/* Piece i of n values. */
+static size_t piece_length(size_t n, size_t i)
 {
-    MPI_Request request;
-
-    MPI_Isend(values, (int)n, MPI_FLOAT, (int)to, tag, w->comm, &request);
-    w->sent += (double)n * sizeof *values;
-    w->messages++;
-    return request;
+    return n - i * PIECE < PIECE ? n - i * PIECE : PIECE;
 }
 
-static MPI_Request receive(const push_pull_way *w, float *values, size_t n, size_t from, int tag)
+static void send(push_pull_way *w, messages *m, const float *values, size_t n, size_t i, size_t to, int tag)
 {
-    MPI_Request request;
+    size_t count = piece_length(n, i);
 
-    MPI_Irecv(values, (int)n, MPI_FLOAT, (int)from, tag, w->comm, &request);
-    return request;
+    MPI_Isend(values + i * PIECE, (int)count, MPI_FLOAT, (int)to, tag, w->comm, &m->requests[m->count++]);
+    w->sent += (double)(count * sizeof *values);
+    w->count++;
 }
 
-/* Ranks begin with different servers. Returns how many requests there are of each kind. */
-static int push(push_pull_way *w)
+static void receive(const push_pull_way *w, messages *m, float *values, size_t n, size_t from, int tag)
 {
-    int count = 0;
-
-    for (size_t i = 0; i < w->servers; i++) {
-        size_t server = (w->me + i) % w->servers, to = rank_of(w, server), at = slice_at(w, server);
-        if (to == w->me)
-            continue;
-        w->means[count] = receive(w, w->flat.mean + at, slice_length(w, server), to, TAG_PULL);
-        w->pushes[count++] = send(w, w->flat.grads + at, slice_length(w, server), to, TAG_PUSH);
-    }
-    return count;
+    for (size_t i = 0; i * PIECE < n; i++)
+        MPI_Irecv(values + i * PIECE, (int)piece_length(n, i), MPI_FLOAT, (int)from, tag, w->comm,
+                  &m->requests[m->count++]);
 }
 
-static int expect_pushes(push_pull_way *w)
+static int end(messages *m)
 {
-    size_t own = slice_length(w, own_slice(w));
-    int count = 0;
+    int error = MPI_Waitall(m->count, m->requests, MPI_STATUSES_IGNORE);
 
-    for (size_t worker = 0; worker < w->flat.o->workers; worker++) {
+    m->count = 0;
+    return error;
+}
+
+static void expect(push_pull_way *w)
+{
+    size_t own = is_server(w) ? slice_length(w, own_slice(w)) : 0, workers = w->flat.o->workers;
+
+    for (size_t worker = 0; own && worker < workers; worker++) {
         if (worker != w->me)
-            w->came_requests[count++] = receive(w, w->came + worker * own, own, worker, TAG_PUSH);
+            receive(w, &w->pushed, w->came + worker * own, own, worker, TAG_PUSH);
     }
-    return count;
+    for (size_t server = 0; way_is_worker(w->flat.o, w->me) && server < w->servers; server++) {
+        if (rank_of(w, server) != w->me)
+            receive(w, &w->means, w->flat.mean + slice_at(w, server), slice_length(w, server), rank_of(w, server),
+                    TAG_PULL);
+    }
+}
+
+/* Ranks begin with different servers. */
+static void push(push_pull_way *w)
+{
+    size_t longest = w->flat.n / w->servers + 1;
+
+    for (size_t i = 0; i * PIECE < longest; i++) {
+        for (size_t s = 0; s < w->servers; s++) {
+            size_t server = (w->me + s) % w->servers, n = slice_length(w, server);
+            if (rank_of(w, server) != w->me && i * PIECE < n)
+                send(w, &w->pushes, w->flat.grads + slice_at(w, server), n, i, rank_of(w, server), TAG_PUSH);
+        }
+    }
 }
 
 static void average(push_pull_way *w)
@@ -166,37 +191,37 @@ static void average(push_pull_way *w)
     w->flat.codec += measure_now() - start;
 }
 
-static int send_means(push_pull_way *w)
+static void send_means(push_pull_way *w)
 {
     size_t own = slice_length(w, own_slice(w)), workers = w->flat.o->workers;
-    int count = 0;
 
-    for (size_t i = 1; i <= workers; i++) {
-        size_t worker = (w->me + i) % workers;
-        if (worker != w->me)
-            w->answers[count++] = send(w, w->flat.mean + slice_at(w, own_slice(w)), own, worker, TAG_PULL);
+    for (size_t i = 0; i * PIECE < own; i++) {
+        for (size_t k = 1; k <= workers; k++) {
+            size_t worker = (w->me + k) % workers;
+            if (worker != w->me)
+                send(w, &w->answers, w->flat.mean + slice_at(w, own_slice(w)), own, i, worker, TAG_PULL);
+        }
     }
-    return count;
 }
 
 static bool step(void *way, char *why)
 {
     push_pull_way *w = way;
-    int pushed = 0, came, answered = 0, error = 0;
+    int error = 0;
 
-    came = is_server(w) ? expect_pushes(w) : 0;
+    expect(w);
     if (way_is_worker(w->flat.o, w->me)) {
         flat_compute(&w->flat);
-        pushed = push(w);
+        push(w);
     }
     if (is_server(w)) {
-        error = MPI_Waitall(came, w->came_requests, MPI_STATUSES_IGNORE);
+        error = end(&w->pushed);
         average(w);
-        answered = send_means(w);
+        send_means(w);
     }
-    error = MPI_Waitall(pushed, w->pushes, MPI_STATUSES_IGNORE) || error;
-    error = MPI_Waitall(pushed, w->means, MPI_STATUSES_IGNORE) || error;
-    error = MPI_Waitall(answered, w->answers, MPI_STATUSES_IGNORE) || error;
+    error = end(&w->pushes) || error;
+    error = end(&w->means) || error;
+    error = end(&w->answers) || error;
     return !error || explain(why, "a push or pull of floats failed");
 }
 
@@ -213,7 +238,7 @@ static way_cost cost(const void *way)
 {
     const push_pull_way *w = way;
 
-    return (way_cost){.sent = w->sent, .messages = w->messages, .codec = w->flat.codec, .waiting = NAN};
+    return (way_cost){.sent = w->sent, .messages = w->count, .codec = w->flat.codec, .waiting = NAN};
 }
 
 static double error_of(const way_options *o, double *least)
