@@ -89,3 +89,29 @@ bool parse_isa(const char *text, tlc_isa *isa)
     }
     return false;
 }
+
+bool parse_milliseconds(const char *text, double *seconds)
+{
+    bool ok = parse_seconds(text, seconds);
+
+    *seconds *= 1e-3;
+    return ok;
+}
+
+bool parse_items(const char *text, bool (*take)(void *to, const char *item), void *to)
+{
+    char item[64];
+    size_t len;
+
+    for (;; text += len + 1) {
+        len = strcspn(text, ",");
+        if (len >= sizeof item)
+            return false;
+        memcpy(item, text, len);
+        item[len] = '\0';
+        if (!take(to, item))
+            return false;
+        if (!text[len])
+            return true;
+    }
+}

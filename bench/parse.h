@@ -25,6 +25,10 @@ bool parse_list(const char *text, size_list *l); /* sizes, separated by commas *
 /* Sizes, each from 1 to most. */
 bool parse_counts(const char *text, size_t most, size_list *l);
 bool parse_seconds(const char *text, double *seconds);
+/* Calls take for each item of a list with commas. false: it did, or an item is too long. */
+bool parse_items(const char *text, bool (*take)(void *to, const char *item), void *to);
+/* Of an option in milliseconds. */
+bool parse_milliseconds(const char *text, double *seconds);
 /* The index of text among names; NULL ends them. */
 bool parse_choice(const char *text, const char *const *names, int *choice);
 bool parse_isa(const char *text, tlc_isa *isa); /* its name */

@@ -137,66 +137,11 @@ static bool add_link(void *options, const char *item)
     return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
 }
 
-static bool parse_graph(const char *text, tlc_graph_kind *graph)
-{
-    const char *name;
-
-    for (*graph = TLC_RING; (name = layout_graph_name(*graph)); ++*graph) {
-        if (!strcmp(text, name))
-            return true;
-    }
-    return false;
-}
-
-/* text: what comes after the colon; NULL: there is no colon. */
-static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *parsed)
-{
-    size_list number = {.count = 1, .items = {1}};
-
-    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
-    if (text && kind->has_graph)
-        return parse_graph(text, &parsed->graph);
-    if (kind->has_site)
-        return text && parse_size(text, &parsed->site) && parsed->site >= MIN_RANKS;
-    if (text &&
-        ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) || number.count != 1))
-        return false;
-    parsed->servers = kind->has_servers ? number.items[0] : 0;
-    parsed->owners = kind->has_owners && text ? number.items[0] : 0;
-    return true;
-}
-
-/* A name, and perhaps a colon and a number or a graph. */
 static bool add_kind(void *options, const char *item)
 {
     sim_options *o = options;
-    size_t len = strcspn(item, ":");
 
-    for (size_t i = 0; o->kind_count < MAX_LIST && i < LAYOUT_KINDS; i++) {
-        const layout_kind *kind = layout_kinds[i];
-        if (strlen(kind->name) == len && !strncmp(item, kind->name, len))
-            return parse_kind(kind, item[len] ? item + len + 1 : NULL, &o->kinds[o->kind_count++]);
-    }
-    return false;
-}
-
-/* Calls add for each item of a list with commas. */
-static bool add_items(sim_options *o, const char *text, bool (*add)(void *options, const char *item))
-{
-    char item[64];
-    size_t len;
-
-    for (;; text += len + 1) {
-        len = strcspn(text, ",");
-        if (len >= sizeof item)
-            return false;
-        memcpy(item, text, len);
-        item[len] = '\0';
-        if (!add(o, item))
-            return false;
-        if (!text[len])
-            return true;
-    }
+    return o->kind_count < MAX_LIST && sim_kind_parse(item, &o->kinds[o->kind_count++]);
 }
 
 static bool parse_ranks(const char *text, size_list *ranks)
@@ -205,14 +150,6 @@ static bool parse_ranks(const char *text, size_list *ranks)
 
     for (size_t i = 0; ok && i < ranks->count; i++)
         ok = ranks->items[i] >= MIN_RANKS;
-    return ok;
-}
-
-static bool parse_milliseconds(const char *text, double *seconds)
-{
-    bool ok = parse_seconds(text, seconds);
-
-    *seconds *= 1e-3;
     return ok;
 }
 
@@ -231,9 +168,9 @@ static bool take(void *options, int key, const char *value, char *why)
     switch (key) {
     case KEY_SHAPES: return add_shapes(o, value);
     case 'c': return add_codecs(o, value);
-    case KEY_KIND: return add_items(o, value, add_kind);
+    case KEY_KIND: return parse_items(value, add_kind, o);
     case KEY_RANKS: return parse_ranks(value, &o->ranks);
-    case KEY_LINK: return add_items(o, value, add_link);
+    case KEY_LINK: return parse_items(value, add_link, o);
     case KEY_SERVER_LINK: return rate_parse_link(value, &o->server_link);
     case KEY_SITE_LINK: return rate_parse_link(value, &o->site_link);
     case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
@@ -275,13 +212,13 @@ static void set_default_codecs(sim_options *o)
 static void set_defaults(sim_options *o)
 {
     if (!o->kind_count)
-        (void)add_items(o, "all-reduce,gather,server", add_kind);
+        (void)parse_items("all-reduce,gather,server", add_kind, o);
     if (!o->codec_count)
         set_default_codecs(o);
     if (!o->ranks.count)
         o->ranks = (size_list){.count = 1, .items = {4}};
     if (!o->link_count)
-        (void)add_items(o, "100Mbit,1Gbit,10Gbit", add_link);
+        (void)parse_items("100Mbit,1Gbit,10Gbit", add_link, o);
 }
 
 /* Codecs that the kind does not take are left out, but not all of them. */

@@ -10,18 +10,10 @@
 #include "../parse.h"
 #include "../program.h"
 #include "../source.h"
-#include "layout.h"
 #include "link_model.h"
+#include "sim_kind.h"
 
-enum { MAX_MODELS = 8, MIN_RANKS = 2, MAX_SIM_RANKS = 1024, MAX_SERVERS = 64 };
-
-/* A kind of layout with its number of servers, or of owners if not all ranks are owners, of ranks of a site,
- * or its graph. */
-typedef struct sim_kind {
-    const layout_kind *kind;
-    size_t servers, owners, site;
-    tlc_graph_kind graph;
-} sim_kind;
+enum { MAX_MODELS = 8, MAX_SIM_RANKS = 1024 };
 
 typedef struct sim_options {
     command command;
@@ -47,12 +39,6 @@ typedef struct sim_options {
     report_format format;
     bool wide, quiet;
 } sim_options;
-
-/* Whether the codec goes with it. */
-static inline bool sim_kind_takes(const sim_kind *kind, const char *codec)
-{
-    return !kind->kind->takes || kind->kind->takes(codec);
-}
 
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
  * be moved. */

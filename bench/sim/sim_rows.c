@@ -14,19 +14,6 @@ typedef struct subject {
     size_t ranks;
 } subject;
 
-const char *sim_kind_text(const sim_kind *kind, char *buffer)
-{
-    size_t number = kind->servers ? kind->servers : kind->site ? kind->site : kind->owners;
-
-    if (kind->kind->has_graph)
-        snprintf(buffer, KIND_TEXT, "%s:%s", kind->kind->name, layout_graph_name(kind->graph));
-    else if (number)
-        snprintf(buffer, KIND_TEXT, "%s:%zu", kind->kind->name, number);
-    else
-        snprintf(buffer, KIND_TEXT, "%s", kind->kind->name);
-    return buffer;
-}
-
 static sim_row *append(sim_rows *list)
 {
     if (list->count == list->slots) {

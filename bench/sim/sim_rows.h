@@ -37,10 +37,6 @@ typedef struct sim_input {
 bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, char *why);
 void sim_rows_free(sim_rows *list);
 
-enum { KIND_TEXT = 32 };
-/* As on the command line. buffer: KIND_TEXT bytes. */
-const char *sim_kind_text(const sim_kind *kind, char *buffer);
-
 /* Whether two rows answer the same question: the model, the ranks and the link are the same. */
 bool sim_rows_compare(const sim_row *a, const sim_row *b);
 #endif

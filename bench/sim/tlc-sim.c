@@ -4,53 +4,16 @@
  */
 #include "../explain.h"
 #include "../machine.h"
-#include "../runs.h"
 #include "sim_report.h"
+#include "sim_sources.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static const char program[] = "tlc-sim";
 
 static int fail(int status, const char *why)
 {
     return program_fail(program, status, why);
-}
-
-/* ---- the input --------------------------------------------------------------------------------------------------- */
-
-static bool load_traces(const sim_options *o, const run_list *runs, sim_input *in, char *why)
-{
-    bool ok = runs->count ? runs_load(runs, in->sources, &o->source, why)
-                          : source_load(in->sources, &o->traces, 1, &o->source, why);
-
-    for (size_t i = 0; ok && i < in->count; i++)
-        ok = source_check_finite(&in->sources[i], why);
-    return ok;
-}
-
-/* Runs, files, or laplace values. */
-static bool load_sources(const sim_options *o, sim_input *in, char *why)
-{
-    run_list runs = {.count = 0};
-    bool ok = !o->traces || runs_find(&runs, o->traces, why);
-
-    in->count = runs.count ? runs.count : 1;
-    in->sources = ok ? calloc(in->count, sizeof *in->sources) : NULL;
-    if (ok && !in->sources)
-        ok = explain(why, "out of memory");
-    if (ok)
-        ok = o->traces ? load_traces(o, &runs, in, why) : source_draw(in->sources, "laplace", &o->source, why);
-    runs_free(&runs);
-    return ok;
-}
-
-/* Half of what there is. */
-static size_t default_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : SIZE_MAX;
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
@@ -71,20 +34,18 @@ static int run(const sim_options *o)
     char why[WHY_SIZE];
     shape_list models[MAX_MODELS] = {{.model = NULL}};
     machine m;
-    sim_input in = {.models = models, .memory = o->memory ? o->memory : default_memory()};
+    sim_input in = {.models = models, .memory = o->memory ? o->memory : sim_memory()};
     int status = EXIT_SUCCESS;
 
     for (size_t i = 0; !status && i < o->shape_count; i++)
         status = shapes_load(&models[i], o->shapes[i], why) ? EXIT_SUCCESS : fail(EXIT_USAGE, why);
-    if (!status && !load_sources(o, &in, why))
+    if (!status && !sim_sources_load(&in.sources, &in.count, o->traces, &o->source, why))
         status = fail(EXIT_USAGE, why);
     machine_ask(&m);
     in.cache = m.cache;
     if (!status)
         status = run_input(o, &in);
-    for (size_t i = 0; in.sources && i < in.count; i++)
-        source_free(&in.sources[i]);
-    free(in.sources);
+    sim_sources_free(in.sources, in.count);
     for (size_t i = 0; i < o->shape_count; i++)
         shapes_free(&models[i]);
     return status;

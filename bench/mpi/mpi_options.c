@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "mpi_options.h"
+#include "../explain.h"
+#include "../option_table.h"
+#include "network_link.h"
+#include "../sim/rate.h"
+#include <string.h>
+
+enum { /* of options without a letter */
+       KEY_LIST = OPTION_KEY,
+       KEY_SHAPES,
+       KEY_KIND,
+       KEY_APART,
+       KEY_HANDLES,
+       KEY_COMPUTE,
+       KEY_EVEN,
+       KEY_LINK,
+       KEY_LATENCY,
+       KEY_NO_PREDICT,
+       KEY_TRACES,
+       KEY_COLD,
+       KEY_STEPS,
+       KEY_SEED,
+       KEY_WARMUP,
+       KEY_ROUNDS,
+       KEY_ISA,
+       KEY_FORMAT,
+       KEY_VERSION
+};
+
+static const option_entry entries[] = {
+    {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes"},
+    {'c', "codec", "CODEC", "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural)"},
+    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {KEY_KIND, "kind", "LIST",
+     "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
+     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete)\n"
+     "(default: all-reduce,gather,server)"},
+    {KEY_APART, "apart", NULL, "servers are ranks of their own, not workers, too"},
+    {KEY_HANDLES, "handles", "LIST",
+     "handles that share the model: numbers, or layers, one for each\n"
+     "tensor (default 1)"},
+    {KEY_COMPUTE, "compute", "MS",
+     "milliseconds of arithmetic in a step, the last tensor first;\nhandles start as it goes "
+     "on (default 0: the exchange alone)"},
+    {KEY_EVEN, "even", NULL, "all tensors take as long to compute, not by their values"},
+    {KEY_LINK, "link", "LINK",
+     "the speed of the links, as 10Mbit, for predictions; 1Mbit/10Mbit\n"
+     "is up and down (default: that of bench/network)"},
+    {KEY_LATENCY, "latency", "MS",
+     "milliseconds from one rank to another, for predictions\n"
+     "(default: that of bench/network)"},
+    {KEY_NO_PREDICT, "no-predict", NULL, "only measure"},
+    {KEY_TRACES, "traces", "DIR",
+     "make gradients of recorded ones, as in bench/data\n"
+     "(default: of drawn laplace values)"},
+    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
+    {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
+    {KEY_SEED, "seed", "N", "for gradients and stochastic codecs (default 1)"},
+    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
+    {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
+    {KEY_ISA, "isa", "NAME",
+     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
+     "(default auto)"},
+    {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
+    {'q', "quiet", NULL, "no progress on stderr"},
+    {'h', "help", NULL, "print this and exit"},
+    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+};
+
+static bool take(void *options, int key, const char *value, char *why);
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+
+void mpi_options_print_help(FILE *f)
+{
+    fputs("usage: mpiexec -n RANKS tlc-mpi-bench --shapes FILE [OPTION]...\n"
+          "\n"
+          "Steps of an exchange over MPI, for codecs and for floats, in turn. Each rank is a worker.\n"
+          "\n",
+          f);
+    option_table_print(f, &table);
+    fputs("\n"
+          "all-reduce: each rank owns a part of the model; gather: all send to all; server: the last ranks are\n"
+          "servers, too; gossip: nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
+          "Without a codec: floats and halves: MPI_Allreduce of 32 and 16 bits; push-pull: floats to as many\n"
+          "servers and back, or to all ranks, each with a part of the model.\n"
+          "\n"
+          "sent        bytes that the busiest worker sends in a step\n"
+          "codec       time of calls of the library, or of sums of floats, on the rank with most of it\n"
+          "wire        step - compute - codec\n"
+          "step        of the slowest rank; the median of all rounds, and the best\n"
+          "gain        step - compute of push-pull / that of the row\n"
+          "predicted   what tlc-sim predicts: for one handle the step, for several what it calls overlap\n"
+          "\n"
+          "Exit status: 0 on success, 1 if a call, a result or the output fails, 2 for bad files or options.\n",
+          f);
+}
+
+/* ---- values of options ------------------------------------------------------------------------------------------- */
+
+static bool add_codec(mpi_options *o, const char *codec)
+{
+    if (o->codec_count == MAX_CODECS)
+        return false;
+    o->codecs[o->codec_count++] = codec;
+    return true;
+}
+
+static bool add_kind(void *options, const char *item)
+{
+    mpi_options *o = options;
+
+    return o->kind_count < MAX_LIST && sim_kind_parse(item, &o->kinds[o->kind_count++]);
+}
+
+static bool add_handles(void *options, const char *item)
+{
+    size_list *l = &((mpi_options *)options)->handles;
+    size_t count = HANDLE_PER_TENSOR;
+
+    if (l->count == MAX_LIST || (strcmp(item, "layers") != 0 && (!parse_size(item, &count) || !count)))
+        return false;
+    l->items[l->count++] = count;
+    return true;
+}
+
+static bool parse_steps(const char *text, size_t *steps)
+{
+    return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
+}
+
+static bool take(void *options, int key, const char *value, char *why)
+{
+    mpi_options *o = options;
+
+    (void)why;
+    switch (key) {
+    case KEY_SHAPES: o->shapes = value; return true;
+    case 'c': return add_codec(o, value);
+    case KEY_KIND: return parse_items(value, add_kind, o);
+    case KEY_APART: o->apart = true; return true;
+    case KEY_HANDLES: return parse_items(value, add_handles, o);
+    case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
+    case KEY_EVEN: o->even = true; return true;
+    case KEY_LINK: return rate_parse_link(value, &o->link);
+    case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
+    case KEY_NO_PREDICT: o->no_predict = true; return true;
+    case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
+    case KEY_COLD: o->source.cold = true; return true;
+    case KEY_STEPS: return parse_steps(value, &o->source.steps);
+    case KEY_SEED: return parse_number(value, false, &o->source.seed);
+    case KEY_WARMUP: return parse_size(value, &o->warmup) && o->warmup <= SOURCE_MAX_STEPS;
+    case KEY_ROUNDS: return parse_steps(value, &o->rounds);
+    case KEY_ISA: return parse_isa(value, &o->isa);
+    case KEY_FORMAT: return grid_parse_format(value, &o->format);
+    case 'q': o->quiet = true; return true;
+    case 'h': o->command = COMMAND_HELP; return true;
+    case KEY_LIST: o->command = COMMAND_LIST; return true;
+    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
+    default: return false;
+    }
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+
+static void set_defaults(mpi_options *o)
+{
+    static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+
+    if (!o->kind_count)
+        (void)parse_items("all-reduce,gather,server", add_kind, o);
+    for (size_t i = 0; !o->codec_count && i < sizeof codecs / sizeof codecs[0]; i++)
+        o->codecs[i] = codecs[i];
+    if (!o->codec_count)
+        o->codec_count = sizeof codecs / sizeof codecs[0];
+    if (!o->handles.count)
+        o->handles = (size_list){.count = 1, .items = {1}};
+}
+
+/* Without --link the link of bench/network, if the program runs there. */
+static bool set_link(mpi_options *o, char *why)
+{
+    network_link network = {.known = false};
+
+    if (!network_link_ask(&network, why))
+        return false;
+    o->from_network = network.known;
+    if (o->link.up <= 0 && network.known)
+        o->link = network.link;
+    if (o->latency < 0)
+        o->latency = network.known ? network.latency : 0;
+    return true;
+}
+
+static bool check_kind(const mpi_options *o, const sim_kind *kind, char *why)
+{
+    bool any = false;
+
+    if (kind->site)
+        return explain(why, "--kind groups: it is no kind of exchange over MPI");
+    for (size_t i = 0; i < o->codec_count; i++)
+        any = any || sim_kind_takes(kind, o->codecs[i]);
+    return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
+                          kind->kind->name);
+}
+
+static bool check(const mpi_options *o, char *why)
+{
+    bool servers = false;
+    char message[1024];
+
+    if (!o->shapes)
+        return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet110.txt (--help tells more)");
+    if (o->source.cold && !o->traces)
+        return explain(why, "--cold goes with --traces");
+    if (o->even && o->compute <= 0)
+        return explain(why, "--even goes with --compute");
+    if (!tlc_isa_supported(o->isa))
+        return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
+    for (size_t i = 0; i < o->codec_count; i++) {
+        if (tlc_codec_check(o->codecs[i], message, sizeof message))
+            return explain(why, "--codec %s: %s", o->codecs[i], message);
+    }
+    for (size_t i = 0; i < o->kind_count; i++) {
+        servers = servers || o->kinds[i].servers;
+        if (!check_kind(o, &o->kinds[i], why))
+            return false;
+    }
+    return servers || !o->apart || explain(why, "--apart goes with --kind server");
+}
+
+bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
+{
+    int files;
+
+    *o = (mpi_options){.source.seed = 1, .warmup = 5, .rounds = 5, .latency = -1};
+    if (!option_table_parse(&table, o, argc, argv, &files, why))
+        return false;
+    if (o->command != COMMAND_RUN)
+        return true;
+    if (files < argc)
+        return explain(why, "%s: it is no option; a list of tensors goes with --shapes", argv[files]);
+    set_defaults(o);
+    return set_link(o, why) && check(o, why);
+}
+
+bool mpi_options_check_ranks(const mpi_options *o, size_t ranks, char *why)
+{
+    for (size_t i = 0; i < o->kind_count; i++) {
+        size_t servers = o->kinds[i].servers;
+        if (o->apart && servers >= ranks)
+            return explain(why, "--kind server:%zu --apart: of %zu ranks none is left for a worker", servers, ranks);
+        if (servers > ranks)
+            return explain(why, "--kind server:%zu: there are only %zu ranks", servers, ranks);
+    }
+    return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line of tlc-mpi-bench.
+ */
+#ifndef MPI_OPTIONS_H
+#define MPI_OPTIONS_H
+
+#include "../codecs.h"
+#include "../grid.h"
+#include "../parse.h"
+#include "../program.h"
+#include "../sim/link_model.h"
+#include "../sim/sim_kind.h"
+#include "../source.h"
+
+enum { HANDLE_PER_TENSOR = 0 };
+
+typedef struct mpi_options {
+    command command;
+    const char *shapes; /* the list of tensors (shapes.h) */
+    sim_kind kinds[MAX_LIST];
+    size_t kind_count;
+    const char *codecs[MAX_CODECS];
+    size_t codec_count;
+    size_list handles; /* how many share the model; HANDLE_PER_TENSOR */
+    bool apart;        /* the last ranks are servers only */
+    bool even;         /* each tensor takes as long to compute */
+    bool no_predict;
+    char *traces; /* gradients are made of these; NULL: they are drawn */
+    source_options source;
+    size_t warmup, rounds;
+    double compute;    /* seconds */
+    model_link link;   /* up 0: not known */
+    double latency;    /* seconds; below 0: not known, until the options are parsed */
+    bool from_network; /* the link is that of bench/network */
+    tlc_isa isa;
+    report_format format;
+    bool quiet;
+} mpi_options;
+
+/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv. */
+bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why);
+
+/* What depends on the number of ranks. */
+bool mpi_options_check_ranks(const mpi_options *o, size_t ranks, char *why);
+
+void mpi_options_print_help(FILE *f);
+#endif

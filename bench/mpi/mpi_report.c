@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "mpi_report.h"
+#include "../sim/rate.h"
+#include <inttypes.h>
+#include <math.h>
+
+enum { LINE_WIDTH = 100 };
+
+typedef enum column_id {
+    CODEC,
+    MODEL,
+    VALUES,
+    KIND,
+    RANKS,
+    WORKERS,
+    SERVERS,
+    HANDLES,
+    RUN,
+    LINK,
+    LINK_LATENCY,
+    COMPUTE,
+    ROUNDS,
+    SENT_MEAN,
+    SENT,
+    SERVER_SENT,
+    MESSAGES,
+    CODEC_TIME,
+    WIRE,
+    WAITING,
+    STEP,
+    STEP_BEST,
+    SPEEDUP,
+    CAP,
+    PREDICTED,
+    PREDICTION,
+    COLUMNS
+} column_id;
+
+static const struct {
+    const char *key;
+    column_kind kind;
+    const char *title, *unit; /* NULL: tables do without it */
+    double scale;             /* of reals, for tables */
+    const char *format;       /* of reals, in tables */
+} columns[COLUMNS] = {
+    [CODEC] = {"codec", TEXT, "codec", "", 0, NULL},
+    [MODEL] = {"model", TEXT, NULL, NULL, 0, NULL},
+    [VALUES] = {"values", COUNT, NULL, NULL, 0, NULL},
+    [KIND] = {"kind", TEXT, "kind", "", 0, NULL},
+    [RANKS] = {"ranks", COUNT, NULL, NULL, 0, NULL},
+    [WORKERS] = {"workers", COUNT, NULL, NULL, 0, NULL},
+    [SERVERS] = {"servers", COUNT, NULL, NULL, 0, NULL},
+    [HANDLES] = {"handles", TEXT, "handles", "", 0, NULL},
+    [RUN] = {"run", TEXT, NULL, NULL, 0, NULL},
+    [LINK] = {"link", TEXT, NULL, NULL, 0, NULL},
+    [LINK_LATENCY] = {"latency_s", REAL, NULL, NULL, 1, NULL},
+    [COMPUTE] = {"compute_s", REAL, NULL, NULL, 1, NULL},
+    [ROUNDS] = {"rounds", COUNT, NULL, NULL, 0, NULL},
+    [SENT_MEAN] = {"sent_mean", REAL, NULL, NULL, 1, NULL},
+    [SENT] = {"sent_busiest", REAL, "sent", "MB", 1e-6, "%.4f"},
+    [SERVER_SENT] = {"server_sent", REAL, NULL, NULL, 1, NULL},
+    [MESSAGES] = {"messages", REAL, NULL, NULL, 1, NULL},
+    [CODEC_TIME] = {"codec_s", REAL, "codec", "ms", 1e3, "%.2f"},
+    [WIRE] = {"wire_s", REAL, "wire", "ms", 1e3, "%.2f"},
+    [WAITING] = {"waiting_s", REAL, NULL, NULL, 1, NULL},
+    [STEP] = {"step_s", REAL, "step", "ms", 1e3, "%.2f"},
+    [STEP_BEST] = {"step_best_s", REAL, "best", "ms", 1e3, "%.2f"},
+    [SPEEDUP] = {"speedup", REAL, "gain", "x", 1, "%.2f"},
+    [CAP] = {"cap", REAL, NULL, NULL, 1, NULL},
+    [PREDICTED] = {"predicted_s", REAL, "predicted", "ms", 1e3, "%.2f"},
+    [PREDICTION] = {"prediction", REAL, "/ step", "", 1, "%.2f"},
+};
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(const mpi_row *row, column_id id, bool in_table, char *buffer)
+{
+    const way_options *way = &row->way;
+
+    switch (id) {
+    case CODEC:
+        if (!way->codec)
+            return "";
+        snprintf(buffer, CELL, "%.*s%s", CELL - 3, way->codec, in_table && !row->own_run ? " *" : "");
+        return buffer;
+    case MODEL: return way->model->model;
+    case KIND: return mpi_row_kind(row, buffer);
+    case RUN: return way->from->run ? way->from->run : "";
+    case LINK: return way->all->link.up > 0 ? rate_link_text(&way->all->link, buffer) : "";
+    default: break; /* HANDLES */
+    }
+    if (!way->codec)
+        return "";
+    if (way->handles == HANDLE_PER_TENSOR)
+        return "layers";
+    snprintf(buffer, CELL, "%zu", way->handles);
+    return buffer;
+}
+
+static size_t count_of(const mpi_rows *list, const mpi_row *row, column_id id)
+{
+    switch (id) {
+    case VALUES: return row->way.model->values;
+    case RANKS: return list->ranks;
+    case WORKERS: return row->way.workers;
+    case SERVERS: return row->way.servers;
+    default: return row->way.all->rounds;
+    }
+}
+
+static double real_of(const mpi_rows *list, const mpi_row *row, column_id id)
+{
+    const race_result *m = &row->measured;
+
+    switch (id) {
+    case LINK_LATENCY: return row->way.all->latency;
+    case COMPUTE: return row->way.all->compute;
+    case SENT_MEAN: return m->sent_mean;
+    case SENT: return m->sent;
+    case SERVER_SENT: return m->server_sent;
+    case MESSAGES: return m->messages;
+    case CODEC_TIME: return m->codec;
+    case WIRE: return mpi_row_exchange(row) - m->codec;
+    case WAITING: return m->waiting;
+    case STEP: return m->step.median;
+    case STEP_BEST: return m->step.best;
+    case SPEEDUP: return mpi_row_speedup(list, row);
+    case CAP: return mpi_rows_cap(row->way.model);
+    case PREDICTED: return row->predicted;
+    default: return row->predicted / m->step.median;
+    }
+}
+
+static const char *cell_of(const void *report, size_t at, size_t id_, bool in_table, char *buffer)
+{
+    const mpi_rows *list = report;
+    const mpi_row *row = &list->rows[at];
+    column_id id = (column_id)id_;
+    double real;
+
+    buffer[0] = '\0';
+    if (columns[id].kind == TEXT)
+        return text_of(row, id, in_table, buffer);
+    if (columns[id].kind == COUNT) {
+        snprintf(buffer, CELL, "%zu", count_of(list, row, id));
+        return buffer;
+    }
+    real = real_of(list, row, id);
+    if (isfinite(real) && in_table)
+        snprintf(buffer, CELL, columns[id].format, real * columns[id].scale);
+    else if (isfinite(real))
+        snprintf(buffer, CELL, "%.17g", real);
+    return buffer;
+}
+
+static grid make_grid(const mpi_rows *list, grid_column *all)
+{
+    for (size_t i = 0; i < COLUMNS; i++) {
+        bool telling = (i != PREDICTED && i != PREDICTION) || isfinite(list->rows[0].predicted);
+        all[i] = (grid_column){.key = columns[i].key,
+                               .kind = columns[i].kind,
+                               .title = columns[i].title ? columns[i].title : "",
+                               .unit = columns[i].unit ? columns[i].unit : "",
+                               .shown = columns[i].title && telling};
+    }
+    return (grid){.columns = all,
+                  .column_count = COLUMNS,
+                  .rows = list->count,
+                  .name = CODEC,
+                  .width = LINE_WIDTH,
+                  .cell = cell_of,
+                  .report = list};
+}
+
+/* ---- the report -------------------------------------------------------------------------------------------------- */
+
+static void print_heading(FILE *f, const mpi_rows *list)
+{
+    const mpi_options *o = list->o;
+    const shape_list *model = list->model;
+    const source *s = list->rows[0].way.from;
+    double cap = mpi_rows_cap(model);
+    bool marked = false;
+    char link[RATE_TEXT];
+
+    fprintf(f, "libthreelc %s, MPI, %zu ranks; %s: %zu tensors, %zu values; compute %.4g ms", tlc_version_string(),
+            list->ranks, model->model, model->count, model->values, 1e3 * o->compute);
+    if (o->link.up > 0)
+        fprintf(f, "; link %s, latency %.4g ms", rate_link_text(&o->link, link), 1e3 * o->latency);
+    fputs("\nsent: by the busiest worker; codec: calls on the rank with most of them; wire: step - compute - codec;\n"
+          "step: the median of the slowest rank; gain: push-pull / row, both without compute",
+          f);
+    if (isfinite(list->rows[0].predicted))
+        fprintf(f, "; predicted: as tlc-sim,\nwith %.3g ranks on a core", list->share);
+    fputc('\n', f);
+    for (size_t i = 0; i < list->count; i++)
+        marked = marked || !list->rows[i].own_run;
+    if (marked)
+        fprintf(f, "*: no run has its s; measured on %s\n", s->run);
+    if (isfinite(cap))
+        fprintf(f, "cap: small tensors are sent raw, so the gain in bytes is at most %.4g\n", cap);
+    fputs("verified: all ranks have the same bits; means of floats and raw frames are right to rounding\n\n", f);
+}
+
+static void print_json(FILE *f, const mpi_rows *list, const grid *g)
+{
+    const mpi_options *o = list->o;
+
+    fprintf(f, "{\n  \"program\": \"tlc-mpi-bench\",\n  \"version\": \"%s\",\n  \"gradients\": ", tlc_version_string());
+    grid_json_text(f, o->traces ? o->traces : list->rows[0].way.from->tensors[0].name);
+    fprintf(f, ",\n  \"seed\": %" PRIu64 ",\n  \"warmup\": %zu,\n  \"ranks_on_core\": %.17g,\n  \"rows\": [",
+            o->source.seed, o->warmup, list->share);
+    for (size_t i = 0; i < list->count; i++) {
+        fputs(i ? ",\n    {" : "\n    {", f);
+        grid_json_row(f, g, i);
+        fputc('}', f);
+    }
+    fputs("\n  ]\n}\n", f);
+}
+
+void mpi_report_print(FILE *f, const mpi_rows *list)
+{
+    grid_column all[COLUMNS];
+    const grid g = make_grid(list, all);
+    bool markdown = list->o->format == REPORT_MARKDOWN;
+
+    if (list->o->format == REPORT_CSV) {
+        grid_csv(f, &g);
+    } else if (list->o->format == REPORT_JSON) {
+        print_json(f, list, &g);
+    } else {
+        print_heading(f, list);
+        (markdown ? grid_markdown : grid_table)(f, &g, 0, list->count);
+    }
+}

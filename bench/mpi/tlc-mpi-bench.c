@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tlc-mpi-bench measures exchanges over MPI beside those of floats. It uses the public API only.
+ */
+#include "../explain.h"
+#include "../sim/sim_sources.h"
+#include "mpi_report.h"
+#include "ranks.h"
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+
+static const char program[] = "tlc-mpi-bench";
+
+/* All ranks have the same reason; one tells it. */
+static int fail(int status, const char *why)
+{
+    return ranks_me() ? status : program_fail(program, status, why);
+}
+
+/* Predicts on rank 0, while the others leave it the cores. */
+static bool predict(mpi_rows *list, char *why)
+{
+    bool ok = true;
+
+    if (!ranks_me() && !list->o->no_predict)
+        ok = mpi_rows_predict(list, why);
+    ranks_wait();
+    return ranks_agree(ok, why);
+}
+
+static int run_rows(mpi_rows *list)
+{
+    char why[WHY_SIZE] = "";
+
+    if (!predict(list, why) || !mpi_rows_measure(list, program, why))
+        return fail(EXIT_FAILED, why);
+    if (ranks_me())
+        return EXIT_SUCCESS;
+    mpi_report_print(stdout, list);
+    return program_close_output(program);
+}
+
+static int run(const mpi_options *o)
+{
+    char why[WHY_SIZE] = "";
+    shape_list model = {.model = NULL};
+    source *sources = NULL;
+    size_t source_count = 0;
+    mpi_rows list = {.o = o, .model = &model};
+    char *traces = o->traces;
+    int status = EXIT_SUCCESS;
+
+    if (!ranks_agree(mpi_options_check_ranks(o, ranks_count(), why) && shapes_load(&model, o->shapes, why) &&
+                         sim_sources_load(&sources, &source_count, traces, &o->source, why),
+                     why))
+        status = fail(EXIT_USAGE, why);
+    else if (!ranks_agree(mpi_rows_plan(&list, sources, source_count, why), why))
+        status = fail(EXIT_FAILED, why);
+    else
+        status = run_rows(&list);
+    mpi_rows_free(&list);
+    sim_sources_free(sources, source_count);
+    shapes_free(&model);
+    return status;
+}
+
+/* What rank 0 says for all. */
+static int tell(const mpi_options *o)
+{
+    if (ranks_me())
+        return EXIT_SUCCESS;
+    if (o->command == COMMAND_HELP)
+        mpi_options_print_help(stdout);
+    else if (o->command == COMMAND_LIST)
+        codecs_print(stdout);
+    else
+        program_print_version(program);
+    return program_close_output(program);
+}
+
+int main(int argc, char **argv)
+{
+    char why[WHY_SIZE];
+    mpi_options o;
+    int status;
+
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    MPI_Init(&argc, &argv);
+    if (!mpi_options_parse(&o, argc, argv, why))
+        status = fail(EXIT_USAGE, why);
+    else
+        status = o.command == COMMAND_RUN ? run(&o) : tell(&o);
+    MPI_Finalize();
+    return status;
+}

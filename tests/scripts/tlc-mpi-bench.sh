@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tlc-mpi-bench from outside: options, bytes as tlc-sim counts them, results that are verified, predictions, formats.
+# tlc-mpi-bench.sh TLC_MPI_BENCH TLC_SIM MPIEXEC DATA
+set -uo pipefail
+bench=$1 sim=$2 mpiexec=$3 data=$4
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# Open MPI: more ranks than cores, as root too; waiting ranks give way to others; one rank without mpiexec
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+  OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_ess_singleton_isolated=1
+unset TLC_NETWORK_RATE TLC_NETWORK_LATENCY
+
+program=tlc-mpi-bench quick=(--rounds 1)
+run() { "$bench" "$@"; }
+# shellcheck source-path=SCRIPTDIR
+. "$source_root/tests/scripts/bench-checks.sh"
+
+# ranks N ARGUMENTS...: status 0, nothing on stderr; the report is in out
+ranks() {
+  count=$((count + 1))
+  "$mpiexec" -n "$1" "$bench" --warmup 1 --rounds 2 --traces "$data" "${@:2}" >out 2>err ||
+    bad "$*: exit status $?: $(<err)"
+  [[ ! -s err ]] || bad "$*: said '$(<err)'"
+}
+
+# ---- options
+
+lenet=(--shapes "$source_root/bench/shapes/lenet5.txt")
+refuses 'name a list of tensors with --shapes*'
+refuses '--handles 0: not one of its values*' "${lenet[@]}" --handles 0
+refuses '--kind ring: not one of its values*' "${lenet[@]}" --kind ring
+refuses '--kind groups: *' "${lenet[@]}" --kind groups:2
+refuses '--kind gossip: it needs a codec without bias*' "${lenet[@]}" --kind gossip -c 3lc
+refuses '--kind server:2: there are only 1 ranks' "${lenet[@]}" --kind server:2
+refuses '--kind server:1 --apart: of 1 ranks none is left*' "${lenet[@]}" --kind server --apart
+TLC_NETWORK_RATE=10 TLC_NETWORK_LATENCY=0ms refuses 'TLC_NETWORK_RATE is 10, *' "${lenet[@]}"
+
+# ---- bytes, times and predictions
+
+codecs=(-c 3lc:s=1.75 -c qsgd:bits=8 -c raw)
+# expects RANKS KINDS: the rows of tlc-sim, in the file expected
+expects() {
+  "$sim" "${lenet[@]}" "${codecs[@]}" --traces "$data" --warmup 1 --rounds 2 --link 100Mbit --format json \
+    --ranks "$1" --kind "$2" >expected || bad "tlc-sim: exit status $?"
+}
+
+count=$((count + 2))
+cat >check.py <<'PYTHON'
+import csv, json, math, sys
+
+apart = 'apart' in sys.argv
+rows = list(csv.DictReader(open('out', newline='')))
+suffix = lambda row: row['graph'] or row['owners'] or row['servers']
+expected = {(row['kind'] + (f':{suffix(row)}' if suffix(row) else ''), row['codec']): row
+            for row in json.load(open('expected'))['rows']}
+floats = 4 * int(rows[0]['values'])
+compared = set()
+assert [row['kind'] for row in rows[:3]] == ['floats', 'halves', 'push-pull:1' if apart else 'push-pull']
+for row in rows:
+    number = {key: float(row[key] or 'nan') for key in row if key not in ('kind', 'codec', 'model', 'run', 'link',
+                                                                         'handles', 'version')}
+    workers = number['workers']
+    assert number['step_s'] >= number['step_best_s'] > 0 and number['speedup'] > 0, row
+    assert math.isclose(number['cap'], 431080 / 80), row
+    if not row['codec']:
+        part = 1 if row['kind'].startswith('push') and apart else 2 * (1 - 1 / number['ranks'])
+        assert abs(number['sent_mean'] - part * floats / (2 if row['kind'] == 'halves' else 1)) < 16, row
+        continue
+    assert row['handles'] in ('1', '3', 'layers') and number['codec_s'] > 0, row
+    assert math.isclose(number['wire_s'], number['step_s'] - number['compute_s'] - number['codec_s']), row
+    assert row['handles'] != '1' or number['waiting_s'] <= number['step_s'], row
+    assert row['run'] == ('resnet20-cifar10-s1.75' if '1.75' in row['codec'] else 'resnet20-cifar10-s1.00'), row
+    if row['handles'] == '1':
+        other = expected[row['kind'], row['codec']]
+        compared.add((row['kind'], row['codec']))
+        for key in ('sent_mean', 'sent_busiest', 'messages') + ('server_sent',) * apart:
+            assert number[key] == other[key], (key, row, other[key])
+    if row['link'] and row['handles'] == '1':
+        assert row['link'] == '100Mbit' and number['latency_s'] == 0.0005, row
+        assert math.isclose(number['prediction'], number['predicted_s'] / number['step_s']), row
+        assert number['predicted_s'] > number['sent_busiest'] * 8e-8, row
+assert compared == set(expected)
+PYTHON
+
+kinds=all-reduce,all-reduce:2,gather,gossip:ring
+expects 4 $kinds
+TLC_NETWORK_RATE=100mbit TLC_NETWORK_LATENCY=500us ranks 4 "${lenet[@]}" "${codecs[@]}" --kind $kinds --format csv \
+  --handles 1,3
+python3 check.py || bad "4 ranks: other bytes or columns"
+(($(wc -l <out) == 1 + 3 + 2 * (3 * 3 + 2))) || bad "4 ranks: $(wc -l <out) lines"
+
+expects 2 server
+ranks 3 "${lenet[@]}" "${codecs[@]}" --kind server --apart --format csv --compute 4 --handles 1,layers
+python3 check.py apart || bad "2 workers and a server: other bytes or columns"
+
+# ---- formats, and few ranks
+
+ranks 3 "${lenet[@]}" --kind server:2,server:3 -c 3lc --link 1Gbit --isa scalar --compute 1 --even
+[[ $(awk 'length > 105' out) == '' ]] || bad "table: too wide"
+grep -qF 'cap: small tensors are sent raw, so the gain in bytes is at most 5388' out || bad "table: no cap"
+(($(grep -cE '^ +(floats|halves|push-pull|push-pull:2) |^3lc +server:[23] ' out) == 6)) || bad "table: other rows"
+count=$((count + 1))
+run "${lenet[@]}" --kind all-reduce,server -c raw --rounds 2 --warmup 0 --format json --traces "$data" >out 2>err ||
+  bad "one rank: $(<err)"
+python3 -c 'import json; assert [r["ranks"] for r in json.load(open("out"))["rows"]] == [1] * 5' ||
+  bad "one rank: other rows"
+
+echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+((failed == 0))
