@@ -2,7 +2,7 @@
 #include "resume.h"
 #include "../explain.h"
 #include "checkpoint.h"
-#include "ranks.h"
+#include "../mpi/ranks.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -129,8 +129,8 @@ bool resume_save(trainer *t, char *why)
     folder_of(path, t, t->step);
     if (t->rank == 0)
         ok = make_folder(t->o->checkpoint, why) && make_folder(path, why);
-    if (!ranks_agree(t->comm, ok, why) || !ranks_agree(t->comm, save_own(t, why), why) ||
-        !ranks_agree(t->comm, t->rank || write_latest(t, why), why))
+    if (!ranks_agree(ok, why) || !ranks_agree(save_own(t, why), why) ||
+        !ranks_agree(t->rank || write_latest(t, why), why))
         return false;
     if (had && before != t->step)
         remove_step(t, before, ranks);
@@ -248,8 +248,7 @@ bool resume_load(trainer *t, char *why)
     uint64_t step = 0;
     int ranks = 0;
 
-    return ranks_agree(t->comm,
-                       (read_latest(t, &step, &ranks) ||
+    return ranks_agree((read_latest(t, &step, &ranks) ||
                         explain(why, "%s: there is no checkpoint", t->o->checkpoint)) &&
                            load_own(t, step, ranks, why),
                        why);
@@ -273,7 +272,7 @@ bool resume_measure(trainer *t, resume_residuals *r, char *why)
 {
     const size_t n = t->model.values;
     double *values = calloc(2 * n, sizeof *values);
-    const bool ok = ranks_agree(t->comm, values || explain(why, "out of memory"), why);
+    const bool ok = ranks_agree(values || explain(why, "out of memory"), why);
 
     if (ok && values) {
         sync_residuals(&t->sync, values, values + n);

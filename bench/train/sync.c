@@ -110,7 +110,9 @@ bool sync_open(syncer *s, const sync_options *o, const classifier *model, const 
     MPI_Comm_size(comm, &s->ranks);
     s->residual = calloc(model->values, sizeof *s->residual);
     s->change = calloc(model->values, sizeof *s->change);
-    if (!s->residual || !s->change)
+    int ok = s->residual && s->change;
+    MPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_INT, MPI_MIN, comm);
+    if (!ok)
         return explain(why, "out of memory");
     list_tensors(s);
     return o->kind == SYNC_MPI || make_handles(s, weights, why);

@@ -7,7 +7,7 @@
 #include "train_report.h"
 #include "../codecs.h"
 #include "../explain.h"
-#include "ranks.h"
+#include "../mpi/ranks.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -68,10 +68,8 @@ static void round_or_abort(trainer *t)
 {
     char why[WHY_SIZE];
 
-    if (trainer_round(t, why))
-        return;
-    program_fail(program, EXIT_FAILED, why);
-    MPI_Abort(t->comm, EXIT_FAILED);
+    if (!trainer_round(t, why))
+        ranks_abort(program, why);
 }
 
 /* The last report is that of the result. It ends early if the loss is not a number. */
@@ -118,8 +116,8 @@ static bool run(const train_options *o, const image_data *data, char *why)
     train_report r;
     bool ok;
 
-    ok = trainer_open(&t, o, &data->images, MPI_COMM_WORLD, why) && (!o->resume || resume(&t, why)) &&
-         train(&t, &data->test, &r, why) && ranks_agree(t.comm, finish(&t, &r, why), why);
+    ok = trainer_open(&t, o, &data->images, why) && (!o->resume || resume(&t, why)) &&
+         train(&t, &data->test, &r, why) && ranks_agree(finish(&t, &r, why), why);
     trainer_close(&t);
     return ok;
 }
@@ -138,7 +136,7 @@ static int run_all(const train_options *o, int rank)
     image_data data = {.images = {.count = 0}, .test = {.count = 0}};
     int status = EXIT_SUCCESS;
 
-    if (!ranks_agree(MPI_COMM_WORLD, load_data(&data, o, why), why))
+    if (!ranks_agree(load_data(&data, o, why), why))
         status = fail(rank, EXIT_USAGE, why);
     else if (!run(o, &data, why))
         status = fail(rank, EXIT_FAILED, why);

@@ -17,7 +17,7 @@ static double accuracy_of(trainer *t, const image_set *test)
     const float *weights = trainer_result(t);
     double right = (double)classifier_right(&t->model, weights, test, first, last - first);
 
-    MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_DOUBLE, MPI_SUM, t->comm);
+    MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     return 100 * right / test->count;
 }
 
@@ -45,8 +45,8 @@ train_report report_make(trainer *t, const image_set *test)
                      (double)own.batches};
     double most[] = {own.codec, own.wait, own.compute, own.rounds, (double)own.skipped};
 
-    MPI_Allreduce(MPI_IN_PLACE, sums, sizeof sums / sizeof *sums, MPI_DOUBLE, MPI_SUM, t->comm);
-    MPI_Allreduce(MPI_IN_PLACE, most, sizeof most / sizeof *most, MPI_DOUBLE, MPI_MAX, t->comm);
+    MPI_Allreduce(MPI_IN_PLACE, sums, sizeof sums / sizeof *sums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, most, sizeof most / sizeof *most, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     t->totals.loss = 0;
     t->totals.batches = 0;
     return (train_report){.loss = sums[3] / sums[4],
@@ -74,7 +74,7 @@ bool report_digest(trainer *t, unsigned long *crc)
     *crc = crc32_z(0, (const unsigned char *)weights, t->model.values * sizeof *weights);
     ends[0] = *crc;
     ends[1] = ~*crc;
-    MPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_UNSIGNED_LONG, MPI_MAX, t->comm);
+    MPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_UNSIGNED_LONG, MPI_MAX, MPI_COMM_WORLD);
     return ends[0] == ~ends[1];
 }
 

@@ -7,7 +7,7 @@
  */
 #include "trainer.h"
 #include "../explain.h"
-#include "ranks.h"
+#include "../mpi/ranks.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +45,14 @@ static bool open_optimiser(trainer *t, char *why)
     return true;
 }
 
-bool trainer_open(trainer *t, const train_options *o, const image_set *images, MPI_Comm comm, char *why)
+bool trainer_open(trainer *t, const train_options *o, const image_set *images, char *why)
 {
     sync_options s = o->sync;
 
-    *t = (trainer){.o = o, .images = images, .comm = comm};
-    MPI_Comm_rank(comm, &t->rank);
-    MPI_Comm_size(comm, &t->ranks);
-    if (!ranks_agree(comm,
-                     classifier_open(&t->model, o->model, o->batch, why) && take_memory(t, why) &&
+    *t = (trainer){.o = o, .images = images};
+    MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &t->ranks);
+    if (!ranks_agree(classifier_open(&t->model, o->model, o->batch, why) && take_memory(t, why) &&
                          open_optimiser(t, why) &&
                          deal_open(&t->deal, images, (size_t)t->ranks, o->classes, o->seed, why),
                      why))
@@ -62,7 +61,7 @@ bool trainer_open(trainer *t, const train_options *o, const image_set *images, M
     if (!o->changes)
         s.update = update;
     s.arg = t;
-    return sync_open(&t->sync, &s, &t->model, t->weights, comm, why);
+    return sync_open(&t->sync, &s, &t->model, t->weights, MPI_COMM_WORLD, why);
 }
 
 void trainer_close(trainer *t)
@@ -214,7 +213,7 @@ const float *trainer_result(trainer *t)
 
     if (t->o->sync.kind != SYNC_GOSSIP)
         return t->weights;
-    MPI_Allreduce(t->weights, t->mean, (int)n, MPI_FLOAT, MPI_SUM, t->comm);
+    MPI_Allreduce(t->weights, t->mean, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (size_t i = 0; i < n; i++)
         t->mean[i] /= (float)t->ranks;
     return t->mean;

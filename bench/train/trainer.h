@@ -20,7 +20,6 @@ typedef struct trainer_totals {
 typedef struct trainer {
     const train_options *o;
     const image_set *images;
-    MPI_Comm comm;
     int rank, ranks;
     size_t step; /* steps that have ended */
     classifier model;
@@ -37,8 +36,8 @@ typedef struct trainer {
     trainer_totals before; /* sent, received, codec and wait of a run that this one goes on with */
 } trainer;
 
-/* Collective, as all that follows. */
-bool trainer_open(trainer *t, const train_options *o, const image_set *images, MPI_Comm comm, char *why);
+/* On all ranks of MPI_COMM_WORLD, as all that follows. */
+bool trainer_open(trainer *t, const train_options *o, const image_set *images, char *why);
 void trainer_close(trainer *t);
 
 /* local_steps steps and an exchange. false: this rank cannot go on, and others may wait for it. */
