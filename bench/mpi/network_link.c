@@ -47,7 +47,7 @@ bool network_link_ask(network_link *network, char *why)
     const char *rate = getenv("TLC_NETWORK_RATE"), *latency = getenv("TLC_NETWORK_LATENCY");
 
     *network = (network_link){.known = rate && latency};
-    if (!network->known)
+    if (!rate || !latency)
         return true;
     if (!parse_rate(rate, &network->link))
         return explain(why, "TLC_NETWORK_RATE is %s, which is no speed of a link", rate);

@@ -23,7 +23,7 @@ size_t ranks_count(void)
     return (size_t)count;
 }
 
-bool ranks_agree(bool ok, char *why)
+bool ranks_ask(bool ok, char *why)
 {
     int count = (int)ranks_count(), here = ok ? count : (int)ranks_me(), first;
 

@@ -12,8 +12,13 @@
 size_t ranks_me(void);
 size_t ranks_count(void);
 
+bool ranks_ask(bool ok, char *why);
+
 /* Collective: whether all ranks say ok. Else why (WHY_SIZE bytes) is that of the first rank that does not. */
-bool ranks_agree(bool ok, char *why);
+static inline bool ranks_agree(bool ok, char *why)
+{
+    return ranks_ask(ok, why) && ok; /* "&& ok" is for static analysis */
+}
 
 /* Collective: waits until all are here, and leaves the cores to those who are not. */
 void ranks_wait(void);

@@ -58,8 +58,8 @@ static bool allocate(codec_way *w)
     size_t size = model->room * sizeof(float), tensors = model->count;
 
     w->pieces = pieces_cut(model, w->o->handles, &w->count);
-    w->workers = calloc(w->count, sizeof *w->workers);
-    w->servers = calloc(w->count, sizeof *w->servers);
+    w->workers = calloc(w->count, sizeof(tlc_mpi *));
+    w->servers = calloc(w->count, sizeof(tlc_mpi *));
     w->answered = calloc(w->count, sizeof *w->answered);
     w->tensors = calloc(tensors, sizeof *w->tensors);
     w->grads = calloc(tensors, sizeof *w->grads);
@@ -96,7 +96,7 @@ static bool make_turns(codec_way *w)
     size_t ranks = ranks_count(), me = ranks_me(), turning = w->o->servers ? w->o->servers : ranks;
     size_t still = ranks - turning, turns = w->count < turning ? w->count : turning;
 
-    w->turns = calloc(turns, sizeof *w->turns);
+    w->turns = calloc(turns, sizeof(MPI_Comm));
     if (!w->turns)
         return false;
     for (; w->turn_count < turns; w->turn_count++) {
@@ -111,7 +111,7 @@ static bool make_graph(codec_way *w, char *why)
     const tlc_graph graph = {.struct_size = sizeof graph, .kind = w->o->kind.graph, .nodes = (uint32_t)ranks_count()};
     tlc_status status;
 
-    w->turns = calloc(1, sizeof *w->turns);
+    w->turns = calloc(1, sizeof(MPI_Comm));
     if (!w->turns)
         return explain(why, "out of memory");
     status = tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, w->turns);

@@ -84,10 +84,10 @@ static bool allocate(push_pull_way *w)
     size_t most = ranks * (w->flat.n / w->servers / PIECE + 2); /* of one kind */
 
     w->came = channel_buffer(own * ranks * sizeof *w->came);
-    w->pushes.requests = calloc(most, sizeof *w->pushes.requests);
-    w->pushed.requests = calloc(most, sizeof *w->pushed.requests);
-    w->answers.requests = calloc(most, sizeof *w->answers.requests);
-    w->means.requests = calloc(most, sizeof *w->means.requests);
+    w->pushes.requests = calloc(most, sizeof(MPI_Request));
+    w->pushed.requests = calloc(most, sizeof(MPI_Request));
+    w->answers.requests = calloc(most, sizeof(MPI_Request));
+    w->means.requests = calloc(most, sizeof(MPI_Request));
     return w->came && w->pushes.requests && w->pushed.requests && w->answers.requests && w->means.requests;
 }
 
