@@ -123,6 +123,8 @@ static void bad_files(void **state)
     f = good_files();
     f.images[7] = 0;
     refuses(f, "has 0 images");
+    memcpy(f.images + 4, (uint8_t[]){0, 0x53, 0x97, 0x83}, 4); /* 2^32 + 304 bytes */
+    refuses(f, "has 5478275 images");
     f = good_files();
     f.labels[7] = 2;
     f.labels_len--;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { MOST_IMAGES = 1 << 24, PATH_ROOM = 4096 };
+enum { MOST_IMAGES = 1 << 21 /* gzread counts bytes as int */, PATH_ROOM = 4096 };
 
 static uint32_t big_endian(const uint8_t b[4])
 {
