@@ -51,6 +51,8 @@ const float *flat_result(flat *f)
 
 void flat_compute(const flat *f)
 {
+    compute_clock c = compute_begin(f->o->all, f->o->model);
+
     for (size_t i = f->o->model->count; i-- > 0;)
-        compute_for(compute_share(f->o->all, f->o->model, i));
+        compute_tensor(&c, i);
 }

@@ -14,6 +14,7 @@ enum { /* of options without a letter */
        KEY_HANDLES,
        KEY_COMPUTE,
        KEY_EVEN,
+       KEY_OFFLOAD,
        KEY_LINK,
        KEY_LATENCY,
        KEY_NO_PREDICT,
@@ -44,6 +45,7 @@ static const option_entry entries[] = {
      "milliseconds of arithmetic in a step, the last tensor first;\nhandles start as it goes "
      "on (default 0: the exchange alone)"},
     {KEY_EVEN, "even", NULL, "all tensors take as long to compute, not by their values"},
+    {KEY_OFFLOAD, "offload", NULL, "an accelerator computes: the core sleeps meanwhile"},
     {KEY_LINK, "link", "LINK",
      "the speed of the links, as 10Mbit, for predictions; 1Mbit/10Mbit\n"
      "is up and down (default: that of bench/network)"},
@@ -142,6 +144,7 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_HANDLES: return parse_items(value, add_handles, o);
     case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
     case KEY_EVEN: o->even = true; return true;
+    case KEY_OFFLOAD: o->offload = true; return true;
     case KEY_LINK: return rate_parse_link(value, &o->link);
     case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
     case KEY_NO_PREDICT: o->no_predict = true; return true;
@@ -213,8 +216,8 @@ static bool check(const mpi_options *o, char *why)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet110.txt (--help tells more)");
     if (o->source.cold && !o->traces)
         return explain(why, "--cold goes with --traces");
-    if (o->even && o->compute <= 0)
-        return explain(why, "--even goes with --compute");
+    if ((o->even || o->offload) && o->compute <= 0)
+        return explain(why, "--%s goes with --compute", o->even ? "even" : "offload");
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
     for (size_t i = 0; i < o->codec_count; i++) {

@@ -25,6 +25,7 @@ typedef struct mpi_options {
     size_list handles; /* how many share the model; HANDLE_PER_TENSOR */
     bool apart;        /* the last ranks are servers only */
     bool even;         /* each tensor takes as long to compute */
+    bool offload;      /* the core sleeps while an accelerator computes */
     bool no_predict;
     char *traces; /* gradients are made of these; NULL: they are drawn */
     source_options source;

@@ -4,6 +4,7 @@
 #include "../explain.h"
 #include "../gradients.h"
 #include "ranks.h"
+#include "start_line.h"
 #include "verdict.h"
 #include <math.h>
 #include <mpi.h>
@@ -14,6 +15,7 @@ typedef struct race {
     size_t count;
     const mpi_options *all;
     const char *program;
+    start_line line;
     void **ways;
     float *grads;                      /* all tensors at their offsets */
     double *seconds, *codec, *waiting; /* [way * rounds + round] */
@@ -73,8 +75,7 @@ static void step(race *r, size_t i, size_t round)
 
     gradients_make(o->from, o->model, r->all->source.seed, ranks_me(), round, r->grads);
     o->method->take(r->ways[i], r->grads);
-    MPI_Barrier(MPI_COMM_WORLD);
-    start = measure_now();
+    start = start_line_wait(&r->line);
     if (!o->method->step(r->ways[i], why))
         ranks_abort(r->program, why);
     r->seconds[cell] = measure_now() - start;
@@ -94,6 +95,7 @@ static bool run(race *r, char *why)
     for (size_t round = 0; ok && round < rounds; round++) {
         if (!ranks_me())
             program_progress(r->all->quiet, round + 1, r->options->model->model, "all ways", "a round");
+        r->line = start_line_draw();
         for (size_t i = 0; ok && i < r->count; i++) {
             size_t at = (round + i) % r->count;
             step(r, at, round);

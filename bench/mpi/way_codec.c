@@ -298,13 +298,12 @@ static bool progress(codec_way *w, char *why)
 }
 
 /* Of the tensors of a piece, the last one first. */
-static bool compute(codec_way *w, size_t i, char *why)
+static bool compute(codec_way *w, size_t i, compute_clock *c, char *why)
 {
-    const way_options *o = w->o;
     bool ok = true;
 
     for (size_t t = w->pieces[i].count; ok && t-- > 0;) {
-        compute_for(compute_share(o->all, o->model, w->pieces[i].first + t));
+        compute_tensor(c, w->pieces[i].first + t);
         ok = progress(w, why);
     }
     return ok;
@@ -332,10 +331,11 @@ static bool step(void *way, char *why)
 {
     codec_way *w = way;
     bool computes = w->o->all->compute > 0 && way_is_worker(w->o, ranks_me()), ok = true;
+    compute_clock c = compute_begin(w->o->all, w->o->model);
 
     w->started = 0;
     for (size_t i = w->count; ok && i-- > 0;)
-        ok = (!computes || compute(w, i, why)) && start(w, i, why);
+        ok = (!computes || compute(w, i, &c, why)) && start(w, i, why);
     return ok && finish(w, why);
 }
 

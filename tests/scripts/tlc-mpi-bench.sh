@@ -99,7 +99,7 @@ python3 check.py apart || bad "2 workers and a server: other bytes or columns"
 
 # ---- formats, and few ranks
 
-ranks 3 "${lenet[@]}" --kind server:2,server:3 -c 3lc --link 1Gbit --isa scalar --compute 1 --even
+ranks 3 "${lenet[@]}" --kind server:2,server:3 -c 3lc --link 1Gbit --isa scalar --compute 1 --even --offload
 [[ $(awk 'length > 105' out) == '' ]] || bad "table: too wide"
 grep -qF 'cap: small tensors are sent raw, so the gain in bytes is at most 5388' out || bad "table: no cap"
 (($(grep -cE '^ +(floats|halves|push-pull|push-pull:2) |^3lc +server:[23] ' out) == 6)) || bad "table: other rows"
