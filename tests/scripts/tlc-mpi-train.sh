@@ -73,12 +73,12 @@ plain --send changes --local-steps 5 --participants 2
 killed() {
   local pid victims
   rm -rf run
-  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --decay constant --steps 1000000 --checkpoint run --every 20 "$@" \
-    >before 2>err </dev/null &
+  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --decay constant --steps 1000000 --checkpoint "$work/run" --every 20 \
+    "$@" >before 2>err </dev/null &
   pid=$!
   until [[ -s run/latest ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
   sleep "0.$((RANDOM % 3))"
-  mapfile -t victims < <(pgrep -f -- "--checkpoint run" | while read -r p; do
+  mapfile -t victims < <(pgrep -f -- "--checkpoint $work/run " | while read -r p; do
     [[ $(readlink "/proc/$p/exe") != *"${program##*/}" ]] || echo "$p"
   done)
   kill -9 "${victims[RANDOM % ${#victims[@]}]}"
