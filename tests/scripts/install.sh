@@ -107,7 +107,8 @@ foreach(example one many)
   target_link_libraries(${example} PRIVATE threelc::threelc)
 endforeach()
 CMAKE
-  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC%% *}" \
+  compiler=${CC#ccache }
+  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
     -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
     cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
   print_what_they_say cmake-build LD_LIBRARY_PATH="$libdir"
