@@ -73,8 +73,8 @@ plain --send changes --local-steps 5 --participants 2
 killed() {
   local pid victims
   rm -rf run
-  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --decay constant --steps 1000000 --checkpoint "$work/run" --every 20 \
-    "$@" >before 2>err </dev/null &
+  "$mpiexec" -n 4 "$program" --model mlp --batch 8 --decay constant --steps 1000000 --checkpoint "$work/run" \
+    --every 20 "$@" >before 2>err </dev/null &
   pid=$!
   until [[ -s run/latest ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
   sleep "0.$((RANDOM % 3))"
