@@ -33,15 +33,24 @@ static tlc_status make_context(tlc_ctx **ctx, size_t n, tlc_dtype dtype, const c
     return status ? status : tlc_create(ctx, &cfg, n);
 }
 
-/* Puts the recorded residual in place of the zeros of a new context or peer. */
-static void start_residual(channel *c)
+float *channel_residual(const channel *c)
 {
-    float *residual = c->ctx ? tlc_residual(c->ctx) : c->peer && c->peer->feedback ? c->peer->residual(c->state) : NULL;
+    if (c->peer)
+        return c->peer->feedback ? c->peer->residual(c->state) : NULL;
+    return c->ctx ? tlc_residual(c->ctx) : NULL;
+}
 
-    if (!residual || !c->tensor->residual)
-        return;
-    c->start = c->tensor->residual;
-    memcpy(residual, c->start, c->tensor->n * sizeof *residual);
+/* Puts the recorded residual in place of the zeros of a new context or peer. */
+static void start_residual(const channel *c)
+{
+    if (c->start)
+        memcpy(channel_residual(c), c->start, c->tensor->n * sizeof *c->start);
+}
+
+void channel_restart(const channel *c)
+{
+    tlc_reset(c->ctx);
+    start_residual(c);
 }
 
 static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const channel_options *options)
@@ -67,6 +76,7 @@ static tlc_status open_one(channel *c, const tensor *t, tlc_dtype dtype, const c
     c->sum = t->n <= SIZE_MAX / sizeof *c->sum ? channel_buffer(t->n * sizeof *c->sum) : NULL;
     if (!c->frame || !c->out || !c->sum || (c->peer && !c->state))
         return TLC_ERR_NOMEM;
+    c->start = channel_residual(c) ? t->residual : NULL;
     start_residual(c);
     return TLC_OK;
 }
@@ -126,13 +136,6 @@ bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dty
         return c->peer->decompress(c->state, frame, len, out, c->tensor->n) || explain(why, "decompress failed");
     tlc_status status = tlc_decompress(frame, len, dtype, out, c->tensor->n, &c->decode);
     return !status || explain(why, "tlc_decompress: %s", tlc_status_string(status));
-}
-
-const float *channel_residual(const channel *c)
-{
-    if (c->peer)
-        return c->peer->feedback ? c->peer->residual(c->state) : NULL;
-    return tlc_residual(c->ctx);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */

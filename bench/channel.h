@@ -57,12 +57,14 @@ static inline size_t channel_steps(size_t steps, size_t delay)
     return delay > 1 ? (steps + delay - 1) / delay * delay : steps;
 }
 
+/* The residual becomes what it was at first. For codecs, not for peers. */
+void channel_restart(const channel *c);
 bool channel_accumulate(const channel *c, size_t step, char *why);
 /* Into c->frame. */
 bool channel_compress(const channel *c, size_t step, size_t *len, char *why);
 /* Into out: values of the dtype, which is f32 for peers. */
 bool channel_decompress(const channel *c, const void *frame, size_t len, tlc_dtype dtype, void *out, char *why);
-const float *channel_residual(const channel *c); /* NULL without feedback */
+float *channel_residual(const channel *c); /* NULL without feedback */
 
 /* Frames of all channels in the order in which a receiver gets them, step by step, each at a multiple of 64. */
 typedef struct frame_store {

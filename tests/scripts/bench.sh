@@ -307,6 +307,8 @@ accepts -c all --synthetic laplace --values 5000 --steps 3 --threads 2 --assume-
 [[ $(awk 'length > 100' out) == '' ]] || bad "table: -c all: wider than 100 columns"
 ! grep -q clipped out || bad "table: a column of clipped values, and there are none"
 accepts -c all --feedback on --synthetic gauss --values 3001 --steps 4 --delay 2 --checksum
+# its residual grows in each step, and the steps are repeated for all this time
+accepts -c random-sparse --feedback on --synthetic gauss --values 3001 --steps 4 -t 0.2
 accepts -c natural large.npy
 awk '/^natural/ {found = / 4 +100.0$/} END {exit !found}' out || bad "table: not 4 clipped values"
 for n in 0 1 4; do accepts -c all --synthetic gauss --values $n --steps 2; done
