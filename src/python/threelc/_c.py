@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: MIT
+"""The C interface as ctypes declarations: threelc.h, bundle.h and exchange.h.
+
+A test compares each struct, enum and function with the headers. Arrays of values and opaque objects are c_void_p; other
+pointers say what they point to.
+"""
+from __future__ import annotations
+
+import ctypes
+import enum
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_ubyte,
+                    c_uint32, c_uint64, c_void_p)
+from typing import Any, Dict, Tuple
+
+UNKNOWN = 2**64 - 1  # TLC_UNKNOWN
+NOBODY = 2**32 - 1  # TLC_NOBODY
+ALL = c_size_t(-1).value  # TLC_ALL
+
+
+class DType(enum.IntEnum):
+    """What the values are: binary32, binary16 or bfloat16 (tlc_dtype)."""
+
+    F32 = 0
+    F16 = 1
+    BF16 = 2
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a value."""
+        return 4 if self == DType.F32 else 2
+
+
+class Isa(enum.IntEnum):
+    """The instructions that kernels use (tlc_isa). AUTO: the best that this machine has."""
+
+    AUTO = 0
+    SCALAR = 1
+    AVX2 = 2
+    AVX512 = 3
+    NEON = 4
+
+
+class EntryKind(enum.IntEnum):
+    """What an entry of the list of codecs is (tlc_entry_kind)."""
+
+    SHORT_NAME = 0
+    QUANTIZER = 1
+    PACKER = 2
+    SHRINKER = 3
+
+
+class GossipKind(enum.IntEnum):
+    """The algorithm of decentralised training (tlc_gossip_kind)."""
+
+    DCD = 0
+    ECD = 1
+
+
+class GraphKind(enum.IntEnum):
+    """The family of a graph (tlc_graph_kind)."""
+
+    RING = 0
+    TORUS = 1
+    COMPLETE = 2
+    RANDOM = 3
+
+
+TASK = CFUNCTYPE(None, c_void_p, c_size_t)
+RUN = CFUNCTYPE(None, c_void_p, c_size_t, TASK, c_void_p)
+ALLOC = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+FREE = CFUNCTYPE(None, c_void_p, c_void_p)
+
+
+class Allocator(Structure):
+    _fields_ = [("alloc", ALLOC), ("free", FREE), ("opaque", c_void_p)]
+
+
+class Parallel(Structure):
+    _fields_ = [("run", RUN), ("opaque", c_void_p)]
+
+
+class Config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("codec", c_char_p), ("reserve", c_char_p), ("dtype", c_int), ("feedback", c_int),
+        ("seed", c_uint64), ("isa", c_int), ("checksum", c_int), ("assume_finite", c_int), ("residual", c_void_p),
+        ("alloc", Allocator), ("parallel", Parallel)]
+
+
+class DecodeOptions(Structure):
+    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("parallel", Parallel), ("from_zero", c_int)]
+
+
+class FrameInfo(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("version", c_uint32), ("dtype", c_int), ("checksum", c_int), ("codec", c_char * 128),
+        ("n", c_uint64), ("block", c_uint64), ("nonzero", c_uint64), ("header_size", c_uint64),
+        ("payload_size", c_uint64), ("clipped", c_uint64)]
+
+
+class Message(Structure):
+    _fields_ = [("data", c_void_p), ("len", c_size_t)]
+
+
+class CodecParam(Structure):
+    _fields_ = [("key", c_char_p), ("range", c_char_p), ("meaning", c_char_p)]
+
+
+class CodecEntry(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("name", c_char_p), ("list", c_char_p), ("takes", c_char_p), ("gives", c_char_p),
+        ("meaning", c_char_p), ("source", c_char_p), ("feedback", c_int), ("param_count", c_size_t),
+        ("param", CodecParam * 4), ("kind", c_int), ("codec", c_int), ("symbols", c_int), ("sparse", c_int)]
+
+
+class BundleWriter(Structure):
+    _fields_ = [("dst", POINTER(c_ubyte)), ("cap", c_size_t), ("used", c_size_t), ("count", c_uint32),
+                ("index", c_uint32)]
+
+
+class BundleReader(Structure):
+    _fields_ = [("src", POINTER(c_ubyte)), ("len", c_size_t), ("next_length", c_size_t), ("next_frame", c_size_t),
+                ("count", c_uint32), ("index", c_uint32)]
+
+
+class Tensor(Structure):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("n", c_size_t), ("push", c_char_p), ("pull", c_char_p),
+                ("residual", c_void_p), ("only", c_uint32)]
+
+
+class ExchangeConfig(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("workers", c_uint32), ("servers", c_uint32), ("owners", c_uint32),
+        ("keep", c_uint32), ("backup", c_uint32), ("gather", c_int), ("sum", c_int), ("push", c_char_p),
+        ("pull", c_char_p), ("reserve", c_char_p), ("min_n", c_size_t), ("split_n", c_size_t),
+        ("assume_finite", c_int), ("dtype", c_int), ("seed", c_uint64), ("isa", c_int), ("alloc", Allocator),
+        ("parallel", Parallel)]
+
+
+class Outcome(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("status", c_int), ("cause", c_int), ("step", c_uint64), ("rank", c_uint32),
+        ("tensor", c_size_t), ("taken", POINTER(c_ubyte)), ("workers", c_uint32), ("unknown", c_size_t),
+        ("missing", c_size_t), ("sentence", c_char * 200)]
+
+
+class ExchangeStats(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("steps", c_uint64), ("failed", c_uint64), ("late", c_uint64),
+        ("float_bytes", c_uint64), ("sent", c_uint64), ("received", c_uint64), ("dropped", c_uint64)]
+
+
+class Part(Structure):
+    _fields_ = [("struct_size", c_size_t), ("tensor", c_size_t), ("first", c_size_t), ("n", c_size_t),
+                ("mean", c_void_p), ("residual", c_void_p)]
+
+
+class PushInfo(Structure):
+    _fields_ = [("struct_size", c_size_t), ("worker", c_uint32), ("step", c_uint64), ("late", c_int),
+                ("repeated", c_int)]
+
+
+class Graph(Structure):
+    _fields_ = [("struct_size", c_size_t), ("kind", c_int), ("nodes", c_uint32), ("rows", c_uint32), ("p", c_double),
+                ("seed", c_uint64)]
+
+
+_status = c_int
+_values = c_void_p  # floats, or values of the dtype
+_lists = POINTER(c_void_p)  # an array of arrays of values
+_object = c_void_p
+_size_out = POINTER(c_size_t)
+_message = POINTER(Message)
+_tensors = (POINTER(Tensor), c_size_t)
+_options = POINTER(DecodeOptions)
+_save = (_status, _object, c_void_p, c_size_t, _size_out)
+_load = (_status, _object, _message, c_size_t)
+_create = (POINTER(c_void_p), POINTER(ExchangeConfig))
+
+FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
+    "tlc_version": (c_uint32,),
+    "tlc_version_string": (c_char_p,),
+    "tlc_status_string": (c_char_p, c_int),
+    "tlc_isa_supported": (c_int, c_int),
+    "tlc_isa_name": (c_char_p, c_int),
+    "tlc_config_init": (_status, POINTER(Config), c_size_t),
+    "tlc_create": (_status, POINTER(c_void_p), POINTER(Config), c_size_t),
+    "tlc_destroy": (None, _object),
+    "tlc_bound": (c_size_t, _object),
+    "tlc_codec_bound": (_status, c_char_p, c_int, c_size_t, _size_out),
+    "tlc_codec_check": (_status, c_char_p, c_char_p, c_size_t),
+    "tlc_codec_list": (_status, c_size_t, POINTER(CodecEntry)),
+    "tlc_accumulate": (_status, _object, _values),
+    "tlc_compress": (_status, _object, _values, c_void_p, c_size_t, _size_out),
+    "tlc_set_codec": (_status, _object, c_char_p),
+    "tlc_residual": (_values, _object),
+    "tlc_residual_scale": (_status, _object, c_float),
+    "tlc_reset": (None, _object),
+    "tlc_isa_used": (c_int, _object),
+    "tlc_state_size": (c_size_t, _object),
+    "tlc_state_save": _save,
+    "tlc_state_load": (_status, _object, c_void_p, c_size_t),
+    "tlc_decompress": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, _options),
+    "tlc_decompress_add": (_status, c_void_p, c_size_t, c_float, _values, c_size_t, _options),
+    "tlc_decompress_add_many": (_status, _message, _values, c_size_t, _values, c_size_t, _size_out, _options),
+    "tlc_mask": (_status, c_void_p, c_size_t, _values, c_size_t, _options),
+    "tlc_inspect": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
+    "tlc_peek": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
+    "tlc_bundle_bound": (_status, c_uint32, c_size_t, _size_out),
+    "tlc_bundle_init": (_status, POINTER(BundleWriter), c_void_p, c_size_t, c_uint32),
+    "tlc_bundle_space": (_status, POINTER(BundleWriter), POINTER(c_void_p), _size_out),
+    "tlc_bundle_commit": (_status, POINTER(BundleWriter), c_size_t),
+    "tlc_bundle_add": (_status, POINTER(BundleWriter), c_void_p, c_size_t),
+    "tlc_bundle_finish": (_status, POINTER(BundleWriter), _message),
+    "tlc_bundle_open": (_status, POINTER(BundleReader), c_void_p, c_size_t),
+    "tlc_bundle_count": (c_uint32, POINTER(BundleReader)),
+    "tlc_bundle_next": (_status, POINTER(BundleReader), POINTER(c_void_p), _size_out),
+    "tlc_exchange_config_init": (_status, POINTER(ExchangeConfig), c_size_t),
+    "tlc_worker_create": (_status, *_create, c_uint32, *_tensors),
+    "tlc_worker_destroy": (None, _object),
+    "tlc_worker_push": (_status, _object, _lists, c_double, _message),
+    "tlc_worker_pull": (_status, _object, _message, _lists),
+    "tlc_worker_mask": (_status, _object, _lists),
+    "tlc_worker_join": (_status, _object, c_uint64, POINTER(c_uint64)),
+    "tlc_worker_step": (c_uint64, _object),
+    "tlc_worker_set_codec": (_status, _object, c_size_t, c_char_p),
+    "tlc_worker_residual_scale": (_status, _object, c_float),
+    "tlc_worker_outcome": (_status, _object, c_uint32, POINTER(Outcome)),
+    "tlc_worker_stats": (_status, _object, POINTER(ExchangeStats)),
+    "tlc_worker_state_size": (c_size_t, _object),
+    "tlc_worker_state_save": _save,
+    "tlc_worker_state_load": _load,
+    "tlc_server_create": (_status, *_create, c_uint32, *_tensors),
+    "tlc_server_destroy": (None, _object),
+    "tlc_server_push": (_status, _object, Message, POINTER(PushInfo)),
+    "tlc_server_ready": (c_int, _object),
+    "tlc_server_reduce": (_status, _object),
+    "tlc_server_parts": (c_size_t, _object),
+    "tlc_server_part": (_status, _object, c_size_t, POINTER(Part)),
+    "tlc_server_answer": (_status, _object, _lists, _message),
+    "tlc_server_again": (_status, _object, c_uint64, _message),
+    "tlc_server_taken": (_status, _object, c_uint32, POINTER(c_uint64)),
+    "tlc_server_step": (c_uint64, _object),
+    "tlc_server_set_codec": (_status, _object, c_size_t, c_char_p),
+    "tlc_server_residual_scale": (_status, _object, c_float),
+    "tlc_server_outcome": (_status, _object, POINTER(Outcome)),
+    "tlc_server_stats": (_status, _object, POINTER(ExchangeStats)),
+    "tlc_server_state_size": (c_size_t, _object),
+    "tlc_server_state_save": _save,
+    "tlc_server_state_load": _load,
+    "tlc_allreduce_create": (_status, *_create, c_uint32, *_tensors),
+    "tlc_allreduce_destroy": (None, _object),
+    "tlc_allreduce_push": (_status, _object, _lists, c_double, _message),
+    "tlc_allreduce_reduce": (_status, _object, _message, _message),
+    "tlc_allreduce_pull": (_status, _object, _message, _lists),
+    "tlc_allreduce_again": (_status, _object, c_uint64, _message),
+    "tlc_allreduce_cancel": (_status, _object),
+    "tlc_allreduce_parts": (c_size_t, _object),
+    "tlc_allreduce_part": (_status, _object, c_size_t, POINTER(Part)),
+    "tlc_allreduce_mask": (_status, _object, _lists),
+    "tlc_allreduce_step": (c_uint64, _object),
+    "tlc_allreduce_set_codec": (_status, _object, c_size_t, c_char_p, c_char_p),
+    "tlc_allreduce_residual_scale": (_status, _object, c_float),
+    "tlc_allreduce_outcome": (_status, _object, POINTER(Outcome)),
+    "tlc_allreduce_stats": (_status, _object, POINTER(ExchangeStats)),
+    "tlc_allreduce_state_size": (c_size_t, _object),
+    "tlc_allreduce_state_save": _save,
+    "tlc_allreduce_state_load": _load,
+    "tlc_gossip_create": (_status, *_create, c_int, c_uint32, POINTER(c_uint32), POINTER(c_double), c_size_t,
+                          *_tensors, _lists),
+    "tlc_gossip_destroy": (None, _object),
+    "tlc_gossip_hello": (_status, _object, c_int, _message),
+    "tlc_gossip_greet": (_status, _object, _message),
+    "tlc_gossip_mean": (_values, _object, c_size_t),
+    "tlc_gossip_model": (_values, _object, c_size_t),
+    "tlc_gossip_push": (_status, _object, _lists, _message),
+    "tlc_gossip_pull": (_status, _object, _message),
+    "tlc_gossip_again": (_status, _object, c_uint64, _message),
+    "tlc_gossip_lose": (_status, _object, c_size_t),
+    "tlc_gossip_lost": (c_int, _object, c_size_t),
+    "tlc_gossip_join": (_status, _object, c_uint64, _lists),
+    "tlc_gossip_step": (c_uint64, _object),
+    "tlc_gossip_set_codec": (_status, _object, c_size_t, c_char_p),
+    "tlc_gossip_outcome": (_status, _object, POINTER(Outcome)),
+    "tlc_gossip_stats": (_status, _object, POINTER(ExchangeStats)),
+    "tlc_gossip_state_size": (c_size_t, _object),
+    "tlc_gossip_state_save": _save,
+    "tlc_gossip_state_load": _load,
+    "tlc_graph_neighbours": (_status, POINTER(Graph), c_uint32, POINTER(c_uint32), POINTER(c_double), c_size_t,
+                             _size_out),
+}
+
+
+def declare(library: ctypes.CDLL) -> None:
+    """Tells ctypes the types of all functions. AttributeError: the library lacks one."""
+    for name, (result, *arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""The distributed algorithms without I/O: who sends what to whom, what is averaged, and what happens when a machine
+fails. Objects make messages and take messages; the caller carries the bytes.
+
+    config = Config(workers=4, push="3lc:s=1.75")
+    rank = AllReduce(config, rank=0, tensors=[Tensor("weight", 1000), Tensor("bias", 10)])
+
+AllReduce: every rank is worker and owner. Worker, Server: a parameter server. Gossip: neighbours in a graph.
+A call that fails with anything but StepError changes nothing. Messages may be any bytes.
+"""
+from .._c import GossipKind, GraphKind
+from ._base import Config, Outcome, Part, Stats, Tensor
+from .allreduce import AllReduce
+from .gossip import Gossip, Graph
+from .server import PushInfo, Server
+from .worker import Worker
+
+__all__ = ["AllReduce", "Config", "Gossip", "GossipKind", "Graph", "GraphKind", "Outcome", "Part", "PushInfo", "Server",
+           "Stats", "Tensor", "Worker"]

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT
+"""What the objects of the exchange have in common: tensors, configuration, outcomes, states."""
+from __future__ import annotations
+
+from ctypes import byref, c_uint64, c_void_p, sizeof
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Union
+
+from .. import _c
+from .._arrays import DTypeLike, Messages, borrowed, dtype_of, values
+from .._c import DType, Isa
+from .._errors import Status, error_of
+from .._library import check, count, lib, text
+from .._object import CObject
+from .._parallel import threads_of
+from ..codec_strings import check_codec, codec_list
+from ..context import isa_of
+
+STATE_VERSION = 1  # of state_dict()
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the exchange."""
+
+    name: str
+    """unique in the object: states find their tensor by it"""
+    n: int
+    """values"""
+    push: Optional[str] = None
+    """codec of pushes. None: the configuration's, or raw if n < min_n"""
+    pull: Optional[str] = None
+    """codec of answers. None: the configuration's, or raw if n < min_n"""
+    residual: Any = None
+    """of the pushes: n float32 values of the caller's, used as they are. None: the object has its own, at first 0"""
+    only: Optional[int] = None
+    """the one worker whose pushes count, as for batch-norm statistics. None: those of all"""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What all machines of an exchange agree on; dtype, seed, keep, backup, isa and threads may differ."""
+
+    workers: int
+    servers: int = 0
+    """0: every rank is worker and owner (all-reduce)"""
+    push: str = "3lc"
+    """codec of pushes"""
+    pull: Optional[str] = None
+    """codec of answers. None: that of pushes"""
+    reserve: Union[None, str, Sequence[str]] = None
+    """codecs that set_codec must be able to switch to"""
+    gather: bool = False
+    """all-reduce: every rank sends its frames to all, and there is no second lossy step"""
+    sum: bool = False
+    """results are sums. False: weighted means over those who took part"""
+    owners: int = 0
+    """all-reduce: at most so many ranks own parts; 0: all"""
+    keep: int = 4
+    """answers that an owner keeps for those who fell behind"""
+    backup: int = 0
+    """a server is ready when workers - backup have pushed"""
+    min_n: int = 256
+    """smaller tensors are sent raw, if they name no codec"""
+    split_n: int = 65536
+    """tensors from this size on may be split among owners"""
+    assume_finite: bool = False
+    """the caller has checked the gradients"""
+    dtype: DTypeLike = DType.F32
+    """of gradients and results"""
+    seed: int = 0
+    """of stochastic codecs"""
+    isa: Union[str, Isa] = Isa.AUTO
+    threads: Optional[int] = None
+    """that compress and decode. The bytes are the same with any number"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the last call found: push, reduce, answer, pull, join, cancel or load_state_dict."""
+
+    status: Status
+    cause: Status
+    """why a step failed, or went on without somebody, or why the call failed; OK: nothing"""
+    step: int
+    rank: Optional[int]
+    """who is at fault"""
+    tensor: Optional[int]
+    """index of the tensor at fault"""
+    taken: Optional[FrozenSet[int]]
+    """after reduce and pull: the workers whose push was taken. None: not known"""
+    unknown: int
+    """after load_state_dict: entries of the states that have no place"""
+    missing: int
+    """after load_state_dict: tensors that are in no state"""
+    sentence: str
+    """never empty: "worker 3 sent step 17, this is step 18\""""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Since the object was made."""
+
+    steps: int
+    failed: int
+    late: int
+    float_bytes: int
+    """of what was pushed, if it had been sent as it came"""
+    sent: int
+    """bytes of messages to others"""
+    received: int
+    """bytes of messages from others"""
+    dropped: int
+    """values whose part of a failed step could not go back, as their codec keeps no residual"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a tensor that a server or rank owns."""
+
+    tensor: int
+    """index of the tensor"""
+    first: int
+    n: int
+    """values first .. first + n - 1 of the tensor"""
+    mean: memoryview
+    """n floats: mean or sum of the pushes, from reduce until the next reduce"""
+    residual: Optional[memoryview]
+    """n floats: what answers did not send yet. None: the codec keeps no residual"""
+
+
+def outcome_of(found: _c.Outcome) -> Outcome:
+    taken = None
+    if found.taken:
+        taken = frozenset(i for i in range(found.workers) if found.taken[i // 8] >> i % 8 & 1)
+    return Outcome(status=Status(found.status), cause=Status(found.cause), step=found.step,
+                   rank=None if found.rank == _c.NOBODY else found.rank,
+                   tensor=None if found.tensor == _c.ALL else found.tensor, taken=taken, unknown=found.unknown,
+                   missing=found.missing, sentence=text(found.sentence))
+
+
+class Arguments:
+    """A configuration and tensors as the C library takes them. It keeps alive what they point to."""
+
+    def __init__(self, config: Config, tensors: Sequence[Tensor]) -> None:
+        self.dtype = dtype_of(config.dtype)
+        self.sizes = [count(tensor.n, f"n of {tensor.name}") for tensor in tensors]
+        self.names = [tensor.name for tensor in tensors]
+        self.threads = threads_of(config.threads)
+        for codec in {config.push, config.pull, *(t.push for t in tensors), *(t.pull for t in tensors)} - {None}:
+            check_codec(codec or "")
+        self.config = _c.ExchangeConfig()
+        check(lib.tlc_exchange_config_init(byref(self.config), sizeof(self.config)))
+        for name in ("workers", "servers", "owners", "keep", "backup"):
+            setattr(self.config, name, count(getattr(config, name), name, 32))
+        for name in ("min_n", "split_n"):
+            setattr(self.config, name, count(getattr(config, name), name))
+        for name in ("gather", "sum", "assume_finite"):
+            setattr(self.config, name, int(getattr(config, name)))
+        self.config.push = config.push.encode()
+        self.config.pull = _coded(config.pull)
+        self.config.reserve = codec_list(config.reserve)
+        self.config.dtype = self.dtype
+        self.config.seed = count(config.seed, "seed", 64)
+        self.config.isa = isa_of(config.isa)
+        if self.threads is not None:
+            self.config.parallel = self.threads.parallel
+        self.residuals = [None if t.residual is None else
+                          values(t.residual, t.n, DType.F32, f"residual of {t.name}", writable=True) for t in tensors]
+        self.tensors = (_c.Tensor * len(tensors))()
+        for entry, tensor, residual in zip(self.tensors, tensors, self.residuals):
+            entry.struct_size = sizeof(_c.Tensor)
+            entry.name, entry.n = tensor.name.encode(), tensor.n
+            entry.push, entry.pull = _coded(tensor.push), _coded(tensor.pull)
+            entry.residual = None if residual is None else residual.address
+            entry.only = 0 if tensor.only is None else count(tensor.only, f"only of {tensor.name}", 31) + 1
+
+
+def _coded(codec: Optional[str]) -> Optional[bytes]:
+    return None if codec is None else codec.encode()
+
+
+class ExchangeObject(CObject):
+    """The calls that every object has. `_name` is its kind as the C functions have it."""
+
+    _name = ""
+
+    def __init__(self, config: Config, tensors: Sequence[Tensor], *which: Any, after: Sequence[Any] = ()) -> None:
+        """which, after: arguments of tlc_NAME_create before and behind the tensors."""
+        arguments = Arguments(config, tensors)
+        handle = c_void_p()
+        check(self._function("create")(byref(handle), byref(arguments.config), *which, arguments.tensors, len(tensors),
+                                       *after))
+        super().__init__(handle.value or 0, self._function("destroy"))
+        self.config = config
+        self.tensors = tuple(tensors)
+        self._dtype = arguments.dtype
+        self._sizes = arguments.sizes
+        self._indices = {name: i for i, name in enumerate(arguments.names)}
+        self._keep = (arguments.threads, arguments.residuals)
+
+    @classmethod
+    def _function(cls, verb: str) -> Any:
+        return getattr(lib, f"tlc_{cls._name}_{verb}")
+
+    def _call(self, verb: str, *arguments: Any) -> None:
+        """A call whose outcome tells why it failed."""
+        status = self._function(verb)(self._handle, *arguments)
+        if status:
+            outcome = self._outcome()
+            raise error_of(status, outcome.sentence, outcome)
+
+    def _outcome(self) -> Outcome:
+        found = _c.Outcome(struct_size=sizeof(_c.Outcome))
+        check(self._function("outcome")(self._handle, byref(found)))
+        return outcome_of(found)
+
+    def _message(self, message: _c.Message) -> memoryview:
+        return borrowed(message.data, message.len, self)
+
+    def _messages(self, messages: Sequence[Any], needed: int) -> Messages:
+        if len(messages) != needed:
+            raise ValueError(f"{needed} messages are needed, not {len(messages)}")
+        return Messages(messages, "message")
+
+    def _again(self, step: int) -> memoryview:
+        message = _c.Message()
+        with self._lock:
+            check(self._function("again")(self._handle, count(step, "step", 64), byref(message)))
+            return self._message(message)
+
+    def _parts(self) -> List[Part]:
+        with self._lock:
+            found = []
+            part = _c.Part(struct_size=sizeof(_c.Part))
+            for i in range(self._function("parts")(self._handle)):
+                check(self._function("part")(self._handle, i, byref(part)))
+                residual = None if part.residual is None else borrowed(part.residual, 4 * part.n, self, "f")
+                found.append(Part(part.tensor, part.first, part.n, borrowed(part.mean, 4 * part.n, self, "f"), residual))
+            return found
+
+    def _tensor(self, tensor: Union[None, int, str]) -> int:
+        """The index of a tensor, given by index or name. None: all."""
+        if tensor is None:
+            return _c.ALL
+        if isinstance(tensor, str):
+            if tensor not in self._indices:
+                raise KeyError(f"there is no tensor {tensor!r}")
+            return self._indices[tensor]
+        if not 0 <= tensor < len(self._sizes):
+            raise IndexError(f"there is no tensor {tensor}")
+        return tensor
+
+    def _set_codec(self, tensor: Union[None, int, str], *codecs: Optional[str]) -> None:
+        i = self._tensor(tensor)
+        for codec in codecs:
+            if codec is not None:
+                check_codec(codec)
+        with self._lock:
+            check(self._function("set_codec")(self._handle, i, *(_coded(codec) for codec in codecs)))
+
+    @property
+    def step(self) -> int:
+        """The step under way, counted from 1."""
+        return int(self._function("step")(self._handle))
+
+    @property
+    def stats(self) -> Stats:
+        """Steps and bytes since the object was made."""
+        found = _c.ExchangeStats(struct_size=sizeof(_c.ExchangeStats))
+        with self._lock:
+            check(self._function("stats")(self._handle, byref(found)))
+        return Stats(steps=found.steps, failed=found.failed, late=found.late, float_bytes=found.float_bytes,
+                     sent=found.sent, received=found.received, dropped=found.dropped)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Step, codecs and residuals, by names of tensors. OrderError: a step is under way."""
+        state = self._saved(self._function("state_size"), self._function("state_save"))
+        return {"version": STATE_VERSION, "kind": self._name, "state": state}
+
+    def load_state_dict(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]]) -> None:
+        """Goes on from a state_dict(). With as many ranks as before, each needs its own; otherwise give each the states
+        of all ranks, and residuals are dealt out so that means stay what they would have been."""
+        found = [states] if isinstance(states, dict) else list(states)
+        for state in found:
+            if state.get("version") != STATE_VERSION or state.get("kind") != self._name:
+                raise ValueError(f"states of version {STATE_VERSION} of {self._name} objects are needed, not of version "
+                                 f"{state.get('version')} of {state.get('kind')}")
+        messages = Messages([state["state"] for state in found], "state")
+        with self._lock:
+            self._call("state_load", messages.array, len(messages))
+
+    def __repr__(self) -> str:
+        return f"<threelc.exchange.{type(self).__name__} of {len(self._sizes)} tensors, step {self.step}>"
+
+
+class FeedbackObject(ExchangeObject):
+    """The calls of objects whose codecs may keep residuals."""
+
+    def residual_scale(self, factor: float) -> None:
+        """All residuals *= factor, for a new loss scale or learning rate."""
+        with self._lock:
+            check(self._function("residual_scale")(self._handle, factor))
+
+
+def steps_of(steps: Sequence[int]) -> Any:
+    """Steps as the C library takes them."""
+    return (c_uint64 * len(steps))(*(count(step, "step", 64) for step in steps))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""All-reduce: every rank is worker, and owner of parts of the tensors."""
+from __future__ import annotations
+
+from ctypes import byref
+from typing import Any, List, Optional, Sequence, Union
+
+from .._arrays import Lists
+from .._c import DType, Message
+from .._library import count
+from ._base import Config, FeedbackObject, Outcome, Part, Tensor
+
+
+class AllReduce(FeedbackObject):
+    """The mean of the gradients of all ranks, the same bits on each.
+
+    >>> to = rank.push(gradients)                 # to[i] is for rank i
+    >>> to_all = rank.reduce(pushes)              # pushes[i] came from rank i; not with gather
+    >>> rank.pull(reduced, out=means)             # reduced[i] came from rank i
+    """
+
+    _name = "allreduce"
+
+    def __init__(self, config: Config, rank: int, tensors: Sequence[Tensor]) -> None:
+        super().__init__(config, tensors, count(rank, "rank", 32))
+        self._to = (Message * config.workers)()
+
+    def push(self, gradients: Optional[Sequence[Any]], weight: float = 1.0) -> List[memoryview]:
+        """The messages of a step, one for each rank, this one too; with gather all are the same. An empty one need not
+        be sent. They are valid until the next push.
+
+        gradients: an array for each tensor; None: this rank is not in the round. weight: of its gradients in the mean.
+        If a value is not finite, the messages say so, and the step fails for all.
+        """
+        source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
+        with self._lock:
+            self._call("push", source and source.array, weight, self._to)
+            return [self._message(message) for message in self._to]
+
+    def reduce(self, pushes: Sequence[Any]) -> memoryview:
+        """Averages the parts that this rank owns. Returns the message for all ranks, which is empty if it owns none.
+
+        pushes: of each rank, this one too; None or empty: nothing came. If one is at fault, the message says so, and
+        the step fails for all.
+        """
+        messages = self._messages(pushes, self.config.workers)
+        to_all = Message()
+        with self._lock:
+            self._call("reduce", messages.array, byref(to_all))
+            return self._message(to_all)
+
+    def pull(self, reduced: Sequence[Any], out: Sequence[Any]) -> None:
+        """Ends the step. reduced: the message of reduce (with gather: of push) of each rank, this one too. out: an array
+        for each tensor.
+
+        StepError: the step failed, on all ranks; out is not written, and what was sent is back in residuals. Other
+        errors: a message is at fault; fetch it again, and repeat the call.
+        """
+        messages = self._messages(reduced, self.config.workers)
+        target = Lists(out, self._sizes, self._dtype, "out", writable=True)
+        with self._lock:
+            self._call("pull", messages.array, target.array)
+
+    def again(self, step: int) -> memoryview:
+        """The message that pull of others takes, of a step before."""
+        return self._again(step)
+
+    def cancel(self) -> None:
+        """Ends a step that cannot end, as a rank is gone. Either all ranks that are left call it, or none."""
+        with self._lock:
+            self._call("cancel")
+
+    def parts(self) -> List[Part]:
+        """The parts that this rank owns, with the means of the last reduce; none with gather."""
+        return self._parts()
+
+    def mask(self, momentum: Sequence[Any]) -> None:
+        """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value (SBC)."""
+        target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
+        with self._lock:
+            self._call("mask", target.array)
+
+    def set_codec(self, tensor: Union[None, int, str], push: Optional[str] = None, pull: Optional[str] = None) -> None:
+        """Changes the codecs of a tensor; None: of all that have those of the configuration. A codec that is None stays
+        as it is."""
+        self._set_codec(tensor, push, pull)
+
+    def outcome(self) -> Outcome:
+        """What the last call found."""
+        with self._lock:
+            return self._outcome()

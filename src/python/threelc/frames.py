@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""Decoding of frames. Frames may be any bytes: a bad one raises an exception, and changes nothing."""
+from __future__ import annotations
+
+from ctypes import byref, c_float, c_size_t, sizeof
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence
+
+from . import _c
+from ._arrays import DTypeLike, Messages, View, count_of, dtype_of, octets, values
+from ._c import DType
+from ._errors import Status, error_of
+from ._library import check, lib, text
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What a frame says of itself."""
+
+    n: int
+    """values"""
+    dtype: DType
+    """of the gradients that were compressed"""
+    codec: str
+    """what a decoder must know of it: "ternary+quartic+zerorun\""""
+    block: int
+    """values in a block; 0: not blocked"""
+    nonzero: Optional[int]
+    """symbols, or values, that are not 0. None: the codec has no zero, or peek was asked"""
+    header_size: int
+    payload_size: int
+    checksum: bool
+    clipped: Optional[int]
+    """natural: values that were out of its range"""
+    version: int
+    """of the format"""
+
+
+def _info(function: Any, frame: Any) -> FrameInfo:
+    view = octets(frame, "frame")
+    info = _c.FrameInfo(struct_size=sizeof(_c.FrameInfo))
+    check(function(view.address, view.size, byref(info)))
+
+    def known(number: int) -> Optional[int]:
+        return None if number == _c.UNKNOWN else number
+
+    return FrameInfo(n=info.n, dtype=DType(info.dtype), codec=text(info.codec), block=info.block,
+                     nonzero=known(info.nonzero), header_size=info.header_size, payload_size=info.payload_size,
+                     checksum=bool(info.checksum), clipped=known(info.clipped), version=info.version)
+
+
+def _decoded(status: int, source: View, n: int) -> None:
+    """Raises the exception of a decoder that met an array of n values."""
+    if status == Status.SIZE:
+        info = _c.FrameInfo(struct_size=sizeof(_c.FrameInfo))
+        if lib.tlc_peek(source.address, source.size, byref(info)) == Status.OK:
+            raise error_of(status, f"the frame has {info.n} values, the array {n}")
+    check(status)
+
+
+def inspect(frame: Any) -> FrameInfo:
+    """Checks a whole frame and describes it."""
+    return _info(lib.tlc_inspect, frame)
+
+
+def peek(frame: Any) -> FrameInfo:
+    """Describes a frame by its header alone. Decoding may fail later."""
+    return _info(lib.tlc_peek, frame)
+
+
+def decompress(frame: Any, out: Any = None, *, dtype: Optional[DTypeLike] = None) -> Any:
+    """Decodes a frame into `out` and returns it. The number of values must be equal.
+
+    Without `out` it returns a new numpy array of `dtype`, float32 by default, as long as the frame says: give `out` for
+    frames that come over a network, since a few bytes may stand for very many zeros.
+    """
+    source = octets(frame, "frame")
+    if out is None:
+        import numpy
+        kind = dtype_of(dtype or "f32")
+        out = numpy.empty(inspect(frame).n, {DType.F32: "f4", DType.F16: "f2", DType.BF16: "u2"}[kind])
+    else:
+        kind = dtype_of(getattr(out, "dtype", "f32") if dtype is None else dtype)
+    target, n = count_of(out, kind, "out", writable=True)
+    _decoded(lib.tlc_decompress(source.address, source.size, kind, target.address, n, None), source, n)
+    return out
+
+
+def decompress_add(frame: Any, sum: Any, weight: float = 1.0) -> Any:
+    """sum += weight * the values of a frame. sum: float32. Returns it."""
+    source = octets(frame, "frame")
+    target, n = count_of(sum, DType.F32, "sum", writable=True)
+    _decoded(lib.tlc_decompress_add(source.address, source.size, weight, target.address, n, None), source, n)
+    return sum
+
+
+def decompress_add_many(frames: Sequence[Any], sum: Any, weights: Any = None, *, from_zero: bool = False) -> Any:
+    """sum += weights[i] * frame i, in one sweep; the same bits as one decompress_add after the other. Returns sum.
+
+    weights: numbers, or None: all are 1. from_zero: begin with zeros, whatever sum holds. If one frame is bad, sum does
+    not change, and the exception says which one.
+    """
+    sources = Messages(frames, "frames")
+    target, n = count_of(sum, DType.F32, "sum", writable=True)
+    numbers = None
+    if weights is not None:
+        if len(weights) != len(sources):
+            raise ValueError(f"weights should have {len(sources)} numbers, not {len(weights)}")
+        numbers = (c_float * len(sources))(*weights)
+    options = _c.DecodeOptions(struct_size=sizeof(_c.DecodeOptions), from_zero=int(from_zero))
+    bad = c_size_t()
+    status = lib.tlc_decompress_add_many(sources.array, numbers, len(sources), target.address, n, byref(bad),
+                                         byref(options))
+    if status:
+        where = f"frame {bad.value}: " if bad.value < len(sources) else ""
+        raise error_of(status, where + text(lib.tlc_status_string(status)))
+    return sum
+
+
+def mask(frame: Any, momentum: Any) -> Any:
+    """Sets momentum (float32) to 0 where the frame has a value (SBC's momentum masking). Returns it."""
+    source = octets(frame, "frame")
+    target, n = count_of(momentum, DType.F32, "momentum", writable=True)
+    _decoded(lib.tlc_mask(source.address, source.size, target.address, n, None), source, n)
+    return momentum

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""Contexts: what README promises, as Python sees it."""
+import copy
+import pickle
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import numpy
+import threelc
+
+TRACE = Path(__file__).resolve().parents[2] / "bench" / "data"
+
+
+def trace():
+    """Recorded gradients of a layer: steps x values."""
+    found = sorted(TRACE.glob("*/*.npy")) + sorted(TRACE.glob("*.npy"))
+    for path in found:
+        steps = numpy.load(path)
+        if steps.ndim == 2 and steps.shape[1] > 10000:
+            return steps
+    raise AssertionError(f"no trace in {TRACE}")
+
+
+class Contexts(unittest.TestCase):
+    def test_nothing_is_lost(self):
+        """P6 on recorded gradients: what was sent, and what stayed, is what was given."""
+        steps = trace()
+        context = threelc.Context(steps.shape[1], "3lc:s=1.75")
+        sent = numpy.zeros(steps.shape[1], "f4")
+        size = 0
+        for gradient in steps:
+            frame = context.compress(gradient)
+            size += len(frame)
+            threelc.decompress_add(frame, sent)
+        numpy.testing.assert_allclose(sent + numpy.asarray(context.residual), steps.sum(0, "f8"), atol=1e-5)
+        self.assertLess(size * 20, steps.nbytes)
+
+    def test_compress_into(self):
+        gradient = trace()[0]
+        context, other = threelc.Context(gradient.size), threelc.Context(gradient.size)
+        out = bytearray(context.bound + 3)
+        written = context.compress_into(gradient, out)
+        self.assertEqual(out[:written], other.compress(gradient))
+        with self.assertRaises(threelc.CapacityError):
+            context.compress_into(gradient, bytearray(context.bound - 1))
+
+    def test_any_threads_make_the_same_bytes(self):
+        gradient = numpy.tile(trace()[0], 40)
+        frames = {threelc.Context(gradient.size, f"3lc:block={block}", threads=threads).compress(gradient)
+                  for threads in (None, 1, 2, 3) for block in (65536,)}
+        self.assertEqual(len(frames), 1)
+
+    def test_failures_change_nothing(self):
+        gradient = trace()[0].copy()
+        context = threelc.Context(gradient.size)
+        context.compress(gradient)
+        before = context.state_dict()
+        gradient[7] = numpy.nan
+        with self.assertRaises(threelc.NonFiniteError) as caught:
+            context.compress(gradient)
+        self.assertEqual(caught.exception.status, threelc.Status.NONFINITE)
+        self.assertRaises(ArithmeticError, context.accumulate, gradient)
+        self.assertEqual(context.state_dict(), before)
+
+    def test_codecs_by_name(self):
+        names = [entry.name for entry in threelc.codecs() if entry.complete]
+        self.assertIn("3lc", names)
+        gradient = trace()[0]
+        for name in names:
+            frame = threelc.Context(gradient.size, name).compress(gradient)
+            self.assertEqual(threelc.inspect(frame).n, gradient.size)
+            self.assertLessEqual(len(frame), threelc.codec_bound(name, gradient.size))
+        with self.assertRaisesRegex(threelc.ParameterError, "codec '3lc:s=7': at 6"):
+            threelc.Context(6, "3lc:s=7")
+        with self.assertRaisesRegex(ValueError, "codec"):
+            threelc.codec_bound("nothing", 6)
+
+    def test_schedules(self):
+        gradient = trace()[0]
+        context = threelc.Context(gradient.size, "raw", feedback=True, reserve=["3lc", "sbc"])
+        self.assertFalse(numpy.asarray(context.residual).any())
+        context.compress(gradient)
+        context.set_codec("sbc")
+        self.assertEqual(threelc.inspect(context.compress(gradient)).codec, "sparse-binary+golomb")
+        with self.assertRaises(threelc.CapacityError):
+            threelc.Context(gradient.size, "3lc").set_codec("raw")
+        before = numpy.asarray(context.residual).copy()
+        context.residual_scale(0.5)
+        numpy.testing.assert_array_equal(context.residual, before * numpy.float32(0.5))
+        context.reset()
+        self.assertFalse(numpy.asarray(context.residual).any())
+
+    def test_local_steps(self):
+        """Two steps accumulated, then sent from the residual alone."""
+        steps = trace()[:2]
+        context = threelc.Context(steps.shape[1], "3lc")
+        for gradient in steps:
+            context.accumulate(gradient)
+        other = threelc.Context(steps.shape[1], "3lc")
+        self.assertEqual(context.compress(), other.compress(steps[0] + steps[1]))
+        self.assertRaises(threelc.UnsupportedError, threelc.Context(6, "int8").compress)
+        self.assertEqual(threelc.Context(0, "3lc").compress(numpy.zeros(0, "f4")), threelc.Context(0, "3lc").compress())
+
+    def test_states(self):
+        steps = trace()
+        context = threelc.Context(steps.shape[1], "qsgd:bits=4", seed=2**64 - 1)
+        context.compress(steps[0])
+        state = pickle.loads(pickle.dumps(context.state_dict()))
+        other = threelc.Context(steps.shape[1], "qsgd:bits=4")
+        other.load_state_dict(state)
+        self.assertEqual(other.compress(steps[1]), context.compress(steps[1]))
+        with self.assertRaises(threelc.SizeError):
+            threelc.Context(6, "qsgd:bits=4").load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, "version 1 is needed, not 2"):
+            other.load_state_dict({"version": 2, "state": state["state"]})
+
+    def test_no_copies_of_contexts(self):
+        for how in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "state_dict"):
+                how(threelc.Context(6))
+
+    def test_numbers_out_of_range(self):
+        """ctypes would cut them off."""
+        for arguments in ({"n": -1}, {"n": 2**64 + 6}, {"n": 6, "seed": 2**64}, {"n": 6, "seed": -1},
+                          {"n": 6, "threads": -1}, {"n": 6, "isa": "sse"}):
+            with self.assertRaises(ValueError):
+                threelc.Context(**arguments)
+        self.assertRaises(threelc.SizeError, threelc.Context, 2**63)
+
+    def test_other_threads_run(self):
+        """The GIL is released in calls: a counting thread gets on while a long call runs."""
+        gradient = numpy.zeros(1 << 25, "f4")
+        context = threelc.Context(gradient.size, isa="scalar")
+        counted, stop = [0], threading.Event()
+
+        def count():
+            while not stop.is_set():
+                counted[0] += 1
+                time.sleep(0)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            before = counted[0]
+            context.compress(gradient)
+            during = counted[0] - before
+        finally:
+            stop.set()
+            thread.join()
+        self.assertGreater(during, 10)
+
+    def test_one_context_in_many_threads(self):
+        """Calls wait for each other, so that the residual is that of some order."""
+        gradient = numpy.ones(100000, "f4")
+        context = threelc.Context(gradient.size, "sbc:p=0.001")
+        frames = []
+        threads = [threading.Thread(target=lambda: frames.append(context.compress(gradient))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        sent = threelc.decompress_add_many(frames, numpy.empty(gradient.size, "f4"), from_zero=True)
+        numpy.testing.assert_allclose(sent + numpy.asarray(context.residual), 8, atol=1e-4)
+
+    def test_many(self):
+        steps = trace()[:5]
+        frames = [threelc.Context(steps.shape[1], codec).compress(g)
+                  for codec, g in zip(("3lc", "3lc", "sbc", "raw", "int8"), steps)]
+        weights = [0.5, -1, 2, 0.25, 1]
+        one = numpy.ones(steps.shape[1], "f4")
+        for frame, weight in zip(frames, weights):
+            threelc.decompress_add(frame, one, weight)
+        many = threelc.decompress_add_many(frames, numpy.ones(steps.shape[1], "f4"), weights)
+        numpy.testing.assert_array_equal(one, many)
+        with self.assertRaisesRegex(threelc.CorruptError, "frame 3: "):
+            threelc.decompress_add_many(frames[:3] + [b""], many)
+        with self.assertRaisesRegex(ValueError, "weights should have 5 numbers"):
+            threelc.decompress_add_many(frames, many, [1])

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Each ctypes declaration against the headers, as gcc reads them."""
+import ctypes
+import enum
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from threelc import Status, _c
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADERS = ("threelc.h", "bundle.h", "exchange.h")
+STRUCTS = {
+    "tlc_allocator": _c.Allocator, "tlc_parallel": _c.Parallel, "tlc_config": _c.Config,
+    "tlc_decode_options": _c.DecodeOptions, "tlc_frame_info": _c.FrameInfo, "tlc_message": _c.Message,
+    "tlc_codec_param": _c.CodecParam, "tlc_codec_entry": _c.CodecEntry, "tlc_bundle_writer": _c.BundleWriter,
+    "tlc_bundle_reader": _c.BundleReader, "tlc_tensor": _c.Tensor, "tlc_exchange_config": _c.ExchangeConfig,
+    "tlc_outcome": _c.Outcome, "tlc_exchange_stats": _c.ExchangeStats, "tlc_part": _c.Part,
+    "tlc_push_info": _c.PushInfo, "tlc_graph": _c.Graph}
+ENUMS = {
+    "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
+    "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_gossip_kind": (_c.GossipKind, "TLC_"),
+    "tlc_graph_kind": (_c.GraphKind, "TLC_")}
+OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip")
+FUNCTIONS = {("tlc_allocator", "alloc"): _c.ALLOC, ("tlc_allocator", "free"): _c.FREE, ("tlc_parallel", "run"): _c.RUN}
+SCALARS = {
+    "int": ctypes.c_int, "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
+    "float": ctypes.c_float, "double": ctypes.c_double, "uint8_t": ctypes.c_ubyte, "unsigned char": ctypes.c_ubyte,
+    "char": ctypes.c_char}
+
+
+def preprocessed():
+    """The declarations of the headers alone, in one line, without comments and macros."""
+    text = "".join(f"#include <threelc/{name}>\n" for name in HEADERS)
+    done = subprocess.run(["gcc", "-E", "-I", str(ROOT / "include"), "-x", "c", "-"], input=text, text=True, check=True,
+                          capture_output=True).stdout
+    lines, ours = [], False
+    for line in done.splitlines():
+        mark = re.match(r'# \d+ "([^"]*)"', line)
+        if mark:
+            ours = "/threelc/" in mark.group(1)
+        elif ours:
+            lines.append(line)
+    return " ".join(lines).replace('__attribute__((visibility("default")))', "")
+
+
+def ctype_of(declaration):
+    """What the declarations should have for a C type: floats, void and opaque objects are plain pointers."""
+    words = re.sub(r"\bconst\b", " ", declaration)
+    depth = words.count("*")
+    base = " ".join(words.replace("*", " ").split())
+    if base == "void" and depth == 0:
+        return None
+    if base in ENUMS:
+        base = "int"
+    if depth and (base in OPAQUE or base in ("float", "void")):
+        kind, depth = ctypes.c_void_p, depth - 1
+    elif depth and base == "char":
+        kind, depth = ctypes.c_char_p, depth - 1
+    else:
+        kind = STRUCTS.get(base) or SCALARS[base]
+    for _ in range(depth):
+        kind = ctypes.POINTER(kind)
+    return kind
+
+
+def fields_of(body):
+    """Name and type of each field of a struct; function pointers have no type here."""
+    for declaration in filter(None, (part.strip() for part in body.split(";"))):
+        function = re.match(r"[\w *]+\(\*(\w+)\)", declaration)
+        if function:
+            yield function.group(1), None
+            continue
+        base, declarators = re.match(r"((?:const )?(?:unsigned )?\w+)(.*)", declaration).groups()
+        for declarator in declarators.split(","):
+            stars, name, length = re.match(r"([* ]*)(\w+)(?:\[(\d+)\])?$", declarator).groups()
+            kind = ctype_of(base + stars)
+            yield name, kind * int(length) if length else kind
+
+
+class Declarations(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.text = preprocessed()
+
+    def compiled(self, lines):
+        """What a C program prints."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "p.c")
+            source.write_text("#include <stdio.h>\n" + "".join(f"#include <threelc/{name}>\n" for name in HEADERS) +
+                              "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
+            subprocess.run(["gcc", "-I", str(ROOT / "include"), "-o", f"{folder}/p", str(source)], check=True)
+            return subprocess.run([f"{folder}/p"], check=True, capture_output=True, text=True).stdout.split()
+
+    def test_functions(self):
+        found = {}
+        for result, name, arguments in re.findall(r"([\w *]+?)\b(tlc_\w+)\(([^()]*)\);", self.text):
+            types = [] if arguments.strip() == "void" else [
+                ctype_of(re.sub(r"\w+$", "", a.strip())) for a in arguments.split(",")]
+            found[name] = (ctype_of(result), *types)
+        self.assertGreater(len(found), 100)
+        self.assertEqual(sorted(found), sorted(_c.FUNCTIONS))
+        for name, types in found.items():
+            self.assertEqual(types, tuple(_c.FUNCTIONS[name]), name)
+
+    def test_fields_of_structs(self):
+        structs = {name: body for body, name in re.findall(r"typedef struct \w+ {([^{}]*)} (tlc_\w+);", self.text)}
+        self.assertEqual(sorted(structs), sorted(STRUCTS))
+        for name, body in structs.items():
+            declared = [(field, FUNCTIONS.get((name, field), kind)) for field, kind in fields_of(body)]
+            self.assertEqual(declared, list(STRUCTS[name]._fields_), name)
+
+    def test_layout_of_structs(self):
+        lines, expected = [], []
+        for name, struct in STRUCTS.items():
+            lines.append(f'printf("%zu\\n", sizeof({name}));')
+            expected.append(ctypes.sizeof(struct))
+            for field, kind in struct._fields_:
+                lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
+                expected += [getattr(struct, field).offset, ctypes.sizeof(kind)]
+        self.assertEqual([int(word) for word in self.compiled(lines)], expected)
+
+    def test_enums(self):
+        enums = dict((name, body) for body, name in re.findall(r"typedef enum \w+ {([^{}]*)} (tlc_\w+);", self.text))
+        self.assertEqual(sorted(enums), sorted(ENUMS))
+        for name, body in enums.items():
+            kind, prefix = ENUMS[name]
+            self.assertTrue(issubclass(kind, enum.IntEnum))
+            found = {}
+            for key, value in re.findall(r"(\w+) = (\d+)", body):
+                found[key[len(prefix):] if key.startswith(prefix) else key[len("TLC_"):]] = int(value)
+            self.assertEqual(found, {member.name: member.value for member in kind}, name)
+
+    def test_numbers(self):
+        found = self.compiled(['printf("%llu %u %zu\\n", (unsigned long long)TLC_UNKNOWN, TLC_NOBODY, TLC_ALL);'])
+        self.assertEqual([int(word) for word in found], [_c.UNKNOWN, _c.NOBODY, _c.ALL])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: MIT
+"""The objects of the exchange, each call of them, in one process."""
+import random
+import unittest
+
+import numpy
+import threelc
+from threelc import Status
+from threelc.exchange import AllReduce, Config, Gossip, GossipKind, Graph, GraphKind, Server, Tensor, Worker
+
+SIZES = {"weight": 70000, "bias": 10, "empty": 0}
+TENSORS = [Tensor(name, n) for name, n in SIZES.items()]
+
+
+def gradients(seed):
+    draw = numpy.random.default_rng(seed)
+    return [draw.normal(size=n).astype("f4") for n in SIZES.values()]
+
+
+def empty():
+    return [numpy.full(n, 7, "f4") for n in SIZES.values()]
+
+
+def all_reduce(ranks, given, weights=None):
+    """A step; the messages travel as bytes, as over a network."""
+    to = [[bytes(message) for message in rank.push(g, w)]
+          for rank, g, w in zip(ranks, given, weights or [1.0] * len(ranks))]
+    if ranks[0].config.gather:
+        last = [messages[0] for messages in to]
+    else:
+        last = [bytes(rank.reduce([to[j][i] for j in range(len(ranks))])) for i, rank in enumerate(ranks)]
+    out = [empty() for _ in ranks]
+    for rank, o in zip(ranks, out):
+        rank.pull(last, o)
+    for o in out[1:]:
+        for a, b in zip(out[0], o):
+            numpy.testing.assert_array_equal(a, b)
+    return out[0]
+
+
+def ranks_of(workers, **settings):
+    return [AllReduce(Config(workers=workers, **settings), i, TENSORS) for i in range(workers)]
+
+
+class AllReduces(unittest.TestCase):
+    def test_mean(self):
+        for settings in ({"push": "raw"}, {"push": "raw", "gather": True}, {"push": "raw", "owners": 1}):
+            ranks = ranks_of(3, **settings)
+            given = [gradients(i) for i in range(3)]
+            for got, *g in zip(all_reduce(ranks, given), *given):
+                numpy.testing.assert_allclose(got, numpy.mean(g, 0), atol=1e-6)
+            got = all_reduce(ranks, [given[0], None, given[2]], [1, 1, 3])
+            numpy.testing.assert_allclose(got[0], (given[0][0] + 3 * given[2][0]) / 4, atol=1e-6)
+            self.assertEqual(ranks[1].outcome().taken, {0, 2})
+        summed = all_reduce(ranks_of(3, push="raw", sum=True), given)
+        numpy.testing.assert_allclose(summed[0], numpy.sum([g[0] for g in given], 0), atol=1e-5)
+
+    def test_nothing_is_lost(self):
+        """The sum of the results and of all residuals is the sum of the gradients."""
+        ranks = ranks_of(2, push="3lc:s=1.5")
+        total, sent = 0, 0
+        for step in range(10):
+            given = [gradients(10 * step + i) for i in range(2)]
+            total = total + (given[0][0].astype("f8") + given[1][0]) / 2
+            sent = sent + all_reduce(ranks, given)[0].astype("f8")
+        left = numpy.zeros(SIZES["weight"])
+        for rank in ranks:
+            for part in rank.parts():
+                if part.tensor == 0:
+                    left[part.first:part.first + part.n] += numpy.asarray(part.residual)
+                    self.assertEqual(len(part.mean), part.n)
+        residuals = [numpy.zeros(SIZES["weight"], "f4") for _ in ranks]
+        again = [AllReduce(rank.config, i, [Tensor("weight", SIZES["weight"], residual=residuals[i]), *TENSORS[1:]])
+                 for i, rank in enumerate(ranks)]
+        for rank, other in zip(ranks, again):
+            other.load_state_dict(rank.state_dict())
+        numpy.testing.assert_allclose(sent + left + (residuals[0] + residuals[1]) / 2, total, atol=1e-4)
+
+    def test_step_that_fails(self):
+        ranks = ranks_of(2)
+        given = [gradients(0), gradients(1)]
+        given[1][1][3] = numpy.nan
+        with self.assertRaises(threelc.StepError) as caught:
+            all_reduce(ranks, given)
+        self.assertEqual(caught.exception.outcome.cause, Status.NONFINITE)
+        self.assertEqual(caught.exception.outcome.rank, 1)
+        self.assertIn("rank 1", str(caught.exception))
+        with self.assertRaisesRegex(threelc.StepError, 'NaN or infinity in the gradient of tensor "bias"'):
+            ranks[1].pull([ranks[i].again(1) for i in range(2)], empty())
+        all_reduce(ranks, [gradients(0), gradients(1)])
+        self.assertEqual([(rank.stats.steps, rank.stats.failed) for rank in ranks], [(2, 1), (2, 1)])
+
+    def test_other_tensors(self):
+        ranks = [AllReduce(Config(workers=2), 0, TENSORS), AllReduce(Config(workers=2, push="sbc"), 1, TENSORS)]
+        with self.assertRaisesRegex(threelc.StepError, "codec|configuration"):
+            all_reduce(ranks, [gradients(0), gradients(1)])
+
+    def test_hostile_messages(self):
+        ranks = ranks_of(2)
+        to = [rank.push(gradients(i)) for i, rank in enumerate(ranks)]
+        reduced = [bytes(rank.reduce([to[0][i], to[1][i]])) for i, rank in enumerate(ranks)]
+        draw = random.Random(1)
+        for _ in range(300):
+            bad = bytearray(reduced[1])
+            for _ in range(draw.randrange(1, 4)):
+                bad[draw.randrange(len(bad))] ^= 1 << draw.randrange(8)
+            bad = bad[:draw.choice((len(bad), draw.randrange(len(bad))))]
+            if bad == reduced[1]:
+                continue
+            out = empty()
+            with self.assertRaises(threelc.Error):
+                ranks[0].pull([reduced[0], bad], out)
+            self.assertTrue((out[0] == 7).all())
+        ranks[0].pull(reduced, empty())
+        self.assertEqual(ranks[0].step, 2)
+        ranks[1].pull(reduced, empty())
+        to = [rank.push(gradients(i)) for i, rank in enumerate(ranks)]
+        for i, rank in enumerate(ranks):
+            rank.reduce([to[0][i], to[1][i]])
+        with self.assertRaisesRegex(threelc.OrderError, "step 1, this is step 2"):
+            ranks[0].pull(reduced, empty())
+
+    def test_cancel_and_states(self):
+        ranks = ranks_of(3)
+        for step in range(3):
+            all_reduce(ranks, [gradients(3 * step + i) for i in range(3)])
+        states = [rank.state_dict() for rank in ranks]
+        for rank in ranks:
+            rank.push(gradients(9))
+            self.assertRaises(threelc.OrderError, rank.state_dict)
+            rank.cancel()
+        same = ranks_of(3)
+        for rank, state in zip(same, states):
+            rank.load_state_dict(state)
+        fewer = ranks_of(2)
+        for rank in fewer:
+            rank.load_state_dict(states)
+            self.assertEqual(rank.outcome().missing, 0)
+            self.assertEqual(rank.step, 4)
+        one = all_reduce(same, [gradients(20 + i) for i in range(3)])
+        two = ranks_of(3)
+        for rank, state in zip(two, states):
+            rank.load_state_dict(state)
+        numpy.testing.assert_array_equal(one[0], all_reduce(two, [gradients(20 + i) for i in range(3)])[0])
+        with self.assertRaisesRegex(ValueError, "of allreduce objects are needed, not of version 1 of worker"):
+            fewer[0].load_state_dict({**states[0], "kind": "worker"})
+        with self.assertRaises(threelc.CorruptError):
+            fewer[0].load_state_dict({**states[0], "state": states[0]["state"][:-1]})
+
+    def test_codecs_and_residuals(self):
+        ranks = ranks_of(2, push="raw", reserve=["3lc", "sbc"])
+        before = sum(len(m) for m in ranks[0].push(gradients(0)))
+        for rank in ranks[1:]:
+            rank.push(gradients(1))
+        for rank in ranks:
+            rank.cancel()
+            rank.set_codec(None, "3lc")
+            rank.set_codec("weight", pull="sbc")
+            rank.residual_scale(0.5)
+        self.assertLess(sum(len(m) for m in ranks[0].push(gradients(0))) * 10, before)
+        with self.assertRaisesRegex(KeyError, "no tensor 'nobody'"):
+            ranks[0].set_codec("nobody", "3lc")
+        with self.assertRaisesRegex(IndexError, "no tensor 3"):
+            ranks[0].set_codec(3, "3lc")
+        with self.assertRaisesRegex(threelc.ParameterError, "at 0"):
+            ranks[0].set_codec("weight", "nothing")
+
+    def test_mask(self):
+        ranks = ranks_of(2, push="sbc:p=0.01", gather=True)
+        given = [gradients(i) for i in range(2)]
+        all_reduce(ranks, given)
+        momentum = numpy.ones(SIZES["weight"], "f4")
+        ranks[0].mask([momentum, None, None])
+        self.assertEqual(int((momentum == 0).sum()), 700)
+
+    def test_messages_outlive_the_object(self):
+        """A view of a message keeps the object's memory."""
+        messages = AllReduce(Config(workers=2), 0, TENSORS).push(gradients(0))
+        self.assertGreater(sum(bytes(messages[1])), 0)
+        with self.assertRaises(TypeError):
+            messages[0][0] = 1
+
+    def test_wrong_arguments(self):
+        rank = ranks_of(2)[0]
+        for call, words in (
+                (lambda: rank.push(gradients(0)[:2]), "gradients should have 3 arrays, not 2"),
+                (lambda: rank.push([g[:5] for g in gradients(0)]), r"gradients\[0\] should have 70000 values, not 5"),
+                (lambda: rank.reduce([b""]), "2 messages are needed, not 1"),
+                (lambda: Config(workers=2).workers and AllReduce(Config(workers=2**32 + 2), 0, TENSORS), "workers"),
+                (lambda: AllReduce(Config(workers=2), -1, TENSORS), "rank"),
+                (lambda: AllReduce(Config(workers=2, push="3lc:s=9"), 0, TENSORS), "at 6"),
+                (lambda: AllReduce(Config(workers=2), 0, [Tensor("a", 5, push="no")]), "at 0"),
+                (lambda: rank.again(-1), "step")):
+            with self.assertRaisesRegex(ValueError, words):
+                call()
+
+    def test_halves_and_threads(self):
+        out = []
+        for threads in (None, 2):
+            ranks = [AllReduce(Config(workers=2, dtype="f16", threads=threads), i, TENSORS) for i in range(2)]
+            given = [[g.astype("f2") for g in gradients(i)] for i in range(2)]
+            to = [rank.push(g) for rank, g in zip(ranks, given)]
+            reduced = [rank.reduce([to[0][i], to[1][i]]) for i, rank in enumerate(ranks)]
+            out.append([numpy.zeros(n, "f2") for n in SIZES.values()])
+            ranks[1].pull(reduced, out[-1])
+        numpy.testing.assert_array_equal(out[0][0], out[1][0])
+        self.assertTrue(out[0][0].any())
+
+
+class Servers(unittest.TestCase):
+    def make(self, workers=3, servers=2, **settings):
+        config = Config(workers=workers, servers=servers, **settings)
+        return ([Worker(config, i, TENSORS) for i in range(workers)],
+                [Server(config, i, TENSORS) for i in range(servers)])
+
+    def test_steps(self):
+        workers, servers = self.make(push="raw")
+        model = [numpy.zeros(n, "f4") for n in SIZES.values()]
+        for step in range(3):
+            given = [gradients(3 * step + i) for i in range(3)]
+            pushed = [worker.push(g) for worker, g in zip(workers, given)]
+            answers = []
+            for i, server in enumerate(servers):
+                for j, messages in enumerate(pushed):
+                    self.assertFalse(server.ready())
+                    info = server.push(messages[i])
+                    self.assertEqual((info.worker, info.step, info.late, info.repeated), (j, step + 1, False, False))
+                self.assertTrue(server.push(pushed[0][i]).repeated)
+                self.assertTrue(server.ready())
+                server.reduce()
+                delta = [numpy.asarray(part.mean) * numpy.float32(-0.5) for part in server.parts()]
+                answers.append(server.answer(delta))
+            for worker in workers:
+                out = empty()
+                worker.pull(answers, out)
+                self.assertEqual(worker.outcome(1).taken, {0, 1, 2})
+            for m, o, *g in zip(model, out, *given):
+                numpy.testing.assert_allclose(o, -0.5 * numpy.mean(g, 0), atol=1e-6)
+                m += o
+        self.assertEqual([server.taken(2) for server in servers], [3, 3])
+        self.assertEqual(workers[0].stats.steps, 3)
+        self.assertEqual(bytes(servers[0].again(3)), bytes(answers[0]))
+        with self.assertRaises(ValueError):
+            servers[0].again(2**64)
+
+    def test_late_and_joining(self):
+        workers, servers = self.make(workers=2, servers=1, backup=1)
+        late = bytes(workers[1].push(gradients(1))[0])
+        for step in range(2):
+            servers[0].push(workers[0].push(gradients(step))[0])
+            self.assertTrue(servers[0].ready())
+            servers[0].reduce()
+            answer = servers[0].answer()
+            workers[0].pull([answer], empty())
+        self.assertTrue(servers[0].push(late).late)
+        workers[1].pull([servers[0].again(1)], empty())
+        workers[1].pull([servers[0].again(2)], empty())
+        self.assertEqual(workers[1].step, servers[0].step)
+        workers[1].join(9, [servers[0].taken(1)])
+        self.assertEqual(workers[1].step, 9)
+        with self.assertRaisesRegex(ValueError, "taken should have 1 steps, not 2"):
+            workers[1].join(10, [0, 0])
+
+    def test_failures_name_the_server(self):
+        workers, servers = self.make(workers=1)
+        pushed = workers[0].push(gradients(0))
+        answers = []
+        for server, message in zip(servers, pushed):
+            server.push(message)
+            server.reduce()
+            answers.append(bytes(server.answer()))
+        with self.assertRaises(threelc.CorruptError) as caught:
+            workers[0].pull([answers[0], answers[1][:-1]], empty())
+        self.assertNotEqual(caught.exception.outcome.sentence, workers[0].outcome(0).sentence)
+        workers[0].pull(answers, empty())
+        momentum = numpy.ones(SIZES["weight"], "f4")
+        workers[0].mask([momentum, None, None])
+        self.assertTrue((momentum == 0).any())
+
+    def test_states(self):
+        workers, servers = self.make()
+        states = [[object.state_dict() for object in objects] for objects in (workers, servers)]
+        for objects, saved in zip(self.make(), states):
+            for object, state in zip(objects, saved):
+                object.load_state_dict(state)
+                object.residual_scale(2.0)
+                object.set_codec("weight", "3lc:s=1.9")
+                self.assertNotEqual(object.state_dict(), state)  # the codec
+        more, _ = self.make(workers=5)
+        for worker in more:
+            worker.load_state_dict(states[0])
+
+    def test_a_push_is_kept(self):
+        """The server decodes the bytes in reduce: they live until then, although nobody else holds them."""
+        workers, servers = self.make(workers=1, servers=1, push="raw")
+        given = gradients(0)
+        message = bytearray(workers[0].push(given)[0])
+        servers[0].push(message)
+        with self.assertRaises(BufferError):
+            message.append(1)
+        del message
+        servers[0].reduce()
+        workers[0].pull([servers[0].answer()], out := empty())
+        numpy.testing.assert_array_equal(out[0], given[0])
+
+
+class Gossips(unittest.TestCase):
+    def make(self, kind, nodes=4, push="qsgd:bits=8"):
+        graph = Graph(GraphKind.RING, nodes)
+        model = [numpy.zeros(n, "f4") for n in SIZES.values()]
+        return [Gossip(Config(workers=nodes, push=push), kind, i, *graph.neighbours(i), TENSORS, model)
+                for i in range(nodes)]
+
+    def step(self, nodes, given):
+        moved = [[numpy.asarray(node.mean(t)) - numpy.float32(0.1) * g for t, g in enumerate(gs)]
+                 for node, gs in zip(nodes, given)]
+        messages = [bytes(node.push(m)) for node, m in zip(nodes, moved)]
+        for node in nodes:
+            node.pull([messages[j] for j in node.neighbours])
+
+    def test_replicas(self):
+        for kind in GossipKind:
+            nodes = self.make(kind)
+            hellos = [bytes(node.hello()) for node in nodes]
+            for node in nodes:
+                node.greet([hellos[j] for j in node.neighbours])
+            for step in range(3):
+                self.step(nodes, [gradients(4 * step + i) for i in range(4)])
+            hellos = [bytes(node.hello()) for node in nodes]
+            for node in nodes:
+                node.greet([hellos[j] for j in node.neighbours])
+                self.assertEqual(node.step, 4)
+                self.assertEqual(node.outcome().cause, Status.OK)
+            self.assertTrue(numpy.asarray(nodes[0].model("weight")).any())
+
+    def test_raw_is_plain_gossip(self):
+        nodes = self.make(GossipKind.DCD, push="raw")
+        given = [gradients(i) for i in range(4)]
+        self.step(nodes, given)
+        numpy.testing.assert_allclose(nodes[1].model(0), -0.1 * given[1][0], atol=1e-6)
+        numpy.testing.assert_allclose(nodes[1].mean(0), -0.1 * numpy.mean([g[0] for g in given[:3]], 0), atol=1e-6)
+
+    def test_lost_and_joined(self):
+        nodes = self.make(GossipKind.DCD)
+        given = [gradients(i) for i in range(4)]
+        moved = [[numpy.asarray(node.mean(t)) + g for t, g in enumerate(gs)] for node, gs in zip(nodes, given)]
+        messages = [bytes(node.push(m)) for node, m in zip(nodes, moved)]
+        with self.assertRaisesRegex(threelc.OrderError, "no mean between push and pull"):
+            nodes[0].mean(0)
+        self.assertEqual(bytes(nodes[0].again(1)), messages[0])
+        nodes[0].lose(0)
+        self.assertEqual([nodes[0].lost(0), nodes[0].lost(1)], [True, False])
+        nodes[0].pull([None, messages[nodes[0].neighbours[1]]])
+        nodes[0].join(5, [numpy.ones(n, "f4") for n in SIZES.values()])
+        self.assertTrue(nodes[0].lost(1))
+        self.assertEqual(nodes[0].step, 5)
+        self.assertEqual(list(nodes[0].model("bias")), [1] * 10)
+
+    def test_states(self):
+        nodes = self.make(GossipKind.ECD)
+        self.step(nodes, [gradients(i) for i in range(4)])
+        states = [node.state_dict() for node in nodes]
+        mean = numpy.mean([numpy.asarray(node.model(0)) for node in nodes], 0)
+        fewer = self.make(GossipKind.ECD, nodes=3)
+        for node in fewer:
+            node.load_state_dict(states)
+        numpy.testing.assert_allclose(fewer[0].model(0), mean, atol=1e-6)
+        nodes[0].set_codec(None, "qsgd:bits=4")
+
+    def test_graphs(self):
+        self.assertEqual(Graph(GraphKind.RING, 4).neighbours(0)[0], [1, 3])
+        self.assertEqual(Graph(GraphKind.TORUS, 9, rows=3).neighbours(4)[0], [1, 3, 5, 7])
+        neighbours, weights = Graph(GraphKind.RANDOM, 8, p=0.5, seed=3).neighbours(2)
+        self.assertEqual(len(weights), len(neighbours) + 1)
+        self.assertAlmostEqual(sum(weights), 1)
+        self.assertEqual(Graph(GraphKind.COMPLETE, 1).neighbours(0), ([], [1.0]))
+        self.assertRaises(ValueError, Graph(GraphKind.RING, 4).neighbours, 4)
+        self.assertRaises(ValueError, Graph(GraphKind.TORUS, 4, rows=3).neighbours, 0)
+
+    def test_wrong_arguments(self):
+        with self.assertRaisesRegex(ValueError, "2 neighbours need 3 weights"):
+            Gossip(Config(workers=4, push="raw"), GossipKind.DCD, 0, [1, 3], [0.5, 0.5], TENSORS, empty())
+        with self.assertRaises(threelc.ParameterError):
+            Gossip(Config(workers=4, push="3lc"), GossipKind.DCD, 0, *Graph(GraphKind.RING, 4).neighbours(0), TENSORS,
+                   empty())
