@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""pyproject.toml has the metadata. This adds what a wheel with a library in it needs; make_wheel.py sets the variable."""
+"""pyproject.toml has the metadata. This adds what a wheel with a library in it needs, for make_wheel.py."""
 import os
 
 from setuptools import Distribution, setup

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The includes of src/ keep to the floors that src/README.md lists, ground first. It is an error
+# The includes of src/, and the imports of the Python package, keep to the floors that src/README.md lists, ground
+# first. It is an error
 #   - when a file includes a file of a higher floor,
 #   - when files include each other in a circle,
 #   - when a folder with sources is not in the list, or a folder of the list has no sources,
@@ -26,7 +27,8 @@ for line in open('src/README.md'):
 sources = []
 for top in ('include', 'src'):
     for folder, _, names in os.walk(top):
-        sources += [os.path.join(folder, name) for name in names if name.endswith(('.c', '.h', '.def', '.inc'))]
+        sources += [os.path.join(folder, name) for name in names if name.endswith(('.c', '.h', '.def', '.inc'))
+                or name.endswith('.py') and folder.startswith('src/python/threelc')]
 sources.sort()
 
 for floor in floors:
@@ -37,7 +39,7 @@ for folder in sorted({os.path.dirname(path) for path in sources} - set(floors)):
 
 by_name = {}
 for path in sources:
-    if path.startswith('src/'):
+    if path.startswith('src/') and not path.endswith('.py'):
         by_name.setdefault(os.path.basename(path), []).append(path)
 errors += ['the same name: ' + ' '.join(paths) for paths in by_name.values() if len(paths) > 1]
 
@@ -47,14 +49,24 @@ def height(path):
     return floors.index(folder) if folder in floors else -1
 
 
+def included_by(path):
+    """Number of the line and path of each file of ours that a file includes or imports."""
+    for number, line in enumerate(open(path), 1):
+        found = re.match(r'\s*#\s*include\s+(?:"([^"]+)"|<(threelc/[^>]+)>)', line)
+        if found:
+            yield number, os.path.join(os.path.dirname(path), found[1]) if found[1] else 'include/' + found[2]
+        found = re.match(r'from (\.+)(\w*) import (.*)', line)
+        if found and path.endswith('.py'):
+            folder = os.path.normpath(os.path.join(os.path.dirname(path), '../' * (len(found[1]) - 1)))
+            for name in [found[2]] if found[2] else re.findall(r'\w+', found[3]):
+                file = os.path.join(folder, name)
+                yield number, file + '/__init__.py' if os.path.isdir(file) else file + '.py'
+
+
 includes = {}
 for path in sources:
     includes[path] = []
-    for number, line in enumerate(open(path), 1):
-        found = re.match(r'\s*#\s*include\s+(?:"([^"]+)"|<(threelc/[^>]+)>)', line)
-        if not found:
-            continue
-        included = os.path.join(os.path.dirname(path), found[1]) if found[1] else 'include/' + found[2]
+    for number, included in included_by(path):
         included = os.path.normpath(included)
         if included not in sources:
             errors.append('%s:%d: there is no %s' % (path, number, included))

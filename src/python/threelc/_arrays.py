@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, \
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, \
     c_uint64, c_void_p, py_object
 from typing import Any, Dict, List, Optional, Sequence, Union
 
@@ -171,7 +171,8 @@ class Messages:
 class Lists:
     """An array of pointers for the C library, to arrays that it keeps alive. None is NULL."""
 
-    def __init__(self, arrays: Sequence[Any], sizes: Sequence[int], dtype: DType, what: str, writable: bool = False) -> None:
+    def __init__(self, arrays: Sequence[Any], sizes: Sequence[int], dtype: DType, what: str,
+                 writable: bool = False) -> None:
         if len(arrays) != len(sizes):
             raise ValueError(f"{what} should have {len(sizes)} arrays, not {len(arrays)}")
         self.views = [None if array is None else values(array, n, dtype, f"{what}[{i}]", writable)

@@ -92,9 +92,9 @@ class DecodeOptions(Structure):
 
 class FrameInfo(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("version", c_uint32), ("dtype", c_int), ("checksum", c_int), ("codec", c_char * 128),
-        ("n", c_uint64), ("block", c_uint64), ("nonzero", c_uint64), ("header_size", c_uint64),
-        ("payload_size", c_uint64), ("clipped", c_uint64)]
+        ("struct_size", c_size_t), ("version", c_uint32), ("dtype", c_int), ("checksum", c_int),
+        ("codec", c_char * 128), ("n", c_uint64), ("block", c_uint64), ("nonzero", c_uint64),
+        ("header_size", c_uint64), ("payload_size", c_uint64), ("clipped", c_uint64)]
 
 
 class Message(Structure):

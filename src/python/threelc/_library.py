@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Finds the shared library, loads it, and turns what it returns into exceptions.
 
-The first of these is taken: the file that the environment variable THREELC_LIBRARY names; the one in this package, which
-wheels have; the newest one in the build directories of the source tree that this package lies in; the installed one.
+The first of these is taken: the file that the environment variable THREELC_LIBRARY names; the one in this package,
+which wheels have; the newest one in the build directories of the source tree that this package lies in; the installed
+one.
 """
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"libthreelc was not found: {error}. Install it, or set THREELC_LIBRARY to its file") from error
+        raise ImportError(f"libthreelc was not found: {error}. Install it, or set THREELC_LIBRARY to its "
+                          "file") from error
     try:
         library.tlc_version_string.restype = ctypes.c_char_p
         version = library.tlc_version_string().decode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
 from . import _c
-from ._arrays import DTypeLike, Messages, View, count_of, dtype_of, octets, values
+from ._arrays import DTypeLike, Messages, View, count_of, dtype_of, octets
 from ._c import DType
 from ._errors import Status, error_of
 from ._library import check, lib, text

@@ -235,8 +235,9 @@ class ExchangeObject(CObject):
             part = _c.Part(struct_size=sizeof(_c.Part))
             for i in range(self._function("parts")(self._handle)):
                 check(self._function("part")(self._handle, i, byref(part)))
+                mean = borrowed(part.mean, 4 * part.n, self, "f")
                 residual = None if part.residual is None else borrowed(part.residual, 4 * part.n, self, "f")
-                found.append(Part(part.tensor, part.first, part.n, borrowed(part.mean, 4 * part.n, self, "f"), residual))
+                found.append(Part(part.tensor, part.first, part.n, mean, residual))
             return found
 
     def _tensor(self, tensor: Union[None, int, str]) -> int:
@@ -284,8 +285,8 @@ class ExchangeObject(CObject):
         found = [states] if isinstance(states, dict) else list(states)
         for state in found:
             if state.get("version") != STATE_VERSION or state.get("kind") != self._name:
-                raise ValueError(f"states of version {STATE_VERSION} of {self._name} objects are needed, not of version "
-                                 f"{state.get('version')} of {state.get('kind')}")
+                raise ValueError(f"states of version {STATE_VERSION} of {self._name} objects are needed, not of "
+                                 f"version {state.get('version')} of {state.get('kind')}")
         messages = Messages([state["state"] for state in found], "state")
         with self._lock:
             self._call("state_load", messages.array, len(messages))

@@ -50,8 +50,8 @@ class AllReduce(FeedbackObject):
             return self._message(to_all)
 
     def pull(self, reduced: Sequence[Any], out: Sequence[Any]) -> None:
-        """Ends the step. reduced: the message of reduce (with gather: of push) of each rank, this one too. out: an array
-        for each tensor.
+        """Ends the step. reduced: the message of reduce (with gather: of push) of each rank, this one too. out: an
+        array for each tensor.
 
         StepError: the step failed, on all ranks; out is not written, and what was sent is back in residuals. Other
         errors: a message is at fault; fetch it again, and repeat the call.

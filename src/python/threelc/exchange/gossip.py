@@ -80,8 +80,8 @@ class Gossip(ExchangeObject):
             self._call("greet", messages.array)
 
     def mean(self, tensor: Union[int, str]) -> memoryview:
-        """The sum of W_ij x_j of a tensor, n floats: the values to start the local step from. Valid until the next pull,
-        greet, lose, join or load_state_dict."""
+        """The sum of W_ij x_j of a tensor, n floats: the values to start the local step from. Valid until the next
+        pull, greet, lose, join or load_state_dict."""
         return self._floats("mean", tensor)
 
     def model(self, tensor: Union[int, str]) -> memoryview:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Processes that train together: real ones, over gloo, on this machine."""
+import multiprocessing
+import tempfile
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+def _serve(pipe):
+    """A process: does what comes through the pipe, until it is closed."""
+    import torch
+    torch.set_num_threads(1)
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_do(*job))
+
+
+def _do(function, rank, world, store, timeout, arguments):
+    import torch
+    import torch.distributed as dist
+    torch.manual_seed(0)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+                            timeout=timedelta(seconds=timeout))
+    try:
+        return "result", function(rank, world, *arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        return "error", (type(error).__name__, str(error), traceback.format_exc())
+    finally:
+        dist.destroy_process_group()
+
+
+class Failure(Exception):
+    """What a rank raised: its type, its words, its traceback."""
+
+    def __init__(self, kind, words, trace):
+        super().__init__(f"{kind}: {words}\n{trace}")
+        self.kind, self.words = kind, words
+
+
+class Died(Exception):
+    """The process of a rank is gone."""
+
+
+class Cluster:
+    """Processes that stay, as starting torch takes seconds."""
+
+    def __init__(self):
+        self.processes = []
+
+    def _rank(self, i):
+        while len(self.processes) <= i:
+            self.processes.append(None)
+        if self.processes[i] is None or not self.processes[i][0].is_alive():
+            here, there = CONTEXT.Pipe()
+            process = CONTEXT.Process(target=_serve, args=(there,), daemon=True)
+            process.start()
+            there.close()
+            self.processes[i] = (process, here)
+        return self.processes[i]
+
+    def outcomes(self, world, function, *arguments, timeout=60):
+        """What function(rank, world, *arguments) returned on each rank, or the exception."""
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [self._rank(i) for i in range(world)]
+            for rank, (_, pipe) in enumerate(ranks):
+                pipe.send((function, rank, world, str(Path(folder, "store")), timeout, arguments))
+            found = []
+            for process, pipe in ranks:
+                try:
+                    if not pipe.poll(2 * timeout):
+                        process.kill()
+                        raise TimeoutError("a rank hangs")
+                    kind, result = pipe.recv()
+                    found.append(result if kind == "result" else Failure(*result))
+                except (EOFError, ConnectionResetError):
+                    process.join()
+                    found.append(Died())
+            return found
+
+    def run(self, world, function, *arguments, timeout=60):
+        """The results of all ranks; an exception of one of them is raised."""
+        found = self.outcomes(world, function, *arguments, timeout=timeout)
+        for result in found:
+            if isinstance(result, Exception):
+                raise result
+        return found
+
+    def close(self):
+        for entry in filter(None, self.processes):
+            entry[1].close()
+            entry[0].join(5)
+        self.processes = []

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# README's PyTorch script on four ranks: it prints what README says, to 5%, since the last digits depend on the machine.
+# python-readme.sh SOURCE_ROOT LIBRARY PYTHON
+set -euo pipefail
+root=$1 python=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"; jobs -p | xargs -r kill 2>/dev/null || true' EXIT
+cd "$work"
+awk '/^```python train.py$/ {on = 1; next} /^```$/ {on = 0} on' "$root/README.md" >train.py
+awk '/^```python train.py$/ {begun = 1} begun && /^```text$/ {on = 1; next} /^```$/ {if (on) exit} on' \
+  "$root/README.md" >expected
+[[ -s train.py && -s expected ]] || { echo 'README.md: there is no train.py, or not what it prints'; exit 1; }
+"$python" -c 'import torch' 2>/dev/null || { echo 'skipped: there is no torch'; exit 77; }
+
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export THREELC_LIBRARY=$2 PYTHONPATH=$root/src/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PYTHONWARNINGS=ignore
+pids=()
+for rank in 0 1 2 3; do
+  RANK=$rank timeout 120 "$python" train.py >"out$rank" 2>"err$rank" &
+  pids+=($!)
+done
+for rank in 0 1 2 3; do
+  wait "${pids[rank]}" || { echo "rank $rank failed"; cat "err$rank"; exit 1; }
+  [[ $rank == 0 || ! -s out$rank ]] || { echo "rank $rank printed:"; cat "out$rank"; exit 1; }
+done
+"$python" - <<'PYTHON'
+import re, sys
+got, expected = (re.split(r"(\d[\d,.]*\d|\d)", open(name).read()) for name in ("out0", "expected"))
+number = lambda word: float(word.replace(",", ""))
+same = len(got) == len(expected) and got[::2] == expected[::2] and all(
+    abs(number(a) - number(b)) <= 0.05 * number(b) for a, b in zip(got[1::2], expected[1::2]))
+sys.exit(0 if same else "README.md says something else than\n" + "".join(got))
+PYTHON

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch.
+# wheel.sh SOURCE_ROOT LIBRARY PYTHON
+set -euo pipefail
+root=$1 library=$2 python=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+for program in patchelf readelf strip; do
+  command -v "$program" >/dev/null || { echo "skipped: there is no $program"; exit 77; }
+done
+"$python" -c 'from importlib.util import find_spec as find
+raise SystemExit(not all(map(find, ("pip", "setuptools", "wheel", "venv", "ensurepip"))))' ||
+  { echo 'skipped: Python lacks pip, setuptools, wheel or venv'; exit 77; }
+
+"$python" "$root/src/python/make_wheel.py" "$library" "$work/dist" >made
+wheel=$(<made)
+[[ -f $wheel ]] || { echo "no wheel: $wheel"; exit 1; }
+mkdir unpacked
+"$python" -m zipfile -e "$wheel" unpacked
+
+# The tag must be that of the newest symbol that a library in the wheel wants of glibc, or of manylinux2014, and pip must
+# take it here.
+wanted=$(objdump -T unpacked/threelc/lib/*.so.*[0-9] | grep -oP '(?<=GLIBC_)[0-9]+\.[0-9]+')
+newest=$(printf '%s\n' 2.17 "$wanted" | sort -V | tail -n 1)
+[[ $wheel == *-py3-none-manylinux_${newest/./_}_$(uname -m)*.whl ]] ||
+  { echo "${wheel##*/}: its libraries need glibc $newest"; exit 1; }
+grep -q '^Root-Is-Purelib: false$' unpacked/*.dist-info/WHEEL || { echo 'the wheel says it is for all machines'; exit 1; }
+glibc='^(libc|libm|libdl|libpthread|librt|ld-linux.*)\.so\.[0-9]+$'
+for file in unpacked/threelc/lib/*.so.*[0-9]; do
+  while read -r name; do
+    [[ -f unpacked/threelc/lib/$name || $name =~ $glibc ]] ||
+      { echo "${file##*/} needs $name, which is not in the wheel"; exit 1; }
+  done < <(readelf -d "$file" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p')
+done
+diff <(cd "$root/src/python" && find threelc -name '*.py' -o -name py.typed | sort) \
+  <(cd unpacked && find threelc -name '*.py' -o -name py.typed | sort)
+
+"$python" -m venv fresh
+fresh/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
+cat >use.py <<'PYTHON'
+import array, importlib.util, shutil
+import threelc, threelc.exchange
+
+assert not any(map(shutil.which, ("cc", "gcc", "clang"))), "a compiler"
+assert not any(map(importlib.util.find_spec, ("numpy", "torch"))), "numpy or torch"
+values = array.array("f", [0.5, -2, 0, 1] * 1000)
+frame = threelc.Context(len(values), "3lc:s=1.5", threads=2).compress(values)
+out = array.array("f", bytes(4 * len(values)))
+threelc.decompress(frame, out)
+assert list(out[:4]) == [0, -3, 0, 0], out[:4]
+mapped = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
+for name in ("libthreelc", "libxxhash"):
+    assert all("/fresh/" in path for path in mapped if name in path) and any(name in path for path in mapped), mapped
+print(threelc.__version__, len(frame))
+PYTHON
+env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py
