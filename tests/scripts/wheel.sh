@@ -20,13 +20,13 @@ wheel=$(<made)
 mkdir unpacked
 "$python" -m zipfile -e "$wheel" unpacked
 
-# The tag must be that of the newest symbol that a library in the wheel wants of glibc, or of manylinux2014, and pip must
-# take it here.
+# The tag must be that of the newest symbol that a library in the wheel wants of glibc, or of manylinux2014.
 wanted=$(objdump -T unpacked/threelc/lib/*.so.*[0-9] | grep -oP '(?<=GLIBC_)[0-9]+\.[0-9]+')
 newest=$(printf '%s\n' 2.17 "$wanted" | sort -V | tail -n 1)
 [[ $wheel == *-py3-none-manylinux_${newest/./_}_$(uname -m)*.whl ]] ||
   { echo "${wheel##*/}: its libraries need glibc $newest"; exit 1; }
-grep -q '^Root-Is-Purelib: false$' unpacked/*.dist-info/WHEEL || { echo 'the wheel says it is for all machines'; exit 1; }
+grep -q '^Root-Is-Purelib: false$' unpacked/*.dist-info/WHEEL ||
+  { echo 'the wheel says it is for all machines'; exit 1; }
 glibc='^(libc|libm|libdl|libpthread|librt|ld-linux.*)\.so\.[0-9]+$'
 for file in unpacked/threelc/lib/*.so.*[0-9]; do
   while read -r name; do

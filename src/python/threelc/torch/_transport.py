@@ -7,7 +7,7 @@ messages are padded there. Both send the lengths first.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import torch
 import torch.distributed as dist
@@ -18,13 +18,25 @@ from .._arrays import octets
 class Transport:
     """Carries messages between the ranks of a process group. One thread at a time may call it."""
 
-    def __init__(self, group: Any) -> None:
-        self.group = group
+    def __init__(self, group: Any = None) -> None:
+        """group: of backend gloo, which nobody else uses. None: a new one of all ranks, which all make together."""
+        self.group = dist.new_group(backend="gloo") if group is None else group
+        group = self.group
         self.rank: int = dist.get_rank(group)
         self.world: int = dist.get_world_size(group)
         self.sent = 0
         """bytes to other ranks, with lengths and padding"""
         self.received = 0
+
+    def agree(self, settings: Dict[str, Any]) -> None:
+        """Raises an exception on all ranks if one has other settings."""
+        found: List[Any] = [None] * self.world
+        dist.all_gather_object(found, settings, group=self.group)
+        for rank, other in enumerate(found):
+            for name, value in found[0].items():
+                if other[name] != value:
+                    raise ValueError(f"all ranks need the same settings: {name} is {other[name]!r} on rank {rank} and "
+                                     f"{value!r} on rank 0")
 
     def _lengths(self, mine: Sequence[int]) -> torch.Tensor:
         """What each rank says of its messages: a row for each rank."""
@@ -65,6 +77,32 @@ class Transport:
         dist.all_gather(targets, source, group=self.group)
         self._count(longest)
         return [target[:length] for target, length in zip(targets, lengths)]
+
+    def broadcast(self, message: memoryview, source: int) -> torch.Tensor:
+        """The message of rank `source`, on all ranks; those of the others are not read."""
+        here = self.rank == source
+        length = torch.tensor([len(message) if here else 0], dtype=torch.int64)
+        root = dist.get_global_rank(self.group, source)
+        dist.broadcast(length, root, group=self.group)
+        tensor = torch.empty(int(length), dtype=torch.uint8)
+        if here:
+            _copy(message, tensor, 0)
+        if len(tensor):
+            dist.broadcast(tensor, root, group=self.group)
+        if here:
+            self.sent += (8 + len(tensor)) * (self.world - 1)
+        else:
+            self.received += 8 + len(tensor)
+        return tensor
+
+    def copy_model(self, tensors: Sequence[torch.Tensor]) -> None:
+        """All ranks start from the tensors of rank 0. Not counted."""
+        root = dist.get_global_rank(self.group, 0)
+        for tensor in tensors:
+            wide = tensor.detach().float().cpu().contiguous()
+            dist.broadcast(wide, root, group=self.group)
+            with torch.no_grad():
+                tensor.copy_(wide)
 
     def abort(self) -> None:
         """Closes the connections, so that ranks that wait for this one get an error at once."""

@@ -2,7 +2,7 @@
 """A communication hook for DistributedDataParallel."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -54,24 +54,11 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     for each in (codec, pull, *reserve):
         if each is not None:
             check_codec(each)
-    if process_group is None:
-        if dist.get_world_size(model.process_group) != dist.get_world_size():
-            raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
-        process_group = dist.new_group(backend="gloo")
+    if process_group is None and dist.get_world_size(model.process_group) != dist.get_world_size():
+        raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
     transport = Transport(process_group)
     settings = Settings(codec, pull, tuple(reserve), mode, min_numel, warmup_steps, on_nonfinite)
-    agree(transport, settings)
+    transport.agree(settings.__dict__)
     state = DDPState(model, settings, transport, scaler, seed, threads)
     model.register_comm_hook(state, hook)
     return state
-
-
-def agree(transport: Transport, settings: Settings) -> None:
-    """Raises an exception on all ranks if one has other settings."""
-    found: List[Any] = [None] * transport.world
-    dist.all_gather_object(found, settings.__dict__, group=transport.group)
-    for rank, other in enumerate(found):
-        for name, value in found[0].items():
-            if other[name] != value:
-                raise ValueError(f"all ranks need the same settings: {name} is {other[name]!r} on rank {rank} and "
-                                 f"{value!r} on rank 0")
