@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Processes that train together: real ones, over gloo, on this machine."""
+import atexit
 import multiprocessing
 import tempfile
 import traceback
@@ -96,3 +97,7 @@ class Cluster:
             entry[1].close()
             entry[0].join(5)
         self.processes = []
+
+
+CLUSTER = Cluster()  # of all tests of a file
+atexit.register(CLUSTER.close)

@@ -9,13 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import threelc
 import threelc.torch
-from cluster import Cluster, Died
-
-CLUSTER = Cluster()
-
-
-def tearDownModule():
-    CLUSTER.close()
+from cluster import CLUSTER, Died
 
 
 class Net(torch.nn.Module):

@@ -5,8 +5,17 @@
     state = threelc.torch.register(ddp_model, codec="3lc:s=1.75")
 
 From then on the gradients that ranks send each other are 20 to 200 times smaller. All replicas stay bit-identical.
+
+LocalSteps: ranks train alone for a while, then exchange the changes of their weights (DiLoCo, federated averaging,
+SBC). PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD).
+register_fsdp: between replicas of a model that FSDP2 shards.
 """
 from ._ddp_state import DDPState, Stats
 from .ddp import hook, register
+from .fsdp import FSDPState, register_fsdp
+from .gossip import Gossip, GossipStats
+from .local_steps import LocalStats, LocalSteps
+from .push_pull import PushPull, PushPullStats
 
-__all__ = ["DDPState", "Stats", "hook", "register"]
+__all__ = ["DDPState", "FSDPState", "Gossip", "GossipStats", "LocalStats", "LocalSteps", "PushPull", "PushPullStats",
+           "Stats", "hook", "register", "register_fsdp"]

@@ -16,11 +16,11 @@ from .._c import DType
 from .._errors import Error, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
-from ._groups import Clock, Group
+from ._groups import Clock, Group, Traffic, ring_bytes, states_for
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
-_DTYPES = {torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16}
+DTYPES = {torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16}
 _JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
 
 
@@ -38,7 +38,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Traffic):
     """What this rank did since register()."""
 
     steps: int
@@ -48,21 +48,8 @@ class Stats:
     """steps in which a gradient was not finite on some rank"""
     dropped: int
     """values that other buckets sent in skipped steps: nobody used them, as in float training"""
-    float_bytes: int
-    """what a ring all-reduce of the gradients would have sent"""
-    sent: int
-    """bytes to other ranks, with lengths and padding"""
-    received: int
-    codec_seconds: float
-    wire_seconds: float
-    """of collectives, waiting for other ranks included"""
     residual_norms: Dict[str, float]
     """by parameter: the 2-norm of what was not sent yet"""
-
-    @property
-    def ratio(self) -> float:
-        """How many times fewer bytes than floats."""
-        return self.float_bytes / self.sent if self.sent else 1.0
 
 
 class _Arrival:
@@ -221,7 +208,7 @@ class DDPState:
 
     def _take(self, arrival: _Arrival) -> None:
         """Hands the parameters of a bucket to the thread, as soon as their groups are complete."""
-        dtype = _DTYPES.get(arrival.buffer.dtype)
+        dtype = DTYPES.get(arrival.buffer.dtype)
         if dtype is None or self._settings.codec == "raw" or self._started <= self._settings.warmup_steps:
             self._jobs.put(lambda: self._all_reduce(arrival))
             return
@@ -291,7 +278,7 @@ class DDPState:
                 for view in views:
                     view.fill_(float("nan"))
                 self._failed(error)
-            self._counts.float_bytes += self._ring_bytes(views)
+            self._counts.float_bytes += ring_bytes(views, self._transport.world)
             for arrival, _, _ in members:
                 arrival.finish(1)
 
@@ -310,12 +297,8 @@ class DDPState:
         except BaseException as error:
             buffer.fill_(float("nan"))
             self._failed(error)
-        self._counts.float_bytes += self._ring_bytes([buffer])
+        self._counts.float_bytes += ring_bytes([buffer], self._transport.world)
         arrival.finish(len(arrival.parts))
-
-    def _ring_bytes(self, tensors: Sequence[torch.Tensor]) -> int:
-        world = self._transport.world
-        return sum(2 * tensor.numel() * tensor.element_size() * (world - 1) // world for tensor in tensors)
 
     def _check_broken(self) -> None:
         if self._broken is not None:
@@ -425,20 +408,7 @@ class DDPState:
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: no residual is lost. Call it before the first backward pass."""
-        found = [states] if isinstance(states, dict) else list(states)
-        for state in found:
-            if state.get("version") != STATE_VERSION:
-                raise ValueError(f"states of version {STATE_VERSION} are needed, not {state.get('version')}")
-        world, ranks = found[0]["world"], sorted(state["rank"] for state in found)
-        if any(state["world"] != world for state in found):
-            raise ValueError("the states are of runs on different numbers of ranks")
-        if world == self._transport.world:
-            found = [state for state in found if state["rank"] == self._transport.rank]
-            if len(found) != 1:
-                raise ValueError(f"the state of rank {self._transport.rank} is needed")
-        elif ranks != list(range(world)):
-            raise ValueError(f"a run on {world} ranks was saved, this is one on {self._transport.world}: the states of "
-                             "all its ranks are needed")
+        found = states_for(states, STATE_VERSION, self._transport)
         if self._order:
             raise ValueError("states are loaded before the first backward pass")
         self._in_thread(lambda: self._load(found))

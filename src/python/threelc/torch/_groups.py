@@ -1,14 +1,64 @@
 # SPDX-License-Identifier: MIT
-"""Parameters that travel together: an all-reduce object, and the steps of a message exchange around it."""
+"""Parameters that travel together: an all-reduce object, and the steps of a message exchange around it.
+
+What all ways of training have in common is here, too: traffic, and states of all ranks.
+"""
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .. import exchange
 from ._transport import Transport
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What this rank sent and received."""
+
+    float_bytes: int
+    """what a ring all-reduce of floats would have sent"""
+    sent: int
+    """bytes to other ranks, with lengths and padding"""
+    received: int
+    codec_seconds: float
+    wire_seconds: float
+    """of collectives, waiting for other ranks included"""
+
+    @property
+    def ratio(self) -> float:
+        """How many times fewer bytes than floats."""
+        return self.float_bytes / self.sent if self.sent else 1.0
+
+
+def ring_bytes(tensors: Sequence[torch.Tensor], world: int) -> int:
+    """What each rank sends if tensors are summed up by a ring all-reduce."""
+    return sum(2 * tensor.numel() * tensor.element_size() * (world - 1) // world for tensor in tensors)
+
+
+def states_for(states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], version: int,
+               transport: Transport) -> List[Dict[str, Any]]:
+    """The states that this rank needs, of one rank or of all: its own, or, if there were more or fewer ranks, all of
+    them in the order of ranks."""
+    found = [states] if isinstance(states, dict) else list(states)
+    for state in found:
+        if state.get("version") != version:
+            raise ValueError(f"states of version {version} are needed, not {state.get('version')}")
+    found.sort(key=lambda state: int(state["rank"]))
+    world = found[0]["world"]
+    if any(state["world"] != world for state in found):
+        raise ValueError("the states are of runs on different numbers of ranks")
+    if world == transport.world:
+        found = [state for state in found if state["rank"] == transport.rank]
+        if len(found) != 1:
+            raise ValueError(f"the state of rank {transport.rank} is needed")
+    elif [state["rank"] for state in found] != list(range(world)):
+        raise ValueError(f"a run on {world} ranks was saved, this is one on {transport.world}: the states of all its "
+                         "ranks are needed")
+    return found
 
 
 class Clock:
@@ -38,25 +88,28 @@ class Group:
     """Exchanges the gradients of the parameters `names`, which have `sizes` values each."""
 
     def __init__(self, config: exchange.Config, rank: int, names: Sequence[str], sizes: Sequence[int],
-                 residuals: Optional[Dict[str, torch.Tensor]]) -> None:
-        """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none."""
+                 residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = ()) -> None:
+        """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none. raw:
+        the names of those that go as floats."""
         self.names: Tuple[str, ...] = tuple(names)
         self.sizes: Tuple[int, ...] = tuple(sizes)
         self.gather = config.gather
         tensors = []
         for name, n in zip(names, sizes):
-            residual = None
-            if residuals is not None:
-                residual = residuals.setdefault(name, torch.zeros(n))
+            if name in raw:
+                tensors.append(exchange.Tensor(name, n, push="raw", pull="raw"))
+                continue
+            residual = None if residuals is None else residuals.setdefault(name, torch.zeros(n))
             tensors.append(exchange.Tensor(name, n, residual=residual))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
 
     def run(self, transport: Transport, gradients: Optional[Sequence[torch.Tensor]], out: Sequence[torch.Tensor],
-            clock: Clock) -> None:
+            clock: Clock, weight: float = 1.0) -> None:
         """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, perhaps
-        the gradients. StepError: the step failed on all ranks, out is not written."""
+        the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out is not
+        written."""
         clock.start()
-        push = self.allreduce.push(gradients)
+        push = self.allreduce.push(gradients, weight)
         clock.was_codec()
         if self.gather:
             last = transport.all_gather(push[0])

@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: MIT
+"""Local steps, the parameter server, gossip and the hooks of FSDP2 in PyTorch, in real processes over gloo."""
+import unittest
+
+import torch
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+
+
+class Net(torch.nn.Module):
+    """With batch normalization, so that there are buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(20, 60)
+        self.norm = torch.nn.BatchNorm1d(60)
+        self.second = torch.nn.Linear(60, 30)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.norm(self.first(x))))
+
+
+def build(rank):
+    torch.manual_seed(rank)  # ranks start from rank 0's weights, whatever they had
+    return Net()
+
+
+def batch(rank, step):
+    return torch.randn(16, 20, generator=torch.Generator().manual_seed(1000 * step + rank))
+
+
+def backward(model, rank, step):
+    loss = model(batch(rank, step)).pow(2).mean()
+    loss.backward()
+    return float(loss)
+
+
+def bits(model):
+    return {name: tensor.detach().numpy().tobytes() for name, tensor in model.state_dict().items()
+            if tensor.is_floating_point()}
+
+
+def sgd(model, momentum=0.9):
+    return torch.optim.SGD(model.parameters(), 0.05, momentum=momentum)
+
+
+def nesterov(parameters):
+    return torch.optim.SGD(parameters, 0.7, momentum=0.9, nesterov=True)
+
+
+# ---- local steps ----
+
+def local(rank, world, rounds, outer, settings, weight=1.0, use=None):
+    """Some rounds: the bits of the model, stats, and what stays of the changes."""
+    model = build(rank)
+    inner = sgd(model)
+    optimizer = threelc.torch.LocalSteps(model, inner, outer, **settings)
+    optimizer.weight = weight if rank == 0 else 1.0
+    taken = []
+    for step in range(rounds * optimizer.every):
+        if step % optimizer.every == 0:
+            taken.append(optimizer.participates)
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    zeros = [int((inner.state[p]["momentum_buffer"] == 0).sum()) for p in model.parameters()]
+    return bits(model), optimizer.stats, taken, zeros
+
+
+def reference(world, rounds, every, outer, weights=None):
+    """The same with floats, all ranks in one process."""
+    models = [build(0) for _ in range(world)]
+    inner = [sgd(model) for model in models]
+    anchors = [torch.nn.Parameter(p.detach().clone()) for p in models[0].parameters()]
+    optimizer = outer(anchors) if outer else None
+    weights = weights or [1.0] * world
+    for step in range(rounds * every):
+        for rank, model in enumerate(models):
+            inner[rank].zero_grad()
+            backward(model, rank, step)
+            inner[rank].step()
+        if (step + 1) % every:
+            continue
+        with torch.no_grad():
+            for i, anchor in enumerate(anchors):
+                change = sum(w * (list(m.parameters())[i] - anchor) for w, m in zip(weights, models)) / sum(weights)
+                if optimizer:
+                    anchor.grad = -change
+                else:
+                    anchor += change
+            if optimizer:
+                optimizer.step()
+            for model in models:
+                for p, anchor in zip(model.parameters(), anchors):
+                    p.copy_(anchor)
+            for buffers in zip(*(model.buffers() for model in models)):
+                if buffers[0].is_floating_point():
+                    mean = sum(w * b for w, b in zip(weights, buffers)) / sum(weights)
+                    for buffer in buffers:
+                        buffer.copy_(mean)
+    return {name: tensor for name, tensor in models[0].state_dict().items() if tensor.is_floating_point()}
+
+
+def conserved(rank, world, settings):
+    """What changed, what was applied, and what stays, in rounds of one local step."""
+    model = build(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model, 0), **settings)
+    names = dict(model.named_parameters())
+    start = {name: p.detach().clone() for name, p in names.items()}
+    changes = {name: torch.zeros(p.numel(), dtype=torch.float64) for name, p in names.items()}
+    for step in range(8):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        before = {name: p.detach().clone() for name, p in names.items()}
+        optimizer.inner_optimizer.step()
+        for name, p in names.items():
+            changes[name] += (p.detach() - before[name]).double().view(-1)
+        optimizer.synchronize()
+    owned = {name: torch.zeros_like(total) for name, total in changes.items()}
+    for part in optimizer._group.allreduce.parts():
+        name = optimizer._group.names[part.tensor]
+        if name in owned and part.residual is not None:
+            owned[name][part.first:part.first + part.n] += torch.tensor(part.residual).double()
+    moved = {name: (p.detach() - start[name]).double().view(-1) for name, p in names.items()}
+    return changes, moved, owned, {name: r.double() for name, r in optimizer.residuals.items()}
+
+
+def resumed_local(rank, world, pieces, settings):
+    saved = None
+    for first, last in pieces:
+        model = build(rank)
+        inner = sgd(model)
+        optimizer = threelc.torch.LocalSteps(model, inner, nesterov, **settings)
+        if saved is not None:
+            model.load_state_dict(saved[0])
+            inner.load_state_dict(saved[1])
+            optimizer.load_state_dict(saved[2])
+        for step in range(first, last):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+        saved = ({name: t.clone() for name, t in model.state_dict().items()}, inner.state_dict(),
+                 optimizer.state_dict())
+    return bits(model), saved[2]
+
+
+def from_other_ranks(rank, world, states):
+    model = build(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, every=2, codec="3lc", min_numel=1)
+    optimizer.load_state_dict(states)
+    left = {name: residual.clone() for name, residual in optimizer.residuals.items()}
+    backward(model, rank, 0)
+    optimizer.step()
+    optimizer.step()
+    return left, bits(model)
+
+
+def local_nan(rank, world, policy):
+    model = build(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model, 0), every=2, on_nonfinite=policy)
+    raised = []
+    for step in range(8):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        if step == 3 and rank == 1:
+            model.second.weight.grad[0, 0] = float("nan")
+        try:
+            optimizer.step()
+        except threelc.StepError as error:
+            raised.append((step, str(error)))
+    return raised, bits(model), optimizer.stats
+
+
+class LocalSteps(unittest.TestCase):
+    def close(self, found, expected):
+        for name, tensor in expected.items():
+            got = torch.frombuffer(bytearray(found[name]), dtype=torch.float32).view(tensor.shape)
+            torch.testing.assert_close(got, tensor, atol=3e-6, rtol=1e-4)
+
+    def test_floats(self):
+        """raw is federated averaging and DiLoCo as they are written down."""
+        for outer, mode in ((None, "sharded"), (nesterov, "gather")):
+            found = CLUSTER.run(3, local, 3, outer, {"every": 4, "codec": "raw", "mode": mode})
+            self.assertEqual(found[0][0], found[2][0])
+            self.close(found[1][0], reference(3, 3, 4, outer))
+
+    def test_weights(self):
+        found = CLUSTER.run(2, local, 2, None, {"every": 3, "codec": "raw"}, 5.0)
+        self.close(found[0][0], reference(2, 2, 3, None, [5.0, 1.0]))
+
+    def test_replicas_are_identical(self):
+        for settings in ({"codec": "3lc:s=1.75"}, {"codec": "topk:p=0.03,bits=2,block=4096+golomb", "mode": "gather"},
+                         {"codec": "sbc", "participants": 2}):
+            found = CLUSTER.run(3, local, 6, nesterov, {"every": 3, **settings})
+            for model, stats, _, _ in found:
+                self.assertEqual(model, found[0][0])
+                self.assertEqual((stats.steps, stats.rounds, stats.skipped), (18, 6, 0))
+                self.assertGreater(stats.ratio, 1.5)
+
+    def test_participants(self):
+        found = CLUSTER.run(3, local, 8, None, {"every": 1, "codec": "sbc", "participants": 2})
+        for of_round in zip(*(taken for _, _, taken, _ in found)):
+            self.assertEqual(sum(of_round), 2)
+        self.assertTrue(all(any(taken) and not all(taken) for _, _, taken, _ in found))
+
+    def test_momentum_masking(self):
+        masked = CLUSTER.run(2, local, 1, None, {"every": 2, "codec": "sbc:p=0.05", "mask_momentum": True})
+        plain = CLUSTER.run(2, local, 1, None, {"every": 2, "codec": "sbc:p=0.05"})
+        self.assertEqual(plain[0][3][0], 0)
+        self.assertEqual(masked[0][3][0], 60)  # 5% of 1,200
+        self.assertEqual(masked[0][3][1], 0)  # small tensors go as floats
+
+    def test_nothing_is_lost(self):
+        for mode in ("sharded", "gather"):
+            found = CLUSTER.run(3, conserved, {"every": 1, "codec": "3lc:s=1.5", "mode": mode, "min_numel": 1})
+            for name, moved in found[0][1].items():
+                mean = sum(changes[name] for changes, _, _, _ in found) / 3
+                left = sum(owned[name] for _, _, owned, _ in found) + sum(r[name] for _, _, _, r in found) / 3
+                torch.testing.assert_close(moved + left, mean, atol=2e-6, rtol=1e-4)
+
+    def test_resuming(self):
+        """Also in the middle of a round."""
+        for settings in ({"codec": "3lc"}, {"codec": "qsgd:bits=8", "mode": "gather", "participants": 2}):
+            whole = CLUSTER.run(3, resumed_local, [(0, 12)], {"every": 4, **settings})
+            pieces = CLUSTER.run(3, resumed_local, [(0, 4), (4, 6), (6, 12)], {"every": 4, **settings})
+            self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
+
+    def test_resuming_on_other_ranks(self):
+        states = [state for _, state in CLUSTER.run(3, resumed_local, [(0, 4)],
+                                                    {"every": 2, "codec": "3lc", "min_numel": 1})]
+        same = CLUSTER.run(3, from_other_ranks, states)
+        found = CLUSTER.run(2, from_other_ranks, states)
+        for name in found[0][0]:
+            torch.testing.assert_close(sum(left[name] for left, _ in found) / 2,
+                                       sum(left[name] for left, _ in same) / 3, atol=1e-6, rtol=1e-5)
+        self.assertEqual(found[0][1], found[1][1])
+
+    def test_nan(self):
+        for policy in ("skip", "raise"):
+            found = CLUSTER.run(2, local_nan, policy)
+            for raised, model, stats in found:
+                self.assertEqual([step for step, _ in raised], [3] if policy == "raise" else [])
+                self.assertEqual(model, found[0][1])
+                self.assertEqual((stats.rounds, stats.skipped), (4, 1))
+
+    def test_wrong_arguments(self):
+        for settings, words in (({"every": 0}, "every should be at least 1"), ({"mode": "ring"}, "mode should be"),
+                                ({"participants": 3}, "participants should be from 1 to 2, not 3"),
+                                ({"codec": "3lc:s=5"}, "at 6")):
+            for result in CLUSTER.outcomes(2, local, 1, None, {"every": 1, **settings}):
+                self.assertIn(words, result.words)
+
+
+# ---- parameter server ----
+
+def pushed(rank, world, steps, settings, momentum=0.9):
+    model = build(rank)
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.05, momentum=momentum), **settings)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, optimizer.stats
+
+
+def resumed_push(rank, world, pieces, settings):
+    saved = None
+    for first, last in pieces:
+        model = build(rank)
+        optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), **settings)
+        if saved is not None:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        for step in range(first, last):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, saved
+
+
+def push_on_other_ranks(rank, world, saved):
+    model = build(rank)
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=2)
+    model.load_state_dict(saved[0][0])
+    optimizer.load_state_dict([state for _, state in saved])
+    optimizer.zero_grad()
+    backward(model, rank, 9)
+    optimizer.step()
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, optimizer.stats.steps
+
+
+def push_nan(rank, world, bad):
+    model = build(rank)
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.05), servers=2)
+    raised = 0
+    for step in range(4):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        if step == 2 and rank in bad:
+            model.first.weight.grad[0, 0] = float("inf")
+        try:
+            optimizer.step()
+        except threelc.StepError:
+            raised += 1
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, raised, optimizer.stats
+
+
+class PushPull(unittest.TestCase):
+    def test_floats(self):
+        models = [build(0) for _ in range(3)]
+        optimizers = [sgd(model) for model in models]
+        for step in range(5):
+            for rank, model in enumerate(models):
+                model.zero_grad()
+                backward(model, rank, step)
+            for parameters in zip(*(model.parameters() for model in models)):
+                mean = sum(p.grad for p in parameters) / 3
+                for p in parameters:
+                    p.grad = mean.clone()
+            for optimizer in optimizers:
+                optimizer.step()
+        for servers in (1, 2, 3):
+            found = CLUSTER.run(3, pushed, 5, {"codec": "raw", "servers": servers})
+            for model, _ in found:
+                self.assertEqual(model, found[0][0])
+                for name, p in models[0].named_parameters():
+                    got = torch.frombuffer(bytearray(model[name]), dtype=torch.float32).view(p.shape)
+                    torch.testing.assert_close(got, p.detach(), atol=2e-6, rtol=1e-4)
+
+    def test_replicas_are_identical(self):
+        found = CLUSTER.run(3, pushed, 20, {"codec": "3lc:s=1.75", "pull": "3lc", "servers": 2})
+        for model, stats in found:
+            self.assertEqual(model, found[0][0])
+            self.assertEqual((stats.steps, stats.failed), (20, 0))
+
+    def test_resuming(self):
+        settings = {"codec": "3lc", "servers": 2}
+        whole = CLUSTER.run(3, resumed_push, [(0, 8)], settings)
+        pieces = CLUSTER.run(3, resumed_push, [(0, 3), (3, 4), (4, 8)], settings)
+        self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
+        for world in (2, 4):
+            found = CLUSTER.run(world, push_on_other_ranks, [saved for _, saved in whole])
+            self.assertEqual(found[0][0], found[1][0])
+            self.assertEqual(found[0][1], 9)
+
+    def test_nan(self):
+        """One bad gradient is left out; if all are bad, the step changes nothing."""
+        for bad, failed in (((1,), 0), ((0, 1, 2), 1)):
+            for model, raised, stats in (found := CLUSTER.run(3, push_nan, bad)):
+                self.assertEqual(model, found[0][0])
+                self.assertEqual((raised, stats.failed), (failed, failed))
+
+
+# ---- gossip ----
+
+def gossiped(rank, world, steps, settings):
+    model = build(rank)
+    optimizer = threelc.torch.Gossip(model, sgd(model, 0), **settings)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    mean = {name: t.numpy().tobytes() for name, t in optimizer.average().items()}
+    return {name: p.detach().clone() for name, p in model.named_parameters()}, mean, optimizer.stats
+
+
+def resumed_gossip(rank, world, pieces, settings):
+    saved = None
+    for first, last in pieces:
+        model = build(rank)
+        optimizer = threelc.torch.Gossip(model, sgd(model, 0), **settings)
+        if saved is not None:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        for step in range(first, last):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, saved[1]
+
+
+def gossip_on_other_ranks(rank, world, states):
+    model = build(rank)
+    optimizer = threelc.torch.Gossip(model, sgd(model, 0))
+    optimizer.load_state_dict(states)
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+class Gossip(unittest.TestCase):
+    def test_floats(self):
+        """raw on a ring of four is D-PSGD as it is written down."""
+        models = [build(0) for _ in range(4)]
+        for step in range(4):
+            before = [[p.detach().clone() for p in model.parameters()] for model in models]
+            for rank, model in enumerate(models):
+                model.zero_grad()
+                backward(model, rank, step)
+                with torch.no_grad():
+                    for i, p in enumerate(model.parameters()):
+                        mean = (before[rank - 1][i] + before[rank][i] + before[(rank + 1) % 4][i]) / 3
+                        p.copy_(mean - 0.05 * p.grad)
+        found = CLUSTER.run(4, gossiped, 4, {"codec": "raw"})
+        for (got, _, _), model in zip(found, models):
+            for name, p in model.named_parameters():
+                torch.testing.assert_close(got[name], p.detach(), atol=2e-6, rtol=1e-4)
+
+    def test_training(self):
+        for settings in ({}, {"kind": "ecd"}, {"graph": "complete", "codec": "natural"}):
+            found = CLUSTER.run(4, gossiped, 15, settings)
+            for model, mean, stats in found:
+                self.assertEqual(mean, found[0][1])
+                self.assertEqual((stats.steps, stats.stayed), (15, 0))
+                self.assertTrue(all(torch.isfinite(t).all() for t in model.values()))
+                self.assertGreater(stats.ratio, 1.2)
+            self.assertFalse(torch.equal(found[0][0]["first.weight"], found[1][0]["first.weight"]))
+
+    def test_resuming(self):
+        whole = CLUSTER.run(4, resumed_gossip, [(0, 6)], {})
+        pieces = CLUSTER.run(4, resumed_gossip, [(0, 2), (2, 3), (3, 6)], {})
+        self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
+        found = CLUSTER.run(3, gossip_on_other_ranks, [state for _, state in whole])
+        for name, tensor in found[0].items():
+            mean = sum(torch.frombuffer(bytearray(model[name]), dtype=torch.float32) for model, _ in whole) / 4
+            torch.testing.assert_close(tensor.view(-1), mean, atol=1e-6, rtol=1e-5)
+            self.assertTrue(torch.equal(tensor, found[2][name]))
+
+    def test_other_graphs(self):
+        for result in CLUSTER.outcomes(2, gossiped, 1, {"graph": threelc.exchange.Graph(0, 3)}):
+            self.assertIn("the graph has 3 nodes, but there are 2 ranks", result.words)
+
+
+# ---- FSDP2 ----
+
+class Sharded(torch.nn.Module):
+    """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.n, self.hook = n, None
+
+    def set_all_reduce_hook(self, hook, *, stream=None):
+        self.hook = hook
+
+    def backward_ends(self, gradient):
+        self.hook(gradient)
+        return gradient
+
+
+def sharded(rank, world, pieces, settings, dtype=torch.float32):
+    """Two sharded modules: their averaged gradients of all steps, and what stays."""
+    saved, found = None, []
+    for first, last in pieces:
+        model = torch.nn.Sequential(Sharded(5000), torch.nn.ReLU(), Sharded(3000))
+        state = threelc.torch.register_fsdp(model, **settings)
+        if saved is not None:
+            state.load_state_dict(saved)
+        for step in range(first, last):
+            for i in (2, 0):
+                draw = torch.Generator().manual_seed(100 * step + 10 * i + rank)
+                gradient = torch.randn(model[i].n, generator=draw).to(dtype)
+                if settings.get("on_nonfinite") and step == 1 and rank == 0 and i == 2:
+                    gradient[5] = float("nan")
+                found.append(model[i].backward_ends(gradient).float())
+        saved = state.state_dict()
+    return [g.numpy().tobytes() for g in found], found, state.stats, state.residuals
+
+
+class FSDP(unittest.TestCase):
+    def test_mean(self):
+        found = CLUSTER.run(3, sharded, [(0, 2)], {"codec": "raw"})
+        draws = [torch.randn(3000, generator=torch.Generator().manual_seed(20 + rank)) for rank in range(3)]
+        torch.testing.assert_close(found[1][1][0], sum(draws) / 3, atol=1e-6, rtol=1e-5)
+        self.assertEqual(found[0][0], found[2][0])
+
+    def test_training(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            found = CLUSTER.run(2, sharded, [(0, 6)], {"codec": "3lc:s=1.5"}, dtype)
+            self.assertEqual(found[0][0], found[1][0])
+            self.assertEqual(sorted(found[0][3]), ["0", "2"])
+            self.assertGreater(found[0][2].ratio, 4)
+
+    def test_resuming(self):
+        whole = CLUSTER.run(2, sharded, [(0, 6)], {"codec": "3lc"})
+        pieces = CLUSTER.run(2, sharded, [(0, 2), (2, 6)], {"codec": "3lc"})
+        self.assertEqual(whole[0][0], pieces[0][0])
+
+    def test_nan(self):
+        found = CLUSTER.run(2, sharded, [(0, 3)], {"on_nonfinite": "skip"})
+        for _, gradients, _, _ in found:
+            self.assertEqual([bool(torch.isnan(g).any()) for g in gradients], [False, False, True, False, False, False])
+        for result in CLUSTER.outcomes(2, sharded, [(0, 3)], {"on_nonfinite": "raise"}):
+            self.assertEqual(result.kind, "StepError")
