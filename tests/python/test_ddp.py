@@ -2,6 +2,9 @@
 """The hook of DistributedDataParallel, in real processes over gloo."""
 import dataclasses
 import os
+import socket
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -431,6 +434,45 @@ def scheduled(rank, world):
     state.set_codec("sbc:p=0.01")
     train(rank, model, optimizer, range(5, 10))
     return bits(model), before.sent, state.stats.sent - before.sent
+
+
+EXIT = """
+import sys, time, torch, torch.distributed as dist, threelc.torch
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(10, 10))
+state = threelc.torch.register(model)
+model(torch.ones(1, 10)).sum().backward()
+state._jobs.put(lambda: (time.sleep(0.5), sys.stderr.write("the thread has ended")))
+"""
+
+
+def held(rank, world):
+    """Whether tensors of collectives are still held when these have returned."""
+    transport = threelc.torch._transport.Transport()
+    tensor = torch.ones(1)
+    transport.all_reduce(tensor)
+    found = [any(other is tensor for other in transport._held)]
+    came = transport.all_to_all([memoryview(b"abc")] * world)
+    found.append(any(other.data_ptr() == came[0].data_ptr() for other in transport._held))
+    return found
+
+
+class Exit(unittest.TestCase):
+    def test_thread_is_busy(self):
+        """A script ends without destroying its process group. The interpreter must wait for the thread: if it ended one
+        that comes back from C++, that would end the process with a signal."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        done = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=60, env={
+            **os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            "PYTHONPATH": os.pathsep.join(sys.path)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the thread has ended", done.stderr)
+
+    def test_tensors_of_collectives_are_held(self):
+        """A thread of gloo may not be the last to let go of them: one of 50 scripts ended with a signal then."""
+        self.assertEqual(CLUSTER.run(2, held), [[True, True], [True, True]])
 
 
 class Modules(unittest.TestCase):

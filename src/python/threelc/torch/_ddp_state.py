@@ -2,10 +2,12 @@
 """What the communication hook of DistributedDataParallel keeps, and the thread that exchanges its gradients."""
 from __future__ import annotations
 
+import atexit
 import queue
 import statistics
 import threading
 import warnings
+import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -147,6 +149,7 @@ class DDPState:
         self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=_run_jobs, args=(self._jobs,), name="threelc-ddp", daemon=True)
         self._thread.start()
+        _RUNNING[self._thread] = self._jobs
 
     def __del__(self) -> None:
         self._jobs.put(None)
@@ -424,6 +427,18 @@ class DDPState:
                 group.load_states([state["groups"][i] for state in states])
         self._started = states[0]["steps"]
         self._scale = states[0]["scale"]
+
+
+_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Optional[Callable[[], None]]]]" = \
+    weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """The interpreter must not end while a thread of ours is in C++. It may take long if other ranks are gone."""
+    for thread, jobs in list(_RUNNING.items()):
+        jobs.put(None)
+        thread.join(5)
 
 
 def _run_jobs(jobs: queue.SimpleQueue[Optional[Callable[[], None]]]) -> None:

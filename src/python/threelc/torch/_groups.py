@@ -22,7 +22,7 @@ class Traffic:
     float_bytes: int
     """what a ring all-reduce of floats would have sent"""
     sent: int
-    """bytes to other ranks, with lengths and padding"""
+    """bytes to other ranks, with lengths"""
     received: int
     codec_seconds: float
     wire_seconds: float

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Messages of any length over torch.distributed, whose collectives want to know lengths beforehand.
 
-all_to_all_single takes sizes that differ, but each rank must know what it receives. all_gather wants equal sizes, so
-messages are padded there. Both send the lengths first.
+all_to_all_single takes sizes that differ, but each rank must know what it receives, so the lengths are sent first. It
+also takes the place of all_gather, which wants equal sizes, and in gloo goes around a ring: this way each message takes
+one hop, and none is padded. The bytes are the same.
 """
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -25,8 +26,11 @@ class Transport:
         self.rank: int = dist.get_rank(group)
         self.world: int = dist.get_world_size(group)
         self.sent = 0
-        """bytes to other ranks, with lengths and padding"""
+        """bytes to other ranks, with lengths"""
         self.received = 0
+        # Tensors of the last collective. A thread of gloo lets go of them a moment after the call has returned. Were it
+        # the last one, it would need the GIL, and while the interpreter ends that ends the process with a signal.
+        self._held: Tuple[torch.Tensor, ...] = ()
 
     def agree(self, settings: Dict[str, Any]) -> None:
         """Raises an exception on all ranks if one has other settings."""
@@ -38,22 +42,12 @@ class Transport:
                     raise ValueError(f"all ranks need the same settings: {name} is {other[name]!r} on rank {rank} and "
                                      f"{value!r} on rank 0")
 
-    def _lengths(self, mine: Sequence[int]) -> torch.Tensor:
-        """What each rank says of its messages: a row for each rank."""
-        row = torch.tensor(mine, dtype=torch.int64)
-        rows = [torch.empty_like(row) for _ in range(self.world)]
-        dist.all_gather(rows, row, group=self.group)
-        self._count(8 * len(mine))
-        return torch.stack(rows)
-
-    def _count(self, to_each: int) -> None:
-        self.sent += to_each * (self.world - 1)
-        self.received += to_each * (self.world - 1)
-
     def all_to_all(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """Sends messages[i] to rank i. Returns those of all ranks to this one, as bytes."""
-        lengths = self._lengths([len(message) for message in messages])
-        to, come = lengths[self.rank].tolist(), lengths[:, self.rank].tolist()
+        to = [len(message) for message in messages]
+        lengths, of_lengths = torch.tensor(to, dtype=torch.int64), torch.empty(self.world, dtype=torch.int64)
+        dist.all_to_all_single(of_lengths, lengths, group=self.group)
+        come = of_lengths.tolist()
         source = torch.empty(sum(to), dtype=torch.uint8)
         at = 0
         for message in messages:
@@ -61,22 +55,14 @@ class Transport:
             at += len(message)
         target = torch.empty(sum(come), dtype=torch.uint8)
         dist.all_to_all_single(target, source, come, to, group=self.group)
-        self.sent += sum(to) - to[self.rank]
-        self.received += sum(come) - come[self.rank]
+        self._held = lengths, of_lengths, source, target
+        self.sent += sum(to) - to[self.rank] + 8 * (self.world - 1)
+        self.received += sum(come) - come[self.rank] + 8 * (self.world - 1)
         return list(torch.split(target, come))
 
     def all_gather(self, message: memoryview) -> List[torch.Tensor]:
         """The message of each rank, this one's too."""
-        lengths = self._lengths([len(message)])[:, 0].tolist()
-        longest = max(lengths)
-        if longest == 0:
-            return [torch.empty(0, dtype=torch.uint8) for _ in lengths]
-        source = torch.zeros(longest, dtype=torch.uint8)
-        _copy(message, source, 0)
-        targets = [torch.empty(longest, dtype=torch.uint8) for _ in lengths]
-        dist.all_gather(targets, source, group=self.group)
-        self._count(longest)
-        return [target[:length] for target, length in zip(targets, lengths)]
+        return self.all_to_all([message] * self.world)
 
     def broadcast(self, message: memoryview, source: int) -> torch.Tensor:
         """The message of rank `source`, on all ranks; those of the others are not read."""
@@ -89,6 +75,7 @@ class Transport:
             _copy(message, tensor, 0)
         if len(tensor):
             dist.broadcast(tensor, root, group=self.group)
+        self._held = length, tensor
         if here:
             self.sent += (8 + len(tensor)) * (self.world - 1)
         else:
@@ -101,6 +88,7 @@ class Transport:
         for tensor in tensors:
             wide = tensor.detach().float().cpu().contiguous()
             dist.broadcast(wide, root, group=self.group)
+            self._held = (wide,)
             with torch.no_grad():
                 tensor.copy_(wide)
 
@@ -112,6 +100,7 @@ class Transport:
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
         """tensor becomes the sum over all ranks."""
+        self._held = (tensor,)
         try:
             dist.all_reduce(tensor, group=self.group)
         except RuntimeError as error:
@@ -119,6 +108,7 @@ class Transport:
                 raise
             wide = tensor.float()  # gloo of PyTorch 1 does not know bfloat16
             dist.all_reduce(wide, group=self.group)
+            self._held = tensor, wide
             tensor.copy_(wide)
         both_ways = 2 * tensor.numel() * tensor.element_size() * (self.world - 1) // self.world
         self.sent += both_ways

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Trains a small GPT, or an LSTM, to predict the next character. --data: a folder with a text file (*.txt). The last
+tenth of the text is for validation."""
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from models import CharacterGPT, CharacterLSTM
+from training import Task, chance, run
+
+CHARACTERS = 128  # ASCII
+
+
+class Text:
+    def __init__(self, path, device):
+        text = path.read_bytes()
+        codes = torch.frombuffer(bytearray(min(code, CHARACTERS - 1) for code in text), dtype=torch.uint8).long()
+        cut = len(codes) * 9 // 10
+        self.train, self.test = codes[:cut].to(device), codes[cut:].to(device)
+
+
+def load(o):
+    found = sorted(Path(o.data).glob("*.txt"))
+    if not found:
+        raise SystemExit(f"{o.data} has no text file")
+    data = Text(found[0], o.device)
+    data.length = o.length
+    return data
+
+
+def cut(codes, starts, length):
+    """Pieces of the text, and the same one character later."""
+    pieces = torch.stack([codes[start:start + length + 1] for start in starts])
+    return pieces[:, :-1], pieces[:, 1:]
+
+
+def batch(data, o, step, rank):
+    starts = torch.randint(len(data.train) - o.length - 1, (o.batch,), generator=chance(o, step, rank))
+    return cut(data.train, starts.tolist(), o.length)
+
+
+def loss(model, pair):
+    x, y = pair
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def evaluate(model, data):
+    """The loss over 32,768 characters, in nats a character."""
+    starts = torch.linspace(0, len(data.test) - data.length - 2, 32768 // data.length).long().tolist()
+    total = sum(float(loss(model, cut(data.test, starts[i:i + 32], data.length))) * len(starts[i:i + 32])
+                for i in range(0, len(starts), 32))
+    return {"loss": total / len(starts)}
+
+
+def options(parser):
+    parser.add_argument("--model", choices=("gpt", "lstm"), default="gpt")
+    parser.add_argument("--length", type=int, default=64, help="characters in a piece of text")
+
+
+TASK = Task(
+    name="text-",
+    model=lambda o: CharacterGPT(CHARACTERS, o.length) if o.model == "gpt" else CharacterLSTM(CHARACTERS),
+    optimizer=lambda parameters, o: torch.optim.AdamW(parameters, o.lr, betas=(0.9, 0.95)),
+    loss=loss, load=load, batch=batch, evaluate=evaluate, options=options, variant=lambda o: o.model,
+    defaults={"steps": 1000, "lr": 1e-3, "batch": 16, "evaluate_every": 100})
+
+if __name__ == "__main__":
+    run(TASK)
