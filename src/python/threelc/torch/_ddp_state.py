@@ -6,6 +6,7 @@ import atexit
 import queue
 import statistics
 import threading
+import time
 import warnings
 import weakref
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ class Stats(Traffic):
     """steps in which a gradient was not finite on some rank"""
     dropped: int
     """values that other buckets sent in skipped steps: nobody used them, as in float training"""
+    thread_seconds: float
+    """of the thread that exchanges gradients: codec, wire, and what Python does in between"""
     residual_norms: Dict[str, float]
     """by parameter: the 2-norm of what was not sent yet"""
 
@@ -147,7 +150,9 @@ class DDPState:
         self._failure: Optional[BaseException] = None  # to be raised at the end of the backward pass
         self._broken: Optional[BaseException] = None  # no step can succeed any more
         self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=_run_jobs, args=(self._jobs,), name="threelc-ddp", daemon=True)
+        self._busy = [0.0]  # seconds of the thread
+        self._thread = threading.Thread(target=_run_jobs, args=(self._jobs, self._busy), name="threelc-ddp",
+                                        daemon=True)
         self._thread.start()
         _RUNNING[self._thread] = self._jobs
 
@@ -380,7 +385,7 @@ class DDPState:
             return Stats(
                 steps=counts.steps, float_steps=counts.float_steps, skipped=counts.skipped, dropped=counts.dropped,
                 float_bytes=counts.float_bytes, sent=self._transport.sent, received=self._transport.received,
-                codec_seconds=self._clock.codec, wire_seconds=self._clock.wire,
+                codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, thread_seconds=self._busy[0],
                 residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
         result: Stats = self._in_thread(collect)
@@ -441,10 +446,12 @@ def _end_threads() -> None:
         thread.join(5)
 
 
-def _run_jobs(jobs: queue.SimpleQueue[Optional[Callable[[], None]]]) -> None:
+def _run_jobs(jobs: queue.SimpleQueue[Optional[Callable[[], None]]], busy: List[float]) -> None:
     while True:
         job = jobs.get()
         if job is None:
             return
+        start = time.perf_counter()
         job()
+        busy[0] += time.perf_counter() - start
         del job  # which keeps the state alive
