@@ -32,6 +32,7 @@ WAYS = {
     "sharded": "threelc.torch.register, --codec",
     "gather": "the same in mode gather",
     "local": "threelc.torch.LocalSteps, --codec, --every, --outer",
+    "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
     "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
     "ecd": "the same with ECD-PSGD",
@@ -127,11 +128,12 @@ class Exchange:
             self._bytes_each = ring
         elif o.way in ("sharded", "gather"):
             self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way)
-        elif o.way == "local":
+        elif o.way.startswith("local"):
             outer = None if o.outer == "none" else (
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
-            self.optimizer = self.state = threelc.torch.LocalSteps(model, self.inner, outer, every=o.every,
-                                                                   codec=o.codec, pull=o.pull)
+            self.optimizer = self.state = threelc.torch.LocalSteps(
+                model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
+                mode="gather" if o.way == "local" else "sharded")
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull)
@@ -274,9 +276,10 @@ def train(task: Task, o: Any) -> None:
             continue
         seconds = before + time.perf_counter() - start
         traffic, model = exchange.traffic(), exchange.result()
+        rounds = o.way.startswith("local")
         row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": o.codec if exchange.state else "",
-               "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if o.way == "local" else 1,
-               "outer": o.outer if o.way == "local" else "", "step": done, "steps": o.steps, "seconds": seconds,
+               "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
+               "outer": o.outer if rounds else "", "step": done, "steps": o.steps, "seconds": seconds,
                "train_loss": losses[0], "accuracy": "", **traffic}
         if rank == 0:
             model.eval()

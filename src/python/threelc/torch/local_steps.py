@@ -47,7 +47,8 @@ class LocalSteps:
                      `lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)`. None: the mean change is added
                      as it is (federated averaging, SBC).
     every:           local steps in a round; may be changed between rounds, on all ranks alike.
-    codec, pull, mode, min_numel, seed, threads, process_group: as in register().
+    codec, pull, mode, min_numel, seed, threads, process_group: as in register(). The mode "gather" has no second lossy
+                     step, which sparse codecs with an outer momentum do not bear well.
     participants:    so many ranks, drawn anew for each round, are in it; the others only receive. None: all.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent.
     average_buffers: buffers such as batch-norm statistics are averaged, too, as floats.
@@ -61,7 +62,7 @@ class LocalSteps:
     """
 
     def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Callable[[List[Any]], Any]] = None, *,
-                 every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "sharded",
+                 every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
                  participants: Optional[int] = None, mask_momentum: bool = False, average_buffers: bool = True,
                  min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
