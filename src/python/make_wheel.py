@@ -58,6 +58,9 @@ def copyright_of(library):
 
 
 def main(library, folder):
+    missing = [program for program in ("patchelf", "readelf", "strip") if not shutil.which(program)]
+    if missing:
+        sys.exit(f"make_wheel.py needs {' and '.join(missing)}")
     library, folder = Path(library).resolve(), Path(folder).resolve()
     soname = re.search(r"SONAME.*\[(.*)\]", output_of("readelf", "-d", str(library))).group(1)
     with tempfile.TemporaryDirectory() as stage:

@@ -50,7 +50,33 @@ def nesterov(parameters):
     return torch.optim.SGD(parameters, 0.7, momentum=0.9, nesterov=True)
 
 
+def resumed(rank, world, pieces, make, settings):
+    """Training in pieces: each but the first begins in a new model, from the state of the one before. make(model,
+    settings): the optimizer, and the one inside it whose state is the caller's to save, or None."""
+    saved = None
+    for first, last in pieces:
+        model = build(rank)
+        optimizer, inner = make(model, settings)
+        if saved is not None:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+            if inner is not None:
+                inner.load_state_dict(saved[2])
+        for step in range(first, last):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+        saved = ({name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict(),
+                 inner and inner.state_dict())
+    return bits(model), saved[0], saved[1]
+
+
 # ---- local steps ----
+
+def local_steps(model, settings):
+    inner = sgd(model)
+    return threelc.torch.LocalSteps(model, inner, nesterov, **settings), inner
+
 
 def local(rank, world, rounds, outer, settings, weight=1.0, use=None):
     """Some rounds: the bits of the model, stats, and what stays of the changes."""
@@ -125,25 +151,6 @@ def conserved(rank, world, settings):
             owned[name][part.first:part.first + part.n] += torch.tensor(part.residual).double()
     moved = {name: (p.detach() - start[name]).double().view(-1) for name, p in names.items()}
     return changes, moved, owned, {name: r.double() for name, r in optimizer.residuals.items()}
-
-
-def resumed_local(rank, world, pieces, settings):
-    saved = None
-    for first, last in pieces:
-        model = build(rank)
-        inner = sgd(model)
-        optimizer = threelc.torch.LocalSteps(model, inner, nesterov, **settings)
-        if saved is not None:
-            model.load_state_dict(saved[0])
-            inner.load_state_dict(saved[1])
-            optimizer.load_state_dict(saved[2])
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-        saved = ({name: t.clone() for name, t in model.state_dict().items()}, inner.state_dict(),
-                 optimizer.state_dict())
-    return bits(model), saved[2]
 
 
 def from_other_ranks(rank, world, states):
@@ -223,13 +230,13 @@ class LocalSteps(unittest.TestCase):
     def test_resuming(self):
         """Also in the middle of a round."""
         for settings in ({"codec": "3lc"}, {"codec": "qsgd:bits=8", "mode": "gather", "participants": 2}):
-            whole = CLUSTER.run(3, resumed_local, [(0, 12)], {"every": 4, **settings})
-            pieces = CLUSTER.run(3, resumed_local, [(0, 4), (4, 6), (6, 12)], {"every": 4, **settings})
+            whole = CLUSTER.run(3, resumed, [(0, 12)], local_steps, {"every": 4, **settings})
+            pieces = CLUSTER.run(3, resumed, [(0, 4), (4, 6), (6, 12)], local_steps, {"every": 4, **settings})
             self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
 
     def test_resuming_on_other_ranks(self):
-        states = [state for _, state in CLUSTER.run(3, resumed_local, [(0, 4)],
-                                                    {"every": 2, "codec": "3lc", "min_numel": 1})]
+        states = [state for _, _, state in CLUSTER.run(3, resumed, [(0, 4)], local_steps,
+                                                       {"every": 2, "codec": "3lc", "min_numel": 1})]
         same = CLUSTER.run(3, from_other_ranks, states)
         found = CLUSTER.run(2, from_other_ranks, states)
         for name in found[0][0]:
@@ -265,20 +272,8 @@ def pushed(rank, world, steps, settings, momentum=0.9):
     return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, optimizer.stats
 
 
-def resumed_push(rank, world, pieces, settings):
-    saved = None
-    for first, last in pieces:
-        model = build(rank)
-        optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), **settings)
-        if saved is not None:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
-    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, saved
+def push_pull(model, settings):
+    return threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), **settings), None
 
 
 def push_on_other_ranks(rank, world, saved):
@@ -338,11 +333,11 @@ class PushPull(unittest.TestCase):
 
     def test_resuming(self):
         settings = {"codec": "3lc", "servers": 2}
-        whole = CLUSTER.run(3, resumed_push, [(0, 8)], settings)
-        pieces = CLUSTER.run(3, resumed_push, [(0, 3), (3, 4), (4, 8)], settings)
+        whole = CLUSTER.run(3, resumed, [(0, 8)], push_pull, settings)
+        pieces = CLUSTER.run(3, resumed, [(0, 3), (3, 4), (4, 8)], push_pull, settings)
         self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
         for world in (2, 4):
-            found = CLUSTER.run(world, push_on_other_ranks, [saved for _, saved in whole])
+            found = CLUSTER.run(world, push_on_other_ranks, [saved for _, *saved in whole])
             self.assertEqual(found[0][0], found[1][0])
             self.assertEqual(found[0][1], 9)
 
@@ -367,20 +362,9 @@ def gossiped(rank, world, steps, settings):
     return {name: p.detach().clone() for name, p in model.named_parameters()}, mean, optimizer.stats
 
 
-def resumed_gossip(rank, world, pieces, settings):
-    saved = None
-    for first, last in pieces:
-        model = build(rank)
-        optimizer = threelc.torch.Gossip(model, sgd(model, 0), **settings)
-        if saved is not None:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
-    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, saved[1]
+def gossip(model, settings):
+    inner = sgd(model)
+    return threelc.torch.Gossip(model, inner, **settings), inner
 
 
 def gossip_on_other_ranks(rank, world, states):
@@ -419,12 +403,12 @@ class Gossip(unittest.TestCase):
             self.assertFalse(torch.equal(found[0][0]["first.weight"], found[1][0]["first.weight"]))
 
     def test_resuming(self):
-        whole = CLUSTER.run(4, resumed_gossip, [(0, 6)], {})
-        pieces = CLUSTER.run(4, resumed_gossip, [(0, 2), (2, 3), (3, 6)], {})
+        whole = CLUSTER.run(4, resumed, [(0, 6)], gossip, {})
+        pieces = CLUSTER.run(4, resumed, [(0, 2), (2, 3), (3, 6)], gossip, {})
         self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
-        found = CLUSTER.run(3, gossip_on_other_ranks, [state for _, state in whole])
+        found = CLUSTER.run(3, gossip_on_other_ranks, [state for _, _, state in whole])
         for name, tensor in found[0].items():
-            mean = sum(torch.frombuffer(bytearray(model[name]), dtype=torch.float32) for model, _ in whole) / 4
+            mean = sum(torch.frombuffer(bytearray(model[name]), dtype=torch.float32) for model, _, _ in whole) / 4
             torch.testing.assert_close(tensor.view(-1), mean, atol=1e-6, rtol=1e-5)
             self.assertTrue(torch.equal(tensor, found[2][name]))
 

@@ -7,7 +7,7 @@ decompress_add() on what it received. What was not sent stays in the context's r
     import numpy, threelc
 
     context = threelc.Context(gradient.size, codec="3lc:s=1.75")
-    frame = context.compress(gradient)                # bytes, 20 to 200 times smaller
+    frame = context.compress(gradient)                # bytes
     threelc.decompress_add(frame, total, 0.25)        # total += 0.25 * what was sent
 
 Arrays are used where they lie: numpy arrays, torch tensors on the CPU, and whatever has the buffer protocol or DLPack.

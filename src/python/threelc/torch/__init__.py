@@ -4,7 +4,7 @@
     ddp_model = torch.nn.parallel.DistributedDataParallel(model)
     state = threelc.torch.register(ddp_model, codec="3lc:s=1.75")
 
-From then on the gradients that ranks send each other are 20 to 200 times smaller. All replicas stay bit-identical.
+From then on ranks send each other 3LC's frames instead of floats. All replicas stay bit-identical.
 
 LocalSteps: ranks train alone for a while, then exchange the changes of their weights (DiLoCo, federated averaging,
 SBC). PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import queue
 import statistics
 import threading
@@ -110,8 +111,14 @@ class _Counts:
     skipped: int = 0
     dropped: int = 0
     float_bytes: int = 0
-    float_seconds: List[float] = field(default_factory=list)
+    spent: float = 0.0
+    """seconds of all steps in codec and on the wire"""
+    float_seconds: float = math.inf
+    """of the fastest step that went as floats"""
     step_seconds: List[float] = field(default_factory=list)
+    """of the first steps that did not"""
+    step_codec: float = 0.0
+    """seconds in the codec, of these"""
 
 
 class DDPState:
@@ -123,6 +130,7 @@ class DDPState:
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
                  threads: Optional[int]) -> None:
+        self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
@@ -149,7 +157,6 @@ class DDPState:
         self._clock = Clock()
         self._failure: Optional[BaseException] = None  # to be raised at the end of the backward pass
         self._broken: Optional[BaseException] = None  # no step can succeed any more
-        self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._busy = [0.0]  # seconds of the thread
         self._thread = threading.Thread(target=_run_jobs, args=(self._jobs, self._busy), name="threelc-ddp",
                                         daemon=True)
@@ -333,23 +340,22 @@ class DDPState:
             counts.skipped += 1
             counts.dropped += step.taken
         spent = self._clock.codec + self._clock.wire
-        before = sum(counts.float_seconds) + sum(counts.step_seconds)
+        seconds, counts.spent = spent - counts.spent, spent
         if step.floats:
             counts.float_steps += 1
-            counts.float_seconds.append(spent - before)
+            counts.float_seconds = min(counts.float_seconds, seconds)
         elif self._broken is None and len(counts.step_seconds) < _JUDGED_STEPS:
-            counts.step_seconds.append(spent - before)
+            counts.step_seconds.append(seconds)
+            counts.step_codec = self._clock.codec
             if len(counts.step_seconds) == _JUDGED_STEPS:
                 self._judge()
 
     def _judge(self) -> None:
         """Warns once, on rank 0, if floats were faster."""
         counts = self._counts
-        if not counts.float_seconds or self._transport.rank != 0:
-            return
-        floats, ours = min(counts.float_seconds), statistics.median(counts.step_seconds)
-        if ours > floats:
-            codec = self._clock.codec / len(counts.step_seconds)
+        floats, ours = counts.float_seconds, statistics.median(counts.step_seconds)
+        if ours > floats and self._transport.rank == 0:
+            codec = counts.step_codec / len(counts.step_seconds)
             warnings.warn(
                 f"threelc: the exchange of a step takes {1e3 * ours:.1f} ms, {1e3 * codec:.1f} ms of them in the codec "
                 f"{self._settings.codec}, and took {1e3 * floats:.1f} ms as floats: this link is fast enough for "

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 
 from .. import exchange
+from ..codec_strings import check_codec
 from ._transport import Transport
 
 
@@ -37,6 +38,17 @@ class Traffic:
 def ring_bytes(tensors: Sequence[torch.Tensor], world: int) -> int:
     """What each rank sends if tensors are summed up by a ring all-reduce."""
     return sum(2 * tensor.numel() * tensor.element_size() * (world - 1) // world for tensor in tensors)
+
+
+def check_choices(mode: str, on_nonfinite: str, *codecs: Optional[str]) -> None:
+    """Raises ValueError for a mode, a policy or a codec that there is not."""
+    for value, allowed, name in ((mode, ("sharded", "gather"), "mode"),
+                                 (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
+        if value not in allowed:
+            raise ValueError(f"{name} should be one of {', '.join(allowed)}, not {value!r}")
+    for codec in codecs:
+        if codec is not None:
+            check_codec(codec)
 
 
 def states_for(states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], version: int,

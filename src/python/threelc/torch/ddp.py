@@ -7,8 +7,8 @@ from typing import Any, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from ..codec_strings import check_codec
 from ._ddp_state import DDPState, Settings
+from ._groups import check_choices
 from ._transport import Transport
 
 
@@ -47,13 +47,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
 
     Returns the state: its stats, state_dict() and load_state_dict().
     """
-    for value, allowed, name in ((mode, ("sharded", "gather"), "mode"),
-                                 (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
-        if value not in allowed:
-            raise ValueError(f"{name} should be one of {', '.join(allowed)}, not {value!r}")
-    for each in (codec, pull, *reserve):
-        if each is not None:
-            check_codec(each)
+    check_choices(mode, on_nonfinite, codec, pull, *reserve)
     if process_group is None and dist.get_world_size(model.process_group) != dist.get_world_size():
         raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
     transport = Transport(process_group)

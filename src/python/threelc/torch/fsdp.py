@@ -13,10 +13,9 @@ import torch
 
 from .. import exchange
 from .._errors import Status, StepError
-from ..codec_strings import check_codec
 from ..context import Context
 from ._ddp_state import DTYPES
-from ._groups import Clock, Group, Traffic, ring_bytes, states_for
+from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
@@ -85,13 +84,7 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
     new one of all ranks, for replicas of one rank each. The other arguments are those of register().
     """
-    if mode not in ("sharded", "gather"):
-        raise ValueError(f"mode should be one of sharded, gather, not {mode!r}")
-    if on_nonfinite not in ("skip", "raise"):
-        raise ValueError(f"on_nonfinite should be one of skip, raise, not {on_nonfinite!r}")
-    for each in (codec, pull):
-        if each is not None:
-            check_codec(each)
+    check_choices(mode, on_nonfinite, codec, pull)
     transport = Transport(process_group)
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
     transport.agree({**config, "on_nonfinite": on_nonfinite})

@@ -14,9 +14,8 @@ import torch
 
 from .. import exchange
 from .._errors import Status, StepError
-from ..codec_strings import check_codec
 from ..context import Context
-from ._groups import Clock, Group, Traffic, ring_bytes, states_for
+from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for
 from ._module import assign, flat, float_buffers, trained
 from ._transport import Transport
 
@@ -66,15 +65,9 @@ class LocalSteps:
                  participants: Optional[int] = None, mask_momentum: bool = False, average_buffers: bool = True,
                  min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
-        if mode not in ("sharded", "gather"):
-            raise ValueError(f"mode should be one of sharded, gather, not {mode!r}")
-        if on_nonfinite not in ("skip", "raise"):
-            raise ValueError(f"on_nonfinite should be one of skip, raise, not {on_nonfinite!r}")
+        check_choices(mode, on_nonfinite, codec, pull)
         if every < 1:
             raise ValueError(f"every should be at least 1, not {every}")
-        for each in (codec, pull):
-            if each is not None:
-                check_codec(each)
         self._transport = transport = Transport(process_group)
         if participants is not None and not 1 <= participants <= transport.world:
             raise ValueError(f"participants should be from 1 to {transport.world}, not {participants}")
