@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# README's PyTorch script on four ranks: it prints what README says, bytes to 5% and losses to 20%, since rounding depends
-# on the machine.
+# README's PyTorch script on four ranks: it prints what README says, bytes to 5% and losses to 20%, since rounding
+# depends on the machine.
 # python-readme.sh SOURCE_ROOT LIBRARY PYTHON
 set -euo pipefail
 root=$1 python=$3
