@@ -29,6 +29,11 @@ tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *o
     return status;
 }
 
+size_t tlc_mpi_turn(const tlc_mpi *h, size_t k)
+{
+    return ((size_t)h->mail.rank + 1 + k) % h->peers;
+}
+
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag)
 {
     return tlc_mail_send(&h->mail, &h->sends, message, h->peer[peer], tag);

@@ -106,6 +106,10 @@ tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role);
 /* The same for a step with results: keeps their pointers until it ends. TLC_ERR_PARAM: one is missing. */
 tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *out);
 
+/* The peer to whom this rank sends in turn k. Ranks begin with different peers: if all sent to the same one first, its
+ * link would be full while others are idle. */
+size_t tlc_mpi_turn(const tlc_mpi *h, size_t k);
+
 /* Sends to a peer, for this step. */
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag);
 

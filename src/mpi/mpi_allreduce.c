@@ -35,9 +35,11 @@ static tlc_status reduce(tlc_mpi *h)
     tlc_status status;
 
     TLC_MPI_TIMED(h, status, tlc_allreduce_reduce(h->object.allreduce, messages(h, h->to[own_index(h)]), &h->answer));
-    for (size_t i = 0; i < h->peers && !status; i++)
-        if (i != own_index(h))
-            status = tlc_mpi_send(h, i, h->answer, TLC_TAG_ANSWER);
+    for (size_t k = 0; k < h->peers && !status; k++) {
+        const size_t to = tlc_mpi_turn(h, k);
+        if (to != own_index(h))
+            status = tlc_mpi_send(h, to, h->answer, TLC_TAG_ANSWER);
+    }
     open_boxes(h, TLC_TAG_ANSWER, 1);
     h->state = TLC_MPI_ANSWERS;
     return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
@@ -111,9 +113,11 @@ tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double 
     if (status)
         return status;
     const int owns = !h->gather && h->to[own_index(h)].len;
-    for (size_t i = 0; i < h->peers && !status; i++)
-        if (i != own_index(h) && h->to[i].len)
-            status = tlc_mpi_send(h, i, h->to[i], TLC_TAG_PUSH);
+    for (size_t k = 0; k < h->peers && !status; k++) {
+        const size_t to = tlc_mpi_turn(h, k);
+        if (to != own_index(h) && h->to[to].len)
+            status = tlc_mpi_send(h, to, h->to[to], TLC_TAG_PUSH);
+    }
     h->answer = (tlc_message){NULL, 0};
     open_boxes(h, owns || h->gather ? TLC_TAG_PUSH : TLC_TAG_ANSWER, !owns);
     h->state = owns ? TLC_MPI_PUSHES : TLC_MPI_ANSWERS;

@@ -18,8 +18,8 @@ static tlc_status begin(tlc_mpi *h, tlc_message message, tlc_tag tag, tlc_mpi_st
 {
     tlc_status status = TLC_OK;
 
-    for (size_t i = 0; i < h->peers && !status; i++)
-        status = tlc_mpi_send(h, i, message, tag);
+    for (size_t k = 0; k < h->peers && !status; k++)
+        status = tlc_mpi_send(h, tlc_mpi_turn(h, k), message, tag);
     for (size_t i = 0; i < h->peers; i++)
         tlc_box_open(&h->box[i], h->peer[i], tag);
     h->state = state;

@@ -257,7 +257,8 @@ tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
     TLC_MPI_TIMED(h, status, tlc_server_answer(h->object.server, delta, &answer));
     if (status)
         return status;
-    for (size_t i = 0; i < h->peers && !status; i++) {
+    for (size_t k = 0; k < h->peers && !status; k++) {
+        const size_t i = tlc_mpi_turn(h, k);
         if (!h->over[i])
             status = tlc_mail_send(&h->mail, sends, answer, h->peer[i], TLC_TAG_ANSWER);
         if (h->given[i])

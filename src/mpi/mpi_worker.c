@@ -151,8 +151,10 @@ tlc_status tlc_mpi_worker_start(tlc_mpi *h, const void *const *grads, double wei
         TLC_MPI_TIMED(h, status, tlc_worker_push(h->object.worker, grads, weight, h->to));
     if (status)
         return status;
-    for (size_t i = 0; i < h->peers && !status; i++)
-        status = tlc_mpi_send(h, i, h->to[i], TLC_TAG_PUSH);
+    for (size_t k = 0; k < h->peers && !status; k++) {
+        const size_t to = tlc_mpi_turn(h, k);
+        status = tlc_mpi_send(h, to, h->to[to], TLC_TAG_PUSH);
+    }
     open_boxes(h);
     h->state = TLC_MPI_ANSWERS;
     return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;

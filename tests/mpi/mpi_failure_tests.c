@@ -4,18 +4,7 @@
  */
 #include "mpi_run.h"
 
-/* ---- failures of MPI and of memory ------------------------------------------------------------------------------- */
-
-static int sends_left = -1; /* that succeed; -1: all do */
-
-/* MPI's profiling interface: calls of the library come here first. */
-int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    if (sends_left == 0)
-        return MPI_ERR_NO_MEM;
-    sends_left -= sends_left > 0;
-    return PMPI_Isend(buf, count, type, dest, tag, comm, request);
-}
+/* ---- failures of memory ------------------------------------------------------------------------------------------ */
 
 typedef struct heap {
     int left; /* blocks that there are; -1: any number */
@@ -273,9 +262,9 @@ static void broken(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    sends_left = 0; /* on all ranks, so that nobody waits */
+    sends.left = 0; /* on all ranks, so that nobody waits */
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_TRANSPORT);
-    sends_left = -1;
+    sends.left = -1;
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
     MPI_Error_string(MPI_ERR_NO_MEM, text, &len);
     require(found.status == TLC_ERR_TRANSPORT && strncmp(found.sentence, text, 199) == 0);

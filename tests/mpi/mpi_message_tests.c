@@ -158,7 +158,26 @@ static void tests(void)
     crowd_close(&c);
 }
 
+/* Ranks that all sent to rank 0 first would wait for its link. */
+static void turns(void)
+{
+    float value;
+    int to[64] = {0};
+    tlc_mpi *h = sum_of(1, 5000, 1);
+
+    require(ranks <= (int)COUNT(to));
+    sends.first = -1;
+    start(h, &value, 1, 0);
+    MPI_Allgather(&sends.first, 1, MPI_INT, to, 1, MPI_INT, MPI_COMM_WORLD);
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    for (int i = 0; i < ranks && ranks > 1; i++)
+        for (int j = 0; j <= i; j++)
+            require(to[i] >= 0 && (to[i] == to[j]) == (i == j));
+    tlc_mpi_destroy(h);
+}
+
 const mpi_test message_tests[] = {
+    {"ranks that send to different ones first", turns},
     {"messages of all sizes", sizes},
     {"messages in pieces", pieces},
     {"handles that overlap", overlap},

@@ -10,6 +10,13 @@
 
 extern int rank, ranks; /* of MPI_COMM_WORLD */
 
+/* What the library sends: MPI's profiling interface sees it. */
+typedef struct mpi_sends {
+    int left;  /* that succeed; -1: all do */
+    int first; /* to whom the first one went; -1: none did yet */
+} mpi_sends;
+extern mpi_sends sends;
+
 typedef struct mpi_test {
     const char *name;
     void (*run)(void);
