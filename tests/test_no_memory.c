@@ -281,7 +281,8 @@ typedef struct stage_buffers {
     float x[SMALL], residual[SMALL], out[SMALL];
     int8_t q[SMALL];
     uint8_t code[16 * SMALL], more[16 * SMALL];
-    uint64_t scratch[2 * SMALL / 64 + 2];
+    uint64_t scratch[2 * SMALL / 64 + 2 + SMALL / 8 + 1];
+    uint8_t frame[8 * SMALL];
     uint32_t words[SMALL];
 } stage_buffers;
 
@@ -301,6 +302,10 @@ static void symbol_stages(stage_buffers *b)
     starved_run(wide = tlc_zerorun_decoded_size(b->more, shrunk));
     require(wide == len);
     starved(tlc_zerorun_decode(b->more, shrunk, b->code, size, &len), TLC_OK);
+    const tlc_quartic_params *rest = PARAMS(quartic, .codec = "3lc-golomb", .scratch = b->scratch);
+    starved_run(size = tlc_quartic_scratch(rest->codec, SMALL));
+    require(size <= sizeof b->scratch);
+    starved(tlc_compress_quartic(b->code, len, scalar, SMALL, rest, b->frame, sizeof b->frame, &shrunk), TLC_OK);
     const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .residual = b->residual);
     starved(tlc_stochastic_ternary_encode(b->x, SMALL, ternary, b->q, scalar), TLC_OK);
     starved_run(size = tlc_golomb_size(SMALL, SMALL, TLC_GOLOMB_SIGNED));

@@ -149,7 +149,7 @@ static void note_stage(journal *j, const float *residual, const void *coded, siz
 
 static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
 {
-    uint8_t *code = bytes(8 * n + 64), *scratch = bytes(n / 4 + 64);
+    uint8_t *code = bytes(8 * n + 64), *scratch = bytes(2 * n + 64), *quartic = bytes(n);
     float *residual = floats(n), *out = floats(n), scalar[2];
     uint64_t *words = (uint64_t *)(void *)scratch;
     int8_t *q = (int8_t *)bytes(n);
@@ -161,6 +161,10 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     const tlc_golomb_params *golomb = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = words);
     IN_MODE(w, tlc_golomb_encode(q, n, golomb, code, 8 * n + 64, &len));
     IN_MODE(w, tlc_ternary_decode(q, n, scalar[0], out));
+    note_stage(j, residual, code, len, out, n);
+    require_status(tlc_quartic_encode(q, n, quartic, n, &len), TLC_OK);
+    const tlc_quartic_params *frame = PARAMS(quartic, .codec = "3lc-golomb:s=1.234567", .scratch = words);
+    IN_MODE(w, tlc_compress_quartic(quartic, len, scalar, n, frame, code, 8 * n + 64, &len));
     note_stage(j, residual, code, len, out, n);
     IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
     IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));
@@ -195,6 +199,7 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     memcpy(note(j, "bound", sizeof len), &len, sizeof len);
     free(code);
     free(scratch);
+    free(quartic);
     free(residual);
     free(out);
     free(q);

@@ -265,6 +265,20 @@ TLC_API void tlc_allreduce_destroy(tlc_allreduce *a); /* NULL is allowed */
  * all are the same message. */
 TLC_API tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to);
 
+/* The same for gradients that were quantized elsewhere, as on a GPU. frames[i]: the frame of pushed part i, as
+ * tlc_compress_quartic makes it; len 0: it is compressed as always. A tensor whose parts all have frames needs no
+ * gradient: its entry of grads may be NULL, and what its frames do not send is the caller's to keep. Its residual here
+ * gets only what comes back when a step fails.
+ * If the outcome has a cause, a gradient was not finite, and no frame is sent.
+ * TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged one. */
+TLC_API tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads, const tlc_message *frames,
+                                             double weight, tlc_message *to);
+
+/* The parts of tensors that have a frame of their own in pushes: tensors of at least min_n values, or with a codec of
+ * their own. tlc_part: the mean is NULL, the residual that of pushes. TLC_ERR_PARAM: no such part. */
+TLC_API size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a);
+TLC_API tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part);
+
 /* from[i]: the push of rank i, one's own too; len 0: nothing came. Averages the parts that this rank owns, and makes
  * the message for all ranks; its len is 0 if this rank owns nothing. If a message or a gradient is at fault, the call
  * succeeds and its message says so: the step fails for all. TLC_ERR_ORDER: not after a push, or there is gather. */

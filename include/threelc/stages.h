@@ -41,6 +41,26 @@ TLC_API tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size
  * TLC_ERR_CORRUPT: a byte is above 242, or a padding digit is not 0. */
 TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n);
 
+/* The frame of values that were quantized elsewhere, as on a GPU: the one that tlc_compress makes of them, if it finds
+ * these symbols. quartic: what tlc_quartic_encode makes of the symbols, len bytes; of a codec with blocks that of each
+ * block, one behind the other. scales: M of tlc_ternary_encode, one, or one for each block.
+ * codec: a codec of 3-value symbols: 3lc, 3lc-golomb, ternary:block=4096+golomb and so on; s is not used. dtype: of the
+ * values before. scratch: tlc_quartic_scratch bytes, with the alignment of malloc.
+ * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst behind *written may be
+ * overwritten.
+ * TLC_ERR_PARAM: another codec. TLC_ERR_SIZE: another len. TLC_ERR_NONFINITE: a scale is negative or not finite.
+ * TLC_ERR_CORRUPT: quartic bytes that are none. */
+typedef struct tlc_quartic_params {
+    size_t struct_size;
+    const char *codec;
+    tlc_dtype dtype;
+    int checksum;
+    void *scratch;
+} tlc_quartic_params;
+TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is needed */
+TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
+                                        const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
+
 /* Zero-run encoding (3LC, section 3.3): a maximal run of k bytes 121 becomes floor(k / 14) bytes 255, and then for the
  * rest c = k mod 14 nothing (c = 0), one byte 121 (c = 1) or one byte 243 + (c - 2). Other bytes are copied.
  * TLC_ERR_CAPACITY: cap < len. TLC_ERR_PARAM: a byte is above 242. The bytes of dst behind *written may be

@@ -119,10 +119,8 @@ static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
 
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
-tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
+static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
 {
-    if (!a)
-        return TLC_ERR_PARAM;
     if (!to || !tlc_pushing_valid(&a->push, grads, weight))
         return refuse(a, TLC_REASON_ARGUMENT);
     if (a->state != IDLE)
@@ -140,6 +138,33 @@ tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double
     a->masks = 0;
     a->state = PUSHED;
     return tell(a, TLC_OK, &a->push.finding);
+}
+
+tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
+{
+    return a ? push(a, grads, weight, to) : TLC_ERR_PARAM;
+}
+
+size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a)
+{
+    return a ? tlc_pushing_parts(&a->push) : 0;
+}
+
+tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part)
+{
+    return a ? tlc_pushing_part(&a->push, i, part) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads, const tlc_message *frames,
+                                     double weight, tlc_message *to)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!grads || !frames || !tlc_pushing_give(&a->push, frames))
+        return refuse(a, TLC_REASON_ARGUMENT);
+    const tlc_status status = push(a, grads, weight, to);
+    tlc_pushing_forget(&a->push);
+    return status;
 }
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */

@@ -1,12 +1,102 @@
 /* SPDX-License-Identifier: MIT */
 #include "pushing.h"
+#include "../coding/decode.h"
+#include "../common/structs.h"
+#include "../context.h"
 #include "../values/dtype.h"
 
 tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uint32_t slots)
 {
+    tlc_sender *s = &p->sender;
+
     p->finding = tlc_finding_of(TLC_REASON_NONE);
-    return tlc_sender_init(&p->sender, x, TLC_PUSH, 0, messages, slots);
+    tlc_status status = tlc_sender_init(s, x, TLC_PUSH, 0, messages, slots);
+    if (status)
+        return status;
+    s->given = tlc_memory_take(&x->memory, s->group_count, sizeof *s->given);
+    return x->memory.status;
 }
+
+/* ---- frames of the caller ---------------------------------------------------------------------------------------- */
+
+/* From group g on, the first one whose frame a caller may make. */
+static size_t next_open(const tlc_sender *s, size_t g)
+{
+    while (g < s->group_count && (!s->ctx[g] || tlc_sender_group(s, g)->shared))
+        g++;
+    return g;
+}
+
+size_t tlc_pushing_parts(const tlc_pushing *p)
+{
+    const tlc_sender *s = &p->sender;
+    size_t count = 0;
+
+    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1))
+        count++;
+    return count;
+}
+
+tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
+{
+    const tlc_sender *s = &p->sender;
+    size_t g = next_open(s, 0);
+
+    if (!part || part->struct_size < sizeof part->struct_size)
+        return TLC_ERR_PARAM;
+    for (; i && g < s->group_count; i--)
+        g = next_open(s, g + 1);
+    if (g == s->group_count)
+        return TLC_ERR_PARAM;
+    const size_t index = tlc_group_index(s, tlc_sender_group(s, g), 0);
+    const tlc_ownership_part *found = tlc_sender_part(s, index);
+    const tlc_part ours = {.tensor = found->tensor,
+                           .first = found->first,
+                           .n = found->n,
+                           .residual = s->residual[index]};
+    tlc_export(part, &ours, sizeof ours);
+    return TLC_OK;
+}
+
+/* Is it what the context would make: whole, and of its codec? */
+static int fits(const tlc_ctx *ctx, tlc_message message)
+{
+    uint8_t ids[2], wanted[2];
+    tlc_frame f;
+
+    if (!message.data || message.len > ctx->bound || tlc_frame_read(&f, message.data, message.len, &ctx->n, 1) ||
+        !tlc_decode_check(ctx->kernels, &f))
+        return 0;
+    tlc_codec_ids(&f.codec, 0, ids);
+    tlc_codec_ids(&ctx->codec, 0, wanted);
+    return ids[0] == wanted[0] && ids[1] == wanted[1] && f.codec.block == ctx->codec.block && f.dtype == ctx->dtype &&
+           f.checksum == ctx->checksum;
+}
+
+int tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
+{
+    tlc_sender *s = &p->sender;
+    size_t i = 0;
+
+    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1), i++) {
+        if (frames[i].len && !fits(s->ctx[g], frames[i])) {
+            tlc_pushing_forget(p);
+            return 0;
+        }
+        s->given[g] = frames[i];
+    }
+    return 1;
+}
+
+void tlc_pushing_forget(tlc_pushing *p)
+{
+    const tlc_sender *s = &p->sender;
+
+    for (size_t g = 0; g < s->group_count; g++)
+        s->given[g] = (tlc_message){NULL, 0};
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
 
 int tlc_pushing_valid(const tlc_pushing *p, const void *const *grads, double weight)
 {
@@ -16,7 +106,7 @@ int tlc_pushing_valid(const tlc_pushing *p, const void *const *grads, double wei
         return 1;
     for (size_t g = 0; g < s->group_count; g++) {
         const tlc_ownership_group *group = tlc_sender_group(s, g);
-        for (size_t i = 0; s->ctx[g] && i < group->count; i++)
+        for (size_t i = 0; s->ctx[g] && !tlc_sender_given(s, g) && i < group->count; i++)
             if (!grads[tlc_group_part(s, group, i)->tensor])
                 return 0;
     }

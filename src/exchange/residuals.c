@@ -73,7 +73,7 @@ static uint64_t return_frames(tlc_sender *s, const tlc_outgoing *out, uint32_t i
     for (size_t g = tlc_sender_begin(s, i); g < tlc_sender_begin(s, i + 1); g++) {
         tlc_message frame;
         (void)tlc_bundle_next(&r, &frame.data, &frame.len);
-        if (!frame.len)
+        if (!frame.len || (minus && tlc_sender_given(s, g)))
             continue;
         tlc_residual_fetch(s, g);
         if (!take_back(s, g, frame))

@@ -139,7 +139,7 @@ size_t tlc_sender_nonfinite(const tlc_sender *s)
 
     for (size_t g = 0; bad == TLC_ALL && g < s->group_count; g++) {
         const tlc_ownership_group *group = tlc_sender_group(s, g);
-        for (size_t i = 0; s->ctx[g] && bad == TLC_ALL && i < group->count; i++) {
+        for (size_t i = 0; s->ctx[g] && !tlc_sender_given(s, g) && bad == TLC_ALL && i < group->count; i++) {
             size_t p = tlc_group_index(s, group, i);
             const tlc_input in = {.k = s->x->k, .dtype = s->dtype, .grad = s->source[p]};
             if (tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
@@ -202,6 +202,10 @@ static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst
     ctx->step = step;
     if (s->make)
         *written = s->make(s->make_arg, g, dst, cap);
+    else if (tlc_sender_given(s, g)) {
+        *written = s->given[g].len;
+        memcpy(dst, s->given[g].data, *written);
+    }
     if (*written)
         return TLC_OK;
     tlc_residual_fetch(s, g);

@@ -30,6 +30,7 @@ typedef struct tlc_sender {
     size_t first_group, group_count;
     tlc_frame_maker *make; /* or NULL */
     void *make_arg;
+    tlc_message *given;  /* pushes, by group: a frame that the caller made, during a push; len 0: none */
     const void **source; /* by part: the values to send */
     size_t *group_of;    /* by part */
     tlc_ctx **ctx;       /* by group; NULL: its tensors are those of another worker */
@@ -75,6 +76,12 @@ static inline const tlc_ownership_part *tlc_group_part(const tlc_sender *s, cons
     return tlc_sender_part(s, tlc_group_index(s, group, i));
 }
 
+/* Did the caller make the frame of this group? */
+static inline int tlc_sender_given(const tlc_sender *s, size_t g)
+{
+    return s->given && s->given[g].len;
+}
+
 /* The context of a part, or NULL: this object does not send it. *shared: does it share a frame? */
 tlc_ctx *tlc_sender_context(const tlc_sender *s, size_t p, int *shared);
 
@@ -107,7 +114,7 @@ tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad);
  * is not finite, if there is one; the values of its group are dropped. */
 uint64_t tlc_sender_accumulate(tlc_sender *s, size_t *bad);
 
-/* Takes back what was encoded for `step`: residual = residual + frame - values. */
+/* Takes back what was encoded for `step`: residual = residual + frame - values. Frames that were given are dropped. */
 void tlc_sender_undo(tlc_sender *s, uint64_t step);
 
 /* Makes message i around the frames that were encoded, or without frames if the head says so. */

@@ -151,6 +151,13 @@ AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
 AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
 AT(tlc_natural_aggregate_params, rounding, 24, 20 + GAP);
 
+SIZE(tlc_quartic_params, 32, 20);
+AT(tlc_quartic_params, struct_size, 0, 0);
+AT(tlc_quartic_params, codec, 8, 4);
+AT(tlc_quartic_params, dtype, 16, 8);
+AT(tlc_quartic_params, checksum, 20, 12);
+AT(tlc_quartic_params, scratch, 24, 16);
+
 SIZE(tlc_topk_params, 48, 36 + GAP);
 AT(tlc_topk_params, struct_size, 0, 0);
 AT(tlc_topk_params, p, 8, 4 + GAP);

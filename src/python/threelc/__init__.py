@@ -23,9 +23,10 @@ from ._version import __version__
 from .codec_strings import CodecEntry, CodecParameter, codec_bound, codecs
 from .context import Context
 from .frames import FrameInfo, decompress, decompress_add, decompress_add_many, inspect, mask, peek
+from .quartic import compress_quartic
 
 __all__ = [
     "CapacityError", "CodecEntry", "CodecParameter", "Context", "CorruptError", "DType", "EntryKind", "Error",
     "FrameInfo", "Isa", "NoMemoryError", "NonFiniteError", "OrderError", "ParameterError", "SizeError", "Status",
-    "StepError", "UnsupportedError", "__version__", "codec_bound", "codecs", "decompress", "decompress_add",
-    "decompress_add_many", "inspect", "mask", "peek"]
+    "StepError", "UnsupportedError", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
+    "decompress_add", "decompress_add_many", "inspect", "mask", "peek"]

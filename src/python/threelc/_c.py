@@ -154,6 +154,11 @@ class Part(Structure):
                 ("mean", c_void_p), ("residual", c_void_p)]
 
 
+class QuarticParams(Structure):
+    _fields_ = [("struct_size", c_size_t), ("codec", c_char_p), ("dtype", c_int), ("checksum", c_int),
+                ("scratch", c_void_p)]
+
+
 class PushInfo(Structure):
     _fields_ = [("struct_size", c_size_t), ("worker", c_uint32), ("step", c_uint64), ("late", c_int),
                 ("repeated", c_int)]
@@ -205,6 +210,9 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_mask": (_status, c_void_p, c_size_t, _values, c_size_t, _options),
     "tlc_inspect": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
     "tlc_peek": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
+    "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
+    "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
+                             _size_out),
     "tlc_bundle_bound": (_status, c_uint32, c_size_t, _size_out),
     "tlc_bundle_init": (_status, POINTER(BundleWriter), c_void_p, c_size_t, c_uint32),
     "tlc_bundle_space": (_status, POINTER(BundleWriter), POINTER(c_void_p), _size_out),
@@ -250,6 +258,9 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_allreduce_create": (_status, *_create, c_uint32, *_tensors),
     "tlc_allreduce_destroy": (None, _object),
     "tlc_allreduce_push": (_status, _object, _lists, c_double, _message),
+    "tlc_allreduce_push_frames": (_status, _object, _lists, _message, c_double, _message),
+    "tlc_allreduce_pushed_parts": (c_size_t, _object),
+    "tlc_allreduce_pushed_part": (_status, _object, c_size_t, POINTER(Part)),
     "tlc_allreduce_reduce": (_status, _object, _message, _message),
     "tlc_allreduce_pull": (_status, _object, _message, _lists),
     "tlc_allreduce_again": (_status, _object, c_uint64, _message),

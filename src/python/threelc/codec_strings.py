@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import byref, c_size_t, create_string_buffer, sizeof
 from dataclasses import dataclass
-from typing import Iterable, List, Optional, Tuple, Union
+from typing import Dict, Iterable, List, Optional, Tuple, Union
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of
@@ -26,6 +26,15 @@ def codec_list(codecs: Union[None, str, Iterable[str]]) -> Optional[bytes]:
     if codecs is None:
         return None
     return (codecs if isinstance(codecs, str) else ";".join(codecs)).encode()
+
+
+def quantizer_of(codec: str) -> Tuple[str, Dict[str, str]]:
+    """The name of a codec's quantizer, and its parameters as they are written."""
+    name, _, parameters = codec.partition("+")[0].partition(":")
+    for entry in codecs():
+        if entry.name == name and entry.stages is not None:
+            name = entry.stages.partition("+")[0]
+    return name, dict(text.split("=") for text in parameters.split(",")) if parameters else {}
 
 
 def codec_bound(codec: str, n: int, dtype: DTypeLike = "f32") -> int:

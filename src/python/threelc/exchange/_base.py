@@ -116,7 +116,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a tensor that a server or rank owns."""
+    """A part of a tensor that a server or rank owns, or that a rank pushes."""
 
     tensor: int
     """index of the tensor"""
@@ -124,9 +124,9 @@ class Part:
     n: int
     """values first .. first + n - 1 of the tensor"""
     mean: memoryview
-    """n floats: mean or sum of the pushes, from reduce until the next reduce"""
+    """n floats: mean or sum of the pushes, from reduce until the next reduce; empty for pushed parts"""
     residual: Optional[memoryview]
-    """n floats: what answers did not send yet. None: the codec keeps no residual"""
+    """n floats: what answers, or pushes, did not send yet. None: the codec keeps no residual"""
 
 
 def outcome_of(found: _c.Outcome) -> Outcome:
@@ -229,12 +229,12 @@ class ExchangeObject(CObject):
             check(self._function("again")(self._handle, count(step, "step", 64), byref(message)))
             return self._message(message)
 
-    def _parts(self) -> List[Part]:
+    def _parts(self, number: str = "parts", one: str = "part") -> List[Part]:
         with self._lock:
             found = []
             part = _c.Part(struct_size=sizeof(_c.Part))
-            for i in range(self._function("parts")(self._handle)):
-                check(self._function("part")(self._handle, i, byref(part)))
+            for i in range(self._function(number)(self._handle)):
+                check(self._function(one)(self._handle, i, byref(part)))
                 mean = borrowed(part.mean, 4 * part.n, self, "f")
                 residual = None if part.residual is None else borrowed(part.residual, 4 * part.n, self, "f")
                 found.append(Part(part.tensor, part.first, part.n, mean, residual))

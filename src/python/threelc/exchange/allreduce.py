@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import byref
 from typing import Any, List, Optional, Sequence, Union
 
-from .._arrays import Lists
+from .._arrays import Lists, Messages
 from .._c import DType, Message
 from .._library import count
 from ._base import Config, FeedbackObject, Outcome, Part, Tensor
@@ -35,6 +35,22 @@ class AllReduce(FeedbackObject):
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
             self._call("push", source and source.array, weight, self._to)
+            return [self._message(message) for message in self._to]
+
+    def push_frames(self, gradients: Sequence[Any], frames: Sequence[Optional[Any]],
+                    weight: float = 1.0) -> List[memoryview]:
+        """The same for gradients that were quantized elsewhere, as on a GPU. frames: for each of pushed_parts() its
+        frame, as compress_quartic makes it; None: it is compressed as always. gradients: None for a tensor whose parts
+        all have frames. What these do not send is the caller's to keep; the tensor's residual here gets only what comes
+        back when a step fails. If outcome() has a cause, a gradient was not finite, and no frame is sent.
+        """
+        parts = self._function("pushed_parts")(self._handle)
+        if len(frames) != parts:
+            raise ValueError(f"{parts} frames are needed, not {len(frames)}")
+        source = Lists(gradients, self._sizes, self._dtype, "gradients")
+        made = Messages(frames, "frame")
+        with self._lock:
+            self._call("push_frames", source.array, made.array, weight, self._to)
             return [self._message(message) for message in self._to]
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
@@ -73,6 +89,11 @@ class AllReduce(FeedbackObject):
     def parts(self) -> List[Part]:
         """The parts that this rank owns, with the means of the last reduce; none with gather."""
         return self._parts()
+
+    def pushed_parts(self) -> List[Part]:
+        """The parts of tensors that have a frame of their own in pushes: of those that are not small. They have no
+        mean; their residual is that of pushes."""
+        return self._parts("pushed_parts", "pushed_part")
 
     def mask(self, momentum: Sequence[Any]) -> None:
         """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value (SBC)."""

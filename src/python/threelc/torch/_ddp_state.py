@@ -70,20 +70,31 @@ class _Arrival:
         self.future: torch.futures.Future[torch.Tensor] = (
             torch.futures.Future() if on_cpu else torch.futures.Future(devices=[buffer.device]))
         self._host: Optional[torch.Tensor] = buffer if on_cpu else None
+        self._copied = on_cpu
         self._event: Any = None
         if not on_cpu:
             self._event = torch.cuda.Event()
             self._event.record(torch.cuda.current_stream(buffer.device))
 
-    def host(self) -> torch.Tensor:
-        """The buffer, or a copy of it on the CPU."""
-        if self._host is None:
+    def gradients(self) -> torch.Tensor:
+        """The buffer where it is, as soon as the gradients are in it."""
+        if self._event is not None:
             self._event.synchronize()
-            self._host = self.buffer.to("cpu")
+        return self.buffer
+
+    def results(self) -> torch.Tensor:
+        """On the CPU: where the results go."""
+        if self._host is None:
+            self._host = torch.empty_like(self.buffer, device="cpu")
         return self._host
 
-    def part(self, first: int, n: int) -> torch.Tensor:
-        return self.host()[first:first + n]
+    def host(self) -> torch.Tensor:
+        """The same, with the gradients."""
+        results = self.results()
+        if not self._copied:
+            results.copy_(self.gradients())
+            self._copied = True
+        return results
 
     def finish(self, parts: int) -> None:
         """So many more parameters are done."""
@@ -129,17 +140,19 @@ class DDPState:
     """
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
-                 threads: Optional[int]) -> None:
+                 threads: Optional[int], quantize: str) -> None:
         self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
         self._seed = seed
         self._threads = threads
+        self._quantize = quantize
         self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
         self._finds_unused: bool = model.find_unused_parameters
         self._results: List[Tuple[str, Any, torch.Tensor]] = []  # of this step: name, parameter, what it should get
         self._sizes = {name: parameter.numel() for name, parameter in model.module.named_parameters()}
+        self._devices = {name: parameter.device for name, parameter in model.module.named_parameters()}
         has_feedback = Context(1, settings.codec).residual is not None
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
@@ -229,7 +242,7 @@ class DDPState:
             return
         fresh = [(name, n) for name, _, n in arrival.parts if name not in self._groups]
         if fresh:
-            self._make_group([name for name, _ in fresh], [n for _, n in fresh], dtype)
+            self._make_group([name for name, _ in fresh], [n for _, n in fresh], dtype, arrival.buffer.device)
         for name, first, n in arrival.parts:
             self._waiting[name] = (arrival, first, n)
         complete = {id(self._groups[name]): self._groups[name] for name, _, _ in arrival.parts}
@@ -237,13 +250,14 @@ class DDPState:
             if all(name in self._waiting for name in group.names):
                 self._jobs.put(self._job_of(group, [self._waiting.pop(name) for name in group.names], self._joined))
 
-    def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType) -> Group:
+    def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType, device: torch.device) -> Group:
         settings = self._settings
         config = exchange.Config(
             workers=self._transport.world, push=settings.codec, pull=settings.pull, reserve=settings.reserve or None,
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
-        group = Group(config, self._transport.rank, names, sizes, self._kept)
+        there = self._quantize == "device" or (self._quantize == "auto" and device.type != "cpu")
+        group = Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None)
         self._order.append(group)
         for name in names:
             self._groups[name] = group
@@ -258,7 +272,7 @@ class DDPState:
             self._failure = self._failure or Error(
                 Status.ORDER, f"no gradients of {', '.join(sorted(set(missing)))} came, which travel with others")
             for arrival, first, n in self._waiting.values():
-                arrival.part(first, n).fill_(float("nan"))
+                arrival.results()[first:first + n].fill_(float("nan"))
                 arrival.finish(1)
             self._waiting.clear()
         # This one is called after that of DistributedDataParallel: an exception must not keep it from cleaning up.
@@ -271,7 +285,8 @@ class DDPState:
             # values on all ranks, the next mean has them again.
             if name in self.residuals and torch.isfinite(result).all() and result.any() and (
                     parameter.grad is None or not torch.equal(parameter.grad, result)):
-                self.residuals[name] += result.as_strided((result.numel(),), (1,)).float().cpu()
+                residual = self.residuals[name]
+                residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
         self._results.clear()
         self._raise_failure()
 
@@ -284,10 +299,12 @@ class DDPState:
 
     def _job_of(self, group: Group, members: Sequence[Tuple[_Arrival, int, int]], joined: bool) -> Callable[[], None]:
         def job() -> None:
-            views = [arrival.part(first, n) for arrival, first, n in members]
+            views = [arrival.results()[first:first + n] for arrival, first, n in members]
             try:
                 self._check_broken()
-                group.run(self._transport, None if joined else views, views, self._clock)
+                gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
+                             for arrival, first, n in members]
+                group.run(self._transport, None if joined else gradients, views, self._clock)
                 self._step.taken += sum(group.sizes)
             except BaseException as error:
                 for view in views:
@@ -363,7 +380,7 @@ class DDPState:
 
     def _scale_residuals(self, factor: float) -> None:
         for group in self._order:
-            group.allreduce.residual_scale(factor)
+            group.residual_scale(factor)
 
     def _in_thread(self, call: Callable[[], Any]) -> Any:
         """What call() returns in the thread, after all that was begun before."""
@@ -403,7 +420,7 @@ class DDPState:
 
         def change() -> None:
             for group in self._order:
-                group.allreduce.set_codec(None, codec, pull or codec)
+                group.set_codec(codec, pull or codec)
 
         self._in_thread(change)
         self._settings = replace(self._settings, codec=codec, pull=pull)
@@ -434,7 +451,8 @@ class DDPState:
                 if self._sizes[name] != n:
                     raise ValueError(f"{name} has {self._sizes[name]} values, in the state it has {n}")
             if members:
-                group = self._make_group([name for name, _ in members], [n for _, n in members], DType(saved["dtype"]))
+                group = self._make_group([name for name, _ in members], [n for _, n in members], DType(saved["dtype"]),
+                                         self._devices[members[0][0]])
                 group.load_states([state["groups"][i] for state in states])
         self._started = states[0]["steps"]
         self._scale = states[0]["scale"]

@@ -6,13 +6,16 @@ What all ways of training have in common is here, too: traffic, and states of al
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .. import exchange
+from .._errors import StepError
 from ..codec_strings import check_codec
+from ._device import OnDevice, Quantizer
 from ._transport import Transport
 
 
@@ -100,28 +103,59 @@ class Group:
     """Exchanges the gradients of the parameters `names`, which have `sizes` values each."""
 
     def __init__(self, config: exchange.Config, rank: int, names: Sequence[str], sizes: Sequence[int],
-                 residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = ()) -> None:
+                 residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = (),
+                 device: Optional[torch.device] = None) -> None:
         """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none. raw:
-        the names of those that go as floats."""
+        the names of those that go as floats. device: where gradients are quantized, if the codec has 3-value symbols.
+        None: on the host."""
         self.names: Tuple[str, ...] = tuple(names)
         self.sizes: Tuple[int, ...] = tuple(sizes)
         self.gather = config.gather
+        self._residuals = residuals
+        self._host: Dict[int, torch.Tensor] = {}  # of the object, by index
+        self._quantizable: Dict[int, str] = {}
+        self._device = device
+        self._on_device: Optional[OnDevice] = None
         tensors = []
-        for name, n in zip(names, sizes):
+        for i, (name, n) in enumerate(zip(names, sizes)):
             if name in raw:
                 tensors.append(exchange.Tensor(name, n, push="raw", pull="raw"))
                 continue
-            residual = None if residuals is None else residuals.setdefault(name, torch.zeros(n))
-            tensors.append(exchange.Tensor(name, n, residual=residual))
+            if residuals is not None:
+                self._host[i] = residuals.setdefault(name, torch.zeros(n))
+                if n >= config.min_n:
+                    self._quantizable[i] = name
+            tensors.append(exchange.Tensor(name, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
+        self._choose_place(config.push)
+
+    @property
+    def on_device(self) -> bool:
+        """Gradients are quantized where they are. If not, run() wants them on the CPU."""
+        return self._on_device is not None
+
+    def _choose_place(self, codec: str) -> None:
+        quantizer = None if self._device is None else Quantizer.of(codec)
+        self._on_device = None
+        residuals = self._host
+        if quantizer is not None and self._device is not None:
+            host = {i: self._host[i] for i in self._quantizable}
+            self._on_device = OnDevice(self.allreduce, quantizer, host, self._device)
+            residuals = self._on_device.residuals
+        for i, name in self._quantizable.items():
+            if self._residuals is not None:
+                self._residuals[name] = residuals[i]
 
     def run(self, transport: Transport, gradients: Optional[Sequence[torch.Tensor]], out: Sequence[torch.Tensor],
             clock: Clock, weight: float = 1.0) -> None:
-        """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, perhaps
-        the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out is not
-        written."""
+        """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, on the
+        CPU, perhaps the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
+        is not written."""
         clock.start()
-        push = self.allreduce.push(gradients, weight)
+        if self._on_device is not None and gradients is not None:
+            push = self._on_device.push(gradients, weight)
+        else:
+            push = self.allreduce.push(gradients, weight)
         clock.was_codec()
         if self.gather:
             last = transport.all_gather(push[0])
@@ -135,12 +169,41 @@ class Group:
             clock.was_wire()
         try:
             self.allreduce.pull(last, out)
+        except StepError:
+            if self._on_device is not None:
+                self._on_device.take_back()
+            raise
         finally:
             clock.was_codec()
 
+    @contextmanager
+    def _on_host(self) -> Iterator[None]:
+        """Meanwhile the object has all residuals."""
+        if self._on_device is not None:
+            self._on_device.to_host()
+        try:
+            yield
+        finally:
+            if self._on_device is not None:
+                self._on_device.from_host()
+
+    def residual_scale(self, factor: float) -> None:
+        with self._on_host():
+            self.allreduce.residual_scale(factor)
+
+    def set_codec(self, push: str, pull: str) -> None:
+        with self._on_host():
+            self.allreduce.set_codec(None, push, pull)
+        if self._on_device is not None:
+            self._on_device.to_host()
+        self._choose_place(push)
+
     def state_dict(self) -> Dict[str, Any]:
-        return {"names": list(self.names), "sizes": list(self.sizes), "state": self.allreduce.state_dict()}
+        with self._on_host():
+            state = self.allreduce.state_dict()
+        return {"names": list(self.names), "sizes": list(self.sizes), "state": state}
 
     def load_states(self, states: List[Dict[str, Any]]) -> None:
         """states: of this group, of one rank or of all."""
-        self.allreduce.load_state_dict([state["state"] for state in states])
+        with self._on_host():
+            self.allreduce.load_state_dict([state["state"] for state in states])

@@ -28,7 +28,8 @@ hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Futur
 
 def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Optional[str] = None,
              reserve: Sequence[str] = (), min_numel: int = 256, warmup_steps: int = 1, on_nonfinite: str = "skip",
-             scaler: Any = None, seed: int = 0, threads: Optional[int] = None, process_group: Any = None) -> DDPState:
+             scaler: Any = None, seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
+             process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
     codec:         of gradients, e.g. "3lc:s=1.75". "raw": floats, exactly as without the hook.
@@ -43,16 +44,21 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     scaler:        the GradScaler, or another object with get_scale(): residuals follow when its scale changes.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
+    quantize:      where codecs of 3-value symbols quantize. "auto": where the gradients are; from a GPU 1.6 bits a
+                   value come to the host. "host": always by the library, "device": always by torch operations. Bytes
+                   and results are the same. Other codecs are always the library's.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made.
 
     Returns the state: its stats, state_dict() and load_state_dict().
     """
     check_choices(mode, on_nonfinite, codec, pull, *reserve)
+    if quantize not in ("auto", "host", "device"):
+        raise ValueError(f"quantize should be one of auto, host, device, not {quantize!r}")
     if process_group is None and dist.get_world_size(model.process_group) != dist.get_world_size():
         raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
     transport = Transport(process_group)
     settings = Settings(codec, pull, tuple(reserve), mode, min_numel, warmup_steps, on_nonfinite)
     transport.agree(settings.__dict__)
-    state = DDPState(model, settings, transport, scaler, seed, threads)
+    state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)
     return state

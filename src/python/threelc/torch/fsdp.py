@@ -38,16 +38,21 @@ class FSDPState:
 
     def reduce(self, name: str, output: torch.Tensor) -> None:
         """The hook of a module: its part of the gradient becomes the mean over the replicas."""
-        host = output.detach().to("cpu").contiguous().view(-1)
+        gradient = output.detach().contiguous().view(-1)
         if name not in self._groups:
             config = exchange.Config(dtype=DTYPES[output.dtype], **self._config)
-            self._groups[name] = Group(config, self._transport.rank, [name], [host.numel()],
-                                       self.residuals if self._has_feedback else None)
+            self._groups[name] = Group(config, self._transport.rank, [name], [gradient.numel()],
+                                       self.residuals if self._has_feedback else None,
+                                       device=None if gradient.device.type == "cpu" else gradient.device)
             if name in self._saved:
                 self._groups[name].load_states(self._saved.pop(name))
+        if self._groups[name].on_device:
+            host = torch.empty_like(gradient, device="cpu")
+        else:
+            gradient = host = gradient.to("cpu")
         self._float_bytes += ring_bytes([host], self._transport.world)
         try:
-            self._groups[name].run(self._transport, [host], [host], self._clock)
+            self._groups[name].run(self._transport, [gradient], [host], self._clock)
         except StepError as error:
             if not self._skips or error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Frames of values that were quantized elsewhere, as on a GPU."""
+from __future__ import annotations
+
+from ctypes import addressof, byref, c_float, c_size_t, c_uint64, sizeof
+from typing import Any, Sequence
+
+from . import _c
+from ._arrays import DTypeLike, dtype_of, octets
+from ._library import check, count, lib
+from .codec_strings import check_codec, codec_bound, quantizer_of
+
+
+def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str = "3lc", *, dtype: DTypeLike = "f32",
+                     checksum: bool = False) -> bytes:
+    """The frame of n 3-value symbols: the one that Context.compress makes of values, if it finds these symbols.
+
+    quartic:   ceil(n / 5) bytes: the symbols + 1, padded with 0 and split into five partitions p0 to p4, as bytes
+               81 p0 + 27 p1 + 9 p2 + 3 p3 + p4 (3LC, section 3.2). Of a codec with blocks those of each block, one
+               behind the other.
+    scales:    what a symbol 1 decodes to; one, or one for each block.
+    codec:     of 3-value symbols: "3lc", "3lc-golomb", "ternary:block=4096+golomb" and so on; s is not used.
+    dtype:     of the values before.
+    """
+    check_codec(codec)
+    source, n = octets(quartic, "quartic"), count(n, "n")
+    block = int(quantizer_of(codec)[1].get("block", n or 1))
+    if len(scales) != -(-n // block):
+        raise ValueError(f"{-(-n // block)} scales are needed, not {len(scales)}")
+    parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=codec.encode(), dtype=dtype_of(dtype),
+                                  checksum=int(checksum))
+    scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(codec.encode(), n) // 8))()
+    if len(scratch):
+        parameters.scratch = addressof(scratch)
+    frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
+    target = octets(frame, "frame", writable=True)
+    check(lib.tlc_compress_quartic(source.address, source.size, (c_float * len(scales))(*scales), n, byref(parameters),
+                                   target.address, target.size, byref(written)))
+    return bytes(memoryview(frame)[:written.value])

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Quantization by torch operations, as on a GPU, here on the CPU: the bytes and results are those of the C library."""
+import math
+import unittest
+
+import torch
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+from test_ddp import bits, build, train
+from threelc.torch._device import Quantizer, _nearest
+
+CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
+          "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")
+SHAPES = {"normal": lambda x: x, "sparse": lambda x: x * (torch.rand(x.shape) < 0.01), "dense": torch.sign,
+          "subnormal": lambda x: x * 1e-40, "zero": lambda x: x * 0, "large": lambda x: x * 1e37}
+
+
+class Frames(unittest.TestCase):
+    def test_bytes_and_residuals(self):
+        """Three steps with error feedback."""
+        torch.manual_seed(3)
+        for codec in CODECS:
+            quantizer = Quantizer.of(codec)
+            for dtype in (torch.float32, torch.float16, torch.bfloat16):
+                for n in (1, 5, 63, 257, 3001):
+                    for name, shape in SHAPES.items():
+                        context = threelc.Context(n, codec, dtype=dtype)
+                        residual = torch.zeros(n)
+                        for _ in range(3):
+                            gradient = shape(torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
+                            residual += gradient
+                            scales = quantizer.scales(quantizer.maxima(residual).tolist())
+                            quartic = quantizer.quantize(residual, torch.tensor(scales))
+                            frame = threelc.compress_quartic(quartic, scales, n, codec, dtype=dtype)
+                            where = f"{codec}, {dtype}, {n} values, {name}"
+                            self.assertEqual(frame, context.compress(gradient), where)
+                            self.assertEqual(residual.numpy().tobytes(), bytes(context.residual), where)
+
+    def test_checksum(self):
+        gradient = torch.randn(100)
+        for codec in ("3lc", "3lc-golomb"):
+            quantizer, x = Quantizer.of(codec), gradient.clone()
+            scales = quantizer.scales(quantizer.maxima(x).tolist())
+            frame = threelc.compress_quartic(quantizer.quantize(x, torch.tensor(scales)), scales, 100, codec,
+                                             checksum=True)
+            self.assertEqual(frame, threelc.Context(100, codec, checksum=True).compress(gradient))
+
+    def test_other_codecs_are_the_hosts(self):
+        for codec in ("sbc", "stochastic-ternary+quartic", "natural", "raw", "topk:p=0.1+golomb"):
+            self.assertIsNone(Quantizer.of(codec))
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(ValueError, "2 scales are needed, not 1"):
+            threelc.compress_quartic(bytes(4), [1.0], 20, "ternary:block=10+golomb")
+        with self.assertRaises(threelc.SizeError):
+            threelc.compress_quartic(bytes(3), [1.0], 20)
+        with self.assertRaises(threelc.CorruptError):
+            threelc.compress_quartic(b"\xff" * 4, [1.0], 20)
+        with self.assertRaises(threelc.NonFiniteError):
+            threelc.compress_quartic(b"\x79" * 4, [math.inf], 20)
+        with self.assertRaises(threelc.ParameterError):
+            threelc.compress_quartic(b"\x79" * 4, [1.0], 20, "sbc")
+
+    def test_multipliers_are_rounded_once(self):
+        """1 + 2^-24 lies between two floats: it goes to the even one, and a little more up, though not as a double."""
+        middle = "1.000000059604644775390625"
+        self.assertEqual(_nearest(middle), 1.0)
+        self.assertEqual(_nearest(middle + "0000001"), 1 + 2**-23)
+        self.assertEqual([_nearest(s) for s in ("1", "1.75", "1.9")],
+                         [float(torch.tensor(s)) for s in (1.0, 1.75, 1.9)])
+
+
+def trained(rank, world, quantize, codec, mode):
+    """Steps, a NaN on rank 1 in the fifth, other codecs from the seventh to the ninth, and a new scale."""
+    model = build()
+    scaler = Scaler()
+    state = threelc.torch.register(model, codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
+                                   scaler=scaler)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(11):
+        train_one(rank, model, optimizer, step)
+        if step in (6, 8):
+            state.set_codec("sbc" if step == 6 else "3lc-golomb")
+        scaler.scale = 0.5 if step > 3 else 1.0
+    stats = state.stats
+    return bits(model), (stats.sent, stats.received, stats.skipped, stats.dropped, stats.residual_norms)
+
+
+class Scaler:
+    scale = 1.0
+
+    def get_scale(self):
+        return self.scale
+
+
+def train_one(rank, model, optimizer, step):
+    if step == 5 and rank == 1:
+        model.module.head.weight.data[0, 0] = math.nan
+    before = {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
+    train(rank, model, optimizer, [step])
+    if step == 5:  # as a GradScaler would, on all ranks
+        for name, parameter in model.module.named_parameters():
+            parameter.data.copy_(before[name].nan_to_num())
+
+
+def handed_over(rank, world, quantize):
+    """Steps on the first of two paths, then, from its state, on the second."""
+    saved = None
+    for first, path in ((0, quantize[0]), (4, quantize[1])):
+        model = build()
+        state = threelc.torch.register(model, codec="3lc:s=1.5", quantize=path)
+        if saved is not None:
+            model.module.load_state_dict(saved[0])
+            state.load_state_dict(saved[1])
+        train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(first, first + 4))
+        saved = {key: value.clone() for key, value in model.module.state_dict().items()}, state.state_dict()
+    return bits(model), saved[1]["groups"]
+
+
+class Training(unittest.TestCase):
+    def test_as_on_the_host(self):
+        for codec, mode in (("3lc:s=1.75", "sharded"), ("3lc-golomb", "gather"),
+                            ("ternary:block=100+quartic+zerorun", "sharded")):
+            host, device = (CLUSTER.run(3, trained, quantize, codec, mode) for quantize in ("host", "device"))
+            self.assertEqual(device, host)
+            self.assertGreater(host[0][1][2], 0)
+
+    def test_states_are_the_same(self):
+        host = CLUSTER.run(2, handed_over, ("host", "host"))
+        for paths in (("device", "device"), ("device", "host"), ("host", "device")):
+            self.assertEqual(CLUSTER.run(2, handed_over, paths), host)
+
+
