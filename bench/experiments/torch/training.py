@@ -9,8 +9,10 @@ import copy
 import csv
 import math
 import os
+import shlex
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -26,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
 import threelc.torch  # noqa: E402
 
 WAYS = {
+    "alone": "no exchange: what computing takes",
     "floats": "DistributedDataParallel as it is",
     "fp16": "torch's fp16_compress_hook",
     "powersgd": "torch's powerSGD_hook, --rank, one bucket",
@@ -37,8 +40,9 @@ WAYS = {
     "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
     "ecd": "the same with ECD-PSGD",
 }
-COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "step", "steps", "seconds", "train_loss",
-           "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds", "wire_seconds"]
+COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "step", "steps", "seconds",
+           "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
+           "wire_seconds"]
 
 
 @dataclass
@@ -81,6 +85,7 @@ def options_of(task: Task) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--evaluate-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--no-evaluation", action="store_true", help="the model is not tested")
     parser.add_argument("--stop-after", type=int, default=0, metavar="STEPS", help="leave off here; 0: do not")
     parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
     parser.add_argument("--checkpoint", type=Path, help="folder: saves at each evaluation, and goes on from there")
@@ -128,6 +133,8 @@ class Exchange:
             self._bytes_each = ring
         elif o.way in ("sharded", "gather"):
             self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way)
+        elif o.way == "alone":
+            pass
         elif o.way.startswith("local"):
             outer = None if o.outer == "none" else (
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
@@ -235,12 +242,13 @@ def restore(o: Any, exchange: Exchange) -> Dict[str, Any]:
 def settings(o: Any) -> Dict[str, Any]:
     """The options that a run must go on with."""
     return {key: value for key, value in vars(o).items()
-            if key not in ("data", "csv", "checkpoint", "quiet", "stop_after", "device")}
+            if key not in ("data", "csv", "checkpoint", "quiet", "stop_after", "device", "no_evaluation")}
 
 
 def report(o: Any, row: Dict[str, Any]) -> None:
-    accuracy = f", accuracy {row['accuracy']:.2f}%" if row["accuracy"] != "" else ""
-    print(f"{row['experiment']} {row['way']} {row['codec']} step {row['step']}: loss {row['loss']:.4f}{accuracy}, "
+    loss = f"loss {row['loss']:.4f}, " if row["loss"] != "" else ""
+    accuracy = f"accuracy {row['accuracy']:.2f}%, " if row["accuracy"] != "" else ""
+    print(f"{row['experiment']} {row['way']} {row['codec']} step {row['step']}: {loss}{accuracy}"
           f"{row['bits_per_value']:.3f} bits a value, {row['sent'] / 1e6:.2f} MB sent, {row['seconds']:.0f} s",
           flush=True)
     if o.csv:
@@ -262,6 +270,7 @@ def train(task: Task, o: Any) -> None:
     first, before, losses = row.get("step", 0), row.get("seconds", 0.0), [row.get("train_loss", 0.0)]
     progress = Progress(o, first)
     start = time.perf_counter()
+    ends = [start]  # of steps
     for step in range(first, o.steps):
         exchange.module.train()
         exchange.optimizer.zero_grad()
@@ -269,6 +278,7 @@ def train(task: Task, o: Any) -> None:
         loss.backward()
         schedule(o, exchange, step)
         exchange.step()
+        ends.append(time.perf_counter())
         losses = [0.98 * losses[0] + 0.02 * float(loss) if step else float(loss)]
         progress.step(losses[0])
         done = step + 1
@@ -280,16 +290,19 @@ def train(task: Task, o: Any) -> None:
         row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": o.codec if exchange.state else "",
                "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
                "outer": o.outer if rounds else "", "step": done, "steps": o.steps, "seconds": seconds,
-               "train_loss": losses[0], "accuracy": "", **traffic}
-        if rank == 0:
+               "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
+               "loss": "", "accuracy": "", **traffic}
+        if rank == 0 and not o.no_evaluation:
             model.eval()
             with torch.no_grad():
                 row.update(task.evaluate(model, data))
+        if rank == 0:
             report(o, row)
         if o.checkpoint:
             save(o, exchange, row)
-        before, start = seconds, time.perf_counter()  # evaluations are not counted
         dist.barrier()
+        before, start = seconds, time.perf_counter()  # evaluations are not counted
+        ends = [start]
         if done == o.stop_after:
             break
     progress.close()
@@ -305,13 +318,18 @@ def schedule(o: Any, exchange: Exchange, step: int) -> None:
 
 
 def start_ranks(workers: int) -> int:
-    """This program again, once for each rank. One that fails ends all."""
+    """This program again, once for each rank, on the hosts of bench/network if there are any. One that fails ends
+    all."""
+    agent = os.environ.get("TLC_NETWORK_AGENT")
+    hosts = int(os.environ["TLC_NETWORK_HOSTS"]) if agent else 1
+    address = {"MASTER_ADDR": "10.77.0.1", "GLOO_SOCKET_IFNAME": "eth0"} if agent else {"MASTER_ADDR": "127.0.0.1"}
+    command = [sys.executable, *sys.argv]
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((address["MASTER_ADDR"], 0))
         port = free.getsockname()[1]
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={
-        **os.environ, "RANK": str(rank), "WORLD_SIZE": str(workers), "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}) for rank in range(workers)]
+    ranks = [subprocess.Popen([agent, f"host{rank % hosts}", shlex.join(command)] if agent else command, env={
+        **os.environ, **address, "RANK": str(rank), "WORLD_SIZE": str(workers), "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1"}) for rank in range(workers)]
     try:
         while any(rank.poll() is None for rank in ranks):
             if any(rank.poll() for rank in ranks):
