@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ctypes import byref, c_size_t, create_string_buffer, sizeof
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple, Union
+from functools import lru_cache
+from typing import Iterable, List, Mapping, Optional, Tuple, Union
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of
@@ -28,7 +29,8 @@ def codec_list(codecs: Union[None, str, Iterable[str]]) -> Optional[bytes]:
     return (codecs if isinstance(codecs, str) else ";".join(codecs)).encode()
 
 
-def quantizer_of(codec: str) -> Tuple[str, Dict[str, str]]:
+@lru_cache(maxsize=None)
+def quantizer_of(codec: str) -> Tuple[str, Mapping[str, str]]:
     """The name of a codec's quantizer, and its parameters as they are written."""
     name, _, parameters = codec.partition("+")[0].partition(":")
     for entry in codecs():

@@ -125,10 +125,10 @@ class OnDevice:
         for x in values:
             maxima.append(self._quantizer.maxima(x))
             lengths.append(len(maxima[-1]))
-        scales = self._quantizer.scales(torch.cat(maxima).tolist() if maxima else [])
+        scales = self._quantizer.scales(torch.cat(maxima).tolist())
         if not all(map(math.isfinite, scales)):
             return self._push_nothing(gradients, ours, lengths, scales, weight)
-        on_device = torch.tensor(scales, dtype=torch.float32, device=values[0].device if values else None)
+        on_device = torch.tensor(scales, dtype=torch.float32, device=values[0].device)
         quartic = [self._quantizer.quantize(x, scale) for x, scale in zip(values, on_device.split(lengths))]
         frames = self._frames(quartic, ours, lengths, scales)
         others = [None if i in self.residuals else gradient.cpu() for i, gradient in enumerate(gradients)]
@@ -141,7 +141,7 @@ class OnDevice:
     def _frames(self, quartic: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]], lengths: Sequence[int],
                 scales: Sequence[float]) -> Dict[Tuple[int, int, int], bytes]:
         sizes = [len(piece) for piece in quartic]
-        pieces = torch.cat(list(quartic)).cpu().split(sizes) if quartic else []
+        pieces = torch.cat(list(quartic)).cpu().split(sizes)
         frames, at = {}, 0
         for part, piece, length in zip(parts, pieces, lengths):
             frames[part] = compress_quartic(piece, scales[at:at + length], part[2], self._quantizer.codec,

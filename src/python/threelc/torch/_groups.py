@@ -135,7 +135,7 @@ class Group:
         return self._on_device is not None
 
     def _choose_place(self, codec: str) -> None:
-        quantizer = None if self._device is None else Quantizer.of(codec)
+        quantizer = Quantizer.of(codec) if self._quantizable else None
         self._on_device = None
         residuals = self._host
         if quantizer is not None and self._device is not None:
