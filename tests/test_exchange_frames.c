@@ -175,7 +175,7 @@ static void runs(const char *codec, int gather)
         }
     }
     for (uint64_t step = 1; step <= STEPS; step++) {
-        at = (place){.codec = codec, .i = step, .note = gather ? "gather" : "sharded"};
+        at = (place){.codec = codec, .i = (size_t)step, .note = gather ? "gather" : "sharded"};
         for (uint32_t i = 0; i < RANKS; i++) {
             draw(&host[i], i, step);
             draw(&device[i], i, step);

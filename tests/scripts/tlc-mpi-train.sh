@@ -95,11 +95,12 @@ trains() {
   train "$ranks" --decay constant --steps "$last" "$@" || bad "$*: exit status $?: $(<err)"
 }
 
-# residuals: of the step that was loaded: the same as when it was saved, to the rounding of floats
+# residuals: of the step that was loaded: the same as when it was saved, to the rounding of floats. A run that is killed
+# may not come to say what it saved; then one that went on with as many ranks has said it.
 residuals() {
   local step saved loaded
   step=$(sed -n 's/^step \([0-9]*\), loaded by.*/\1/p' out)
-  saved=$(grep -h "^step $step, saved by 4 ranks" before)
+  saved=$(grep -h "^step $step, \(saved\|loaded\) by 4 ranks" before again | head -n 1)
   loaded=$(grep "^step $step, loaded by" out)
   count=$((count + 1))
   python3 - "$saved" "$loaded" "$1" <<'END' || bad "$2: residuals: '$saved', '$loaded'"
@@ -121,6 +122,7 @@ goes_on() {
   last=$(($(cut -d ' ' -f 1 run/latest) + 40))
   cp -r run kept
   trains 4 --checkpoint run --every 10 --resume "$@"
+  cp out again
   whole=$(value weights)
   trains 4 --quiet "$@"
   count=$((count + 1))
