@@ -24,7 +24,7 @@ class Frames(unittest.TestCase):
         for codec in CODECS:
             quantizer = Quantizer.of(codec)
             for dtype in (torch.float32, torch.float16, torch.bfloat16):
-                for n in (1, 5, 63, 257, 3001):
+                for n in (1, 63, 3001):
                     for name, shape in SHAPES.items():
                         context = threelc.Context(n, codec, dtype=dtype)
                         residual = torch.zeros(n)
