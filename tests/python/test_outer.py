@@ -276,15 +276,27 @@ def push_pull(model, settings):
     return threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), **settings), None
 
 
-def push_on_other_ranks(rank, world, saved):
+def push_on_other_ranks(rank, world, saved, servers=2, codec="3lc"):
     model = build(rank)
-    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=2)
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=servers, codec=codec)
     model.load_state_dict(saved[0][0])
     optimizer.load_state_dict([state for _, state in saved])
     optimizer.zero_grad()
     backward(model, rank, 9)
     optimizer.step()
     return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}, optimizer.stats.steps
+
+
+def owned_on_other_ranks(rank, world, saved, servers):
+    """The residuals of answers of this rank's server."""
+    model = build(rank)
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=servers)
+    optimizer.load_state_dict([state for _, state in saved])
+    sums = [0.0] * len(list(model.parameters()))
+    for part in optimizer._server.parts() if rank < servers else ():
+        if part.residual is not None:
+            sums[part.tensor] += sum(part.residual)
+    return sums
 
 
 def push_nan(rank, world, bad):
@@ -340,6 +352,30 @@ class PushPull(unittest.TestCase):
             found = CLUSTER.run(world, push_on_other_ranks, [saved for _, *saved in whole])
             self.assertEqual(found[0][0], found[1][0])
             self.assertEqual(found[0][1], 9)
+
+    def test_resuming_on_other_servers(self):
+        """Where nothing is lost on the way, parts that are divided anew make no difference."""
+        before = CLUSTER.run(3, resumed, [(0, 6)], push_pull, {"codec": "raw", "servers": 2})
+        saved = [state for _, *state in before]
+        same = CLUSTER.run(3, push_on_other_ranks, saved, 2, "raw")[0]
+        for world, servers in ((3, 1), (3, 3), (2, 1), (4, 4)):
+            found = CLUSTER.run(world, push_on_other_ranks, saved, servers, "raw")
+            self.assertTrue(all(result == found[0] for result in found))
+            if world == 3:
+                self.assertEqual(found[0], same)
+        for result in CLUSTER.outcomes(3, push_on_other_ranks, [saved[0], saved[2]], 3, "raw")[::2]:
+            self.assertIn("2 servers were saved, here are 3", result.words)
+
+    def test_residuals_on_other_servers(self):
+        before = CLUSTER.run(3, resumed, [(0, 6)], push_pull, {"codec": "3lc", "servers": 3})
+        saved = [state for _, *state in before]
+        sums = []
+        for world, servers in ((3, 3), (3, 1), (4, 2)):
+            found = CLUSTER.run(world, owned_on_other_ranks, saved, servers)
+            sums.append(torch.tensor(found).sum(0))
+        self.assertGreater(sums[0].abs().max(), 0)
+        for other in sums[1:]:
+            torch.testing.assert_close(other, sums[0], atol=1e-5, rtol=1e-4)
 
     def test_nan(self):
         """One bad gradient is left out; if all are bad, the step changes nothing."""

@@ -12,9 +12,10 @@ from .._errors import StepError
 from ..codec_strings import check_codec
 from ._groups import Clock, Traffic, ring_bytes, states_for
 from ._module import assign, copied, flat, trained
+from ._places import Place, load_optimizer, optimizer_state, values_at
 from ._transport import Transport
 
-STATE_VERSION = 1  # of state_dict()
+STATE_VERSION = 2  # of state_dict()
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ class PushPull:
         flats = list(self._parameters.values())
         return [] if self._server is None else [
             flat(flats[part.tensor])[part.first:part.first + part.n] for part in self._server.parts()]
+
+    def _places(self) -> List[Place]:
+        """Where these parts are: name of the tensor, first value, number of values."""
+        names = list(self._parameters)
+        return [] if self._server is None else [(names[p.tensor], p.first, p.n) for p in self._server.parts()]
 
     def step(self, weight: float = 1.0) -> None:
         """Pushes the gradients, and pulls the change of the model. weight: of these gradients in the mean.
@@ -136,20 +142,33 @@ class PushPull:
         to save. Each rank saves its own."""
         return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
                 "servers": self._servers, "steps": self._steps, "worker": self._worker.state_dict(),
-                "server": self._server and self._server.state_dict(),
-                "parts": [part.detach().clone() for part in self._parts], "optimizer": self.optimizer.state_dict()}
+                "server": self._server and self._server.state_dict(), "places": self._places(),
+                "parts": [part.detach().clone() for part in self._parts],
+                "optimizer": optimizer_state(self.optimizer, self._parts)}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits; the model has been loaded before. On another
-        number of ranks, with as many servers, give each the states of all: no residual is lost."""
-        found = states_for(states, STATE_VERSION, self._transport)
-        mine = next((state for state in found if state["rank"] == self._transport.rank), None)
-        if any(state["servers"] != self._servers for state in found):
-            raise ValueError(f"{found[0]['servers']} servers were saved, here are {self._servers}")
+        number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
+        each value goes to the server that owns the value now."""
+        every = [states] if isinstance(states, dict) else list(states)
+        found = states_for(every, STATE_VERSION, self._transport)
+        servers = self._of_servers(every) if self._server is not None else []
         self._worker.load_state_dict([state["worker"] for state in found])
         self._steps = found[0]["steps"]
-        if self._server is not None and mine is not None:
-            self._server.load_state_dict(mine["server"])
-            for part, saved in zip(self._parts, mine["parts"]):
-                assign(part, saved)
-            self.optimizer.load_state_dict(mine["optimizer"])
+        if self._server is not None:
+            self._server.load_state_dict([state["server"] for state in servers])
+        saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
+        for place, part in zip(self._places(), self._parts):
+            assign(part, values_at(place, saved))
+        load_optimizer(self.optimizer, self._parts, self._places(),
+                       [(state["places"], state["optimizer"]) for state in servers or found])
+
+    def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """Those that this server needs: its own, or, if there were more or fewer servers, those of all."""
+        count = states[0]["servers"]
+        found = sorted((state for state in states if state["server"] is not None), key=lambda state: int(state["rank"]))
+        if count == self._servers:
+            return [state for state in found if state["rank"] == self._transport.rank]
+        if [state["rank"] for state in found] != list(range(count)):
+            raise ValueError(f"{count} servers were saved, here are {self._servers}: the states of all are needed")
+        return found

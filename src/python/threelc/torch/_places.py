@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Optimizers of parts of tensors: what they keep for each value, for another division into parts, too."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+Place = Tuple[str, int, int]
+"""a part: name of the tensor, its first value, number of values"""
+
+
+def values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]]) -> torch.Tensor:
+    """The values of a part, from those of the parts saved. None stands for zeros. ValueError: some are missing."""
+    name, first, n = place
+    found, at = [], first
+    for (other, start, length), values in sorted(saved, key=lambda item: item[0]):
+        end = min(start + length, first + n)
+        if other == name and start <= at < end:
+            values = torch.zeros(length) if values is None else values
+            found.append(values[at - start:end - start])
+            at = end
+    if at != first + n:
+        raise ValueError(f"values {at} to {first + n - 1} of {name} are in no state")
+    return torch.cat(found)
+
+
+def optimizer_state(optimizer: Any, parts: Sequence[torch.Tensor]) -> Dict[str, Any]:
+    """What an optimizer keeps for each part, and its settings."""
+    return {"parts": [dict(optimizer.state.get(part, {})) for part in parts],
+            "groups": [{key: value for key, value in group.items() if key != "params"}
+                       for group in optimizer.param_groups]}
+
+
+def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequence[Place],
+                   saved: Sequence[Tuple[Sequence[Place], Dict[str, Any]]]) -> None:
+    """saved: places and optimizer_state() of each server. What has the shape of its part is kept for each value, and
+    is divided anew; the rest, as a number of steps, is that of the first part that overlaps."""
+    groups = saved[0][1]["groups"]
+    if len(groups) != len(optimizer.param_groups):
+        raise ValueError(f"an optimizer of {len(groups)} groups was saved, this one has "
+                         f"{len(optimizer.param_groups)}")
+    every = [(place, state) for old, found in saved for place, state in zip(old, found["parts"])]
+    states = {part: _state_at(place, every) for part, place in zip(parts, places)}
+    numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
+    optimizer.load_state_dict({
+        "state": {i: states[part] for part, i in numbers.items() if states.get(part)},
+        "param_groups": [{**settings, "params": [numbers[part] for part in group["params"]]}
+                         for settings, group in zip(groups, optimizer.param_groups)]})
+
+
+def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[str, Any]:
+    name, first, n = place
+    over = [(p, state) for p, state in saved
+            if p[0] == name and p[1] < first + n and first < p[1] + p[2] and state]
+    if not over:
+        return {}
+    length = over[0][0][2]
+    found = {}
+    for key, value in over[0][1].items():
+        if torch.is_tensor(value) and value.shape == (length,):
+            value = values_at(place, [(p, state.get(key)) for p, state in saved if p[0] == name])
+        found[key] = value
+    return found
