@@ -153,6 +153,23 @@ def conserved(rank, world, settings):
     return changes, moved, owned, {name: r.double() for name, r in optimizer.residuals.items()}
 
 
+def decayed(rank, world, decay):
+    """By round: what changed, what was applied, and what stays."""
+    model = build(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model, 0), every=1, codec="3lc", min_numel=1, residual_decay=decay)
+    rounds = []
+    for step in range(4):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        start = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimizer.inner_optimizer.step()
+        after = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimizer.synchronize()
+        rounds.append({name: ((after[name] - start[name]).view(-1), (p.detach() - start[name]).view(-1),
+                              optimizer.residuals[name].clone()) for name, p in model.named_parameters()})
+    return rounds
+
+
 def from_other_ranks(rank, world, states):
     model = build(rank)
     optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, every=2, codec="3lc", min_numel=1)
@@ -227,6 +244,18 @@ class LocalSteps(unittest.TestCase):
                 left = sum(owned[name] for _, _, owned, _ in found) + sum(r[name] for _, _, _, r in found) / 3
                 torch.testing.assert_close(moved + left, mean, atol=2e-6, rtol=1e-4)
 
+    def test_residual_decay(self):
+        """moved + residuals / decay = changes + residuals of the round before, in the mean."""
+        for decay in (1.0, 0.75):
+            found = CLUSTER.run(2, decayed, decay)
+            before = {name: torch.zeros_like(left) for name, (_, _, left) in found[0][0].items()}
+            for rounds in zip(*found):
+                for name, total in before.items():
+                    changes, moved, left = (sum(ranks) / 2 for ranks in zip(*(result[name] for result in rounds)))
+                    torch.testing.assert_close(moved + left / decay, changes + total, atol=2e-6, rtol=1e-4)
+                    before[name] = left
+            self.assertGreater(max(left.abs().max() for left in before.values()), 1e-4)
+
     def test_resuming(self):
         """Also in the middle of a round."""
         for settings in ({"codec": "3lc"}, {"codec": "qsgd:bits=8", "mode": "gather", "participants": 2}):
@@ -255,6 +284,7 @@ class LocalSteps(unittest.TestCase):
     def test_wrong_arguments(self):
         for settings, words in (({"every": 0}, "every should be at least 1"), ({"mode": "ring"}, "mode should be"),
                                 ({"participants": 3}, "participants should be from 1 to 2, not 3"),
+                                ({"residual_decay": 1.5}, "residual_decay should be from 0 to 1, not 1.5"),
                                 ({"codec": "3lc:s=5"}, "at 6")):
             for result in CLUSTER.outcomes(2, local, 1, None, {"every": 1, **settings}):
                 self.assertIn(words, result.words)

@@ -34,13 +34,13 @@ WAYS = {
     "powersgd": "torch's powerSGD_hook, --rank, one bucket",
     "sharded": "threelc.torch.register, --codec",
     "gather": "the same in mode gather",
-    "local": "threelc.torch.LocalSteps, --codec, --every, --outer",
+    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay",
     "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
     "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
     "ecd": "the same with ECD-PSGD",
 }
-COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "step", "steps", "seconds",
+COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
            "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
            "wire_seconds"]
 
@@ -76,6 +76,7 @@ def options_of(task: Task) -> argparse.ArgumentParser:
     parser.add_argument("--pull", help="of what comes back; else as --codec")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
     parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
+    parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
     parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
     parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
     parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")
@@ -140,7 +141,7 @@ class Exchange:
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
-                mode="gather" if o.way == "local" else "sharded")
+                mode="gather" if o.way == "local" else "sharded", residual_decay=o.decay)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull)
@@ -289,7 +290,8 @@ def train(task: Task, o: Any) -> None:
         rounds = o.way.startswith("local")
         row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": o.codec if exchange.state else "",
                "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
-               "outer": o.outer if rounds else "", "step": done, "steps": o.steps, "seconds": seconds,
+               "outer": o.outer if rounds else "", "decay": o.decay if rounds else "", "step": done, "steps": o.steps,
+               "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
                "loss": "", "accuracy": "", **traffic}
         if rank == 0 and not o.no_evaluation:

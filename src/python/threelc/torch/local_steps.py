@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Local steps: ranks train alone for a while, then exchange the changes of their weights.
 
-DiLoCo (Douillard et al., 2023), federated averaging (McMahan et al., 2017) and SBC's Algorithm 1 (Sattler et al., 2018)
-are settings of it.
+DiLoCo (Douillard et al., 2023), federated averaging (McMahan et al., 2017), SBC's Algorithm 1 (Sattler et al., 2018)
+and SparseLoCo (Sarfi et al., 2025) are settings of it.
 """
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ class LocalSteps:
     codec, pull, mode, min_numel, seed, threads, process_group: as in register(). The mode "gather" has no second lossy
                      step, which sparse codecs with an outer momentum do not bear well.
     participants:    so many ranks, drawn anew for each round, are in it; the others only receive. None: all.
+    residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. A rank goes on from the common
+                     model, so what it did not send it mostly does again; with few values sent in a round, residuals
+                     grow old, and large. SparseLoCo has 0.95.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent.
     average_buffers: buffers such as batch-norm statistics are averaged, too, as floats.
     on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round.
@@ -62,21 +65,24 @@ class LocalSteps:
 
     def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Callable[[List[Any]], Any]] = None, *,
                  every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
-                 participants: Optional[int] = None, mask_momentum: bool = False, average_buffers: bool = True,
-                 min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0, threads: Optional[int] = None,
-                 process_group: Any = None) -> None:
+                 participants: Optional[int] = None, residual_decay: float = 1.0, mask_momentum: bool = False,
+                 average_buffers: bool = True, min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
+        if not 0 <= residual_decay <= 1:
+            raise ValueError(f"residual_decay should be from 0 to 1, not {residual_decay}")
         if every < 1:
             raise ValueError(f"every should be at least 1, not {every}")
         self._transport = transport = Transport(process_group)
         if participants is not None and not 1 <= participants <= transport.world:
             raise ValueError(f"participants should be from 1 to {transport.world}, not {participants}")
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "participants": participants,
-                         "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
-                         "on_nonfinite": on_nonfinite, "outer": outer is not None})
+                         "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
+                         "seed": seed, "on_nonfinite": on_nonfinite, "outer": outer is not None})
         self.inner_optimizer = inner_optimizer
         self.every = every
         self._participants = participants
+        self._residual_decay = residual_decay
         self._mask_momentum = mask_momentum
         self._skips = on_nonfinite == "skip"
         self._seed = seed
@@ -132,6 +138,8 @@ class LocalSteps:
             if not self._skips:
                 raise
             return
+        if self._residual_decay != 1:
+            self._group.residual_scale(self._residual_decay)
         if self._mask_momentum and taking_part:
             self._mask()
         self._apply(dict(zip(self._tensors, means)))
