@@ -39,6 +39,7 @@ const char *tlc_status_string(tlc_status s)
         [TLC_ERR_STEP] = "the step of the exchange failed",
         [TLC_ERR_ORDER] = "a call out of turn, or a message of another step",
         [TLC_ERR_TRANSPORT] = "messages could not be sent or received",
+        [TLC_ERR_BASE] = "the weights are not the base of the delta",
     };
     return (unsigned)s < sizeof text / sizeof text[0] ? text[(unsigned)s] : "unknown status";
 }

@@ -8,7 +8,7 @@
 
 #include "../src/kernels/kernels.h"
 
-enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 4, CHECK_EXTRA = 2048 };
+enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 5, CHECK_EXTRA = 2048 };
 
 typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_type;
 
@@ -83,7 +83,8 @@ typedef struct check_kernel {
 } check_kernel;
 
 extern const check_kernel check_kernel_list[]; /* up to the first without a name */
-extern const check_kernel check_level_kernels[], check_mask_kernels[], check_golomb_kernels[], check_byte_kernels[];
+extern const check_kernel check_level_kernels[], check_mask_kernels[], check_golomb_kernels[], check_byte_kernels[],
+    check_delta_kernels[];
 const check_kernel *check_kernel_at(size_t index); /* the index-th of all lists; NULL past the end */
 
 typedef enum check_effort { FULL, QUICK, QUICKER } check_effort;

@@ -471,8 +471,8 @@ int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel)
 
 const check_kernel *check_kernel_at(size_t index)
 {
-    static const check_kernel *const lists[] = {check_kernel_list, check_level_kernels, check_mask_kernels,
-                                                check_golomb_kernels, check_byte_kernels};
+    static const check_kernel *const lists[] = {check_kernel_list,    check_level_kernels, check_mask_kernels,
+                                                check_golomb_kernels, check_byte_kernels,  check_delta_kernels};
 
     for (int i = 0; i < COUNT(lists); i++)
         for (const check_kernel *kernel = lists[i]; kernel->name; kernel++)

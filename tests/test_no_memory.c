@@ -5,6 +5,7 @@
  */
 #include "no_memory.h"
 #include <threelc/bundle.h>
+#include <threelc/delta.h>
 
 enum { SMALL = 331 };
 
@@ -286,6 +287,45 @@ typedef struct stage_buffers {
     uint32_t words[SMALL];
 } stage_buffers;
 
+/* Blocks of all kinds, with and without tasks. */
+static void deltas(void **state)
+{
+    enum { BLOCK = 65536, N = 4 * BLOCK };
+    static const unsigned one_in[] = {1u << 31, 50, 2, 1};
+    uint8_t *base = bytes(2 * (size_t)N), *next = bytes(2 * (size_t)N), *frame;
+    tlc_delta_info info = {.struct_size = sizeof info};
+    size_t bound = 0, len = 0;
+    uint64_t digest = 0;
+    rng r = {3};
+
+    (void)state;
+    fill_grad(DATA_LAPLACE, 1, TLC_BF16, base, N);
+    memcpy(next, base, 2 * (size_t)N);
+    for (size_t i = 0; i < N; i++)
+        if (!rng_below(&r, one_in[i / BLOCK]))
+            next[2 * i] ^= (uint8_t)(i / BLOCK < 3 ? 1 : rng_next(&r));
+    starved(tlc_delta_bound(TLC_BF16, N, &bound), TLC_OK);
+    frame = bytes(bound);
+    for (size_t i = 0; i < runner_count; i++) {
+        const tlc_delta_options opt = {.struct_size = sizeof opt, .parallel = starved_runner(&runners[i])};
+        at = (place){.note = runners[i].name};
+        starved(tlc_delta_compress(NULL, next, N, TLC_BF16, frame, bound, &len, &opt), TLC_OK);
+        starved(tlc_delta_compress(base, next, N, TLC_BF16, frame, bound, &len, &opt), TLC_OK);
+        starved(tlc_delta_inspect(frame, len, &info), TLC_OK);
+        require(info.blocks[0] == 1 && info.blocks[1] && info.blocks[2]);
+        starved(tlc_delta_digest(base, N, TLC_BF16, &digest, &opt), TLC_OK);
+        uint8_t *weights = bytes(2 * (size_t)N);
+        memcpy(weights, base, 2 * (size_t)N);
+        starved(tlc_delta_apply(frame, len, weights, N, TLC_BF16, &opt), TLC_OK);
+        starved(tlc_delta_apply(frame, len, weights, N, TLC_BF16, &opt), TLC_ERR_BASE);
+        starved(tlc_delta_apply(frame, len - 1, weights, N, TLC_BF16, &opt), TLC_ERR_CHECKSUM);
+        free(weights);
+    }
+    free(base);
+    free(next);
+    free(frame);
+}
+
 static void symbol_stages(stage_buffers *b)
 {
     size_t len = 0, shrunk = 0, size = 0;
@@ -378,6 +418,7 @@ int main(void)
         cmocka_unit_test(switches),
         cmocka_unit_test(descriptions),
         cmocka_unit_test(bundles),
+        cmocka_unit_test(deltas),
         cmocka_unit_test(stages),
     };
     print_isas();

@@ -29,7 +29,7 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION 303     /* 0.3.3: major * 10000 + minor * 100 + patch */
+#define TLC_VERSION 304     /* 0.3.4: major * 10000 + minor * 100 + patch */
 #define TLC_FRAME_VERSION 1 /* the version of frames that this library writes and reads */
 
 #ifdef __cplusplus
@@ -50,7 +50,8 @@ typedef enum tlc_status {
     TLC_ERR_UNSUPPORTED = 9, /* a codec, ISA or operation that is not available here */
     TLC_ERR_STEP = 10,       /* exchange: the step failed, for all; nothing is lost */
     TLC_ERR_ORDER = 11,      /* exchange: a call out of turn, or a message of another step */
-    TLC_ERR_TRANSPORT = 12   /* modules that carry messages: MPI failed */
+    TLC_ERR_TRANSPORT = 12,  /* modules that carry messages: MPI failed */
+    TLC_ERR_BASE = 13        /* delta: the weights are not those that it begins with */
 } tlc_status;
 
 typedef enum tlc_dtype { TLC_F32 = 0, TLC_F16 = 1, TLC_BF16 = 2 } tlc_dtype;
@@ -143,7 +144,7 @@ typedef struct tlc_message {
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
 
 TLC_API uint32_t tlc_version(void);                  /* TLC_VERSION of the library that runs */
-TLC_API const char *tlc_version_string(void);        /* "0.3.3" */
+TLC_API const char *tlc_version_string(void);        /* "0.3.4" */
 TLC_API const char *tlc_status_string(tlc_status s); /* one line of text; never NULL, for any s */
 TLC_API int tlc_isa_supported(tlc_isa isa);          /* 1 if it is built in, and the CPU and its OS can run it */
 TLC_API const char *tlc_isa_name(tlc_isa isa);       /* "auto", "scalar", "avx2", "avx512", "neon"; else "unknown" */

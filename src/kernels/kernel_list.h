@@ -145,6 +145,17 @@ KERNEL(void, golomb_skip, (const tlc_golomb_codes *codes, tlc_golomb_run *lanes,
 KERNEL(size_t, golomb_read, (const tlc_golomb_codes *codes, tlc_golomb_run *run, size_t *index, uint8_t *negative,
                              size_t cap), avx2, avx2, scalar)
 
+/* Compares weights of 16 bits. d = ordered(next) - ordered(base) as signed integers that wrap; ordered(x) is x with all
+ * bits but the sign inverted if the sign is 1. Bit i % 64 of changed[i / 64] is 1 if d is not 0, of negative if d < 0,
+ * of large if |d| > 1; bits beyond n are 0. Returns how many d are not 0. Weights may be unaligned, and are in the
+ * machine's byte order. */
+KERNEL(uint64_t, delta16, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                           uint64_t *large), avx2, avx512, neon)
+
+/* The same for weights of 32 bits. */
+KERNEL(uint64_t, delta32, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                           uint64_t *large), avx2, avx512, neon)
+
 /* Counts the bits that are 1 in len bytes. */
 KERNEL(uint64_t, count_ones, (const uint8_t *bits, size_t len), avx2, avx2, neon)
 

@@ -9,17 +9,6 @@
 
 enum { WORD = 64 };
 
-/* The bits of 64 bytes that are all ones or all zeros. Eight weighted bytes add up to a byte of bits. */
-TLC_NEON_INLINE uint64_t word_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
-{
-    const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
-    uint8x16_t ab = vpaddq_u8(vandq_u8(a, weight), vandq_u8(b, weight));
-    uint8x16_t cd = vpaddq_u8(vandq_u8(c, weight), vandq_u8(d, weight));
-    uint8x16_t abcd = vpaddq_u8(ab, cd);
-
-    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(abcd, abcd)), 0);
-}
-
 TLC_NEON_INLINE uint8x16_t nonzero16(const int8_t *q)
 {
     int8x16_t symbols = vld1q_s8(q);
@@ -28,13 +17,13 @@ TLC_NEON_INLINE uint8x16_t nonzero16(const int8_t *q)
 
 TLC_NEON_INLINE uint64_t nonzero64(const int8_t *q)
 {
-    return word_of(nonzero16(q), nonzero16(q + 16), nonzero16(q + 32), nonzero16(q + 48));
+    return tlc_neon_word(nonzero16(q), nonzero16(q + 16), nonzero16(q + 32), nonzero16(q + 48));
 }
 
 TLC_NEON_INLINE uint64_t minus64(const int8_t *q)
 {
-    return word_of(vcltzq_s8(vld1q_s8(q)), vcltzq_s8(vld1q_s8(q + 16)), vcltzq_s8(vld1q_s8(q + 32)),
-                   vcltzq_s8(vld1q_s8(q + 48)));
+    return tlc_neon_word(vcltzq_s8(vld1q_s8(q)), vcltzq_s8(vld1q_s8(q + 16)), vcltzq_s8(vld1q_s8(q + 32)),
+                         vcltzq_s8(vld1q_s8(q + 48)));
 }
 
 /* Inlined once with `negative` and once without. */
@@ -89,7 +78,7 @@ TLC_NEON_INLINE uint8x16_t reached16(const float *x, threshold t)
 
 TLC_NEON_INLINE uint64_t reached64(const float *x, threshold t)
 {
-    return word_of(reached16(x, t), reached16(x + 16, t), reached16(x + 32, t), reached16(x + 48, t));
+    return tlc_neon_word(reached16(x, t), reached16(x + 16, t), reached16(x + 32, t), reached16(x + 48, t));
 }
 
 uint64_t tlc_threshold_mask_neon(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
@@ -124,8 +113,8 @@ TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32
 
 TLC_NEON_INLINE uint64_t drawn64(const float *x, const uint32_t *words, uint32x4_t limit)
 {
-    return word_of(drawn16(x, words, limit), drawn16(x + 16, words + 16, limit), drawn16(x + 32, words + 32, limit),
-                   drawn16(x + 48, words + 48, limit));
+    return tlc_neon_word(drawn16(x, words, limit), drawn16(x + 16, words + 16, limit),
+                         drawn16(x + 32, words + 32, limit), drawn16(x + 48, words + 48, limit));
 }
 
 uint64_t tlc_random_mask_neon(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)

@@ -21,6 +21,17 @@ TLC_NEON_INLINE uint8x16_t tlc_neon_pack16(uint32x4_t a, uint32x4_t b, uint32x4_
     return vuzp1q_u8(vreinterpretq_u8_u16(ab), vreinterpretq_u8_u16(cd));
 }
 
+/* The bits of 64 bytes that are all ones or all zeros. Eight weighted bytes add up to a byte of bits. */
+TLC_NEON_INLINE uint64_t tlc_neon_word(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
+{
+    const uint8x16_t weight = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+    uint8x16_t ab = vpaddq_u8(vandq_u8(a, weight), vandq_u8(b, weight));
+    uint8x16_t cd = vpaddq_u8(vandq_u8(c, weight), vandq_u8(d, weight));
+    uint8x16_t abcd = vpaddq_u8(ab, cd);
+
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(abcd, abcd)), 0);
+}
+
 /* The bits of |x| as integers order like the magnitudes, and a NaN is above everything. */
 TLC_NEON_INLINE uint32x4_t tlc_neon_larger(uint32x4_t max, float32x4_t x)
 {

@@ -13,19 +13,10 @@
 #ifndef TLC_GOLOMB_H
 #define TLC_GOLOMB_H
 
+#include "../common/bits.h"
 #include "../kernels/kernels.h"
 
 #define TLC_GOLOMB_MAX 48 /* largest b */
-
-/* 8 bytes of a stream as a number, most significant bit first. */
-static inline uint64_t tlc_big_endian(uint64_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return __builtin_bswap64(word);
-#else
-    return word;
-#endif
-}
 
 /* The best b: the least b >= 0 with (1 - k/n)^(2^b) < 0.6180339887498949, by repeated squaring in binary64, but at most
  * TLC_GOLOMB_MAX; 0 for k = 0. k <= n. Needs the default float mode. */

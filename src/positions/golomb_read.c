@@ -45,32 +45,19 @@ static inline shape shape_of(const tlc_golomb_reader *r)
     return (shape){r->stream, r->size, r->b, r->signs, 1 + r->b + r->signs, r->b <= 20 && (uint64_t)r->size >> 32 == 0};
 }
 
-/* The next 57 bits or more, the first of them in the highest bit. Behind the stream there are 0 bits. */
-static uint64_t window(const shape *s, uint64_t bit)
-{
-    const size_t at = (size_t)(bit / 8);
-    uint64_t word = 0;
-
-    if (s->size >= 8 && at <= s->size - 8)
-        return tlc_golomb_load(s->stream + at) << bit % 8;
-    for (size_t i = at; i < at + 8; i++)
-        word = word << 8 | (i < s->size ? s->stream[i] : 0);
-    return word << bit % 8;
-}
-
 /* Reads one code of any length. Returns 0 if it does not end within the stream, or if its position overflows. */
 static int take_one(run *r, const shape *s)
 {
     uint64_t bit = r->bit, quotient = 0, ones, index;
 
     do { /* ends at the end of the stream at the latest, because 0 bits follow */
-        ones = (uint64_t)__builtin_clzll(~window(s, bit) | 0x7f); /* 57 at most */
+        ones = (uint64_t)__builtin_clzll(~tlc_bits_at(s->stream, s->size, bit) | 0x7f); /* 57 at most */
         quotient += ones;
         bit += ones;
     } while (ones == 57);
     if ((uint64_t)s->size * 8 - bit < s->least || quotient > UINT64_MAX >> s->b)
         return 0;
-    index = (quotient << s->b) + (s->b ? window(s, bit + 1) >> (64 - s->b) : 0);
+    index = (quotient << s->b) + (s->b ? tlc_bits_at(s->stream, s->size, bit + 1) >> (64 - s->b) : 0);
     if (__builtin_add_overflow(index, r->next, &index) || index == UINT64_MAX)
         return 0;
     *r = (run){bit + s->least, r->count + 1, index + 1};
@@ -271,7 +258,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
     while (r.count < reader->k)
         if (!take_one(&r, &s))
             return 0;
-    if (r.next > reader->n || (r.bit % 8 && window(&s, r.bit) >> (56 + r.bit % 8)))
+    if (r.next > reader->n || (r.bit % 8 && tlc_bits_at(s.stream, s.size, r.bit) >> (56 + r.bit % 8)))
         return 0;
     *size = reader->head + (size_t)(r.bit / 8) + (r.bit % 8 != 0);
     return 1;

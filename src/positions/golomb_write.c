@@ -70,38 +70,7 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs)
 /* ---- writing
  * ------------------------------------------------------------------------------------------------------ */
 
-typedef struct writer {
-    uint8_t *at, *end;
-    uint64_t bits; /* the lowest `used` bits are not stored yet; the bits above them are */
-    unsigned used; /* fewer than 8 between calls */
-} writer;
-
-/* Stores the whole bytes of the 1..64 bits. There is room for 8 bytes. */
-static inline void flush(writer *w)
-{
-    uint64_t word = tlc_big_endian(w->bits << (64 - w->used));
-
-    memcpy(w->at, &word, sizeof word);
-    w->at += w->used / 8;
-    w->used %= 8;
-}
-
-/* 1 <= count <= 57. Returns 0 if there is no room. */
-static inline int put(writer *w, uint64_t code, unsigned count)
-{
-    w->bits = w->bits << count | code;
-    w->used += count;
-    if (w->end - w->at >= 8) {
-        flush(w);
-        return 1;
-    }
-    for (; w->used >= 8; w->used -= 8) {
-        if (w->at == w->end)
-            return 0;
-        *w->at++ = (uint8_t)(w->bits >> (w->used - 8));
-    }
-    return 1;
-}
+typedef tlc_bit_writer writer;
 
 /* distance: d - 1. signs: the number of sign bits, 0 or 1. sign: that bit. */
 static int put_position(writer *w, uint64_t distance, unsigned b, unsigned signs, unsigned sign)
@@ -110,11 +79,11 @@ static int put_position(writer *w, uint64_t distance, unsigned b, unsigned signs
 
     while (quotient > 56 - b - signs) { /* at least 7 */
         unsigned some = quotient < 48 ? 8 : 48;
-        if (!put(w, ((uint64_t)1 << some) - 1, some))
+        if (!tlc_bits_put(w, ((uint64_t)1 << some) - 1, some))
             return 0;
         quotient -= some;
     }
-    return put(w, (((uint64_t)2 << quotient) - 2) << (b + signs) | rest, (unsigned)quotient + 1 + b + signs);
+    return tlc_bits_put(w, (((uint64_t)2 << quotient) - 2) << (b + signs) | rest, (unsigned)quotient + 1 + b + signs);
 }
 
 /* The positions of some words of the mask, at most STRETCH. */
@@ -180,7 +149,7 @@ static inline __attribute__((always_inline)) int put_four(writer *w, const uint3
     c3 = c3 << (e4 & 63) | c4;
     w->bits = w->bits << bits | c1 << ((e3 + e4) & 63) | c3;
     w->used += bits;
-    flush(w);
+    tlc_bits_flush(w);
     return 1;
 }
 
@@ -314,7 +283,7 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
     size_t size = tlc_varint_write(head, k);
     head[size++] = (uint8_t)b;
     for (size_t i = 0; i < size; i++)
-        if (!put(&w, head[i], 8))
+        if (!tlc_bits_put(&w, head[i], 8))
             return 0;
     if (tabled)
         fill_table(table, b, negative != NULL);
@@ -325,7 +294,7 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
         if (p.count && !put_batch(&w, &p, b, tabled ? table : NULL, &next))
             return 0;
     }
-    if (w.used && !put(&w, 0, 8 - w.used))
+    if (!tlc_bits_end(&w))
         return 0;
     return (size_t)(w.at - dst);
 }

@@ -4,6 +4,7 @@
  * them, for 64-bit and 32-bit machines. tests/scripts/abi.sh says which version a change needs.
  */
 #include <threelc/bundle.h>
+#include <threelc/delta.h>
 #include <threelc/exchange.h>
 #include <threelc/stages.h>
 #include <threelc/threelc.h>
@@ -249,6 +250,24 @@ AT(tlc_graph, nodes, 12, 8);
 AT(tlc_graph, rows, 16, 12);
 AT(tlc_graph, p, 24, 16);
 AT(tlc_graph, seed, 32, 24);
+
+SIZE(tlc_delta_options, 32, 20);
+AT(tlc_delta_options, struct_size, 0, 0);
+AT(tlc_delta_options, isa, 8, 4);
+AT(tlc_delta_options, without_digests, 12, 8);
+AT(tlc_delta_options, parallel, 16, 12);
+
+SIZE(tlc_delta_info, 88, 84 + GAP);
+AT(tlc_delta_info, struct_size, 0, 0);
+AT(tlc_delta_info, version, 8, 4);
+AT(tlc_delta_info, dtype, 12, 8);
+AT(tlc_delta_info, n, 16, 12 + GAP);
+AT(tlc_delta_info, has_base, 24, 20 + GAP);
+AT(tlc_delta_info, has_digests, 28, 24 + GAP);
+AT(tlc_delta_info, base_digest, 32, 28 + GAP);
+AT(tlc_delta_info, result_digest, 40, 36 + GAP);
+AT(tlc_delta_info, blocks, 48, 44 + GAP);
+AT(tlc_delta_info, changed, 80, 76 + GAP);
 /* NOLINTEND(bugprone-branch-clone) */
 
 _Static_assert(TLC_ENTRY_SHORT_NAME == 0 && TLC_ENTRY_QUANTIZER == 1 && TLC_ENTRY_PACKER == 2 &&

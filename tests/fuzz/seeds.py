@@ -101,6 +101,16 @@ def npy(vectors):
     yield values[:5]
 
 
+def delta(vectors):
+    """a byte with dtype and kind; a frame, or base and next one behind the other"""
+    for r in records(vectors, 'delta.txt'):
+        dtype = ('f32', 'f16', 'bf16').index(r['dtype'][0])
+        yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
+        if 'status' not in r and r['base'][0] != 'null':
+            yield bytes([dtype | 4]) + bytes.fromhex(r['base'][0] + r['next'][0])
+            yield bytes([dtype | 8]) + bytes.fromhex(r['next'][0])
+
+
 def stages(vectors):
     names = array('stages.c', 'stages')
 
@@ -429,7 +439,7 @@ def unpack(folder):
 
 
 def main(args):
-    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, stages, npy, exchange,
+    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, stages, npy, exchange,
                                        exchange_state, gossip)}
     if len(args) in (2, 3) and args[0] == '--pack':
         pack(*args[1:])

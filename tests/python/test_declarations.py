@@ -11,7 +11,7 @@ from pathlib import Path
 from threelc import Status, _c
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("threelc.h", "bundle.h", "exchange.h")
+HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h")
 PARTLY = ("stages.h",)  # the package uses a few of its functions
 STRUCTS = {
     "tlc_allocator": _c.Allocator, "tlc_parallel": _c.Parallel, "tlc_config": _c.Config,
@@ -19,7 +19,8 @@ STRUCTS = {
     "tlc_codec_param": _c.CodecParam, "tlc_codec_entry": _c.CodecEntry, "tlc_bundle_writer": _c.BundleWriter,
     "tlc_bundle_reader": _c.BundleReader, "tlc_tensor": _c.Tensor, "tlc_exchange_config": _c.ExchangeConfig,
     "tlc_outcome": _c.Outcome, "tlc_exchange_stats": _c.ExchangeStats, "tlc_part": _c.Part,
-    "tlc_push_info": _c.PushInfo, "tlc_graph": _c.Graph}
+    "tlc_push_info": _c.PushInfo, "tlc_graph": _c.Graph, "tlc_delta_options": _c.DeltaOptions,
+    "tlc_delta_info": _c.DeltaInfo}
 PARTLY_STRUCTS = {"tlc_quartic_params": _c.QuarticParams}
 ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),

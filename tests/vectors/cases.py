@@ -5,6 +5,7 @@ from itertools import chain
 import bad_3lc
 import bad_codecs
 from bad_states import bad_state
+import delta
 import good_3lc
 import good_codecs
 import good_special
@@ -91,5 +92,6 @@ def parse_form(form):
 
 
 def files():
-    return {name: HEAD % NOTES[name] + '\n' + ''.join(make()).rstrip('\n') + '\n'
-            for name, make in (('good.txt', good), ('bad.txt', bad), ('bad_state.txt', bad_state))}
+    found = {name: HEAD % NOTES[name] + '\n' + ''.join(make()).rstrip('\n') + '\n'
+             for name, make in (('good.txt', good), ('bad.txt', bad), ('bad_state.txt', bad_state))}
+    return {**found, 'delta.txt': delta.text().rstrip('\n') + '\n'}

@@ -13,12 +13,13 @@ decompress_add() on what it received. What was not sent stays in the context's r
 Arrays are used where they lie: numpy arrays, torch tensors on the CPU, and whatever has the buffer protocol or DLPack.
 Other threads of Python run during calls. Errors are exceptions, threelc.Error, with a status and a sentence.
 
-threelc.exchange has the distributed algorithms: all-reduce, parameter server, gossip. threelc.torch puts them to work
-in PyTorch.
+threelc.delta makes lossless deltas of weights. threelc.exchange has the distributed algorithms: all-reduce, parameter
+server, gossip. threelc.torch puts them to work in PyTorch.
 """
+from . import delta
 from ._c import DType, EntryKind, Isa
-from ._errors import (CapacityError, CorruptError, Error, NoMemoryError, NonFiniteError, OrderError, ParameterError,
-                      SizeError, Status, StepError, UnsupportedError)
+from ._errors import (BaseError, CapacityError, CorruptError, Error, NoMemoryError, NonFiniteError, OrderError,
+                      ParameterError, SizeError, Status, StepError, UnsupportedError)
 from ._version import __version__
 from .codec_strings import CodecEntry, CodecParameter, codec_bound, codecs
 from .context import Context
@@ -26,7 +27,7 @@ from .frames import FrameInfo, decompress, decompress_add, decompress_add_many, 
 from .quartic import compress_quartic
 
 __all__ = [
-    "CapacityError", "CodecEntry", "CodecParameter", "Context", "CorruptError", "DType", "EntryKind", "Error",
-    "FrameInfo", "Isa", "NoMemoryError", "NonFiniteError", "OrderError", "ParameterError", "SizeError", "Status",
-    "StepError", "UnsupportedError", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
-    "decompress_add", "decompress_add_many", "inspect", "mask", "peek"]
+    "BaseError", "CapacityError", "CodecEntry", "CodecParameter", "Context", "CorruptError", "DType", "EntryKind",
+    "Error", "FrameInfo", "Isa", "NoMemoryError", "NonFiniteError", "OrderError", "ParameterError", "SizeError",
+    "Status", "StepError", "UnsupportedError", "__version__", "codec_bound", "codecs", "compress_quartic",
+    "decompress", "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek"]

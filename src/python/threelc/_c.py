@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C interface as ctypes declarations: threelc.h, bundle.h and exchange.h.
+"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h and exchange.h.
 
 A test compares each struct, enum and function with the headers. Arrays of values and opaque objects are c_void_p; other
 pointers say what they point to.
@@ -97,6 +97,17 @@ class FrameInfo(Structure):
         ("header_size", c_uint64), ("payload_size", c_uint64), ("clipped", c_uint64)]
 
 
+class DeltaOptions(Structure):
+    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("without_digests", c_int), ("parallel", Parallel)]
+
+
+class DeltaInfo(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("version", c_uint32), ("dtype", c_int), ("n", c_uint64), ("has_base", c_int),
+        ("has_digests", c_int), ("base_digest", c_uint64), ("result_digest", c_uint64), ("blocks", c_uint64 * 4),
+        ("changed", c_uint64)]
+
+
 class Message(Structure):
     _fields_ = [("data", c_void_p), ("len", c_size_t)]
 
@@ -177,6 +188,7 @@ _size_out = POINTER(c_size_t)
 _message = POINTER(Message)
 _tensors = (POINTER(Tensor), c_size_t)
 _options = POINTER(DecodeOptions)
+_delta = POINTER(DeltaOptions)
 _save = (_status, _object, c_void_p, c_size_t, _size_out)
 _load = (_status, _object, _message, c_size_t)
 _create = (POINTER(c_void_p), POINTER(ExchangeConfig))
@@ -210,6 +222,11 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_mask": (_status, c_void_p, c_size_t, _values, c_size_t, _options),
     "tlc_inspect": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
     "tlc_peek": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
+    "tlc_delta_bound": (_status, c_int, c_size_t, _size_out),
+    "tlc_delta_compress": (_status, _values, _values, c_size_t, c_int, c_void_p, c_size_t, _size_out, _delta),
+    "tlc_delta_apply": (_status, c_void_p, c_size_t, _values, c_size_t, c_int, _delta),
+    "tlc_delta_inspect": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
+    "tlc_delta_digest": (_status, _values, c_size_t, c_int, POINTER(c_uint64), _delta),
     "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
     "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),

@@ -25,6 +25,7 @@ class Status(enum.IntEnum):
     STEP = 10
     ORDER = 11
     TRANSPORT = 12
+    BASE = 13
 
 
 class Error(Exception):
@@ -79,6 +80,10 @@ class OrderError(Error):
     """Exchange: a call out of turn, or a message of another step."""
 
 
+class BaseError(Error, ValueError):
+    """The weights are not those that the delta begins with."""
+
+
 _CLASSES: Dict[Status, Type[Error]] = {
     Status.PARAM: ParameterError,
     Status.NOMEM: NoMemoryError,
@@ -91,6 +96,7 @@ _CLASSES: Dict[Status, Type[Error]] = {
     Status.UNSUPPORTED: UnsupportedError,
     Status.STEP: StepError,
     Status.ORDER: OrderError,
+    Status.BASE: BaseError,
 }
 
 

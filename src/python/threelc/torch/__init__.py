@@ -8,7 +8,8 @@ From then on ranks send each other 3LC's frames instead of floats. All replicas 
 
 LocalSteps: ranks train alone for a while, then exchange the changes of their weights (DiLoCo, federated averaging,
 SBC). PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD).
-register_fsdp: between replicas of a model that FSDP2 shards.
+register_fsdp: between replicas of a model that FSDP2 shards. WeightSync: models that are served or sampled from follow
+one that is trained.
 """
 from ._ddp_state import DDPState, Stats
 from .ddp import hook, register
@@ -16,6 +17,7 @@ from .fsdp import FSDPState, register_fsdp
 from .gossip import Gossip, GossipStats
 from .local_steps import LocalStats, LocalSteps
 from .push_pull import PushPull, PushPullStats
+from .weight_sync import WeightSync
 
 __all__ = ["DDPState", "FSDPState", "Gossip", "GossipStats", "LocalStats", "LocalSteps", "PushPull", "PushPullStats",
-           "Stats", "hook", "register", "register_fsdp"]
+           "Stats", "WeightSync", "hook", "register", "register_fsdp"]

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lossless deltas of weights: what a machine needs to go from the weights that it has to those of a later step.
+ *
+ * After a step few weights differ, and most of these by one unit in the last place. Weights are read as integers that
+ * order like the floats, and the difference of each weight is coded: Golomb-coded positions with a sign, larger
+ * differences behind them; or a prefix code of all differences where many weights differ. Any bits come out as they
+ * went in: NaN payloads, -0, infinities.
+ *
+ * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
+ * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
+ *
+ * Units, buffers, failure and threads are as in threelc.h. Nothing is allocated, and calls keep no state. They use up
+ * to 60 KiB of stack.
+ *
+ *   byte 0        'D'
+ *   byte 1        version, 1
+ *   byte 2        bits 0-1 dtype (0 f32, 1 f16, 2 bf16), bit 2 digests, bit 3 no base, bit 4 nothing differs;
+ *                 bits 5-7 are 0
+ *   1-10 bytes    n, LEB128
+ *   u64           digest of the base, if there are digests and a base
+ *   u64           digest of the result, if there are digests
+ *   u32 each      for each block of 65,536 values: bits 0-29 the bytes of its payload, bits 30-31 its kind; no blocks
+ *                 if nothing differs
+ *   then          the payloads, in order
+ *   u32           checksum: the low 32 bits of XXH3_64bits of all bytes before it
+ *
+ * All numbers are little-endian. src/delta/blocks.h has the picture of a payload.
+ */
+#ifndef THREELC_DELTA_H
+#define THREELC_DELTA_H
+
+#include <threelc/threelc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start from {sizeof(tlc_delta_options)} with the rest 0. struct_size means what it means in tlc_config. */
+typedef struct tlc_delta_options {
+    size_t struct_size;
+    tlc_isa isa;
+    int without_digests; /* 1: the frame has no digests, so tlc_delta_apply cannot tell whether the base is right. Only
+                            for tlc_delta_compress. It saves a sweep over both weights, and one over those of apply */
+    tlc_parallel parallel;
+} tlc_delta_options;
+
+/* What tlc_delta_inspect tells about a frame. struct_size is as in tlc_frame_info. */
+typedef struct tlc_delta_info {
+    size_t struct_size;
+    uint32_t version;
+    tlc_dtype dtype;
+    uint64_t n;           /* weights */
+    int has_base;         /* 0: the frame has all weights */
+    int has_digests;      /* 0: both digests below are 0 */
+    uint64_t base_digest; /* of the weights that tlc_delta_apply takes; 0 without a base */
+    uint64_t result_digest;
+    uint64_t blocks[4]; /* how many: unchanged, sparse, dense, raw */
+    uint64_t changed;   /* weights in sparse blocks that differ. Those of other blocks are not counted */
+} tlc_delta_info;
+
+/* *bound: the capacity that tlc_delta_compress needs. A frame is at most 0.01% larger than the weights, and 40 bytes.
+ * TLC_ERR_PARAM: a bad dtype. TLC_ERR_SIZE: overflow. */
+TLC_API tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound);
+
+/* Writes a frame that makes next of base. base, next: n weights of dtype; base NULL: the frame has all weights. They
+ * may be the same memory. opt NULL: the defaults.
+ * dst: cap bytes, at least tlc_delta_bound, else TLC_ERR_CAPACITY. *written: the bytes of the frame. The bytes of dst
+ * behind them may be overwritten. */
+TLC_API tlc_status tlc_delta_compress(const void *base, const void *next, size_t n, tlc_dtype dtype, void *dst,
+                                      size_t cap, size_t *written, const tlc_delta_options *opt);
+
+/* Makes the next weights of the base, in place. src may be any bytes. Frame and base are checked before the first
+ * write. If the frame has no base, weights may be anything. Errors, in this order: TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED,
+ * TLC_ERR_CORRUPT (too short for a header, or no delta), TLC_ERR_VERSION, TLC_ERR_CHECKSUM, TLC_ERR_SIZE (the frame has
+ * another n), TLC_ERR_PARAM (another dtype), TLC_ERR_CORRUPT (anything else), TLC_ERR_BASE (the weights are not the
+ * base). */
+TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, void *weights, size_t n, tlc_dtype dtype,
+                                   const tlc_delta_options *opt);
+
+/* Checks the whole frame as tlc_delta_apply does, except n and dtype, and describes it. */
+TLC_API tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info);
+
+/* *digest: what frames carry of n weights: the sum of XXH3_64bits_withSeed of their pieces of 4,096 weights, as
+ * little-endian bytes; the seed is the number of the piece. With it a machine finds the delta that it needs. */
+TLC_API tlc_status tlc_delta_digest(const void *weights, size_t n, tlc_dtype dtype, uint64_t *digest,
+                                    const tlc_delta_options *opt);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of bits, the most significant bit of a byte first.
+ */
+#ifndef TLC_BITS_H
+#define TLC_BITS_H
+
+#include "float_rules.h"
+
+/* 8 bytes of a stream as a number, most significant bit first. */
+static inline uint64_t tlc_big_endian(uint64_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_bswap64(word);
+#else
+    return word;
+#endif
+}
+
+typedef struct tlc_bit_writer {
+    uint8_t *at, *end;
+    uint64_t bits; /* the lowest `used` bits are not stored yet; the bits above them are */
+    unsigned used; /* fewer than 8 between calls */
+} tlc_bit_writer;
+
+/* Stores the whole bytes of the 1..64 bits. There is room for 8 bytes. */
+static inline void tlc_bits_flush(tlc_bit_writer *w)
+{
+    uint64_t word = tlc_big_endian(w->bits << (64 - w->used));
+
+    memcpy(w->at, &word, sizeof word);
+    w->at += w->used / 8;
+    w->used %= 8;
+}
+
+/* 1 <= count <= 57. Returns 0 if there is no room. */
+static inline int tlc_bits_put(tlc_bit_writer *w, uint64_t code, unsigned count)
+{
+    w->bits = w->bits << count | code;
+    w->used += count;
+    if (w->end - w->at >= 8) {
+        tlc_bits_flush(w);
+        return 1;
+    }
+    for (; w->used >= 8; w->used -= 8) {
+        if (w->at == w->end)
+            return 0;
+        *w->at++ = (uint8_t)(w->bits >> (w->used - 8));
+    }
+    return 1;
+}
+
+/* Fills the last byte with 0 bits. Returns 0 if there is no room. */
+static inline int tlc_bits_end(tlc_bit_writer *w)
+{
+    return !w->used || tlc_bits_put(w, 0, 8 - w->used);
+}
+
+typedef struct tlc_bit_reader {
+    const uint8_t *stream;
+    size_t size;  /* bytes */
+    uint64_t bit; /* the next one */
+} tlc_bit_reader;
+
+/* 57 bits or more of a stream of `size` bytes, from `bit` on, the first of them in the highest bit. Behind the stream
+ * there are 0 bits. */
+static inline uint64_t tlc_bits_at(const uint8_t *stream, size_t size, uint64_t bit)
+{
+    const size_t byte = (size_t)(bit / 8);
+    uint64_t word = 0;
+
+    if (size >= 8 && byte <= size - 8) {
+        memcpy(&word, stream + byte, sizeof word);
+        return tlc_big_endian(word) << bit % 8;
+    }
+    for (size_t i = byte; i < byte + 8; i++)
+        word = word << 8 | (i < size ? stream[i] : 0);
+    return word << bit % 8;
+}
+
+static inline uint64_t tlc_bits_window(const tlc_bit_reader *r)
+{
+    return tlc_bits_at(r->stream, r->size, r->bit);
+}
+
+/* Is the stream read to its end, but for 0 bits that fill its last byte? */
+static inline int tlc_bits_ended(const tlc_bit_reader *r)
+{
+    const uint64_t bits = (uint64_t)r->size * 8;
+
+    return r->bit <= bits && bits - r->bit < 8 && !tlc_bits_window(r);
+}
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks in which many weights differ, or that have no base; blocks.h has the picture of a payload.
+ */
+#ifndef TLC_DELTA_DENSE_H
+#define TLC_DELTA_DENSE_H
+
+#include "blocks.h"
+
+/* Returns the bytes of the payload, or 0 if it would be longer than cap: then dst is as it was. */
+size_t tlc_delta_dense_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t cap);
+int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t len);
+void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights);
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Prefix codes of classes: Huffman codes of at most 12 bits, canonical, so that their lengths describe them.
+ *
+ *   first    one byte, the first class that occurs
+ *   count    one byte, how many classes from there on have a length, less 1
+ *   lengths  4 bits for each of them, the first in the upper half of a byte; 0: the class does not occur. A single
+ *            class has length 1. Else the codes use all strings of bits
+ *
+ * Shorter codes come first, and among those of a length lower classes.
+ */
+#ifndef TLC_DELTA_PREFIX_CODE_H
+#define TLC_DELTA_PREFIX_CODE_H
+
+#include "../common/float_rules.h"
+
+enum { TLC_CLASSES = 256, TLC_CODE_MAX = 12, TLC_CODE_HEAD_MAX = 2 + TLC_CLASSES / 2 };
+
+typedef struct tlc_prefix_code {
+    uint8_t length[TLC_CLASSES];
+    uint16_t code[TLC_CLASSES];
+} tlc_prefix_code;
+
+/* counts: of all classes; not all are 0, and their sum is below 2^31. */
+void tlc_prefix_code_make(tlc_prefix_code *p, const uint32_t counts[TLC_CLASSES]);
+
+/* Returns the bytes written, at most TLC_CODE_HEAD_MAX. */
+size_t tlc_prefix_code_write(const tlc_prefix_code *p, uint8_t *dst);
+
+/* By the next 12 bits: class << 8 | length. */
+typedef struct tlc_prefix_table {
+    uint16_t entry[1 << TLC_CODE_MAX];
+} tlc_prefix_table;
+
+/* Reads the description, in any bytes. Returns its size, or 0 if it is none of classes below `classes`. */
+size_t tlc_prefix_table_read(tlc_prefix_table *table, const uint8_t *src, size_t len, unsigned classes);
+#endif

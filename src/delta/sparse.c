@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "sparse.h"
+#include "../common/bits.h"
+#include "../common/bytes.h"
+#include "../common/varint.h"
+#include "../positions/golomb.h"
+#include "weights.h"
+
+enum { WORDS = TLC_DELTA_BLOCK / 64, BATCH = 256, ORDER_MAX = 31, LENGTH_MAX = 4 /* bytes of a length */ };
+
+/* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
+
+/* The order whose codes are shortest, about: numbers of c bits count as one. */
+static unsigned best_order(const uint32_t counts[33])
+{
+    uint64_t least = UINT64_MAX;
+    unsigned best = 0;
+
+    for (unsigned r = 0; r <= ORDER_MAX; r++) {
+        uint64_t bits = 0;
+        for (unsigned c = 0; c <= 32; c++)
+            bits += (uint64_t)counts[c] * (c <= r ? 1 + r : 2 * (c - r) + 1 + r);
+        if (bits < least) {
+            least = bits;
+            best = r;
+        }
+    }
+    return best;
+}
+
+static int put_magnitude(tlc_bit_writer *w, uint32_t v, unsigned r)
+{
+    const uint64_t q = ((uint64_t)v >> r) + 1;
+    const unsigned rest = 63 - (unsigned)__builtin_clzll(q);
+
+    return tlc_bits_put(w, ((uint64_t)2 << rest) - 2, rest + 1) && /* at most 33 bits */
+           (!(rest + r) || tlc_bits_put(w, (q ^ (uint64_t)1 << rest) << r | (v & (((uint64_t)1 << r) - 1)), rest + r));
+}
+
+/* Reads |d|, or returns 0 if it is none of a weight of `width` bits. */
+static uint32_t take_magnitude(tlc_bit_reader *reader, unsigned r, unsigned width)
+{
+    unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
+    uint64_t v = 1;
+
+    if (rest > 32)
+        return 0;
+    reader->bit += rest + 1;
+    if (rest + r) {
+        if (rest + r > 57)
+            return 0;
+        v = tlc_bits_window(reader) >> (64 - rest - r) | (uint64_t)1 << (rest + r);
+        reader->bit += rest + r;
+    }
+    v -= (uint64_t)1 << r;
+    return v + 2 <= (uint64_t)1 << (width - 1) ? (uint32_t)(v + 2) : 0;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* Bits of `large` where `changed` is 1, put together. Returns how many are 1. */
+static uint64_t among_changed(const tlc_delta_masks *masks, size_t words, uint64_t *among)
+{
+    uint64_t at = 0, count = 0;
+
+    memset(among, 0, WORDS * sizeof *among);
+    for (size_t i = 0; i < words; i++) {
+        uint64_t before = 0;
+        for (uint64_t large = masks->large[i]; large; large &= large - 1) {
+            before = at + tlc_count_ones(masks->changed[i] & ((large & -large) - 1));
+            among[before / 64] |= (uint64_t)1 << before % 64;
+            count++;
+        }
+        at += tlc_count_ones(masks->changed[i]);
+    }
+    return count;
+}
+
+typedef struct magnitudes {
+    const tlc_delta_weights *w;
+    const uint8_t *next;
+    const uint64_t *large;
+    size_t words;
+} magnitudes;
+
+static uint32_t magnitude_at(const magnitudes *m, size_t i)
+{
+    const unsigned width = tlc_delta_width(m->w->dtype);
+
+    return tlc_magnitude(
+        tlc_difference(tlc_weight_load(m->w->base, i, width), tlc_weight_load(m->next, i, width), width));
+}
+
+static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
+{
+    uint32_t counts[33] = {0};
+
+    for (size_t i = 0; i < m->words; i++)
+        for (uint64_t large = m->large[i]; large; large &= large - 1)
+            counts[tlc_bit_length(magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2)]++;
+    if (!cap)
+        return 0;
+    const unsigned r = best_order(counts);
+    *dst = (uint8_t)r;
+    tlc_bit_writer writer = {dst + 1, dst + cap, 0, 0};
+    for (size_t i = 0; i < m->words; i++)
+        for (uint64_t large = m->large[i]; large; large &= large - 1)
+            if (!put_magnitude(&writer, magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2, r))
+                return 0;
+    return tlc_bits_end(&writer) ? (size_t)(writer.at - dst) : 0;
+}
+
+/* The positions of what differs, behind their length. */
+static size_t write_positions(const tlc_delta_weights *w, const tlc_delta_masks *masks, uint8_t *dst, size_t cap)
+{
+    size_t len = cap > LENGTH_MAX ? tlc_golomb_write(masks->changed, masks->negative, w->n, masks->k, dst + LENGTH_MAX,
+                                                     cap - LENGTH_MAX)
+                                  : 0;
+
+    if (!len)
+        return 0;
+    size_t head = tlc_varint_write(dst, len);
+    memmove(dst + head, dst + LENGTH_MAX, len);
+    return head + len;
+}
+
+size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
+                              uint8_t *dst, size_t cap)
+{
+    const size_t words = (w->n + 63) / 64;
+    const magnitudes m = {w, next, masks->large, words};
+    uint64_t among[WORDS];
+    size_t at = write_positions(w, masks, dst, cap), len;
+
+    if (!at)
+        return 0;
+    const uint64_t count = among_changed(masks, words, among);
+    len = tlc_golomb_write(among, NULL, masks->k, count, dst + at, cap - at);
+    if (!len || !count)
+        return len ? at + len : 0;
+    at += len;
+    len = write_magnitudes(&m, dst + at, cap - at);
+    return len ? at + len : 0;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* The three streams. */
+typedef struct streams {
+    tlc_golomb_reader changed, large;
+    tlc_bit_reader magnitudes;
+    unsigned order;
+} streams;
+
+static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *src, size_t len)
+{
+    uint64_t positions;
+    size_t at = 0, size;
+
+    if (!tlc_varint_read(src, len, &at, &positions) || positions > len - at ||
+        !tlc_golomb_open(&s->changed, w->k, src + at, (size_t)positions, w->n, 1))
+        return 0;
+    at += (size_t)positions;
+    if (!tlc_golomb_open(&s->large, w->k, src + at, len - at, s->changed.k, 0) || !tlc_golomb_check(&s->large, &size))
+        return 0;
+    at += size;
+    if (!s->large.k)
+        return at == len;
+    if (at == len)
+        return 0;
+    s->order = src[at++];
+    s->magnitudes = (tlc_bit_reader){src + at, len - at, 0};
+    return s->order <= ORDER_MAX;
+}
+
+int tlc_delta_sparse_check(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint64_t *changed)
+{
+    streams s;
+    size_t size;
+
+    if (!open_streams(&s, w, src, len) || !tlc_golomb_check(&s.changed, &size) ||
+        size != s.changed.head + s.changed.size)
+        return 0;
+    *changed = s.changed.k;
+    if (!s.large.k)
+        return 1;
+    tlc_bit_reader r = s.magnitudes;
+    for (uint64_t i = 0; i < s.large.k; i++)
+        if (!take_magnitude(&r, s.order, tlc_delta_width(w->dtype)) || r.bit > (uint64_t)r.size * 8)
+            return 0;
+    return tlc_bits_ended(&r);
+}
+
+/* Which of the weights that differ have |d| > 1, one after the other. */
+typedef struct large_ones {
+    streams *s;
+    size_t index[BATCH], count, at;
+} large_ones;
+
+static uint64_t next_large(large_ones *l)
+{
+    if (l->at == l->count) {
+        l->at = 0;
+        l->count = tlc_golomb_next(&l->s->large, l->index, NULL, BATCH);
+    }
+    return l->count ? l->index[l->at++] : UINT64_MAX;
+}
+
+void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+{
+    const unsigned width = tlc_delta_width(w->dtype);
+    size_t index[BATCH], count;
+    uint8_t negative[BATCH];
+    streams s;
+    large_ones large = {.s = &s};
+
+    (void)open_streams(&s, w, src, len);
+    uint64_t number = 0, next = next_large(&large);
+    while ((count = tlc_golomb_next(&s.changed, index, negative, BATCH)))
+        for (size_t i = 0; i < count; i++, number++) {
+            uint32_t magnitude = 1;
+            if (number == next) {
+                magnitude = take_magnitude(&s.magnitudes, s.order, width);
+                next = next_large(&large);
+            }
+            tlc_weight_store(weights, index[i], width,
+                             tlc_next_weight(tlc_weight_load(weights, index[i], width), magnitude, negative[i], width));
+        }
+}

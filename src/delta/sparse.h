@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks in which few weights differ; blocks.h has the picture of a payload.
+ */
+#ifndef TLC_DELTA_SPARSE_H
+#define TLC_DELTA_SPARSE_H
+
+#include "blocks.h"
+
+/* The weights of a block that differ. Bit i % 64 of word i / 64 is that of weight i; bits from n on are 0. */
+typedef struct tlc_delta_masks {
+    uint64_t changed[TLC_DELTA_BLOCK / 64], negative[TLC_DELTA_BLOCK / 64], large[TLC_DELTA_BLOCK / 64];
+    uint64_t k; /* how many */
+} tlc_delta_masks;
+
+/* Returns the bytes of the payload, or 0 if it would be longer than cap. All of dst may be overwritten. */
+size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
+                              uint8_t *dst, size_t cap);
+int tlc_delta_sparse_check(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint64_t *changed);
+void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights);
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * 64 weights become a word of each mask. The weights behind the last whole word are compared one by one.
+ */
+#include "delta.h"
+#include "neon.h"
+
+#if defined(__aarch64__)
+
+enum { WORD = 64 };
+
+/* All ones in each lane whose weight differs, decreases, or differs by more than 1, as 16 bytes. */
+typedef struct found {
+    uint8x16_t changed, negative, large;
+} found;
+
+TLC_NEON_INLINE int16x8_t difference16(const uint8_t *base, const uint8_t *next)
+{
+    const int16x8_t a = vreinterpretq_s16_u8(vld1q_u8(base)), b = vreinterpretq_s16_u8(vld1q_u8(next));
+    const uint16x8_t flip_a = vshrq_n_u16(vcltzq_s16(a), 1), flip_b = vshrq_n_u16(vcltzq_s16(b), 1);
+
+    return vsubq_s16(veorq_s16(b, vreinterpretq_s16_u16(flip_b)), veorq_s16(a, vreinterpretq_s16_u16(flip_a)));
+}
+
+TLC_NEON_INLINE int32x4_t difference32(const uint8_t *base, const uint8_t *next)
+{
+    const int32x4_t a = vreinterpretq_s32_u8(vld1q_u8(base)), b = vreinterpretq_s32_u8(vld1q_u8(next));
+    const uint32x4_t flip_a = vshrq_n_u32(vcltzq_s32(a), 1), flip_b = vshrq_n_u32(vcltzq_s32(b), 1);
+
+    return vsubq_s32(veorq_s32(b, vreinterpretq_s32_u32(flip_b)), veorq_s32(a, vreinterpretq_s32_u32(flip_a)));
+}
+
+/* |d| of -2^15 and -2^31 is that number again: as unsigned it is large. */
+TLC_NEON_INLINE uint8x16_t large16(int16x8_t d, int16x8_t e)
+{
+    const uint16x8_t one = vdupq_n_u16(1);
+
+    return vuzp1q_u8(vreinterpretq_u8_u16(vcgtq_u16(vreinterpretq_u16_s16(vabsq_s16(d)), one)),
+                     vreinterpretq_u8_u16(vcgtq_u16(vreinterpretq_u16_s16(vabsq_s16(e)), one)));
+}
+
+TLC_NEON_INLINE found compare16(const uint8_t *base, const uint8_t *next)
+{
+    const int16x8_t d = difference16(base, next), e = difference16(base + 16, next + 16);
+
+    return (found){
+        vuzp1q_u8(vreinterpretq_u8_u16(vtstq_s16(d, d)), vreinterpretq_u8_u16(vtstq_s16(e, e))),
+        vuzp1q_u8(vreinterpretq_u8_u16(vcltzq_s16(d)), vreinterpretq_u8_u16(vcltzq_s16(e))),
+        large16(d, e),
+    };
+}
+
+TLC_NEON_INLINE uint32x4_t large32(int32x4_t d)
+{
+    return vcgtq_u32(vreinterpretq_u32_s32(vabsq_s32(d)), vdupq_n_u32(1));
+}
+
+TLC_NEON_INLINE found compare32(const uint8_t *base, const uint8_t *next)
+{
+    const int32x4_t d = difference32(base, next), e = difference32(base + 16, next + 16);
+    const int32x4_t f = difference32(base + 32, next + 32), g = difference32(base + 48, next + 48);
+
+    return (found){
+        tlc_neon_pack16(vtstq_s32(d, d), vtstq_s32(e, e), vtstq_s32(f, f), vtstq_s32(g, g)),
+        tlc_neon_pack16(vcltzq_s32(d), vcltzq_s32(e), vcltzq_s32(f), vcltzq_s32(g)),
+        tlc_neon_pack16(large32(d), large32(e), large32(f), large32(g)),
+    };
+}
+
+TLC_NEON_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t n, uint64_t *changed,
+                               uint64_t *negative, uint64_t *large, unsigned width)
+{
+    const size_t bytes = width / 8;
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        found f[4];
+
+        for (unsigned k = 0; k < 4; k++) {
+            const size_t at = (i + 16 * k) * bytes;
+            f[k] = width == 16 ? compare16(base + at, next + at) : compare32(base + at, next + at);
+        }
+        changed[i / WORD] = tlc_neon_word(f[0].changed, f[1].changed, f[2].changed, f[3].changed);
+        negative[i / WORD] = tlc_neon_word(f[0].negative, f[1].negative, f[2].negative, f[3].negative);
+        large[i / WORD] = tlc_neon_word(f[0].large, f[1].large, f[2].large, f[3].large);
+        count += (uint64_t)__builtin_popcountll(changed[i / WORD]);
+    }
+    return i < n ? count + tlc_delta_word(base, next, i, n - i, changed, negative, large, width) : count;
+}
+
+uint64_t tlc_delta16_neon(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                          uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, 16);
+}
+
+uint64_t tlc_delta32_neon(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                          uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, 32);
+}
+#endif

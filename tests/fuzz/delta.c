@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The first byte of the input is a dtype and a kind. Kind 0: a frame of a delta follows. After an error weights must be
+ * unchanged; after a success they are the same on every ISA, and a delta that is made of them must be applied alike. A
+ * frame that has a digest of its base is also tried with that of the weights here.
+ * Kinds 1 and 2: weights follow, base and next or next alone. They must come out as they went in.
+ */
+#include "fuzz.h"
+#include <threelc/delta.h>
+
+enum { MOST_INPUT = 1 << 16, MOST_VALUES = 1 << 13, DIGESTS = 4, NO_BASE = 8 };
+
+static tlc_dtype dtype; /* of the input */
+
+static uint8_t *compressed(const uint8_t *base, const uint8_t *next, size_t n, tlc_isa isa, size_t *len)
+{
+    const tlc_delta_options opt = {.struct_size = sizeof opt, .isa = isa};
+    size_t bound;
+
+    require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
+    uint8_t *frame = bytes(bound);
+    require_status(tlc_delta_compress(base, next, n, dtype, frame, bound, len, &opt), TLC_OK);
+    return frame;
+}
+
+/* A copy of n weights, which are little-endian in the input, so that they are the same on every machine. */
+static uint8_t *weights_of(const uint8_t *src, size_t n)
+{
+    const size_t size = dtype_size[dtype];
+    uint8_t *copy = bytes(n * size);
+
+    for (size_t i = 0; i < n * size; i++)
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        copy[i] = src[i];
+#else
+        copy[i] = src[i / size * size + (size - 1 - i % size)];
+#endif
+    return copy;
+}
+
+/* base NULL: there is none. */
+static void round_trip(const uint8_t *base, const uint8_t *next, size_t n)
+{
+    const size_t size = n * dtype_size[dtype];
+    size_t len = 0, again = 0;
+    uint8_t *frame = compressed(base, next, n, TLC_ISA_SCALAR, &len), *mine = bytes(size);
+
+    fuzz_fold(frame, len, 1);
+    FOR_EACH_ISA(isa) {
+        const tlc_delta_options opt = {.struct_size = sizeof opt, .isa = isa, .parallel = runners[1].parallel};
+        uint8_t *other = compressed(base, next, n, isa, &again);
+        at.isa = isa;
+        require(again == len && same(other, frame, len));
+        if (base && size)
+            memcpy(mine, base, size);
+        require_status(tlc_delta_apply(frame, len, mine, n, dtype, &opt), TLC_OK);
+        require(same(mine, next, size));
+        free(other);
+    }
+    free(frame);
+    free(mine);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* n as the frame claims it, and the bytes before it ends; 0 if there are too few. */
+static size_t claimed(const uint8_t *src, size_t len, uint64_t *n)
+{
+    *n = 0;
+    for (size_t i = 3; i < len && i < 13; i++) {
+        *n |= (uint64_t)(src[i] & 127) << 7 * (i - 3);
+        if (src[i] < 128)
+            return i + 1;
+    }
+    return 0;
+}
+
+static tlc_status one_frame(const uint8_t *src, size_t len)
+{
+    uint64_t claim;
+    (void)claimed(src, len, &claim);
+    const size_t n = claim <= MOST_VALUES ? (size_t)claim : MOST_VALUES, size = n * dtype_size[dtype];
+    uint8_t *base = bytes(size), *next = bytes(size), *mine = bytes(size);
+    tlc_delta_info info = {.struct_size = sizeof info};
+
+    fill_grad(DATA_LAPLACE, 5, dtype, base, n);
+    if (size)
+        memcpy(next, base, size);
+    at = (place){.n = n, .dtype = dtype, .isa = TLC_ISA_SCALAR};
+    tlc_delta_options opt = {.struct_size = sizeof opt, .isa = TLC_ISA_SCALAR};
+    tlc_status status = tlc_delta_apply(src, len, next, n, dtype, &opt), inspected = tlc_delta_inspect(src, len, &info);
+    fuzz_fold_number(status);
+    require(status == TLC_ERR_SIZE || status == TLC_ERR_PARAM || inspected == (status == TLC_ERR_BASE ? 0 : status));
+    require(!status || same(next, base, size));
+    FOR_EACH_ISA(isa) {
+        at.isa = opt.isa = isa;
+        opt.parallel = runners[1].parallel;
+        if (size)
+            memcpy(mine, base, size);
+        require(tlc_delta_apply(src, len, mine, n, dtype, &opt) == status && same(mine, next, size));
+    }
+    if (!status) {
+        fuzz_fold(next, n, dtype_size[dtype]);
+        round_trip(base, next, n);
+    }
+    free(base);
+    free(next);
+    free(mine);
+    return status;
+}
+
+static void with_our_base(const uint8_t *data, size_t size)
+{
+    uint64_t n, digest;
+    size_t head = claimed(data, size, &n);
+
+    if (!head || size < head + 20 || n > MOST_VALUES || (data[2] & (DIGESTS | NO_BASE)) != DIGESTS)
+        return;
+    uint8_t *frame = bytes(size), *base = bytes((size_t)n * dtype_size[dtype]);
+    memcpy(frame, data, size);
+    fill_grad(DATA_LAPLACE, 5, dtype, base, (size_t)n);
+    require_status(tlc_delta_digest(base, (size_t)n, dtype, &digest, NULL), TLC_OK);
+    for (size_t i = 0; i < 8; i++)
+        frame[head + i] = (uint8_t)(digest >> 8 * i);
+    fuzz_with_checksum(frame, size, one_frame);
+    free(frame);
+    free(base);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!size || size > MOST_INPUT)
+        return 0;
+    const unsigned kind = data[0] >> 2 & 3;
+    dtype = (tlc_dtype)((data[0] & 3) % 3);
+    const size_t n = (size - 1) / dtype_size[dtype] / (kind == 1 ? 2 : 1);
+    if (kind) {
+        uint8_t *first = weights_of(data + 1, n),
+                *second = weights_of(data + 1 + (kind == 1) * n * dtype_size[dtype], n);
+        round_trip(kind == 1 ? first : NULL, second, n);
+        free(first);
+        free(second);
+        return 0;
+    }
+    fuzz_with_checksum(data + 1, size - 1, one_frame);
+    with_our_base(data + 1, size - 1);
+    return 0;
+}

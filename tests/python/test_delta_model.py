@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Deltas of several blocks against the independent model of tests/vectors."""
+import sys
+import unittest
+from pathlib import Path
+
+import numpy
+import threelc
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vectors"))
+import delta as model  # noqa: E402  pylint: disable=wrong-import-position,import-error
+
+
+class Model(unittest.TestCase):
+    def same_frames(self, dtype, n, kind_of, fresh=False):
+        bits = model.DTYPES[dtype][1]
+        rnd = model.Random(f"{dtype} {n} {fresh}")
+        old = model.weights(rnd, n, bits)
+        new = [model.change(kind_of(i), i, x, rnd, bits) for i, x in enumerate(old)]
+        base, following = model.pack(old, bits), model.pack(new, bits)
+        if sys.byteorder == "big":
+            self.skipTest("weights of the model are little-endian")
+        kind = {"f32": "f4", "f16": "f2", "bf16": "u2"}[dtype]
+        start = None if fresh else numpy.frombuffer(base, kind)
+        frame = threelc.delta.compress(start, numpy.frombuffer(following, kind), dtype=dtype)
+        self.assertEqual(frame, model.encode(None if fresh else base, following, dtype))
+        weights = bytearray(base)
+        threelc.delta.apply(frame, numpy.frombuffer(weights, kind), dtype=dtype)
+        self.assertEqual(weights, following)
+        self.assertEqual(model.decode(frame, base, dtype), following)
+
+    def test_blocks(self):
+        """Blocks of each kind in one frame, the last of them short."""
+        kinds = ("few", "same", "many", "any", "all")
+        for dtype in model.DTYPES:
+            self.same_frames(dtype, 5 * model.BLOCK + 333, lambda i: kinds[min(i // model.BLOCK, 4)])
+
+    def test_all_weights(self):
+        for dtype in model.DTYPES:
+            self.same_frames(dtype, model.BLOCK + 4099, lambda i: "few", fresh=True)
+
+    def test_densities(self):
+        """Around the density where the choice of the payload changes."""
+        for one_in in (2, 3, 5, 7, 8, 9, 12):
+            for kind in ("many", "all", "signs"):
+                self.same_frames("bf16", 3000, lambda i, k=kind, m=one_in: "same" if i * 2654435761 % m else k)
+
+
+if __name__ == "__main__":
+    unittest.main()

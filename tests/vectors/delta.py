@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: MIT
+"""Deltas of weights as include/threelc/delta.h and src/delta/blocks.h describe them, and their golden vectors."""
+import struct
+
+from ieee import Status
+from packing import golomb, read_varint, ungolomb, varint
+from record import Random, hexa
+from xxh3 import M64, xxh3_64
+
+BLOCK, PIECE = 65536, 4096
+DTYPES = {'f32': (0, 32, 23), 'f16': (1, 16, 10), 'bf16': (2, 16, 7)}  # number, bits, bits of the mantissa
+SAME, SPARSE, DENSE, RAW = range(4)
+MAX_CODE, MAX_ORDER, LENGTH_ROOM = 12, 31, 4
+
+
+def pack(weights, bits):
+    return struct.pack('<%d%s' % (len(weights), 'I' if bits == 32 else 'H'), *weights)
+
+
+def unpack(b, bits):
+    return list(struct.unpack('<%d%s' % (len(b) * 8 // bits, 'I' if bits == 32 else 'H'), b))
+
+
+def ordered(x, bits):
+    return x ^ (1 << bits - 1) - 1 if x >> bits - 1 else x
+
+
+def difference(base, after, bits):
+    d = ordered(after, bits) - ordered(base, bits) & (1 << bits) - 1
+    return d - (1 << bits) if d >> bits - 1 else d
+
+
+def moved(base, d, bits):
+    return ordered(ordered(base, bits) + d & (1 << bits) - 1, bits)
+
+
+def digest(b, bits):
+    size = PIECE * bits // 8
+    return sum(xxh3_64(b[i:i + size], i // size) for i in range(0, len(b), size)) & M64
+
+
+def as_bytes(bits):
+    bits += '0' * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, 'big') if bits else b''
+
+
+def binary(v, count):
+    return format(v, '0%db' % count) if count else ''
+
+
+class Bits:
+    def __init__(self, b):
+        self.text, self.at = format(int.from_bytes(b'\1' + b, 'big'), 'b')[1:], 0
+
+    def take(self, count):
+        if self.at + count > len(self.text):
+            raise Status('CORRUPT')
+        self.at += count
+        return int('0' + self.text[self.at - count:self.at], 2)
+
+    def end(self):
+        if len(self.text) - self.at > 7 or '1' in self.text[self.at:]:
+            raise Status('CORRUPT')
+
+
+# ---- sparse blocks ----
+
+def exponential_golomb(v, r):
+    q = (v >> r) + 1
+    rest = q.bit_length() - 1
+    return '1' * rest + '0' + binary(q - (1 << rest), rest) + binary(v & (1 << r) - 1, r)
+
+
+def order_for(numbers):
+    """that of the shortest codes, if all numbers of as many bits count as one"""
+    lengths = [v.bit_length() for v in numbers]
+    return min(range(MAX_ORDER + 1), key=lambda r: sum(1 + r if c <= r else 2 * (c - r) + 1 + r for c in lengths))
+
+
+def sparse(differences, most):
+    """None: it would be longer than most"""
+    at = [i for i, d in enumerate(differences) if d]
+    positions = golomb(len(differences), at, [differences[i] < 0 for i in at])
+    if len(positions) > most - LENGTH_ROOM:
+        return None
+    large = [j for j, i in enumerate(at) if abs(differences[i]) > 1]
+    b = varint(len(positions)) + positions + golomb(len(at), large)
+    if large:
+        numbers = [abs(differences[at[j]]) - 2 for j in large]
+        r = order_for(numbers)
+        b += bytes([r]) + as_bytes(''.join(exponential_golomb(v, r) for v in numbers))
+    return b if len(b) <= most else None
+
+
+def unsparse(b, n, bits):
+    size, start = read_varint(b, 0)
+    if size > len(b) - start:
+        raise Status('CORRUPT')
+    at, negative, more = ungolomb(b[start:start + size], n, 1)
+    large, _, tail = ungolomb(b[start + size:], len(at), 0)
+    if more or (tail and not large):
+        raise Status('CORRUPT')
+    size = [1] * len(at)
+    if large:
+        if not tail or tail[0] > MAX_ORDER:
+            raise Status('CORRUPT')
+        stream = Bits(tail[1:])
+        for j in large:
+            rest = 0
+            while stream.take(1):
+                rest += 1
+            q = 1 << rest | stream.take(rest)
+            size[j] = (q - 1 << tail[0] | stream.take(tail[0])) + 2
+            if size[j] > 1 << bits - 1:
+                raise Status('CORRUPT')
+        stream.end()
+    differences = [0] * n
+    for i, s, minus in zip(at, size, negative):
+        differences[i] = -s if minus else s
+    return differences
+
+
+# ---- dense blocks ----
+
+def huffman(counts):
+    """lengths by class; of equally light roots the oldest are joined first"""
+    while True:
+        roots = [(counts[c], [c]) for c in sorted(counts)]
+        length = dict.fromkeys(counts, 1 if len(roots) == 1 else 0)
+        while len(roots) > 1:
+            pair = []
+            for _ in range(2):
+                best = min(range(len(roots)), key=lambda i: roots[i][0])
+                pair.append(roots.pop(best))
+            joined = pair[0][1] + pair[1][1]
+            for c in joined:
+                length[c] += 1
+            roots.append((pair[0][0] + pair[1][0], joined))
+        if max(length.values()) <= MAX_CODE:
+            return length
+        counts = {c: (k + 1) // 2 for c, k in counts.items()}
+
+
+def codes(length):
+    code, last, found = 0, 0, {}
+    for c in sorted(length, key=lambda c: (length[c], c)):
+        code <<= length[c] - last
+        last = length[c]
+        found[c] = binary(code, last)
+        code += 1
+    return found
+
+
+def describe(length):
+    first, last = min(length), max(length)
+    row = [length.get(c, 0) for c in range(first, last + 1)]
+    return bytes([first, last - first]) + as_bytes(''.join(binary(v, 4) for v in row))
+
+
+def classify(x, base, dtype):
+    """class, and extra bits as text"""
+    _, bits, mantissa = DTYPES[dtype]
+    if base is None:
+        sign, low = x >> bits - 1, x & (1 << mantissa) - 1
+        return x >> mantissa & (1 << bits - 1 - mantissa) - 1, binary(sign, 1) + binary(low, mantissa)
+    d = difference(base, x, bits)
+    kind = abs(d).bit_length()
+    return kind, binary(d < 0, 1) + binary(abs(d) - (1 << kind - 1), kind - 1) if d else ''
+
+
+def dense(weights, base, dtype, most):
+    symbols = [classify(x, base and base[i], dtype) for i, x in enumerate(weights)]
+    counts = {}
+    for c, _ in symbols:
+        counts[c] = counts.get(c, 0) + 1
+    length = huffman(counts)
+    code = codes(length)
+    b = describe(length) + as_bytes(''.join(code[c] + extra for c, extra in symbols))
+    return b if len(b) <= most else None
+
+
+def undense(b, base, n, dtype):
+    _, bits, mantissa = DTYPES[dtype]
+    classes = bits + 1 if base is not None else 1 << bits - 1 - mantissa
+    if len(b) < 2 or len(b) < 2 + (b[1] + 2) // 2 or b[0] + b[1] >= classes:
+        raise Status('CORRUPT')
+    head = 2 + (b[1] + 2) // 2
+    row = [v >> shift & 15 for v in b[2:head] for shift in (4, 0)]
+    length = {b[0] + i: v for i, v in enumerate(row[:b[1] + 1]) if v}
+    kraft = sum(1 << MAX_CODE - v for v in length.values() if v <= MAX_CODE)
+    if any(row[b[1] + 1:]) or not row[0] or not row[b[1]] or max(row) > MAX_CODE or \
+            kraft != 1 << (MAX_CODE if len(length) > 1 else MAX_CODE - 1):
+        raise Status('CORRUPT')
+    by_code = {code: c for c, code in codes(length).items()}
+    stream, found = Bits(b[head:]), []
+    for i in range(n):
+        text = ''
+        while text not in by_code:
+            if len(text) == MAX_CODE:
+                raise Status('CORRUPT')
+            text += binary(stream.take(1), 1)
+        c = by_code[text]
+        if base is None:
+            sign = stream.take(1)
+            found.append(sign << bits - 1 | c << mantissa | stream.take(mantissa))
+            continue
+        d = 0
+        if c:
+            minus = stream.take(1)
+            size = 1 << c - 1 | stream.take(c - 1)
+            d = -size if minus else size
+            if c == bits and d != -(1 << bits - 1):
+                raise Status('CORRUPT')
+        found.append(moved(base[i], d, bits))
+    stream.end()
+    return found
+
+
+# ---- frames ----
+
+def encode_block(base, after, dtype):
+    bits = DTYPES[dtype][1]
+    raw = pack(after, bits)
+    best = None
+    if base is not None:
+        differences = [difference(a, b, bits) for a, b in zip(base, after)]
+        changed = sum(1 for d in differences if d)
+        if not changed:
+            return SAME, b''
+        if changed <= len(after) - len(after) // 4:
+            best = sparse(differences, len(raw) - 1)
+    if base is None or changed > len(after) // 8:
+        found = dense(after, base, dtype, len(best) - 1 if best else len(raw) - 1)
+        if found:
+            return DENSE, found
+    return (SPARSE, best) if best else (RAW, raw)
+
+
+def seal(b):
+    return b + struct.pack('<I', xxh3_64(b) & 0xffffffff)
+
+
+def encode(base, after, dtype, digests=1):
+    """base and after: little-endian bytes; base None: there is none"""
+    number, bits, _ = DTYPES[dtype]
+    old, new = base and unpack(base, bits), unpack(after, bits)
+    blocks = [encode_block(old and old[i:i + BLOCK] if base is not None else None, new[i:i + BLOCK], dtype)
+              for i in range(0, len(new), BLOCK)]
+    same = all(kind == SAME for kind, _ in blocks)
+    b = b'D\1' + bytes([number | 4 * digests | 8 * (base is None) | 16 * same]) + varint(len(new))
+    if digests:
+        b += b'' if base is None else struct.pack('<Q', digest(base, bits))
+        b += struct.pack('<Q', digest(after, bits))
+    if not same:
+        b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks) + b''.join(p for _, p in blocks)
+    return seal(b)
+
+
+def read_head(b, n, dtype):
+    if len(b) < 8 or b[:1] != b'D':
+        raise Status('CORRUPT')
+    if b[1] != 1:
+        raise Status('VERSION')
+    if b != seal(b[:-4]):
+        raise Status('CHECKSUM')
+    body, flags = b[:-4], b[2]
+    try:
+        found, at = read_varint(body, 3)
+    except Status:
+        found = None
+    if found is not None and found != n:
+        raise Status('SIZE')
+    if flags & 3 != DTYPES[dtype][0]:
+        raise Status('PARAM')
+    if found is None or flags >> 5:
+        raise Status('CORRUPT')
+    return body, flags, at
+
+
+def decode(b, base, dtype):
+    """base: the weights that the receiver has, little-endian bytes. Returns the next ones."""
+    bits = DTYPES[dtype][1]
+    n = len(base) * 8 // bits
+    body, flags, at = read_head(b, n, dtype)
+    digests = 8 * (not flags & 8) + 8 if flags & 4 else 0
+    wanted = struct.unpack_from('<Q', body, at)[0] if digests == 16 and len(body) >= at + 16 else None
+    at += digests
+    count = -(-n // BLOCK)
+    old = unpack(base, bits)
+    if flags & 16:
+        if at != len(body) or (n and flags & 8):
+            raise Status('CORRUPT')
+        new = old
+    else:
+        if not n or len(body) < at + 4 * count:
+            raise Status('CORRUPT')
+        table = struct.unpack_from('<%dI' % count, body, at)
+        at += 4 * count
+        new = []
+        if sum(e & (1 << 30) - 1 for e in table) != len(body) - at:
+            raise Status('CORRUPT')
+        for i, entry in enumerate(table):
+            payload, part = body[at:at + (entry & (1 << 30) - 1)], old[i * BLOCK:(i + 1) * BLOCK]
+            at += len(payload)
+            new += decode_block(entry >> 30, payload, None if flags & 8 else part, len(part), dtype)
+    if wanted is not None and wanted != digest(base, bits):
+        raise Status('BASE')
+    return pack(new, bits)
+
+
+def decode_block(kind, payload, base, n, dtype):
+    bits = DTYPES[dtype][1]
+    if kind == RAW and len(payload) == n * bits // 8:
+        return unpack(payload, bits)
+    if kind == DENSE:
+        return undense(payload, base, n, dtype)
+    if kind == SAME and base is not None and not payload:
+        return base
+    if kind == SPARSE and base is not None:
+        return [moved(x, d, bits) for x, d in zip(base, unsparse(payload, n, bits))]
+    raise Status('CORRUPT')
+
+
+# ---- vectors ----
+
+KINDS = ('same', 'one', 'few', 'many', 'all', 'any', 'signs', 'far')
+
+
+def weights(rnd, n, bits):
+    """bell-shaped, as weights are; some zeros of both signs"""
+    def one():
+        v = (sum(rnd.bits(16) for _ in range(4)) / 65536 - 2) / 16
+        x = struct.unpack('<I', struct.pack('<f', v))[0] if rnd.bits(5) else rnd.bits(1) << 31
+        return x if bits == 32 else x >> 16
+    return [one() for _ in range(n)]
+
+
+def change(kind, i, x, rnd, bits):
+    draw, d = rnd.bits(16), 0
+    if kind == 'one':
+        d = i == 3
+    elif kind == 'few':
+        d = (0 if draw % 40 else 1 if draw & 4096 else -1) * (1 if draw & 0xe000 else 2 + rnd.bits(3))
+    elif kind == 'many':
+        d = 0 if draw % 3 else rnd.bits(5) - 16
+    elif kind == 'all':
+        d = rnd.bits(9) - 256
+    elif kind == 'any':
+        return rnd.bits(bits)
+    elif kind == 'signs':
+        return x ^ (0 if draw % 9 else 1 << bits - 1)
+    elif kind == 'far':
+        d = 0 if draw % 20 else -(1 << bits - 1) if draw & 4096 else rnd.bits(bits - 1)
+    return moved(x, d, bits)
+
+
+def good():
+    for dtype, (_, bits, _) in DTYPES.items():
+        for n in (0, 1, 5, 64, 200):
+            for kind in KINDS if n == 200 else ('few', 'many'):
+                name = '%s-%s-%d' % (dtype, kind, n)
+                rnd = Random('delta ' + name)
+                base = weights(rnd, n, bits)
+                after = [change(kind, i, x, rnd, bits) for i, x in enumerate(base)]
+                yield name, dtype, pack(base, bits), pack(after, bits), 1
+            yield '%s-fresh-%d' % (dtype, n), dtype, None, pack(after, bits), 1
+            yield '%s-plain-%d' % (dtype, n), dtype, pack(base, bits), pack(after, bits), 0
+
+
+def altered():
+    """frames that are refused, and some that our encoder does not write"""
+    made = []
+    for kind, n in (('few', 70), ('far', 70), ('many', 40), ('all', 30), ('any', 9), ('same', 7)):
+        rnd = Random('altered ' + kind)
+        base = weights(rnd, n, 16)
+        base, after = pack(base, 16), pack([change(kind, i, x, rnd, 16) for i, x in enumerate(base)], 16)
+        made += [(kind, encode(base, after, 'bf16', 0), base), (kind + '-fresh', encode(None, after, 'bf16', 0), base)]
+    few, base = encode(base, after, 'bf16'), base
+    for i in range(len(few)):
+        yield 'flip%d' % i, bytes(v ^ (8 if i == j else 0) for j, v in enumerate(few)), base
+        yield 'short%d' % i, few[:i], base
+    yield 'long', few + b'\0', base
+    yield 'base', few, bytes([base[0] ^ 1]) + base[1:]
+    yield 'size', few, base[:-2]
+    yield 'unchanged', few, base
+    for kind, frame, base in made:
+        for i in range(2, len(frame) - 4):
+            yield '%s-%d' % (kind, i), seal(bytes(v ^ (i == j) << i % 8 for j, v in enumerate(frame[:-4]))), base
+        for i in range(4, len(frame) - 4, 5):
+            yield '%s-cut%d' % (kind, i), seal(frame[:i]), base
+
+
+def text():
+    out = ['# SPDX-License-Identifier: MIT\n',
+           '# Written by model.py generate; not edited by hand. Records end at an empty line; byte strings in hex,\n',
+           '# weights little-endian, - for none; base null: there is none. The status is that of tlc_delta_apply.\n\n']
+    for name, dtype, base, after, digests in good():
+        frame = encode(base, after, dtype, digests)
+        assert decode(frame, after if base is None else base, dtype) == after, name
+        out += ['name %s\ndtype %s\nbase %s\nnext %s\ndigests %d\nframe %s\n\n' %
+                (name, dtype, 'null' if base is None else hexa(base), hexa(after), digests, hexa(frame))]
+    for name, frame, base in altered():
+        try:
+            after, status = decode(frame, base, 'bf16'), 'OK'
+        except Status as e:
+            after, status = None, str(e)
+        out += ['name %s\ndtype bf16\nframe %s\nbase %s\nstatus %s\n' % (name, hexa(frame), hexa(base), status)]
+        out += ['next %s\n\n' % hexa(after) if after is not None else '\n']
+    return ''.join(out)
