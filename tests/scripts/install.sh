@@ -131,7 +131,7 @@ mv ./*.c app/
 cat >app/meson.build <<'MESON'
 project('app', 'c')
 threelc_dep = subproject('threelc').get_variable('threelc_dep')
-foreach example : ['one', 'many']
+foreach example : ['one', 'many', 'delta']
   executable(example, example + '.c', dependencies: threelc_dep)
 endforeach
 MESON
