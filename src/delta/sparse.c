@@ -206,24 +206,37 @@ static uint64_t next_large(large_ones *l)
     return l->count ? l->index[l->at++] : UINT64_MAX;
 }
 
-void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsigned negative, unsigned width)
 {
-    const unsigned width = tlc_delta_width(w->dtype);
+    tlc_weight_store(weights, i, width,
+                     tlc_next_weight(tlc_weight_load(weights, i, width), magnitude, negative, width));
+}
+
+/* All that differ move by one; the few large ones among them then move on. */
+TLC_DELTA_INLINE void apply_all(streams *s, uint8_t *weights, unsigned width)
+{
     size_t index[BATCH], count;
     uint8_t negative[BATCH];
+    large_ones large = {.s = s};
+    uint64_t number = 0, next = next_large(&large);
+
+    for (; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
+        for (size_t i = 0; i < count; i++)
+            move(weights, index[i], 1, negative[i], width);
+        for (; next < number + count; next = next_large(&large)) {
+            const size_t i = (size_t)(next - number);
+            move(weights, index[i], take_magnitude(&s->magnitudes, s->order, width) - 1, negative[i], width);
+        }
+    }
+}
+
+void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+{
     streams s;
-    large_ones large = {.s = &s};
 
     (void)open_streams(&s, w, src, len);
-    uint64_t number = 0, next = next_large(&large);
-    while ((count = tlc_golomb_next(&s.changed, index, negative, BATCH)))
-        for (size_t i = 0; i < count; i++, number++) {
-            uint32_t magnitude = 1;
-            if (number == next) {
-                magnitude = take_magnitude(&s.magnitudes, s.order, width);
-                next = next_large(&large);
-            }
-            tlc_weight_store(weights, index[i], width,
-                             tlc_next_weight(tlc_weight_load(weights, index[i], width), magnitude, negative[i], width));
-        }
+    if (w->dtype == TLC_F32)
+        apply_all(&s, weights, 32);
+    else
+        apply_all(&s, weights, 16);
 }
