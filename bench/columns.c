@@ -9,7 +9,8 @@
 #define SPEEDS (CODECS | SIZES)
 #define MANY VIEW_FRAMES
 #define EXCHANGE VIEW_EXCHANGE
-#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY | EXCHANGE)
+#define DELTA VIEW_DELTA
+#define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY | EXCHANGE | DELTA)
 
 const column columns[COLUMNS] = {
     [TENSOR] = {"tensor", TEXT, 0, 0, NULL, NULL, NULL},
@@ -29,18 +30,21 @@ const column columns[COLUMNS] = {
     [ALGORITHM] = {"algorithm", TEXT, EXCHANGE, 0, "algorithm", "", NULL},
     [RANKS] = {"ranks", COUNT, EXCHANGE, 0, "ranks", "", NULL},
     [OWNERS] = {"owners", COUNT, EXCHANGE, 0, "owners", "", NULL},
-    [VALUES] = {"values", COUNT, ALL & ~EXCHANGE, EXCHANGE, "values", "", NULL},
+    [NEXT] = {"next", TEXT, DELTA, 0, "next", "", NULL},
+    [CHANGED] = {"changed_percent", REAL, DELTA, 0, "changed", "%", "%.2f"},
+    [VALUES] = {"values", COUNT, ALL & ~(EXCHANGE | DELTA), EXCHANGE | DELTA, "values", "", NULL},
     [ROUNDS] = {"rounds", COUNT, 0, 0, NULL, NULL, NULL},
     [RUN] = {"run", TEXT, 0, 0, NULL, NULL, NULL},
     [RUN_S] = {"run_s", REAL, 0, 0, NULL, NULL, NULL},
     [START] = {"start", TEXT, 0, 0, NULL, NULL, NULL},
     [MEMCPY] = {"memcpy_gb_s", REAL, 0, 0, NULL, NULL, NULL},
     [MEMCPY_BEST] = {"memcpy_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
-    [COMPRESS] = {"compress_gb_s", REAL, SPEEDS, 0, "compress", "GB/s", "%.2f"},
+    [COMPRESS] = {"compress_gb_s", REAL, SPEEDS | DELTA, 0, "compress", "GB/s", "%.2f"},
     [COMPRESS_BEST] = {"compress_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
     [COMPRESS_NS] = {"compress_ns", REAL, VIEW_SMALL, 0, "compress", "ns", "%.1f"},
     [COMPRESS_X] = {"compress_x_memcpy", REAL, 0, SPEEDS, "memcpy", "x", "%.3f"},
-    [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS, 0, "roofline", "x", "%.3f"},
+    [COMPRESS_BOTH_X] = {"compress_x_memcpy_of_both", REAL, DELTA, 0, "memcpy", "x", "%.3f"},
+    [COMPRESS_ROOF] = {"compress_roofline", REAL, SPEEDS | DELTA, 0, "roofline", "x", "%.3f"},
     [RANDOM] = {"random_share", REAL, 0, SPEEDS, "random", "share", "%.3f"},
     [DECOMPRESS] = {"decompress_gb_s", REAL, SPEEDS, 0, "decompress", "GB/s", "%.2f"},
     [DECOMPRESS_BEST] = {"decompress_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
@@ -60,6 +64,10 @@ const column columns[COLUMNS] = {
     [FROM_ZERO_X] = {"from_zero_x_memcpy", REAL, 0, MANY, "memcpy", "x", "%.3f"},
     [FROM_ZERO_GAIN] = {"from_zero_x_add", REAL, MANY, 0, "add", "x", "%.3f"},
     [FROM_ZERO_ROOF] = {"from_zero_roofline", REAL, MANY, 0, "roofline", "x", "%.3f"},
+    [APPLY] = {"apply_gb_s", REAL, DELTA, 0, "apply", "GB/s", "%.2f"},
+    [APPLY_BEST] = {"apply_best_gb_s", REAL, 0, 0, NULL, NULL, NULL},
+    [APPLY_X] = {"apply_x_memcpy", REAL, DELTA, 0, "memcpy", "x", "%.3f"},
+    [APPLY_ROOF] = {"apply_roofline", REAL, DELTA, 0, "roofline", "x", "%.3f"},
     [AGGREGATE_ATE] = {"aggregate_g_ate_s", REAL, VIEW_AGGREGATE, 0, "aggregate", "G ATE/s", "%.3f"},
     [AGGREGATE] = {"aggregate_gb_s", REAL, VIEW_AGGREGATE, 0, "frames", "GB/s", "%.2f"},
     [AGGREGATE_X] = {"aggregate_x_memcpy", REAL, VIEW_AGGREGATE, 0, "memcpy", "x", "%.3f"},
@@ -70,13 +78,13 @@ const column columns[COLUMNS] = {
     [ADD_MANY_MS] = {"add_many_ms", REAL, 0, EXCHANGE, "add many", "ms", "%.2f"},
     [OTHER] = {"other_percent", REAL, EXCHANGE, 0, "other", "%", "%.1f"},
     [OTHER_BEST] = {"other_best_percent", REAL, 0, 0, NULL, NULL, NULL},
-    [RATIO] = {"ratio", REAL, CODECS, 0, "ratio", "", "%.2f"},
-    [BITS] = {"bits_per_value", REAL, CODECS | MANY | EXCHANGE, 0, "bits per", "value", "%.4f"},
+    [RATIO] = {"ratio", REAL, CODECS | DELTA, 0, "ratio", "", "%.2f"},
+    [BITS] = {"bits_per_value", REAL, CODECS | MANY | EXCHANGE | DELTA, 0, "bits per", "value", "%.4f"},
     [SENT_MEAN] = {"sent_mean_x", REAL, EXCHANGE, 0, "mean", "x", "%.3f"},
     [SENT_BUSIEST] = {"sent_busiest_x", REAL, EXCHANGE, 0, "busiest", "x", "%.3f"},
     [FRAMING] = {"framing_percent", REAL, EXCHANGE, 0, "framing", "%", "%.2f"},
     [ENTROPY] = {"entropy_bits_per_value", REAL, 0, 0, NULL, NULL, NULL},
-    [ENTROPY_X] = {"bits_x_entropy", REAL, 0, CODECS, "entropy", "x", "%.3f"},
+    [ENTROPY_X] = {"bits_x_entropy", REAL, DELTA, CODECS, "entropy", "x", "%.3f"},
     [CLIPPED] = {"clipped", COUNT, ALL, 0, "clipped", "values", NULL},
     [NONZERO] = {"nonzero_percent", REAL, CODECS | VIEW_DENSITY, MANY, "non-zero", "%", "%.3f"},
     [STEP_ERROR] = {"step_relative_error", REAL, 0, CODECS, "error of", "one step", "%.4f"},
@@ -130,13 +138,13 @@ bool column_shown(const report *r, column_id id)
 
 static bool is_sent(const report_row *row)
 {
-    return (row->kind == ROW_CODEC || row->kind == ROW_PEER) && !row->inputs;
+    return (row->kind == ROW_CODEC || row->kind == ROW_PEER) && !row->inputs && !row->next;
 }
 
-/* Whether frames were counted, but not verified as those of codecs are. */
+/* Whether frames were counted, but not verified as those of codecs are. The rows of deltas are such, with peers. */
 static bool has_frames(const report_row *row)
 {
-    return row->kind == ROW_FRAMES || row->kind == ROW_EXCHANGE;
+    return row->kind == ROW_FRAMES || row->kind == ROW_EXCHANGE || row->next;
 }
 
 /* The name. In tables also delay and assume_finite, and a mark for codecs without a run of their own s. */
@@ -159,7 +167,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
 {
     static const char *const kinds[] = {
         [ROW_COPY] = "copy",           [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec",       [ROW_PEER] = "peer",
-        [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",     [ROW_EXCHANGE] = "exchange",
+        [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",     [ROW_EXCHANGE] = "exchange", [ROW_DELTA] = "delta",
     };
     static const char *const starts[] = {
         [START_NO_RESIDUAL] = "",
@@ -173,6 +181,7 @@ static const char *text_of(const report *r, const report_row *row, column_id id,
     case KIND: return kinds[row->kind];
     case CODEC: return codec_of(row, in_table, buffer);
     case PAPER: return row->paper ? row->paper : "";
+    case NEXT: return row->next ? row->next : "";
     case MODEL: return row->model ? row->model : "";
     case ALGORITHM: return row->model ? row->exchange.algorithm : "";
     case ISA: return report_row_has_codec(row) ? tlc_isa_name(row->verified.isa) : "";
@@ -260,6 +269,7 @@ static double speed_of(const report_row *row, column_id id)
     case COMPRESS_BEST: return speed(row, t[TIME_COMPRESS].best);
     case COMPRESS_NS: return nanoseconds(row, TIME_COMPRESS);
     case COMPRESS_X: return over(t[TIME_MEMCPY].median, t[TIME_COMPRESS].median);
+    case COMPRESS_BOTH_X: return over(t[TIME_MEMCPY_BOTH].median, t[TIME_COMPRESS].median);
     case COMPRESS_ROOF: return over(t[TIME_COMPRESS_ROOF].median, t[TIME_COMPRESS].median);
     case DECOMPRESS: return decoded_speed(row, t[TIME_DECOMPRESS].median);
     case DECOMPRESS_BEST: return decoded_speed(row, t[TIME_DECOMPRESS].best);
@@ -279,11 +289,16 @@ static double speed_of(const report_row *row, column_id id)
     case FROM_ZERO_X: return decoded_x(row, TIME_FROM_ZERO);
     case FROM_ZERO_GAIN: return over(t[TIME_ADD].median, t[TIME_FROM_ZERO].median);
     case FROM_ZERO_ROOF: return over(t[TIME_FROM_ZERO_ROOF].median, t[TIME_FROM_ZERO].median);
+    case APPLY: return speed(row, t[TIME_APPLY].median);
+    case APPLY_BEST: return speed(row, t[TIME_APPLY].best);
+    case APPLY_X: return over(t[TIME_MEMCPY].median, t[TIME_APPLY].median);
+    case APPLY_ROOF: return over(t[TIME_APPLY_ROOF].median, t[TIME_APPLY].median);
     case STEP_MS: return 1e3 * t[TIME_STEP].median;
     case STEP_BEST_MS: return 1e3 * t[TIME_STEP].best;
     case CODECS_MS: return 1e3 * t[TIME_CODECS].median;
     case CODECS_BEST_MS: return 1e3 * t[TIME_CODECS].best;
     case ADD_MANY_MS: return 1e3 * t[TIME_ADD_MANY].median;
+    case CHANGED: return row->next ? 100 * row->changed : NAN;
     case OTHER: return row->model ? 100 * row->exchange.other : NAN;
     case OTHER_BEST: return row->model ? 100 * row->exchange.other_best : NAN;
     default: return NAN;
@@ -307,6 +322,8 @@ static double size_of(const report *r, const report_row *row, column_id id)
     if (row->kind == ROW_EXCHANGE && id != RATIO && id != BITS)
         return exchange_of(&row->exchange, id);
     if (row->kind == ROW_FRAMES && id != RATIO && id != BITS && id != NONZERO)
+        return NAN;
+    if (row->next && id != RATIO && id != BITS && id != ENTROPY && id != ENTROPY_X)
         return NAN;
     if (!is_sent(row) && !has_frames(row)) {
         if (row->kind != ROW_COPY || !row->values)

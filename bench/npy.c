@@ -25,7 +25,8 @@ typedef struct dict {
     char descr[8];
     bool fortran;
     unsigned dims;
-    uint64_t shape[2]; /* the first two */
+    uint64_t rows, cols; /* the first dimension, the product of the others */
+    bool overflow;       /* of that product */
 } dict;
 
 static void skip_blanks(cursor *c)
@@ -98,12 +99,18 @@ static bool parse_shape(cursor *c, dict *d)
 
     if (!accept(c, '('))
         return false;
-    for (d->dims = 0; !accept(c, ')'); d->dims++) {
+    for (d->dims = 0, d->cols = 1; !accept(c, ')'); d->dims++) {
         if (!comma || !parse_number(c, &value))
             return false;
-        if (d->dims < 2)
-            d->shape[d->dims] = value;
+        if (!d->dims)
+            d->rows = value;
+        else if (__builtin_mul_overflow(d->cols, value, &d->cols))
+            d->overflow = true;
         comma = accept(c, ',');
+    }
+    if (d->dims == 1) {
+        d->cols = d->rows;
+        d->rows = 1;
     }
     return d->dims != 1 || comma;
 }
@@ -178,21 +185,33 @@ static bool find_dict(const unsigned char *bytes, size_t len, size_t *text, size
     return true;
 }
 
+static const struct {
+    const char *descr; /* behind the byte order */
+    tlc_dtype dtype;
+} descrs[] = {{"f4", TLC_F32}, {"f2", TLC_F16}, {"u2", TLC_BF16}, {"V2", TLC_BF16}};
+
 /* NumPy reads more than this, but trainers write only such arrays. */
-static bool check_dict(const dict *d, char *why)
+static bool check_dict(const dict *d, tlc_dtype *dtype, char *why)
 {
+    bool known = false;
+
     if (d->fortran)
         return explain(why, "is in Fortran order; only C order is supported");
-    if (strlen(d->descr) != 3 || !strchr("<>", d->descr[0]) || d->descr[1] != 'f' || !strchr("24", d->descr[2]))
-        return explain(why, "dtype '%s' is not supported ('<f2', '<f4', '>f2' and '>f4' are)", d->descr);
-    if (d->dims < 1 || d->dims > 2)
-        return explain(why, "has %u dimensions; only 1 and 2 are supported", d->dims);
-    return true;
+    for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
+        if (d->descr[0] && !strcmp(d->descr + 1, descrs[i].descr)) {
+            *dtype = descrs[i].dtype;
+            known = strchr("<>", d->descr[0]) || !strcmp(d->descr, "|V2");
+        }
+    }
+    if (!known)
+        return explain(why, "dtype '%s' is not supported ('<f2', '<f4', and '<u2' or '<V2' for bf16 are)", d->descr);
+    return d->dims || explain(why, "has 0 dimensions; at least 1 is needed");
 }
 
 bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_header *header, char *why)
 {
     dict d = {.dims = 0};
+    tlc_dtype dtype = TLC_F32;
     size_t text = 0, end = 0;
     uint64_t row, size;
 
@@ -201,15 +220,19 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
     cursor c = {(const char *)bytes + text, (const char *)bytes + end};
     if (!parse_dict(&c, &d))
         return explain(why, "its header is malformed");
-    if (!check_dict(&d, why))
+    if (!check_dict(&d, &dtype, why))
         return false;
     *header = (npy_header){
         .offset = end,
-        .rows = d.dims == 2 ? d.shape[0] : 1,
-        .cols = d.shape[d.dims - 1],
+        .dims = d.dims,
+        .rows = d.rows,
+        .cols = d.cols,
         .width = (unsigned)(d.descr[2] - '0'),
+        .dtype = dtype,
         .big_endian = d.descr[0] == '>',
     };
+    if (d.overflow)
+        return explain(why, "its shape is too large");
     if (__builtin_mul_overflow(header->cols, header->width, &row) || row > SIZE_MAX ||
         __builtin_mul_overflow(row, header->rows, &size))
         return explain(why, "its shape (%" PRIu64 ", %" PRIu64 ") is too large", header->rows, header->cols);
@@ -273,24 +296,29 @@ bool npy_open(npy_file *file, const char *path, char *why)
     return false;
 }
 
-bool npy_open_f32(npy_file *file, const char *path, uint64_t row_values, char *why)
+bool npy_open_raw(npy_file *file, const char *path, tlc_dtype dtype, uint64_t row_values, char *why)
 {
+    const unsigned width = dtype == TLC_F32 ? 4 : 2;
     uint64_t size = 0, values, cols;
 
     if (!open_regular(file, path, &size, why))
         return false;
-    values = size / 4;
+    values = size / width;
     cols = row_values ? row_values : values;
     if (!size)
         explain(why, "is empty");
-    else if (size % 4)
-        explain(why, "its %" PRIu64 " bytes are not a multiple of 4", size);
+    else if (size % width)
+        explain(why, "its %" PRIu64 " bytes are not a multiple of %u", size, width);
     else if (values % cols)
         explain(why, "its %" PRIu64 " values are not rows of %" PRIu64, values, cols);
-    else if (cols > SIZE_MAX / 4)
+    else if (cols > SIZE_MAX / width)
         explain(why, "is too large");
     else {
-        file->header = (npy_header){.rows = values / cols, .cols = cols, .width = 4};
+        file->header = (npy_header){.dims = row_values ? 2 : 1,
+                                    .rows = values / cols,
+                                    .cols = cols,
+                                    .width = width,
+                                    .dtype = dtype};
         return true;
     }
     npy_close(file);

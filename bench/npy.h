@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; 1-D or 2-D in C order;
- * '<f2', '<f4', '>f2', '>f4') and .f32 files (little-endian binary32 without a header). Files may hold any bytes: the
- * shape in a header is used only if it agrees with the size of the file.
+ * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0; in C order; 'f2', 'f4', or
+ * 'u2' and 'V2' for the bits of bfloat16, which NumPy lacks; '<' or '>'), and raw files (little-endian, no header).
+ * Files may hold any bytes: the shape in a header is used only if it agrees with the size of the file.
  *
  * A function that fails returns false and writes the reason, without the name of the file, to why (WHY_SIZE bytes,
  * explain.h).
@@ -14,15 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <threelc/threelc.h>
 
 /* The most bytes that npy_parse_header needs: magic, version, length and the longest header that it accepts. */
 #define NPY_HEADER_MAX (12 + 65535)
 
 typedef struct npy_header {
     size_t offset;  /* of the first value, from the start of the file */
-    uint64_t rows;  /* 1 for a 1-D array */
-    uint64_t cols;  /* values in a row */
-    unsigned width; /* bytes in a value, 2 (binary16) or 4 (binary32) */
+    unsigned dims;  /* at least 1 */
+    uint64_t rows;  /* 1 for a 1-D array, else the first dimension */
+    uint64_t cols;  /* values in a row: the product of the other dimensions */
+    unsigned width; /* bytes in a value, 2 or 4 */
+    tlc_dtype dtype;
     bool big_endian;
 } npy_header;
 
@@ -38,8 +41,8 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
 /* Opens a .npy file. After a failure there is nothing to close. */
 bool npy_open(npy_file *file, const char *path, char *why);
 
-/* Opens an .f32 file, which must not be empty. row_values: values in a row; 0: all of them. */
-bool npy_open_f32(npy_file *file, const char *path, uint64_t row_values, char *why);
+/* Opens a raw file of values of this dtype, which must not be empty. row_values: values in a row; 0: all of them. */
+bool npy_open_raw(npy_file *file, const char *path, tlc_dtype dtype, uint64_t row_values, char *why);
 
 /* Reads the next row, cols * width bytes, into row, in the byte order of this machine. */
 bool npy_read_row(npy_file *file, void *row, char *why);

@@ -32,12 +32,11 @@ enum { /* of options without a letter */
        KEY_SHAPES,
        KEY_ALGORITHM,
        KEY_OWNERS,
+       KEY_DELTA,
        KEY_LIST,
        KEY_COLD,
        KEY_WIDE
 };
-
-#define BY_DEFAULT SIZE_MAX /* of warmup: the default of the view */
 
 static const option_entry entries[] = {
     {'c', "codec", "CODEC",
@@ -73,15 +72,21 @@ static const option_entry entries[] = {
     {KEY_SHAPES, "shapes", "FILE", "a list of tensors, as in bench/shapes; repeat it for more"},
     {KEY_ALGORITHM, "algorithm", "NAME", "all-reduce, gather or server; repeat it for more (default: all)"},
     {KEY_OWNERS, "owners", "LIST", "also all-reduces with so few owners (default 8)"},
+    {KEY_DELTA, "delta", NULL,
+     "weights that have moved, sent without loss (threelc/delta.h):\n"
+     "from BASE to each NEXT, files or folders; or drawn, with\n"
+     "--synthetic adam (defaults: 16Mi weights, --dtype bf16, -t 0.5)"},
     {KEY_SIZES, "sizes", "LIST",
      "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
-     "--density, --aggregate, --frames and --synthetic"},
+     "--density, --aggregate, --frames, --synthetic and --delta"},
     {KEY_THREADS, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)"},
     {KEY_ASSUME_FINITE, "assume-finite", NULL, "add a row with assume_finite for each codec but raw"},
     {KEY_DELAY, "delay", "K",
      "local steps: send one frame for K steps;\n"
      "for codecs with error feedback"},
-    {KEY_SYNTHETIC, "synthetic", "NAME", "draw the gradients: gauss or laplace"},
+    {KEY_SYNTHETIC, "synthetic", "NAME",
+     "draw the gradients: gauss or laplace; for --delta the weights:\n"
+     "adam:lr=NUMBER, or adam for several rates"},
     {KEY_VALUES, "values", "N",
      "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
      "for .f32 files the values in a row (default: all)"},
@@ -115,12 +120,13 @@ void options_print_help(FILE *f)
           "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
           "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate|--frames\n"
           "       tlc-bench [OPTION]... --exchange --shapes FILE [FILE|FOLDER...]\n"
+          "       tlc-bench [OPTION]... --delta BASE NEXT...|--synthetic adam[:lr=NUMBER]\n"
           "       tlc-bench --list\n"
           "\n"
           "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
           "speeds with that of memcpy.\n"
           "\n"
-          "Input: .npy files (1-D, or 2-D with a step in each row; f2 or f4), raw .f32 files, or folders of them.\n"
+          "Input: .npy files (1-D, or 2-D with a step in each row; f2 or f4), raw files, or folders of them.\n"
           "Each file is a tensor. Codecs with error feedback start from NAME.residual.npy (n values, f4) if it lies\n"
           "beside NAME.npy. A folder may also have runs in it: folders of files with names that end in -sNUMBER, the\n"
           "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
@@ -235,7 +241,7 @@ static bool take(void *options_, int key, const char *value, char *why)
     case 't': return parse_seconds(value, &o->seconds);
     case KEY_STEPS: return parse_steps(value, &o->source.steps);
     case KEY_WARMUP: return parse_size(value, &o->warmup);
-    case KEY_SYNTHETIC: o->synthetic = value; return source_knows(value);
+    case KEY_SYNTHETIC: o->synthetic = value; return source_knows(value) || weights_parse(value, &o->moves);
     case KEY_VALUES: o->source.has_values = true; return parse_size(value, &o->source.values);
     case KEY_SEED: return parse_number(value, false, &o->source.seed);
     case KEY_ISA: return parse_isa(value, &o->channel.isa);
@@ -248,6 +254,7 @@ static bool take(void *options_, int key, const char *value, char *why)
         return set_view(o, VIEW_AGGREGATE, why) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
     case KEY_FRAMES: return set_view(o, VIEW_FRAMES, why) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
     case KEY_EXCHANGE: return set_view(o, VIEW_EXCHANGE, why) && (!value || parse_counts(value, MAX_RANKS, &o->ranks));
+    case KEY_DELTA: return set_view(o, VIEW_DELTA, why);
     case KEY_SHAPES: return add_shapes(o, value);
     case KEY_ALGORITHM: return add_algorithm(o, value);
     case KEY_OWNERS: return parse_counts(value, MAX_RANKS, &o->owners);
@@ -267,6 +274,7 @@ static bool take(void *options_, int key, const char *value, char *why)
         if (!parse_choice(value, dtypes, &choice))
             return false;
         o->source.dtype = (tlc_dtype)choice;
+        o->has_dtype = true;
         return true;
     case KEY_FORMAT: return grid_parse_format(value, &o->format);
     default: return false;
@@ -300,6 +308,7 @@ static void set_defaults(options *o)
         {VIEW_AGGREGATE, 0.5, 0, {"natural"}, "25Mi"},
         {VIEW_FRAMES, 0.5, 50, {"3lc", "3lc:s=1.75", "sbc", "natural"}, "1Mi,16Mi"},
         {VIEW_EXCHANGE, 0.5, 50, {"3lc"}, NULL},
+        {VIEW_DELTA, 0.5, 0, {NULL}, NULL},
     };
     const struct defaults *d = table_of;
     bool chosen = o->codec_count;
@@ -308,7 +317,7 @@ static void set_defaults(options *o)
         d++;
     if (o->seconds < 0)
         o->seconds = d->seconds;
-    if (o->warmup == BY_DEFAULT)
+    if (o->warmup == WARMUP_BY_DEFAULT)
         o->warmup = d->warmup;
     if (o->view == VIEW_ROOFLINE && !o->codec_count)
         o->assume_finite = true;
@@ -324,6 +333,10 @@ static void set_defaults(options *o)
         o->inputs = (size_list){.count = 2, .items = {4, 8}};
     if (!o->frames.count)
         o->frames = (size_list){.count = 3, .items = {2, 8, 32}};
+    if (o->view == VIEW_DELTA && o->synthetic && !o->sizes.count)
+        o->sizes = (size_list){.count = 1, .items = {(size_t)16 << 20}};
+    if (o->view == VIEW_DELTA && !o->has_dtype)
+        o->source.dtype = TLC_BF16;
     if (o->view == VIEW_EXCHANGE && !o->path_count && !o->synthetic)
         o->synthetic = "laplace";
     if (!o->ranks.count)
@@ -341,7 +354,11 @@ bool options_parse(options *o, int argc, char **argv, char *why)
 {
     int files;
 
-    *o = (options){.view = VIEW_CODECS, .source.seed = 1, .channel.feedback = -1, .seconds = -1, .warmup = BY_DEFAULT};
+    *o = (options){.view = VIEW_CODECS,
+                   .source.seed = 1,
+                   .channel.feedback = -1,
+                   .seconds = -1,
+                   .warmup = WARMUP_BY_DEFAULT};
     if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
     o->paths = argv + files;

@@ -14,6 +14,9 @@
 #include "report.h"
 #include "source.h"
 #include "threads.h"
+#include "weights.h"
+
+#define WARMUP_BY_DEFAULT SIZE_MAX /* that of the view */
 
 enum { MAX_INPUTS = 64, MAX_FRAMES = 256, MAX_SHAPES = 8 };
 
@@ -36,6 +39,7 @@ typedef struct options {
     unsigned algorithms;            /* enum algorithm */
     const char *shapes[MAX_SHAPES]; /* lists of tensors (shapes.h) */
     size_t shape_count;
+    weight_moves moves; /* for VIEW_DELTA, if weights are drawn */
     source_options source;
     channel_options channel;   /* of all rows */
     double seconds;            /* for each row */
@@ -43,6 +47,7 @@ typedef struct options {
     bool assume_finite, peers; /* add rows */
     report_format format;
     bool wide, per_tensor, quiet;
+    bool has_dtype; /* --dtype was given */
 } options;
 
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not

@@ -23,6 +23,7 @@ const char *options_view_name(report_view view)
     case VIEW_AGGREGATE: return "aggregate";
     case VIEW_FRAMES: return "frames";
     case VIEW_EXCHANGE: return "exchange";
+    case VIEW_DELTA: return "delta";
     default: return NULL;
     }
 }
@@ -62,6 +63,20 @@ static bool check_exchange(const options *o, char *why)
     return true;
 }
 
+/* What --delta takes as weights. */
+static bool check_delta(const options *o, char *why)
+{
+    if (o->view != VIEW_DELTA)
+        return !o->moves.count || explain(why, "--synthetic adam goes with --delta");
+    if (o->synthetic)
+        return o->moves.count || explain(why, "--synthetic %s does not go with --delta; adam does", o->synthetic);
+    if (o->path_count < 2)
+        return explain(why, "--delta: name the weights before and after, BASE NEXT, or use --synthetic adam");
+    if (o->has_dtype)
+        return explain(why, "--dtype goes with drawn weights; files have their own");
+    return !o->sizes.count || explain(why, "--sizes goes with drawn weights");
+}
+
 /* Options that have no meaning for what some views measure. */
 static bool check_view(const options *o, char *why)
 {
@@ -71,14 +86,17 @@ static bool check_view(const options *o, char *why)
         unsigned views;
     } others[] = {
         {o->threads.count, "--threads", VIEW_AGGREGATE | VIEW_EXCHANGE},
-        {o->assume_finite, "--assume-finite", VIEW_AGGREGATE | VIEW_FRAMES},
-        {o->channel.delay, "--delay", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
-        {o->source.steps, "--steps", VIEW_AGGREGATE},
+        {o->assume_finite, "--assume-finite", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_DELTA},
+        {o->channel.delay, "--delay", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE | VIEW_DELTA},
+        {o->source.steps, "--steps", VIEW_AGGREGATE | VIEW_DELTA},
         {o->source.dtype != TLC_F32, "--dtype", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
         {o->channel.isa != TLC_ISA_AUTO, "--isa", VIEW_AGGREGATE},
-        {o->channel.feedback >= 0, "--feedback", VIEW_AGGREGATE | VIEW_EXCHANGE},
-        {o->channel.checksum, "--checksum", VIEW_EXCHANGE},
-        {o->per_tensor, "--per-tensor", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE},
+        {o->channel.feedback >= 0, "--feedback", VIEW_AGGREGATE | VIEW_EXCHANGE | VIEW_DELTA},
+        {o->channel.checksum, "--checksum", VIEW_EXCHANGE | VIEW_DELTA},
+        {o->per_tensor, "--per-tensor", VIEW_AGGREGATE | VIEW_FRAMES | VIEW_EXCHANGE | VIEW_DELTA},
+        {o->codec_count, "--codec", VIEW_DELTA},
+        {o->source.cold, "--cold", VIEW_DELTA},
+        {o->warmup != WARMUP_BY_DEFAULT, "--warmup", VIEW_DELTA},
         {o->peers, "--peers", VIEW_FRAMES | VIEW_EXCHANGE},
         {o->sizes.count, "--sizes", VIEW_EXCHANGE},
         {options_have_papers(o), "--codec papers", VIEW_FRAMES | VIEW_EXCHANGE},
@@ -94,7 +112,7 @@ static bool check_view(const options *o, char *why)
 bool options_check(const options *o, char *why)
 {
     const char *view = options_view_name(o->view);
-    bool files = !view || o->view == VIEW_EXCHANGE; /* they may be the input */
+    bool files = !view || o->view == VIEW_EXCHANGE || o->view == VIEW_DELTA; /* they may be the input */
 
     if ((!files || o->synthetic) && o->path_count)
         return explain(why, "%s: no files go with --%s", o->paths[0], files ? "synthetic" : view);
@@ -116,5 +134,5 @@ bool options_check(const options *o, char *why)
     if (options_have_papers(o) && (o->channel.delay || o->channel.feedback >= 0))
         return explain(why, "--%s does not go with --codec papers: its rows have their own",
                        o->channel.delay ? "delay" : "feedback");
-    return check_exchange(o, why) && check_view(o, why) && check_codecs(o, why);
+    return check_exchange(o, why) && check_delta(o, why) && check_view(o, why) && check_codecs(o, why);
 }

@@ -34,7 +34,7 @@ struct peer {
     /* n floats, which may be written between two calls. NULL where feedback is false. */
     float *(*residual)(const void *state);
 
-    const struct peer_library *library; /* what peer_general.c compresses with */
+    const struct general *library; /* what peer_general.c compresses with */
 };
 
 /* The peers of this build and CPU: a library may be missing (HAVE_ZSTD, HAVE_LZ4, HAVE_SNAPPY), or F16C. */

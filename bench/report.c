@@ -58,7 +58,7 @@ static void print_runs(FILE *f, const report *r)
 {
     bool marks = false;
 
-    if (!r->sources[0].run)
+    if (!r->sources[0].run || r->view == VIEW_DELTA)
         return;
     for (size_t i = 0; i < r->source_count; i++)
         fprintf(f, "%s%s", i ? ", " : "runs: ", r->sources[i].run);
@@ -90,7 +90,10 @@ static void print_heading(FILE *f, const report *r, size_t i)
     }
     fprintf(f, "libthreelc %s, ISA %s, %s; ", tlc_version_string(), tlc_isa_name(first_codec(r)->verified.isa),
             dtype_name(r->dtype));
-    if (r->view == VIEW_EXCHANGE)
+    if (r->view == VIEW_DELTA)
+        fprintf(f, "base %s, %zu weights in %zu tensor%s\n", s->run ? s->run : s->tensors[0].name, s->values, s->count,
+                s->count == 1 ? "" : "s");
+    else if (r->view == VIEW_EXCHANGE)
         fprintf(f, "gradients made of %s\n", s->run ? "runs" : s->tensors[0].path ? "files" : s->tensors[0].name);
     else if (report_has_one_shape(r))
         fprintf(f, "%zu tensor%s, %zu values a step, %zu step%s\n", s->count, s->count == 1 ? "" : "s", row->values,
@@ -118,7 +121,12 @@ static void print_heading(FILE *f, const report *r, size_t i)
               "of these frames; framing: what messages have more than their frames; step: calls of one rank, or of\n"
               "the server; codecs: codec calls and checks for finite values alone; other: step / codecs - 1\n",
               f);
-    if (r->view & (VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE | VIEW_FRAMES)) {
+    if (r->view == VIEW_DELTA)
+        fputs("GB/s of weights. memcpy x: of compress to memcpy of base and next, of apply to memcpy of the weights.\n"
+              "roofline x: of compress to reading both, of apply to reading the weights (if there are digests) and\n"
+              "changing the cache lines with differences. entropy x: that of positions and differences.\n",
+              f);
+    if (r->view & (VIEW_DELTA | VIEW_ROOFLINE | VIEW_DENSITY | VIEW_AGGREGATE | VIEW_FRAMES)) {
         print_bytes(f, "last-level cache", r->machine.cache);
         print_bytes(f, ", memcpy streams from", r->machine.streaming);
         fputc('\n', f);

@@ -20,15 +20,25 @@ typedef enum report_view {
     VIEW_DENSITY = 8,
     VIEW_AGGREGATE = 16,
     VIEW_FRAMES = 32,
-    VIEW_EXCHANGE = 64
+    VIEW_EXCHANGE = 64,
+    VIEW_DELTA = 128
 } report_view;
 
-typedef enum row_kind { ROW_COPY, ROW_ROOFLINE, ROW_CODEC, ROW_PEER, ROW_AGGREGATE, ROW_FRAMES, ROW_EXCHANGE } row_kind;
+typedef enum row_kind {
+    ROW_COPY,
+    ROW_ROOFLINE,
+    ROW_CODEC,
+    ROW_PEER,
+    ROW_AGGREGATE,
+    ROW_FRAMES,
+    ROW_EXCHANGE,
+    ROW_DELTA
+} row_kind;
 
 /* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress, add and so on. In rows
  * of frames TIME_ADD are as many single calls, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. In rows of the
  * exchange TIME_STEP are its calls of a step, TIME_CODECS codec calls and checks alone, TIME_ADD_MANY those of these
- * that add frames. */
+ * that add frames. In rows of deltas TIME_MEMCPY copies the weights, TIME_MEMCPY_BOTH both inputs of compress. */
 enum {
     TIME_MEMCPY,
     TIME_COMPRESS,
@@ -45,6 +55,9 @@ enum {
     TIME_FROM_ZERO_ROOF,
     TIME_STEP,
     TIME_CODECS,
+    TIME_MEMCPY_BOTH,
+    TIME_APPLY,
+    TIME_APPLY_ROOF,
     TIMES
 };
 
@@ -78,6 +91,8 @@ typedef struct report_row {
     double gigabytes;   /* of input, in a pass; in rows of frames that of one frame */
     timing time[TIMES]; /* NaN: not timed */
     verified verified;  /* for codecs and peers */
+    const char *next;   /* the name of the next weights; NULL: no delta */
+    double changed;     /* the share of the weights that differ */
     exchanged exchange;
 } report_row;
 
@@ -90,7 +105,8 @@ static inline bool report_row_is_marked(const report_row *row)
 /* Whether the row is of a codec, so that it has an ISA. */
 static inline bool report_row_has_codec(const report_row *row)
 {
-    return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE || row->kind == ROW_FRAMES || row->kind == ROW_EXCHANGE;
+    return row->kind == ROW_CODEC || row->kind == ROW_AGGREGATE || row->kind == ROW_FRAMES ||
+           row->kind == ROW_EXCHANGE || row->kind == ROW_DELTA;
 }
 
 typedef struct report {

@@ -59,7 +59,7 @@ static bool has_gradients(DIR *dir)
     bool has = false;
 
     for (const struct dirent *e; !has && (e = readdir(dir));)
-        has = source_is_gradients(e->d_name);
+        has = source_is_values(e->d_name);
     rewinddir(dir);
     return has;
 }

@@ -32,7 +32,7 @@ static tensor *add_tensor(source *s, char *path)
     return &tensors[s->count++];
 }
 
-static bool allocate_data(tensor *t, tlc_dtype dtype)
+bool tensor_allocate(tensor *t, tlc_dtype dtype)
 {
     size_t row, size;
 
@@ -119,10 +119,26 @@ static bool has_extension(const char *path, const char *extension)
     return len > tail && !strcmp(path + len - tail, extension);
 }
 
-bool source_is_gradients(const char *name)
+/* Of a file without a header. */
+static bool is_raw(const char *path, tlc_dtype *dtype)
 {
-    return name[0] != '.' && !has_extension(name, RESIDUAL) &&
-           (has_extension(name, ".npy") || has_extension(name, ".f32"));
+    static const char *const extensions[] = {[TLC_F32] = ".f32", [TLC_F16] = ".f16", [TLC_BF16] = ".bf16"};
+    bool is = false;
+
+    for (int i = TLC_F32; i <= TLC_BF16; i++) {
+        if (has_extension(path, extensions[i])) {
+            *dtype = (tlc_dtype)i;
+            is = true;
+        }
+    }
+    return is;
+}
+
+bool source_is_values(const char *name)
+{
+    tlc_dtype dtype;
+
+    return name[0] != '.' && !has_extension(name, RESIDUAL) && (has_extension(name, ".npy") || is_raw(name, &dtype));
 }
 
 static char *base_name(const char *path)
@@ -146,11 +162,11 @@ static bool decide_steps(tensor *t, uint64_t rows, size_t wanted, char *why)
 
 static bool load_rows(tensor *t, npy_file *file, tlc_dtype dtype, char *why)
 {
-    tlc_dtype from = file->header.width == 2 ? TLC_F16 : TLC_F32;
+    tlc_dtype from = file->header.dtype;
     unsigned char *row = malloc(t->n * file->header.width + 1);
     bool ok = true;
 
-    if (!row || !allocate_data(t, dtype))
+    if (!row || !tensor_allocate(t, dtype))
         ok = explain(why, "is too large for the memory");
     for (size_t step = 0; ok && step < t->steps; step++) {
         ok = npy_read_row(file, row, why);
@@ -166,8 +182,8 @@ static bool read_residual(tensor *t, npy_file *file, char *why)
 {
     const npy_header *h = &file->header;
 
-    if (h->width != 4)
-        return explain(why, "is float16; a residual is float32");
+    if (h->dtype != TLC_F32)
+        return explain(why, "is %s; a residual is float32", h->dtype == TLC_F16 ? "float16" : "bfloat16");
     if (h->rows != 1 || h->cols != t->n)
         return explain(why, "has %" PRIu64 " x %" PRIu64 " values; a step of %s has %zu", h->rows, h->cols, t->name,
                        t->n);
@@ -187,7 +203,7 @@ static bool read_residual(tensor *t, npy_file *file, char *why)
 static bool load_residual(tensor *t, char *why)
 {
     char reason[WHY_SIZE];
-    size_t stem = strlen(t->path) - 4; /* both extensions have 4 characters */
+    size_t stem = (size_t)(strrchr(t->path, '.') - t->path);
     char *path = malloc(stem + sizeof RESIDUAL);
     npy_file file;
     bool ok;
@@ -210,22 +226,31 @@ static bool load_residual(tensor *t, char *why)
     return ok;
 }
 
+bool tensor_open(tensor *t, npy_file *file, size_t row_values, char *why)
+{
+    tlc_dtype dtype;
+
+    t->name = base_name(t->path);
+    if (!t->name)
+        return explain(why, "out of memory");
+    if (has_extension(t->path, ".npy"))
+        return npy_open(file, t->path, why);
+    if (is_raw(t->path, &dtype))
+        return npy_open_raw(file, t->path, dtype, row_values, why);
+    return explain(why, "is no .npy, .f32, .f16 or .bf16 file");
+}
+
 static bool load_file(tensor *t, const source_options *options, char *why)
 {
     npy_file file;
     bool ok;
 
-    if (has_extension(t->path, ".npy"))
-        ok = npy_open(&file, t->path, why);
-    else if (has_extension(t->path, ".f32"))
-        ok = npy_open_f32(&file, t->path, options->values, why);
-    else
-        ok = explain(why, "is neither a .npy nor an .f32 file");
-    if (!ok)
+    if (!tensor_open(t, &file, options->values, why))
         return false;
     t->n = (size_t)file.header.cols;
-    t->name = base_name(t->path);
-    ok = t->name ? decide_steps(t, file.header.rows, options->steps, why) : explain(why, "out of memory");
+    ok = file.header.dims <= 2 ||
+         explain(why, "has %u dimensions; only 1 and 2 are supported, steps and values", file.header.dims);
+    ok = ok && decide_steps(t, file.header.rows, options->steps, why);
     ok = ok && load_rows(t, &file, options->dtype, why);
     npy_close(&file);
     return ok;
@@ -233,9 +258,9 @@ static bool load_file(tensor *t, const source_options *options, char *why)
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-static int is_gradients(const struct dirent *entry)
+static int is_values(const struct dirent *entry)
 {
-    return source_is_gradients(entry->d_name);
+    return source_is_values(entry->d_name);
 }
 
 /* Not alphasort, whose order depends on the locale. */
@@ -247,13 +272,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static bool add_folder(source *s, const char *folder, char *why)
 {
     struct dirent **entries;
-    int count = scandir(folder, &entries, is_gradients, by_name);
+    int count = scandir(folder, &entries, is_values, by_name);
     bool ok = count > 0;
 
     if (count < 0)
         return explain(why, "%s: %s", folder, strerror(errno));
     if (!count)
-        explain(why, "%s: there is no .npy or .f32 file with gradients in it", folder);
+        explain(why, "%s: there is no .npy, .f32, .f16 or .bf16 file with values in it", folder);
     for (int i = 0; i < count; i++) {
         size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
         char *path = ok ? malloc(size) : NULL;
@@ -300,7 +325,7 @@ static bool check_steps(const source *s, char *why)
     return true;
 }
 
-/* --values is for .f32 files only. */
+/* --values is for raw files only. */
 static bool check_values(const source *s, const source_options *options, char *why)
 {
     if (!options->has_values)
@@ -308,23 +333,28 @@ static bool check_values(const source *s, const source_options *options, char *w
     if (!options->values)
         return explain(why, "--values: a row of 0 values cannot be read");
     for (size_t i = 0; i < s->count; i++) {
-        if (has_extension(s->tensors[i].path, ".f32"))
+        tlc_dtype dtype;
+        if (is_raw(s->tensors[i].path, &dtype))
             return true;
     }
-    return explain(why, "--values goes with --synthetic or .f32 files");
+    return explain(why, "--values goes with --synthetic or raw files (.f32, .f16, .bf16)");
+}
+
+bool source_list(source *s, char *const *paths, size_t count, char *why)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < count; i++)
+        ok = add_path(s, paths[i], why);
+    return ok && (s->count || explain(why, "%s: is a residual; name the file with the gradients", paths[0]));
 }
 
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why)
 {
     char reason[WHY_SIZE];
-    bool ok = true;
 
     *s = (source){.dtype = options->dtype};
-    for (size_t i = 0; ok && i < count; i++)
-        ok = add_path(s, paths[i], why);
-    if (ok && !s->count)
-        ok = explain(why, "%s: is a residual; name the file with the gradients", paths[0]);
-    ok = ok && check_values(s, options, why);
+    bool ok = source_list(s, paths, count, why) && check_values(s, options, why);
     for (size_t i = 0; ok && i < s->count; i++) {
         tensor *t = &s->tensors[i];
         ok = load_file(t, options, reason) || explain(why, "%s: %s", t->path, reason);
@@ -450,7 +480,7 @@ bool source_draw(source *s, const char *distribution, const source_options *opti
         t->steps = options->steps ? options->steps : 16;
         t->name = strdup(distribution);
     }
-    if (!t || !t->name || !allocate_data(t, options->dtype)) {
+    if (!t || !t->name || !tensor_allocate(t, options->dtype)) {
         source_free(s);
         return explain(why, "--values: that many are too large for the memory");
     }

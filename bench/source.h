@@ -9,6 +9,7 @@
 #ifndef BENCH_SOURCE_H
 #define BENCH_SOURCE_H
 
+#include "npy.h"
 #include <stdbool.h>
 #include <threelc/threelc.h>
 
@@ -29,7 +30,7 @@ typedef struct tensor {
 } tensor;
 
 typedef struct source {
-    char *run; /* name of the run's folder (runs.h); NULL: not a run */
+    char *run; /* name of the folder of a run (runs.h), or of the file or folder of weights (weights.h); else NULL */
     double s;  /* that the run was trained with */
     tlc_dtype dtype;
     size_t count, steps;
@@ -42,17 +43,24 @@ typedef struct source_options {
     size_t steps; /* 0: all that the files have, or 16 */
     bool cold;    /* leave recorded residuals aside */
     bool has_values;
-    size_t values; /* to draw, or in a row of an .f32 file */
+    size_t values; /* to draw, or in a row of a raw file */
     uint64_t seed;
     double density; /* of "sparse" */
 } source_options;
 
-/* Whether the name is that of a gradient file: .npy or .f32, not hidden, and not .residual.npy. */
-bool source_is_gradients(const char *name);
+/* Whether it is the name of a file with values: .npy or raw (.f32, .f16, .bf16), not hidden, not .residual.npy. */
+bool source_is_values(const char *name);
 
-/* paths: .npy and .f32 files, and folders. Of a folder the files with gradients are read, in the order of their names.
- * Beside NAME.npy or NAME.f32 there may be NAME.residual.npy: n float32 values, the residual before the first step. */
+/* paths: files with values, and folders. Of a folder the files with values are read, in the order of their names.
+ * Beside NAME.npy (or a raw file) there may be NAME.residual.npy: n float32 values, the residual before the first step.
+ */
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
+
+/* The steps of source_load: adds an empty tensor for each file; opens the file of a tensor and names the tensor
+ * (row_values is for raw files, 0: all); makes room for t->steps steps of t->n values. */
+bool source_list(source *s, char *const *paths, size_t count, char *why);
+bool tensor_open(tensor *t, npy_file *file, size_t row_values, char *why);
+bool tensor_allocate(tensor *t, tlc_dtype dtype);
 
 /* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /
  * 2), or "sparse": a share of the values (the density) is 1 or -1 with equal probability, the others are 0.

@@ -4,6 +4,7 @@
  */
 #include "aggregate.h"
 #include "codecs.h"
+#include "deltas.h"
 #include "exchange.h"
 #include "explain.h"
 #include "frames.h"
@@ -32,9 +33,11 @@ static size_t densities_of(const options *o)
     return o->view == VIEW_DENSITY ? DENSITIES : 1;
 }
 
-/* One for each run, or for each size and density. */
+/* One for each run, or for each size and density. Of weights the base and those that follow. */
 static size_t count_sources(const options *o, const run_list *runs)
 {
+    if (o->view == VIEW_DELTA)
+        return o->synthetic ? o->sizes.count * (1 + o->moves.count) : o->path_count;
     return runs->count ? runs->count : o->sizes.count ? o->sizes.count * densities_of(o) : 1;
 }
 
@@ -90,6 +93,28 @@ static bool add_rows(const options *o, const input *in, const source *sources, s
 
     return o->view == VIEW_EXCHANGE ? exchange_rows(list, o, &machines, why)
                                     : rows_add(list, o, sources, count, c, why);
+}
+
+/* Weights from files, or drawn. */
+static int run_deltas(const options *o, const input *in, const cores *c, row_list *list, char *why)
+{
+    const size_t each = o->synthetic ? 1 + o->moves.count : in->count;
+
+    for (size_t i = 0; !o->synthetic && i < in->count; i++) {
+        if (!weights_load(&in->sources[i], o->paths[i], why) || !weights_match(in->sources, &in->sources[i], why))
+            return EXIT_USAGE;
+    }
+    for (size_t first = 0; first < in->count; first += each) {
+        source *base = &in->sources[first];
+        if (o->synthetic &&
+            !weights_draw(base, &o->moves, o->sizes.items[first / each], o->source.dtype, o->source.seed, why))
+            return EXIT_USAGE;
+        if (!deltas_rows(list, o, base, each - 1, c, why))
+            return EXIT_FAILED;
+        for (size_t i = 0; i < each; i++)
+            source_drop_values(&base[i]);
+    }
+    return EXIT_SUCCESS;
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------ */
@@ -156,7 +181,10 @@ static int run_input(const options *o, input *in)
     machine_ask(&r.machine);
     in->cache = r.machine.cache;
     cores_find(&c);
-    status = o->synthetic ? run_drawn(o, in, &c, &list, why) : run_files(o, in, &c, &list, why);
+    status = o->view == VIEW_DELTA ? run_deltas(o, in, &c, &list, why)
+             : o->synthetic        ? run_drawn(o, in, &c, &list, why)
+                                   : run_files(o, in, &c, &list, why);
+    r.dtype = o->view == VIEW_DELTA ? in->sources->dtype : r.dtype;
     if (status) {
         fail(status, why);
     } else {
@@ -176,7 +204,7 @@ static int run(const options *o)
     input in = {.runs = &runs};
     int status = EXIT_SUCCESS;
 
-    if (o->path_count == 1 && !runs_find(&runs, o->paths[0], why))
+    if (o->view != VIEW_DELTA && o->path_count == 1 && !runs_find(&runs, o->paths[0], why))
         return fail(EXIT_USAGE, why);
     for (size_t i = 0; !status && i < o->shape_count; i++)
         status = shapes_load(&in.models[i], o->shapes[i], why) ? EXIT_SUCCESS : fail(EXIT_USAGE, why);

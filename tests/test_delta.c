@@ -327,6 +327,7 @@ static void chains(void **state)
     size_t len[STEPS];
 
     (void)state;
+    memset(mine, 0, 2 * N);
     for (size_t i = 0; i < STEPS; i++) {
         weights[i] = bytes(2 * N);
         frame[i] = bytes(bound);

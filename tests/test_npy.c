@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reader of .npy and .f32 files: what it reads, and what it says of files that are not as they should be.
+ * The reader of .npy and raw files: what it reads, and what it says of files that are not as they should be.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,7 +109,38 @@ static void kinds_of_arrays(void **state)
     refuses("{'descr': '', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype ''");
     refuses("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 24, "Fortran order");
     refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 4, "0 dimensions");
-    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1), }\n", 24, "3 dimensions");
+    refuses("{'descr': '|u2', 'fortran_order': False, 'shape': (3,), }\n", 6, "dtype '|u2'");
+    refuses("{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<u4'");
+    refuses("{'descr': 'V2', 'fortran_order': False, 'shape': (3,), }\n", 6, "dtype 'V2'");
+}
+
+/* The dtype, and arrays of many dimensions. */
+static void dtypes(void **state)
+{
+    static const struct {
+        const char *dict;
+        tlc_dtype dtype;
+        unsigned dims;
+        size_t len;
+    } arrays[] = {
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", TLC_F32, 1, 12},
+        {"{'descr': '>f2', 'fortran_order': False, 'shape': (3, 2), }\n", TLC_F16, 2, 12},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 2, 1), }\n", TLC_BF16, 3, 12},
+        {"{'descr': '<V2', 'fortran_order': False, 'shape': (3, 1, 2, 1), }\n", TLC_BF16, 4, 12},
+        {"{'descr': '|V2', 'fortran_order': False, 'shape': (6,), }\n", TLC_BF16, 1, 12},
+    };
+    npy_header h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        image f = make(1, arrays[i].dict, NULL, arrays[i].len);
+        if (!parse(f, &h))
+            fail_msg("%s: %s", arrays[i].dict, why);
+        assert_true(h.dtype == arrays[i].dtype && h.dims == arrays[i].dims);
+        assert_true(h.rows * h.cols * h.width == arrays[i].len && h.rows == (h.dims > 1 ? 3 : 1));
+        free(f.bytes);
+    }
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4294967296, 4294967296)}\n", 24, "too large");
 }
 
 static void malformed_dicts(void **state)
@@ -314,20 +345,25 @@ static void raw_files(void **state)
     npy_file f;
 
     (void)state;
-    assert_true(npy_open_f32(&f, path, 0, why));
+    assert_true(npy_open_raw(&f, path, TLC_F32, 0, why));
     assert_true(f.header.rows == 1 && f.header.cols == 4);
     assert_true(npy_read_row(&f, row, why) && row[0] == 0x3f800000 && row[3] == 0x7fc00000);
     npy_close(&f);
-    assert_true(npy_open_f32(&f, path, 2, why));
+    assert_true(npy_open_raw(&f, path, TLC_F32, 2, why));
     assert_true(f.header.rows == 2 && f.header.cols == 2);
     assert_true(npy_read_row(&f, row, why) && npy_read_row(&f, row, why) && row[0] == 1);
     npy_close(&f);
-    assert_false(npy_open_f32(&f, path, 3, why));
+    assert_false(npy_open_raw(&f, path, TLC_F32, 3, why));
     assert_string_equal(why, "its 4 values are not rows of 3");
-    assert_false(npy_open_f32(&f, path, UINT64_MAX, why));
-    assert_false(npy_open_f32(&f, write_file("x.f32", bytes, 15), 0, why));
+    assert_false(npy_open_raw(&f, path, TLC_F32, UINT64_MAX, why));
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 15), TLC_F32, 0, why));
     assert_string_equal(why, "its 15 bytes are not a multiple of 4");
-    assert_false(npy_open_f32(&f, write_file("x.f32", bytes, 0), 0, why));
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 15), TLC_BF16, 0, why));
+    assert_string_equal(why, "its 15 bytes are not a multiple of 2");
+    assert_true(npy_open_raw(&f, write_file("x.f32", bytes, 6), TLC_BF16, 0, why));
+    assert_true(f.header.cols == 3 && f.header.width == 2 && f.header.dtype == TLC_BF16);
+    npy_close(&f);
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 0), TLC_F32, 0, why));
     assert_string_equal(why, "is empty");
 }
 
@@ -390,6 +426,7 @@ int main(void)
         cmocka_unit_test(sizes),        cmocka_unit_test(heads),           cmocka_unit_test(altered_files),
         cmocka_unit_test(values),       cmocka_unit_test(halves),          cmocka_unit_test(no_values),
         cmocka_unit_test(raw_files),    cmocka_unit_test(not_files),       cmocka_unit_test(shrinking_file),
+        cmocka_unit_test(dtypes),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a file for the bench's readers, .npy and .f32: what they accept must fit the file exactly, and what they
+ * The input is a file for the bench's readers, .npy and raw: what they accept must fit the file exactly, and what they
  * refuse they must explain.
  */
 #include "../../bench/explain.h"
@@ -29,7 +29,7 @@ static bool header(const uint8_t *data, size_t size, npy_header *h)
         explained(why);
         return false;
     }
-    require(h->offset <= size && (h->width == 2 || h->width == 4));
+    require(h->offset <= size && h->width == (h->dtype == TLC_F32 ? 4 : 2) && h->dims);
     require(h->rows * h->cols * h->width == size - h->offset);
     require(h->cols <= SIZE_MAX / h->width);
     require(!npy_parse_header(data, size, (uint64_t)size + 1, &other, why)); /* or the values are not all there */
@@ -79,8 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         explained(why);
     }
     uint64_t row = size && data[0] & 1 ? data[size / 2] : 0; /* 0: all in one */
-    ok = npy_open_f32(&file, path, row, why);
-    require(ok == (size && size % 4 == 0 && (!row || size / 4 % row == 0)));
+    const tlc_dtype dtype = (tlc_dtype)(size % 3);
+    const size_t width = dtype == TLC_F32 ? 4 : 2;
+    ok = npy_open_raw(&file, path, dtype, row, why);
+    require(ok == (size && size % width == 0 && (!row || size / width % row == 0)));
     if (ok)
         read_rows(&file);
     else

@@ -90,7 +90,7 @@ def npy(vectors):
     del vectors
     values = struct.pack('<6f', 1, -2, 0.5, 0, 1e30, -1e-30)
     for version in 1, 2, 3:
-        for descr, count in ('<f4', 6), ('>f4', 6), ('<f2', 12), ('>f2', 12), ('<f8', 3):
+        for descr, count in ('<f4', 6), ('>f4', 6), ('<f2', 12), ('>f2', 12), ('<u2', 12), ('|V2', 12), ('<f8', 3):
             for shape in ('(%d,)' % count, '(2, %d)' % (count // 2), '(%d, 1, )' % count, '()', '(0, 5)',
                           '(99999999999, 3)'):
                 text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)

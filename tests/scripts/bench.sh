@@ -87,8 +87,8 @@ refuses 'empty.f32: is empty' empty.f32
 refuses 'odd.f32: its 10 bytes are not a multiple of 4' odd.f32
 refuses 'ten.f32: its 10 values are not rows of 3' --values 3 ten.f32
 refuses 'text.npy: is not a .npy file' text.npy
-refuses 'note.txt: is neither a .npy nor an .f32 file' note.txt
-refuses 'folder.d: there is no .npy or .f32 file with gradients in it' folder.d
+refuses 'note.txt: is no .npy, .f32, .f16 or .bf16 file' note.txt
+refuses 'folder.d: there is no .npy, .f32, .f16 or .bf16 file with values in it' folder.d
 refuses 'missing.npy: No such file or directory' missing.npy
 refuses 'pipe.npy: is not a regular file' pipe.npy
 refuses 'three.npy: has 3 steps where good.npy has 2*' good.npy three.npy
@@ -218,7 +218,7 @@ refuses '--time -1: not one of its values*' --time -1 good.npy
 refuses '--time nan: not one of its values*' --time nan good.npy
 refuses '--seed x: not one of its values*' --seed x good.npy
 refuses '--values*' --synthetic gauss --values 9999999999999Mi
-refuses '--values goes with --synthetic or .f32 files' --values 3 good.npy
+refuses '--values goes with --synthetic or raw files *' --values 3 good.npy
 refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
 for view in roofline small density aggregate frames; do
   refuses "good.npy: no files go with --$view" --$view good.npy
@@ -228,6 +228,7 @@ refuses '--small does not go with --roofline' --roofline --small
 refuses '--roofline does not go with --density' --density --roofline
 refuses '--synthetic does not go with --density' --density --synthetic gauss
 refuses '--aggregate does not go with --small' --small --aggregate
+refuses '--delta does not go with --small' --small --delta
 refuses '--aggregate does not go with --small' --small --aggregate=4
 for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3' '--isa scalar' '--feedback on' \
   --per-tensor; do
@@ -265,6 +266,56 @@ refuses '--threads 0: not one of its values*' --threads 0 good.npy
 refuses '--threads 1,257: not one of its values*' --threads 1,257 good.npy
 refuses '--synthetic sparse: not one of its values*' --synthetic sparse
 refuses 'nan.npy: row 1, index 1 *' -c raw --peers nan.npy
+
+# ---- deltas of weights
+
+# weights FOLDER BYTES...: two bf16 tensors; the first has these four bytes behind two weights
+weights() {
+  mkdir -p "$1/w"
+  npy "$1/w/a.npy" "$(dict '<u2' '(2, 1, 2)')" 4
+  printf '%b' "$2" >>"$1/w/a.npy"
+  printf '\x80\x3f\x80\x3f\x80\x3f' >"$1/w/b.bf16"
+}
+weights before '\x80\x3f\xc0\x7f' # a NaN, too
+weights after '\x81\x3f\xc1\x7f'
+weights other '\x81\x3f\xc1\x7f'
+mv other/w/b.bf16 other/w/c.bf16
+weights shorter '\x81\x3f\xc1\x7f'
+head -c 4 before/w/b.bf16 >shorter/w/b.bf16
+weights more '\x81\x3f\xc1\x7f'
+cp before/w/b.bf16 more/w/c.bf16
+accepts --format csv --peers --threads 1,2 --delta before/w after/w before/w
+awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i}
+  NR > 1 {print $at["kind"], $at["threads"], $at["next"], $at["values"], $at["changed_percent"], $at["dtype"]}' out |
+  sort | uniq -c >rows
+# 28.57 of 7 weights differ; no name has a comma but those of peers, which come in quotes
+grep -qE '^ +2 delta 1 w 7 28.57' rows || bad "--delta: $(<rows)"
+grep -qE '^ +2 delta 2 w 7 0 bf16' rows || bad "--delta: $(<rows)"
+accepts --peers --delta before/w/a.npy after/w/a.npy
+grep -qF 'varint, value' out || bad "--delta: no peers"
+accepts --dtype f32 --sizes 0,1,70000 --peers --delta --synthetic adam
+accepts --dtype f16 --sizes 70000 --delta --synthetic adam:lr=1e-5 --format json
+python3 -c 'import json, sys; json.load(sys.stdin)' <out || bad "--delta: bad JSON"
+refuses '--delta: name the weights before and after*' --delta before/w
+refuses '--delta: name the weights before and after*' --delta
+refuses '*/c.bf16: the base has b in its place' --delta before/w other/w
+refuses '*/b.bf16: has 2 weights, before/w/b.bf16 has 3' --delta before/w shorter/w
+refuses '*/c.bf16: there is no such tensor in the base' --delta before/w more/w
+refuses '*/c.bf16: there is no such tensor in the next weights' --delta more/w before/w
+refuses 'good.npy: is f32, *a.npy is bf16' --delta before/w/a.npy good.npy
+refuses '--synthetic adam goes with --delta' --synthetic adam
+refuses '--synthetic gauss does not go with --delta; adam does' --delta --synthetic gauss
+for rate in '' 0 -1 x 1e-6x nan inf; do
+  refuses "--synthetic adam:lr=$rate: not one of its values*" --delta --synthetic "adam:lr=$rate"
+done
+refuses '--synthetic adam:rate=1: not one of its values*' --delta --synthetic adam:rate=1
+refuses '--dtype goes with drawn weights; files have their own' --dtype bf16 --delta before/w after/w
+refuses '--sizes goes with drawn weights' --sizes 5 --delta before/w after/w
+for option in --assume-finite '--delay 2' '--steps 3' '--feedback on' --checksum --per-tensor '--codec 3lc' --cold \
+  '--warmup 3'; do
+  # shellcheck disable=SC2086 # words
+  refuses "${option% *} does not go with --delta" $option --delta before/w after/w
+done
 
 # ---- help, the manual, the version
 
