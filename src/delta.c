@@ -317,31 +317,52 @@ typedef struct reading {
     uint64_t changed[TLC_RANGES_MAX], blocks[TLC_RANGES_MAX][4];
 } reading;
 
-static void read_range(void *arg, size_t i)
+/* Block b, whose payload is at `at`. */
+static tlc_delta_block block_of(const reading *r, size_t b, size_t at)
+{
+    static const uint8_t some_base[1];
+    const delta *d = r->d;
+    const uint32_t entry = tlc_load32(d->table + b * ENTRY_SIZE);
+    const uint8_t *base = r->weights ? r->weights : some_base;
+
+    tlc_delta_block block = {weights_of(d, NULL, b), (tlc_delta_kind)(entry >> 30), d->payloads + at,
+                             entry & ENTRY_LENGTH};
+    block.weights.base = d->flags & FLAG_NO_BASE ? NULL : base; /* whether there is one is all that matters */
+    return block;
+}
+
+static void check_range(void *arg, size_t i)
 {
     reading *r = arg;
     const delta *d = r->d;
-    static const uint8_t some_base[1];
+    size_t at = r->offset[i], b = tlc_range_start(&d->ranges, i);
+    const size_t end = tlc_range_start(&d->ranges, i + 1);
+
+    for (r->valid[i] = 1; b < end && r->valid[i];) {
+        tlc_delta_block blocks[TLC_DELTA_TOGETHER];
+        uint64_t changed = 0;
+        size_t count = 0;
+
+        for (; count < TLC_DELTA_TOGETHER && b < end; count++, b++) {
+            blocks[count] = block_of(r, b, at);
+            at += blocks[count].len;
+            r->blocks[i][blocks[count].kind]++;
+        }
+        r->valid[i] = tlc_delta_blocks_check(blocks, count, &changed);
+        r->changed[i] += changed;
+    }
+}
+
+static void apply_range(void *arg, size_t i)
+{
+    const reading *r = arg;
+    const delta *d = r->d;
     size_t at = r->offset[i];
 
-    r->valid[i] = 1;
-    for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1) && r->valid[i]; b++) {
-        const uint32_t entry = tlc_load32(d->table + b * ENTRY_SIZE);
-        const size_t len = entry & ENTRY_LENGTH;
-        const tlc_delta_kind kind = (tlc_delta_kind)(entry >> 30);
-        tlc_delta_weights block = weights_of(d, d->flags & FLAG_NO_BASE ? NULL : r->weights, b);
-        uint64_t changed = 0;
-
-        if (r->weights) {
-            tlc_delta_block_apply(&block, kind, d->payloads + at, len,
-                                  r->weights + b * TLC_DELTA_BLOCK * (tlc_delta_width(d->dtype) / 8));
-        } else {
-            block.base = d->flags & FLAG_NO_BASE ? NULL : some_base;
-            r->valid[i] = tlc_delta_block_check(&block, kind, d->payloads + at, len, &changed);
-            r->changed[i] += changed;
-            r->blocks[i][kind]++;
-        }
-        at += len;
+    for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++) {
+        const tlc_delta_block block = block_of(r, b, at);
+        tlc_delta_block_apply(&block, r->weights + b * TLC_DELTA_BLOCK * (tlc_delta_width(d->dtype) / 8));
+        at += block.len;
     }
 }
 
@@ -370,7 +391,7 @@ static tlc_status check(reading *r)
         return TLC_OK;
     if (!find_offsets(r))
         return TLC_ERR_CORRUPT;
-    tlc_ranges_run(&d->options.parallel, d->ranges.count, read_range, r);
+    tlc_ranges_run(&d->options.parallel, d->ranges.count, check_range, r);
     for (size_t i = 0; i < d->ranges.count; i++)
         if (!r->valid[i])
             return TLC_ERR_CORRUPT;
@@ -391,7 +412,7 @@ static tlc_status apply(delta *d, uint8_t *weights)
     if (d->flags & FLAG_SAME)
         return TLC_OK;
     r.weights = weights;
-    tlc_ranges_run(&d->options.parallel, d->ranges.count, read_range, &r);
+    tlc_ranges_run(&d->options.parallel, d->ranges.count, apply_range, &r);
     return TLC_OK;
 }
 

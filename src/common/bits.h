@@ -23,17 +23,17 @@ typedef struct tlc_bit_writer {
     unsigned used; /* fewer than 8 between calls */
 } tlc_bit_writer;
 
-/* Stores the whole bytes of the 1..64 bits. There is room for 8 bytes. */
+/* Stores the whole bytes of the 0..64 bits. There is room for 8 bytes, and what follows the bits is undefined. */
 static inline void tlc_bits_flush(tlc_bit_writer *w)
 {
-    uint64_t word = tlc_big_endian(w->bits << (64 - w->used));
+    uint64_t word = tlc_big_endian(w->bits << ((64 - w->used) & 63));
 
     memcpy(w->at, &word, sizeof word);
     w->at += w->used / 8;
     w->used %= 8;
 }
 
-/* 1 <= count <= 57. Returns 0 if there is no room. */
+/* count <= 57. Returns 0 if there is no room. */
 static inline int tlc_bits_put(tlc_bit_writer *w, uint64_t code, unsigned count)
 {
     w->bits = w->bits << count | code;

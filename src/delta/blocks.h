@@ -11,7 +11,8 @@
  *            if there are any: r, one byte, 0..31, and for each |d| - 2 an exponential Golomb code of order r: with q =
  *            ((|d| - 2) >> r) + 1, as many ones as q has bits after its leading one, a zero, these bits, and the lowest
  *            r bits of |d| - 2
- *   dense    a prefix code of classes (prefix_code.h), then for each weight the code of its class and its extra bits.
+ *   dense    a prefix code of classes (prefix_code.h), the codes of the classes of all weights (classes.h), and then the
+ *            extra bits of all weights.
  *            With a base: the class is the number of bits of |d|; extra bits are, if d is not 0, its sign (1: negative)
  *            and the bits of |d| after its leading one. Without a base: the class is the exponent's field; extra bits
  *            are the sign and the mantissa
@@ -51,11 +52,20 @@ static inline unsigned tlc_delta_width(tlc_dtype dtype)
  * default float mode. */
 tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t *len);
 
-/* Is this a payload of n weights, to its last bit? *changed: those that differ in a sparse block. */
-int tlc_delta_block_check(const tlc_delta_weights *w, tlc_delta_kind kind, const uint8_t *src, size_t len,
-                          uint64_t *changed);
+enum { TLC_DELTA_TOGETHER = TLC_GOLOMB_LANES };
+
+/* A block of a frame. */
+typedef struct tlc_delta_block {
+    tlc_delta_weights weights;
+    tlc_delta_kind kind;
+    const uint8_t *src;
+    size_t len;
+} tlc_delta_block;
+
+/* Are these payloads of their weights, to the last bits? At most TLC_DELTA_TOGETHER blocks of one frame, with base or
+ * without. *changed: the weights that differ in sparse blocks. */
+int tlc_delta_blocks_check(const tlc_delta_block *blocks, size_t count, uint64_t *changed);
 
 /* Makes the next weights of those at `weights`. The payload has passed the check. */
-void tlc_delta_block_apply(const tlc_delta_weights *w, tlc_delta_kind kind, const uint8_t *src, size_t len,
-                           uint8_t *weights);
+void tlc_delta_block_apply(const tlc_delta_block *block, uint8_t *weights);
 #endif

@@ -1,123 +1,283 @@
 /* SPDX-License-Identifier: MIT */
 #include "dense.h"
 #include "../common/bits.h"
+#include "../common/sizes.h"
+#include "../common/varint.h"
+#include "classes.h"
 #include "weights.h"
-#include "prefix_code.h"
+
+#define FORCED static inline __attribute__((always_inline)) /* so that the shape is a constant */
 
 /* What the code is made of. */
 typedef struct shape {
-    unsigned width, mantissa, classes;
+    unsigned width, mantissa;
     int has_base;
 } shape;
 
-static shape shape_of(const tlc_delta_weights *w)
-{
-    const unsigned width = tlc_delta_width(w->dtype), mantissa = w->dtype == TLC_F32   ? 23
-                                                                 : w->dtype == TLC_F16 ? 10
-                                                                                       : 7;
+/* Calls f(shape, ...) with each of its shapes as a constant. */
+#define FOR_SHAPE(w, f, ...)                                                                                           \
+    ((w)->base ? ((w)->dtype == TLC_F32 ? f((shape){32, 23, 1}, __VA_ARGS__) : f((shape){16, 0, 1}, __VA_ARGS__))      \
+     : (w)->dtype == TLC_F32 ? f((shape){32, 23, 0}, __VA_ARGS__)                                                      \
+     : (w)->dtype == TLC_F16 ? f((shape){16, 10, 0}, __VA_ARGS__)                                                      \
+                             : f((shape){16, 7, 0}, __VA_ARGS__))
 
-    return (shape){width, mantissa, w->base ? width + 1 : 1u << (width - 1 - mantissa), w->base != NULL};
+FORCED unsigned classes_of(shape s)
+{
+    return s.has_base ? s.width + 1 : 1u << (s.width - 1 - s.mantissa);
 }
 
-/* A weight as class and extra bits. */
-typedef struct symbol {
-    unsigned class, extra; /* extra: how many bits */
-    uint32_t bits;
-} symbol;
-
-static unsigned extra_bits(const shape *s, unsigned class)
+FORCED unsigned extra_bits(shape s, unsigned class)
 {
-    return s->has_base ? class : s->mantissa + 1;
+    return s.has_base ? class : s.mantissa + 1;
 }
 
-static symbol symbol_of(const shape *s, const tlc_delta_weights *w, const uint8_t *next, size_t i)
-{
-    const uint32_t x = tlc_weight_load(next, i, s->width);
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-    if (!s->has_base) {
-        const uint32_t low = ((uint32_t)1 << s->mantissa) - 1;
-        return (symbol){x >> s->mantissa & (s->classes - 1), s->mantissa + 1,
-                        x >> (s->width - 1) << s->mantissa | (x & low)};
+/* The classes and extra bits of weights first .. first + count - 1. */
+FORCED void symbols_of(shape s, const tlc_delta_weights *w, const uint8_t *next, size_t first, size_t count,
+                       uint8_t *class, uint32_t *bits)
+{
+    const size_t offset = first * (s.width / 8);
+
+    if (s.has_base && s.width == 16) {
+        w->k->delta_classes16(w->base + offset, next + offset, count, class, bits);
+        return;
     }
-    const int32_t d = tlc_difference(tlc_weight_load(w->base, i, s->width), x, s->width);
-    const uint32_t magnitude = tlc_magnitude(d);
-    const unsigned class = tlc_bit_length(magnitude);
-    if (!class)
-        return (symbol){0, 0, 0};
-    const uint32_t leading = (uint32_t)1 << (class - 1);
-    return (symbol){class, class, (d < 0 ? leading : 0) | (magnitude ^ leading)};
+    for (size_t i = 0; i < count; i++) {
+        tlc_delta_symbol y;
+        if (s.has_base) {
+            y = tlc_delta_symbol_of(w->base, next, first + i, s.width);
+        } else {
+            const uint32_t x = tlc_weight_load(next, first + i, s.width), low = ((uint32_t)1 << s.mantissa) - 1;
+            y.class = x >> s.mantissa & (classes_of(s) - 1);
+            y.bits = x >> (s.width - 1) << s.mantissa | (x & low);
+        }
+        class[i] = (uint8_t)y.class;
+        bits[i] = y.bits;
+    }
+}
+
+/* How often each stream has each class. */
+typedef struct histogram {
+    uint32_t counts[TLC_STREAMS][TLC_CLASSES];
+} histogram;
+
+FORCED int count_classes(shape s, const tlc_delta_weights *w, const uint8_t *next, histogram *h)
+{
+    uint32_t bits[TLC_TURN], odd[TLC_CLASSES];
+    uint8_t class[TLC_TURN];
+
+    memset(h, 0, sizeof *h);
+    for (size_t first = 0; first < w->n; first += TLC_TURN) {
+        uint32_t *counts = h->counts[first / TLC_TURN % TLC_STREAMS];
+        const size_t count = tlc_smaller(w->n - first, TLC_TURN);
+        symbols_of(s, w, next, first, count, class, bits);
+        memset(odd, 0, classes_of(s) * sizeof *odd);
+        for (size_t i = 0; i + 1 < count; i += 2) { /* two counts of a class need not wait for each other */
+            counts[class[i]]++;
+            odd[class[i + 1]]++;
+        }
+        if (count % 2)
+            counts[class[count - 1]]++;
+        for (unsigned c = 0; c < classes_of(s); c++)
+            counts[c] += odd[c];
+    }
+    return 1;
+}
+
+/* Where the parts of a payload begin. */
+typedef struct places {
+    size_t stream[TLC_STREAMS], size[TLC_STREAMS], extras, end;
+} places;
+
+FORCED int place_parts(shape s, const histogram *h, const tlc_prefix_code *code, size_t head, places *p)
+{
+    uint64_t extras = 0;
+    size_t at = head;
+
+    for (unsigned k = 0; k < TLC_STREAMS; k++) {
+        uint64_t bits = 0;
+        for (unsigned c = 0; c < classes_of(s); c++) {
+            bits += (uint64_t)h->counts[k][c] * code->length[c];
+            extras += (uint64_t)h->counts[k][c] * extra_bits(s, c);
+        }
+        p->size[k] = (size_t)((bits + 7) / 8);
+        at += tlc_varint_size(p->size[k]);
+    }
+    for (unsigned k = 0; k < TLC_STREAMS; k++) {
+        p->stream[k] = at;
+        at += p->size[k];
+    }
+    p->extras = at;
+    p->end = at + (size_t)((extras + 7) / 8);
+    return 1;
+}
+
+/* Writes the codes of `count` classes. */
+FORCED void write_codes(tlc_bit_writer *to, const tlc_prefix_code *code, const uint8_t *class, size_t count)
+{
+    tlc_bit_writer w = *to; /* in registers */
+    size_t i = 0;
+
+    for (; i + 3 < count; i += 4) { /* at most 44 bits */
+        uint64_t bits = code->code[class[i]];
+        unsigned used = code->length[class[i]];
+        for (size_t k = 1; k < 4; k++) {
+            const unsigned length = code->length[class[i + k]];
+            bits = bits << length | code->code[class[i + k]];
+            used += length;
+        }
+        (void)tlc_bits_put(&w, bits, used);
+    }
+    for (; i < count; i++)
+        (void)tlc_bits_put(&w, code->code[class[i]], code->length[class[i]]);
+    *to = w;
+}
+
+FORCED void write_extras(shape s, tlc_bit_writer *to, const uint8_t *class, const uint32_t *bits, size_t count)
+{
+    tlc_bit_writer w = *to;
+    size_t i = 0;
+
+    for (; s.width == 16 && i + 2 < count; i += 3) { /* at most 48 bits */
+        const unsigned b = extra_bits(s, class[i + 1]), c = extra_bits(s, class[i + 2]);
+        (void)tlc_bits_put(&w, ((uint64_t)bits[i] << b | bits[i + 1]) << c | bits[i + 2],
+                           extra_bits(s, class[i]) + b + c);
+    }
+    for (; i < count; i++)
+        (void)tlc_bits_put(&w, bits[i], extra_bits(s, class[i]));
+    *to = w;
+}
+
+FORCED int write_weights(shape s, const tlc_delta_weights *w, const uint8_t *next, const tlc_prefix_code *code,
+                         const places *p, uint8_t *dst)
+{
+    tlc_bit_writer stream[TLC_STREAMS], extras = {dst + p->extras, dst + p->end, 0, 0};
+    uint32_t bits[TLC_TURN];
+    uint8_t class[TLC_TURN];
+
+    for (unsigned k = 0; k < TLC_STREAMS; k++)
+        stream[k] = (tlc_bit_writer){dst + p->stream[k], dst + p->stream[k] + p->size[k], 0, 0};
+    for (size_t first = 0; first < w->n; first += TLC_TURN) {
+        const size_t count = tlc_smaller(w->n - first, TLC_TURN);
+        symbols_of(s, w, next, first, count, class, bits);
+        write_codes(&stream[first / TLC_TURN % TLC_STREAMS], code, class, count);
+        write_extras(s, &extras, class, bits, count);
+    }
+    for (unsigned k = 0; k < TLC_STREAMS; k++)
+        (void)tlc_bits_end(&stream[k]);
+    return tlc_bits_end(&extras);
 }
 
 size_t tlc_delta_dense_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t cap)
 {
-    const shape s = shape_of(w);
-    uint32_t counts[TLC_CLASSES] = {0};
+    histogram h;
+    uint32_t counts[TLC_CLASSES];
     uint8_t head[TLC_CODE_HEAD_MAX];
     tlc_prefix_code code;
-    uint64_t bits = 0;
+    places p;
 
-    for (size_t i = 0; i < w->n; i++)
-        counts[symbol_of(&s, w, next, i).class]++;
+    (void)FOR_SHAPE(w, count_classes, w, next, &h);
+    for (unsigned c = 0; c < TLC_CLASSES; c++)
+        counts[c] = h.counts[0][c] + h.counts[1][c] + h.counts[2][c] + h.counts[3][c];
     tlc_prefix_code_make(&code, counts);
-    for (unsigned c = 0; c < s.classes; c++)
-        bits += (uint64_t)counts[c] * (code.length[c] + extra_bits(&s, c));
     const size_t size = tlc_prefix_code_write(&code, head);
-    if (size + (bits + 7) / 8 > cap)
+    (void)FOR_SHAPE(w, place_parts, &h, &code, size, &p);
+    if (p.end > cap)
         return 0;
     memcpy(dst, head, size);
-    tlc_bit_writer writer = {dst + size, dst + cap, 0, 0};
-    for (size_t i = 0; i < w->n; i++) {
-        symbol y = symbol_of(&s, w, next, i);
-        (void)tlc_bits_put(&writer, (uint64_t)code.code[y.class] << y.extra | y.bits, code.length[y.class] + y.extra);
-    }
-    (void)tlc_bits_end(&writer);
-    return (size_t)(writer.at - dst);
+    for (size_t k = 0, at = size; k < TLC_STREAMS; k++)
+        at += tlc_varint_write(dst + at, p.size[k]);
+    (void)FOR_SHAPE(w, write_weights, w, next, &code, &p, dst);
+    return p.end;
 }
 
-/* Reads all weights. weights NULL: it only checks. Returns 0 if it is no payload. Inlined once for each. */
-static inline __attribute__((always_inline)) int read_all(const tlc_delta_weights *w, const uint8_t *src, size_t len,
-                                                          uint8_t *weights)
-{
-    const shape s = shape_of(w);
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+typedef struct parts {
     tlc_prefix_table table;
-    const size_t head = tlc_prefix_table_read(&table, src, len, s.classes);
-    tlc_bit_reader r = {src + head, len - head, 0};
+    tlc_classes classes;
+    tlc_bit_reader extras;
+    unsigned largest; /* class */
+} parts;
 
-    if (!head)
-        return 0;
-    for (size_t i = 0; i < w->n; i++) {
-        const uint64_t window = tlc_bits_window(&r);
-        const unsigned entry = table.entry[window >> (64 - TLC_CODE_MAX)], class = entry >> 8, length = entry & 255;
-        const unsigned extra = extra_bits(&s, class);
-        const uint32_t bits = extra ? (uint32_t)(window << length >> (64 - extra)) : 0;
+FORCED int open_parts(shape s, parts *p, const tlc_delta_weights *w, const uint8_t *src, size_t len)
+{
+    const size_t head = tlc_prefix_table_read(&p->table, src, len, classes_of(s), w->n >= TLC_ROUND, &p->largest);
+    const size_t streams = head ? tlc_classes_open(&p->classes, &p->table, src + head, len - head) : 0;
 
-        if (!weights) {
-            /* d = -2^(width - 1) is the only one whose magnitude has as many bits as a weight */
-            if (!length || (s.has_base && class == s.width && bits != (uint32_t)1 << (s.width - 1)))
+    p->extras = (tlc_bit_reader){src + head + streams, len - head - streams, 0};
+    return streams != 0;
+}
+
+/* d = -2^(width - 1) is the only one whose magnitude has as many bits as a weight. Are all of these it? */
+FORCED int check_largest(shape s, parts *p, size_t n)
+{
+    uint8_t class[TLC_ROUND];
+
+    for (size_t i = 0; i < n; i += TLC_ROUND) {
+        const size_t count = tlc_smaller(n - i, TLC_ROUND);
+        tlc_classes_next(&p->classes, count, class);
+        for (size_t k = 0; k < count; p->extras.bit += class[k++])
+            if (class[k] == s.width && tlc_delta_extra(p->extras.stream, p->extras.size, p->extras.bit, s.width) !=
+                                           (uint32_t)1 << (s.width - 1))
                 return 0;
-        } else if (!s.has_base) {
-            const uint32_t low = ((uint32_t)1 << s.mantissa) - 1;
-            tlc_weight_store(weights, i, s.width,
-                             bits >> s.mantissa << (s.width - 1) | (uint32_t) class << s.mantissa | (bits & low));
-        } else if (class) {
-            const uint32_t leading = (uint32_t)1 << (class - 1);
-            tlc_weight_store(weights, i, s.width,
-                             tlc_next_weight(tlc_weight_load(weights, i, s.width), (bits & (leading - 1)) | leading,
-                                             (bits & leading) != 0, s.width));
-        }
-        r.bit += length + extra;
-        if (!weights && r.bit > (uint64_t)r.size * 8)
-            return 0;
     }
-    return tlc_bits_ended(&r);
+    return 1;
+}
+
+FORCED int check_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len)
+{
+    parts p;
+    uint64_t sum;
+
+    if (!open_parts(s, &p, w, src, len) || !tlc_classes_check(&p.classes, w->n, &sum))
+        return 0;
+    const tlc_bit_reader end = {p.extras.stream, p.extras.size, s.has_base ? sum : (uint64_t)w->n * (s.mantissa + 1)};
+    return tlc_bits_ended(&end) && (!s.has_base || p.largest < s.width || check_largest(s, &p, w->n));
 }
 
 int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t len)
 {
-    return read_all(w, src, len, NULL);
+    return FOR_SHAPE(w, check_parts, w, src, len);
+}
+
+/* Moves the next `count` weights, or writes them if there is no base. Returns the bit behind the extra bits. */
+FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *extras, const uint8_t *class,
+                           size_t count, uint8_t *weights)
+{
+    const uint32_t low = ((uint32_t)1 << s.mantissa) - 1;
+    uint64_t bit = extras->bit;
+
+    if (s.has_base && s.width == 16)
+        return k->delta_extras16(extras->stream, extras->size, bit, class, count, weights);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = tlc_delta_extra(extras->stream, extras->size, bit, extra_bits(s, class[i]));
+        bit += extra_bits(s, class[i]);
+        if (s.has_base)
+            tlc_delta_move_symbol(weights, i, class[i], bits, s.width);
+        else
+            tlc_weight_store(weights, i, s.width,
+                             bits >> s.mantissa << (s.width - 1) | (uint32_t)class[i] << s.mantissa | (bits & low));
+    }
+    return bit;
+}
+
+FORCED int apply_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+{
+    parts p;
+    uint8_t class[TLC_ROUND];
+
+    (void)open_parts(s, &p, w, src, len);
+    for (size_t i = 0; i < w->n; i += TLC_ROUND) {
+        const size_t count = tlc_smaller(w->n - i, TLC_ROUND);
+        tlc_classes_next(&p.classes, count, class);
+        p.extras.bit = apply_some(s, w->k, &p.extras, class, count, weights + i * (s.width / 8));
+    }
+    return 1;
 }
 
 void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
 {
-    (void)read_all(w, src, len, weights);
+    (void)FOR_SHAPE(w, apply_parts, w, src, len, weights);
 }

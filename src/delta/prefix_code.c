@@ -99,14 +99,38 @@ size_t tlc_prefix_code_write(const tlc_prefix_code *p, uint8_t *dst)
     return 2 + (count + 1) / 2;
 }
 
-size_t tlc_prefix_table_read(tlc_prefix_table *table, const uint8_t *src, size_t len, unsigned classes)
+/* The classes that have a code, in the order of the codes. */
+typedef struct sequence {
+    uint8_t class[TLC_CLASSES], length[TLC_CLASSES];
+    unsigned count, most; /* most: classes of an entry */
+} sequence;
+
+/* Fills the entries from `at` on, 2^bits of them, that begin with the codes of `entry`. */
+static void fill(uint64_t *at, unsigned bits, uint64_t entry, const sequence *s)
 {
-    uint8_t length[TLC_CLASSES] = {0};
-    uint32_t first[TLC_CODE_MAX + 2], used = 0, single = 0;
+    const uint64_t *end = at + ((size_t)1 << bits);
+    const unsigned count = (unsigned)(entry >> 32) & 255;
+
+    for (unsigned i = 0; count < s->most && i < s->count && s->length[i] <= bits; i++) {
+        const unsigned class = s->class[i], length = s->length[i];
+        const uint64_t more = entry + ((uint64_t)class << 8 * count) + ((uint64_t)1 << 32) + ((uint64_t)length << 40) +
+                              ((uint64_t)class << 48);
+        fill(at, bits - length, more, s);
+        at += (size_t)1 << (bits - length);
+    }
+    while (at < end)
+        *at++ = entry;
+}
+
+/* Reads the lengths of all codes. Returns 0 if they describe no prefix code. */
+static int read_lengths(uint8_t length[TLC_CLASSES], const uint8_t *src, size_t len, unsigned classes)
+{
+    uint32_t used = 0, single = 0;
 
     if (len < 2 || len - 2 < ((size_t)src[1] + 2) / 2 || (unsigned)src[0] + src[1] >= classes)
         return 0;
     const unsigned count = src[1] + 1u;
+    memset(length, 0, TLC_CLASSES);
     for (unsigned i = 0; i < count; i++) {
         unsigned l = src[2 + i / 2] >> (i % 2 ? 0 : 4) & 15;
         if (l > TLC_CODE_MAX)
@@ -115,17 +139,24 @@ size_t tlc_prefix_table_read(tlc_prefix_table *table, const uint8_t *src, size_t
         used += l ? (uint32_t)1 << (TLC_CODE_MAX - l) : 0;
         single += l != 0;
     }
-    if ((count % 2 && src[2 + count / 2] & 15) || !length[src[0]] || !length[src[0] + count - 1] ||
-        used != (uint32_t)1 << (single == 1 ? TLC_CODE_MAX - 1 : TLC_CODE_MAX))
+    return !(count % 2 && src[2 + count / 2] & 15) && length[src[0]] && length[src[0] + count - 1] &&
+           used == (uint32_t)1 << (single == 1 ? TLC_CODE_MAX - 1 : TLC_CODE_MAX);
+}
+
+size_t tlc_prefix_table_read(tlc_prefix_table *table, const uint8_t *src, size_t len, unsigned classes, int many,
+                             unsigned *largest)
+{
+    sequence s = {.most = many ? TLC_ENTRY_CLASSES : 1};
+
+    if (!read_lengths(table->length, src, len, classes))
         return 0;
-    memset(table, 0, sizeof *table);
-    first_codes(length, first);
-    for (unsigned c = 0; c < TLC_CLASSES; c++) {
-        if (!length[c])
-            continue;
-        const unsigned free_bits = TLC_CODE_MAX - length[c];
-        for (uint32_t i = 0, at = first[length[c]]++ << free_bits; i < (uint32_t)1 << free_bits; i++)
-            table->entry[at + i] = (uint16_t)(c << 8 | length[c]);
-    }
-    return 2 + (count + 1) / 2;
+    *largest = (unsigned)src[0] + src[1];
+    for (unsigned l = 1; l <= TLC_CODE_MAX; l++)
+        for (unsigned c = src[0]; c <= *largest; c++)
+            if (table->length[c] == l) {
+                s.class[s.count] = (uint8_t)c;
+                s.length[s.count++] = (uint8_t)l;
+            }
+    fill(table->entry, TLC_CODE_MAX, 0, &s);
+    return 2 + ((size_t)src[1] + 2) / 2;
 }

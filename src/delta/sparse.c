@@ -6,7 +6,8 @@
 #include "../positions/golomb.h"
 #include "weights.h"
 
-enum { WORDS = TLC_DELTA_BLOCK / 64, BATCH = 256, ORDER_MAX = 31, LENGTH_MAX = 4 /* bytes of a length */ };
+enum { WORDS = TLC_DELTA_BLOCK / 64, BATCH = 256, ORDER_MAX = 31, LENGTH_MAX = 4 /* bytes of a length */,
+       SWEEP_FROM = 128 /* where more than one weight in so many differs, sweeps are faster than visits */ };
 
 /* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
 
@@ -147,6 +148,7 @@ size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks 
 
 /* The three streams. */
 typedef struct streams {
+    size_t positions; /* bytes of the first */
     tlc_golomb_reader changed, large;
     tlc_bit_reader magnitudes;
     unsigned order;
@@ -158,9 +160,10 @@ static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *s
     size_t at = 0, size;
 
     if (!tlc_varint_read(src, len, &at, &positions) || positions > len - at ||
-        !tlc_golomb_open(&s->changed, w->k, src + at, (size_t)positions, w->n, 1))
+        !tlc_golomb_open(&s->changed, w->k, src + at, len - at, w->n, 1))
         return 0;
-    at += (size_t)positions;
+    s->positions = (size_t)positions;
+    at += s->positions;
     if (!tlc_golomb_open(&s->large, w->k, src + at, len - at, s->changed.k, 0) || !tlc_golomb_check(&s->large, &size))
         return 0;
     at += size;
@@ -173,28 +176,46 @@ static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *s
     return s->order <= ORDER_MAX;
 }
 
-int tlc_delta_sparse_check(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint64_t *changed)
+/* The streams were opened; those of positions may be skipped already. */
+static int check_streams(const streams *s, unsigned width)
 {
-    streams s;
+    tlc_bit_reader r = s->magnitudes;
     size_t size;
 
-    if (!open_streams(&s, w, src, len) || !tlc_golomb_check(&s.changed, &size) ||
-        size != s.changed.head + s.changed.size)
+    if (!tlc_golomb_check(&s->changed, &size) || size != s->positions)
         return 0;
-    *changed = s.changed.k;
-    if (!s.large.k)
+    if (!s->large.k)
         return 1;
-    tlc_bit_reader r = s.magnitudes;
-    for (uint64_t i = 0; i < s.large.k; i++)
-        if (!take_magnitude(&r, s.order, tlc_delta_width(w->dtype)) || r.bit > (uint64_t)r.size * 8)
+    for (uint64_t i = 0; i < s->large.k; i++)
+        if (!take_magnitude(&r, s->order, width) || r.bit > (uint64_t)r.size * 8)
             return 0;
     return tlc_bits_ended(&r);
+}
+
+int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed)
+{
+    streams s[TLC_DELTA_TOGETHER];
+    tlc_golomb_reader *readers[TLC_DELTA_TOGETHER] = {NULL};
+
+    *changed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!open_streams(&s[i], &blocks[i]->weights, blocks[i]->src, blocks[i]->len))
+            return 0;
+        readers[i] = &s[i].changed;
+        *changed += s[i].changed.k;
+    }
+    tlc_golomb_skip_together(readers, count);
+    for (size_t i = 0; i < count; i++)
+        if (!check_streams(&s[i], tlc_delta_width(blocks[i]->weights.dtype)))
+            return 0;
+    return 1;
 }
 
 /* Which of the weights that differ have |d| > 1, one after the other. */
 typedef struct large_ones {
     streams *s;
     size_t index[BATCH], count, at;
+    uint64_t next; /* its number among those that differ; UINT64_MAX: there are no more */
 } large_ones;
 
 static uint64_t next_large(large_ones *l)
@@ -212,22 +233,67 @@ TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsig
                      tlc_next_weight(tlc_weight_load(weights, i, width), magnitude, negative, width));
 }
 
-/* All that differ move by one; the few large ones among them then move on. */
-TLC_DELTA_INLINE void apply_all(streams *s, uint8_t *weights, unsigned width)
+/* Those of the next `count` weights that differ, `number` of which came before, and that have |d| > 1: they move by what
+ * is more than one. */
+TLC_DELTA_INLINE void move_large(streams *s, large_ones *large, uint8_t *weights, const size_t *index,
+                                 const uint8_t *negative, uint64_t number, size_t count, unsigned width)
+{
+    for (; large->next < number + count; large->next = next_large(large)) {
+        const size_t i = (size_t)(large->next - number);
+        move(weights, index[i], take_magnitude(&s->magnitudes, s->order, width) - 1, negative[i], width);
+    }
+}
+
+/* Few differ: these are visited. */
+TLC_DELTA_INLINE void visit(streams *s, large_ones *large, uint8_t *weights, unsigned width)
 {
     size_t index[BATCH], count;
     uint8_t negative[BATCH];
-    large_ones large = {.s = s};
-    uint64_t number = 0, next = next_large(&large);
 
-    for (; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
+    for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
+        for (size_t i = 0; i < count; i++)
+            __builtin_prefetch(weights + index[i] * (width / 8), 1);
         for (size_t i = 0; i < count; i++)
             move(weights, index[i], 1, negative[i], width);
-        for (; next < number + count; next = next_large(&large)) {
-            const size_t i = (size_t)(next - number);
-            move(weights, index[i], take_magnitude(&s->magnitudes, s->order, width) - 1, negative[i], width);
-        }
+        move_large(s, large, weights, index, negative, number, count, width);
     }
+}
+
+/* Positions become masks, and the weights are swept. */
+TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+{
+    const size_t bytes = 64 * width / 8; /* of the weights of a word */
+    uint64_t changed[WORDS], minus[WORDS];
+    size_t index[BATCH], count, swept = 0; /* words */
+    uint8_t negative[BATCH];
+
+    memset(changed, 0, (w->n + 63) / 64 * sizeof *changed);
+    memset(minus, 0, (w->n + 63) / 64 * sizeof *minus);
+    for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
+        for (size_t i = 0; i < count; i++) {
+            changed[index[i] / 64] |= (uint64_t)1 << index[i] % 64;
+            minus[index[i] / 64] |= (uint64_t)negative[i] << index[i] % 64;
+        }
+        const size_t end = index[count - 1] / 64; /* this word may get more bits */
+        (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, 64 * (end - swept),
+                                                                changed + swept, minus + swept);
+        swept = end;
+        move_large(s, large, weights, index, negative, number, count, width);
+    }
+    (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, w->n - 64 * swept,
+                                                            changed + swept, minus + swept);
+}
+
+/* All that differ move by one. The few large ones among them move by the rest, before or after that. */
+TLC_DELTA_INLINE void apply_all(streams *s, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+{
+    large_ones large = {.s = s};
+
+    large.next = next_large(&large);
+    if (s->changed.k < w->n / SWEEP_FROM)
+        visit(s, &large, weights, width);
+    else
+        sweep(s, &large, w, weights, width);
 }
 
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
@@ -236,7 +302,7 @@ void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size
 
     (void)open_streams(&s, w, src, len);
     if (w->dtype == TLC_F32)
-        apply_all(&s, weights, 32);
+        apply_all(&s, w, weights, 32);
     else
-        apply_all(&s, weights, 16);
+        apply_all(&s, w, weights, 16);
 }

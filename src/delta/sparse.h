@@ -16,6 +16,7 @@ typedef struct tlc_delta_masks {
 /* Returns the bytes of the payload, or 0 if it would be longer than cap. All of dst may be overwritten. */
 size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
                               uint8_t *dst, size_t cap);
-int tlc_delta_sparse_check(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint64_t *changed);
+/* Checks at most TLC_DELTA_TOGETHER blocks of one frame. *changed: the weights that differ in them. */
+int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed);
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights);
 #endif

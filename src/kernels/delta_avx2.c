@@ -97,4 +97,138 @@ TLC_AVX2 uint64_t tlc_delta32_avx2(const void *base, const void *next, size_t n,
 {
     return delta(base, next, n, changed, negative, large, 32);
 }
+
+/* All ones in each lane whose bit is 1; the lanes of a vector have the lowest bits. */
+TLC_AVX2_INLINE __m256i lanes_of(uint64_t bits, unsigned width)
+{
+    __m256i own;
+
+    if (width == 32) {
+        own = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)(bits & 255)), own), own);
+    }
+    own = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, INT16_MIN);
+    return _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((short)(uint16_t)bits), own), own);
+}
+
+/* Lanes of changed become x + 1, or x - 1 where they are negative, too: lanes of all ones are -1. */
+TLC_AVX2_INLINE __m256i moved(__m256i x, uint64_t changed, uint64_t negative, unsigned width)
+{
+    const __m256i up = lanes_of(changed & ~negative, width), down = lanes_of(changed & negative, width);
+
+    x = ordered(x, width);
+    return width == 32 ? ordered(_mm256_add_epi32(_mm256_sub_epi32(x, up), down), 32)
+                       : ordered(_mm256_add_epi16(_mm256_sub_epi16(x, up), down), 16);
+}
+
+TLC_AVX2_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative, unsigned width)
+{
+    const unsigned lanes = 8 * BYTES / width;
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        const uint64_t any = changed[i / WORD], minus = negative[i / WORD];
+        uint8_t *at = weights + i * (width / 8);
+
+        if (!any)
+            continue;
+        TLC_UNROLL
+        for (unsigned k = 0; k < WORD; k += lanes, at += BYTES)
+            tlc_avx2_store(at, moved(tlc_avx2_load(at), any >> k, minus >> k, width));
+    }
+    if (i < n)
+        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], width);
+}
+
+TLC_AVX2 void tlc_delta_move16_avx2(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move(weights, n, changed, negative, 16);
+}
+
+TLC_AVX2 void tlc_delta_move32_avx2(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move(weights, n, changed, negative, 32);
+}
+
+/* ---- classes and extra bits, 8 weights of 16 bits at a time, in lanes of 32 bits ---------------------------------- */
+
+enum { EIGHT = 8 };
+
+/* The 8 weights from w on as ordered integers. */
+TLC_AVX2_INLINE __m256i ordered_eight(const uint8_t *w)
+{
+    const __m256i x = _mm256_cvtepi16_epi32(tlc_avx2_load16(w));
+
+    return _mm256_xor_si256(x, _mm256_srli_epi32(_mm256_srai_epi32(x, 31), 17));
+}
+
+/* Modulo 2^16, as signed integers. */
+TLC_AVX2_INLINE __m256i wrapped(__m256i x)
+{
+    return _mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16);
+}
+
+/* The bit of the leading one of numbers of so many bits; 0 for 0. */
+TLC_AVX2_INLINE __m256i leading_ones(__m256i class)
+{
+    return _mm256_srli_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(1), class), 1);
+}
+
+TLC_AVX2 void tlc_delta_classes16_avx2(const void *base_, const void *next_, size_t n, uint8_t *class, uint32_t *bits)
+{
+    const uint8_t *base = base_, *next = next_;
+    size_t i = 0;
+
+    for (; n - i >= EIGHT; i += EIGHT) {
+        const __m256i d = wrapped(_mm256_sub_epi32(ordered_eight(next + 2 * i), ordered_eight(base + 2 * i)));
+        const __m256i magnitude = _mm256_abs_epi32(d);
+        /* magnitudes are exact as floats, whose exponents tell how many bits they have; that of 0 is below all */
+        const __m256i exponent = _mm256_srli_epi32(_mm256_castps_si256(_mm256_cvtepi32_ps(magnitude)), 23);
+        const __m256i length = _mm256_max_epi32(_mm256_sub_epi32(exponent, _mm256_set1_epi32(126)),
+                                                _mm256_setzero_si256());
+        const __m256i shorter = _mm256_andnot_si256(_mm256_srai_epi32(d, 31), leading_ones(length));
+        const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(length), _mm256_extracti128_si256(length, 1));
+
+        tlc_avx2_store8(class + i, _mm_packus_epi16(halves, halves));
+        tlc_avx2_store(bits + i, _mm256_xor_si256(magnitude, shorter));
+    }
+    tlc_delta_classes16_scalar(base + 2 * i, next + 2 * i, n - i, class + i, bits + i);
+}
+
+/* Each half of a vector has the bits of 4 weights, at most 64, which are read from 16 bytes. */
+TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class,
+                                          size_t n, void *weights_)
+{
+    const __m256i each = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+    const __m256i down = _mm256_set1_epi32(0x00010203); /* the bytes of a number, the first one on top */
+    uint8_t *weights = weights_;
+    size_t i = 0;
+
+    for (; n - i >= EIGHT && size >= 32 && bit / 8 <= size - 32; i += EIGHT) {
+        const __m256i length = _mm256_cvtepu8_epi32(tlc_avx2_load8(class + i));
+        __m256i at = _mm256_add_epi32(length, _mm256_slli_si256(length, 4)), x;
+        at = _mm256_add_epi32(at, _mm256_slli_si256(at, 8)); /* sums up to each lane, within each half */
+        const uint64_t middle = bit + (uint32_t)_mm256_extract_epi32(at, 3);
+        const uint64_t end = middle + (uint32_t)_mm256_extract_epi32(at, 7);
+
+        at = _mm256_add_epi32(_mm256_sub_epi32(at, length),
+                              _mm256_set_m128i(_mm_set1_epi32((int)(middle & 7)), _mm_set1_epi32((int)(bit & 7))));
+        x = _mm256_set_m128i(tlc_avx2_load16(stream + middle / 8), tlc_avx2_load16(stream + bit / 8));
+        x = _mm256_shuffle_epi8(x,
+                                _mm256_add_epi8(_mm256_shuffle_epi8(_mm256_srli_epi32(at, 3), each), down));
+        x = _mm256_sllv_epi32(x, _mm256_and_si256(at, _mm256_set1_epi32(7)));
+        x = _mm256_srlv_epi32(x, _mm256_sub_epi32(_mm256_set1_epi32(32), length));
+        const __m256i leading = leading_ones(length);
+        const __m256i up = _mm256_cmpeq_epi32(_mm256_and_si256(x, leading), _mm256_setzero_si256());
+        const __m256i magnitude = _mm256_or_si256(x, leading);
+        const __m256i d = _mm256_blendv_epi8(_mm256_sub_epi32(_mm256_setzero_si256(), magnitude), magnitude, up);
+        const __m256i moved = wrapped(_mm256_add_epi32(ordered_eight(weights + 2 * i), d));
+        const __m256i next = _mm256_xor_si256(moved, _mm256_srli_epi32(_mm256_srai_epi32(moved, 31), 17));
+
+        tlc_avx2_store16(weights + 2 * i,
+                         _mm_packs_epi32(_mm256_castsi256_si128(next), _mm256_extracti128_si256(next, 1)));
+        bit = end;
+    }
+    return tlc_delta_extras16_scalar(stream, size, bit, class + i, n - i, weights + 2 * i);
+}
 #endif

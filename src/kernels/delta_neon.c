@@ -14,20 +14,28 @@ typedef struct found {
     uint8x16_t changed, negative, large;
 } found;
 
+TLC_NEON_INLINE int16x8_t ordered16(int16x8_t x)
+{
+    return veorq_s16(x, vreinterpretq_s16_u16(vshrq_n_u16(vcltzq_s16(x), 1)));
+}
+
+TLC_NEON_INLINE int32x4_t ordered32(int32x4_t x)
+{
+    return veorq_s32(x, vreinterpretq_s32_u32(vshrq_n_u32(vcltzq_s32(x), 1)));
+}
+
 TLC_NEON_INLINE int16x8_t difference16(const uint8_t *base, const uint8_t *next)
 {
     const int16x8_t a = vreinterpretq_s16_u8(vld1q_u8(base)), b = vreinterpretq_s16_u8(vld1q_u8(next));
-    const uint16x8_t flip_a = vshrq_n_u16(vcltzq_s16(a), 1), flip_b = vshrq_n_u16(vcltzq_s16(b), 1);
 
-    return vsubq_s16(veorq_s16(b, vreinterpretq_s16_u16(flip_b)), veorq_s16(a, vreinterpretq_s16_u16(flip_a)));
+    return vsubq_s16(ordered16(b), ordered16(a));
 }
 
 TLC_NEON_INLINE int32x4_t difference32(const uint8_t *base, const uint8_t *next)
 {
     const int32x4_t a = vreinterpretq_s32_u8(vld1q_u8(base)), b = vreinterpretq_s32_u8(vld1q_u8(next));
-    const uint32x4_t flip_a = vshrq_n_u32(vcltzq_s32(a), 1), flip_b = vshrq_n_u32(vcltzq_s32(b), 1);
 
-    return vsubq_s32(veorq_s32(b, vreinterpretq_s32_u32(flip_b)), veorq_s32(a, vreinterpretq_s32_u32(flip_a)));
+    return vsubq_s32(ordered32(b), ordered32(a));
 }
 
 /* |d| of -2^15 and -2^31 is that number again: as unsigned it is large. */
@@ -99,5 +107,59 @@ uint64_t tlc_delta32_neon(const void *base, const void *next, size_t n, uint64_t
                           uint64_t *large)
 {
     return delta(base, next, n, changed, negative, large, 32);
+}
+
+/* 8 weights; lanes of all ones are -1. */
+TLC_NEON_INLINE void move16(uint8_t *at, uint64_t up, uint64_t down)
+{
+    static const uint16_t bits[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const uint16x8_t own = vld1q_u16(bits);
+    const int16x8_t plus = vreinterpretq_s16_u16(vtstq_u16(vdupq_n_u16((uint16_t)up), own));
+    const int16x8_t minus = vreinterpretq_s16_u16(vtstq_u16(vdupq_n_u16((uint16_t)down), own));
+    const int16x8_t x = ordered16(vreinterpretq_s16_u8(vld1q_u8(at)));
+
+    vst1q_u8(at, vreinterpretq_u8_s16(ordered16(vaddq_s16(vsubq_s16(x, plus), minus))));
+}
+
+/* 4 weights. */
+TLC_NEON_INLINE void move32(uint8_t *at, uint64_t up, uint64_t down)
+{
+    static const uint32_t bits[] = {1, 2, 4, 8};
+    const uint32x4_t own = vld1q_u32(bits);
+    const int32x4_t plus = vreinterpretq_s32_u32(vtstq_u32(vdupq_n_u32((uint32_t)up), own));
+    const int32x4_t minus = vreinterpretq_s32_u32(vtstq_u32(vdupq_n_u32((uint32_t)down), own));
+    const int32x4_t x = ordered32(vreinterpretq_s32_u8(vld1q_u8(at)));
+
+    vst1q_u8(at, vreinterpretq_u8_s32(ordered32(vaddq_s32(vsubq_s32(x, plus), minus))));
+}
+
+TLC_NEON_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative, unsigned width)
+{
+    size_t i = 0;
+
+    for (; n - i >= WORD; i += WORD) {
+        const uint64_t up = changed[i / WORD] & ~negative[i / WORD], down = changed[i / WORD] & negative[i / WORD];
+        uint8_t *at = weights + i * (width / 8);
+
+        if (!(up | down))
+            continue;
+        for (unsigned k = 0; k < WORD; k += 128 / width, at += 16)
+            if (width == 16)
+                move16(at, up >> k, down >> k);
+            else
+                move32(at, up >> k, down >> k);
+    }
+    if (i < n)
+        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], width);
+}
+
+void tlc_delta_move16_neon(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move(weights, n, changed, negative, 16);
+}
+
+void tlc_delta_move32_neon(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move(weights, n, changed, negative, 32);
 }
 #endif

@@ -22,3 +22,37 @@ uint64_t tlc_delta32_scalar(const void *base, const void *next, size_t n, uint64
 {
     return delta_scalar(base, next, n, changed, negative, large, 32);
 }
+
+TLC_DELTA_INLINE void move_scalar(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative,
+                                  unsigned width)
+{
+    for (size_t i = 0; i < n; i += 64)
+        tlc_delta_move_word(weights, i, changed[i / 64], negative[i / 64], width);
+}
+
+void tlc_delta_move16_scalar(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move_scalar(weights, n, changed, negative, 16);
+}
+
+void tlc_delta_move32_scalar(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
+{
+    move_scalar(weights, n, changed, negative, 32);
+}
+
+void tlc_delta_classes16_scalar(const void *base, const void *next, size_t n, uint8_t *class, uint32_t *bits)
+{
+    for (size_t i = 0; i < n; i++) {
+        const tlc_delta_symbol y = tlc_delta_symbol_of(base, next, i, 16);
+        class[i] = (uint8_t)y.class;
+        bits[i] = y.bits;
+    }
+}
+
+uint64_t tlc_delta_extras16_scalar(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class, size_t n,
+                                   void *weights)
+{
+    for (size_t i = 0; i < n; bit += class[i++])
+        tlc_delta_move_symbol(weights, i, class[i], tlc_delta_extra(stream, size, bit, class[i]), 16);
+    return bit;
+}

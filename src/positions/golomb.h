@@ -49,8 +49,12 @@ typedef struct tlc_golomb_reader {
 int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
                     int signs);
 
+/* Moves readers that were just opened, at most TLC_GOLOMB_LANES, forward over most of their codes, side by side where
+ * there is a kernel for it. Their streams lie in the same memory, and have kernels and signs in common. */
+void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count);
+
 /* Is the stream valid, to its last bit? *size: the bytes of the payload with its head; other bytes may follow. The
- * reader was just opened. For any bytes; O(len). */
+ * reader was just opened, or moved by tlc_golomb_skip_together. For any bytes; O(len). */
 int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size);
 
 /* Reads at most cap positions, in rising order, and their signs (0 or 1; negative may be NULL without signs). Returns

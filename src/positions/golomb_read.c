@@ -239,6 +239,53 @@ static void skip_most(run *r, const tlc_golomb_reader *reader)
     }
 }
 
+/* Moves those of the readers whose b is that of the first one. Each has a lane. */
+static void skip_lanes(tlc_golomb_reader *const *readers, size_t count)
+{
+    const tlc_golomb_reader *first = readers[0];
+    const tlc_golomb_codes codes = {first->stream, first->size, first->b, first->signs};
+    const uint64_t least = 1 + first->b + first->signs;
+    run lanes[TLC_GOLOMB_LANES] = {{0}};
+    uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES] = {0};
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const tlc_golomb_reader *r = readers[i];
+        if (r->b != first->b || r->size < 16 || r->k > UINT32_MAX)
+            continue;
+        used++;
+        const uint64_t whole = (uint64_t)r->size * 8 - 64, sure = r->k * least; /* bits */
+        start[i] = (uint64_t)(r->stream - first->stream) * 8;
+        lanes[i].bit = start[i];
+        end[i] = start[i] + (sure < whole ? sure : whole);
+    }
+    if (used < 2)
+        return;
+    first->kernels->golomb_skip(&codes, lanes, end);
+    for (size_t i = 0; i < count; i++)
+        if (end[i])
+            readers[i]->run = (run){lanes[i].bit - start[i], lanes[i].count, lanes[i].next};
+}
+
+void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count)
+{
+    tlc_golomb_reader *left[TLC_GOLOMB_LANES];
+
+    if (!count || readers[0]->kernels->golomb_skip == tlc_golomb_skip_scalar)
+        return;
+    memcpy(left, readers, count * sizeof *left);
+    while (count) { /* each time for another b */
+        const unsigned b = left[0]->b;
+        size_t more = 0;
+        if (b <= 20)
+            skip_lanes(left, count);
+        for (size_t i = 0; i < count; i++)
+            if (left[i]->b != b)
+                left[more++] = left[i];
+        count = more;
+    }
+}
+
 int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
 {
     const shape s = shape_of(reader);

@@ -10,7 +10,8 @@ from xxh3 import M64, xxh3_64
 BLOCK, PIECE = 65536, 4096
 DTYPES = {'f32': (0, 32, 23), 'f16': (1, 16, 10), 'bf16': (2, 16, 7)}  # number, bits, bits of the mantissa
 SAME, SPARSE, DENSE, RAW = range(4)
-MAX_CODE, MAX_ORDER, LENGTH_ROOM = 12, 31, 4
+MAX_CODE, MAX_ORDER, LENGTH_ROOM = 10, 31, 4
+STREAMS, TURN = 4, 1024  # of classes; the weights that one has before it is the next one's turn
 
 
 def pack(weights, bits):
@@ -175,7 +176,10 @@ def dense(weights, base, dtype, most):
         counts[c] = counts.get(c, 0) + 1
     length = huffman(counts)
     code = codes(length)
-    b = describe(length) + as_bytes(''.join(code[c] + extra for c, extra in symbols))
+    streams = [as_bytes(''.join(code[c] for i, (c, _) in enumerate(symbols) if i // TURN % STREAMS == s))
+               for s in range(STREAMS)]
+    b = describe(length) + b''.join(varint(len(stream)) for stream in streams) + b''.join(streams) + \
+        as_bytes(''.join(extra for _, extra in symbols))
     return b if len(b) <= most else None
 
 
@@ -192,13 +196,23 @@ def undense(b, base, n, dtype):
             kraft != 1 << (MAX_CODE if len(length) > 1 else MAX_CODE - 1):
         raise Status('CORRUPT')
     by_code = {code: c for c, code in codes(length).items()}
+    sizes = []
+    for _ in range(STREAMS):
+        size, head = read_varint(b, head)
+        sizes.append(size)
+    codes_of = []
+    for size in sizes:
+        if size > len(b) - head:
+            raise Status('CORRUPT')
+        codes_of.append(Bits(b[head:head + size]))
+        head += size
     stream, found = Bits(b[head:]), []
     for i in range(n):
         text = ''
         while text not in by_code:
             if len(text) == MAX_CODE:
                 raise Status('CORRUPT')
-            text += binary(stream.take(1), 1)
+            text += binary(codes_of[i // TURN % STREAMS].take(1), 1)
         c = by_code[text]
         if base is None:
             sign = stream.take(1)
@@ -212,7 +226,8 @@ def undense(b, base, n, dtype):
             if c == bits and d != -(1 << bits - 1):
                 raise Status('CORRUPT')
         found.append(moved(base[i], d, bits))
-    stream.end()
+    for part in codes_of + [stream]:
+        part.end()
     return found
 
 
@@ -227,9 +242,9 @@ def encode_block(base, after, dtype):
         changed = sum(1 for d in differences if d)
         if not changed:
             return SAME, b''
-        if changed <= len(after) - len(after) // 4:
+        if changed * 100 <= len(after) * 40:
             best = sparse(differences, len(raw) - 1)
-    if base is None or changed > len(after) // 8:
+    if base is None or changed * 100 > len(after) * 13:
         found = dense(after, base, dtype, len(best) - 1 if best else len(raw) - 1)
         if found:
             return DENSE, found

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "classes.h"
+#include "../common/varint.h"
+
+#define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
+
+enum { LOOKUPS = 57 / TLC_CODE_MAX, AHEAD = TLC_ENTRY_CLASSES * LOOKUPS }; /* of a window; the most classes that they give */
+
+size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
+{
+    uint64_t size[TLC_STREAMS];
+    size_t at = 0;
+
+    c->table = table;
+    for (unsigned s = 0; s < TLC_STREAMS; s++)
+        if (!tlc_varint_read(src, len, &at, &size[s]))
+            return 0;
+    for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        if (size[s] > len - at)
+            return 0;
+        c->stream[s] = (tlc_bit_reader){src + at, (size_t)size[s], 0};
+        at += (size_t)size[s];
+    }
+    return at;
+}
+
+/* What was read of a stream. */
+typedef struct taken {
+    uint64_t bit, sum;
+    size_t count;
+    uint8_t *class; /* has room for AHEAD more than are read; NULL: they are not kept */
+} taken;
+
+/* Looks up what a window has. Returns 0 if it begins no code. */
+FORCED int take_window(const tlc_classes *c, unsigned s, taken *t, int keep)
+{
+    uint64_t window = tlc_bits_at(c->stream[s].stream, c->stream[s].size, t->bit), all = 0;
+
+    for (unsigned i = 0; i < LOOKUPS; i++) {
+        const uint64_t entry = c->table->entry[window >> (64 - TLC_CODE_MAX)];
+        for (unsigned k = 0; keep && k < TLC_ENTRY_CLASSES; k++)
+            t->class[t->count + (all & 255) + k] = (uint8_t)(entry >> 8 * k);
+        all += entry >> 32;
+        window <<= entry >> 40 & 63;
+    }
+    t->count += all & 255;
+    t->bit += all >> 8 & 255;
+    t->sum += all >> 16;
+    return (all & 255) != 0;
+}
+
+/* Reads the last classes of a stream up to `count`, the very last of them one by one. */
+FORCED int take_last(const tlc_classes *c, unsigned s, taken *t, size_t count, int keep)
+{
+    int valid = 1;
+
+    while (valid && count - t->count >= AHEAD)
+        valid = take_window(c, s, t, keep);
+    while (valid && t->count < count) {
+        const uint64_t window = tlc_bits_at(c->stream[s].stream, c->stream[s].size, t->bit);
+        const uint64_t entry = c->table->entry[window >> (64 - TLC_CODE_MAX)];
+        valid = entry != 0;
+        if (keep)
+            t->class[t->count] = (uint8_t)entry;
+        t->sum += entry & 255;
+        t->bit += c->table->length[entry & 255];
+        t->count++;
+    }
+    return valid;
+}
+
+/* Reads count[s] classes of each stream. */
+FORCED int take_all(const tlc_classes *c, taken t[TLC_STREAMS], const size_t count[TLC_STREAMS], int keep)
+{
+    size_t least = count[0];
+    int valid = 1;
+
+    for (unsigned s = 1; s < TLC_STREAMS; s++)
+        least = count[s] < least ? count[s] : least;
+    if (least >= AHEAD) {
+        taken a = t[0], b = t[1], d = t[2], e = t[3]; /* in registers */
+        const size_t end = least - AHEAD;
+        while (valid && a.count <= end && b.count <= end && d.count <= end && e.count <= end)
+            valid = take_window(c, 0, &a, keep) & take_window(c, 1, &b, keep) & take_window(c, 2, &d, keep) &
+                    take_window(c, 3, &e, keep);
+        t[0] = a;
+        t[1] = b;
+        t[2] = d;
+        t[3] = e;
+    }
+    for (unsigned s = 0; s < TLC_STREAMS && valid; s++)
+        valid = take_last(c, s, &t[s], count[s], keep);
+    return valid;
+}
+
+int tlc_classes_check(const tlc_classes *c, size_t n, uint64_t *sum)
+{
+    size_t count[TLC_STREAMS];
+    taken t[TLC_STREAMS] = {{0}};
+
+    for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        count[s] = tlc_stream_weights(n, s);
+        if (count[s] > (uint64_t)c->stream[s].size * 8) /* a code has a bit or more */
+            return 0;
+    }
+    if (!take_all(c, t, count, 0))
+        return 0;
+    *sum = 0;
+    for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        const tlc_bit_reader end = {c->stream[s].stream, c->stream[s].size, t[s].bit};
+        if (!tlc_bits_ended(&end))
+            return 0;
+        *sum += t[s].sum;
+    }
+    return 1;
+}
+
+void tlc_classes_next(tlc_classes *c, size_t count, uint8_t *class)
+{
+    uint8_t own[TLC_STREAMS][TLC_TURN + AHEAD];
+    size_t counts[TLC_STREAMS];
+    taken t[TLC_STREAMS];
+
+    for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        counts[s] = tlc_stream_weights(count, s);
+        t[s] = (taken){.bit = c->stream[s].bit, .class = own[s]};
+    }
+    (void)take_all(c, t, counts, 1);
+    for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        memcpy(class + s * TLC_TURN, own[s], counts[s]);
+        c->stream[s].bit = t[s].bit;
+    }
+}
