@@ -59,12 +59,92 @@ static check_result call_delta32(const tlc_kernels *k, const check_args *a)
     return RESULT(k->delta32(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]));
 }
 
+/* Masks as delta16 makes them: negative ones are among the changed. */
+static void fill_moves(check_args *a, int kind, unsigned width)
+{
+    uint64_t *changed = a->p[1], *negative = a->p[2];
+
+    fill_weights(a->p[0], a->p[0], a->n, kind, width);
+    for (size_t i = 0; i < (a->n + 63) / 64; i++) {
+        changed[i] = kind == EQUAL ? 0 : kind == FEW || kind == KIND_BENCH ? rng() & rng() & rng() & rng() : rng();
+        if (i == a->n / 64)
+            changed[i] &= ((uint64_t)1 << a->n % 64) - 1;
+        negative[i] = changed[i] & rng();
+    }
+}
+
+static int fill_move16(check_args *a, int kind)
+{
+    fill_moves(a, kind, 16);
+    return 1;
+}
+
+static int fill_move32(check_args *a, int kind)
+{
+    fill_moves(a, kind, 32);
+    return 1;
+}
+
+static check_result call_delta_move16(const tlc_kernels *k, const check_args *a)
+{
+    k->delta_move16(a->p[0], a->n, a->p[1], a->p[2]);
+    return RESULT(0);
+}
+
+static check_result call_delta_move32(const tlc_kernels *k, const check_args *a)
+{
+    k->delta_move32(a->p[0], a->n, a->p[1], a->p[2]);
+    return RESULT(0);
+}
+
+static check_result call_delta_classes16(const tlc_kernels *k, const check_args *a)
+{
+    k->delta_classes16(a->p[0], a->p[1], a->n, a->p[2], a->p[3]);
+    return RESULT(0);
+}
+
+/* Classes of all sizes or of small ones; the stream ends before the last extra bits, there, or later. */
+static int fill_extras16(check_args *a, int kind)
+{
+    uint8_t *stream = a->p[0], *class = a->p[1];
+    size_t bits = 0;
+
+    fill_weights(a->p[2], a->p[2], a->n, kind, 16);
+    a->base = kind == KIND_BENCH ? 0 : rng_below(40); /* the first bit */
+    for (size_t i = 0; i < a->n; i++) {
+        class[i] = (uint8_t)(kind == EQUAL ? 0 : kind == EXTREMES ? 16 : rng_below(kind == STEPS ? 4 : 17));
+        bits += class[i];
+    }
+    a->size[0] = ((size_t)a->base + bits + 7) / 8;
+    if (kind == ANY)
+        a->size[0] = rng_below(a->size[0] + 1);
+    else if (kind == FEW)
+        a->size[0] += rng_below(40);
+    for (size_t i = 0; i < a->size[0]; i++)
+        stream[i] = (uint8_t)rng();
+    return 1;
+}
+
+static check_result call_delta_extras16(const tlc_kernels *k, const check_args *a)
+{
+    return RESULT(k->delta_extras16(a->p[0], a->size[0], a->base, a->p[1], a->n, a->p[2]));
+}
+
 /* clang-format off */
 const check_kernel check_delta_kernels[] = {
     {OF(delta16), {{"base", HALF, IN, 1}, {"next", HALF, IN, 1}, {"changed", MASK, OUT, 1}, {"negative", MASK, OUT, 1},
                    {"large", MASK, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds), fill_delta16, call_delta16, NULL},
     {OF(delta32), {{"base", F32, IN, 1}, {"next", F32, IN, 1}, {"changed", MASK, OUT, 1}, {"negative", MASK, OUT, 1},
                    {"large", MASK, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds), fill_delta32, call_delta32, NULL},
+    {OF(delta_move16), {{"weights", HALF, OUT, 1}, {"changed", MASK, IN, 1}, {"negative", MASK, IN, 1}}, 0, delta_kinds,
+     COUNT(delta_kinds), fill_move16, call_delta_move16, NULL},
+    {OF(delta_move32), {{"weights", F32, OUT, 1}, {"changed", MASK, IN, 1}, {"negative", MASK, IN, 1}}, 0, delta_kinds,
+     COUNT(delta_kinds), fill_move32, call_delta_move32, NULL},
+    {OF(delta_classes16), {{"base", HALF, IN, 1}, {"next", HALF, IN, 1}, {"class", BYTE, OUT, 1},
+                           {"bits", WORD, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds), fill_delta16,
+     call_delta_classes16, NULL},
+    {OF(delta_extras16), {{"stream", BYTE, IN, 1}, {"class", BYTE, IN, 1}, {"weights", HALF, OUT, 1}}, BYTE_SIDE,
+     delta_kinds, COUNT(delta_kinds), fill_extras16, call_delta_extras16, NULL},
     {0},
 };
 /* clang-format on */

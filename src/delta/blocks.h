@@ -11,7 +11,7 @@
  *            if there are any: r, one byte, 0..31, and for each |d| - 2 an exponential Golomb code of order r: with q =
  *            ((|d| - 2) >> r) + 1, as many ones as q has bits after its leading one, a zero, these bits, and the lowest
  *            r bits of |d| - 2
- *   dense    a prefix code of classes (prefix_code.h), the codes of the classes of all weights (classes.h), and then the
+ *   dense    a prefix code of classes (prefix_code.h), the codes of the classes of all weights (classes.h), then the
  *            extra bits of all weights.
  *            With a base: the class is the number of bits of |d|; extra bits are, if d is not 0, its sign (1: negative)
  *            and the bits of |d| after its leading one. Without a base: the class is the exponent's field; extra bits

@@ -4,7 +4,10 @@
 
 #define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
 
-enum { LOOKUPS = 57 / TLC_CODE_MAX, AHEAD = TLC_ENTRY_CLASSES * LOOKUPS }; /* of a window; the most classes that they give */
+enum {
+    LOOKUPS = 57 / TLC_CODE_MAX,
+    AHEAD = TLC_ENTRY_CLASSES * LOOKUPS
+}; /* of a window; the most classes that they give */
 
 size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
 {

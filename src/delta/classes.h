@@ -34,7 +34,7 @@ size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uin
 /* Are the streams valid, to their last bits, for n weights? *sum: of all classes. The streams were just opened. */
 int tlc_classes_check(const tlc_classes *c, size_t n, uint64_t *sum);
 
-/* Reads the classes of the next `count` weights, at most TLC_ROUND; fewer are the last ones. The streams have passed the
- * check. class: room for TLC_ROUND. */
+/* Reads the classes of the next `count` weights, at most TLC_ROUND; fewer are the last ones. The streams have passed
+ * the check. class: room for TLC_ROUND. */
 void tlc_classes_next(tlc_classes *c, size_t count, uint8_t *class);
 #endif

@@ -28,8 +28,8 @@ void tlc_prefix_code_make(tlc_prefix_code *p, const uint32_t counts[TLC_CLASSES]
 size_t tlc_prefix_code_write(const tlc_prefix_code *p, uint8_t *dst);
 
 /* By the next TLC_CODE_MAX bits: the classes whose codes are whole in them, at most TLC_ENTRY_CLASSES. Bits 0-31 the
- * classes, the first in the lowest byte; 32-39 how many; 40-47 the bits of their codes; 48-63 the sum of the classes. So
- * the upper halves of some entries can be added. 0: these bits begin no code. */
+ * classes, the first in the lowest byte; 32-39 how many; 40-47 the bits of their codes; 48-63 the sum of the classes.
+ * So the upper halves of some entries can be added. 0: these bits begin no code. */
 typedef struct tlc_prefix_table {
     uint64_t entry[1 << TLC_CODE_MAX];
     uint8_t length[TLC_CLASSES];

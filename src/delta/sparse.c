@@ -6,8 +6,13 @@
 #include "../positions/golomb.h"
 #include "weights.h"
 
-enum { WORDS = TLC_DELTA_BLOCK / 64, BATCH = 256, ORDER_MAX = 31, LENGTH_MAX = 4 /* bytes of a length */,
-       SWEEP_FROM = 128 /* where more than one weight in so many differs, sweeps are faster than visits */ };
+enum {
+    WORDS = TLC_DELTA_BLOCK / 64,
+    BATCH = 256,
+    ORDER_MAX = 31,
+    LENGTH_MAX = 4 /* bytes of a length */,
+    SWEEP_FROM = 128 /* where more than one weight in so many differs, sweeps are faster than visits */
+};
 
 /* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
 
@@ -233,8 +238,7 @@ TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsig
                      tlc_next_weight(tlc_weight_load(weights, i, width), magnitude, negative, width));
 }
 
-/* Those of the next `count` weights that differ, `number` of which came before, and that have |d| > 1: they move by what
- * is more than one. */
+/* Of the next `count` weights that differ, those with |d| > 1 move by |d| - 1. number: how many differ before these. */
 TLC_DELTA_INLINE void move_large(streams *s, large_ones *large, uint8_t *weights, const size_t *index,
                                  const uint8_t *negative, uint64_t number, size_t count, unsigned width)
 {
@@ -280,8 +284,8 @@ TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weigh
         swept = end;
         move_large(s, large, weights, index, negative, number, count, width);
     }
-    (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, w->n - 64 * swept,
-                                                            changed + swept, minus + swept);
+    (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, w->n - 64 * swept, changed + swept,
+                                                            minus + swept);
 }
 
 /* All that differ move by one. The few large ones among them move by the rest, before or after that. */

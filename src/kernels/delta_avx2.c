@@ -150,7 +150,7 @@ TLC_AVX2 void tlc_delta_move32_avx2(void *weights, size_t n, const uint64_t *cha
     move(weights, n, changed, negative, 32);
 }
 
-/* ---- classes and extra bits, 8 weights of 16 bits at a time, in lanes of 32 bits ---------------------------------- */
+/* ---- classes and extra bits, 8 weights of 16 bits at a time, in lanes of 32 bits --------------------------------- */
 
 enum { EIGHT = 8 };
 
@@ -214,8 +214,7 @@ TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *stream, size_t size, ui
         at = _mm256_add_epi32(_mm256_sub_epi32(at, length),
                               _mm256_set_m128i(_mm_set1_epi32((int)(middle & 7)), _mm_set1_epi32((int)(bit & 7))));
         x = _mm256_set_m128i(tlc_avx2_load16(stream + middle / 8), tlc_avx2_load16(stream + bit / 8));
-        x = _mm256_shuffle_epi8(x,
-                                _mm256_add_epi8(_mm256_shuffle_epi8(_mm256_srli_epi32(at, 3), each), down));
+        x = _mm256_shuffle_epi8(x, _mm256_add_epi8(_mm256_shuffle_epi8(_mm256_srli_epi32(at, 3), each), down));
         x = _mm256_sllv_epi32(x, _mm256_and_si256(at, _mm256_set1_epi32(7)));
         x = _mm256_srlv_epi32(x, _mm256_sub_epi32(_mm256_set1_epi32(32), length));
         const __m256i leading = leading_ones(length);

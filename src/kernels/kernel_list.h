@@ -156,8 +156,8 @@ KERNEL(uint64_t, delta16, (const void *base, const void *next, size_t n, uint64_
 KERNEL(uint64_t, delta32, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
                            uint64_t *large), avx2, avx512, neon)
 
-/* Moves those of n weights whose bit of changed is 1: ordered(x) becomes ordered(x) + 1, or ordered(x) - 1 where the bit
- * of negative is 1, too. Masks are as delta16 makes them. */
+/* Moves those of n weights whose bit of changed is 1: ordered(x) becomes ordered(x) + 1, or ordered(x) - 1 where the
+ * bit of negative is 1, too. Masks are as delta16 makes them. */
 KERNEL(void, delta_move16, (void *weights, size_t n, const uint64_t *changed, const uint64_t *negative), avx2, avx512,
        neon)
 
@@ -167,11 +167,11 @@ KERNEL(void, delta_move32, (void *weights, size_t n, const uint64_t *changed, co
 
 /* Weights of 16 bits as classes and extra bits (delta/blocks.h, dense, with a base), one of each for a weight: class is
  * the number of bits of |d|, bits are |d|, without its leading one where d > 0. */
-KERNEL(void, delta_classes16, (const void *base, const void *next, size_t n, uint8_t *class, uint32_t *bits), avx2, avx2,
-       scalar)
+KERNEL(void, delta_classes16, (const void *base, const void *next, size_t n, uint8_t *class, uint32_t *bits), avx2,
+       avx2, scalar)
 
-/* Moves n weights of 16 bits by their classes, at most 16, and by the extra bits of a stream of `size` bytes, from `bit`
- * on. Behind the stream there are 0 bits. Returns the bit behind those that were read. */
+/* Moves n weights of 16 bits by their classes, at most 16, and by the extra bits of a stream of `size` bytes, from
+ * `bit` on. Behind the stream there are 0 bits. Returns the bit behind those that were read. */
 KERNEL(uint64_t, delta_extras16, (const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class, size_t n,
                                   void *weights), avx2, avx2, scalar)
 
