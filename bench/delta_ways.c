@@ -38,6 +38,7 @@ static bool own_apply(const delta_way *w, const delta_tensor *t, const void *src
 
 /* ---- the XOR ----------------------------------------------------------------------------------------------------- */
 
+#if defined(HAVE_ZSTD) || defined(HAVE_LZ4)
 static void exclusive_or(unsigned char *restrict dst, const unsigned char *restrict a, const unsigned char *restrict b,
                          size_t size)
 {
@@ -75,6 +76,7 @@ static bool xor_apply(const delta_way *w, const delta_tensor *t, const void *src
     exclusive_or_to(weights, t->scratch, size);
     return true;
 }
+#endif
 
 /* ---- positions and values ---------------------------------------------------------------------------------------- */
 
