@@ -27,3 +27,12 @@ diff <(same whole.csv) <(same parts.csv)
 [[ $(wc -l <whole.csv) == 3 ]]
 text --way dcd --codec qsgd:bits=8 --steps 3
 grep -q 'text-lstm dcd qsgd:bits=8 step 3: loss' out
+
+# recorded weights: those of a smaller rate differ less
+"$python" "$root/bench/experiments/torch/weights.py" --data data --out weights --length 4 --batch 2 --steps 2 \
+  --tensors 'norm.*' head.weight >out 2>&1 || { cat out; exit 1; }
+[[ $(cd weights && echo *) == 'base lr1e-3-1 lr1e-3-8 lr1e-4-1 lr1e-4-8 lr1e-5-1 lr1e-5-8 lr1e-6-1 lr1e-6-8' ]]
+"$python" -c 'import sys, numpy as np
+base, *others = (np.load(f"weights/{name}/head.weight.npy") for name in ("base", "lr1e-3-8", "lr1e-4-1", "lr1e-6-1"))
+changed = [int((other != base).sum()) for other in others]
+sys.exit(not (base.dtype == np.uint16 and base.size == 128 * 128 and changed[0] > changed[1] > changed[2] > 0))'
