@@ -165,8 +165,7 @@ static bool difference_compress(const delta_way *w, const delta_tensor *t, const
     const size_t width = dtype_size(t->dtype);
     const unsigned char *next = next_;
     unsigned char *at = (unsigned char *)dst + sizeof(uint64_t), *values = t->scratch;
-    uint64_t count = 0;
-    size_t from = 0;
+    size_t from = 0, count = 0;
 
     (void)w;
     (void)cap;
@@ -177,7 +176,7 @@ static bool difference_compress(const delta_way *w, const delta_tensor *t, const
         *at++ = (unsigned char)skipped;
         memcpy(values + count++ * width, next + i * width, width);
     }
-    memcpy(dst, &count, sizeof count);
+    memcpy(dst, &(uint64_t){count}, sizeof(uint64_t));
     memcpy(at, values, count * width);
     *len = (size_t)(at - (unsigned char *)dst) + count * width;
     return true;
@@ -193,7 +192,7 @@ static bool difference_apply(const delta_way *w, const delta_tensor *t, const vo
 
     (void)w;
     memcpy(&count, src, sizeof count);
-    const unsigned char *values = (const unsigned char *)src + len - count * width;
+    const unsigned char *values = (const unsigned char *)src + len - (size_t)count * width;
     for (uint64_t k = 0; k < count; k++) {
         size_t skipped = 0;
         unsigned shift = 0;

@@ -66,7 +66,7 @@ static void fill_moves(check_args *a, int kind, unsigned width)
 
     fill_weights(a->p[0], a->p[0], a->n, kind, width);
     for (size_t i = 0; i < (a->n + 63) / 64; i++) {
-        changed[i] = kind == EQUAL ? 0 : kind == FEW || kind == KIND_BENCH ? rng() & rng() & rng() & rng() : rng();
+        changed[i] = kind == EQUAL ? 0 : kind == FEW || kind == KIND_BENCH ? (uint64_t)1 << rng_below(64) : rng();
         if (i == a->n / 64)
             changed[i] &= ((uint64_t)1 << a->n % 64) - 1;
         negative[i] = changed[i] & rng();

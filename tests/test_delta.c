@@ -373,6 +373,7 @@ static void arguments(void **state)
     uint64_t digest = 7;
 
     (void)state;
+    memset(w, 0, 4 * N);
     require_status(tlc_delta_bound((tlc_dtype)3, N, &size), TLC_ERR_PARAM);
     require_status(tlc_delta_bound(TLC_F32, N, NULL), TLC_ERR_PARAM);
     require_status(tlc_delta_bound(TLC_F32, SIZE_MAX / 4, &size), TLC_ERR_SIZE);

@@ -130,7 +130,7 @@ void tlc_classes_next(tlc_classes *c, size_t count, uint8_t *class)
     }
     (void)take_all(c, t, counts, 1);
     for (unsigned s = 0; s < TLC_STREAMS; s++) {
-        memcpy(class + s * TLC_TURN, own[s], counts[s]);
+        memcpy(class + (size_t)s * TLC_TURN, own[s], counts[s]);
         c->stream[s].bit = t[s].bit;
     }
 }

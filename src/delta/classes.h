@@ -17,7 +17,7 @@ enum { TLC_STREAMS = 4, TLC_TURN = 1024, TLC_ROUND = TLC_STREAMS * TLC_TURN };
 /* How many of n weights have their class in stream s. */
 static inline size_t tlc_stream_weights(size_t n, unsigned s)
 {
-    const size_t rest = n % TLC_ROUND, before = s * TLC_TURN;
+    const size_t rest = n % TLC_ROUND, before = (size_t)s * TLC_TURN;
     const size_t last = rest <= before ? 0 : rest - before < TLC_TURN ? rest - before : TLC_TURN;
 
     return n / TLC_ROUND * TLC_TURN + last;

@@ -106,6 +106,7 @@ typedef struct sequence {
 } sequence;
 
 /* Fills the entries from `at` on, 2^bits of them, that begin with the codes of `entry`. */
+/* NOLINTNEXTLINE(misc-no-recursion): an entry has at most TLC_ENTRY_CLASSES */
 static void fill(uint64_t *at, unsigned bits, uint64_t entry, const sequence *s)
 {
     const uint64_t *end = at + ((size_t)1 << bits);

@@ -71,9 +71,8 @@ static uint64_t among_changed(const tlc_delta_masks *masks, size_t words, uint64
 
     memset(among, 0, WORDS * sizeof *among);
     for (size_t i = 0; i < words; i++) {
-        uint64_t before = 0;
         for (uint64_t large = masks->large[i]; large; large &= large - 1) {
-            before = at + tlc_count_ones(masks->changed[i] & ((large & -large) - 1));
+            const uint64_t before = at + tlc_count_ones(masks->changed[i] & ((large & -large) - 1));
             among[before / 64] |= (uint64_t)1 << before % 64;
             count++;
         }

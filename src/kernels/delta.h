@@ -86,7 +86,7 @@ TLC_DELTA_INLINE tlc_delta_symbol tlc_delta_symbol_of(const uint8_t *base, const
     const unsigned class = tlc_bit_length(magnitude);
     const uint32_t leading = (uint32_t)(((uint64_t)1 << class) >> 1);
 
-    return (tlc_delta_symbol){class, magnitude ^ (leading & ~(uint32_t)(d >> 31))};
+    return (tlc_delta_symbol){class, magnitude ^ (leading & (((uint32_t)d >> 31) - 1))};
 }
 
 /* `count` bits of a stream, at most 32. */

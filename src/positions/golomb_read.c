@@ -273,7 +273,8 @@ void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count)
 
     if (!count || readers[0]->kernels->golomb_skip == tlc_golomb_skip_scalar)
         return;
-    memcpy(left, readers, count * sizeof *left);
+    for (size_t i = 0; i < count; i++)
+        left[i] = readers[i];
     while (count) { /* each time for another b */
         const unsigned b = left[0]->b;
         size_t more = 0;
