@@ -85,7 +85,7 @@ static bool pairs_bound(const delta_way *w, tlc_dtype dtype, size_t n, size_t *c
     (void)w;
     if (n > SIZE_MAX / 16)
         return false;
-    *cap = n * (VARINT_MAX + dtype_size(dtype)) + (n / INDEXED + 1) * sizeof(uint32_t);
+    *cap = n * (VARINT_MAX + dtype_size(dtype)) + (n / INDEXED) * sizeof(uint32_t) + sizeof(uint64_t);
     return true;
 }
 
@@ -209,16 +209,16 @@ static bool difference_apply(const delta_way *w, const delta_tensor *t, const vo
 enum { OWN = 2 };
 
 static const delta_way ways[] = {
-    {"delta", true, false, false, NULL, own_bound, own_compress, own_apply},
-    {"no digests", true, true, false, NULL, own_bound, own_compress, own_apply},
+    {"delta", true, false, NULL, own_bound, own_compress, own_apply},
+    {"no digests", true, true, NULL, own_bound, own_compress, own_apply},
 #ifdef HAVE_ZSTD
-    {"XOR, zstd -1", false, false, true, &general_zstd, xor_bound, xor_compress, xor_apply},
+    {"XOR, zstd -1", false, false, &general_zstd, xor_bound, xor_compress, xor_apply},
 #endif
 #ifdef HAVE_LZ4
-    {"XOR, lz4", false, false, true, &general_lz4, xor_bound, xor_compress, xor_apply},
+    {"XOR, lz4", false, false, &general_lz4, xor_bound, xor_compress, xor_apply},
 #endif
-    {"index, value", false, false, true, NULL, pairs_bound, index_compress, index_apply},
-    {"varint, value", false, false, true, NULL, pairs_bound, difference_compress, difference_apply},
+    {"index, value", false, false, NULL, pairs_bound, index_compress, index_apply},
+    {"varint, value", false, false, NULL, pairs_bound, difference_compress, difference_apply},
 };
 
 const delta_way *delta_ways(bool with_peers, size_t *count)

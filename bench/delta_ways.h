@@ -16,7 +16,7 @@ typedef struct delta_tensor {
     tlc_dtype dtype;
     size_t n;
     tlc_delta_options options; /* of ways that are deltas of libthreelc */
-    unsigned char *scratch;    /* as many bytes as the weights; NULL where the way needs none */
+    unsigned char *scratch;    /* as many bytes as the weights; NULL for deltas of libthreelc */
     void *coder;               /* of the general compressor */
 } delta_tensor;
 
@@ -24,7 +24,6 @@ struct delta_way {
     const char *name;
     bool own;              /* a delta of libthreelc; other ways have one thread */
     bool without_digests;  /* of libthreelc */
-    bool scratch;          /* needs it */
     const general *packer; /* on the XOR; NULL: none */
 
     /* The capacity that compress needs. false: a size overflows. */

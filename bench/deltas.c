@@ -22,7 +22,7 @@ typedef struct item {
     size_t size, cap;           /* bytes of the weights, and of a frame */
     unsigned char *weights;     /* at first those of the base */
     unsigned char *copy[2];
-    unsigned char *frame[2], *scratch; /* frames to next, and back to base */
+    unsigned char *frame[2]; /* to next, and back to base */
     size_t len[2];
     uint32_t *line; /* those with weights that differ */
     size_t lines;
@@ -126,10 +126,9 @@ static bool open_item(moving *m, item *t, const tensor *base, const tensor *next
         t->copy[i] = channel_buffer(t->size);
         t->frame[i] = channel_buffer(t->cap);
     }
-    t->scratch = w->scratch ? channel_buffer(t->size) : NULL;
-    t->tensor.scratch = t->scratch;
+    t->tensor.scratch = w->own ? NULL : channel_buffer(t->size);
     t->tensor.coder = w->packer && w->packer->open ? w->packer->open() : NULL;
-    if (!t->weights || !t->copy[0] || !t->copy[1] || !t->frame[0] || !t->frame[1] || (w->scratch && !t->scratch) ||
+    if (!t->weights || !t->copy[0] || !t->copy[1] || !t->frame[0] || !t->frame[1] || (!w->own && !t->tensor.scratch) ||
         (w->packer && w->packer->open && !t->tensor.coder))
         return explain(why, "out of memory");
     memcpy(t->weights, base->data, t->size);
@@ -145,7 +144,7 @@ static void close_items(const moving *m)
             free(t->copy[k]);
             free(t->frame[k]);
         }
-        free(t->scratch);
+        free(t->tensor.scratch);
         free(t->line);
         if (t->tensor.coder)
             m->way->packer->close(t->tensor.coder);

@@ -119,7 +119,7 @@ FORCED void write_codes(tlc_bit_writer *to, const tlc_prefix_code *code, const u
     tlc_bit_writer w = *to; /* in registers */
     size_t i = 0;
 
-    for (; i + 3 < count; i += 4) { /* at most 44 bits */
+    for (; i + 3 < count; i += 4) { /* at most 40 bits */
         uint64_t bits = code->code[class[i]];
         unsigned used = code->length[class[i]];
         for (size_t k = 1; k < 4; k++) {
