@@ -7,8 +7,9 @@
  *   same     nothing differs: no bytes
  *   sparse   the length of the next part, LEB128;
  *            positions of the weights that differ, with the signs of d, as positions/golomb.h has them;
+ *            the length of the next part, LEB128, and the end if it is 0;
  *            positions of those with |d| > 1 among the ones that differ, without signs;
- *            if there are any: r, one byte, 0..31, and for each |d| - 2 an exponential Golomb code of order r: with q =
+ *            r, one byte, 0..31, and for each |d| - 2 an exponential Golomb code of order r: with q =
  *            ((|d| - 2) >> r) + 1, as many ones as q has bits after its leading one, a zero, these bits, and the lowest
  *            r bits of |d| - 2
  *   dense    a prefix code of classes (prefix_code.h), the codes of the classes of all weights (classes.h), then the

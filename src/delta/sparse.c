@@ -115,12 +115,11 @@ static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
     return tlc_bits_end(&writer) ? (size_t)(writer.at - dst) : 0;
 }
 
-/* The positions of what differs, behind their length. */
-static size_t write_positions(const tlc_delta_weights *w, const tlc_delta_masks *masks, uint8_t *dst, size_t cap)
+/* Positions, behind their length. Returns the bytes of both, or 0. */
+static size_t write_positions(const uint64_t *mask, const uint64_t *negative, size_t n, uint64_t k, uint8_t *dst,
+                              size_t cap)
 {
-    size_t len = cap > LENGTH_MAX ? tlc_golomb_write(masks->changed, masks->negative, w->n, masks->k, dst + LENGTH_MAX,
-                                                     cap - LENGTH_MAX)
-                                  : 0;
+    size_t len = cap > LENGTH_MAX ? tlc_golomb_write(mask, negative, n, k, dst + LENGTH_MAX, cap - LENGTH_MAX) : 0;
 
     if (!len)
         return 0;
@@ -129,22 +128,31 @@ static size_t write_positions(const tlc_delta_weights *w, const tlc_delta_masks 
     return head + len;
 }
 
-size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
-                              uint8_t *dst, size_t cap)
+/* What follows the positions of the weights that differ. */
+static size_t write_large(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
+                          size_t cap)
 {
     const size_t words = (w->n + 63) / 64;
     const magnitudes m = {w, next, masks->large, words};
     uint64_t among[WORDS];
-    size_t at = write_positions(w, masks, dst, cap), len;
-
-    if (!at)
-        return 0;
     const uint64_t count = among_changed(masks, words, among);
-    len = tlc_golomb_write(among, NULL, masks->k, count, dst + at, cap - at);
-    if (!len || !count)
-        return len ? at + len : 0;
-    at += len;
-    len = write_magnitudes(&m, dst + at, cap - at);
+
+    if (!count) {
+        if (cap)
+            *dst = 0; /* the length of no positions */
+        return cap != 0;
+    }
+    size_t at = write_positions(among, NULL, (size_t)masks->k, count, dst, cap);
+    size_t len = at ? write_magnitudes(&m, dst + at, cap - at) : 0;
+    return len ? at + len : 0;
+}
+
+size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
+                              uint8_t *dst, size_t cap)
+{
+    size_t at = write_positions(masks->changed, masks->negative, w->n, masks->k, dst, cap);
+    size_t len = at ? write_large(w, masks, next, dst + at, cap - at) : 0;
+
     return len ? at + len : 0;
 }
 
@@ -152,63 +160,81 @@ size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks 
 
 /* The three streams. */
 typedef struct streams {
-    size_t positions; /* bytes of the first */
     tlc_golomb_reader changed, large;
+    size_t changed_len, large_len; /* bytes; large_len 0: there are no large ones */
     tlc_bit_reader magnitudes;
     unsigned order;
 } streams;
 
+/* Opens positions behind their length. Returns 0 if they are none of n values. */
+static int open_positions(tlc_golomb_reader *reader, size_t *length, const tlc_kernels *k, const uint8_t *src,
+                          size_t len, size_t *at, uint64_t n, int signs)
+{
+    uint64_t bytes;
+
+    if (!tlc_varint_read(src, len, at, &bytes) || bytes > len - *at)
+        return 0;
+    if (bytes && !tlc_golomb_open(reader, k, src + *at, len - *at, n, signs))
+        return 0;
+    *length = (size_t)bytes;
+    *at += *length;
+    return 1;
+}
+
 static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *src, size_t len)
 {
-    uint64_t positions;
-    size_t at = 0, size;
+    size_t at = 0;
 
-    if (!tlc_varint_read(src, len, &at, &positions) || positions > len - at ||
-        !tlc_golomb_open(&s->changed, w->k, src + at, len - at, w->n, 1))
+    if (!open_positions(&s->changed, &s->changed_len, w->k, src, len, &at, w->n, 1) || !s->changed_len ||
+        !open_positions(&s->large, &s->large_len, w->k, src, len, &at, s->changed.k, 0))
         return 0;
-    s->positions = (size_t)positions;
-    at += s->positions;
-    if (!tlc_golomb_open(&s->large, w->k, src + at, len - at, s->changed.k, 0) || !tlc_golomb_check(&s->large, &size))
-        return 0;
-    at += size;
-    if (!s->large.k)
+    if (!s->large_len)
         return at == len;
-    if (at == len)
+    if (!s->large.k || at == len)
         return 0;
     s->order = src[at++];
     s->magnitudes = (tlc_bit_reader){src + at, len - at, 0};
     return s->order <= ORDER_MAX;
 }
 
-/* The streams were opened; those of positions may be skipped already. */
-static int check_streams(const streams *s, unsigned width)
+static int check_magnitudes(const streams *s, unsigned width)
 {
     tlc_bit_reader r = s->magnitudes;
-    size_t size;
 
-    if (!tlc_golomb_check(&s->changed, &size) || size != s->positions)
-        return 0;
-    if (!s->large.k)
-        return 1;
     for (uint64_t i = 0; i < s->large.k; i++)
         if (!take_magnitude(&r, s->order, width) || r.bit > (uint64_t)r.size * 8)
             return 0;
     return tlc_bits_ended(&r);
 }
 
+/* The streams were opened; those of positions may be skipped already. */
+static int check_streams(const streams *s, unsigned width)
+{
+    size_t size;
+
+    if (!tlc_golomb_check(&s->changed, &size) || size != s->changed_len)
+        return 0;
+    return !s->large_len ||
+           (tlc_golomb_check(&s->large, &size) && size == s->large_len && check_magnitudes(s, width));
+}
+
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed)
 {
     streams s[TLC_DELTA_TOGETHER];
-    tlc_golomb_reader *readers[TLC_DELTA_TOGETHER] = {NULL};
+    tlc_golomb_reader *readers[2][TLC_DELTA_TOGETHER] = {{NULL}};
+    size_t large = 0;
 
     *changed = 0;
     for (size_t i = 0; i < count; i++) {
         if (!open_streams(&s[i], &blocks[i]->weights, blocks[i]->src, blocks[i]->len))
             return 0;
-        readers[i] = &s[i].changed;
+        readers[0][i] = &s[i].changed;
+        if (s[i].large_len)
+            readers[1][large++] = &s[i].large;
         *changed += s[i].changed.k;
     }
-    tlc_golomb_skip_together(readers, count);
+    tlc_golomb_skip_together(readers[0], count);
+    tlc_golomb_skip_together(readers[1], large);
     for (size_t i = 0; i < count; i++)
         if (!check_streams(&s[i], tlc_delta_width(blocks[i]->weights.dtype)))
             return 0;
@@ -292,7 +318,7 @@ TLC_DELTA_INLINE void apply_all(streams *s, const tlc_delta_weights *w, uint8_t 
 {
     large_ones large = {.s = s};
 
-    large.next = next_large(&large);
+    large.next = s->large_len ? next_large(&large) : UINT64_MAX;
     if (s->changed.k < w->n / SWEEP_FROM)
         visit(s, &large, weights, width);
     else

@@ -85,8 +85,14 @@ def sparse(differences, most):
     if len(positions) > most - LENGTH_ROOM:
         return None
     large = [j for j, i in enumerate(at) if abs(differences[i]) > 1]
-    b = varint(len(positions)) + positions + golomb(len(at), large)
-    if large:
+    b = varint(len(positions)) + positions
+    if not large:
+        b += varint(0)
+    else:
+        among = golomb(len(at), large)
+        if len(among) > most - len(b) - LENGTH_ROOM:
+            return None
+        b += varint(len(among)) + among
         numbers = [abs(differences[at[j]]) - 2 for j in large]
         r = order_for(numbers)
         b += bytes([r]) + as_bytes(''.join(exponential_golomb(v, r) for v in numbers))
@@ -94,12 +100,18 @@ def sparse(differences, most):
 
 
 def unsparse(b, n, bits):
-    size, start = read_varint(b, 0)
-    if size > len(b) - start:
-        raise Status('CORRUPT')
-    at, negative, more = ungolomb(b[start:start + size], n, 1)
-    large, _, tail = ungolomb(b[start + size:], len(at), 0)
-    if more or (tail and not large):
+    def part(start):
+        size, start = read_varint(b, start)
+        if size > len(b) - start:
+            raise Status('CORRUPT')
+        return b[start:start + size], start + size
+
+    positions, end = part(0)
+    at, negative, more = ungolomb(positions, n, 1)
+    among, end = part(end)
+    large, _, rest = ungolomb(among, len(at), 0) if among else ([], [], b'')
+    tail = b[end:]
+    if more or rest or bool(among) != bool(large) or (tail and not large):
         raise Status('CORRUPT')
     size = [1] * len(at)
     if large:
