@@ -11,7 +11,9 @@ enum {
     BATCH = 256,
     ORDER_MAX = 31,
     LENGTH_MAX = 4 /* bytes of a length */,
-    SWEEP_FROM = 128 /* where more than one weight in so many differs, sweeps are faster than visits */
+    WINDOW = 57 /* bits */,
+    PIECE = 1664 /* weights */,
+    SWEEP_FROM = 200 /* where more than one weight in so many differs, sweeps are faster than visits */
 };
 
 /* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
@@ -43,23 +45,49 @@ static int put_magnitude(tlc_bit_writer *w, uint32_t v, unsigned r)
            (!(rest + r) || tlc_bits_put(w, (q ^ (uint64_t)1 << rest) << r | (v & (((uint64_t)1 << r) - 1)), rest + r));
 }
 
-/* Reads |d|, or returns 0 if it is none of a weight of `width` bits. */
-static uint32_t take_magnitude(tlc_bit_reader *reader, unsigned r, unsigned width)
+/* Reads the code of |d| - 2 where it may be longer than a window. Returns 0 if it is longer than any. */
+static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
 {
-    unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
-    uint64_t v = 1;
+    const unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
 
-    if (rest > 32)
+    if (rest > 32 || rest + r > WINDOW)
         return 0;
     reader->bit += rest + 1;
-    if (rest + r) {
-        if (rest + r > 57)
-            return 0;
-        v = tlc_bits_window(reader) >> (64 - rest - r) | (uint64_t)1 << (rest + r);
-        reader->bit += rest + r;
+    *v = (uint64_t)1 << (rest + r);
+    if (rest + r)
+        *v |= tlc_bits_window(reader) >> (64 - rest - r);
+    *v -= (uint64_t)1 << r;
+    reader->bit += rest + r;
+    return 1;
+}
+
+/* Reads `count` |d|. Returns 0 if one of them is none of a weight of `width` bits. */
+static int take_magnitudes(tlc_bit_reader *reader, unsigned r, unsigned width, uint32_t *magnitude, size_t count)
+{
+    const uint64_t most = ((uint64_t)1 << (width - 1)) - 2;
+    int valid = 1;
+
+    for (size_t i = 0; valid && i < count;) {
+        uint64_t window = tlc_bits_window(reader), v = 0;
+        unsigned used = 0, rest, bits;
+
+        for (; i < count; i++, window <<= bits, used += bits) { /* as many codes as a window has */
+            rest = (unsigned)__builtin_clzll(~window | 1);
+            bits = 2 * rest + 1 + r;
+            if (used + bits > WINDOW)
+                break;
+            v = window << (rest + 1) >> 1 >> (63 - rest - r) | (uint64_t)1 << (rest + r);
+            v -= (uint64_t)1 << r;
+            magnitude[i] = (uint32_t)v + 2;
+            valid &= v <= most;
+        }
+        reader->bit += used;
+        if (used)
+            continue;
+        valid &= take_long(reader, r, &v) && v <= most;
+        magnitude[i++] = (uint32_t)v + 2;
     }
-    v -= (uint64_t)1 << r;
-    return v + 2 <= (uint64_t)1 << (width - 1) ? (uint32_t)(v + 2) : 0;
+    return valid;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -200,10 +228,14 @@ static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *s
 static int check_magnitudes(const streams *s, unsigned width)
 {
     tlc_bit_reader r = s->magnitudes;
+    uint32_t magnitude[BATCH];
 
-    for (uint64_t i = 0; i < s->large.k; i++)
-        if (!take_magnitude(&r, s->order, width) || r.bit > (uint64_t)r.size * 8)
+    for (uint64_t left = s->large.k; left;) {
+        const size_t count = left < BATCH ? (size_t)left : BATCH;
+        if (!take_magnitudes(&r, s->order, width, magnitude, count) || r.bit > (uint64_t)r.size * 8)
             return 0;
+        left -= count;
+    }
     return tlc_bits_ended(&r);
 }
 
@@ -214,8 +246,7 @@ static int check_streams(const streams *s, unsigned width)
 
     if (!tlc_golomb_check(&s->changed, &size) || size != s->changed_len)
         return 0;
-    return !s->large_len ||
-           (tlc_golomb_check(&s->large, &size) && size == s->large_len && check_magnitudes(s, width));
+    return !s->large_len || (tlc_golomb_check(&s->large, &size) && size == s->large_len && check_magnitudes(s, width));
 }
 
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed)
@@ -244,17 +275,19 @@ int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, u
 /* Which of the weights that differ have |d| > 1, one after the other. */
 typedef struct large_ones {
     streams *s;
-    size_t index[BATCH], count, at;
-    uint64_t next; /* its number among those that differ; UINT64_MAX: there are no more */
+    size_t index[BATCH], count, at; /* their numbers among those that differ */
+    uint32_t magnitude[BATCH];
 } large_ones;
 
-static uint64_t next_large(large_ones *l)
+/* Is the next one among the first `end` that differ? */
+TLC_DELTA_INLINE int has_large(large_ones *l, uint64_t end, unsigned width)
 {
-    if (l->at == l->count) {
+    if (l->at == l->count && l->s->large_len) {
         l->at = 0;
         l->count = tlc_golomb_next(&l->s->large, l->index, NULL, BATCH);
+        (void)take_magnitudes(&l->s->magnitudes, l->s->order, width, l->magnitude, l->count);
     }
-    return l->count ? l->index[l->at++] : UINT64_MAX;
+    return l->at < l->count && l->index[l->at] < end;
 }
 
 TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsigned negative, unsigned width)
@@ -264,12 +297,12 @@ TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsig
 }
 
 /* Of the next `count` weights that differ, those with |d| > 1 move by |d| - 1. number: how many differ before these. */
-TLC_DELTA_INLINE void move_large(streams *s, large_ones *large, uint8_t *weights, const size_t *index,
-                                 const uint8_t *negative, uint64_t number, size_t count, unsigned width)
+TLC_DELTA_INLINE void move_large(large_ones *large, uint8_t *weights, const size_t *index, const uint8_t *negative,
+                                 uint64_t number, size_t count, unsigned width)
 {
-    for (; large->next < number + count; large->next = next_large(large)) {
-        const size_t i = (size_t)(large->next - number);
-        move(weights, index[i], take_magnitude(&s->magnitudes, s->order, width) - 1, negative[i], width);
+    for (; has_large(large, number + count, width); large->at++) {
+        const size_t i = (size_t)(large->index[large->at] - number);
+        move(weights, index[i], large->magnitude[large->at] - 1, negative[i], width);
     }
 }
 
@@ -284,21 +317,30 @@ TLC_DELTA_INLINE void visit(streams *s, large_ones *large, uint8_t *weights, uns
             __builtin_prefetch(weights + index[i] * (width / 8), 1);
         for (size_t i = 0; i < count; i++)
             move(weights, index[i], 1, negative[i], width);
-        move_large(s, large, weights, index, negative, number, count, width);
+        move_large(large, weights, index, negative, number, count, width);
     }
 }
 
-/* Positions become masks, and the weights are swept. */
+/* How many that differ are among some PIECE weights, about. Positions are read four at a time. */
+static size_t batch_of(uint64_t k, size_t n)
+{
+    const uint64_t batch = k * PIECE / n / 4 * 4;
+    return batch < 16 ? 16 : batch > BATCH ? BATCH : (size_t)batch;
+}
+
+/* Positions become masks, and the weights are swept, a small piece at a time: while the processor waits for the weights
+ * of one piece, it reads the positions of the next one. */
 TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
 {
     const size_t bytes = 64 * width / 8; /* of the weights of a word */
     uint64_t changed[WORDS], minus[WORDS];
+    const size_t batch = batch_of(s->changed.k, w->n);
     size_t index[BATCH], count, swept = 0; /* words */
     uint8_t negative[BATCH];
 
     memset(changed, 0, (w->n + 63) / 64 * sizeof *changed);
     memset(minus, 0, (w->n + 63) / 64 * sizeof *minus);
-    for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
+    for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, batch)); number += count) {
         for (size_t i = 0; i < count; i++) {
             changed[index[i] / 64] |= (uint64_t)1 << index[i] % 64;
             minus[index[i] / 64] |= (uint64_t)negative[i] << index[i] % 64;
@@ -307,7 +349,7 @@ TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weigh
         (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, 64 * (end - swept),
                                                                 changed + swept, minus + swept);
         swept = end;
-        move_large(s, large, weights, index, negative, number, count, width);
+        move_large(large, weights, index, negative, number, count, width);
     }
     (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, w->n - 64 * swept, changed + swept,
                                                             minus + swept);
@@ -318,7 +360,6 @@ TLC_DELTA_INLINE void apply_all(streams *s, const tlc_delta_weights *w, uint8_t 
 {
     large_ones large = {.s = s};
 
-    large.next = s->large_len ? next_large(&large) : UINT64_MAX;
     if (s->changed.k < w->n / SWEEP_FROM)
         visit(s, &large, weights, width);
     else

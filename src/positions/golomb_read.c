@@ -6,7 +6,10 @@
 
 typedef tlc_golomb_run run;
 
-enum { SKIPPED = 64 }; /* positions that are skipped at a time where a stretch is too long */
+enum {
+    SKIPPED = 64, /* positions that are skipped at a time where a stretch is too long */
+    LANE_MIN = 64 /* bits: fewer are not worth a lane */
+};
 
 int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
                     int signs)
@@ -239,32 +242,45 @@ static void skip_most(run *r, const tlc_golomb_reader *reader)
     }
 }
 
-/* Moves those of the readers whose b is that of the first one. Each has a lane. */
-static void skip_lanes(tlc_golomb_reader *const *readers, size_t count)
+/* Where a reader's lane ends: up to there all bits are of the codes left, and 8 bytes follow. 0: it needs no lane. */
+static uint64_t lane_end(const tlc_golomb_reader *r, unsigned b)
+{
+    const shape s = shape_of(r);
+
+    if (r->b != b || r->size < 16 || r->k > UINT32_MAX)
+        return 0;
+    const uint64_t limit = limit_of(&r->run, &s, r->k, 64);
+    return limit >= r->run.bit + LANE_MIN ? limit : 0;
+}
+
+/* Moves those of the readers whose b is that of the first one. Each has a lane. Returns how many it has moved. */
+static size_t skip_lanes(tlc_golomb_reader *const *readers, size_t count)
 {
     const tlc_golomb_reader *first = readers[0];
     const tlc_golomb_codes codes = {first->stream, first->size, first->b, first->signs};
-    const uint64_t least = 1 + first->b + first->signs;
     run lanes[TLC_GOLOMB_LANES] = {{0}};
-    uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES] = {0};
-    size_t used = 0;
+    uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES];
+    size_t used = 0, moved = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const tlc_golomb_reader *r = readers[i];
-        if (r->b != first->b || r->size < 16 || r->k > UINT32_MAX)
+        const uint64_t limit = lane_end(readers[i], first->b);
+        if (!limit)
             continue;
+        start[i] = (uint64_t)(readers[i]->stream - first->stream) * 8;
+        lanes[i] = readers[i]->run;
+        lanes[i].bit += start[i];
+        end[i] = start[i] + limit;
         used++;
-        const uint64_t whole = (uint64_t)r->size * 8 - 64, sure = r->k * least; /* bits */
-        start[i] = (uint64_t)(r->stream - first->stream) * 8;
-        lanes[i].bit = start[i];
-        end[i] = start[i] + (sure < whole ? sure : whole);
     }
     if (used < 2)
-        return;
+        return 0;
     first->kernels->golomb_skip(&codes, lanes, end);
     for (size_t i = 0; i < count; i++)
-        if (end[i])
+        if (end[i]) {
+            moved += lanes[i].count != readers[i]->run.count;
             readers[i]->run = (run){lanes[i].bit - start[i], lanes[i].count, lanes[i].next};
+        }
+    return moved;
 }
 
 void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count)
@@ -278,8 +294,8 @@ void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count)
     while (count) { /* each time for another b */
         const unsigned b = left[0]->b;
         size_t more = 0;
-        if (b <= 20)
-            skip_lanes(left, count);
+        while (b <= 20 && skip_lanes(left, count))
+            ;
         for (size_t i = 0; i < count; i++)
             if (left[i]->b != b)
                 left[more++] = left[i];
