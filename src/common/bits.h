@@ -69,10 +69,13 @@ static inline uint64_t tlc_bits_at(const uint8_t *stream, size_t size, uint64_t 
     const size_t byte = (size_t)(bit / 8);
     uint64_t word = 0;
 
-    if (size >= sizeof word) {
-        const size_t last = size - sizeof word, from = byte < last ? byte : last;
-        memcpy(&word, stream + from, sizeof word);
-        return byte < size ? tlc_big_endian(word) << 8 * (byte - from) << bit % 8 : 0;
+    if (size >= 8 && byte <= size - 8) {
+        memcpy(&word, stream + byte, sizeof word);
+        return tlc_big_endian(word) << bit % 8;
+    }
+    if (size >= 8 && byte < size) {
+        memcpy(&word, stream + size - 8, sizeof word);
+        return tlc_big_endian(word) << 8 * (byte - (size - 8)) << bit % 8;
     }
     for (size_t i = byte; i < byte + 8; i++)
         word = word << 8 | (i < size ? stream[i] : 0);

@@ -4,16 +4,15 @@
 
 #define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
 
-enum {
-    LOOKUPS = 57 / TLC_CODE_MAX,
-    AHEAD = TLC_ENTRY_CLASSES * LOOKUPS
-}; /* of a window; the most classes that they give */
+enum { LOOKUPS = TLC_CLASSES_AHEAD / TLC_ENTRY_CLASSES }; /* of a window */
+_Static_assert(LOOKUPS *TLC_CODE_MAX <= 57, "a window has the bits of all lookups");
 
 size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
 {
     uint64_t size[TLC_STREAMS];
     size_t at = 0;
 
+    memset(c, 0, sizeof *c);
     c->table = table;
     for (unsigned s = 0; s < TLC_STREAMS; s++)
         if (!tlc_varint_read(src, len, &at, &size[s]))
@@ -31,7 +30,7 @@ size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uin
 typedef struct taken {
     uint64_t bit, sum;
     size_t count;
-    uint8_t *class; /* has room for AHEAD more than are read; NULL: they are not kept */
+    uint8_t *class; /* has room for TLC_CLASSES_AHEAD more than are wanted; NULL: they are not kept */
 } taken;
 
 /* Looks up what a window has. Returns 0 if it begins no code. */
@@ -48,23 +47,38 @@ FORCED int take_window(const tlc_classes *c, unsigned s, taken *t, int keep)
     }
     t->count += all & 255;
     t->bit += all >> 8 & 255;
-    t->sum += all >> 16;
+    if (!keep)
+        t->sum += all >> 16;
     return (all & 255) != 0;
 }
 
+/* Reads windows of all streams side by side while all have fewer than `end` classes. */
+FORCED int take_together(const tlc_classes *c, taken t[TLC_STREAMS], size_t end, int keep)
+{
+    taken a = t[0], b = t[1], d = t[2], e = t[3]; /* in registers */
+    int valid = 1;
+
+    while (valid && a.count < end && b.count < end && d.count < end && e.count < end)
+        valid = take_window(c, 0, &a, keep) & take_window(c, 1, &b, keep) & take_window(c, 2, &d, keep) &
+                take_window(c, 3, &e, keep);
+    t[0] = a;
+    t[1] = b;
+    t[2] = d;
+    t[3] = e;
+    return valid;
+}
+
 /* Reads the last classes of a stream up to `count`, the very last of them one by one. */
-FORCED int take_last(const tlc_classes *c, unsigned s, taken *t, size_t count, int keep)
+static int take_last(const tlc_classes *c, unsigned s, taken *t, size_t count)
 {
     int valid = 1;
 
-    while (valid && count - t->count >= AHEAD)
-        valid = take_window(c, s, t, keep);
+    while (valid && count - t->count >= TLC_CLASSES_AHEAD)
+        valid = take_window(c, s, t, 0);
     while (valid && t->count < count) {
         const uint64_t window = tlc_bits_at(c->stream[s].stream, c->stream[s].size, t->bit);
         const uint64_t entry = c->table->entry[window >> (64 - TLC_CODE_MAX)];
         valid = entry != 0;
-        if (keep)
-            t->class[t->count] = (uint8_t)entry;
         t->sum += entry & 255;
         t->bit += c->table->length[entry & 255];
         t->count++;
@@ -72,28 +86,13 @@ FORCED int take_last(const tlc_classes *c, unsigned s, taken *t, size_t count, i
     return valid;
 }
 
-/* Reads count[s] classes of each stream. */
-FORCED int take_all(const tlc_classes *c, taken t[TLC_STREAMS], const size_t count[TLC_STREAMS], int keep)
+static size_t least_of(const size_t count[TLC_STREAMS])
 {
     size_t least = count[0];
-    int valid = 1;
 
     for (unsigned s = 1; s < TLC_STREAMS; s++)
         least = count[s] < least ? count[s] : least;
-    if (least >= AHEAD) {
-        taken a = t[0], b = t[1], d = t[2], e = t[3]; /* in registers */
-        const size_t end = least - AHEAD;
-        while (valid && a.count <= end && b.count <= end && d.count <= end && e.count <= end)
-            valid = take_window(c, 0, &a, keep) & take_window(c, 1, &b, keep) & take_window(c, 2, &d, keep) &
-                    take_window(c, 3, &e, keep);
-        t[0] = a;
-        t[1] = b;
-        t[2] = d;
-        t[3] = e;
-    }
-    for (unsigned s = 0; s < TLC_STREAMS && valid; s++)
-        valid = take_last(c, s, &t[s], count[s], keep);
-    return valid;
+    return least;
 }
 
 int tlc_classes_check(const tlc_classes *c, size_t n, uint64_t *sum)
@@ -106,10 +105,13 @@ int tlc_classes_check(const tlc_classes *c, size_t n, uint64_t *sum)
         if (count[s] > (uint64_t)c->stream[s].size * 8) /* a code has a bit or more */
             return 0;
     }
-    if (!take_all(c, t, count, 0))
+    const size_t least = least_of(count);
+    if (least >= TLC_CLASSES_AHEAD && !take_together(c, t, least - TLC_CLASSES_AHEAD + 1, 0))
         return 0;
     *sum = 0;
     for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        if (!take_last(c, s, &t[s], count[s]))
+            return 0;
         const tlc_bit_reader end = {c->stream[s].stream, c->stream[s].size, t[s].bit};
         if (!tlc_bits_ended(&end))
             return 0;
@@ -118,19 +120,25 @@ int tlc_classes_check(const tlc_classes *c, size_t n, uint64_t *sum)
     return 1;
 }
 
+/* A window may have classes of the next call, too. Behind the last code there are 0 bits, which look like codes. */
 void tlc_classes_next(tlc_classes *c, size_t count, uint8_t *class)
 {
-    uint8_t own[TLC_STREAMS][TLC_TURN + AHEAD];
+    uint8_t own[TLC_STREAMS][TLC_TURN + TLC_CLASSES_AHEAD];
     size_t counts[TLC_STREAMS];
     taken t[TLC_STREAMS];
 
     for (unsigned s = 0; s < TLC_STREAMS; s++) {
         counts[s] = tlc_stream_weights(count, s);
-        t[s] = (taken){.bit = c->stream[s].bit, .class = own[s]};
+        memcpy(own[s], c->ahead[s], sizeof c->ahead[s]);
+        t[s] = (taken){.bit = c->stream[s].bit, .count = c->ahead_count[s], .class = own[s]};
     }
-    (void)take_all(c, t, counts, 1);
+    (void)take_together(c, t, least_of(counts), 1);
     for (unsigned s = 0; s < TLC_STREAMS; s++) {
+        while (t[s].count < counts[s])
+            (void)take_window(c, s, &t[s], 1);
         memcpy(class + (size_t)s * TLC_TURN, own[s], counts[s]);
         c->stream[s].bit = t[s].bit;
+        c->ahead_count[s] = t[s].count - counts[s];
+        memcpy(c->ahead[s], own[s] + counts[s], c->ahead_count[s]);
     }
 }

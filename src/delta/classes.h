@@ -23,9 +23,13 @@ static inline size_t tlc_stream_weights(size_t n, unsigned s)
     return n / TLC_ROUND * TLC_TURN + last;
 }
 
+enum { TLC_CLASSES_AHEAD = 5 * TLC_ENTRY_CLASSES }; /* the most classes that are read at once */
+
 typedef struct tlc_classes {
     const tlc_prefix_table *table;
     tlc_bit_reader stream[TLC_STREAMS];
+    uint8_t ahead[TLC_STREAMS][TLC_CLASSES_AHEAD]; /* classes that were read with those before them */
+    size_t ahead_count[TLC_STREAMS];
 } tlc_classes;
 
 /* Reads the lengths, in any bytes. Returns the bytes of lengths and streams, or 0 if there are not so many. */

@@ -114,6 +114,63 @@ TLC_AVX512_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed,
         tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], width);
 }
 
+/* The sum of the lanes up to each, within each four. */
+TLC_AVX512_INLINE __m512i sums_of_four(__m512i x)
+{
+    x = _mm512_add_epi32(x, _mm512_bslli_epi128(x, 4));
+    return _mm512_add_epi32(x, _mm512_bslli_epi128(x, 8));
+}
+
+/* 16 weights in lanes of 16 bits, as integers that order like the floats, or back. */
+TLC_AVX512_INLINE __m256i ordered16(__m256i x)
+{
+    return _mm256_xor_si256(x, _mm256_srli_epi16(_mm256_srai_epi16(x, 15), 1));
+}
+
+/* Each quarter of a vector has the bits of 4 weights, at most 64, which are read from 16 bytes. */
+TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class,
+                                              size_t n, void *weights_)
+{
+    const __m512i each = _mm512_set1_epi64(0x0404040400000000), odd = _mm512_set1_epi64(0x0808080808080808);
+    const __m512i from = _mm512_mask_add_epi64(each, 0xaa, each, odd); /* the lowest byte of each lane */
+    const __m512i down = _mm512_set1_epi32(0x00010203);                /* the bytes of a number, the first on top */
+    const __m512i quarter = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    const __m512i one = _mm512_set1_epi32(1), seven = _mm512_set1_epi32(7);
+    uint8_t *weights = weights_;
+    size_t i = 0;
+
+    for (; n - i >= LANES && size >= BYTES && bit / 8 <= size - BYTES; i += LANES) {
+        const __m512i length = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(class + i)));
+        const __m512i sums = sums_of_four(length);
+        const __m128i four = _mm512_castsi512_si128(_mm512_maskz_compress_epi32(0x8888, sums));
+        __m128i ends = _mm_add_epi32(four, _mm_bslli_si128(four, 4)); /* of the quarters */
+        ends = _mm_add_epi32(ends, _mm_bslli_si128(ends, 8));
+        const uint64_t second = bit + (uint32_t)_mm_extract_epi32(ends, 0);
+        const uint64_t third = bit + (uint32_t)_mm_extract_epi32(ends, 1);
+        const uint64_t fourth = bit + (uint32_t)_mm_extract_epi32(ends, 2);
+        const __m128i starts = _mm_add_epi32(_mm_sub_epi32(ends, four), _mm_set1_epi32((int)(bit & 7)));
+        __m512i at = _mm512_permutexvar_epi32(quarter, _mm512_castsi128_si512(starts));
+        __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(stream + bit / 8)));
+
+        at = _mm512_add_epi32(_mm512_sub_epi32(sums, length), _mm512_and_si512(at, seven));
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + second / 8)), 1);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + third / 8)), 2);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + fourth / 8)), 3);
+        x = _mm512_shuffle_epi8(x, _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi32(at, 3), from), down));
+        x = _mm512_sllv_epi32(x, _mm512_and_si512(at, seven));
+        x = _mm512_srlv_epi32(x, _mm512_sub_epi32(_mm512_set1_epi32(32), length));
+        const __m512i leading = _mm512_srli_epi32(_mm512_sllv_epi32(one, length), 1);
+        const __mmask16 negative = _mm512_test_epi32_mask(x, leading);
+        const __m512i magnitude = _mm512_or_si512(x, leading);
+        const __m512i d = _mm512_mask_sub_epi32(magnitude, negative, _mm512_setzero_si512(), magnitude);
+        const __m256i base = ordered16(_mm256_loadu_si256((const __m256i *)(weights + 2 * i)));
+
+        _mm256_storeu_si256((__m256i *)(weights + 2 * i), ordered16(_mm256_add_epi16(base, _mm512_cvtepi32_epi16(d))));
+        bit += (uint32_t)_mm_extract_epi32(ends, 3);
+    }
+    return tlc_delta_extras16_scalar(stream, size, bit, class + i, n - i, weights + 2 * i);
+}
+
 TLC_AVX512 void tlc_delta_move16_avx512(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
 {
     move(weights, n, changed, negative, 16);

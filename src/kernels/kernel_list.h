@@ -173,7 +173,7 @@ KERNEL(void, delta_classes16, (const void *base, const void *next, size_t n, uin
 /* Moves n weights of 16 bits by their classes, at most 16, and by the extra bits of a stream of `size` bytes, from
  * `bit` on. Behind the stream there are 0 bits. Returns the bit behind those that were read. */
 KERNEL(uint64_t, delta_extras16, (const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class, size_t n,
-                                  void *weights), avx2, avx2, scalar)
+                                  void *weights), avx2, avx512, scalar)
 
 /* Counts the bits that are 1 in len bytes. */
 KERNEL(uint64_t, count_ones, (const uint8_t *bits, size_t len), avx2, avx2, neon)
