@@ -350,7 +350,7 @@ def decode_block(kind, payload, base, n, dtype):
 
 # ---- vectors ----
 
-KINDS = ('same', 'one', 'few', 'many', 'all', 'any', 'signs', 'far')
+KINDS = ('same', 'one', 'few', 'many', 'all', 'any', 'signs', 'far', 'mixed')
 
 
 def weights(rnd, n, bits):
@@ -378,6 +378,8 @@ def change(kind, i, x, rnd, bits):
         return x ^ (0 if draw % 9 else 1 << bits - 1)
     elif kind == 'far':
         d = 0 if draw % 20 else -(1 << bits - 1) if draw & 4096 else rnd.bits(bits - 1)
+    elif kind == 'mixed':  # the longest codes of magnitudes among the shortest
+        d = 0 if draw % 9 else (2 if draw & 0xc000 else (1 << bits - 1) - 1) * (1 if draw & 4096 else -1)
     return moved(x, d, bits)
 
 
@@ -397,7 +399,7 @@ def good():
 def altered():
     """frames that are refused, and some that our encoder does not write"""
     made = []
-    for kind, n in (('few', 70), ('far', 70), ('many', 40), ('all', 30), ('any', 9), ('same', 7)):
+    for kind, n in (('few', 70), ('far', 70), ('many', 40), ('mixed', 40), ('all', 30), ('any', 9), ('same', 7)):
         rnd = Random('altered ' + kind)
         base = weights(rnd, n, 16)
         base, after = pack(base, 16), pack([change(kind, i, x, rnd, 16) for i, x in enumerate(base)], 16)
