@@ -5,7 +5,7 @@
 #define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
 
 enum { LOOKUPS = TLC_CLASSES_AHEAD / TLC_ENTRY_CLASSES }; /* of a window */
-_Static_assert(LOOKUPS *TLC_CODE_MAX <= 57, "a window has the bits of all lookups");
+_Static_assert(LOOKUPS <= 57 / TLC_CODE_MAX, "a window has the bits of all lookups");
 
 size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
 {

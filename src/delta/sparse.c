@@ -370,7 +370,8 @@ void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size
 {
     streams s;
 
-    (void)open_streams(&s, w, src, len);
+    if (!open_streams(&s, w, src, len))
+        return; /* which the check has refused */
     if (w->dtype == TLC_F32)
         apply_all(&s, w, weights, 32);
     else

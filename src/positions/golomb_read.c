@@ -259,7 +259,7 @@ static size_t skip_lanes(tlc_golomb_reader *const *readers, size_t count)
     const tlc_golomb_reader *first = readers[0];
     const tlc_golomb_codes codes = {first->stream, first->size, first->b, first->signs};
     run lanes[TLC_GOLOMB_LANES] = {{0}};
-    uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES];
+    uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES] = {0};
     size_t used = 0, moved = 0;
 
     for (size_t i = 0; i < count; i++) {
