@@ -227,8 +227,8 @@ static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64
     return limit < end ? limit : end;
 }
 
-/* Moves *r forward over most of the codes, if they are many. At the beginning of a stream, tables are faster than scalar
- * lanes, and for short codes faster than any. */
+/* Moves *r forward over most of the codes, if they are many. At the beginning of a stream, tables are faster than
+ * scalar lanes, and for short codes faster than any. */
 static void skip_most(run *r, const tlc_golomb_reader *reader)
 {
     const shape s = shape_of(reader);
