@@ -60,9 +60,12 @@ static tlc_status options_of(delta *d, tlc_dtype dtype, uint64_t n, const tlc_de
     return d->k ? TLC_OK : TLC_ERR_UNSUPPORTED;
 }
 
+/* Blocks of a range are checked together, so a range has as many as that, if there are 16 such ranges. */
 static void split(delta *d)
 {
-    d->ranges = tlc_ranges_split(&d->options.parallel, blocks_of(d->n), 1);
+    const size_t blocks = blocks_of(d->n), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
+
+    d->ranges = tlc_ranges_split(&d->options.parallel, blocks, each ? each : 1);
 }
 
 /* The weights of block b. */

@@ -4,9 +4,6 @@
 
 #define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
 
-enum { LOOKUPS = TLC_CLASSES_AHEAD / TLC_ENTRY_CLASSES }; /* of a window */
-_Static_assert(LOOKUPS <= 57 / TLC_CODE_MAX, "a window has the bits of all lookups");
-
 size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
 {
     uint64_t size[TLC_STREAMS];
@@ -38,7 +35,7 @@ FORCED int take_window(const tlc_classes *c, unsigned s, taken *t, int keep)
 {
     uint64_t window = tlc_bits_at(c->stream[s].stream, c->stream[s].size, t->bit), all = 0;
 
-    for (unsigned i = 0; i < LOOKUPS; i++) {
+    for (unsigned i = 0; i < TLC_LOOKUPS; i++) {
         const uint64_t entry = c->table->entry[window >> (64 - TLC_CODE_MAX)];
         for (unsigned k = 0; keep && k < TLC_ENTRY_CLASSES; k++)
             t->class[t->count + (all & 255) + k] = (uint8_t)(entry >> 8 * k);

@@ -23,7 +23,10 @@ static inline size_t tlc_stream_weights(size_t n, unsigned s)
     return n / TLC_ROUND * TLC_TURN + last;
 }
 
-enum { TLC_CLASSES_AHEAD = 5 * TLC_ENTRY_CLASSES }; /* the most classes that are read at once */
+enum {
+    TLC_LOOKUPS = 57 / TLC_CODE_MAX,                    /* of a window of 57 bits */
+    TLC_CLASSES_AHEAD = TLC_LOOKUPS * TLC_ENTRY_CLASSES /* the most classes that they give */
+};
 
 typedef struct tlc_classes {
     const tlc_prefix_table *table;

@@ -45,7 +45,7 @@ static int put_magnitude(tlc_bit_writer *w, uint32_t v, unsigned r)
            (!(rest + r) || tlc_bits_put(w, (q ^ (uint64_t)1 << rest) << r | (v & (((uint64_t)1 << r) - 1)), rest + r));
 }
 
-/* Reads the code of |d| - 2 where it may be longer than a window. Returns 0 if it is longer than any. */
+/* Reads the code of |d| - 2 where it is longer than a window, so rest + r > 0. Returns 0 if it is longer than any. */
 static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
 {
     const unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
@@ -53,10 +53,7 @@ static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
     if (rest > 32 || rest + r > WINDOW)
         return 0;
     reader->bit += rest + 1;
-    *v = (uint64_t)1 << (rest + r);
-    if (rest + r)
-        *v |= tlc_bits_window(reader) >> (64 - rest - r);
-    *v -= (uint64_t)1 << r;
+    *v = (tlc_bits_window(reader) >> (64 - rest - r) | (uint64_t)1 << (rest + r)) - ((uint64_t)1 << r);
     reader->bit += rest + r;
     return 1;
 }

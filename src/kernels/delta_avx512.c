@@ -131,9 +131,9 @@ TLC_AVX512_INLINE __m256i ordered16(__m256i x)
 TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class,
                                               size_t n, void *weights_)
 {
-    const __m512i each = _mm512_set1_epi64(0x0404040400000000), odd = _mm512_set1_epi64(0x0808080808080808);
-    const __m512i from = _mm512_mask_add_epi64(each, 0xaa, each, odd); /* the lowest byte of each lane */
-    const __m512i down = _mm512_set1_epi32(0x00010203);                /* the bytes of a number, the first on top */
+    const __m512i from = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12)); /* the lowest byte of each lane */
+    const __m512i down = _mm512_set1_epi32(0x00010203); /* the bytes of a number, the first on top */
     const __m512i quarter = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     const __m512i one = _mm512_set1_epi32(1), seven = _mm512_set1_epi32(7);
     uint8_t *weights = weights_;
