@@ -1,9 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * The header of a .npy file: "\x93NUMPY", major and minor version, the length of the dict (u16 in version 1.0, later
- * u32, little-endian), then a Python dict with exactly the keys descr, fortran_order and shape, blanks, and a
- * newline.
- */
+/* SPDX-License-Identifier: MIT */
 #include "npy.h"
 #include "explain.h"
 #include <errno.h>
@@ -14,235 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the dict ---------------------------------------------------------------------------------------------------- */
-
-typedef struct cursor {
-    const char *at, *end;
-} cursor;
-
-typedef struct dict {
-    bool has_descr, has_order, has_shape;
-    char descr[8];
-    bool fortran;
-    unsigned dims;
-    uint64_t rows, cols; /* the first dimension, the product of the others */
-    bool overflow;       /* of that product */
-} dict;
-
-static void skip_blanks(cursor *c)
-{
-    while (c->at < c->end && *c->at == ' ')
-        c->at++;
-}
-
-/* Skips blanks, and then ch if it is there. */
-static bool accept(cursor *c, char ch)
-{
-    skip_blanks(c);
-    if (c->at == c->end || *c->at != ch)
-        return false;
-    c->at++;
-    return true;
-}
-
-static bool accept_word(cursor *c, const char *word)
-{
-    size_t len = strlen(word);
-
-    skip_blanks(c);
-    if ((size_t)(c->end - c->at) < len || memcmp(c->at, word, len) != 0)
-        return false;
-    c->at += len;
-    return true;
-}
-
-/* A quoted string of printable characters without escapes, shorter than size. */
-static bool parse_string(cursor *c, char *dst, size_t size)
-{
-    char quote;
-    size_t len = 0;
-
-    if (accept(c, '\''))
-        quote = '\'';
-    else if (accept(c, '"'))
-        quote = '"';
-    else
-        return false;
-    for (; c->at < c->end && *c->at != quote; c->at++) {
-        if (*c->at < ' ' || *c->at > '~' || *c->at == '\\' || len + 1 == size)
-            return false;
-        dst[len++] = *c->at;
-    }
-    dst[len] = '\0';
-    return accept(c, quote);
-}
-
-static bool parse_number(cursor *c, uint64_t *value)
-{
-    const char *start;
-
-    skip_blanks(c);
-    start = c->at;
-    for (*value = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (__builtin_mul_overflow(*value, 10, value) ||
-            __builtin_add_overflow(*value, (uint64_t)(*c->at - '0'), value))
-            return false;
-    }
-    return c->at > start;
-}
-
-/* A tuple of numbers: (), (5,), (5, 7), (5, 7,) ... but not (5), which is a number in Python. */
-static bool parse_shape(cursor *c, dict *d)
-{
-    bool comma = true;
-    uint64_t value;
-
-    if (!accept(c, '('))
-        return false;
-    for (d->dims = 0, d->cols = 1; !accept(c, ')'); d->dims++) {
-        if (!comma || !parse_number(c, &value))
-            return false;
-        if (!d->dims)
-            d->rows = value;
-        else if (__builtin_mul_overflow(d->cols, value, &d->cols))
-            d->overflow = true;
-        comma = accept(c, ',');
-    }
-    if (d->dims == 1) {
-        d->cols = d->rows;
-        d->rows = 1;
-    }
-    return d->dims != 1 || comma;
-}
-
-static bool parse_item(cursor *c, dict *d)
-{
-    char key[16];
-    bool *seen, ok;
-
-    if (!parse_string(c, key, sizeof key) || !accept(c, ':'))
-        return false;
-    if (!strcmp(key, "descr")) {
-        seen = &d->has_descr;
-        ok = parse_string(c, d->descr, sizeof d->descr);
-    } else if (!strcmp(key, "fortran_order")) {
-        seen = &d->has_order;
-        d->fortran = accept_word(c, "True");
-        ok = d->fortran || accept_word(c, "False");
-    } else if (!strcmp(key, "shape")) {
-        seen = &d->has_shape;
-        ok = parse_shape(c, d);
-    } else {
-        return false;
-    }
-    ok = ok && !*seen;
-    *seen = true;
-    return ok;
-}
-
-static bool parse_dict(cursor *c, dict *d)
-{
-    bool comma = true;
-
-    if (!accept(c, '{'))
-        return false;
-    while (!accept(c, '}')) {
-        if (!comma || !parse_item(c, d))
-            return false;
-        comma = accept(c, ',');
-    }
-    skip_blanks(c);
-    return d->has_descr && d->has_order && d->has_shape && c->end - c->at == 1 && *c->at == '\n';
-}
-
-/* ---- the header -------------------------------------------------------------------------------------------------- */
-
-/* Finds the dict of the header, between *text and *end. */
-static bool find_dict(const unsigned char *bytes, size_t len, size_t *text, size_t *end, char *why)
-{
-    static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
-    uint64_t size = 0;
-
-    if (!len)
-        return explain(why, "is empty");
-    if (memcmp(bytes, magic, len < sizeof magic ? len : sizeof magic) != 0)
-        return explain(why, "is not a .npy file");
-    if (len < 12)
-        return explain(why, "is truncated in its header");
-    if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0)
-        return explain(why, ".npy version %d.%d is not supported", bytes[6], bytes[7]);
-    size = (uint64_t)bytes[8] | (uint64_t)bytes[9] << 8;
-    *text = 10;
-    if (bytes[6] > 1) {
-        size |= (uint64_t)bytes[10] << 16 | (uint64_t)bytes[11] << 24;
-        *text = 12;
-    }
-    if (size > NPY_HEADER_MAX - 12)
-        return explain(why, "its header of %" PRIu64 " bytes is too long", size);
-    if (size > len - *text)
-        return explain(why, "is truncated in its header");
-    *end = *text + (size_t)size;
-    return true;
-}
-
-static const struct {
-    const char *descr; /* behind the byte order */
-    tlc_dtype dtype;
-} descrs[] = {{"f4", TLC_F32}, {"f2", TLC_F16}, {"u2", TLC_BF16}, {"V2", TLC_BF16}};
-
-/* NumPy reads more than this, but trainers write only such arrays. */
-static bool check_dict(const dict *d, tlc_dtype *dtype, char *why)
-{
-    bool known = false;
-
-    if (d->fortran)
-        return explain(why, "is in Fortran order; only C order is supported");
-    for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
-        if (d->descr[0] && !strcmp(d->descr + 1, descrs[i].descr)) {
-            *dtype = descrs[i].dtype;
-            known = strchr("<>", d->descr[0]) || !strcmp(d->descr, "|V2");
-        }
-    }
-    if (!known)
-        return explain(why, "dtype '%s' is not supported ('<f2', '<f4', and '<u2' or '<V2' for bf16 are)", d->descr);
-    return d->dims || explain(why, "has 0 dimensions; at least 1 is needed");
-}
-
-bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_header *header, char *why)
-{
-    dict d = {.dims = 0};
-    tlc_dtype dtype = TLC_F32;
-    size_t text = 0, end = 0;
-    uint64_t row, size;
-
-    if (!find_dict(bytes, len, &text, &end, why))
-        return false;
-    cursor c = {(const char *)bytes + text, (const char *)bytes + end};
-    if (!parse_dict(&c, &d))
-        return explain(why, "its header is malformed");
-    if (!check_dict(&d, &dtype, why))
-        return false;
-    *header = (npy_header){
-        .offset = end,
-        .dims = d.dims,
-        .rows = d.rows,
-        .cols = d.cols,
-        .width = (unsigned)(d.descr[2] - '0'),
-        .dtype = dtype,
-        .big_endian = d.descr[0] == '>',
-    };
-    if (d.overflow)
-        return explain(why, "its shape is too large");
-    if (__builtin_mul_overflow(header->cols, header->width, &row) || row > SIZE_MAX ||
-        __builtin_mul_overflow(row, header->rows, &size))
-        return explain(why, "its shape (%" PRIu64 ", %" PRIu64 ") is too large", header->rows, header->cols);
-    if (file_size - end != size)
-        return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size,
-                       file_size - end);
-    return true;
-}
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Opens a regular file. Other files may block or have no size. */
 static bool open_regular(npy_file *file, const char *path, uint64_t *size, char *why)
@@ -264,6 +31,21 @@ static bool open_regular(npy_file *file, const char *path, uint64_t *size, char 
     }
     close(fd);
     return false;
+}
+
+/* Rows of an array in Fortran order lie all over the file, so it is read as a whole. */
+static bool read_all(npy_file *file, char *why)
+{
+    const npy_header *h = &file->header;
+    const uint64_t size = h->rows * h->cols * h->width;
+    const size_t count = (size_t)(h->rows * h->cols);
+
+    file->values = size < SIZE_MAX ? malloc((size_t)size + 1) : NULL;
+    if (!file->values)
+        return explain(why, "is too large for the memory");
+    if (count && fread(file->values, h->width, count, file->stream) != count)
+        return explain(why, "%s", ferror(file->stream) ? strerror(errno) : "is shorter than it was");
+    return true;
 }
 
 static bool read_header(npy_file *file, uint64_t size, char *why)
@@ -288,12 +70,27 @@ bool npy_open(npy_file *file, const char *path, char *why)
 {
     uint64_t size = 0;
 
+    *file = (npy_file){.stream = NULL};
     if (!open_regular(file, path, &size, why))
         return false;
-    if (read_header(file, size, why))
+    if (read_header(file, size, why) && (!file->header.fortran || read_all(file, why)))
         return true;
     npy_close(file);
     return false;
+}
+
+bool npy_has_other_dtype(const char *path, char *descr)
+{
+    char why[WHY_SIZE];
+    npy_file file = {.stream = NULL};
+    uint64_t size = 0;
+
+    if (!open_regular(&file, path, &size, why))
+        return false;
+    (void)read_header(&file, size, why);
+    npy_close(&file);
+    memcpy(descr, file.header.descr, sizeof file.header.descr);
+    return file.header.other_dtype;
 }
 
 bool npy_open_raw(npy_file *file, const char *path, tlc_dtype dtype, uint64_t row_values, char *why)
@@ -301,6 +98,7 @@ bool npy_open_raw(npy_file *file, const char *path, tlc_dtype dtype, uint64_t ro
     const unsigned width = dtype == TLC_F32 ? 4 : 2;
     uint64_t size = 0, values, cols;
 
+    *file = (npy_file){.stream = NULL};
     if (!open_regular(file, path, &size, why))
         return false;
     values = size / width;
@@ -325,6 +123,8 @@ bool npy_open_raw(npy_file *file, const char *path, tlc_dtype dtype, uint64_t ro
     return false;
 }
 
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
 static void swap_bytes(unsigned char *value, size_t count, unsigned width)
 {
     for (; count; count--, value += width) {
@@ -336,21 +136,48 @@ static void swap_bytes(unsigned char *value, size_t count, unsigned width)
     }
 }
 
+/* The next row of an array in Fortran order, where the first index moves fastest. */
+static void gather_row(npy_file *file, unsigned char *row)
+{
+    const npy_header *h = &file->header;
+    uint64_t index[NPY_MAX_DIMS] = {0}, stride[NPY_MAX_DIMS] = {1}, at = file->next;
+
+    for (unsigned k = 1; k < h->dims; k++)
+        stride[k] = stride[k - 1] * h->shape[k - 1];
+    for (uint64_t i = 0; i < h->cols; i++, row += h->width) {
+        memcpy(row, file->values + at * h->width, h->width);
+        for (unsigned k = h->dims - 1; k > 0; k--) { /* the next index: in C order the last one moves fastest */
+            at += stride[k];
+            if (++index[k] < h->shape[k])
+                break;
+            at -= stride[k] * h->shape[k];
+            index[k] = 0;
+        }
+    }
+}
+
 bool npy_read_row(npy_file *file, void *row, char *why)
 {
     const npy_header *h = &file->header;
     const bool machine_big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     size_t count = (size_t)h->cols;
 
-    if (count && fread(row, h->width, count, file->stream) != count)
+    if (file->next == h->rows)
+        return explain(why, "has no more rows");
+    if (h->fortran)
+        gather_row(file, row);
+    else if (count && fread(row, h->width, count, file->stream) != count)
         return explain(why, "%s", ferror(file->stream) ? strerror(errno) : "is shorter than it was");
     if (h->big_endian != machine_big_endian)
         swap_bytes(row, count, h->width);
+    file->next++;
     return true;
 }
 
 void npy_close(npy_file *file)
 {
     fclose(file->stream);
+    free(file->values);
     file->stream = NULL;
+    file->values = NULL;
 }

@@ -56,12 +56,15 @@ static bool take_line(shape_list *list, char *line, char *why)
     const char *name = strtok_r(line, blanks, &saved);
     char *dimensions = strtok_r(NULL, blanks, &saved);
     const char *more = strtok_r(NULL, blanks, &saved);
+    char given[LINE];
     size_t n;
 
     if (!name || *name == '#')
         return true;
+    snprintf(given, sizeof given, "%s%s%s%s%s", name, dimensions ? " " : "", dimensions ? dimensions : "",
+             more ? " " : "", more ? more : "");
     if (!dimensions || more || !parse_dimensions(dimensions, &n))
-        return explain(why, "is not a name and dimensions, as in 'conv1.weight 16x3x3x3'");
+        return explain(why, "'%s' is not a name and dimensions, as in 'conv1.weight 16x3x3x3'", given);
     if (is_known(list, name))
         return explain(why, "%s comes twice", name);
     if (list->count == MAX_TENSORS || n > SIZE_MAX / 64 - list->room)

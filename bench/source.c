@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gradients and residuals from files and folders, and gradients from a generator.
+ * Gradients and residuals from files and folders.
  */
 #include "source.h"
 #include "explain.h"
@@ -15,13 +15,11 @@
 #include <threelc/stages.h>
 #include <unistd.h>
 
-enum { CHUNK = 4096 }; /* values that are converted at a time */
 #define RESIDUAL ".residual.npy"
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Adds a tensor. The source then owns path, which may be NULL. */
-static tensor *add_tensor(source *s, char *path)
+tensor *source_add_tensor(source *s, char *path)
 {
     tensor *tensors = realloc(s->tensors, (s->count + 1) * sizeof *tensors);
 
@@ -30,6 +28,14 @@ static tensor *add_tensor(source *s, char *path)
     s->tensors = tensors;
     tensors[s->count] = (tensor){.path = path};
     return &tensors[s->count++];
+}
+
+void source_remove_tensor(source *s, size_t i)
+{
+    free(s->tensors[i].path);
+    free(s->tensors[i].name);
+    s->count--;
+    memmove(&s->tensors[i], &s->tensors[i + 1], (s->count - i) * sizeof *s->tensors);
 }
 
 bool tensor_allocate(tensor *t, tlc_dtype dtype)
@@ -48,7 +54,7 @@ bool tensor_allocate(tensor *t, tlc_dtype dtype)
 /* Notes the first value that is not finite in the dtype. wide: count values from index first on, as they were read. */
 static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t first, const float *wide, size_t count)
 {
-    float kept[CHUNK];
+    float kept[SOURCE_CHUNK];
     const unsigned char *stored = tensor_step(t, step);
 
     tlc_convert(stored + first * dtype_size(dtype), dtype, kept, TLC_F32, count);
@@ -62,11 +68,10 @@ static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t f
     }
 }
 
-/* Converts count values, at most CHUNK, of the dtype from, and stores them from index first on. */
-static void store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from,
+void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from,
                   size_t count)
 {
-    float wide[CHUNK];
+    float wide[SOURCE_CHUNK];
 
     tlc_convert(values, from, t->data + step * t->stride + first * dtype_size(dtype), dtype, count);
     tlc_convert(values, from, wide, TLC_F32, count);
@@ -108,6 +113,25 @@ void source_free(source *s)
     free(s->tensors);
     free(s->run);
     *s = (source){.dtype = TLC_F32};
+}
+
+/* ---- what is left out -------------------------------------------------------------------------------------------- */
+
+void source_leave_out(source *s, const char *path, const char *dtype)
+{
+    char *end = s->left_out_names + strlen(s->left_out_names);
+    const size_t room = sizeof s->left_out_names - (size_t)(end - s->left_out_names);
+
+    if (snprintf(end, room, "%s%s (%s)", s->left_out ? ", " : "", path, dtype) >= (int)room)
+        *end = '\0'; /* only those that fit are named */
+    s->left_out++;
+}
+
+void source_tell_left_out(const source *s, const char *program)
+{
+    if (s->left_out)
+        fprintf(stderr, "%s: %zu file%s left out, of another dtype: %s\n", program, s->left_out,
+                s->left_out == 1 ? "" : "s", s->left_out_names);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -170,8 +194,9 @@ static bool load_rows(tensor *t, npy_file *file, tlc_dtype dtype, char *why)
         ok = explain(why, "is too large for the memory");
     for (size_t step = 0; ok && step < t->steps; step++) {
         ok = npy_read_row(file, row, why);
-        for (size_t i = 0; ok && i < t->n; i += CHUNK)
-            store(t, dtype, step, i, row + i * file->header.width, from, t->n - i < CHUNK ? t->n - i : CHUNK);
+        for (size_t i = 0; ok && i < t->n; i += SOURCE_CHUNK)
+            tensor_store(t, dtype, step, i, row + i * file->header.width, from,
+                         t->n - i < SOURCE_CHUNK ? t->n - i : SOURCE_CHUNK);
     }
     free(row);
     return ok;
@@ -184,14 +209,15 @@ static bool read_residual(tensor *t, npy_file *file, char *why)
 
     if (h->dtype != TLC_F32)
         return explain(why, "is %s; a residual is float32", h->dtype == TLC_F16 ? "float16" : "bfloat16");
-    if (h->rows != 1 || h->cols != t->n)
-        return explain(why, "has %" PRIu64 " x %" PRIu64 " values; a step of %s has %zu", h->rows, h->cols, t->name,
-                       t->n);
+    if (h->rows * h->cols != t->n)
+        return explain(why, "has %" PRIu64 " values; a step of %s has %zu", h->rows * h->cols, t->name, t->n);
     t->residual = malloc(t->n * sizeof *t->residual + 1);
     if (!t->residual)
         return explain(why, "is too large for the memory");
-    if (!npy_read_row(file, t->residual, why))
-        return false;
+    for (uint64_t row = 0; row < h->rows; row++) {
+        if (!npy_read_row(file, t->residual + row * h->cols, why))
+            return false;
+    }
     for (size_t i = 0; i < t->n; i++) {
         if (!isfinite(t->residual[i]))
             return explain(why, "index %zu (from 0) is not finite", i);
@@ -230,7 +256,8 @@ bool tensor_open(tensor *t, npy_file *file, size_t row_values, char *why)
 {
     tlc_dtype dtype;
 
-    t->name = base_name(t->path);
+    if (!t->name)
+        t->name = base_name(t->path);
     if (!t->name)
         return explain(why, "out of memory");
     if (has_extension(t->path, ".npy"))
@@ -249,7 +276,7 @@ static bool load_file(tensor *t, const source_options *options, char *why)
         return false;
     t->n = (size_t)file.header.cols;
     ok = file.header.dims <= 2 ||
-         explain(why, "has %u dimensions; only 1 and 2 are supported, steps and values", file.header.dims);
+         explain(why, "has %u dimensions; gradients have at most 2, steps and values", file.header.dims);
     ok = ok && decide_steps(t, file.header.rows, options->steps, why);
     ok = ok && load_rows(t, &file, options->dtype, why);
     npy_close(&file);
@@ -269,8 +296,29 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* Adds a file of a folder, unless its dtype is another one. */
+static bool add_entry(source *s, const char *folder, const char *name, char *why)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size), descr[sizeof((npy_header *)0)->descr];
+
+    if (path) {
+        snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+        if (has_extension(name, ".npy") && npy_has_other_dtype(path, descr)) {
+            source_leave_out(s, path, descr);
+            free(path);
+            return true;
+        }
+        if (source_add_tensor(s, path))
+            return true;
+    }
+    free(path);
+    return explain(why, "%s: out of memory", folder);
+}
+
 static bool add_folder(source *s, const char *folder, char *why)
 {
+    const size_t before = s->count;
     struct dirent **entries;
     int count = scandir(folder, &entries, is_values, by_name);
     bool ok = count > 0;
@@ -280,18 +328,12 @@ static bool add_folder(source *s, const char *folder, char *why)
     if (!count)
         explain(why, "%s: there is no .npy, .f32, .f16 or .bf16 file with values in it", folder);
     for (int i = 0; i < count; i++) {
-        size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
-        char *path = ok ? malloc(size) : NULL;
-        if (path)
-            snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", entries[i]->d_name);
-        if (ok && (!path || !add_tensor(s, path))) {
-            free(path);
-            ok = explain(why, "%s: out of memory", folder);
-        }
+        ok = ok && add_entry(s, folder, entries[i]->d_name, why);
         free(entries[i]);
     }
     free(entries);
-    return ok;
+    return ok && (s->count > before ||
+                  explain(why, "%s: no file in it has a dtype that is read: %s", folder, s->left_out_names));
 }
 
 static bool add_path(source *s, const char *path, char *why)
@@ -306,7 +348,7 @@ static bool add_path(source *s, const char *path, char *why)
     if (has_extension(path, RESIDUAL)) /* it is read with its gradients; a pattern as *.npy names it, too */
         return true;
     copy = strdup(path);
-    if (copy && add_tensor(s, copy))
+    if (copy && source_add_tensor(s, copy))
         return true;
     free(copy);
     return explain(why, "%s: out of memory", path);
@@ -368,131 +410,4 @@ bool source_load(source *s, char *const *paths, size_t count, const source_optio
     else
         source_free(s);
     return ok;
-}
-
-/* ---- drawing ----------------------------------------------------------------------------------------------------- */
-
-typedef struct generator {
-    uint64_t state;
-    bool has_spare;
-    double spare;
-    double density;
-} generator;
-
-static uint64_t next_word(generator *g)
-{
-    uint64_t z = g->state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-/* ln x for normal x > 0. The result of libm differs from machine to machine; these operations do not. With x = 2^e m
- * and m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1) is at most 0.1716 and ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...).
- * With 11 terms the relative error is below 0.1716^22 / 23 = 1e-18. */
-static double natural_log(double x)
-{
-    const double ln2 = 0.69314718055994531, half_root = 0.70710678118654757;
-    double sum = 0, f, f2;
-    int e;
-
-    x = frexp(x, &e);
-    if (x < half_root) {
-        x = x * 2;
-        e--;
-    }
-    f = (x - 1) / (x + 1);
-    f2 = f * f;
-    for (int k = 21; k > 0; k -= 2)
-        sum = sum * f2 + 1.0 / k;
-    return e * ln2 + 2 * f * sum;
-}
-
-static double draw_laplace(generator *g)
-{
-    uint64_t z = next_word(g);
-    double log_u = natural_log(((double)(z >> 12) + 0.5) * 0x1p-52);
-
-    return z & 1 ? log_u : -log_u;
-}
-
-static double draw_gauss(generator *g)
-{
-    double a, b, s, m;
-
-    g->has_spare = !g->has_spare;
-    if (!g->has_spare)
-        return g->spare;
-    do {
-        a = (double)(next_word(g) >> 11) * 0x1p-52 - 1;
-        b = (double)(next_word(g) >> 11) * 0x1p-52 - 1;
-        s = a * a + b * b;
-    } while (s >= 1 || s == 0);
-    m = sqrt(-2 * natural_log(s) / s);
-    g->spare = m * b;
-    return m * a;
-}
-
-static double draw_sparse(generator *g)
-{
-    uint64_t z = next_word(g);
-
-    if ((double)(z >> 11) * 0x1p-53 >= g->density)
-        return 0;
-    return z & 1 ? 1 : -1;
-}
-
-static const struct distribution {
-    const char *name;
-    double (*draw)(generator *g);
-} distributions[] = {{"gauss", draw_gauss}, {"laplace", draw_laplace}, {"sparse", draw_sparse}};
-
-static const struct distribution *find_distribution(const char *name)
-{
-    for (size_t i = 0; i < sizeof distributions / sizeof distributions[0]; i++) {
-        if (!strcmp(name, distributions[i].name))
-            return &distributions[i];
-    }
-    return NULL;
-}
-
-bool source_knows(const char *distribution)
-{
-    const struct distribution *d = find_distribution(distribution);
-
-    return d && d->draw != draw_sparse;
-}
-
-bool source_draw(source *s, const char *distribution, const source_options *options, char *why)
-{
-    const struct distribution *known = find_distribution(distribution);
-    generator g = {.state = options->seed, .density = options->density};
-    float values[CHUNK];
-    tensor *t;
-
-    *s = (source){.dtype = options->dtype};
-    if (!known)
-        return explain(why, "%s: there is no such distribution", distribution);
-    t = add_tensor(s, NULL);
-    if (t) {
-        t->n = options->has_values ? options->values : (size_t)1 << 20;
-        t->steps = options->steps ? options->steps : 16;
-        t->name = strdup(distribution);
-    }
-    if (!t || !t->name || !tensor_allocate(t, options->dtype)) {
-        source_free(s);
-        return explain(why, "--values: that many are too large for the memory");
-    }
-    for (size_t step = 0; step < t->steps; step++) {
-        for (size_t i = 0, count; i < t->n; i += count) {
-            count = t->n - i < CHUNK ? t->n - i : CHUNK;
-            for (size_t k = 0; k < count; k++)
-                values[k] = (float)known->draw(&g);
-            store(t, options->dtype, step, i, values, TLC_F32, count);
-        }
-    }
-    s->steps = t->steps;
-    s->values = t->n;
-    return true;
 }

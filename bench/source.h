@@ -36,6 +36,8 @@ typedef struct source {
     size_t count, steps;
     size_t values; /* in a step, of all tensors */
     tensor *tensors;
+    size_t left_out; /* files of folders that are not read: their dtype is another one */
+    char left_out_names[256];
 } source;
 
 typedef struct source_options {
@@ -51,9 +53,9 @@ typedef struct source_options {
 /* Whether it is the name of a file with values: .npy or raw (.f32, .f16, .bf16), not hidden, not .residual.npy. */
 bool source_is_values(const char *name);
 
-/* paths: files with values, and folders. Of a folder the files with values are read, in the order of their names.
- * Beside NAME.npy (or a raw file) there may be NAME.residual.npy: n float32 values, the residual before the first step.
- */
+/* paths: files with values, and folders. Of a folder the files with values are read, in the order of their names, but
+ * for those of a dtype that is not read, as integers. Beside NAME.npy (or a raw file) there may be NAME.residual.npy:
+ * n float32 values of any shape, the residual before the first step. */
 bool source_load(source *s, char *const *paths, size_t count, const source_options *options, char *why);
 
 /* The steps of source_load: adds an empty tensor for each file; opens the file of a tensor and names the tensor
@@ -61,6 +63,21 @@ bool source_load(source *s, char *const *paths, size_t count, const source_optio
 bool source_list(source *s, char *const *paths, size_t count, char *why);
 bool tensor_open(tensor *t, npy_file *file, size_t row_values, char *why);
 bool tensor_allocate(tensor *t, tlc_dtype dtype);
+
+/* Adds a tensor. The source then owns path, which may be NULL. NULL: there is no memory. */
+tensor *source_add_tensor(source *s, char *path);
+/* Removes one of which nothing was read yet. The next one is then in its place. */
+void source_remove_tensor(source *s, size_t i);
+
+/* Converts count values, at most SOURCE_CHUNK, of the dtype from, and stores them from index first on. */
+enum { SOURCE_CHUNK = 4096 };
+void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const void *values, tlc_dtype from,
+                  size_t count);
+
+/* Notes a file that is left out, and its dtype. */
+void source_leave_out(source *s, const char *path, const char *dtype);
+/* Says on stderr, in a line, which files were left out, if there are any. */
+void source_tell_left_out(const source *s, const char *program);
 
 /* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /
  * 2), or "sparse": a share of the values (the density) is 1 or -1 with equal probability, the others are 0.

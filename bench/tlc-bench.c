@@ -101,7 +101,10 @@ static int run_deltas(const options *o, const input *in, const cores *c, row_lis
     const size_t each = o->synthetic ? 1 + o->moves.count : in->count;
 
     for (size_t i = 0; !o->synthetic && i < in->count; i++) {
-        if (!weights_load(&in->sources[i], o->paths[i], why) || !weights_match(in->sources, &in->sources[i], why))
+        if (!weights_load(&in->sources[i], o->paths[i], why))
+            return EXIT_USAGE;
+        source_tell_left_out(&in->sources[i], program);
+        if (!weights_match(in->sources, &in->sources[i], why))
             return EXIT_USAGE;
     }
     for (size_t first = 0; first < in->count; first += each) {
@@ -129,6 +132,8 @@ static int run_files(const options *o, const input *in, const cores *c, row_list
     if (runs->count ? !runs_load(runs, sources, &o->source, why)
                     : !source_load(sources, o->paths, o->path_count, &o->source, why))
         return EXIT_USAGE;
+    for (size_t i = 0; i < count; i++)
+        source_tell_left_out(&sources[i], program);
     for (size_t i = 0; needs_finite(o) && i < count; i++) {
         if (!source_check_finite(&sources[i], why))
             return EXIT_USAGE;

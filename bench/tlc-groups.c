@@ -383,7 +383,8 @@ int main(int argc, char **argv)
         !source_load(&from, argv + optind + 1, (size_t)(argc - optind - 1), &wanted, why) ||
         !source_check_finite(&from, why))
         status = fail(EXIT_USAGE, why);
-    else if (!run(&o, &from, &model, why))
+    source_tell_left_out(&from, "tlc-groups");
+    if (!status && !run(&o, &from, &model, why))
         status = fail(EXIT_FAILED, why);
     source_free(&from);
     shapes_free(&model);

@@ -33,24 +33,65 @@ bool weights_parse(const char *text, weight_moves *moves)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bool load_tensor(source *s, tensor *t, char *why)
+/* How many weights there are of each dtype, as the headers say. The dtype of the source is that of the first tensor. */
+static bool count_dtypes(source *s, uint64_t count[TLC_BF16 + 1], char *why)
 {
+    char reason[WHY_SIZE];
+
+    for (size_t i = 0; i < s->count; i++) {
+        tensor *t = &s->tensors[i];
+        npy_file file;
+        if (!tensor_open(t, &file, 0, reason))
+            return explain(why, "%s: %s", t->path, reason);
+        count[file.header.dtype] += file.header.rows * file.header.cols;
+        s->dtype = i ? s->dtype : file.header.dtype;
+        npy_close(&file);
+    }
+    return true;
+}
+
+static bool read_tensor(tensor *t, npy_file *file, char *why)
+{
+    const npy_header *h = &file->header;
+    bool ok = true;
+
+    t->n = (size_t)(h->rows * h->cols);
+    t->steps = 1;
+    if (!tensor_allocate(t, h->dtype))
+        return explain(why, "is too large for the memory");
+    for (uint64_t row = 0; ok && row < h->rows; row++)
+        ok = npy_read_row(file, t->data + row * h->cols * h->width, why);
+    return ok;
+}
+
+/* The dtype that most weights have, of those that as many have the first. */
+static bool choose_dtype(source *s, char *why)
+{
+    uint64_t count[TLC_BF16 + 1] = {0};
+
+    if (!count_dtypes(s, count, why))
+        return false;
+    for (tlc_dtype d = TLC_F32; d <= TLC_BF16; d = (tlc_dtype)(d + 1))
+        s->dtype = count[d] > count[s->dtype] ? d : s->dtype;
+    return true;
+}
+
+/* Reads tensor i, or leaves it out if it has another dtype: then the next one is in its place. */
+static bool load_tensor(source *s, size_t i, char *why)
+{
+    tensor *t = &s->tensors[i];
     npy_file file;
     bool ok = tensor_open(t, &file, 0, why);
 
     if (!ok)
         return false;
-    const npy_header *h = &file.header;
-    if (t == s->tensors)
-        s->dtype = h->dtype;
-    t->n = (size_t)(h->rows * h->cols);
-    t->steps = 1;
-    if (h->dtype != s->dtype)
-        ok = explain(why, "is %s, %s is %s", dtype_name(h->dtype), s->tensors->name, dtype_name(s->dtype));
-    else if (!tensor_allocate(t, h->dtype))
-        ok = explain(why, "is too large for the memory");
-    for (uint64_t row = 0; ok && row < h->rows; row++)
-        ok = npy_read_row(&file, t->data + row * h->cols * h->width, why);
+    if (file.header.dtype == s->dtype) {
+        ok = read_tensor(t, &file, why);
+        s->values += t->n;
+    } else {
+        source_leave_out(s, t->path, dtype_name(file.header.dtype));
+        source_remove_tensor(s, i);
+    }
     npy_close(&file);
     return ok;
 }
@@ -70,16 +111,14 @@ static char *last_part(const char *path)
 bool weights_load(source *s, char *path, char *why)
 {
     char reason[WHY_SIZE];
-    bool ok = source_list(s, &path, 1, why);
+    bool ok = source_list(s, &path, 1, why) && choose_dtype(s, why);
 
     s->run = last_part(path);
     if (ok && !s->run)
         ok = explain(why, "out of memory");
-
-    for (size_t i = 0; ok && i < s->count; i++) {
-        tensor *t = &s->tensors[i];
-        ok = load_tensor(s, t, reason) || explain(why, "%s: %s", t->path, reason);
-        s->values += t->n;
+    for (size_t i = 0, left; ok && i < s->count; i += s->count == left) {
+        left = s->count;
+        ok = load_tensor(s, i, reason) || explain(why, "%s: %s", s->tensors[i].path, reason);
     }
     s->steps = 1;
     return ok;

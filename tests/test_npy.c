@@ -103,15 +103,73 @@ static void kinds_of_arrays(void **state)
     (void)state;
     refuses("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", 24, "dtype '<f8'");
     refuses("{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<i4'");
-    refuses("{'descr': '|f4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '|f4'");
-    refuses("{'descr': '<f', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<f'");
+    refuses("{'descr': '<float32', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<float32'");
+    refuses("{'descr': '<<f4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<<f4'");
     refuses("{'descr': '<f44', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<f44'");
     refuses("{'descr': '', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype ''");
-    refuses("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 24, "Fortran order");
-    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 4, "0 dimensions");
-    refuses("{'descr': '|u2', 'fortran_order': False, 'shape': (3,), }\n", 6, "dtype '|u2'");
+    refuses("{'descr': [('a', '<f4'), ('b', '<i4', (2,))], 'fortran_order': False, 'shape': (1,), }\n", 12,
+            "dtype [('a', '<f4'), ('b', '<i4', (2,))] is not supported");
+    refuses("{'descr': ('<f4', (3,)), 'fortran_order': False, 'shape': (1,), }\n", 12, "dtype ('<f4', (3,)) is");
+    refuses("{'descr': 'f4,f4,f4', 'fortran_order': False, 'shape': (1,), }\n", 12, "dtype 'f4,f4,f4' is");
+    refuses("{'descr': [], 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype [] is");
+    refuses("{'descr': 'a dtype of more than sixty-four characters is cut before its end, which is here', "
+            "'fortran_order': False, 'shape': (3,), }\n",
+            12, "dtype a dtype of more than sixty-four characters is cut before its en is");
+    refuses("{'descr': '\t\x7f', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '?\?' is");
     refuses("{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<u4'");
-    refuses("{'descr': 'V2', 'fortran_order': False, 'shape': (3,), }\n", 6, "dtype 'V2'");
+}
+
+/* What NumPy loads, and other programs write. */
+static void loose_headers(void **state)
+{
+    const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+    (void)state;
+    reads("{'descr': '<f4',\n\t'fortran_order':\tFalse,\r\n 'shape':\f(2,\n3)}\n\t", 24, 2, 3, 4, false);
+    reads("\n {'shape': (2L, 3L), 'fortran_order': False, 'descr': u'<f4'}", 24, 2, 3, 4, false);
+    reads("{'descr': 'f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '=f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '|f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '<f', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, false);
+    reads("{'descr': '>e', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, true);
+    reads("{'descr': 'float32', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': 'half', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': '|u2', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': 'V2', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, 1, 1, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': True, 'shape': ()}", 4, 1, 1, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", 24, 2, 3, 4, false);
+    for (int line_end = 0; line_end < 2; line_end++) {
+        image f = make(1, line_end ? GOOD "\n\n" : GOOD, NULL, 24);
+        npy_header h;
+        assert_true(parse(f, &h));
+        free(f.bytes);
+    }
+}
+
+/* The order in the file makes a difference only if two dimensions are not 1. */
+static void orders(void **state)
+{
+    static const struct {
+        const char *dict;
+        bool fortran;
+    } arrays[] = {
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 6), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (6, 1), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1, 6, 1), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", true},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2, 3), }\n", true},
+    };
+    npy_header h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        image f = make(1, arrays[i].dict, NULL, 24);
+        assert_true(parse(f, &h));
+        assert_int_equal(h.fortran, arrays[i].fortran);
+        free(f.bytes);
+    }
 }
 
 /* The dtype, and arrays of many dimensions. */
@@ -151,10 +209,9 @@ static void malformed_dicts(void **state)
         "\n",
         "{}\n",
         "{",
-        GOOD,
-        GOOD "\n\n",
         GOOD "x\n",
-        GOOD "\t\n",
+        GOOD "\v\n",
+        GOOD GOOD,
         "[]\n",
         "{'descr': '<f4', 'fortran_order': False}\n",
         "{'descr': '<f4', 'shape': (2, 3)}\n",
@@ -173,7 +230,11 @@ static void malformed_dicts(void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,, 3)}\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}\n",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2LL, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2l, 3)}\n",
+        "{'descr': [('a', '<f4'), 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': [('a', '<f4), 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': uu'<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (0x2, 3)}\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 18446744073709551616)}\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 99999999999999999999999)}\n",
@@ -182,7 +243,6 @@ static void malformed_dicts(void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape'\n",
         "{'descr': '<f4\n",
         "{'descr': '<f4\", 'fortran_order': False, 'shape': (2, 3)}\n",
-        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3)}\n",
         "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (2, 3)}\n",
         "{descr: '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
     };
@@ -312,6 +372,70 @@ static void values(void **state)
     }
 }
 
+/* Values that are 0 to 23 in C order, as NumPy writes them with order='F'. */
+static void transposed(void **state)
+{
+    static const size_t shape[] = {2, 3, 4};
+    uint16_t file[24], row[12];
+    npy_file f;
+
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        for (size_t i = 0; i < shape[0]; i++)
+            for (size_t k = 0; k < shape[1]; k++)
+                for (size_t l = 0; l < shape[2]; l++) {
+                    unsigned char *at = (unsigned char *)&file[i + shape[0] * (k + shape[1] * l)];
+                    at[swapped] = (unsigned char)(l + shape[2] * (k + shape[1] * i));
+                    at[!swapped] = 0x3c;
+                }
+        const char *dict = swapped ? "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n"
+                                   : "{'descr': '<f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n";
+        assert_true(npy_open(&f, write_npy(dict, file, sizeof file), why));
+        assert_true(f.header.rows == 2 && f.header.cols == 12 && f.header.fortran);
+        for (unsigned r = 0; r < 2; r++) {
+            assert_true(npy_read_row(&f, row, why));
+            for (unsigned i = 0; i < 12; i++)
+                assert_int_equal(row[i], 0x3c00 + 12 * r + i);
+        }
+        assert_false(npy_read_row(&f, row, why));
+        npy_close(&f);
+    }
+    assert_true(npy_open(&f, write_npy("{'descr': '<f2', 'fortran_order': True, 'shape': (2, 0, 3)}\n", "", 0), why));
+    assert_true(npy_read_row(&f, NULL, why) && npy_read_row(&f, NULL, why));
+    npy_close(&f);
+}
+
+static void other_dtypes(void **state)
+{
+    char descr[NPY_DESCR_TEXT + 2];
+
+    (void)state;
+    assert_true(npy_has_other_dtype(write_npy("{'descr': '<i8', 'fortran_order': False, 'shape': ()}\n", "12345678", 8),
+                                    descr));
+    assert_string_equal(descr, "'<i8'");
+    assert_true(
+        npy_has_other_dtype(write_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}\n", "1234", 4),
+                            descr));
+    assert_string_equal(descr, "[('a', '<f4')]");
+    assert_false(
+        npy_has_other_dtype(write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}\n", "1234", 4), descr));
+    assert_false(
+        npy_has_other_dtype(write_npy("{'descr': '<i8', 'fortran_order': False, 'shape': 3}\n", "1234", 4), descr));
+    assert_false(npy_has_other_dtype("/nowhere/x.npy", descr));
+}
+
+/* A message names what is in the file. */
+static void what_was_found(void **state)
+{
+    (void)state;
+    refuses("{'descr': '<f4', 'fortran_order': false, 'shape': (2, 3)}\n", 24,
+            "at character 34: false, 'shape': (2, 3)");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shapes': (2, 3)}\n", 24, "at character 42: shapes'");
+    refuses("{'descr': '<f4', 'fortran_order': False}\n", 24, "it has no 'shape'");
+    refuses("{'descr': '<f4', 'fortran_order': False", 24, "it ends too early");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\x01", 24, "at character 57: ?");
+}
+
 static void halves(void **state)
 {
     static const unsigned char little[] = {0x00, 0x3c, 0x01, 0x80}, big[] = {0x3c, 0x00, 0x80, 0x01};
@@ -426,7 +550,8 @@ int main(void)
         cmocka_unit_test(sizes),        cmocka_unit_test(heads),           cmocka_unit_test(altered_files),
         cmocka_unit_test(values),       cmocka_unit_test(halves),          cmocka_unit_test(no_values),
         cmocka_unit_test(raw_files),    cmocka_unit_test(not_files),       cmocka_unit_test(shrinking_file),
-        cmocka_unit_test(dtypes),
+        cmocka_unit_test(dtypes),       cmocka_unit_test(loose_headers),   cmocka_unit_test(orders),
+        cmocka_unit_test(transposed),   cmocka_unit_test(other_dtypes),    cmocka_unit_test(what_was_found),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

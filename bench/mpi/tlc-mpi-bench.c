@@ -55,9 +55,11 @@ static int run(const mpi_options *o)
                          sim_sources_load(&sources, &source_count, traces, &o->source, why),
                      why))
         status = fail(EXIT_USAGE, why);
-    else if (!ranks_agree(mpi_rows_plan(&list, sources, source_count, why), why))
+    for (size_t i = 0; !status && !ranks_me() && i < source_count; i++)
+        source_tell_left_out(&sources[i], program);
+    if (!status && !ranks_agree(mpi_rows_plan(&list, sources, source_count, why), why))
         status = fail(EXIT_FAILED, why);
-    else
+    if (!status)
         status = run_rows(&list);
     mpi_rows_free(&list);
     sim_sources_free(sources, source_count);

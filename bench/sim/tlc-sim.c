@@ -41,6 +41,8 @@ static int run(const sim_options *o)
         status = shapes_load(&models[i], o->shapes[i], why) ? EXIT_SUCCESS : fail(EXIT_USAGE, why);
     if (!status && !sim_sources_load(&in.sources, &in.count, o->traces, &o->source, why))
         status = fail(EXIT_USAGE, why);
+    for (size_t i = 0; !status && i < in.count; i++)
+        source_tell_left_out(&in.sources[i], program);
     machine_ask(&m);
     in.cache = m.cache;
     if (!status)

@@ -5,6 +5,7 @@
  */
 #include "images.h"
 #include "../explain.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,14 +26,18 @@ static bool read_header(gzFile f, const char *path, int dimensions, uint32_t *co
 
     if (gzread(f, head, (unsigned)size) != size)
         return explain(why, "%s: is too short for an idx file", path);
-    if (head[0] || head[1] || head[2] != 8 || head[3] != dimensions)
-        return explain(why, "%s: is not an idx file of bytes with %d dimensions", path, dimensions);
+    if (head[0] || head[1])
+        return explain(why, "%s: begins with %02x%02x; an idx file begins with 0000", path, head[0], head[1]);
+    if (head[2] != 8 || head[3] != dimensions)
+        return explain(why, "%s: is an idx file of type 0x%02x with %d dimensions; here it needs bytes (0x08) with %d",
+                       path, head[2], head[3], dimensions);
     *count = big_endian(head + 4);
     if (*count == 0 || *count > MOST_IMAGES)
-        return explain(why, "%s: has %lu images", path, (unsigned long)*count);
+        return explain(why, "%s: has %lu images; 1 to %d can be read", path, (unsigned long)*count, MOST_IMAGES);
     for (int i = 1; i < dimensions; i++)
         if (big_endian(head + 4 + 4 * i) != SIDE)
-            return explain(why, "%s: its images are not %d x %d", path, SIDE, SIDE);
+            return explain(why, "%s: dimension %d is %lu; images are %d x %d", path, i,
+                           (unsigned long)big_endian(head + 4 + 4 * i), SIDE, SIDE);
     return true;
 }
 
@@ -42,9 +47,12 @@ static bool read_values(gzFile f, const char *path, size_t size, uint8_t **value
 
     if (!v)
         return explain(why, "%s: out of memory", path);
-    if (gzread(f, v, (unsigned)(size + 1)) != (int)size) {
+    const int got = gzread(f, v, (unsigned)(size + 1));
+    if (got != (int)size) {
         free(v);
-        return explain(why, "%s: does not have the %zu values that its header promises", path, size);
+        return got < 0 ? explain(why, "%s: its compressed data is damaged", path)
+                       : explain(why, "%s: its header promises %zu values, it has %s", path, size,
+                                 got < (int)size ? "fewer" : "more");
     }
     *values = v;
     return true;
@@ -56,11 +64,14 @@ static gzFile open_one(char *path, const char *folder, const char *prefix, const
     gzFile f;
 
     snprintf(path, PATH_ROOM, "%s/%s-%s", folder, prefix, kind);
-    if (access(path, F_OK))
+    const bool plain = !access(path, F_OK);
+    if (!plain)
         snprintf(path, PATH_ROOM, "%s/%s-%s.gz", folder, prefix, kind);
+    errno = 0;
     f = gzopen(path, "rb");
     if (!f)
-        explain(why, "%s: cannot be opened", path);
+        explain(why, "%s: %s%s", path, errno ? strerror(errno) : "out of memory",
+                plain ? "" : ", and none without .gz");
     return f;
 }
 

@@ -29,7 +29,7 @@ static bool header(const uint8_t *data, size_t size, npy_header *h)
         explained(why);
         return false;
     }
-    require(h->offset <= size && h->width == (h->dtype == TLC_F32 ? 4 : 2) && h->dims);
+    require(h->offset <= size && h->width == (h->dtype == TLC_F32 ? 4 : 2));
     require(h->rows * h->cols * h->width == size - h->offset);
     require(h->cols <= SIZE_MAX / h->width);
     require(!npy_parse_header(data, size, (uint64_t)size + 1, &other, why)); /* or the values are not all there */

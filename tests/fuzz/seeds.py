@@ -97,6 +97,16 @@ def npy(vectors):
                 text += ' ' * (-len(text) % 16) + '\n'
                 length = struct.pack('<H' if version == 1 else '<I', len(text))
                 yield b'\x93NUMPY' + bytes([version, 0]) + length + text.encode() + values
+    # what NumPy loads, too; none in the byte order of the machine
+    for text in ("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n",
+                 "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 3, 2), }\n",
+                 "{'descr': u'<e',\n\t'fortran_order': True,\r\n'shape': (12L, 1L)}",
+                 "{'shape': (6L,), 'descr': '>f', 'fortran_order': False}",
+                 "{'descr': [('a', '<f4'), ('b', ('<f4', (2,)))], 'fortran_order': False, 'shape': (2,), }\n",
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n"):
+        head = b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text.encode()
+        yield head + values
+        yield head + values[:4]
     yield values
     yield values[:5]
 

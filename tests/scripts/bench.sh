@@ -57,6 +57,7 @@ npy double.npy "$(dict '<f8' '(2, 3)')" 48
 npy scalar.npy "$(dict '<f4' '()')" 4
 npy cube.npy "$(dict '<f4' '(2, 3, 1)')" 24
 npy fortran.npy "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }" 24
+npy struct.npy "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}" 24
 npy dict.npy "{'descr': '<f4', 'shape': (2, 3), }" 24
 npy three.npy "$(dict '<f4' '(3, 3)')" 36
 head -c 9 good.npy >head.npy
@@ -77,10 +78,9 @@ refuses 'big.npy: its shape needs 4000000000000 bytes*' big.npy
 refuses 'rows.npy: has 1000000000000 steps*' rows.npy
 refuses 'none.npy: has no rows' none.npy
 refuses "double.npy: dtype '<f8' is not supported*" double.npy
-refuses 'scalar.npy: has 0 dimensions*' scalar.npy
 refuses 'cube.npy: has 3 dimensions*' cube.npy
-refuses 'fortran.npy: is in Fortran order*' fortran.npy
-refuses 'dict.npy: its header is malformed' dict.npy
+refuses "dict.npy: its header is malformed: it has no 'fortran_order'" dict.npy
+refuses "struct.npy: dtype [[]('a', '<f4')] is not supported*" struct.npy
 refuses 'head.npy: is truncated in its header' head.npy
 refuses 'empty.npy: is empty' empty.npy
 refuses 'empty.f32: is empty' empty.f32
@@ -100,7 +100,71 @@ if ((EUID != 0)); then
   refuses 'secret.npy: Permission denied' secret.npy
 fi
 accepts --steps 2 good.npy three.npy
+accepts scalar.npy
+accepts fortran.npy
 accepts --values 5 ten.f32
+
+# ---- what NumPy writes
+
+if python3 -c 'import numpy' 2>/dev/null; then
+  python3 - <<'PYTHON'
+import numpy as np
+x = np.arange(24, dtype='<f4').reshape(4, 6) - 11.5
+np.save('np-c.npy', x)
+np.save('np-f.npy', np.asfortranarray(x))
+np.save('np-big.npy', x.astype('>f4'))
+np.save('np-half.npy', np.asfortranarray(x.astype('>f2')))
+np.save('np-row.npy', np.asfortranarray(x.reshape(1, 24)))
+np.save('np-flat.npy', x.ravel())
+with open('np-2.npy', 'wb') as f:
+    np.lib.format.write_array(f, np.asfortranarray(x), (2, 0))
+for name in 'before', 'after': # the base in C order, what follows in Fortran order
+    cube = np.arange(24, dtype='<f4').reshape(2, 3, 4) + (name == 'after') * 1e-3
+    np.save(name + '-np.npy', np.asfortranarray(cube) if name == 'after' else cube)
+np.save('same-np.npy', np.asfortranarray(np.load('before-np.npy')))
+PYTHON
+  want=$(crcs -c raw np-c.npy)
+  for file in np-f np-big np-half np-2; do
+    [[ $(crcs -c raw $file.npy) == "$want" ]] || bad "$file.npy: other values than those of np-c.npy"
+  done
+  want=$(crcs -c raw np-flat.npy)
+  [[ $(crcs -c raw np-row.npy) == "$want" ]] || bad "np-row.npy: other values than those of np-flat.npy"
+  for next in same:0 after:100; do
+    accepts --format csv --delta before-np.npy "${next%:*}-np.npy"
+    awk -F, -v want="${next#*:}" 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i}
+      NR > 1 && $at["changed_percent"] != want {exit 1}' out || bad "$next: other weights: $(<out)"
+  done
+else
+  echo "# numpy is not installed: none of its files are read"
+fi
+
+# ---- folders with files of other dtypes
+
+# leaves_out NAMES ARGUMENTS...: status 0, and a line on stderr that names what was left out
+leaves_out() {
+  local want=$1
+  shift
+  count=$((count + 1))
+  run -t 0 "$@" >"$work/out" 2>"$work/err" || bad "$*: exit status $?"
+  [[ $(<"$work/err") == "$want" ]] || bad "$*: said '$(<"$work/err")', not '$want'"
+}
+mkdir mixed
+ones mixed/a.npy "$(dict '<f4' '(2, 3)')" 6
+npy mixed/mask.npy "$(dict '|b1' '(2, 3)')" 6
+npy mixed/step.npy "$(dict '<i8' '()')" 8
+leaves_out "tlc-bench: 2 files left out, of another dtype: mixed/mask.npy ('|b1'), mixed/step.npy ('<i8')" \
+  --format csv -c raw mixed
+grep -q '^,codec,raw,.*,34,' out || bad "a folder with a mask: $(<out)"
+refuses "mixed/step.npy: dtype '<i8' is not supported*" mixed/a.npy mixed/step.npy
+for ((i = 0; i < 20; i++)); do cp mixed/step.npy "mixed/a-counter-of-steps-$i.npy"; done
+count=$((count + 1))
+run -t 0 -c raw mixed 2>err >out || bad "a folder with many counters: exit status $?"
+[[ $(<err) == "tlc-bench: 22 files left out, of another dtype: mixed/a-counter-of-steps-0.npy ('<i8'), "* ]] &&
+  (($(wc -l <err) == 1)) || bad "a folder with many counters: $(<err)"
+npy mixed/a.npy "{'descr': '<f4', 'shape': (2, 3), }" 24
+refuses 'mixed/a.npy: its header is malformed*' mixed
+rm mixed/a.npy
+refuses 'mixed: no file in it has a dtype that is read: mixed/a-counter-of-steps-0.npy*' mixed
 
 # ---- values that are not finite
 
@@ -177,10 +241,10 @@ cp good.npy unlike/y-s1.5/b.npy
 refuses 'x-s1 and y-s1.5 do not have the same tensors and steps; name one of them' unlike
 run_of broken
 ones broken/a.residual.npy "$(dict '<f4' '(4,)')" 4
-refuses 'broken/a.residual.npy: has 1 x 4 values; a step of a has 3' broken
+refuses 'broken/a.residual.npy: has 4 values; a step of a has 3' broken
 accepts --cold broken
-ones broken/a.residual.npy "$(dict '<f4' '(3, 1)')" 3
-refuses 'broken/a.residual.npy: has 3 x 1 values; a step of a has 3' broken/a.npy
+ones broken/a.residual.npy "$(dict '<f4' '(3, 1)')" 3 # of any shape
+[[ $(start -c 3lc broken/a.npy) == '3lc   recorded' ]] || bad "a residual of shape (3, 1)"
 npy broken/a.residual.npy "$(dict '<f2' '(3,)')" 6
 refuses 'broken/a.residual.npy: is float16; a residual is float32' broken
 npy broken/a.residual.npy "$(dict '<f8' '(3,)')" 24
@@ -296,6 +360,18 @@ grep -qF 'varint, value' out || bad "--delta: no peers"
 accepts --dtype f32 --sizes 0,1,70000 --peers --delta --synthetic adam
 accepts --dtype f16 --sizes 70000 --delta --synthetic adam:lr=1e-5 --format json
 python3 -c 'import json, sys; json.load(sys.stdin)' <out || bad "--delta: bad JSON"
+# as a model has them: a scalar, a mask, a counter, and a norm of another dtype
+for w in before after; do
+  cp -r $w/w $w/model
+  npy $w/model/scale.npy "$(dict '<u2' '()')" 2
+  npy $w/model/mask.npy "$(dict '|b1' '(3,)')" 3
+  npy $w/model/norm.npy "$(dict '<f4' '(2,)')" 8
+done
+leaves_out "tlc-bench: 2 files left out, of another dtype: before/model/mask.npy ('|b1'), before/model/norm.npy (f32)
+tlc-bench: 2 files left out, of another dtype: after/model/mask.npy ('|b1'), after/model/norm.npy (f32)" \
+  --format csv --delta before/model after/model
+awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i}
+  NR > 1 && $at["values"] != 8 {exit 1}' out || bad "--delta: other weights: $(<out)"
 refuses '--delta: name the weights before and after*' --delta before/w
 refuses '--delta: name the weights before and after*' --delta
 refuses '*/c.bf16: the base has b in its place' --delta before/w other/w

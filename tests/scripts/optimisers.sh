@@ -125,17 +125,19 @@ idx none 0 0 8 1 0 0 0 0
 idx flat 0 0 8 1 0 0 0 4 0 1 2 3 4 5 6 7
 idx floats 0 0 d 3 0 0 0 4 0 0 0 1c 0 0 0 1c
 idx narrow 0 0 8 3 0 0 0 4 0 0 0 1c 0 0 0 1b
+echo 'text, and no images' >text
 idx ten 0 0 8 1 0 0 0 4 0 1 2 a
 damage train-images-idx3-ubyte short 'data/train-images-idx3-ubyte: is too short for an idx file'
-damage train-images-idx3-ubyte flat '*: is not an idx file of bytes with 3 dimensions'
-damage train-images-idx3-ubyte floats '*: is not an idx file of bytes with 3 dimensions'
-damage train-images-idx3-ubyte narrow '*: its images are not 28 x 28'
-damage train-images-idx3-ubyte clipped '*: does not have the 3136 values that its header promises'
-damage t10k-images-idx3-ubyte long '*: does not have the 3136 values that its header promises'
+damage train-images-idx3-ubyte flat '*: is an idx file of type 0x08 with 1 dimensions; here it needs bytes (0x08) with 3'
+damage train-images-idx3-ubyte floats '*: is an idx file of type 0x0d with 3 dimensions; here it needs bytes (0x08) with 3'
+damage train-images-idx3-ubyte text '*: begins with 7465; an idx file begins with 0000'
+damage train-images-idx3-ubyte narrow '*: dimension 2 is 27; images are 28 x 28'
+damage train-images-idx3-ubyte clipped '*: its header promises 3136 values, it has fewer'
+damage t10k-images-idx3-ubyte long '*: its header promises 3136 values, it has more'
 damage t10k-images-idx3-ubyte five 't10k: 5 images have 4 labels'
-damage t10k-labels-idx1-ubyte none '*: has 0 images'
+damage t10k-labels-idx1-ubyte none '*: has 0 images; 1 to 2097152 can be read'
 damage train-labels-idx1-ubyte ten 'train: label 3 is 10'
-refuses 'nowhere/train-images-idx3-ubyte.gz: cannot be opened' --data nowhere
+refuses 'nowhere/train-images-idx3-ubyte.gz: No such file or directory, and none without .gz' --data nowhere
 
 # ---- options
 
