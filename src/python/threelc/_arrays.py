@@ -4,6 +4,10 @@
 Arrays of values may be numpy arrays, torch tensors on the CPU, or anything with the buffer protocol or DLPack. Their
 shape does not matter, but they must be contiguous. numpy has no bfloat16: values of that dtype may also be 16-bit
 integers, as bits.
+
+A tensor that the library writes is treated as by an in-place operation of torch: it is refused where torch refuses
+that, and its version counter goes up, so that autograd notices if it had saved the values before. The counter goes up
+even if the call then fails.
 """
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ import ctypes
 import sys
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, \
     c_uint64, c_void_p, py_object
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from ._c import DType, Message
+from ._library import described, listed
 
 DTypeLike = Union[DType, str, Any]
 
@@ -24,6 +29,10 @@ _NAMES: Dict[str, DType] = {
 }
 
 
+_BITS = ("int16", "uint16")
+_HINT = '; if these are the bits of bfloat16, say so: dtype="bf16"'
+
+
 def dtype_of(dtype: DTypeLike) -> DType:
     """A DType from "f32", "bf16", numpy.float16, torch.bfloat16 and the like. TypeError: the library has no such."""
     if isinstance(dtype, DType):
@@ -32,7 +41,8 @@ def dtype_of(dtype: DTypeLike) -> DType:
     try:
         return _NAMES[name]
     except KeyError:
-        raise TypeError(f"values are float32, float16 or bfloat16, not {name}") from None
+        hint = _HINT if name.rpartition(".")[2] in _BITS else ""
+        raise TypeError(f"values are float32, float16 or bfloat16, not {name}{hint}") from None
 
 
 class _Buffer(Structure):  # Py_buffer
@@ -66,61 +76,160 @@ _DL_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf"}
 _FOREIGN = (">", "!") if sys.byteorder == "little" else ("<",)  # byte orders that are not this machine's
 _BUFFER_KINDS = {"f": "f4", "e": "f2", "H": "u2", "h": "i2", "B": "u1", "b": "i1", "c": "u1"}
 _TORCH_KINDS = {"torch.float32": "f4", "torch.float16": "f2", "torch.bfloat16": "bf2", "torch.int16": "i2",
-                "torch.uint8": "u1", "torch.int8": "i1"}
+                "torch.uint16": "u2", "torch.uint8": "u1", "torch.int8": "i1"}
 _DTYPE_KINDS = {DType.F32: ("f4",), DType.F16: ("f2",), DType.BF16: ("bf2", "u2", "i2")}
+_KIND_DTYPES = {"f4": DType.F32, "f2": DType.F16, "bf2": DType.BF16}
+_KIND_NAMES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u2": "uint16", "i2": "int16", "u1": "uint8",
+               "i1": "int8", "d": "float64", "f8": "float64", "g": "float128", "i": "int32", "l": "int64", "q": "int64",
+               "I": "uint32", "L": "uint64", "Q": "uint64", "?": "bool", "O": "objects", "Zf": "complex64",
+               "Zd": "complex128"}
+
+
+def check_memory(tensor: Any, what: str) -> None:
+    """Raises an exception if a torch tensor has no values of its own in memory, or if its shape reaches beyond them."""
+    kind = type(tensor).__name__
+    if kind.startswith("Uninitialized"):
+        raise ValueError(f"{what} is an {kind}, without a shape yet: run the module once before")
+    if str(tensor.layout) != "torch.strided":
+        raise TypeError(f"{what} has the layout {tensor.layout}; a dense tensor is needed, as to_dense() makes it")
+    if tensor.is_quantized:
+        raise TypeError(f"{what} is quantized ({tensor.dtype}); a tensor of floats is needed, as dequantize() makes it")
+    if tensor.is_nested:
+        raise TypeError(f"{what} is a nested tensor; give the tensors in it, as unbind() has them")
+    advice = ("Give a tensor that has values; in place of one that stands for others, such as DTensor, give these, as "
+              "to_local() has them")
+    try:
+        reach = tensor.numel() and tensor.element_size() * (tensor.storage_offset() + 1 + sum(
+            (length - 1) * stride for length, stride in zip(tensor.size(), tensor.stride())))
+        address = tensor.data_ptr() if reach else 0
+        room = 0
+        if address:
+            room = (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()).nbytes()
+    except Exception as error:  # whatever a tensor raises that stands for others
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{what} is a {kind} whose memory cannot be reached: {reason}. {advice}") from error
+    if room < reach:
+        raise ValueError(f"{what} is a {kind} of {tensor.numel()} values without memory for them: {reach} bytes are "
+                         f"needed, its storage has {room}. {advice}")
+
+
+def _check_output(tensor: Any, what: str) -> None:
+    """Raises an exception where torch refuses an in-place operation, and else counts it."""
+    torch = sys.modules["torch"]
+    if tensor.requires_grad and torch.is_grad_enabled():
+        reason = ("is a leaf Variable that requires grad and is being used in an in-place operation" if tensor.is_leaf
+                  else "requires grad, and there is no derivative of what is written")
+        raise RuntimeError(f"{what} {reason}: make this call under torch.no_grad(), or give {what}.detach()")
+    if tensor.is_inference():
+        if not torch.is_inference_mode_enabled():
+            raise RuntimeError(f"{what} is an inference tensor, which is written only under torch.inference_mode(); "
+                               "give a clone()")
+    elif hasattr(torch.autograd.graph, "increment_version"):
+        torch.autograd.graph.increment_version(tensor)
+    else:
+        tensor.detach().view(-1)[:0].zero_()  # shares the counter
+
+
+_NOTHING = ctypes.create_string_buffer(8)
 
 
 class View:
-    """The memory of an array: `address`, `size` in bytes, `kind` of its values. It keeps the memory alive."""
+    """The memory of an array: `address`, `size` in bytes, `kind` of its values. It keeps the memory alive. An empty
+    array has an address, too: NULL may mean another thing to the library."""
 
-    __slots__ = ("address", "size", "kind", "_buffer", "_keep")
+    __slots__ = ("address", "size", "kind", "_what", "_tensor", "_buffer", "_keep")
 
     def __init__(self, array: Any, writable: bool, what: str) -> None:
         self._buffer: Optional[_Buffer] = None
+        self._tensor: Any = None
+        self._what = what
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(array, getattr(torch, "Tensor", ())):
-            self._of_torch(array, what)
+            self._of_torch(array, writable)
+        elif not hasattr(array, "__array_interface__") and hasattr(array, "__dlpack__"):
+            self._of_dlpack(array)
         elif getattr(getattr(array, "dtype", None), "name", None) == "bfloat16" and hasattr(array, "view"):
             self._of_buffer(array.view("uint16"), writable)  # a numpy array with the dtype of ml_dtypes
-        elif hasattr(array, "__dlpack__") and not hasattr(array, "__array_interface__"):
-            self._of_dlpack(array, what)
+            self.kind = "bf2"
         else:
             self._of_buffer(array, writable)
+        if not self.size:
+            self.address = ctypes.addressof(_NOTHING)
 
-    def _of_torch(self, tensor: Any, what: str) -> None:
+    def _of_torch(self, tensor: Any, writable: bool) -> None:
+        what = self._what
         if tensor.device.type != "cpu":
             raise TypeError(f"{what} is on {tensor.device}; only tensors on the CPU can be used without a copy")
-        if str(tensor.layout) != "torch.strided" or not tensor.is_contiguous() or tensor.is_neg():
-            raise ValueError(f"{what} is not contiguous")
+        check_memory(tensor, what)
+        if not tensor.is_contiguous() or tensor.is_neg():
+            raise ValueError(f"{what} is not contiguous; give {what}.contiguous()" if not tensor.is_neg() else
+                             f"{what} is a view with another sign than its memory; give {what}.resolve_neg()")
         self.kind = _TORCH_KINDS.get(str(tensor.dtype), str(tensor.dtype))
         self.size = tensor.numel() * tensor.element_size()
         self.address = tensor.data_ptr()
-        self._keep = tensor
+        self._tensor = tensor
+        if writable:
+            _check_output(tensor, what)
 
     def _of_buffer(self, array: Any, writable: bool) -> None:
         buffer = _Buffer()
-        _GET_BUFFER(array, buffer, _C_CONTIGUOUS | _FORMAT | (_WRITABLE if writable else 0))
+        try:
+            _GET_BUFFER(array, buffer, _C_CONTIGUOUS | _FORMAT | (_WRITABLE if writable else 0))
+        except (TypeError, ValueError, BufferError) as error:
+            raise self._refusal(array, writable, error) from None
         self._buffer = buffer
         form = (buffer.format or b"B").decode()
         self.kind = form if form.startswith(_FOREIGN) else _BUFFER_KINDS.get(form.lstrip("@=<>!"), form)
         self.size = buffer.len
         self.address = buffer.buf or 0
 
-    def _of_dlpack(self, array: Any, what: str) -> None:
+    def _refusal(self, array: Any, writable: bool, error: Exception) -> Exception:
+        """Why an object gives no buffer, in words that name it."""
+        try:
+            memory = memoryview(array)
+        except (TypeError, ValueError, BufferError):
+            if hasattr(array, "__array_interface__") or isinstance(error, BufferError):
+                return type(error)(f"{self._what} cannot be used where it lies: {error}")
+            return TypeError(f"{self._what} should be an array (of numpy, a torch tensor on the CPU, or with the buffer "
+                             f"protocol or DLPack), not {described(array)}")
+        if writable and memory.readonly:
+            return ValueError(f"{self._what} is read-only, and would be written")
+        return ValueError(f"{self._what} is not contiguous; give a contiguous copy")
+
+    def _of_dlpack(self, array: Any) -> None:
+        what = self._what
         if array.__dlpack_device__()[0] != _DL_CPU:
             raise TypeError(f"{what} is not on the CPU")
         capsule = array.__dlpack__()
         tensor = ctypes.cast(_GET_POINTER(capsule, b"dltensor"), POINTER(_DLTensor))[0]
         count = 1
         for axis in reversed(range(tensor.ndim)):
+            if tensor.shape[axis] < 0:
+                raise ValueError(f"{what} has a negative length, {tensor.shape[axis]}")
             if tensor.strides and tensor.shape[axis] > 1 and tensor.strides[axis] != count:
-                raise ValueError(f"{what} is not contiguous")
+                raise ValueError(f"{what} is not contiguous; give a contiguous copy")
             count *= tensor.shape[axis]
+        if count and not tensor.data:
+            raise ValueError(f"{what} has no memory for its {count} values")
         bytes_each = tensor.bits * tensor.lanes // 8
         self.kind = f"{_DL_KINDS.get(tensor.code, '?')}{bytes_each}"
         self.size = count * bytes_each
         self.address = (tensor.data or 0) + tensor.byte_offset
         self._keep = capsule  # frees the tensor with itself, as nobody consumed it
+
+    def use_again(self, writable: bool) -> None:
+        """Before each call that uses memory of a call before, such as a residual: it may have been taken away, as the
+        storage of a tensor can be."""
+        tensor = self._tensor
+        if tensor is None:
+            return
+        check_memory(tensor, self._what)
+        size = tensor.numel() * tensor.element_size()
+        if size != self.size or size and tensor.data_ptr() != self.address:
+            raise ValueError(f"{self._what} has other memory than when it was given (by resize_, set_ or .data): its "
+                             "owner is needed anew")
+        if writable:
+            _check_output(tensor, self._what)
 
     def __del__(self) -> None:
         if getattr(self, "_buffer", None) is not None:
@@ -128,13 +237,23 @@ class View:
             self._buffer = None
 
 
+def taken(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
+    """The memory of values, their number and dtype, which the array tells if it is not given. TypeError: the array has
+    other values."""
+    view = View(array, writable, what)
+    kind = _KIND_DTYPES.get(view.kind, DType.F32) if dtype is None else dtype_of(dtype)
+    if view.kind not in _DTYPE_KINDS[kind]:
+        name = _KIND_NAMES.get(view.kind, view.kind)
+        needed = "float32, float16 or bfloat16" if dtype is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
+        raise TypeError(f"{what} should have values of {needed}, not {name}{_HINT if name in _BITS else ''}")
+    return view, view.size // kind.itemsize, kind
+
+
 def values(array: Any, n: int, dtype: DType, what: str, writable: bool = False) -> View:
     """The memory of n values of a dtype. TypeError: other values, ValueError: another number of them."""
-    view = View(array, writable, what)
-    if view.kind not in _DTYPE_KINDS[dtype]:
-        raise TypeError(f"{what} should have values of {dtype.name.lower()}, not {view.kind}")
-    if view.size != n * dtype.itemsize:
-        raise ValueError(f"{what} should have {n} values, not {view.size // dtype.itemsize}")
+    view, found, _ = taken(array, dtype, what, writable)
+    if found != n:
+        raise ValueError(f"{what} should have {n} values, not {found}")
     return view
 
 
@@ -142,23 +261,17 @@ def octets(array: Any, what: str, writable: bool = False) -> View:
     """The memory of bytes, for example a frame."""
     view = View(array, writable, what)
     if view.kind not in ("u1", "i1"):
-        raise TypeError(f"{what} should be bytes, not {view.kind}")
+        raise TypeError(f"{what} should be bytes, not {_KIND_NAMES.get(view.kind, view.kind)}")
     return view
-
-
-def count_of(array: Any, dtype: DType, what: str, writable: bool = False) -> "tuple[View, int]":
-    """The memory of values whose number the array tells."""
-    view = View(array, writable, what)
-    if view.kind not in _DTYPE_KINDS[dtype]:
-        raise TypeError(f"{what} should have values of {dtype.name.lower()}, not {view.kind}")
-    return view, view.size // dtype.itemsize
 
 
 class Messages:
     """An array of tlc_message for the C library, of bytes that it keeps alive. None is an empty message."""
 
-    def __init__(self, messages: Sequence[Any], what: str) -> None:
-        self.views: List[Optional[View]] = [None if message is None else octets(message, what) for message in messages]
+    def __init__(self, messages: Sequence[Any], what: str, needed: Optional[int] = None) -> None:
+        """needed: how many; None: any number."""
+        self.views: List[Optional[View]] = [None if message is None else octets(message, f"{what}[{i}]")
+                                            for i, message in enumerate(listed(messages, needed, what, "messages"))]
         self.array = (Message * len(self.views))()
         for entry, view in zip(self.array, self.views):
             if view is not None:
@@ -173,10 +286,8 @@ class Lists:
 
     def __init__(self, arrays: Sequence[Any], sizes: Sequence[int], dtype: DType, what: str,
                  writable: bool = False) -> None:
-        if len(arrays) != len(sizes):
-            raise ValueError(f"{what} should have {len(sizes)} arrays, not {len(arrays)}")
         self.views = [None if array is None else values(array, n, dtype, f"{what}[{i}]", writable)
-                      for i, (array, n) in enumerate(zip(arrays, sizes))]
+                      for i, (array, n) in enumerate(zip(listed(arrays, len(sizes), what, "arrays"), sizes))]
         self.array = (c_void_p * len(sizes))(*[None if view is None else view.address for view in self.views])
 
 

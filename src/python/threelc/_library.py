@@ -8,14 +8,17 @@ one.
 from __future__ import annotations
 
 import ctypes
+import enum
+import operator
 import os
 from pathlib import Path
-from typing import Tuple
+from typing import Any, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from . import _c
 from ._errors import Status, error_of
 from ._version import __version__
 
+_Kind = TypeVar("_Kind", bound=enum.Enum)
 _HERE = Path(__file__).resolve().parent
 
 
@@ -85,8 +88,57 @@ def text(words: bytes) -> str:
     return words.decode("ascii", "replace")
 
 
+def described(thing: Any) -> str:
+    """What was given in place of something else: "None", "'12'", "a list"."""
+    if thing is None or isinstance(thing, (bool, int, float, str)) and len(repr(thing)) < 60:
+        return repr(thing)
+    name = type(thing).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
 def count(number: int, what: str, bits: int = 8 * ctypes.sizeof(ctypes.c_size_t)) -> int:
     """The number, if it fits into unsigned bits: ctypes would cut off what does not."""
-    if not 0 <= number < 2**bits:
-        raise ValueError(f"{what} should be from 0 to 2^{bits} - 1, not {number}")
-    return number
+    try:
+        found = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} should be a whole number, not {described(number)}") from None
+    if not 0 <= found < 2**bits:
+        raise ValueError(f"{what} should be from 0 to 2^{bits} - 1, not {found}")
+    return found
+
+
+def real(number: float, what: str) -> float:
+    """A number for a float or double of the library."""
+    try:
+        return ctypes.c_double(number).value
+    except TypeError:
+        raise TypeError(f"{what} should be a number, not {described(number)}") from None
+
+
+def choice(kinds: Type[_Kind], given: Any, what: str) -> _Kind:
+    """A member of an enum, or one given by its name, such as "ring"."""
+    try:
+        return kinds[given.upper()] if isinstance(given, str) else kinds(given)
+    except (KeyError, ValueError):
+        names = ", ".join(kind.name.lower() for kind in kinds)
+        raise ValueError(f"{what} should be one of {names}, not {described(given)}") from None
+
+
+def coded(words: str, what: str) -> bytes:
+    """Text for the library, which ends at a zero byte."""
+    if not isinstance(words, str):
+        raise TypeError(f"{what} should be a str, not {described(words)}")
+    if "\0" in words:
+        raise ValueError(f"{what} should have no zero byte: {words!r}")
+    return words.encode()
+
+
+def listed(things: Any, needed: Optional[int], what: str, kind: str) -> List[Any]:
+    """A sequence as a list. needed: how many; None: any number."""
+    if isinstance(things, (bytes, bytearray, memoryview, str, Mapping)) or not hasattr(things, "__iter__"):
+        raise TypeError(f"{what} should be a list of {kind}, not {described(things)}")
+    found = list(things)
+    if needed is not None and len(found) != needed:
+        which = f"{needed} {kind} are needed" if what == kind else f"{what} should have {needed} {kind}"
+        raise ValueError(f"{which}, not {len(found)}")
+    return found

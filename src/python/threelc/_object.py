@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import threading
 from ctypes import byref, c_size_t
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence
 
-from ._arrays import octets
-from ._library import check
+from ._arrays import View, octets
+from ._library import check, described
+from ._parallel import Threads, call
+
+
+def saved_state(state: Any, version: int, kind: Optional[str] = None) -> Any:
+    """What a state_dict() holds for the library. ValueError: it is of another version or kind."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"a state is what state_dict() returns, not {described(state)}")
+    found = state.get("version")
+    if kind is None and found != version:
+        raise ValueError(f"a state of version {version} is needed, not {described(found)}")
+    if kind is not None and (found != version or state.get("kind") != kind):
+        raise ValueError(f"states of version {version} of {kind} objects are needed, not of version "
+                         f"{described(found)} of {state.get('kind')}")
+    if "state" not in state:
+        raise ValueError("this is no state: it has no entry 'state'")
+    return state["state"]
 
 
 class CObject:
     """Owns an object of the C library. Calls from several threads wait for each other."""
 
-    def __init__(self, handle: int, destroy: Callable[[int], None]) -> None:
+    def __init__(self, handle: int, destroy: Callable[[int], None], threads: Optional[Threads],
+                 residuals: Sequence[Optional[View]]) -> None:
+        """threads, residuals: that the object uses in its calls, if the caller gave some."""
         self._handle: Optional[int] = handle
         self._destroy = destroy
         self._lock = threading.Lock()
+        self._threads = threads
+        self._residuals = [residual for residual in residuals if residual is not None]
+
+    def _do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the library that may read and write residuals, and use the threads. The lock is held."""
+        for residual in self._residuals:
+            residual.use_again(writable=True)
+        return call(self._threads, function, self._handle, *arguments)
 
     def __del__(self) -> None:
         handle, self._handle = getattr(self, "_handle", None), None
@@ -29,6 +55,8 @@ class CObject:
             state = bytearray(size(self._handle))
             view = octets(state, "state", writable=True)
             written = c_size_t()
+            for residual in self._residuals:
+                residual.use_again(writable=False)
             check(save(self._handle, view.address, view.size, byref(written)))
             return bytes(state)
 

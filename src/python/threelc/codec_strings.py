@@ -11,13 +11,13 @@ from . import _c
 from ._arrays import DTypeLike, dtype_of
 from ._c import EntryKind
 from ._errors import Status, error_of
-from ._library import check, count, lib, text
+from ._library import check, coded, count, lib, listed, text
 
 
 def check_codec(codec: str) -> None:
     """Raises ParameterError with a sentence that says what is wrong with a codec string, and where."""
     message = create_string_buffer(256)
-    status = lib.tlc_codec_check(codec.encode(), message, len(message))
+    status = lib.tlc_codec_check(coded(codec, "codec"), message, len(message))
     if status:
         raise error_of(status, f"codec {codec!r}: {text(message.value)}")
 
@@ -26,7 +26,7 @@ def codec_list(codecs: Union[None, str, Iterable[str]]) -> Optional[bytes]:
     """Codecs as the library takes them, with ';' between them."""
     if codecs is None:
         return None
-    return (codecs if isinstance(codecs, str) else ";".join(codecs)).encode()
+    return coded(codecs if isinstance(codecs, str) else ";".join(listed(codecs, None, "reserve", "codecs")), "reserve")
 
 
 @lru_cache(maxsize=None)

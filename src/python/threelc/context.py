@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterable, Optional, Union
 from . import _c
 from ._arrays import DTypeLike, borrowed, dtype_of, octets, values
 from ._c import DType, Isa
-from ._library import check, count, lib
-from ._object import CObject
+from ._library import check, choice, count, lib, real
+from ._object import CObject, saved_state
 from ._parallel import threads_of
 from .codec_strings import check_codec, codec_list
 
@@ -18,10 +18,7 @@ STATE_VERSION = 1  # of state_dict()
 
 def isa_of(isa: Union[str, Isa]) -> Isa:
     """An Isa from its name: "auto", "scalar", "avx2", "avx512", "neon"."""
-    try:
-        return Isa[isa.upper()] if isinstance(isa, str) else Isa(isa)
-    except (KeyError, ValueError):
-        raise ValueError(f"isa should be one of {', '.join(i.name.lower() for i in Isa)}, not {isa!r}") from None
+    return choice(Isa, isa, "isa")
 
 
 class Context(CObject):
@@ -57,9 +54,9 @@ class Context(CObject):
         check(lib.tlc_config_init(byref(config), sizeof(config)))
         self.n = count(n, "n")
         self.dtype: DType = dtype_of(dtype)
-        self._keep_residual = None if residual is None else values(residual, n, DType.F32, "residual", writable=True)
+        given = None if residual is None else values(residual, self.n, DType.F32, "residual", writable=True)
         self._given_residual = residual
-        self._threads = threads_of(threads)
+        pool = threads_of(threads)
         config.codec = codec.encode()
         config.reserve = codec_list(reserve)
         config.dtype = self.dtype
@@ -68,13 +65,13 @@ class Context(CObject):
         config.isa = isa_of(isa)
         config.checksum = int(checksum)
         config.assume_finite = int(assume_finite)
-        if self._keep_residual is not None:
-            config.residual = self._keep_residual.address
-        if self._threads is not None:
-            config.parallel = self._threads.parallel
+        if given is not None:
+            config.residual = given.address
+        if pool is not None:
+            config.parallel = pool.parallel
         handle = c_void_p()
-        check(lib.tlc_create(byref(handle), byref(config), n))
-        super().__init__(handle.value or 0, lib.tlc_destroy)
+        check(lib.tlc_create(byref(handle), byref(config), self.n))
+        super().__init__(handle.value or 0, lib.tlc_destroy, pool, [given])
         self.bound: int = lib.tlc_bound(self._handle)
         """The largest frame, in bytes: the room that compress_into needs."""
         self._frame: Optional[bytearray] = None
@@ -95,14 +92,14 @@ class Context(CObject):
         source = None if gradient is None else values(gradient, self.n, self.dtype, "gradient")
         target = octets(out, "out", writable=True)
         written = c_size_t()
-        check(lib.tlc_compress(self._handle, _address(source), target.address, target.size, byref(written)))
+        check(self._do(lib.tlc_compress, source and source.address, target.address, target.size, byref(written)))
         return written.value
 
     def accumulate(self, gradient: Any) -> None:
         """residual += gradient; nothing is sent. For local steps between two compressions."""
         source = values(gradient, self.n, self.dtype, "gradient")
         with self._lock:
-            check(lib.tlc_accumulate(self._handle, _address(source)))
+            check(self._do(lib.tlc_accumulate, source.address))
 
     @property
     def residual(self) -> Any:
@@ -116,18 +113,18 @@ class Context(CObject):
     def residual_scale(self, factor: float) -> None:
         """residual *= factor, for a new loss scale or learning rate."""
         with self._lock:
-            check(lib.tlc_residual_scale(self._handle, factor))
+            check(self._do(lib.tlc_residual_scale, real(factor, "factor")))
 
     def set_codec(self, codec: str) -> None:
         """Changes the codec between two compressions; the residual stays. CapacityError: it had to be reserved."""
         check_codec(codec)
         with self._lock:
-            check(lib.tlc_set_codec(self._handle, codec.encode()))
+            check(self._do(lib.tlc_set_codec, codec.encode()))
 
     def reset(self) -> None:
         """Sets residual and step to 0."""
         with self._lock:
-            lib.tlc_reset(self._handle)
+            self._do(lib.tlc_reset)
 
     @property
     def isa(self) -> Isa:
@@ -140,16 +137,9 @@ class Context(CObject):
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Restores a state_dict() of a context of the same n, dtype and feedback."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(f"a state of version {STATE_VERSION} is needed, not {state.get('version')}")
-        view = octets(state["state"], "state")
+        view = octets(saved_state(state, STATE_VERSION), "state")
         with self._lock:
-            check(lib.tlc_state_load(self._handle, view.address, view.size))
+            check(self._do(lib.tlc_state_load, view.address, view.size))
 
     def __repr__(self) -> str:
         return f"<threelc.Context of {self.n} {self.dtype.name.lower()} values, bound {self.bound} bytes>"
-
-
-def _address(view: Any) -> Optional[int]:
-    """NULL means "the residual alone", so an empty array needs another address."""
-    return None if view is None else view.address or 1

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
 from . import _c
-from ._arrays import DTypeLike, View, count_of, dtype_of, octets
+from ._arrays import DTypeLike, octets, taken
 from ._c import DType
 from ._errors import Status, error_of
 from ._library import check, lib
-from ._parallel import threads_of
+from ._parallel import Threads, call, threads_of
 
 __all__ = ["DeltaInfo", "apply", "compress", "digest", "inspect"]
 
@@ -46,19 +46,13 @@ class DeltaInfo:
     """of the format"""
 
 
-def _options(threads: Optional[int], without_digests: bool = False) -> Tuple[_c.DeltaOptions, Any]:
-    """Options, and what they need to stay alive."""
+def _options(threads: Optional[int], without_digests: bool = False) -> Tuple[_c.DeltaOptions, Optional[Threads]]:
+    """Options, and their threads."""
     options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests))
     pool = threads_of(threads)
     if pool is not None:
         options.parallel = pool.parallel
     return options, pool
-
-
-def _weights(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
-    kind = dtype_of(getattr(array, "dtype", "f32") if dtype is None else dtype)
-    view, n = count_of(array, kind, what, writable)
-    return view, n, kind
 
 
 def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests: bool = True,
@@ -68,19 +62,19 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     Arrays are float32, float16 or bfloat16; numpy's bfloat16 bits are 16-bit integers, with dtype="bf16". digests: of
     base and result, 16 bytes, by which apply() finds out whether it has the right base.
     """
-    target, n, kind = _weights(next, dtype, "next")
+    target, n, kind = taken(next, dtype, "next")
     source = None
     if base is not None:
-        source, found, _ = _weights(base, kind, "base")
+        source, found, _ = taken(base, kind, "base")
         if found != n:
             raise ValueError(f"base has {found} weights, next has {n}")
     bound, written = c_size_t(), c_size_t()
     check(lib.tlc_delta_bound(kind, n, byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    options, _pool = _options(threads, not digests)
-    check(lib.tlc_delta_compress(source and source.address, target.address, n, kind, room.address, room.size,
-                                 byref(written), byref(options)))
+    options, pool = _options(threads, not digests)
+    check(call(pool, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address, room.size,
+               byref(written), byref(options)))
     return bytes(memoryview(frame)[:written.value])
 
 
@@ -89,9 +83,9 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     BaseError: they are not the base; SizeError: the frame has another number of weights; CorruptError: it was altered.
     """
     source = octets(frame, "frame")
-    target, n, kind = _weights(weights, dtype, "weights", writable=True)
-    options, _pool = _options(threads)
-    status = lib.tlc_delta_apply(source.address, source.size, target.address, n, kind, byref(options))
+    target, n, kind = taken(weights, dtype, "weights", writable=True)
+    options, pool = _options(threads)
+    status = call(pool, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind, byref(options))
     if status == Status.SIZE:
         raise error_of(status, f"the delta has another number of weights than {n}")
     if status == Status.PARAM:
@@ -115,8 +109,8 @@ def inspect(frame: Any) -> DeltaInfo:
 
 def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> int:
     """What deltas carry of these weights: by it a machine finds the delta that it needs."""
-    view, n, kind = _weights(weights, dtype, "weights")
+    view, n, kind = taken(weights, dtype, "weights")
     found = c_uint64()
-    options, _pool = _options(threads)
-    check(lib.tlc_delta_digest(view.address, n, kind, byref(found), byref(options)))
+    options, pool = _options(threads)
+    check(call(pool, lib.tlc_delta_digest, view.address, n, kind, byref(found), byref(options)))
     return found.value

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
 from . import _c
-from ._arrays import DTypeLike, Messages, View, count_of, dtype_of, octets
+from ._arrays import DTypeLike, Messages, View, dtype_of, octets, taken
 from ._c import DType
 from ._errors import Status, error_of
-from ._library import check, lib, text
+from ._library import check, lib, listed, real, text
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,9 @@ def decompress(frame: Any, out: Any = None, *, dtype: Optional[DTypeLike] = None
     source = octets(frame, "frame")
     if out is None:
         import numpy
-        kind = dtype_of(dtype or "f32")
-        out = numpy.empty(inspect(frame).n, {DType.F32: "f4", DType.F16: "f2", DType.BF16: "u2"}[kind])
-    else:
-        kind = dtype_of(getattr(out, "dtype", "f32") if dtype is None else dtype)
-    target, n = count_of(out, kind, "out", writable=True)
+        dtype = dtype_of("f32" if dtype is None else dtype)
+        out = numpy.empty(inspect(frame).n, {DType.F32: "f4", DType.F16: "f2", DType.BF16: "u2"}[dtype])
+    target, n, kind = taken(out, dtype, "out", writable=True)
     _decoded(lib.tlc_decompress(source.address, source.size, kind, target.address, n, None), source, n)
     return out
 
@@ -89,8 +87,8 @@ def decompress(frame: Any, out: Any = None, *, dtype: Optional[DTypeLike] = None
 def decompress_add(frame: Any, sum: Any, weight: float = 1.0) -> Any:
     """sum += weight * the values of a frame. sum: float32. Returns it."""
     source = octets(frame, "frame")
-    target, n = count_of(sum, DType.F32, "sum", writable=True)
-    _decoded(lib.tlc_decompress_add(source.address, source.size, weight, target.address, n, None), source, n)
+    target, n, _ = taken(sum, DType.F32, "sum", writable=True)
+    _decoded(lib.tlc_decompress_add(source.address, source.size, real(weight, "weight"), target.address, n, None), source, n)
     return sum
 
 
@@ -101,12 +99,11 @@ def decompress_add_many(frames: Sequence[Any], sum: Any, weights: Any = None, *,
     not change, and the exception says which one.
     """
     sources = Messages(frames, "frames")
-    target, n = count_of(sum, DType.F32, "sum", writable=True)
+    target, n, _ = taken(sum, DType.F32, "sum", writable=True)
     numbers = None
     if weights is not None:
-        if len(weights) != len(sources):
-            raise ValueError(f"weights should have {len(sources)} numbers, not {len(weights)}")
-        numbers = (c_float * len(sources))(*weights)
+        found = listed(weights, len(sources), "weights", "numbers")
+        numbers = (c_float * len(sources))(*(real(weight, f"weights[{i}]") for i, weight in enumerate(found)))
     options = _c.DecodeOptions(struct_size=sizeof(_c.DecodeOptions), from_zero=int(from_zero))
     bad = c_size_t()
     status = lib.tlc_decompress_add_many(sources.array, numbers, len(sources), target.address, n, byref(bad),
@@ -120,6 +117,6 @@ def decompress_add_many(frames: Sequence[Any], sum: Any, weights: Any = None, *,
 def mask(frame: Any, momentum: Any) -> Any:
     """Sets momentum (float32) to 0 where the frame has a value (SBC's momentum masking). Returns it."""
     source = octets(frame, "frame")
-    target, n = count_of(momentum, DType.F32, "momentum", writable=True)
+    target, n, _ = taken(momentum, DType.F32, "momentum", writable=True)
     _decoded(lib.tlc_mask(source.address, source.size, target.address, n, None), source, n)
     return momentum

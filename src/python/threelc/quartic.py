@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets
-from ._library import check, count, lib
+from ._library import check, count, lib, listed, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
 
 
@@ -25,6 +25,7 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     check_codec(codec)
     source, n = octets(quartic, "quartic"), count(n, "n")
     block = int(quantizer_of(codec)[1].get("block", n or 1))
+    scales = [real(scale, "a scale") for scale in listed(scales, None, "scales", "numbers")]
     if len(scales) != -(-n // block):
         raise ValueError(f"{-(-n // block)} scales are needed, not {len(scales)}")
     parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=codec.encode(), dtype=dtype_of(dtype),

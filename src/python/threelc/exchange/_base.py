@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ctypes import byref, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Union
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
 
 from .. import _c
 from .._arrays import DTypeLike, Messages, borrowed, dtype_of, values
 from .._c import DType, Isa
 from .._errors import Status, error_of
-from .._library import check, count, lib, text
-from .._object import CObject
+from .._library import check, coded, count, described, lib, listed, real, text
+from .._object import CObject, saved_state
 from .._parallel import threads_of
 from ..codec_strings import check_codec, codec_list
 from ..context import isa_of
@@ -139,16 +139,27 @@ def outcome_of(found: _c.Outcome) -> Outcome:
                    missing=found.missing, sentence=text(found.sentence))
 
 
+def tensors_of(tensors: Any) -> List[Tensor]:
+    """Tensors as a list. TypeError: they are something else."""
+    found = listed(tensors, None, "tensors", "threelc.exchange.Tensor")
+    for i, tensor in enumerate(found):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"tensors[{i}] should be a threelc.exchange.Tensor(name, n), not {described(tensor)}")
+    return found
+
+
 class Arguments:
     """A configuration and tensors as the C library takes them. It keeps alive what they point to."""
 
     def __init__(self, config: Config, tensors: Sequence[Tensor]) -> None:
+        if not isinstance(config, Config):
+            raise TypeError(f"config should be a threelc.exchange.Config, not {described(config)}")
         self.dtype = dtype_of(config.dtype)
         self.sizes = [count(tensor.n, f"n of {tensor.name}") for tensor in tensors]
         self.names = [tensor.name for tensor in tensors]
         self.threads = threads_of(config.threads)
         for codec in {config.push, config.pull, *(t.push for t in tensors), *(t.pull for t in tensors)} - {None}:
-            check_codec(codec or "")
+            check_codec(codec)  # type: ignore[arg-type]
         self.config = _c.ExchangeConfig()
         check(lib.tlc_exchange_config_init(byref(self.config), sizeof(self.config)))
         for name in ("workers", "servers", "owners", "keep", "backup"):
@@ -157,7 +168,7 @@ class Arguments:
             setattr(self.config, name, count(getattr(config, name), name))
         for name in ("gather", "sum", "assume_finite"):
             setattr(self.config, name, int(getattr(config, name)))
-        self.config.push = config.push.encode()
+        self.config.push = coded(config.push, "push")
         self.config.pull = _coded(config.pull)
         self.config.reserve = codec_list(config.reserve)
         self.config.dtype = self.dtype
@@ -168,9 +179,9 @@ class Arguments:
         self.residuals = [None if t.residual is None else
                           values(t.residual, t.n, DType.F32, f"residual of {t.name}", writable=True) for t in tensors]
         self.tensors = (_c.Tensor * len(tensors))()
-        for entry, tensor, residual in zip(self.tensors, tensors, self.residuals):
+        for entry, tensor, n, residual in zip(self.tensors, tensors, self.sizes, self.residuals):
             entry.struct_size = sizeof(_c.Tensor)
-            entry.name, entry.n = tensor.name.encode(), tensor.n
+            entry.name, entry.n = coded(tensor.name, "the name of a tensor"), n
             entry.push, entry.pull = _coded(tensor.push), _coded(tensor.pull)
             entry.residual = None if residual is None else residual.address
             entry.only = 0 if tensor.only is None else count(tensor.only, f"only of {tensor.name}", 31) + 1
@@ -187,17 +198,17 @@ class ExchangeObject(CObject):
 
     def __init__(self, config: Config, tensors: Sequence[Tensor], *which: Any, after: Sequence[Any] = ()) -> None:
         """which, after: arguments of tlc_NAME_create before and behind the tensors."""
+        tensors = tensors_of(tensors)
         arguments = Arguments(config, tensors)
         handle = c_void_p()
         check(self._function("create")(byref(handle), byref(arguments.config), *which, arguments.tensors, len(tensors),
                                        *after))
-        super().__init__(handle.value or 0, self._function("destroy"))
+        super().__init__(handle.value or 0, self._function("destroy"), arguments.threads, arguments.residuals)
         self.config = config
         self.tensors = tuple(tensors)
         self._dtype = arguments.dtype
         self._sizes = arguments.sizes
         self._indices = {name: i for i, name in enumerate(arguments.names)}
-        self._keep = (arguments.threads, arguments.residuals)
 
     @classmethod
     def _function(cls, verb: str) -> Any:
@@ -205,7 +216,7 @@ class ExchangeObject(CObject):
 
     def _call(self, verb: str, *arguments: Any) -> None:
         """A call whose outcome tells why it failed."""
-        status = self._function(verb)(self._handle, *arguments)
+        status = self._do(self._function(verb), *arguments)
         if status:
             outcome = self._outcome()
             raise error_of(status, outcome.sentence, outcome)
@@ -219,9 +230,7 @@ class ExchangeObject(CObject):
         return borrowed(message.data, message.len, self)
 
     def _messages(self, messages: Sequence[Any], needed: int) -> Messages:
-        if len(messages) != needed:
-            raise ValueError(f"{needed} messages are needed, not {len(messages)}")
-        return Messages(messages, "message")
+        return Messages(messages, "messages", needed)
 
     def _again(self, step: int) -> memoryview:
         message = _c.Message()
@@ -258,7 +267,7 @@ class ExchangeObject(CObject):
             if codec is not None:
                 check_codec(codec)
         with self._lock:
-            check(self._function("set_codec")(self._handle, i, *(_coded(codec) for codec in codecs)))
+            check(self._do(self._function("set_codec"), i, *(_coded(codec) for codec in codecs)))
 
     @property
     def step(self) -> int:
@@ -282,12 +291,8 @@ class ExchangeObject(CObject):
     def load_state_dict(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]]) -> None:
         """Goes on from a state_dict(). With as many ranks as before, each needs its own; otherwise give each the states
         of all ranks, and residuals are dealt out so that means stay what they would have been."""
-        found = [states] if isinstance(states, dict) else list(states)
-        for state in found:
-            if state.get("version") != STATE_VERSION or state.get("kind") != self._name:
-                raise ValueError(f"states of version {STATE_VERSION} of {self._name} objects are needed, not of "
-                                 f"version {state.get('version')} of {state.get('kind')}")
-        messages = Messages([state["state"] for state in found], "state")
+        every = [states] if isinstance(states, Mapping) else listed(states, None, "states", "states")
+        messages = Messages([saved_state(state, STATE_VERSION, self._name) for state in every], "states")
         with self._lock:
             self._call("state_load", messages.array, len(messages))
 
@@ -301,7 +306,7 @@ class FeedbackObject(ExchangeObject):
     def residual_scale(self, factor: float) -> None:
         """All residuals *= factor, for a new loss scale or learning rate."""
         with self._lock:
-            check(self._function("residual_scale")(self._handle, factor))
+            check(self._do(self._function("residual_scale"), real(factor, "factor")))
 
 
 def steps_of(steps: Sequence[int]) -> Any:

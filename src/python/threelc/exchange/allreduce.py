@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Union
 
 from .._arrays import Lists, Messages
 from .._c import DType, Message
-from .._library import count
+from .._library import count, real
 from ._base import Config, FeedbackObject, Outcome, Part, Tensor
 
 
@@ -34,7 +34,7 @@ class AllReduce(FeedbackObject):
         """
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
-            self._call("push", source and source.array, weight, self._to)
+            self._call("push", source and source.array, real(weight, "weight"), self._to)
             return [self._message(message) for message in self._to]
 
     def push_frames(self, gradients: Sequence[Any], frames: Sequence[Optional[Any]],
@@ -45,12 +45,10 @@ class AllReduce(FeedbackObject):
         back when a step fails. If outcome() has a cause, a gradient was not finite, and no frame is sent.
         """
         parts = self._function("pushed_parts")(self._handle)
-        if len(frames) != parts:
-            raise ValueError(f"{parts} frames are needed, not {len(frames)}")
         source = Lists(gradients, self._sizes, self._dtype, "gradients")
-        made = Messages(frames, "frame")
+        made = Messages(frames, "frames", parts)
         with self._lock:
-            self._call("push_frames", source.array, made.array, weight, self._to)
+            self._call("push_frames", source.array, made.array, real(weight, "weight"), self._to)
             return [self._message(message) for message in self._to]
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:

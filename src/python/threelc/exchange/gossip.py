@@ -10,8 +10,8 @@ from .. import _c
 from .._arrays import Lists, borrowed
 from .._c import DType, GossipKind, GraphKind, Message
 from .._errors import Status, error_of
-from .._library import check, count, lib
-from ._base import Config, ExchangeObject, Outcome, Tensor
+from .._library import check, choice, count, lib, listed, real
+from ._base import Config, ExchangeObject, Outcome, Tensor, tensors_of
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Graph:
 
     def neighbours(self, node: int) -> Tuple[List[int], List[float]]:
         """The neighbours of a node, and Metropolis weights: one for each neighbour, and the node's own last."""
-        graph = _c.Graph(sizeof(_c.Graph), self.kind, count(self.nodes, "nodes", 32), count(self.rows, "rows", 32),
-                         self.p, count(self.seed, "seed", 64))
+        graph = _c.Graph(sizeof(_c.Graph), choice(GraphKind, self.kind, "kind"), count(self.nodes, "nodes", 32),
+                         count(self.rows, "rows", 32), real(self.p, "p"), count(self.seed, "seed", 64))
         degree = c_size_t()
         own = (c_double * 1)()
         status = lib.tlc_graph_neighbours(byref(graph), count(node, "node", 32), None, own, 0, byref(degree))
@@ -56,13 +56,14 @@ class Gossip(ExchangeObject):
 
     def __init__(self, config: Config, kind: GossipKind, node: int, neighbours: Sequence[int], weights: Sequence[float],
                  tensors: Sequence[Tensor], model: Sequence[Any]) -> None:
-        if len(weights) != len(neighbours) + 1:
-            raise ValueError(f"{len(neighbours)} neighbours need {len(neighbours) + 1} weights, the node's own last")
-        start = Lists(model, [tensor.n for tensor in tensors], DType.F32, "model")
-        super().__init__(config, tensors, GossipKind(kind), count(node, "node", 32),
-                         (c_uint32 * len(neighbours))(*(count(i, "neighbour", 32) for i in neighbours)),
-                         (c_double * len(weights))(*weights), len(neighbours), after=(start.array,))
-        self.neighbours = tuple(neighbours)
+        near = [count(i, "a neighbour", 32) for i in listed(neighbours, None, "neighbours", "numbers")]
+        own = [real(weight, "a weight") for weight in listed(weights, None, "weights", "numbers")]
+        if len(own) != len(near) + 1:
+            raise ValueError(f"{len(near)} neighbours need {len(near) + 1} weights, the node's own last")
+        start = Lists(model, [count(t.n, f"n of {t.name}") for t in tensors_of(tensors)], DType.F32, "model")
+        super().__init__(config, tensors, choice(GossipKind, kind, "kind"), count(node, "node", 32),
+                         (c_uint32 * len(near))(*near), (c_double * len(own))(*own), len(near), after=(start.array,))
+        self.neighbours = tuple(near)
 
     def hello(self, full: bool = False) -> memoryview:
         """A message for the neighbours, between two steps: what greet compares. full: with the whole model, for those

@@ -50,6 +50,10 @@ class Server(FeedbackObject):
                 self._pushes.append(view)
         return PushInfo(info.worker, info.step, bool(info.late), bool(info.repeated))
 
+    def _check_pushes(self) -> None:
+        for push in self._pushes:
+            push.use_again(writable=False)
+
     def ready(self) -> bool:
         """Whether so many workers have pushed that nothing is gained by waiting: workers - backup."""
         with self._lock:
@@ -58,6 +62,7 @@ class Server(FeedbackObject):
     def reduce(self) -> None:
         """Decodes the pushes and averages them. StepError: leave the model as it is; the answer will say so."""
         with self._lock:
+            self._check_pushes()
             self._call("reduce")
 
     def parts(self) -> List[Part]:
@@ -73,6 +78,7 @@ class Server(FeedbackObject):
         sizes = [] if delta is None else [part.n for part in self._parts()]
         source = None if delta is None else Lists(delta, sizes, DType.F32, "delta")
         with self._lock:
+            self._check_pushes()
             self._call("answer", source and source.array, byref(message))
             self._pushes.clear()
             return self._message(message)

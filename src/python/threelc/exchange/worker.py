@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Union
 from .. import _c
 from .._arrays import Lists
 from .._c import DType, Message
-from .._library import check, count
+from .._library import check, count, listed, real
 from ._base import Config, FeedbackObject, Outcome, Tensor, outcome_of, steps_of
 
 
@@ -33,7 +33,7 @@ class Worker(FeedbackObject):
         """
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
-            self._call("push", source and source.array, weight, self._to)
+            self._call("push", source and source.array, real(weight, "weight"), self._to)
             return [self._message(message) for message in self._to]
 
     def pull(self, answers: Sequence[Any], out: Sequence[Any]) -> None:
@@ -56,10 +56,9 @@ class Worker(FeedbackObject):
     def join(self, step: int, taken: Optional[Sequence[int]] = None) -> None:
         """The worker came late, or comes back, with a model of the caller's: it goes on with `step`, and only listens
         in that step. taken[i]: what Server.taken of server i says of this worker."""
-        if taken is not None and len(taken) != self.config.servers:
-            raise ValueError(f"taken should have {self.config.servers} steps, not {len(taken)}")
+        steps = None if taken is None else steps_of(listed(taken, self.config.servers, "taken", "steps"))
         with self._lock:
-            self._call("join", count(step, "step", 64), None if taken is None else steps_of(taken))
+            self._call("join", count(step, "step", 64), steps)
 
     def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:
         """Changes the codec of the pushes of a tensor; None: of all that have the codec of the configuration."""
