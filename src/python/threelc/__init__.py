@@ -11,23 +11,63 @@ decompress_add() on what it received. What was not sent stays in the context's r
     threelc.decompress_add(frame, total, 0.25)        # total += 0.25 * what was sent
 
 Arrays are used where they lie: numpy arrays, torch tensors on the CPU, and whatever has the buffer protocol or DLPack.
-Other threads of Python run during calls. Errors are exceptions, threelc.Error, with a status and a sentence.
+They must be contiguous. A tensor that is written counts as written by an in-place operation of torch: call under
+torch.no_grad() if it requires grad. Other threads of Python run during calls.
 
-threelc.delta makes lossless deltas of weights. threelc.exchange has the distributed algorithms: all-reduce, parameter
-server, gossip. threelc.torch puts them to work in PyTorch.
+Context                     compresses a tensor again and again: compress, compress_into, accumulate, residual,
+                            set_codec, state_dict
+decompress, decompress_add  decode a frame into an array, or add it up; decompress_add_many: many frames in one sweep
+inspect, peek, mask         what a frame says of itself (FrameInfo); SBC's momentum masking
+codecs, codec_bound         the list of codecs (CodecEntry, CodecParameter, EntryKind); the largest frame of a codec
+compress_quartic            frames of symbols that were found elsewhere, as on a GPU
+DType, Isa                  what values are; the instructions that kernels use
+
+threelc.delta               lossless deltas of weights: compress, apply, inspect, digest
+threelc.exchange            the distributed algorithms: AllReduce, Worker and Server, Gossip
+threelc.torch               these in PyTorch: register, LocalSteps, PushPull, Gossip, register_fsdp, WeightSync
+
+An array or argument of the wrong kind raises TypeError or ValueError. All else that fails raises a threelc.Error, with
+a status (threelc.Status) and a sentence, and changes nothing:
+
+ParameterError    an argument is out of its range, or a codec string is wrong; it is a ValueError, too
+CapacityError     a buffer is too small, or the object was created for smaller frames; a ValueError
+SizeError         a frame or state has another number of values; a ValueError
+CorruptError      the bytes are no frame, message or state; a ValueError
+BaseError         the weights are not those that a delta begins with; a ValueError
+NonFiniteError    a NaN or an infinity; an ArithmeticError
+UnsupportedError  a codec, ISA or operation that is not available here; a NotImplementedError
+NoMemoryError     there is not enough memory; a MemoryError
+StepError         of the exchange: the step failed for all, and nothing is lost
+OrderError        a call out of turn, or a message of another step
 """
 from . import delta
-from ._c import DType, EntryKind, Isa
-from ._errors import (BaseError, CapacityError, CorruptError, Error, NoMemoryError, NonFiniteError, OrderError,
-                      ParameterError, SizeError, Status, StepError, UnsupportedError)
+from ._c import DType
+from ._c import EntryKind as EntryKind
+from ._c import Isa as Isa
+from ._errors import BaseError as BaseError
+from ._errors import CapacityError as CapacityError
+from ._errors import CorruptError as CorruptError
+from ._errors import Error as Error
+from ._errors import NoMemoryError as NoMemoryError
+from ._errors import NonFiniteError as NonFiniteError
+from ._errors import OrderError as OrderError
+from ._errors import ParameterError as ParameterError
+from ._errors import SizeError as SizeError
+from ._errors import Status as Status
+from ._errors import StepError as StepError
+from ._errors import UnsupportedError as UnsupportedError
 from ._version import __version__
-from .codec_strings import CodecEntry, CodecParameter, codec_bound, codecs
+from .codec_strings import CodecEntry as CodecEntry
+from .codec_strings import CodecParameter as CodecParameter
+from .codec_strings import codec_bound, codecs
 from .context import Context
-from .frames import FrameInfo, decompress, decompress_add, decompress_add_many, inspect, mask, peek
+from .frames import FrameInfo as FrameInfo
+from .frames import decompress, decompress_add, decompress_add_many, inspect, mask, peek
 from .quartic import compress_quartic
 
-__all__ = [
-    "BaseError", "CapacityError", "CodecEntry", "CodecParameter", "Context", "CorruptError", "DType", "EntryKind",
-    "Error", "FrameInfo", "Isa", "NoMemoryError", "NonFiniteError", "OrderError", "ParameterError", "SizeError",
-    "Status", "StepError", "UnsupportedError", "__version__", "codec_bound", "codecs", "compress_quartic",
-    "decompress", "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek"]
+# What help(threelc) describes at length. The classes below are public, too; each has a help of its own.
+__all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
+           "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek"]
+
+_OTHERS = (BaseError, CapacityError, CodecEntry, CodecParameter, CorruptError, EntryKind, Error, FrameInfo, Isa,
+           NoMemoryError, NonFiniteError, OrderError, ParameterError, SizeError, Status, StepError, UnsupportedError)

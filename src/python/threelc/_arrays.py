@@ -113,18 +113,27 @@ def check_memory(tensor: Any, what: str) -> None:
                          f"needed, its storage has {room}. {advice}")
 
 
-def _check_output(tensor: Any, what: str) -> None:
-    """Raises an exception where torch refuses an in-place operation, and else counts it."""
+def check_writable(tensor: Any, what: str) -> None:
+    """Raises an exception where torch refuses an in-place operation."""
     torch = sys.modules["torch"]
     if tensor.requires_grad and torch.is_grad_enabled():
         reason = ("is a leaf Variable that requires grad and is being used in an in-place operation" if tensor.is_leaf
                   else "requires grad, and there is no derivative of what is written")
         raise RuntimeError(f"{what} {reason}: make this call under torch.no_grad(), or give {what}.detach()")
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(f"{what} is an inference tensor, which is written only under torch.inference_mode(); give a "
+                           "clone()")
+    if any(stride == 0 and length > 1 for length, stride in zip(tensor.shape, tensor.stride())):
+        raise RuntimeError(f"{what} is expanded: several of its values are the same memory; give a clone()")
+
+
+def _is_written(tensor: Any, what: str) -> None:
+    """What torch does before and after an in-place operation."""
+    torch = sys.modules["torch"]
+    check_writable(tensor, what)
     if tensor.is_inference():
-        if not torch.is_inference_mode_enabled():
-            raise RuntimeError(f"{what} is an inference tensor, which is written only under torch.inference_mode(); "
-                               "give a clone()")
-    elif hasattr(torch.autograd.graph, "increment_version"):
+        return  # it has no version
+    if hasattr(torch.autograd.graph, "increment_version"):
         torch.autograd.graph.increment_version(tensor)
     else:
         tensor.detach().view(-1)[:0].zero_()  # shares the counter
@@ -169,7 +178,7 @@ class View:
         self.address = tensor.data_ptr()
         self._tensor = tensor
         if writable:
-            _check_output(tensor, what)
+            _is_written(tensor, what)
 
     def _of_buffer(self, array: Any, writable: bool) -> None:
         buffer = _Buffer()
@@ -229,7 +238,7 @@ class View:
             raise ValueError(f"{self._what} has other memory than when it was given (by resize_, set_ or .data): its "
                              "owner is needed anew")
         if writable:
-            _check_output(tensor, self._what)
+            _is_written(tensor, self._what)
 
     def __del__(self) -> None:
         if getattr(self, "_buffer", None) is not None:

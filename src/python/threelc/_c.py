@@ -10,14 +10,21 @@ import ctypes
 import enum
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_ubyte,
                     c_uint32, c_uint64, c_void_p)
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple
 
 UNKNOWN = 2**64 - 1  # TLC_UNKNOWN
 NOBODY = 2**32 - 1  # TLC_NOBODY
 ALL = c_size_t(-1).value  # TLC_ALL
 
 
-class DType(enum.IntEnum):
+class Numbers(enum.EnumMeta):
+    """Of enums whose members are numbers: dir() and help() have what they add to int, and not what int has."""
+
+    def __dir__(cls) -> List[str]:
+        return [name for name in cls.__dict__ if not name.startswith("_")] + ["__doc__", "__module__"]
+
+
+class DType(enum.IntEnum, metaclass=Numbers):
     """What the values are: binary32, binary16 or bfloat16 (tlc_dtype)."""
 
     F32 = 0
@@ -30,7 +37,7 @@ class DType(enum.IntEnum):
         return 4 if self == DType.F32 else 2
 
 
-class Isa(enum.IntEnum):
+class Isa(enum.IntEnum, metaclass=Numbers):
     """The instructions that kernels use (tlc_isa). AUTO: the best that this machine has."""
 
     AUTO = 0
@@ -40,7 +47,7 @@ class Isa(enum.IntEnum):
     NEON = 4
 
 
-class EntryKind(enum.IntEnum):
+class EntryKind(enum.IntEnum, metaclass=Numbers):
     """What an entry of the list of codecs is (tlc_entry_kind)."""
 
     SHORT_NAME = 0
@@ -49,14 +56,14 @@ class EntryKind(enum.IntEnum):
     SHRINKER = 3
 
 
-class GossipKind(enum.IntEnum):
+class GossipKind(enum.IntEnum, metaclass=Numbers):
     """The algorithm of decentralised training (tlc_gossip_kind)."""
 
     DCD = 0
     ECD = 1
 
 
-class GraphKind(enum.IntEnum):
+class GraphKind(enum.IntEnum, metaclass=Numbers):
     """The family of a graph (tlc_graph_kind)."""
 
     RING = 0

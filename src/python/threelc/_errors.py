@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Dict, Optional, Type
 
+from ._c import Numbers
+
 if TYPE_CHECKING:
     from .exchange import Outcome
 
 
-class Status(enum.IntEnum):
+class Status(enum.IntEnum, metaclass=Numbers):
     """What a call of the library returned (tlc_status). The numbers never change."""
 
     OK = 0

@@ -27,11 +27,11 @@ def saved_state(state: Any, version: int, kind: Optional[str] = None) -> Any:
 
 
 class CObject:
-    """Owns an object of the C library. Calls from several threads wait for each other."""
+    """Owns an object of the C library. Calls from several threads wait for each other. `threads` and `residuals` are
+    what the caller gave for its calls."""
 
     def __init__(self, handle: int, destroy: Callable[[int], None], threads: Optional[Threads],
                  residuals: Sequence[Optional[View]]) -> None:
-        """threads, residuals: that the object uses in its calls, if the caller gave some."""
         self._handle: Optional[int] = handle
         self._destroy = destroy
         self._lock = threading.Lock()

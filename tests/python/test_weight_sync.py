@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: MIT
+"""Models that follow another: memory that tensors share, the order of messages, any bytes, checkpoints."""
+import copy
+import json
+import random
+import unittest
+import zlib
+from unittest import mock
+
+import threelc
+import threelc.torch
+import torch
+from threelc import _bundles, delta
+from threelc.torch import _sharing
+
+WeightSync = threelc.torch.WeightSync
+
+
+class Tensors(torch.nn.Module):
+    """A module of named parameters; a dtype that has no gradient makes a buffer."""
+
+    def __init__(self, **tensors):
+        super().__init__()
+        for name, tensor in tensors.items():
+            if isinstance(tensor, torch.nn.Parameter):
+                self.register_parameter(name, tensor)
+            elif tensor.is_floating_point():
+                self.register_parameter(name, torch.nn.Parameter(tensor, requires_grad=False))
+            else:
+                self.register_buffer(name, tensor)
+
+    def step(self, scale=1e-3):
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.mul_(1 + scale)
+
+
+def bits(model):
+    return {name: tensor.detach().clone().contiguous().view(torch.uint8).tolist() if tensor.dim() else tensor.item()
+            for name, tensor in model.state_dict().items()}
+
+
+def alone(seed=0):
+    """Tensors that share nothing."""
+    torch.manual_seed(seed)
+    return Tensors(a=torch.randn(30, 20), b=torch.randn(30, 20), c=torch.randn(7))
+
+
+def tied(seed=0):
+    """Two names on one memory, as x.data = y.data makes them."""
+    model = alone(seed)
+    model.b.data = model.a.data
+    return model
+
+
+def same(seed=0):
+    """One parameter with two names."""
+    model = alone(seed)
+    model.b = model.a
+    return model
+
+
+def flattened(seed=0):
+    """Views of a flat parameter, as fused layers have them, and a view of a view."""
+    torch.manual_seed(seed)
+    flat = torch.randn(700)
+    return Tensors(flat=flat, weight=flat[:600].view(30, 20), bias=flat[600:630], row=flat[20:40],
+                   turned=flat[:600].view(30, 20).t(), odd=flat[1:101:2])
+
+
+def separate(seed=0):
+    """The tensors of flattened() with memory of their own."""
+    return Tensors(**{name: p.detach().clone() for name, p in flattened(seed).named_parameters()})
+
+
+def turned(seed=0):
+    """Two names on one memory that is transposed."""
+    torch.manual_seed(seed)
+    weight = torch.randn(20, 30).t()
+    return Tensors(a=weight, b=weight.view(30, 20), c=torch.randn(7))
+
+
+def neighbours(seed=0):
+    """Tensors of one storage that share no value, two of them interleaved."""
+    torch.manual_seed(seed)
+    flat = torch.randn(600)
+    return Tensors(a=flat[:100], b=flat[100:200], even=flat[200::2], odd=flat[201::2])
+
+
+class Sharing(unittest.TestCase):
+    def follows(self, source, served):
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        for _ in range(4):
+            message = publisher.publish()
+            receiver.receive(message)
+            mine, theirs = bits(source), bits(served)
+            self.assertEqual(mine, theirs)
+            source.step()
+        return message
+
+    def test_following(self):
+        for build in tied, same, flattened, turned, neighbours, separate, alone:
+            with self.subTest(build.__name__):
+                self.follows(build(1), build(2))
+
+    def test_sharing_on_one_side_or_otherwise(self):
+        """What shares memory in the trainer may have memory of its own in the receiver."""
+        for source, served in ((tied, alone), (same, alone), (tied, same), (same, tied), (flattened, separate),
+                               (turned, alone), (turned, tied), (tied, turned)):
+            with self.subTest(f"{source.__name__} {served.__name__}"):
+                self.follows(source(1), served(2))
+
+    def test_sent_once(self):
+        once, twice = len(WeightSync(tied()).publish()), len(WeightSync(alone()).publish())
+        self.assertLess(once, 0.7 * twice)
+        self.assertLess(len(WeightSync(flattened()).publish()), 0.7 * len(WeightSync(separate()).publish()))
+
+    def test_other_sharing_is_refused(self):
+        """A receiver cannot have two values in one place."""
+        views = Tensors(flat=torch.randn(700), weight=torch.randn(30, 20), bias=torch.randn(30), row=torch.randn(20),
+                        turned=torch.randn(20, 30), odd=torch.randn(50))
+        views.row.data = views.flat.data[21:41]
+        shifted = flattened(3)
+        shifted.row.data = shifted.flat.data[40:60]
+        for source, served, words in ((alone(1), tied(2), "b and a share memory in this model, but not"),
+                                      (alone(1), same(2), "b and a share memory"),
+                                      (separate(1), flattened(2), "share memory in this model"),
+                                      (flattened(1), shifted, "row and flat share memory .* in another way"),
+                                      (flattened(1), views, "row and flat share memory")):
+            before = bits(served)
+            with self.assertRaisesRegex(ValueError, words):
+                WeightSync(served).receive(WeightSync(source).publish())
+            self.assertEqual(bits(served), before)
+
+    def test_parts_that_overlap(self):
+        flat = torch.randn(100)
+        for one, other in ((flat[:60], flat[40:]), (flat[::2], flat[::3]), (flat, flat.view(torch.int16)[:100])):
+            if other.dtype != torch.float32:
+                other = other.view(torch.bfloat16)
+            with self.assertRaisesRegex(ValueError, "one and other have memory in common|other and one have memory"):
+                WeightSync(Tensors(one=one, other=other)).publish()
+
+    def test_places(self):
+        model = flattened()
+        found = _sharing.places({name: p.detach() for name, p in model.named_parameters()})
+        self.assertEqual({place.root for place in found.values()}, {"flat"})
+        for name, place in found.items():
+            tensor = getattr(model, name).detach()
+            self.assertTrue(torch.equal(_sharing.values_in(model.flat.detach(), place, tensor.shape), tensor), name)
+
+    def test_many_views_take_no_time(self):
+        flat = torch.zeros(20000)
+        tensors = {f"t{i}": flat[2 * i:2 * i + 2] for i in range(10000)}
+        self.assertEqual([name for name, place in _sharing.places(tensors).items() if place.root != name], [])
+
+
+class AllOrNothing(unittest.TestCase):
+    def test_a_failure_halfway(self):
+        """The weights change under the call, at each place: what was written is put back."""
+        source = alone(1)
+        publisher, served = WeightSync(source), alone(2)
+        receiver = WeightSync(served)
+        receiver.receive(publisher.publish())
+        source.step()
+        message = publisher.publish()
+        before = bits(served)
+        real = delta.apply
+        for fails_at in range(3):
+            calls = []
+
+            def apply(*arguments, **others):
+                calls.append(0)
+                if len(calls) > fails_at:
+                    raise threelc.BaseError(threelc.Status.BASE, "changed meanwhile")
+                return real(*arguments, **others)
+
+            with mock.patch.object(delta, "apply", apply), self.assertRaises(threelc.BaseError):
+                receiver.receive(message)
+            self.assertEqual(bits(served), before)
+        receiver.receive(message)
+        self.assertEqual(bits(served), bits(source))
+
+    def test_a_base_that_is_another(self):
+        """The last tensor is not the base: no other is written."""
+        source, served = alone(1), alone(2)
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        receiver.receive(publisher.publish())
+        source.step()
+        message = publisher.publish()
+        with torch.no_grad():
+            served.c[3] += 1
+        before = bits(served)
+        with self.assertRaisesRegex(threelc.BaseError, r"c is not what .* publish\(full=True\) is needed"):
+            receiver.receive(message)
+        self.assertEqual(bits(served), before)
+        receiver.receive(publisher.publish(full=True))
+        self.assertEqual(bits(served), bits(source))
+
+    def test_autograd_notices(self):
+        source = Tensors(weight=torch.nn.Parameter(torch.randn(300)))
+        served = copy.deepcopy(source)
+        source.step()
+        loss = (served.weight * served.weight).sum()
+        WeightSync(served).receive(WeightSync(source).publish())
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            loss.backward()
+
+    def test_inference(self):
+        with torch.inference_mode():
+            served = alone(2)
+        source = alone(1)
+        message = WeightSync(source).publish()
+        with self.assertRaisesRegex(RuntimeError, "a is an inference tensor"):
+            WeightSync(served).receive(message)
+        with torch.inference_mode():
+            WeightSync(served).receive(message)
+        self.assertEqual(bits(served), bits(source))
+
+    def test_expanded(self):
+        served = alone(2)
+        served.b.data = torch.zeros(1, 20).expand(30, 20)
+        with self.assertRaisesRegex(RuntimeError, "b is expanded"):
+            WeightSync(served).receive(WeightSync(alone(1)).publish())
+
+
+class Order(unittest.TestCase):
+    def messages(self, count=4):
+        source = alone(1)
+        publisher, found = WeightSync(source), []
+        for i in range(count):
+            found.append((publisher.publish(), bits(source)))
+            source.step()
+        return found
+
+    def test_old_and_repeated(self):
+        found = self.messages()
+        served = alone(2)
+        receiver = WeightSync(served)
+        for i, (message, weights) in enumerate(found):
+            receiver.receive(message)
+            for old, _ in found[:i + 1]:
+                with self.assertRaisesRegex(threelc.OrderError, f"and number {i + 1} has been received: it is old"):
+                    receiver.receive(old)
+            self.assertEqual(bits(served), weights)
+
+    def test_missed(self):
+        found = self.messages()
+        served = alone(2)
+        receiver = WeightSync(served)
+        receiver.receive(found[0][0])
+        for i in 2, 3:
+            with self.assertRaisesRegex(threelc.BaseError, r"number 2 was missed: publish\(full=True\) is needed"):
+                receiver.receive(found[i][0])
+        self.assertEqual(bits(served), found[0][1])
+        receiver.receive(found[1][0])
+        receiver.receive(found[2][0])
+        self.assertEqual(bits(served), found[2][1])
+
+    def test_a_fresh_publish(self):
+        """Receivers that are new, missed a message or have all go on from it; its repetition is refused."""
+        source = alone(1)
+        publisher = WeightSync(source)
+        up_to_date, behind, new = WeightSync(alone(2)), WeightSync(alone(3)), WeightSync(alone(4))
+        first = publisher.publish()
+        up_to_date.receive(first)
+        behind.receive(first)
+        source.step()
+        up_to_date.receive(publisher.publish())
+        source.step()
+        full = publisher.publish(full=True)
+        for receiver in up_to_date, behind, new:
+            receiver.receive(full)
+        source.step()
+        last = publisher.publish()
+        for receiver in up_to_date, behind, new:
+            receiver.receive(last)
+            self.assertEqual(bits(receiver._model), bits(source))
+            with self.assertRaises(threelc.OrderError):
+                receiver.receive(full)
+            self.assertEqual(bits(receiver._model), bits(source))
+
+    def test_another_trainer(self):
+        first, second = self.messages(), self.messages()
+        served = alone(2)
+        receiver = WeightSync(served)
+        receiver.receive(first[0][0])
+        with self.assertRaisesRegex(threelc.BaseError, "of another trainer"):
+            receiver.receive(second[1][0])
+        receiver.receive(second[0][0])
+        for message, _ in first:
+            with self.assertRaisesRegex(threelc.OrderError, "a trainer that another one has replaced"):
+                receiver.receive(message)
+        receiver.receive(second[1][0])
+        self.assertEqual(bits(served), second[1][1])
+
+    def test_states(self):
+        """Trainer and receiver go on where they were, also from a file."""
+        source, served = alone(1), alone(2)
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        first = publisher.publish()
+        receiver.receive(first)
+        source.step()
+        states = copy.deepcopy((publisher.state_dict(), receiver.state_dict()))
+        expected = publisher.publish()
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        publisher.load_state_dict(states[0])
+        receiver.load_state_dict(states[1])
+        message = publisher.publish()
+        self.assertEqual(message, expected)
+        with self.assertRaises(threelc.OrderError):
+            receiver.receive(first)
+        receiver.receive(message)
+        self.assertEqual(bits(served), bits(source))
+        for bad in {"version": 9}, None, []:
+            with self.assertRaisesRegex(ValueError, "a state of version 1 is needed"):
+                receiver.load_state_dict(bad)
+
+
+class AnyBytes(unittest.TestCase):
+    def setUp(self):
+        self.source, self.served = flattened(1), flattened(2)
+        publisher = WeightSync(self.source)
+        self.first = publisher.publish()
+        self.source.step()
+        self.message = publisher.publish()
+        WeightSync(self.served).receive(self.first)
+        self.before = bits(self.served)
+
+    def refused(self, message, error=threelc.Error):
+        with self.assertRaises(error):
+            WeightSync(self.served).receive(message)
+        self.assertEqual(bits(self.served), self.before)
+
+    def with_head(self, head, frames=None):
+        """The message with another head, whose checksum is right."""
+        old, *own = _bundles.unpack(self.message)
+        head = head if isinstance(head, bytes) else json.dumps(head).encode()
+        return _bundles.pack([zlib.crc32(head).to_bytes(4, "little") + head, *(own if frames is None else frames)])
+
+    def head(self):
+        return json.loads(bytes(_bundles.unpack(self.message)[0][4:]))
+
+    def test_json_that_is_no_message(self):
+        for head in (b"", b"{", b"[]", b"{}", b"null", b"1", b'"a"', b"\xff\xfe", b"[" * 100000, b"1" * 10000,
+                     b'{"format": 2}', b'{"format": true}', b'{"format": "2"}', b'{"format": 2, "tensors": 7}'):
+            self.refused(self.with_head(head), threelc.CorruptError)
+        with self.assertRaisesRegex(threelc.CorruptError, "has format 1, not 2"):
+            WeightSync(self.served).receive(self.with_head({"format": 1, "tensors": []}))
+
+    def test_keys_and_types(self):
+        """Each entry of the head left out, and of each wrong kind."""
+        wrong = (None, True, -1, 0, 1.5, 2**70, "x", [], {}, [None], [-1], ["a"], [2**70], [[1]], [True])
+        head = self.head()
+        places = [(head, key) for key in head] + [(entry, key) for entry in head["tensors"] for key in entry]
+        for where, key in places:
+            kept = where.pop(key)
+            self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
+            for value in wrong:
+                if value == kept and type(value) is type(kept):
+                    continue
+                where[key] = value
+                if key == "trainer" and isinstance(value, str) or key == "sequence" and value in (1, 2**70):
+                    continue  # another trainer or number, which a new receiver takes
+                self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
+            where[key] = kept
+        self.assertEqual(head, self.head())
+
+    def test_more_and_fewer(self):
+        head = self.head()
+        own = _bundles.unpack(self.message)[1:]
+        self.refused(self.with_head(head, [*own, own[0]]), threelc.CorruptError)
+        self.refused(self.with_head(head, []), threelc.CorruptError)
+        self.refused(self.with_head(head, [b""]), threelc.CorruptError)
+        head["tensors"].append(dict(head["tensors"][0]))
+        self.refused(self.with_head(head, [*own, own[0]]), threelc.CorruptError)
+        for entry in ({"name": "more", "shape": [1], "dtype": "f32", "in": "more"},
+                      {"name": "more", "shape": [2**40], "dtype": "f32", "in": "flat", "root_strides": [1],
+                       "strides": [2**40], "first": 0}):
+            head = self.head()
+            head["tensors"].append(entry)
+            self.refused(self.with_head(head), threelc.CorruptError)
+
+    def test_flips_and_truncations(self):
+        rnd = random.Random(1)
+        head = bytes(_bundles.unpack(self.message)[0][4:])
+        for _ in range(1500):
+            altered = bytearray(head)
+            for _ in range(rnd.choice((1, 1, 2, 5))):
+                altered[rnd.randrange(len(altered))] = rnd.choice((rnd.randrange(256), 0x30 + rnd.randrange(10)))
+            cut = len(altered) if rnd.random() < 0.7 else rnd.randrange(len(altered))
+            message = self.with_head(bytes(altered[:cut]))
+            served = copy.deepcopy(self.served)
+            try:
+                WeightSync(served).receive(message)
+            except (threelc.Error, ValueError):
+                self.assertEqual(bits(served), self.before)
+        for i in range(len(self.message)):
+            altered = bytearray(self.message)
+            altered[i] ^= 1 << rnd.randrange(8)
+            for message in altered, self.message[:i]:
+                with self.assertRaises(threelc.Error):
+                    WeightSync(self.served).receive(message)
+        self.assertEqual(bits(self.served), self.before)
+        WeightSync(self.served).receive(self.message)
+        self.assertEqual(bits(self.served), bits(self.source))
+
+    def test_no_bytes_at_all(self):
+        for message, words in ((None, "message should be an array .*, not None"), ("text", "not 'text'"),
+                               ({"a": 1}, "not a dict"), ([1, 2], "not a list")):
+            with self.assertRaisesRegex(TypeError, words):
+                WeightSync(self.served).receive(message)
+
+
+class Words(unittest.TestCase):
+    def test_no_module(self):
+        model = alone()
+        with self.assertRaisesRegex(TypeError, "should be a torch.nn.Module, not an OrderedDict: load the state_dict "
+                                               "into a module, and give that"):
+            WeightSync(model.state_dict())
+        for thing, words in ((list(model.parameters()), "not a list"), (None, "not None"),
+                             (model.a, "not a Parameter")):
+            with self.assertRaisesRegex(TypeError, words):
+                WeightSync(thing)
+
+    def test_other_dtypes(self):
+        for dtype in torch.float64, torch.complex64, torch.int64:
+            weight = torch.nn.Parameter(torch.ones(6).to(dtype), requires_grad=False)
+            with self.assertRaisesRegex(TypeError, f"parameter w is of {dtype}; float32, float16 and bfloat16 can be"):
+                WeightSync(Tensors(w=weight)).publish()
+        model = torch.nn.BatchNorm1d(3)
+        model.register_buffer("wide", torch.ones(3, dtype=torch.float64))
+        self.assertEqual(WeightSync(model).left_out(), ["num_batches_tracked", "wide"])
+        served = copy.deepcopy(model)
+        model.num_batches_tracked += 7
+        with torch.no_grad():
+            model.running_mean += 7
+        WeightSync(served).receive(WeightSync(model).publish())
+        self.assertEqual((served.num_batches_tracked.item(), served.running_mean.tolist()), (0, [7, 7, 7]))
+
+    def test_without_memory(self):
+        lazy, meta, freed = torch.nn.LazyLinear(3), torch.nn.Linear(3, 3, device="meta"), torch.nn.Linear(3, 3)
+        freed.weight.data.storage().resize_(0)
+        for model, words in ((lazy, "weight is an UninitializedParameter, without a shape yet"),
+                             (meta, "weight is a Parameter of 9 values without memory"),
+                             (freed, "weight is a Parameter of 9 values without memory for them: 36 bytes")):
+            for call in WeightSync(model).publish, lambda: WeightSync(model).receive(WeightSync(alone()).publish()):
+                with self.assertRaisesRegex(ValueError, words):
+                    call()
+
+
+if __name__ == "__main__":
+    unittest.main()
