@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the communication hook of DistributedDataParallel keeps, and the thread that exchanges its gradients."""
+"""What the communication hook of DistributedDataParallel keeps, and how it exchanges gradients in a thread."""
 from __future__ import annotations
 
-import atexit
 import math
-import queue
 import statistics
-import threading
-import time
 import warnings
-import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -20,7 +15,9 @@ from .._c import DType
 from .._errors import Error, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
-from ._groups import Clock, Group, Traffic, ring_bytes, states_for
+from ._arrival import Arrival
+from ._groups import Clock, Group, Traffic, ring_bytes, states_for, traffic_saved
+from ._jobs import Jobs
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
@@ -43,7 +40,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Stats(Traffic):
-    """What this rank did since register()."""
+    """What this rank did since register(), and, if it went on from a state_dict(), before."""
 
     steps: int
     float_steps: int
@@ -56,53 +53,6 @@ class Stats(Traffic):
     """of the thread that exchanges gradients: codec, wire, and what Python does in between"""
     residual_norms: Dict[str, float]
     """by parameter: the 2-norm of what was not sent yet"""
-
-
-class _Arrival:
-    """A bucket whose gradients are being exchanged. Its future is done when all parameters in it are."""
-
-    def __init__(self, buffer: torch.Tensor, parts: Sequence[Tuple[str, int, int]]) -> None:
-        """parts: name, first value and number of values of each parameter in the flat buffer."""
-        self.buffer = buffer
-        self.parts = parts
-        self.left = len(parts)
-        on_cpu = buffer.device.type == "cpu"
-        self.future: torch.futures.Future[torch.Tensor] = (
-            torch.futures.Future() if on_cpu else torch.futures.Future(devices=[buffer.device]))
-        self._host: Optional[torch.Tensor] = buffer if on_cpu else None
-        self._copied = on_cpu
-        self._event: Any = None
-        if not on_cpu:
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(buffer.device))
-
-    def gradients(self) -> torch.Tensor:
-        """The buffer where it is, as soon as the gradients are in it."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self.buffer
-
-    def results(self) -> torch.Tensor:
-        """On the CPU: where the results go."""
-        if self._host is None:
-            self._host = torch.empty_like(self.buffer, device="cpu")
-        return self._host
-
-    def host(self) -> torch.Tensor:
-        """The same, with the gradients."""
-        results = self.results()
-        if not self._copied:
-            results.copy_(self.gradients())
-            self._copied = True
-        return results
-
-    def finish(self, parts: int) -> None:
-        """So many more parameters are done."""
-        self.left -= parts
-        if self.left == 0:
-            if self._host is not None and self._host is not self.buffer:
-                self.buffer.copy_(self._host)
-            self.future.set_result(self.buffer)
 
 
 @dataclass
@@ -141,7 +91,7 @@ class DDPState:
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
                  threads: Optional[int], quantize: str) -> None:
-        self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+        self._jobs = Jobs("threelc-ddp")
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
@@ -158,10 +108,11 @@ class DDPState:
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
         self._kept = self.residuals if has_feedback else None
         self._groups: Dict[str, Group] = {}  # by the name of each of its parameters
-        self._waiting: Dict[str, Tuple[_Arrival, int, int]] = {}  # parameters whose group is not complete yet
+        self._waiting: Dict[str, Tuple[Arrival, int, int]] = {}  # parameters whose group is not complete yet
         self._order: List[Group] = []
         self._dtypes: Dict[str, DType] = {}
         self._scale: Optional[float] = None
+        self._scale_known = True  # of this step
         self._started = 0  # steps whose first bucket has arrived
         self._joined = False  # in this step: the rank has run out of data
         self._seen: Set[str] = set()  # by the compiled reducer in this step
@@ -170,50 +121,85 @@ class DDPState:
         self._clock = Clock()
         self._failure: Optional[BaseException] = None  # to be raised at the end of the backward pass
         self._broken: Optional[BaseException] = None  # no step can succeed any more
-        self._busy = [0.0]  # seconds of the thread
-        self._thread = threading.Thread(target=_run_jobs, args=(self._jobs, self._busy), name="threelc-ddp",
-                                        daemon=True)
-        self._thread.start()
-        _RUNNING[self._thread] = self._jobs
+        self._warnings: List[str] = []  # to be given at the end of the backward pass
+        self._warned = False  # that a gradient was not finite
 
-    def __del__(self) -> None:
-        self._jobs.put(None)
+    def _put(self, job: Callable[[], None]) -> None:
+        """Hands a job to the thread. An exception in it reaches the backward pass, and ends the other ranks'."""
+        def guarded() -> None:
+            try:
+                job()
+            except BaseException as error:
+                self._failed(error)
+
+        self._jobs.put(guarded)
 
     # ---- the hook: buckets arrive ----
 
     def _bucket_arrived(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        buffer = bucket.buffer()
-        parts = [(self._names[id(parameter)], gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
-                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
         if bucket.index() == 0:
             self._begin_step()
-        if self._finds_unused:
-            self._results += [(name, parameter, gradient) for (name, _, _), parameter, gradient in
-                              zip(parts, bucket.parameters(), bucket.gradients())]
-        arrival = _Arrival(buffer, parts)
-        self._take(arrival)
+        arrival = Arrival(bucket.buffer())
+        try:
+            parameters = bucket.parameters()
+            names = [self._name_of(parameter) for parameter in parameters]
+            if arrival.buffer.is_sparse:
+                arrival.parts = [(names[0], 0, arrival.buffer.numel())]
+            else:
+                gradients = bucket.gradients()
+                start = arrival.buffer.storage_offset()
+                arrival.parts = [(name, gradient.storage_offset() - start, gradient.numel())
+                                 for name, gradient in zip(names, gradients)]
+                if self._finds_unused:
+                    self._results += zip(names, parameters, gradients)
+            self._follow_scale()
+            self._take(arrival)
+        except BaseException as error:
+            self._give_up(error, arrival)
         if bucket.is_last():
-            self._jobs.put(self._end_step)
+            self._put(self._end_step)
         return arrival.future
 
     def _gradient_arrived(self, gradient: torch.Tensor, parameter: Any) -> None:
         """The mean is written into the gradient before this returns."""
-        name = self._names[id(parameter)]
+        name = self._name_of(parameter)
         if name in self._seen or not self._seen:  # a step ends where a parameter comes again
             if self._seen:
-                self._jobs.put(self._end_step)
+                self._put(self._end_step)
             self._seen.clear()
             self._begin_step(compiled=True)
         self._seen.add(name)
-        flat = gradient.detach().contiguous().view(-1)
-        arrival = _Arrival(flat, [(name, 0, flat.numel())])
-        self._take(arrival)
-        if name in self._waiting:
-            raise ValueError(f"{name} travelled with other parameters when this state was saved")
+        flat = gradient.detach()
+        if not gradient.is_sparse:
+            flat = flat.contiguous().view(-1)
+        arrival = Arrival(flat)
+        try:
+            arrival.parts = [(name, 0, flat.numel())]
+            self._follow_scale()
+            self._take(arrival)
+            if name in self._waiting:
+                raise ValueError(f"{name} travelled with other parameters when this state was saved")
+        except BaseException as error:
+            self._give_up(error, arrival)
         arrival.future.wait()
-        if flat.data_ptr() != gradient.data_ptr():
+        if not gradient.is_sparse and flat.data_ptr() != gradient.data_ptr():
             gradient.copy_(flat.view_as(gradient))
-        self._raise_failure()
+        self._tell()
+
+    def _name_of(self, parameter: Any) -> str:
+        if id(parameter) not in self._names:
+            raise ValueError(f"a gradient of shape {list(parameter.shape)} is of a parameter that the module did not "
+                             "have when register() was called: register a new DistributedDataParallel module")
+        return self._names[id(parameter)]
+
+    def _give_up(self, error: BaseException, arrival: Optional[Arrival] = None) -> None:
+        """Something failed before the thread had it, so other ranks would wait for what this one does not send."""
+        def job() -> None:
+            self._failed(error)
+            if arrival is not None:
+                arrival.give_up()
+
+        self._put(job)
 
     def _begin_step(self, compiled: bool = False) -> None:
         self._joined = False
@@ -225,20 +211,24 @@ class DDPState:
             if self._broken is not None:
                 raise self._broken
         self._started += 1
-        if self._scaler is not None:
-            self._follow_scale(float(self._scaler.get_scale()))
+        self._scale_known = self._scaler is None
 
-    def _follow_scale(self, scale: float) -> None:
-        before, self._scale = self._scale, scale
-        if before is not None and before != scale:
-            factor = scale / before
-            self._jobs.put(lambda: self._scale_residuals(factor))
+    def _follow_scale(self) -> None:
+        """Once in a step: if the loss scale is another one than in the step before, residuals become so, too."""
+        if self._scale_known:
+            return
+        self._scale_known = True
+        before, self._scale = self._scale, float(self._scaler.get_scale())
+        if before is not None and before != self._scale:
+            factor = self._scale / before
+            self._put(lambda: self._scale_residuals(factor))
 
-    def _take(self, arrival: _Arrival) -> None:
+    def _take(self, arrival: Arrival) -> None:
         """Hands the parameters of a bucket to the thread, as soon as their groups are complete."""
         dtype = DTYPES.get(arrival.buffer.dtype)
-        if dtype is None or self._settings.codec == "raw" or self._started <= self._settings.warmup_steps:
-            self._jobs.put(lambda: self._all_reduce(arrival))
+        if dtype is None or arrival.buffer.is_sparse or self._settings.codec == "raw" or \
+                self._started <= self._settings.warmup_steps:
+            self._put(lambda: self._all_reduce(arrival))
             return
         fresh = [(name, n) for name, _, n in arrival.parts if name not in self._groups]
         if fresh:
@@ -248,7 +238,7 @@ class DDPState:
         complete = {id(self._groups[name]): self._groups[name] for name, _, _ in arrival.parts}
         for group in complete.values():
             if all(name in self._waiting for name in group.names):
-                self._jobs.put(self._job_of(group, [self._waiting.pop(name) for name in group.names], self._joined))
+                self._put(self._job_of(group, [self._waiting.pop(name) for name in group.names], self._joined))
 
     def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType, device: torch.device) -> Group:
         settings = self._settings
@@ -267,70 +257,110 @@ class DDPState:
     def _backward_ends(self) -> None:
         """Called when all buckets have arrived, before DistributedDataParallel waits for them."""
         if self._waiting:
-            missing = sorted(name for _, group in self._groups.items() for name in group.names
-                             if name not in self._waiting and any(other in self._waiting for other in group.names))
-            self._failure = self._failure or Error(
-                Status.ORDER, f"no gradients of {', '.join(sorted(set(missing)))} came, which travel with others")
-            for arrival, first, n in self._waiting.values():
-                arrival.results()[first:first + n].fill_(float("nan"))
-                arrival.finish(1)
-            self._waiting.clear()
+            self._put(self._missing_job())
         # This one is called after that of DistributedDataParallel: an exception must not keep it from cleaning up.
         torch.autograd.Variable._execution_engine.queue_callback(self._step_ended)
 
-    def _step_ended(self) -> None:
-        """Called after DistributedDataParallel has written the gradients."""
-        for name, parameter, result in self._results:
-            # A parameter that no rank used does not get what came out of the residuals, so it goes back: with the same
-            # values on all ranks, the next mean has them again.
-            if name in self.residuals and torch.isfinite(result).all() and result.any() and (
-                    parameter.grad is None or not torch.equal(parameter.grad, result)):
-                residual = self.residuals[name]
-                residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
-        self._results.clear()
-        self._raise_failure()
+    def _missing_job(self) -> Callable[[], None]:
+        waiting, self._waiting = self._waiting, {}
 
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    # ---- the thread: collectives, one after the other ----
-
-    def _job_of(self, group: Group, members: Sequence[Tuple[_Arrival, int, int]], joined: bool) -> Callable[[], None]:
         def job() -> None:
-            views = [arrival.results()[first:first + n] for arrival, first, n in members]
-            try:
-                self._check_broken()
-                gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
-                             for arrival, first, n in members]
-                group.run(self._transport, None if joined else gradients, views, self._clock)
-                self._step.taken += sum(group.sizes)
-            except BaseException as error:
-                for view in views:
-                    view.fill_(float("nan"))
-                self._failed(error)
-            self._counts.float_bytes += ring_bytes(views, self._transport.world)
-            for arrival, _, _ in members:
+            missing = sorted({name for group in self._order for name in group.names
+                              if name not in waiting and any(other in waiting for other in group.names)})
+            self._failure = self._failure or Error(
+                Status.ORDER, f"no gradients of {', '.join(missing)} came, which travel with others")
+            for arrival, first, n in waiting.values():
+                arrival.spoil(first, n)
                 arrival.finish(1)
 
         return job
 
-    def _all_reduce(self, arrival: _Arrival) -> None:
+    def _step_ended(self) -> None:
+        """Called after DistributedDataParallel has written the gradients."""
+        try:
+            self._keep_unused()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._tell()
+
+    def _keep_unused(self) -> None:
+        """A parameter that no rank used does not get what came out of the residuals, so it goes back: with the same
+        values on all ranks, the next mean has them again."""
+        results, self._results = self._results, []
+        for name, parameter, result in results:
+            if name in self.residuals and torch.isfinite(result).all() and result.any() and (
+                    parameter.grad is None or not torch.equal(parameter.grad, result)):
+                residual = self.residuals[name]
+                residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
+
+    def _tell(self) -> None:
+        """Warnings and exceptions of the thread, where the user sees them."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        while self._warnings:
+            warnings.warn(self._warnings.pop(0), RuntimeWarning)
+
+    # ---- the thread: collectives, one after the other ----
+
+    def _job_of(self, group: Group, members: Sequence[Tuple[Arrival, int, int]], joined: bool) -> Callable[[], None]:
+        def job() -> None:
+            try:
+                self._check_broken()
+                views = [arrival.results()[first:first + n] for arrival, first, n in members]
+                gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
+                             for arrival, first, n in members]
+                self._counts.float_bytes += ring_bytes(views, self._transport.world)
+                group.run(self._transport, None if joined else gradients, views, self._clock)
+                self._step.taken += sum(group.sizes)
+            except BaseException as error:
+                for arrival, first, n in members:
+                    arrival.spoil(first, n)
+                self._failed(error)
+            finally:
+                for arrival, _, _ in members:
+                    arrival.finish(1)
+
+        return job
+
+    def _all_reduce(self, arrival: Arrival) -> None:
         """The mean as DistributedDataParallel computes it, in floats."""
-        buffer = arrival.host()
         try:
             self._check_broken()
-            self._step.floats = True
+            self._step.floats = self._step.floats or not arrival.buffer.is_sparse
+            self._check_finite(arrival)
             self._clock.start()
-            buffer.mul_(1.0 / self._transport.world)
-            self._transport.all_reduce(buffer)
+            self._counts.float_bytes += self._mean(arrival.host())
             self._clock.was_wire()
         except BaseException as error:
-            buffer.fill_(float("nan"))
+            arrival.spoil()
             self._failed(error)
-        self._counts.float_bytes += ring_bytes([buffer], self._transport.world)
-        arrival.finish(len(arrival.parts))
+        finally:
+            arrival.finish(len(arrival.parts))
+
+    def _mean(self, gradients: torch.Tensor) -> int:
+        """Returns the bytes sent for it."""
+        if gradients.is_sparse:
+            gradients.div_(self._transport.world)
+        else:
+            gradients.mul_(1.0 / self._transport.world)
+        return self._transport.all_reduce(gradients)
+
+    def _check_finite(self, arrival: Arrival) -> None:
+        if not self._warned and self._scaler is None:
+            name = arrival.nonfinite()
+            if name is not None:
+                self._warn(f'rank {self._transport.rank}: NaN or infinity in the gradient of tensor "{name}"')
+
+    def _warn(self, what: str) -> None:
+        """Once, that a gradient was not finite, where no loss scaler expects it."""
+        if not self._warned:
+            self._warned = True
+            self._warnings.append(
+                f"threelc: {what}, in step {self._counts.steps + 1}. All ranks get NaN in its bucket, and an optimizer "
+                'without a loss scaler makes the model NaN: find the cause, or give register() on_nonfinite="raise" '
+                "or the scaler")
 
     def _check_broken(self) -> None:
         if self._broken is not None:
@@ -342,6 +372,9 @@ class DDPState:
             self._step.failure = error
             if self._settings.on_nonfinite == "raise":
                 self._failure = error
+            elif self._scaler is None:
+                rank = "" if error.sentence.startswith("rank") else f"rank {self._transport.rank}: "
+                self._warn(rank + error.sentence)
             return
         if self._broken is None:
             self._broken = error
@@ -373,30 +406,14 @@ class DDPState:
         floats, ours = counts.float_seconds, statistics.median(counts.step_seconds)
         if ours > floats and self._transport.rank == 0:
             codec = counts.step_codec / len(counts.step_seconds)
-            warnings.warn(
+            self._warnings.append(
                 f"threelc: the exchange of a step takes {1e3 * ours:.1f} ms, {1e3 * codec:.1f} ms of them in the codec "
                 f"{self._settings.codec}, and took {1e3 * floats:.1f} ms as floats: this link is fast enough for "
-                "floats", RuntimeWarning)
+                "floats")
 
     def _scale_residuals(self, factor: float) -> None:
         for group in self._order:
             group.residual_scale(factor)
-
-    def _in_thread(self, call: Callable[[], Any]) -> Any:
-        """What call() returns in the thread, after all that was begun before."""
-        done: queue.SimpleQueue[Tuple[Any, Optional[BaseException]]] = queue.SimpleQueue()
-
-        def job() -> None:
-            try:
-                done.put((call(), None))
-            except BaseException as error:
-                done.put((None, error))
-
-        self._jobs.put(job)
-        result, error = done.get()
-        if error is not None:
-            raise error
-        return result
 
     # ---- for users ----
 
@@ -408,10 +425,10 @@ class DDPState:
             return Stats(
                 steps=counts.steps, float_steps=counts.float_steps, skipped=counts.skipped, dropped=counts.dropped,
                 float_bytes=counts.float_bytes, sent=self._transport.sent, received=self._transport.received,
-                codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, thread_seconds=self._busy[0],
+                codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, thread_seconds=self._jobs.busy,
                 residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
-        result: Stats = self._in_thread(collect)
+        result: Stats = self._jobs.call(collect)
         return result
 
     def set_codec(self, codec: str, pull: Optional[str] = None) -> None:
@@ -422,18 +439,18 @@ class DDPState:
             for group in self._order:
                 group.set_codec(codec, pull or codec)
 
-        self._in_thread(change)
+        self._jobs.call(change)
         self._settings = replace(self._settings, codec=codec, pull=pull)
 
     def state_dict(self) -> Dict[str, Any]:
-        """Residuals and steps of this rank, by names of parameters. Each rank saves its own."""
+        """Residuals and steps of this rank, by names of parameters, and its stats. Each rank saves its own."""
         def collect() -> Dict[str, Any]:
             return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
-                    "steps": self._started, "scale": self._scale,
+                    "steps": self._started, "scale": self._scale, "counts": self._saved_counts(),
                     "groups": [{**group.state_dict(), "dtype": int(self._dtypes[group.names[0]])}
                                for group in self._order]}
 
-        result: Dict[str, Any] = self._in_thread(collect)
+        result: Dict[str, Any] = self._jobs.call(collect)
         return result
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
@@ -442,7 +459,7 @@ class DDPState:
         found = states_for(states, STATE_VERSION, self._transport)
         if self._order:
             raise ValueError("states are loaded before the first backward pass")
-        self._in_thread(lambda: self._load(found))
+        self._jobs.call(lambda: self._load(found))
 
     def _load(self, states: List[Dict[str, Any]]) -> None:
         for i, saved in enumerate(states[0]["groups"]):
@@ -456,26 +473,25 @@ class DDPState:
                 group.load_states([state["groups"][i] for state in states])
         self._started = states[0]["steps"]
         self._scale = states[0]["scale"]
+        self._load_counts(states)
 
+    def _saved_counts(self) -> Dict[str, Any]:
+        counts = self._counts
+        return {"steps": counts.steps, "float_steps": counts.float_steps, "skipped": counts.skipped,
+                "dropped": counts.dropped, "float_bytes": counts.float_bytes, "sent": self._transport.sent,
+                "received": self._transport.received, "codec_seconds": self._clock.codec,
+                "wire_seconds": self._clock.wire, "thread_seconds": self._jobs.busy}
 
-_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Optional[Callable[[], None]]]]" = \
-    weakref.WeakKeyDictionary()
-
-
-@atexit.register
-def _end_threads() -> None:
-    """The interpreter must not end while a thread of ours is in C++. It may take long if other ranks are gone."""
-    for thread, jobs in list(_RUNNING.items()):
-        jobs.put(None)
-        thread.join(5)
-
-
-def _run_jobs(jobs: queue.SimpleQueue[Optional[Callable[[], None]]], busy: List[float]) -> None:
-    while True:
-        job = jobs.get()
-        if job is None:
+    def _load_counts(self, states: List[Dict[str, Any]]) -> None:
+        """Steps are those of all ranks, bytes and seconds those of each."""
+        if "counts" not in states[0]:  # 0.3.4 did not save them
             return
-        start = time.perf_counter()
-        job()
-        busy[0] += time.perf_counter() - start
-        del job  # which keeps the state alive
+        counts, all_ranks = self._counts, states[0]["counts"]
+        own = traffic_saved(states, "counts", self._transport)
+        counts.steps, counts.float_steps = all_ranks["steps"], all_ranks["float_steps"]
+        counts.skipped, counts.dropped = all_ranks["skipped"], all_ranks["dropped"]
+        counts.float_bytes = own["float_bytes"]
+        self._transport.sent, self._transport.received = own["sent"], own["received"]
+        self._clock.codec, self._clock.wire = own["codec_seconds"], own["wire_seconds"]
+        counts.spent = self._clock.codec + self._clock.wire
+        self._jobs.busy = own["thread_seconds"]

@@ -4,24 +4,71 @@
 all_to_all_single takes sizes that differ, but each rank must know what it receives, so the lengths are sent first. It
 also takes the place of all_gather, which wants equal sizes, and in gloo goes around a ring: this way each message takes
 one hop, and none is padded. The bytes are the same.
+
+gloo ends the process if a rank sends more than another one expects. So what comes first is always as long on all ranks,
+and says what follows.
 """
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Sequence, Tuple
+import time
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 
 from .._arrays import octets
+from .._errors import OrderError, Status
+
+# What a rank says about the message that follows, beside its length.
+_MESSAGE, _SUM, _SPARSE_SUM = range(3)
+_KINDS = ("a message", "floats", "a sparse gradient")
+_KIND_BITS = 2
+
+
+def timeout_of(group: Any) -> Optional[timedelta]:
+    """After how long collectives of a process group fail. None: its backend does not say."""
+    backends = [group]  # of PyTorch 1
+    if hasattr(group, "_get_backend"):
+        backends = []
+        for device in ("cpu", "cuda"):
+            with suppress(RuntimeError):
+                backends.append(group._get_backend(torch.device(device)))
+    for backend in backends:
+        backend = getattr(backend, "wrapped_pg", backend)
+        found = getattr(getattr(backend, "options", None), "_timeout", None)
+        if isinstance(found, timedelta):
+            return found
+    return None
+
+
+def _made(like: Any) -> Any:
+    """A new group of all ranks, with the timeout of another one."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError("there are no other ranks yet: call torch.distributed.init_process_group() first")
+    timeout = timeout_of(dist.distributed_c10d._get_default_group() if like is None else like)
+    return dist.new_group(backend="gloo", **({} if timeout is None else {"timeout": timeout}))
+
+
+def _checked(group: Any) -> Any:
+    """A group that a user has made."""
+    if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
+        raise ValueError("process_group should be a process group that this rank is in")
+    if "gloo" not in dist.get_backend(group):
+        raise ValueError(f"process_group has the backend {dist.get_backend(group)}, and messages need gloo: "
+                         'torch.distributed.new_group(backend="gloo")')
+    return group
 
 
 class Transport:
     """Carries messages between the ranks of a process group. One thread at a time may call it."""
 
-    def __init__(self, group: Any = None) -> None:
-        """group: of backend gloo, which nobody else uses. None: a new one of all ranks, which all make together."""
-        self.group = dist.new_group(backend="gloo") if group is None else group
+    def __init__(self, group: Any = None, like: Any = None) -> None:
+        """group: of backend gloo, which nobody else uses. None: a new one of all ranks, which all make together, with
+        the timeout of the group `like`; None: with that of the default group."""
+        self.group = _made(like) if group is None else _checked(group)
         group = self.group
         self.rank: int = dist.get_rank(group)
         self.world: int = dist.get_world_size(group)
@@ -35,29 +82,61 @@ class Transport:
     def agree(self, settings: Dict[str, Any]) -> None:
         """Raises an exception on all ranks if one has other settings."""
         found: List[Any] = [None] * self.world
-        dist.all_gather_object(found, settings, group=self.group)
+        with self._collective():
+            dist.all_gather_object(found, settings, group=self.group)
         for rank, other in enumerate(found):
-            for name, value in found[0].items():
-                if other[name] != value:
-                    raise ValueError(f"all ranks need the same settings: {name} is {other[name]!r} on rank {rank} and "
-                                     f"{value!r} on rank 0")
+            for name in {**found[0], **other}:
+                if other.get(name) != found[0].get(name):
+                    raise ValueError(f"all ranks need the same settings: {name} is {other.get(name)!r} on rank {rank} "
+                                     f"and {found[0].get(name)!r} on rank 0")
+
+    @contextmanager
+    def _collective(self) -> Iterator[None]:
+        """A failure of gloo gets a sentence around it."""
+        if self.group is None:
+            raise RuntimeError("the connections to the other ranks are closed, as an exchange with them has failed")
+        start = time.monotonic()
+        try:
+            yield
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"rank {self.rank} lost another rank {time.monotonic() - start:.1f} s after an exchange with it began "
+                f"(timeout: {timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised "
+                f"an exception: see what it printed. Gloo says: {error}") from error
+
+    def _announce(self, kind: int, lengths: Sequence[int]) -> List[int]:
+        """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""
+        ours = torch.tensor([length << _KIND_BITS | kind for length in lengths], dtype=torch.int64)
+        theirs = torch.empty(self.world, dtype=torch.int64)
+        with self._collective():
+            dist.all_to_all_single(theirs, ours, group=self.group)
+        self._held = ours, theirs
+        self.sent += 8 * (self.world - 1)
+        self.received += 8 * (self.world - 1)
+        come = [(int(word) & (1 << _KIND_BITS) - 1, int(word) >> _KIND_BITS) for word in theirs.tolist()]
+        for rank, (other, length) in enumerate(come):
+            if other != kind or (kind == _SUM and length != lengths[rank]):
+                raise OrderError(
+                    Status.ORDER, f"rank {self.rank} sends {_KINDS[kind]} of {lengths[rank]} bytes where rank {rank} "
+                    f"sends {_KINDS[other]} of {length}: all ranks need the same model, and do the same at the same "
+                    "time, such as load_state_dict() and set_codec()")
+        return [length for _, length in come]
 
     def all_to_all(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """Sends messages[i] to rank i. Returns those of all ranks to this one, as bytes."""
         to = [len(message) for message in messages]
-        lengths, of_lengths = torch.tensor(to, dtype=torch.int64), torch.empty(self.world, dtype=torch.int64)
-        dist.all_to_all_single(of_lengths, lengths, group=self.group)
-        come = of_lengths.tolist()
+        come = self._announce(_MESSAGE, to)
         source = torch.empty(sum(to), dtype=torch.uint8)
         at = 0
         for message in messages:
             _copy(message, source, at)
             at += len(message)
         target = torch.empty(sum(come), dtype=torch.uint8)
-        dist.all_to_all_single(target, source, come, to, group=self.group)
-        self._held = lengths, of_lengths, source, target
-        self.sent += sum(to) - to[self.rank] + 8 * (self.world - 1)
-        self.received += sum(come) - come[self.rank] + 8 * (self.world - 1)
+        with self._collective():
+            dist.all_to_all_single(target, source, come, to, group=self.group)
+        self._held += source, target
+        self.sent += sum(to) - to[self.rank]
+        self.received += sum(come) - come[self.rank]
         return list(torch.split(target, come))
 
     def all_gather(self, message: memoryview) -> List[torch.Tensor]:
@@ -69,12 +148,14 @@ class Transport:
         here = self.rank == source
         length = torch.tensor([len(message) if here else 0], dtype=torch.int64)
         root = dist.get_global_rank(self.group, source)
-        dist.broadcast(length, root, group=self.group)
+        with self._collective():
+            dist.broadcast(length, root, group=self.group)
         tensor = torch.empty(int(length), dtype=torch.uint8)
         if here:
             _copy(message, tensor, 0)
         if len(tensor):
-            dist.broadcast(tensor, root, group=self.group)
+            with self._collective():
+                dist.broadcast(tensor, root, group=self.group)
         self._held = length, tensor
         if here:
             self.sent += (8 + len(tensor)) * (self.world - 1)
@@ -94,25 +175,48 @@ class Transport:
 
     def abort(self) -> None:
         """Closes the connections, so that ranks that wait for this one get an error at once."""
-        if self.group is not None:
-            dist.destroy_process_group(self.group)
-            self.group = None
+        group, self.group = self.group, None
+        if group is not None:
+            with suppress(Exception):  # the group may be gone already
+                dist.destroy_process_group(group)
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
-        """tensor becomes the sum over all ranks."""
-        self._held = (tensor,)
+    def all_reduce(self, tensor: torch.Tensor) -> int:
+        """tensor becomes the sum over all ranks. Returns the bytes sent for it."""
+        if tensor.is_sparse:
+            return self._sparse_all_reduce(tensor)
+        size = tensor.numel() * tensor.element_size()
+        self._announce(_SUM, [size] * self.world)
+        with self._collective():
+            self._held += self._sum(tensor)
+        return self._count(2 * size * (self.world - 1) // self.world)
+
+    def _sum(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+        """Returns the tensors that gloo had."""
         try:
             dist.all_reduce(tensor, group=self.group)
+            return (tensor,)
         except RuntimeError as error:
-            if "scalar type" not in str(error):
+            if tensor.dtype != torch.bfloat16 or "scalar type" not in str(error):
                 raise
-            wide = tensor.float()  # gloo of PyTorch 1 does not know bfloat16
-            dist.all_reduce(wide, group=self.group)
-            self._held = tensor, wide
-            tensor.copy_(wide)
-        both_ways = 2 * tensor.numel() * tensor.element_size() * (self.world - 1) // self.world
-        self.sent += both_ways
-        self.received += both_ways
+        wide = tensor.float()  # gloo of PyTorch 1 does not know bfloat16
+        dist.all_reduce(wide, group=self.group)
+        tensor.copy_(wide)
+        return tensor, wide
+
+    def _sparse_all_reduce(self, tensor: torch.Tensor) -> int:
+        """gloo gathers indices and values of all ranks, and adds them up."""
+        indices, values = tensor._indices(), tensor._values()
+        size = indices.numel() * indices.element_size() + values.numel() * values.element_size()
+        self._announce(_SPARSE_SUM, [size] * self.world)
+        with self._collective():
+            dist.all_reduce(tensor, group=self.group)
+        self._held += (tensor,)
+        return self._count(size * (self.world - 1))
+
+    def _count(self, size: int) -> int:
+        self.sent += size
+        self.received += size
+        return size
 
 
 def _copy(message: memoryview, tensor: torch.Tensor, at: int) -> None:

@@ -2,11 +2,13 @@
 """A communication hook for DistributedDataParallel."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
+from ._arguments import check_numbers, one_of, shown, whole
 from ._ddp_state import DDPState, Settings
 from ._groups import check_choices
 from ._transport import Transport
@@ -47,18 +49,79 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     quantize:      where codecs of 3-value symbols quantize. "auto": where the gradients are; from a GPU 1.6 bits a
                    value come to the host. "host": always by the library, "device": always by torch operations. Bytes
                    and results are the same. Other codecs are always the library's.
-    process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made.
+    process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the
+                   timeout of the module's group. After this time an exchange with a rank that stands still fails.
+
+    Gradients that no codec takes go as floats: float64, complex, sparse (nn.Embedding(sparse=True)).
+    If an exchange fails on a rank, backward() raises on all ranks, and a new group and module are needed to go on.
+    A NaN or an infinity is told in a warning, once, if there is no scaler.
 
     Returns the state: its stats, state_dict() and load_state_dict().
     """
+    _check_module(model)
+    if isinstance(reserve, str):
+        raise TypeError(f"reserve should be a list of codecs, such as [{reserve!r}], not a string")
     check_choices(mode, on_nonfinite, codec, pull, *reserve)
-    if quantize not in ("auto", "host", "device"):
-        raise ValueError(f"quantize should be one of auto, host, device, not {quantize!r}")
-    if process_group is None and dist.get_world_size(model.process_group) != dist.get_world_size():
-        raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
-    transport = Transport(process_group)
+    one_of(quantize, ("auto", "host", "device"), "quantize")
+    check_numbers(min_numel, seed, threads)
+    whole(warmup_steps, "warmup_steps", 0)
+    if scaler is not None and not callable(getattr(scaler, "get_scale", None)):
+        raise TypeError(f"scaler should be a GradScaler, or another object with get_scale(), not {shown(scaler)}")
+    _check_group(process_group, model.process_group)
+    transport = Transport(process_group, model.process_group)
     settings = Settings(codec, pull, tuple(reserve), mode, min_numel, warmup_steps, on_nonfinite)
-    transport.agree(settings.__dict__)
+    transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)
     return state
+
+
+def _check_module(model: Any) -> None:
+    """Raises an exception that says what to do if the module cannot have the hook."""
+    kinds = {kind.__name__ for kind in type(model).__mro__}
+    if isinstance(getattr(model, "_orig_mod", None), DistributedDataParallel):
+        raise TypeError("register() takes the DistributedDataParallel module, before torch.compile() is called with it")
+    if "FSDPModule" in kinds:
+        raise TypeError("FSDP shards this module: register_fsdp() compresses what its replicas send each other")
+    if "FullyShardedDataParallel" in kinds:
+        raise TypeError("register() takes a DistributedDataParallel module, not FullyShardedDataParallel: of sharded "
+                        "modules those of fully_shard() can be compressed, by register_fsdp()")
+    if not isinstance(model, DistributedDataParallel):
+        raise TypeError(f"register() takes a DistributedDataParallel module, not {shown(model)}: wrap the module first, "
+                        "model = torch.nn.parallel.DistributedDataParallel(model)")
+    if getattr(model, "mixed_precision", None) is not None:
+        raise ValueError("mixed_precision of DistributedDataParallel takes the place of the hook, and there is one "
+                         "only: use torch.autocast(), or convert the module with model.bfloat16() before it is wrapped")
+    for name, parameter in model.module.named_parameters():
+        if hasattr(parameter, "_in_backward_optimizers"):
+            raise ValueError(f"the optimizer of {name} runs in the backward pass, and with DistributedDataParallel it "
+                             "takes the place of the hook, and there is one only: call the optimizer's step() instead")
+    if getattr(model, "_delay_all_reduce_all_params", False):
+        raise ValueError("all parameters are in delay_all_reduce_named_params, so none comes to a hook: leave it out")
+    other = model._get_ddp_logging_data().get("comm_hook")
+    if other:
+        raise ValueError(f"this module has a communication hook already, {other}, and there is one only: wrap the module "
+                         "in a new DistributedDataParallel")
+
+
+def _check_group(group: Any, of_module: Any) -> None:
+    """group: as register() has it."""
+    if group is None:
+        if dist.get_world_size(of_module) != dist.get_world_size():
+            raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")
+    elif group is of_module:
+        raise ValueError("process_group is the one that the module uses itself: make another one for the messages with "
+                         'torch.distributed.new_group(backend="gloo")')
+    elif dist.get_rank(group) >= 0 and _ranks(group) != _ranks(of_module):
+        raise ValueError(f"process_group has the ranks {_ranks(group)}, and the module's has {_ranks(of_module)}: both "
+                         "need the same ranks")
+
+
+def _ranks(group: Any) -> Sequence[int]:
+    return [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
+
+
+def _parameters_of(model: Any) -> Dict[str, str]:
+    """What all ranks must have alike."""
+    return {f"parameter {name}": f"of shape {list(parameter.shape)}, {parameter.dtype}"
+            for name, parameter in model.module.named_parameters() if parameter.requires_grad}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Gradients that are being exchanged."""
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence, Tuple
+
+import torch
+
+
+class Arrival:
+    """A bucket whose gradients are being exchanged. Its future is done when all parameters in it are."""
+
+    def __init__(self, buffer: torch.Tensor) -> None:
+        self.buffer = buffer
+        self.parts: Sequence[Tuple[str, int, int]] = ()
+        """name, first value and number of values of each parameter in the flat buffer. A sparse buffer is the gradient
+        of one parameter."""
+        self._done = 0  # parts
+        self._error: Optional[Exception] = None
+        on_cpu = buffer.device.type == "cpu"
+        self.future: torch.futures.Future[torch.Tensor] = (
+            torch.futures.Future() if on_cpu else torch.futures.Future(devices=[buffer.device]))
+        self._host: Optional[torch.Tensor] = buffer if on_cpu else None
+        self._copied = on_cpu
+        self._event: Any = None
+        if not on_cpu:
+            self._event = torch.cuda.Event()
+            self._event.record(torch.cuda.current_stream(buffer.device))
+
+    def gradients(self) -> torch.Tensor:
+        """The buffer where it is, as soon as the gradients are in it."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self.buffer
+
+    def results(self) -> torch.Tensor:
+        """On the CPU: where the results go."""
+        if self._host is None:
+            self._host = torch.empty_like(self.buffer, device="cpu")
+        return self._host
+
+    def host(self) -> torch.Tensor:
+        """The same, with the gradients."""
+        if self._copied:
+            return self.results()
+        if self.buffer.is_sparse:
+            self._host = self.gradients().cpu()
+        else:
+            self.results().copy_(self.gradients())
+        self._copied = True
+        return self.results()
+
+    def nonfinite(self) -> Optional[str]:
+        """The name of a parameter whose gradient has a NaN or an infinity."""
+        values = _dense(self.host())
+        if not values.numel() or math.isfinite(abs(values.sum())):  # one pass; a sum may be infinite by itself
+            return None
+        if self.buffer.is_sparse:
+            return None if bool(torch.isfinite(values).all()) else self.parts[0][0]
+        return next((name for name, first, n in self.parts if not torch.isfinite(values[first:first + n]).all()), None)
+
+    def spoil(self, first: int = 0, n: Optional[int] = None) -> None:
+        """So many results are NaN. None: all from the first on."""
+        try:
+            _dense(self.results()).view(-1)[first:][:n].fill_(math.nan)
+        except Exception as error:
+            self._error = error
+
+    def finish(self, parts: int) -> None:
+        """So many more parameters are done."""
+        self._done += parts
+        if self._done == len(self.parts):
+            self._complete()
+
+    def give_up(self) -> None:
+        """If it is not done yet, it never will be."""
+        self.spoil()
+        self._complete()
+
+    def _complete(self) -> None:
+        """The backward pass goes on, whatever happens."""
+        if self.future.done():
+            return
+        try:
+            if self._host is not None and self._host is not self.buffer:
+                self.buffer.copy_(self._host)
+        except Exception as error:
+            self._error = self._error or error
+        if self._error is None:
+            self.future.set_result(self.buffer)
+        else:
+            self.future.set_exception(self._error)
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of a gradient."""
+    return tensor._values() if tensor.is_sparse else tensor

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception, and
+end, within the timeout of their process group and some seconds.
+
+trials.py [--way ddp] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N] [--timeout SECONDS] [--seed N]
+
+Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
+"""
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import time
+import warnings
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+EVENTS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "interrupted": signal.SIGINT}
+SLACK = 5.0  # seconds after the timeout in which a rank must have ended
+LONGEST = 1.0  # seconds of training before the event
+
+
+def ddp(rank, begun):
+    """Trains until something happens. Calls begun() before the hook is registered."""
+    import torch
+    import threelc.torch
+    torch.manual_seed(0)
+    torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 10000  # several buckets
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(6)))
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.03)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    threelc.torch.register(model, mode="sharded")
+    torch.manual_seed(1 + rank)
+    while True:
+        optimizer.zero_grad()
+        model(torch.randn(8, 60)).pow(2).mean().backward()
+        optimizer.step()
+
+
+WAYS = {"ddp": ddp}
+
+
+def be_rank(way, rank, world, port, timeout, pipe):
+    """A rank: writes a line when it begins to train, and one about its exception."""
+    import torch.distributed as dist
+
+    def say(*words):
+        os.write(pipe, (json.dumps(words) + "\n").encode())
+
+    try:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world,
+                                timeout=timedelta(seconds=timeout))
+        WAYS[way](rank, lambda: say("begun"))
+    except BaseException as error:
+        say("raised", type(error).__name__, str(error))
+        os.close(pipe)
+        sys.exit(1)  # as after a traceback
+    os._exit(0)
+
+
+class Rank:
+    """A process, and what is known of it."""
+
+    def __init__(self, *arguments):
+        self.pipe, there = os.pipe()
+        sys.stdout.flush()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(self.pipe)
+            be_rank(*arguments, there)
+        os.close(there)
+        self.begun = False
+        self.raised = self.ended = self.words = self.status = None
+        self._text = b""
+
+    def look(self, now):
+        """Reads what it wrote, and whether it has ended."""
+        while select.select([self.pipe], [], [], 0)[0]:
+            piece = os.read(self.pipe, 65536)
+            if not piece:
+                break
+            self._text += piece
+        *lines, self._text = self._text.split(b"\n")
+        for line in map(json.loads, lines):
+            if line[0] == "begun":
+                self.begun = True
+            else:
+                self.raised, self.words = now, f"{line[1]}: {line[2]}"
+        if self.ended is None:
+            done, status = os.waitpid(self.process, os.WNOHANG)
+            if done:
+                self.ended, self.status = now, status
+
+    def close(self):
+        if self.ended is None:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        os.close(self.pipe)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait(ranks, until, seconds):
+    """Whether until() came true."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for rank in ranks:
+            rank.look(time.monotonic())
+        if until():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+
+
+def trial(way, event, world, timeout, draw):
+    """Returns, for each rank that must notice, how it ended, after how many seconds, and its words."""
+    port = free_port()
+    ranks = [Rank(way, rank, world, port, timeout) for rank in range(world)]
+    try:
+        if not wait(ranks, lambda: all(rank.begun for rank in ranks), 60):
+            raise RuntimeError(f"the ranks do not begin: {[rank.words for rank in ranks]}")
+        time.sleep(draw.uniform(0, LONGEST))
+        victim = draw.randrange(world)
+        os.kill(ranks[victim].process, EVENTS[event])
+        start = time.monotonic()
+        watched = [rank for i, rank in enumerate(ranks) if i != victim or event == "interrupted"]
+        wait(ranks, lambda: all(rank.ended is not None for rank in watched), timeout + SLACK)
+        return [outcome(rank, start) for rank in watched]
+    finally:
+        for rank in ranks:
+            rank.close()
+
+
+def outcome(rank, start):
+    if rank.ended is None:
+        return "hung", None, rank.words
+    if os.WIFSIGNALED(rank.status):
+        return f"signal {os.WTERMSIG(rank.status)}", rank.ended - start, rank.words
+    return ("raised" if rank.raised is not None else "silent"), rank.ended - start, rank.words
+
+
+def table(event, found, timeout):
+    """A line about all ranks of all trials of an event."""
+    counts = Counter(how for how, _, _ in found)
+    seconds = sorted(after for how, after, _ in found if how == "raised")
+    near = sum(after <= 3 for after in seconds)
+    bad = {how: n for how, n in counts.items() if how != "raised"}
+    return (f"{event:12} {len(found):6} {near:14} {len(seconds) - near:18} {seconds[len(seconds) // 2]:8.2f} s "
+            f"{seconds[-1]:8.2f} s   {bad or 'none'}" if seconds else f"{event:12} {len(found):6} {bad}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--way", choices=list(WAYS), default="ddp", help="of training (default: ddp)")
+    parser.add_argument("--event", choices=[*EVENTS, "all"], default="all", help="what happens to a rank")
+    parser.add_argument("--trials", type=int, default=10, help="of each event (default: 10)")
+    parser.add_argument("--ranks", type=int, default=3, help="default: 3")
+    parser.add_argument("--timeout", type=float, default=5, help="of the process group, in seconds (default: 5)")
+    parser.add_argument("--seed", type=int, default=0, help="of moments and ranks (default: 0)")
+    parser.add_argument("--verbose", action="store_true", help="prints what each rank said")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "python"))
+    import torch
+    import threelc.torch  # once, before processes are forked
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # on one machine floats are faster, which the hook says
+    print(f"PyTorch {torch.__version__}, {arguments.way}, {arguments.ranks} ranks, timeout {arguments.timeout:g} s, "
+          f"{arguments.trials} trials of each event, seed {arguments.seed}")
+    print("event         ranks  raised in 3 s  raised after more    median  longest   not raised")
+    right = True
+    for event in EVENTS if arguments.event == "all" else [arguments.event]:
+        draw = random.Random(f"{arguments.seed} {event}")
+        found = []
+        for _ in range(arguments.trials):
+            outcomes = trial(arguments.way, event, arguments.ranks, arguments.timeout, draw)
+            found += outcomes
+            for each in outcomes:
+                if arguments.verbose or each[0] != "raised":
+                    print("  ", *each, flush=True)
+        print(table(event, found, arguments.timeout), flush=True)
+        right = right and all(how == "raised" for how, _, _ in found)
+    sys.exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    main()
