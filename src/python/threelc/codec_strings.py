@@ -16,6 +16,8 @@ from ._library import check, coded, count, lib, listed, text
 
 def check_codec(codec: str) -> None:
     """Raises ParameterError with a sentence that says what is wrong with a codec string, and where."""
+    if not isinstance(codec, str):
+        raise TypeError(f'a codec is a string such as "3lc:s=1.75", not a {type(codec).__name__}')
     message = create_string_buffer(256)
     status = lib.tlc_codec_check(coded(codec, "codec"), message, len(message))
     if status:

@@ -1,28 +1,47 @@
 # SPDX-License-Identifier: MIT
-"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU."""
+"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU; a complex value is a pair.
+
+float16 and bfloat16 tensors hold float32 values that were rounded once.
+"""
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict
+import hashlib
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
+import torch.distributed as dist
 
 from .._arrays import View
+from ._transport import Transport
+
+_CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def trained(module: Any) -> Dict[str, torch.Tensor]:
-    """The parameters that are trained, by name."""
-    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+def real(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory. A complex value is a pair."""
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def float_buffers(module: Any) -> Dict[str, torch.Tensor]:
-    """The buffers that have a mean, such as the statistics of batch normalization."""
-    return {name: b for name, b in module.named_buffers() if b.is_floating_point() and b.numel()}
+def size_of(tensor: torch.Tensor) -> int:
+    """Values that the exchange sees."""
+    return int(tensor.numel()) * (2 if tensor.is_complex() else 1)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """A copy."""
-    return tensor.detach().to("cpu", torch.float32, copy=True).reshape(-1)
+    return real(tensor).to("cpu", torch.float32, copy=True).reshape(-1)
+
+
+def rounded(values: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """flat(tensor) as it is after assign(tensor, values). Perhaps the values themselves."""
+    return values.detach().to(real(tensor).dtype).to(torch.float32)
+
+
+def is_rounded(tensor: torch.Tensor) -> bool:
+    """Whether float32 values are rounded in it."""
+    return bool(real(tensor).dtype != torch.float32)
 
 
 def copied(memory: memoryview) -> torch.Tensor:
@@ -35,4 +54,96 @@ def copied(memory: memoryview) -> torch.Tensor:
 
 def assign(tensor: torch.Tensor, values: torch.Tensor) -> None:
     with torch.no_grad():
-        tensor.copy_(values.view(tensor.shape))
+        target = real(tensor)
+        target.copy_(values.view(target.shape))
+
+
+class Model:
+    """A module that is trained: each rank has all of it, and the same one."""
+
+    def __init__(self, module: Any, who: str) -> None:
+        """who: takes the module, for messages. TypeError: the module is one that others exchange already."""
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"{who} takes a torch.nn.Module, not {type(module).__name__}")
+        for part in module.modules():
+            kinds = {kind.__name__ for kind in type(part).__mro__}
+            if "DistributedDataParallel" in kinds:
+                raise TypeError(f"{who} takes the module inside DistributedDataParallel, model.module: the wrapper "
+                                "would send floats in every step. Compute the loss with that module, too")
+            if kinds & {"FullyShardedDataParallel", "FSDPModule"}:
+                raise TypeError(f"{who} takes a module that is whole on each rank; FSDP has sharded this one")
+        self.module = getattr(module, "_orig_mod", module)  # of torch.compile()
+        self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+        """those that are trained, by name"""
+        self._frozen = {name: p for name, p in self.module.named_parameters() if not p.requires_grad}
+        if not self.parameters:
+            raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
+
+    def buffers(self) -> Dict[str, torch.Tensor]:
+        """By name. They may be other tensors than before."""
+        return dict(self.module.named_buffers())
+
+    def start(self, transport: Transport) -> None:
+        """All ranks start from the parameters and buffers of rank 0. All get an exception if those of a rank have other
+        names, shapes or dtypes, or if one cannot be carried."""
+        tensors = list(self._tensors())
+        _compare([_description(*tensor) for tensor in tensors], transport)
+        for kind, name, tensor in tensors:
+            problem = _problem(tensor, kind == "parameter")
+            if problem:
+                raise TypeError(f"{kind} {name} {problem}")
+        transport.copy_model([tensor for _, _, tensor in tensors])
+
+    def check(self) -> None:
+        """ValueError: a parameter that was frozen is trained now."""
+        for name, parameter in self._frozen.items():
+            if parameter.requires_grad:
+                raise ValueError(f"parameter {name} was frozen at the start, so it is not exchanged: let it be trained "
+                                 "first, then begin anew with the state of this one")
+
+    def _tensors(self) -> Iterator[Tuple[str, str, torch.Tensor]]:
+        """Kind, name and tensor of all parameters and buffers."""
+        for name, parameter in self.module.named_parameters():
+            yield "parameter" if name in self.parameters else "frozen parameter", name, parameter
+        for name, buffer in self.buffers().items():
+            yield "buffer", name, buffer
+
+
+def _description(kind: str, name: str, tensor: torch.Tensor) -> str:
+    shape = "unknown shape" if torch.nn.parameter.is_lazy(tensor) else f"shape {list(tensor.shape)}"
+    return f"{kind} {name} of {shape}, {tensor.dtype}"
+
+
+def _problem(tensor: torch.Tensor, exchanged: bool) -> str:
+    """Why a tensor cannot be carried, as the end of a sentence; else empty. exchanged: through float32."""
+    if torch.nn.parameter.is_lazy(tensor):
+        return "has no shape yet: call the model once before"
+    if hasattr(tensor, "to_local"):
+        return "is a DTensor, of which this rank has a part: a module that is whole on each rank is needed"
+    if tensor.is_meta:
+        return "has no values, as it is on the device meta"
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return "is sparse or quantized: a dense tensor is needed"
+    if exchanged and real(tensor).dtype not in _CARRIED:
+        return (f"is of {tensor.dtype}, whose bits would be lost on the way: float32, float16, bfloat16 and complex "
+                "values of them are exchanged. Convert the model, as with model.float(), or freeze the parameter with "
+                "requires_grad_(False)")
+    return ""
+
+
+def _compare(mine: List[str], transport: Transport) -> None:
+    """ValueError on all ranks: one has another list."""
+    digests: List[Optional[bytes]] = [None] * transport.world
+    dist.all_gather_object(digests, hashlib.sha256("\n".join(mine).encode()).digest(), group=transport.group)
+    if len(set(digests)) == 1:
+        return
+    lists: List[Any] = [None] * transport.world
+    dist.all_gather_object(lists, mine, group=transport.group)
+    for rank, theirs in enumerate(lists):
+        for here, there in zip(lists[0], theirs):
+            if here != there:
+                raise ValueError(f"all ranks need the same model: {there} on rank {rank} is {here} on rank 0")
+        if len(theirs) != len(lists[0]):
+            first, second = (0, rank) if len(theirs) < len(lists[0]) else (rank, 0)
+            more = max(theirs, lists[0], key=len)[min(len(theirs), len(lists[0]))]
+            raise ValueError(f"all ranks need the same model: rank {second} has no {more}, which rank {first} has")

@@ -13,11 +13,12 @@ Place = Tuple[str, int, int]
 def values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]]) -> torch.Tensor:
     """The values of a part, from those of the parts saved. None stands for zeros. ValueError: some are missing."""
     name, first, n = place
-    found, at = [], first
+    dtype = next((values.dtype for _, values in saved if values is not None), torch.float32)
+    found, at = [torch.empty(0, dtype=dtype)], first
     for (other, start, length), values in sorted(saved, key=lambda item: item[0]):
         end = min(start + length, first + n)
         if other == name and start <= at < end:
-            values = torch.zeros(length) if values is None else values
+            values = torch.zeros(length, dtype=dtype) if values is None else values
             found.append(values[at - start:end - start])
             at = end
     if at != first + n:

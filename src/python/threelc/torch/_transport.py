@@ -164,14 +164,17 @@ class Transport:
         return tensor
 
     def copy_model(self, tensors: Sequence[torch.Tensor]) -> None:
-        """All ranks start from the tensors of rank 0. Not counted."""
+        """All ranks start from the tensors of rank 0, of any dtype. Not counted."""
         root = dist.get_global_rank(self.group, 0)
         for tensor in tensors:
-            wide = tensor.detach().float().cpu().contiguous()
-            dist.broadcast(wide, root, group=self.group)
-            self._held = (wide,)
+            if not tensor.numel():
+                continue
+            flat = tensor.detach().cpu().contiguous().view(-1)
+            octets = flat.view(torch.uint8)  # gloo does not know all dtypes
+            dist.broadcast(octets, root, group=self.group)
+            self._held = (octets,)
             with torch.no_grad():
-                tensor.copy_(wide)
+                tensor.copy_(flat.view(tensor.shape))
 
     def abort(self) -> None:
         """Closes the connections, so that ranks that wait for this one get an error at once."""

@@ -8,31 +8,40 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 
 from .. import exchange
-from ..codec_strings import check_codec
+from .._errors import Status
+from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
-from ._groups import Clock, Traffic, states_for
-from ._module import assign, copied, flat, trained
+from ._arguments import check_numbers, one_of
+from ._groups import Traffic, states_for
+from ._module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
+from ._optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
 from ._transport import Transport
 
-STATE_VERSION = 1  # of state_dict()
+STATE_VERSION = 2  # of state_dict()
+_UNBIASED = ("natural", "qsgd", "random-sparse", "raw", "stochastic-ternary")
+_GRAPHS = ("ring", "torus", "complete")
+_KINDS = ("dcd", "ecd")
 
 
 @dataclass(frozen=True)
 class GossipStats(Traffic):
-    """What this rank did since the start."""
+    """What this rank did since the start, also before it was stopped and went on from a state_dict()."""
 
     steps: int
     stayed: int
     """steps in which this rank stayed where it was, as its weights would not have been finite"""
 
 
-class Gossip:
+class Gossip(InPlaceOfOptimizer):
     """Takes the place of the optimizer: step() mixes the model with those of the neighbours, makes a step of the
     optimizer from there, and sends neighbours the compressed change.
 
-    model:     the module, not wrapped. All ranks start from the weights of rank 0. Then each has a model of its own;
-               the result of a training is their mean, average().
-    optimizer: over the model's parameters.
+    model:     the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of rank 0.
+               Then each has a model of its own; the result of a training is their mean, average(). Buffers are each
+               rank's own. Parameters are of float32, float16 or bfloat16, or complex; a complex value is two floats.
+               Models are float32, and a parameter of another dtype is its model's, rounded once.
+    optimizer: over the model's parameters. Schedules of learning rates take it, or this object, whose groups are the
+               same.
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
     kind:      "dcd" or "ecd".
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
@@ -47,36 +56,52 @@ class Gossip:
                  codec: str = "qsgd:bits=8", min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
         check_codec(codec)
-        self._transport = transport = Transport(process_group)
-        if isinstance(graph, str):
+        if quantizer_of(codec)[0] not in _UNBIASED:
+            raise ValueError(f"codec {codec!r} has a bias or error feedback, which gossip does not bear: codecs of "
+                             f"{', '.join(_UNBIASED)} have none")
+        one_of(kind, _KINDS, "kind")
+        if not isinstance(graph, Graph):
+            one_of(graph, _GRAPHS, "graph")
+        check_numbers(min_numel, seed, threads)
+        self._model = Model(model, "Gossip")
+        check_optimizer(optimizer, self._model, "optimizer")
+        check_closure(optimizer, "optimizer")
+        transport = Transport(process_group)
+        if not isinstance(graph, Graph):
             graph = Graph(GraphKind[graph.upper()], transport.world)
         if graph.nodes != transport.world:
             raise ValueError(f"the graph has {graph.nodes} nodes, but there are {transport.world} ranks")
         transport.agree({"codec": codec, "graph": graph, "kind": kind, "min_numel": min_numel})
+        self._model.start(transport)
+        super().__init__(optimizer, transport)
         self.optimizer = optimizer
-        self._parameters = trained(model)
-        transport.copy_model(list(self._parameters.values()))
+        self._parameters = self._model.parameters
         config = exchange.Config(workers=transport.world, push=codec, min_n=min_numel, seed=seed, threads=threads)
-        tensors = [exchange.Tensor(name, p.numel()) for name, p in self._parameters.items()]
+        tensors = [exchange.Tensor(name, size_of(p)) for name, p in self._parameters.items()]
         self._node = exchange.Gossip(config, GossipKind[kind.upper()], transport.rank,
                                      *graph.neighbours(transport.rank), tensors,
                                      [flat(p) for p in self._parameters.values()])
-        self._clock = Clock()
-        self._steps = self._float_bytes = 0
+        self._patience = Patience("this rank stayed where it was")
+        self._steps = self._stayed = 0
 
     def step(self) -> None:
-        """A step: gradients are those at this rank's model."""
+        """A step: gradients are those at this rank's model. If a weight would not be finite, the rank stays where it
+        is, and its neighbours go on; if that happens three times in a row, a warning names the rank and the parameter.
+        """
+        self._model.check()
         transport, clock = self._transport, self._clock
         self._steps += 1
         clock.start()
-        for i, parameter in enumerate(self._parameters.values()):
-            assign(parameter, copied(self._node.mean(i)))
+        starts = [copied(self._node.mean(i)) for i in range(len(self._parameters))]
+        for parameter, start in zip(self._parameters.values(), starts):
+            assign(parameter, start)
         clock.was_codec()
         self.optimizer.step()
-        moved = [flat(parameter) for parameter in self._parameters.values()]
+        moved = [self._moved(*pair) for pair in zip(self._parameters.values(), starts)]
         self._float_bytes += len(self._node.neighbours) * sum(4 * m.numel() for m in moved)
         clock.start()
         message = self._node.push(moved)
+        stayed = self._node.outcome()
         clock.was_codec()
         came = transport.all_to_all([message if rank in self._node.neighbours else memoryview(b"")
                                      for rank in range(transport.world)])
@@ -84,40 +109,49 @@ class Gossip:
         self._node.pull([came[rank] for rank in self._node.neighbours])
         self._set_model()
         clock.was_codec()
+        if stayed.cause == Status.NONFINITE:
+            self._stayed += 1
+            self._patience.left_out(stayed.sentence)
+        else:
+            self._patience.went_well()
+
+    @staticmethod
+    def _moved(parameter: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        """Where the optimizer went from `start`, which the parameter had rounded."""
+        values = flat(parameter)
+        return start + (values - rounded(start, parameter)) if is_rounded(parameter) else values
 
     def _set_model(self) -> None:
         for i, parameter in enumerate(self._parameters.values()):
             assign(parameter, copied(self._node.model(i)))
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.optimizer.zero_grad(set_to_none=set_to_none)
-
     def average(self) -> Dict[str, torch.Tensor]:
-        """The mean of the models of all ranks, by name of parameter: the result. All ranks call it together."""
+        """The mean of the models of all ranks, by name of parameter, as float32 or complex64: the result. All ranks
+        call it together."""
         found = {}
-        for name, parameter in self._parameters.items():
-            mean = flat(parameter) / self._transport.world
+        for i, (name, parameter) in enumerate(self._parameters.items()):
+            mean = copied(self._node.model(i)) / self._transport.world
             self._transport.all_reduce(mean)
-            found[name] = mean.view(parameter.shape)
+            mean = mean.view(real(parameter).shape)
+            found[name] = torch.view_as_complex(mean) if parameter.is_complex() else mean
         return found
 
     @property
     def stats(self) -> GossipStats:
         """Bytes and seconds. float_bytes: float32 models to each neighbour."""
-        return GossipStats(
-            float_bytes=self._float_bytes, sent=self._transport.sent, received=self._transport.received,
-            codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, steps=self._steps,
-            stayed=self._node.stats.failed)
+        return GossipStats(**self._traffic(), steps=self._steps, stayed=self._stayed)
 
     def state_dict(self) -> Dict[str, Any]:
         """Model and replicas. The optimizer is the caller's to save. Each rank saves its own."""
         return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
-                "steps": self._steps, "node": self._node.state_dict()}
+                "steps": self._steps, "stayed": self._stayed, "traffic": self._traffic(),
+                "node": self._node.state_dict()}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: all go on from the mean of their models."""
         found: List[Dict[str, Any]] = states_for(states, STATE_VERSION, self._transport)
         self._node.load_state_dict([state["node"] for state in found])
-        self._steps = found[0]["steps"]
+        self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
+        self._load_traffic(found)
         self._set_model()

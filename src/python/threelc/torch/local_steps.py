@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 import torch
 
 from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
-from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for
-from ._module import assign, flat, float_buffers, trained
+from ._arguments import check_numbers, shown, weight_of, whole
+from ._buffers import Buffers
+from ._groups import Group, Traffic, check_choices, ring_bytes, states_for
+from ._module import Model, assign, flat, rounded, size_of
+from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._transport import Transport
 
-STATE_VERSION = 1  # of state_dict()
+STATE_VERSION = 2  # of state_dict()
 
 
 @dataclass(frozen=True)
 class LocalStats(Traffic):
-    """What this rank did since the start."""
+    """What this rank did since the start, also before it was stopped and went on from a state_dict(). float_bytes: what
+    a ring all-reduce of the parameters and buffers as float32 would have sent, once in each round."""
 
     steps: int
     rounds: int
@@ -34,14 +38,17 @@ class LocalStats(Traffic):
     """by parameter: the 2-norm of what was not sent yet"""
 
 
-class LocalSteps:
+class LocalSteps(InPlaceOfOptimizer):
     """Takes the place of the optimizer: step() is a local step, and each `every`-th one ends a round.
 
     At the end of a round the change of the weights plus the residual is compressed, averaged over the ranks, and given
     to the outer optimizer as a gradient (with the opposite sign). All ranks go on from its result, bit-identical.
 
-    model:           the module, not wrapped. All ranks start from the weights of rank 0.
-    inner_optimizer: of the local steps, over the model's parameters.
+    model:           the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of
+                     rank 0. Parameters are of float32, float16 or bfloat16, or complex; a complex value is two floats.
+                     The model of all ranks is kept in float32, and parameters are that model, rounded once.
+    inner_optimizer: of the local steps, over the model's parameters. Schedules of learning rates take it, or this
+                     object, whose groups are the same.
     outer:           makes the outer optimizer: a function of a list of parameters, for DiLoCo
                      `lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)`. None: the mean change is added
                      as it is (federated averaging, SBC).
@@ -53,8 +60,12 @@ class LocalSteps:
                      model, so what it did not send it mostly does again; with few values sent in a round, residuals
                      grow old, and large. SparseLoCo has 0.95.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent.
-    average_buffers: buffers such as batch-norm statistics are averaged, too, as floats.
-    on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round.
+    average_buffers: buffers are the same on all ranks after a round. What all ranks have alike, bit for bit, stays as
+                     it is, a mask of -inf, too. Of the others, floats, such as batch-norm statistics, become their
+                     mean. Integers and booleans, such as counters, become those of the first rank in the round;
+                     DistributedDataParallel takes those of rank 0, too. False: each rank keeps its own.
+    on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round;
+                     if that happens three times in a row, a warning names the rank and the tensor.
 
     >>> optimizer = threelc.torch.LocalSteps(model, torch.optim.AdamW(model.parameters()), every=20,
     ...                                      codec="topk:p=0.03,bits=2,block=4096+golomb")
@@ -63,45 +74,66 @@ class LocalSteps:
     >>> optimizer.zero_grad()
     """
 
-    def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Callable[[List[Any]], Any]] = None, *,
+    def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Maker] = None, *,
                  every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
                  participants: Optional[int] = None, residual_decay: float = 1.0, mask_momentum: bool = False,
                  average_buffers: bool = True, min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0,
                  threads: Optional[int] = None, process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
-        if not 0 <= residual_decay <= 1:
-            raise ValueError(f"residual_decay should be from 0 to 1, not {residual_decay}")
-        if every < 1:
-            raise ValueError(f"every should be at least 1, not {every}")
-        self._transport = transport = Transport(process_group)
-        if participants is not None and not 1 <= participants <= transport.world:
-            raise ValueError(f"participants should be from 1 to {transport.world}, not {participants}")
+        check_numbers(min_numel, seed, threads)
+        if not isinstance(residual_decay, (int, float)) or not 0 <= residual_decay <= 1:
+            raise ValueError(f"residual_decay should be from 0 to 1, not {shown(residual_decay)}")
+        self.every = every
+        self._model = Model(model, "LocalSteps")
+        check_optimizer(inner_optimizer, self._model, "inner_optimizer")
+        if outer is not None:
+            check_maker(outer, "outer", "lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)")
+        transport = Transport(process_group)
+        if participants is not None:
+            whole(participants, "participants", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "participants": participants,
                          "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
                          "seed": seed, "on_nonfinite": on_nonfinite, "outer": outer is not None})
+        self._model.start(transport)
+        super().__init__(inner_optimizer, transport)
         self.inner_optimizer = inner_optimizer
-        self.every = every
         self._participants = participants
         self._residual_decay = residual_decay
         self._mask_momentum = mask_momentum
         self._skips = on_nonfinite == "skip"
+        self._patience = Patience("a round of LocalSteps was skipped")
         self._seed = seed
-        self._parameters = trained(model)
-        self._buffers = float_buffers(model) if average_buffers else {}
-        self._tensors = {**self._parameters, **self._buffers}
-        transport.copy_model(list(self._tensors.values()))
-        self._anchors = {name: torch.nn.Parameter(flat(t)) for name, t in self._tensors.items()}
-        self.outer_optimizer = outer and outer([self._anchors[name] for name in self._parameters])
+        self._parameters = self._model.parameters
+        self._buffers = Buffers(self._model, average_buffers)
+        self._anchors = {name: torch.nn.Parameter(flat(p)) for name, p in self._parameters.items()}
+        self.outer_optimizer = outer and made_optimizer(outer, list(self._anchors.values()), "outer")
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
         config = exchange.Config(workers=transport.world, push=codec, pull=pull, gather=mode == "gather",
                                  min_n=min_numel, seed=seed, threads=threads)
-        self._group = Group(config, transport.rank, list(self._tensors), [t.numel() for t in self._tensors.values()],
-                            self.residuals if Context(1, codec).residual is not None else None, list(self._buffers))
-        self._clock = Clock()
-        self._steps = self._rounds = self._skipped = self._float_bytes = 0
+        self._group = Group(config, transport.rank, list(self._parameters),
+                            [size_of(p) for p in self._parameters.values()],
+                            self.residuals if Context(1, codec).residual is not None else None)
+        self._steps = self._rounds = self._skipped = 0
         self.weight = 1.0
-        """of this rank's changes in the mean, for federated averaging the number of its samples"""
+
+    @property
+    def every(self) -> int:
+        """Local steps in a round."""
+        return self._every
+
+    @every.setter
+    def every(self, every: int) -> None:
+        self._every = whole(every, "every", 1)
+
+    @property
+    def weight(self) -> float:
+        """Of this rank's changes in the mean, for federated averaging the number of its samples."""
+        return self._weight
+
+    @weight.setter
+    def weight(self, weight: float) -> None:
+        self._weight = weight_of(weight)
 
     @property
     def participates(self) -> bool:
@@ -119,36 +151,43 @@ class LocalSteps:
             self.synchronize()
         return result
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.inner_optimizer.zero_grad(set_to_none=set_to_none)
-
     def synchronize(self) -> None:
         """Ends a round now, on all ranks together."""
-        changes = [flat(tensor).sub_(self._anchors[name].detach()) for name, tensor in self._tensors.items()]
+        self._model.check()
+        transport, clock = self._transport, self._clock
+        changes = [flat(parameter).sub_(rounded(self._anchors[name], parameter))
+                   for name, parameter in self._parameters.items()]
         means = [torch.empty_like(change) for change in changes]
-        self._float_bytes += ring_bytes(changes, self._transport.world)
+        self._float_bytes += ring_bytes(changes, transport.world) + self._buffers.ring_bytes(transport.world)
         taking_part, self._rounds = self.participates, self._rounds + 1
         try:
-            self._group.run(self._transport, changes if taking_part else None, means, self._clock, self.weight)
+            clock.start()
+            merged = self._buffers.merge(transport, self.weight if taking_part else None, self._rounds)
+            clock.was_wire()
+            self._group.run(transport, changes if taking_part else None, means, clock, self.weight)
         except StepError as error:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
             self._skipped += 1
             self._set_model()
+            self._buffers.go_back()
             if not self._skips:
                 raise
+            self._patience.left_out(str(error))
             return
+        self._patience.went_well()
         if self._residual_decay != 1:
             self._group.residual_scale(self._residual_decay)
         if self._mask_momentum and taking_part:
             self._mask()
-        self._apply(dict(zip(self._tensors, means)))
+        self._apply(dict(zip(self._anchors, means)))
         self._set_model()
+        self._buffers.end_round(merged)
 
     def _apply(self, means: Dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, anchor in self._anchors.items():
-                if self.outer_optimizer is None or name in self._buffers:
+                if self.outer_optimizer is None:
                     anchor += means[name]
                 else:
                     anchor.grad = means[name].neg_()
@@ -157,11 +196,11 @@ class LocalSteps:
             self.outer_optimizer.zero_grad()
 
     def _set_model(self) -> None:
-        for name, tensor in self._tensors.items():
-            assign(tensor, self._anchors[name].detach())
+        for name, parameter in self._parameters.items():
+            assign(parameter, self._anchors[name].detach())
 
     def _mask(self) -> None:
-        found = [self.inner_optimizer.state.get(tensor, {}).get("momentum_buffer") for tensor in self._tensors.values()]
+        found = [self.inner_optimizer.state.get(p, {}).get("momentum_buffer") for p in self._parameters.values()]
         copies = [None if momentum is None else flat(momentum) for momentum in found]
         self._group.allreduce.mask(copies)
         for momentum, copy in zip(found, copies):
@@ -172,17 +211,16 @@ class LocalSteps:
     def stats(self) -> LocalStats:
         """Bytes and seconds, and the residual of each parameter."""
         return LocalStats(
-            float_bytes=self._float_bytes, sent=self._transport.sent, received=self._transport.received,
-            codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, steps=self._steps, rounds=self._rounds,
-            skipped=self._skipped,
+            **self._traffic(), steps=self._steps, rounds=self._rounds, skipped=self._skipped,
             residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
     def state_dict(self) -> Dict[str, Any]:
-        """Rounds, residuals of this rank, the outer optimizer and the weights that it works on. Model and inner
+        """Rounds, residuals of this rank, the outer optimizer and the float32 weights that it works on. Model and inner
         optimizer are the caller's to save. Each rank saves its own."""
         return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
-                "steps": self._steps, "rounds": self._rounds,
+                "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
                 "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
+                "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
                 "outer": self.outer_optimizer and self.outer_optimizer.state_dict(),
                 "group": self._group.state_dict()}
 
@@ -193,9 +231,14 @@ class LocalSteps:
         for name, anchor in self._anchors.items():
             if name not in found[0]["anchors"] or found[0]["anchors"][name].shape != anchor.shape:
                 raise ValueError(f"{name} of {anchor.numel()} values is not in the state")
+        if (found[0]["outer"] is None) != (self.outer_optimizer is None):
+            raise ValueError("the state is of a run " + ("without" if found[0]["outer"] is None else "with")
+                             + " an outer optimizer, and this one is not")
+        self._buffers.load(found[0]["buffers"])
         self._group.load_states([state["group"] for state in found])
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
         if self.outer_optimizer is not None:
             self.outer_optimizer.load_state_dict(found[0]["outer"])
-        self._steps, self._rounds = found[0]["steps"], found[0]["rounds"]
+        self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
+        self._load_traffic(found)

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import torch
 
 from .. import exchange
-from .._errors import StepError
+from .._errors import Status, StepError
 from ..codec_strings import check_codec
-from ._groups import Clock, Traffic, ring_bytes, states_for
-from ._module import assign, copied, flat, trained
+from ._arguments import check_numbers, weight_of, whole
+from ._groups import Traffic, ring_bytes, states_for
+from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
+from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, made_optimizer
 from ._places import Place, load_optimizer, optimizer_state, values_at
 from ._transport import Transport
 
-STATE_VERSION = 2  # of state_dict()
+STATE_VERSION = 3  # of state_dict()
 
 
 @dataclass(frozen=True)
 class PushPullStats(Traffic):
-    """What this rank did since the start."""
+    """What this rank did since the start, also before it was stopped and went on from a state_dict()."""
 
     steps: int
     failed: int
     """steps that changed nothing, as no gradient was finite"""
 
 
-class PushPull:
+class PushPull(InPlaceOfOptimizer):
     """Takes the place of the optimizer, which runs on servers: all ranks are workers, and the first `servers` are
     servers, too. Gradients travel compressed, and so do the changes of the model that the optimizer makes of their
     mean.
 
-    model:     the module, not wrapped. All ranks start from the weights of rank 0, and stay bit-identical.
+    model:     the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of rank 0,
+               and parameters stay bit-identical; buffers are each rank's own. Parameters are of float32, float16 or
+               bfloat16, or complex; a complex value is two floats. Servers have float32 weights, and so have workers:
+               a parameter of another dtype is that weight, rounded once. Sparse gradients are made dense.
     optimizer: makes the optimizer: a function of a list of parameters, for example
-               `lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)`. Parameters are flat parts of tensors, so it should
-               treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike.
+               `lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)`. Parameters are flat float32 parts of tensors, so it
+               should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
+               take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: as `codec`.
     min_numel, seed, threads, process_group: as in register().
 
@@ -44,69 +50,107 @@ class PushPull:
     >>> optimizer.step()
     """
 
-    def __init__(self, model: Any, optimizer: Callable[[List[Any]], Any], *, servers: int = 1, codec: str = "3lc",
+    def __init__(self, model: Any, optimizer: Maker, *, servers: int = 1, codec: str = "3lc",
                  pull: Optional[str] = None, min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
-        for each in (codec, pull):
-            if each is not None:
-                check_codec(each)
-        self._transport = transport = Transport(process_group)
-        if not 1 <= servers <= transport.world:
-            raise ValueError(f"servers should be from 1 to {transport.world}, not {servers}")
+        check_codec(codec)
+        if pull is not None:
+            check_codec(pull)
+        check_numbers(min_numel, seed, threads)
+        self._model = Model(model, "PushPull")
+        check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
+        transport = Transport(process_group)
+        whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed})
-        self._parameters = trained(model)
-        transport.copy_model(list(self._parameters.values()))
+        self._model.start(transport)
+        self._parameters = self._model.parameters
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
-        tensors = [exchange.Tensor(name, p.numel()) for name, p in self._parameters.items()]
+        tensors = [exchange.Tensor(name, size_of(p)) for name, p in self._parameters.items()]
         self._servers = servers
         self._worker = exchange.Worker(config, transport.rank, tensors)
         self._server = exchange.Server(config, transport.rank, tensors) if transport.rank < servers else None
-        self._parts = [torch.nn.Parameter(part) for part in self._parts_of_model()]
-        self.optimizer = optimizer(list(self._parts) or [torch.nn.Parameter(torch.empty(0))])
-        self._clock = Clock()
-        self._steps = self._failed = self._float_bytes = 0
+        self._masters = {name: flat(p) for name, p in self._parameters.items() if is_rounded(p)}
+        weights = [flat(p) for p in self._parameters.values()]
+        self._parts = [torch.nn.Parameter(weights[part.tensor][part.first:part.first + part.n].clone())
+                       for part in self._owned()]
+        self.optimizer = made_optimizer(optimizer, self._parts or [torch.nn.Parameter(torch.empty(0))], "optimizer")
+        check_closure(self.optimizer, "optimizer")
+        super().__init__(self.optimizer, transport)
+        self._patience = Patience("the gradients of this rank were left out")
+        self._steps = self._failed = 0
 
-    def _parts_of_model(self) -> List[torch.Tensor]:
+    def _owned(self) -> List[exchange.Part]:
         """What this server owns of the model."""
-        flats = list(self._parameters.values())
-        return [] if self._server is None else [
-            flat(flats[part.tensor])[part.first:part.first + part.n] for part in self._server.parts()]
+        return [] if self._server is None else self._server.parts()
 
     def _places(self) -> List[Place]:
         """Where these parts are: name of the tensor, first value, number of values."""
         names = list(self._parameters)
-        return [] if self._server is None else [(names[p.tensor], p.first, p.n) for p in self._server.parts()]
+        return [(names[part.tensor], part.first, part.n) for part in self._owned()]
+
+    def _weights(self, name: str) -> torch.Tensor:
+        """The float32 weights of a parameter. Where others have written into it, they are its values."""
+        parameter = self._parameters[name]
+        values = flat(parameter)
+        if name not in self._masters:
+            return values
+        return torch.where(rounded(self._masters[name], parameter) == values, self._masters[name], values)
+
+    def _set_weights(self, name: str, weights: torch.Tensor) -> None:
+        assign(self._parameters[name], weights)
+        if name in self._masters:
+            self._masters[name] = weights
 
     def step(self, weight: float = 1.0) -> None:
         """Pushes the gradients, and pulls the change of the model. weight: of these gradients in the mean.
 
-        A gradient that is not finite is left out. StepError: there was none that is; the model stays what it was.
+        A gradient that is not finite is left out; if that happens three times in a row, a warning names the rank and
+        the parameter. StepError: there was none that is finite; the model stays what it was.
         """
+        self._model.check()
+        weight = weight_of(weight)
         transport, clock = self._transport, self._clock
-        gradients = [torch.zeros(p.numel()) if p.grad is None else flat(p.grad) for p in self._parameters.values()]
+        gradients = [self._gradient(p) for p in self._parameters.values()]
         self._float_bytes += ring_bytes(gradients, transport.world)
         self._steps += 1
         clock.start()
         push = self._worker.push(gradients, weight)
+        left_out = self._worker.outcome()
         clock.was_codec()
         came = transport.all_to_all([*push, *[memoryview(b"")] * (transport.world - self._servers)])
         clock.was_wire()
         answer = memoryview(b"")
         if self._server is not None:
             answer = self._serve(self._server, came)
-            clock.was_codec()
+        else:
+            self.optimizer.step()  # of nothing; schedules want to see it
+        clock.was_codec()
         answers = [transport.broadcast(answer, server) for server in range(self._servers)]
         clock.was_wire()
+        for gradient in gradients:  # changes take their place; those of a server that failed are 0
+            gradient.zero_()
+        failure: Optional[StepError] = None
         try:
-            self._worker.pull(answers, gradients)  # the changes take the place of the gradients
-        except StepError:
+            self._worker.pull(answers, gradients)
+        except StepError as error:
             self._failed += 1
-            raise
-        finally:
-            clock.was_codec()
-        for parameter, change in zip(self._parameters.values(), gradients):
-            assign(parameter, flat(parameter).add_(change))
+            failure = error
+        self._move(gradients)
+        clock.was_codec()
+        if left_out.cause == Status.NONFINITE:
+            self._patience.left_out(left_out.sentence)
+        else:
+            self._patience.went_well()
+        if failure is not None:
+            raise failure
+
+    @staticmethod
+    def _gradient(parameter: torch.Tensor) -> torch.Tensor:
+        if parameter.grad is None:
+            return torch.zeros(size_of(parameter))
+        gradient = parameter.grad.detach()
+        return flat(gradient if gradient.layout == torch.strided else gradient.to_dense())
 
     def _serve(self, server: exchange.Server, pushes: Sequence[torch.Tensor]) -> memoryview:
         """A step of the optimizer on the mean of the pushes. Returns the answer to all workers."""
@@ -120,7 +164,18 @@ class PushPull:
             parameter.grad = copied(part.mean)
         before = [parameter.detach().clone() for parameter in self._parts]
         self.optimizer.step()
+        for parameter in self._parts:
+            parameter.grad = None
         return server.answer([parameter.detach() - old for parameter, old in zip(self._parts, before)])
+
+    def _move(self, changes: Sequence[torch.Tensor]) -> None:
+        """Workers take the changes. A server has what workers have, and what its answers have not sent yet."""
+        moved = [self._weights(name).add_(change) for name, change in zip(self._parameters, changes)]
+        for name, weights in zip(self._parameters, moved):
+            self._set_weights(name, weights)
+        for part, parameter in zip(self._owned(), self._parts):
+            weights = moved[part.tensor][part.first:part.first + part.n]
+            assign(parameter, weights if part.residual is None else weights + copied(part.residual))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters.values():
@@ -133,28 +188,34 @@ class PushPull:
     @property
     def stats(self) -> PushPullStats:
         """Bytes and seconds."""
-        return PushPullStats(
-            float_bytes=self._float_bytes, sent=self._transport.sent, received=self._transport.received,
-            codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, steps=self._steps, failed=self._failed)
+        return PushPullStats(**self._traffic(), steps=self._steps, failed=self._failed)
 
     def state_dict(self) -> Dict[str, Any]:
-        """Residuals of this rank, and what its server has: optimizer and parts of the model. The model is the caller's
-        to save. Each rank saves its own."""
+        """Residuals of this rank, float32 weights of parameters of other dtypes, and what its server has: optimizer and
+        parts of the model. The model is the caller's to save. Each rank saves its own."""
         return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
-                "servers": self._servers, "steps": self._steps, "worker": self._worker.state_dict(),
+                "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
+                "masters": {name: master.clone() for name, master in self._masters.items()},
+                "worker": self._worker.state_dict(),
                 "server": self._server and self._server.state_dict(), "places": self._places(),
                 "parts": [part.detach().clone() for part in self._parts],
                 "optimizer": optimizer_state(self.optimizer, self._parts)}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
-        """Goes on from the state_dict() of this rank, with the same bits; the model has been loaded before. On another
+        """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
         number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
         each value goes to the server that owns the value now."""
         every = [states] if isinstance(states, dict) else list(states)
         found = states_for(every, STATE_VERSION, self._transport)
         servers = self._of_servers(every) if self._server is not None else []
+        masters = found[0]["masters"]
+        for name, master in self._masters.items():
+            if name not in masters or masters[name].shape != master.shape:
+                raise ValueError(f"the float32 weights of {name} are not in the state")
         self._worker.load_state_dict([state["worker"] for state in found])
-        self._steps = found[0]["steps"]
+        self._masters = {name: masters[name].clone() for name in self._masters}
+        self._steps, self._failed = found[0]["steps"], found[0]["failed"]
+        self._load_traffic(found)
         if self._server is not None:
             self._server.load_state_dict([state["server"] for state in servers])
         saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]

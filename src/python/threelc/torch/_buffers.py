@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""The buffers of a module, from which all ranks go on alike: statistics of batch normalization, counters, masks.
+
+What all ranks have alike, bit for bit, is not sent. Of other buffers an owner gets those of all ranks in the round,
+and sends all what they become.
+"""
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+from typing import Any, Dict, Optional
+
+import torch
+
+from .._arrays import borrowed
+from .._errors import Status, StepError
+from ..exchange import Outcome
+from ._module import Model, size_of
+from ._transport import Transport
+
+_DIGEST = 16  # bytes
+_HEAD = struct.Struct("<d")  # weight of a rank in the mean, 0: it is not in the round; then follow digests
+_FAULT = struct.Struct("<I")  # before each answer: 1 + the rank whose buffer is not finite, or 0
+
+
+class Buffers:
+    """Those of a model, as they were after the last round and as they are."""
+
+    def __init__(self, model: Model, exchanged: bool) -> None:
+        """exchanged: False: they stay what they are on each rank."""
+        self._model = model
+        self._exchanged = exchanged
+        self.start = {name: buffer.detach().clone() for name, buffer in self._now().items()}
+        """where a round that fails goes back to"""
+
+    def _now(self) -> Dict[str, torch.Tensor]:
+        return {name: b for name, b in self._model.buffers().items() if b.numel()} if self._exchanged else {}
+
+    def ring_bytes(self, world: int) -> int:
+        """What each rank sends if a ring all-reduce sums up those that have a mean, as float32."""
+        return sum(2 * 4 * size_of(b) * (world - 1) // world for b in self.start.values() if _has_mean(b))
+
+    def merge(self, transport: Transport, weight: Optional[float], step: int) -> Dict[str, torch.Tensor]:
+        """What the buffers of all ranks become, of those that differ. weight: of this rank; None: it is not in the
+        round. StepError on all ranks: a value is not finite on a rank, and another one elsewhere."""
+        memory = {name: _octets(buffer) for name, buffer in self._checked().items()}
+        if not memory:
+            return {}
+        digests = [hashlib.blake2b(_view(octets), digest_size=_DIGEST).digest() for octets in memory.values()]
+        heads = [_bytes(head) for head in transport.all_gather(
+            memoryview(_HEAD.pack(weight or 0.0) + b"".join(digests)))]
+        weights = {rank: head for rank, (head,) in enumerate(map(_HEAD.unpack_from, heads)) if head}
+        names = [name for i, name in enumerate(memory)
+                 if len({head[_HEAD.size + _DIGEST * i:][:_DIGEST] for head in heads}) > 1]
+        if not names:
+            return {}
+        of_owner = [names[owner::transport.world] for owner in range(transport.world)]
+        to = [_view(torch.cat([memory[name] for name in owned])) if owned and weight else memoryview(b"")
+              for owned in of_owner]
+        came = transport.all_to_all(to)
+        mine = of_owner[transport.rank]
+        pieces = {rank: came[rank].split([len(memory[name]) for name in mine]) for rank in weights} if mine else {}
+        answer = b"".join(_answer({rank: of_rank[i] for rank, of_rank in pieces.items()}, weights, self.start[name])
+                          for i, name in enumerate(mine))
+        found: Dict[str, torch.Tensor] = {}
+        for owned, octets in zip(of_owner, transport.all_gather(memoryview(answer))):
+            at = 0
+            for name in owned:
+                fault, = _FAULT.unpack(_bytes(octets[at:at + _FAULT.size]))
+                if fault:
+                    raise _not_finite(name, fault - 1, step)
+                at += _FAULT.size + len(memory[name])
+                found[name] = octets[at - len(memory[name]):at].clone().view(self.start[name].dtype)
+        return found
+
+    def _checked(self) -> Dict[str, torch.Tensor]:
+        now = self._now()
+        for name, start in self.start.items():
+            if name not in now or now[name].shape != start.shape or now[name].dtype != start.dtype:
+                raise ValueError(f"buffer {name} of shape {list(start.shape)}, {start.dtype}, is another one now, or "
+                                 "gone: average_buffers=False leaves buffers to each rank")
+        return now
+
+    def end_round(self, merged: Dict[str, torch.Tensor]) -> None:
+        """The buffers become what merge() found."""
+        for name, buffer in self._now().items():
+            if name in merged:
+                with torch.no_grad():
+                    buffer.copy_(merged[name].view(buffer.shape))
+            self.start[name].copy_(buffer)
+
+    def go_back(self) -> None:
+        for name, buffer in self._now().items():
+            with torch.no_grad():
+                buffer.copy_(self.start[name])
+
+    def load(self, start: Dict[str, torch.Tensor]) -> None:
+        """ValueError: other buffers were saved."""
+        for name, buffer in self.start.items():
+            if name not in start or start[name].shape != buffer.shape or start[name].dtype != buffer.dtype:
+                raise ValueError(f"buffer {name} of shape {list(buffer.shape)}, {buffer.dtype}, is not in the state")
+        for name, buffer in self.start.items():
+            buffer.copy_(start[name])
+
+
+def _answer(octets: Dict[int, torch.Tensor], weights: Dict[int, float], like: torch.Tensor) -> bytes:
+    """A buffer of all ranks in the round, and what it becomes: values that differ become their mean if they are floats,
+    else those of the first rank."""
+    fault, result = 0, next(iter(octets.values())).clone()
+    if _has_mean(like):
+        each = [values.view(-1, like.element_size()) for values in octets.values()]
+        equal = torch.stack([(values == each[0]).all(1) for values in each]).all(0)
+        wide = torch.complex128 if like.is_complex() else torch.float64
+        values = [piece.clone().view(like.dtype).to(wide) for piece in octets.values()]
+        for rank, value in zip(octets, values):
+            if not fault and not torch.isfinite(value[~equal]).all():
+                fault = rank + 1
+        total = sum(weights[rank] for rank in octets)
+        mean: Any = sum(weights[rank] / total * value for rank, value in zip(octets, values))
+        result = mean.to(like.dtype).view(torch.uint8).view(-1, like.element_size())
+        result[equal] = each[0][equal]
+        result = result.view(-1)
+    return _FAULT.pack(fault) + _bytes(result)
+
+
+def _has_mean(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def _not_finite(name: str, rank: int, step: int) -> StepError:
+    sentence = f'rank {rank}: NaN or infinity in buffer "{name}"'
+    return StepError(Status.STEP, sentence, Outcome(
+        status=Status.STEP, cause=Status.NONFINITE, step=step, rank=rank, tensor=None, taken=None, unknown=0, missing=0,
+        sentence=sentence))
+
+
+def _octets(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu").contiguous().view(-1).view(torch.uint8)
+
+
+def _view(octets: torch.Tensor) -> memoryview:
+    return borrowed(octets.data_ptr(), len(octets), octets)
+
+
+def _bytes(octets: torch.Tensor) -> bytes:
+    return ctypes.string_at(octets.data_ptr(), len(octets)) if len(octets) else b""

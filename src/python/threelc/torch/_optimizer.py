@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""What takes the place of an optimizer, and checks of the optimizers that users give it."""
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any, Callable, Dict, List, Sequence, Set
+
+import torch
+
+from ._arguments import shown
+from ._groups import Clock
+from ._module import Model
+from ._transport import Transport
+
+_PATIENCE = 3  # steps in a row that are left out before a warning
+
+
+class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
+    """Groups and state are those of the optimizer inside, so that schedules and loss scalers act on it."""
+
+    def __init__(self, inside: Any, transport: Transport) -> None:
+        # The constructor of Optimizer would make groups of its own, and load_state_dict() of `inside` makes new ones.
+        self._inside = inside
+        self._transport = transport
+        self._clock = Clock()
+        self._float_bytes = 0
+
+    @property
+    def param_groups(self) -> List[Dict[str, Any]]:
+        found: List[Dict[str, Any]] = self._inside.param_groups
+        return found
+
+    @property
+    def state(self) -> Any:
+        return self._inside.state
+
+    @property
+    def defaults(self) -> Any:
+        return self._inside.defaults
+
+    def add_param_group(self, param_group: Any) -> None:
+        raise TypeError(f"the parameters of {type(self).__name__} are those that the model had at the start")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._inside.zero_grad(set_to_none=set_to_none)
+
+    def _traffic(self) -> Dict[str, Any]:
+        """The counts of Traffic."""
+        return {"float_bytes": self._float_bytes, "sent": self._transport.sent, "received": self._transport.received,
+                "codec_seconds": self._clock.codec, "wire_seconds": self._clock.wire}
+
+    def _load_traffic(self, states: Sequence[Dict[str, Any]]) -> None:
+        """Goes on from the counts of states: of this rank, or of all on another number of ranks. Sums over all ranks
+        stay if there are fewer ranks now."""
+        mine = [s["traffic"] for s in states if s["rank"] % self._transport.world == self._transport.rank]
+        total = {name: sum(traffic[name] for traffic in mine) for name in self._traffic()}
+        self._float_bytes, self._transport.sent = total["float_bytes"], total["sent"]
+        self._transport.received = total["received"]
+        self._clock.codec, self._clock.wire = total["codec_seconds"], total["wire_seconds"]
+
+    def __repr__(self) -> str:
+        return f"<threelc.torch.{type(self).__name__} around {type(self._inside).__name__}>"
+
+
+def check_optimizer(optimizer: Any, model: Model, name: str) -> None:
+    """An optimizer of the user's must have all parameters that are trained, and no others."""
+    if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
+        raise TypeError(f"{name} should be an optimizer, such as torch.optim.SGD(model.parameters(), lr=0.1), not "
+                        f"{shown(optimizer)}")
+    theirs = _parameters_of(optimizer)
+    if theirs.isdisjoint(map(id, model.parameters.values())):
+        raise ValueError(f"{name} is of another model: it has none of the parameters that are trained here")
+    if not theirs.issubset(map(id, model.module.parameters())):
+        raise ValueError(f"{name} has parameters that are not the model's: each rank would train its own. Put all into "
+                         "one module")
+    for parameter, tensor in model.parameters.items():
+        if id(tensor) not in theirs:
+            raise ValueError(f"{name} has not the parameter {parameter}, which would never be trained: give it to the "
+                             "optimizer, or freeze it with requires_grad_(False)")
+
+
+def made_optimizer(make: Any, parameters: Sequence[torch.Tensor], name: str) -> Any:
+    """What a function of the user's makes of parameters."""
+    optimizer = make(list(parameters))
+    if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
+        raise TypeError(f"{name} should make an optimizer, not {shown(optimizer)}")
+    if _parameters_of(optimizer) != set(map(id, parameters)):
+        raise ValueError(f"{name} made an optimizer that has not just the parameters it was given")
+    check_closure(optimizer, name)
+    return optimizer
+
+
+def check_maker(make: Any, name: str, example: str) -> None:
+    if not callable(make):
+        raise TypeError(f"{name} should be a function of a list of parameters that makes an optimizer, such as "
+                        f"{example}, not {shown(make)}")
+
+
+def check_closure(optimizer: Any, name: str) -> None:
+    """Where step() is called without one."""
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise TypeError(f"{name} is {shown(optimizer)}, which computes the loss several times in a step; here there is "
+                        "one gradient in a step")
+
+
+def _parameters_of(optimizer: Any) -> Set[int]:
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+
+
+class Patience:
+    """Warns once if what is left out now and then is left out again and again."""
+
+    def __init__(self, what: str) -> None:
+        """what: happened "3 times in a row"."""
+        self._what = what
+        self._in_a_row = 0
+
+    def left_out(self, why: str) -> None:
+        self._in_a_row += 1
+        if self._in_a_row == _PATIENCE:
+            warnings.warn(f"{self._what} {_PATIENCE} times in a row. The last time: {why}", RuntimeWarning,
+                          stacklevel=3)
+
+    def went_well(self) -> None:
+        self._in_a_row = 0
+
+
+Maker = Callable[[List[Any]], Any]

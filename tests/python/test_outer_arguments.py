@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: MIT
+"""What users give local steps, the parameter server and gossip: other models, optimizers, schedules, arguments."""
+import unittest
+
+import torch
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+from outer_models import backward, build, nesterov, resumed, sgd
+
+WAYS = ("LocalSteps", "PushPull", "Gossip")
+
+
+def make(way, model, optimizer=None, **settings):
+    if way == "PushPull":
+        return threelc.torch.PushPull(model, optimizer or (lambda p: torch.optim.SGD(p, 0.1)), **settings)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), 0.1)
+    if way == "Gossip":
+        return threelc.torch.Gossip(model, optimizer, **settings)
+    return threelc.torch.LocalSteps(model, optimizer, **{"every": 2, **settings})
+
+
+def small(rows=20):
+    return torch.nn.Sequential(torch.nn.Linear(20, rows), torch.nn.BatchNorm1d(rows))
+
+
+# ---- the model ----
+
+class FullyShardedDataParallel(torch.nn.Module):
+    """Has the name of torch's."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+def wrapped(rank, world, way, kind):
+    model = small()
+    if kind == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    elif kind == "inside":
+        model = torch.nn.Sequential(torch.nn.parallel.DistributedDataParallel(model))
+    elif kind == "fsdp":
+        model = torch.nn.Sequential(FullyShardedDataParallel(model))
+    elif kind == "frozen":
+        model.requires_grad_(False)
+    else:
+        return make(way, model.state_dict(), torch.optim.SGD(model.parameters(), 0.1))
+    return make(way, model)
+
+
+def compiled(rank, world, way):
+    optimizer = make(way, torch.compile(build(rank)))
+    return list(optimizer._parameters)
+
+
+def another_model(rank, world, way, kind):
+    """Rank 1 has another model than the others."""
+    model = small()
+    if rank == 1:
+        if kind == "shape":
+            model = small(30)
+        elif kind == "dtype":
+            model[0] = model[0].double()
+        elif kind == "name":
+            model = torch.nn.Sequential(model)
+        elif kind == "frozen":
+            model[0].bias.requires_grad_(False)
+        elif kind == "more":
+            model.register_buffer("scale", torch.ones(3))
+        elif kind == "fewer":
+            model = model[:1]
+    make(way, model, None if way == "PushPull" else torch.optim.SGD(model.parameters(), 0.1))
+
+
+def thawed(rank, world, way):
+    model = small()
+    model[0].bias.requires_grad_(False)
+    optimizer = make(way, model)
+    for step in range(4):
+        if step == 2:
+            model[0].bias.requires_grad_(True)
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, results, kind, words):
+        for result in results:
+            self.assertEqual(getattr(result, "kind", None), kind, words)
+            self.assertIn(words, result.words)
+
+
+class Models(Refusals):
+    def test_wrapped(self):
+        for way in WAYS:
+            for kind, words in (("ddp", f"{way} takes the module inside DistributedDataParallel, model.module"),
+                                ("inside", f"{way} takes the module inside DistributedDataParallel"),
+                                ("fsdp", f"{way} takes a module that is whole on each rank"),
+                                ("state", f"{way} takes a torch.nn.Module, not OrderedDict")):
+                self.refused(CLUSTER.outcomes(2, wrapped, way, kind), "TypeError", words)
+            self.refused(CLUSTER.outcomes(2, wrapped, way, "frozen"), "ValueError", "none has requires_grad")
+
+    @unittest.skipUnless(hasattr(torch, "compile"), "this PyTorch compiles nothing")
+    def test_compiled(self):
+        """It has the names of the module inside, so that states fit both."""
+        for way in WAYS:
+            self.assertEqual(CLUSTER.run(2, compiled, way)[0], [name for name, _ in build(0).named_parameters()])
+
+    def test_other_models(self):
+        for way in WAYS:
+            for kind, words in (
+                    ("shape", "parameter 0.weight of shape [30, 20], torch.float32 on rank 1 is parameter 0.weight of "
+                              "shape [20, 20], torch.float32 on rank 0"),
+                    ("dtype", "parameter 0.weight of shape [20, 20], torch.float64 on rank 1 is parameter 0.weight of "
+                              "shape [20, 20], torch.float32 on rank 0"),
+                    ("name", "parameter 0.0.weight of shape [20, 20], torch.float32 on rank 1 is parameter 0.weight"),
+                    ("frozen", "frozen parameter 0.bias of shape [20], torch.float32 on rank 1 is parameter 0.bias"),
+                    ("more", "buffer scale of shape [3], torch.float32 on rank 1 is buffer 1.running_mean"),
+                    ("fewer", "rank 1 has no parameter 1.weight of shape [20], torch.float32, which rank 0 has")):
+                results = CLUSTER.outcomes(3, another_model, way, kind)
+                self.refused(results, "ValueError", words)
+
+    def test_thawed(self):
+        for way in WAYS:
+            self.refused(CLUSTER.outcomes(2, thawed, way), "ValueError", "parameter 0.bias was frozen at the start")
+
+
+# ---- optimizers ----
+
+def given(rank, world, way, kind):
+    model = small()
+    parameters = list(model.parameters())
+    made = {"other": lambda: torch.optim.SGD(small().parameters(), 0.1),
+            "fewer": lambda: torch.optim.SGD(parameters[1:], 0.1),
+            "more": lambda: torch.optim.SGD([*parameters, torch.nn.Parameter(torch.ones(1))], 0.1),
+            "model": lambda: model, "none": lambda: None, "closure": lambda: torch.optim.LBFGS(parameters)}[kind]()
+    if way == "LocalSteps":
+        return threelc.torch.LocalSteps(model, made, every=1)
+    threelc.torch.Gossip(model, made)
+
+
+def outer_given(rank, world, kind):
+    model = small()
+    made = {"name": "nesterov", "optimizer": sgd(model), "none": lambda p: None,
+            "other": lambda p: sgd(model), "fewer": lambda p: torch.optim.SGD(p[1:], 0.1)}[kind]
+    threelc.torch.LocalSteps(model, sgd(model), made, every=1)
+
+
+def server_given(rank, world, kind):
+    model = small()
+    made = {"name": "sgd", "optimizer": sgd(model), "none": lambda p: None, "other": lambda p: sgd(model),
+            "closure": torch.optim.LBFGS}[kind]
+    threelc.torch.PushPull(model, made, servers=2)
+
+
+def scheduled(rank, world, way, inside):
+    """The rates of three steps, and how far a weight went in each, with a gradient of 1."""
+    model = torch.nn.Linear(20, 20)
+    optimizer = make(way, model, codec="raw", **({"every": 1} if way == "LocalSteps" else {}))
+    inner = optimizer.inner_optimizer if way == "LocalSteps" else optimizer.optimizer
+    scheduler = torch.optim.lr_scheduler.StepLR(inner if inside else optimizer, 1, 0.5)
+    rates, moves = [], []
+    for _ in range(3):
+        before = float(model.weight[0, 0])
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+        rates.append(optimizer.param_groups[0]["lr"])
+        moves.append(before - float(model.weight[0, 0]))
+    inner.load_state_dict(inner.state_dict())  # makes new groups
+    rates.append(optimizer.param_groups[0]["lr"])
+    return rates, moves, repr(optimizer), isinstance(optimizer, torch.optim.Optimizer)
+
+
+def more_parameters(rank, world, way):
+    make(way, small()).add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
+
+
+class Optimizers(Refusals):
+    def test_of_users(self):
+        for way, name in (("LocalSteps", "inner_optimizer"), ("Gossip", "optimizer")):
+            for kind, error, words in (
+                    ("other", "ValueError", f"{name} is of another model"),
+                    ("fewer", "ValueError", f"{name} has not the parameter 0.weight, which would never be trained"),
+                    ("more", "ValueError", f"{name} has parameters that are not the model's"),
+                    ("model", "TypeError", f"{name} should be an optimizer, such as"),
+                    ("none", "TypeError", "not None")):
+                self.refused(CLUSTER.outcomes(2, given, way, kind), error, words)
+        self.refused(CLUSTER.outcomes(2, given, "Gossip", "closure"), "TypeError", "optimizer is a LBFGS, which computes")
+
+    def test_makers(self):
+        for function, name in ((outer_given, "outer"), (server_given, "optimizer")):
+            for kind, error, words in (
+                    ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an optimizer"),
+                    ("optimizer", "TypeError", "not a SGD"),
+                    ("none", "TypeError", f"{name} should make an optimizer, not None"),
+                    ("other", "ValueError", f"{name} made an optimizer that has not just the parameters")):
+                self.refused(CLUSTER.outcomes(2, function, kind), error, words)
+        self.refused(CLUSTER.outcomes(2, outer_given, "fewer"), "ValueError", "has not just the parameters")
+        self.refused(CLUSTER.outcomes(2, outer_given, "name"), "TypeError", "not 'nesterov'")
+        self.refused(CLUSTER.outcomes(2, server_given, "closure"), "TypeError", "optimizer is a LBFGS, which computes")
+
+    def test_schedules(self):
+        for way in WAYS:
+            for inside in (False, True):
+                for rates, moves, text, right in CLUSTER.run(2, scheduled, way, inside):
+                    self.assertEqual(rates, [0.05, 0.025, 0.0125, 0.0125])
+                    torch.testing.assert_close(moves, [0.1, 0.05, 0.025], atol=1e-6, rtol=0)
+                    self.assertEqual(text, f"<threelc.torch.{way} around SGD>")
+                    self.assertTrue(right)
+            self.refused(CLUSTER.outcomes(2, more_parameters, way), "TypeError", "that the model had at the start")
+
+
+# ---- other arguments ----
+
+def argument(rank, world, way, settings):
+    make(way, small(), **settings)
+
+
+def attribute(rank, world, name, value):
+    optimizer = make("LocalSteps", small())
+    setattr(optimizer, name, value)
+
+
+def weighted(rank, world, weight):
+    make("PushPull", small()).step(weight)
+
+
+def gossip_codecs(rank, world):
+    """Of each codec: whether threelc.torch takes it, and whether the library does."""
+    found = {}
+    for codec in (entry.name for entry in threelc.codecs() if entry.complete):
+        try:
+            make("Gossip", small(), codec=codec)
+            here = True
+        except ValueError:
+            here = False
+        try:
+            threelc.exchange.Gossip(
+                threelc.exchange.Config(workers=2, push=codec), 0, 0,
+                *threelc.exchange.Graph(threelc.exchange.GraphKind.RING, 2).neighbours(0),
+                [threelc.exchange.Tensor("a", 300)], [torch.zeros(300)])
+            there = True
+        except ValueError:
+            there = False
+        found[codec] = here, there
+    return found
+
+
+class Arguments(Refusals):
+    def test_of_all(self):
+        for way in WAYS:
+            for settings, error, words in (
+                    ({"codec": "3lc:s=5"}, "ParameterError", "at 6"),
+                    ({"codec": None}, "TypeError", "a codec is a string such as"),
+                    ({"min_numel": -1}, "ValueError", "min_numel should be at least 0, not -1"),
+                    ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
+                    ({"seed": 2**64}, "ValueError", "seed should be from 0 to 18446744073709551615"),
+                    ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")):
+                self.refused(CLUSTER.outcomes(2, argument, way, settings), error, words)
+
+    def test_of_local_steps(self):
+        for settings, error, words in (
+                ({"every": 0}, "ValueError", "every should be at least 1, not 0"),
+                ({"every": 2.0}, "TypeError", "every should be a whole number at least 1, not 2.0"),
+                ({"every": None}, "TypeError", "not None"),
+                ({"pull": "4lc"}, "ParameterError", "4lc"),
+                ({"participants": 3}, "ValueError", "participants should be from 1 to 2, not 3"),
+                ({"participants": 0}, "ValueError", "participants should be from 1 to 2, not 0"),
+                ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
+                ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
+                ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
+                ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")):
+            self.refused(CLUSTER.outcomes(2, argument, "LocalSteps", settings), error, words)
+        for name, value, error, words in (
+                ("every", 0, "ValueError", "every should be at least 1"),
+                ("weight", 0, "ValueError", "weight should be from 2^-50 to 2^50, not 0.0"),
+                ("weight", float("nan"), "ValueError", "not nan"),
+                ("weight", "2", "TypeError", "weight should be a number above 0, not '2'")):
+            self.refused(CLUSTER.outcomes(2, attribute, name, value), error, words)
+
+    def test_of_servers(self):
+        for settings, error, words in (
+                ({"servers": 3}, "ValueError", "servers should be from 1 to 2, not 3"),
+                ({"servers": True}, "TypeError", "servers should be a whole number from 1 to 2"),
+                ({"pull": "3lc+"}, "ParameterError", "3lc+")):
+            self.refused(CLUSTER.outcomes(2, argument, "PushPull", settings), error, words)
+        self.refused(CLUSTER.outcomes(2, weighted, -1), "ValueError", "weight should be from 2^-50 to 2^50, not -1.0")
+
+    def test_of_gossip(self):
+        for settings, error, words in (
+                ({"graph": "rng"}, "ValueError",
+                 "graph should be one of ring, torus, complete, not 'rng': did you mean ring?"),
+                ({"graph": 3}, "ValueError", "graph should be one of ring, torus, complete, not 3"),
+                ({"kind": "DCD"}, "ValueError", "kind should be one of dcd, ecd, not 'DCD': did you mean dcd?"),
+                ({"codec": "3lc"}, "ValueError", "codec '3lc' has a bias or error feedback")):
+            self.refused(CLUSTER.outcomes(2, argument, "Gossip", settings), error, words)
+        for here, there in CLUSTER.run(2, gossip_codecs)[0].values():
+            self.assertEqual(here, there)
+
+
+# ---- what is counted goes on ----
+
+def counted(model, way):
+    if way == "LocalSteps":
+        inner = sgd(model)
+        return threelc.torch.LocalSteps(model, inner, nesterov, every=2), inner
+    if way == "Gossip":
+        inner = sgd(model)
+        return threelc.torch.Gossip(model, inner), inner
+    return threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.05), servers=2), None
+
+
+def counts(rank, world, way, pieces):
+    _, _, state = resumed(rank, world, pieces, counted, way)
+    return {**state["traffic"], "steps": state["steps"]}
+
+
+def counts_elsewhere(rank, world, way, states):
+    optimizer, _ = counted(build(rank), way)
+    optimizer.load_state_dict(states)
+    return optimizer.stats
+
+
+def local_bytes(rank, world):
+    model = build(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=3, codec="3lc")
+    for step in range(9):
+        backward(model, rank, step)
+        optimizer.step()
+    return optimizer.stats
+
+
+class Counts(unittest.TestCase):
+    def test_resuming(self):
+        for way in WAYS:
+            for whole, pieces in zip(CLUSTER.run(3, counts, way, [(0, 8)]),
+                                     CLUSTER.run(3, counts, way, [(0, 3), (3, 4), (4, 8)])):
+                for name in ("sent", "received", "float_bytes", "steps"):
+                    self.assertEqual(whole[name], pieces[name], (way, name))
+                for name in ("codec_seconds", "wire_seconds"):
+                    self.assertGreater(whole[name], 0)
+
+    def test_resuming_on_fewer_ranks(self):
+        for way in WAYS:
+            states = [saved[2] for saved in CLUSTER.run(3, resumed, [(0, 4)], counted, way)]
+            found = CLUSTER.run(2, counts_elsewhere, way, states)
+            for name in ("sent", "received", "float_bytes"):
+                self.assertEqual(sum(getattr(stats, name) for stats in found),
+                                 sum(state["traffic"][name] for state in states))
+
+    def test_floats_of_local_steps(self):
+        """A ring all-reduce of parameters and statistics in each round."""
+        values = sum(p.numel() for p in build(0).parameters()) + 2 * 60
+        for stats in CLUSTER.run(2, local_bytes):
+            self.assertEqual(stats.float_bytes, 3 * 4 * values)
+            self.assertEqual(stats.rounds, 3)

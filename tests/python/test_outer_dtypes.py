@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""Tensors of all kinds in local steps, the parameter server and gossip: nothing is narrowed without a word, and rounded
+parameters are the float32 model, rounded once."""
+import unittest
+
+import torch
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+
+WAYS = ("local", "push-pull", "gossip")
+LR = 0.05
+
+
+def make(way, model, lr=LR, **settings):
+    """What trains the model with SGD; with raw that is plain SGD on the mean of gradients, for a step or always."""
+    settings = {"codec": "raw", **settings}
+    if way == "push-pull":
+        return threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr), servers=2, **settings)
+    inner = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr)
+    if way == "gossip":
+        return threelc.torch.Gossip(model, inner, graph="complete", **settings)
+    return threelc.torch.LocalSteps(model, inner, every=1, **settings)
+
+
+class Odd(torch.nn.Module):
+    """Tensors of all kinds."""
+
+    def __init__(self, rank):
+        super().__init__()
+        draw = torch.Generator().manual_seed(rank)
+        self.weight = torch.nn.Parameter(torch.randn(300, generator=draw))
+        self.spectrum = torch.nn.Parameter(torch.randn(20, 30, dtype=torch.complex64, generator=draw))
+        self.phase = torch.nn.Parameter(torch.randn(3, dtype=torch.complex64, generator=draw))
+        self.nothing = torch.nn.Parameter(torch.empty(0, 4))
+        self.table = torch.nn.Parameter(torch.randn(5, dtype=torch.float64, generator=draw), requires_grad=False)
+        self.index = torch.nn.Parameter(torch.arange(4) + rank, requires_grad=False)
+        self.register_buffer("exact", torch.randn(7, dtype=torch.float64, generator=draw))
+        self.register_buffer("count", torch.tensor(2**53 + 1 + rank))
+        self.register_buffer("waves", torch.randn(7, dtype=torch.complex128, generator=draw))
+        self.register_buffer("small", torch.randn(7, generator=draw).half())
+        self.register_buffer("flags", torch.tensor([rank == 0, False]))
+        self.register_buffer("void", torch.empty(0))
+
+    def loss(self, rank, step):
+        draw = torch.Generator().manual_seed(100 * step + rank)
+        target = torch.randn(20, 30, dtype=torch.complex64, generator=draw)
+        return ((self.weight - torch.randn(300, generator=draw)).pow(2).sum() + self.nothing.sum()
+                + (self.spectrum - target).abs().pow(2).sum() + (self.phase * target[0, :3]).imag.sum())
+
+
+def memory(tensors):
+    return {name: tensor.detach().clone().view(-1).view(torch.uint8).tolist() for name, tensor in tensors}
+
+
+def odd(rank, world, way, steps):
+    model = Odd(rank)
+    optimizer = make(way, model)
+    start = memory(model.state_dict().items())
+    for step in range(steps):
+        optimizer.zero_grad()
+        model.loss(rank, step).backward()
+        optimizer.step()
+    found = optimizer.average() if way == "gossip" else dict(model.named_parameters())
+    return start, {name: p.detach().clone() for name, p in found.items()}, optimizer.stats.ratio
+
+
+def odd_resumed(rank, world, way, pieces):
+    saved = None
+    for first, last in pieces:
+        model = Odd(rank)
+        optimizer = make(way, model, codec="qsgd:bits=8")
+        if saved:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        for step in range(first, last):
+            optimizer.zero_grad()
+            model.loss(rank, step).backward()
+            optimizer.step()
+        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
+    return memory(model.named_parameters())
+
+
+def refused(rank, world, way, dtype):
+    model = torch.nn.Linear(20, 20).to(dtype)
+    make(way, model)
+
+
+def of_kind(rank, world, way, kind):
+    model = torch.nn.Linear(20, 20)
+    if kind == "meta":
+        model.extra = torch.nn.Parameter(torch.empty(5, device="meta"), requires_grad=False)
+    elif kind == "lazy":
+        model.extra = torch.nn.LazyLinear(5)
+    else:
+        model.register_buffer("mask", torch.eye(5).to_sparse())
+    make(way, model)
+
+
+class Embedded(torch.nn.Module):
+    def __init__(self, sparse):
+        super().__init__()
+        torch.manual_seed(1)
+        self.words = torch.nn.Embedding(50, 12, sparse=sparse)
+        self.head = torch.nn.Linear(12, 3)
+
+    def loss(self, rank, step):
+        words = torch.randint(50, (8,), generator=torch.Generator().manual_seed(10 * step + rank))
+        return self.head(self.words(words)).pow(2).sum()
+
+
+def embedded(rank, world, way, sparse):
+    model = Embedded(sparse)
+    optimizer = make(way, model)
+    for step in range(4):
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        model.loss(rank, step).backward()
+        optimizer.step()
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+class Kinds(unittest.TestCase):
+    def test_complex_and_empty(self):
+        """raw is SGD on the mean of the gradients, imaginary parts and all; what is not trained is rank 0's."""
+        steps = {"local": 3, "push-pull": 3, "gossip": 1}
+        for way in WAYS:
+            model = Odd(0)
+            first = memory(model.state_dict().items())
+            for step in range(steps[way]):
+                model.zero_grad()
+                sum(model.loss(rank, step) / 2 for rank in range(2)).backward()
+                with torch.no_grad():
+                    for p in filter(lambda p: p.requires_grad, model.parameters()):
+                        p -= LR * p.grad
+            for start, found, _ in CLUSTER.run(2, odd, way, steps[way]):
+                self.assertEqual(start, first)
+                for name, p in model.named_parameters():
+                    if p.requires_grad or way != "gossip":
+                        torch.testing.assert_close(found[name], p.detach(), atol=2e-6, rtol=1e-5)
+
+    def test_resuming(self):
+        for way in WAYS:
+            self.assertEqual(CLUSTER.run(3, odd_resumed, way, [(0, 5)]),
+                             CLUSTER.run(3, odd_resumed, way, [(0, 2), (2, 5)]))
+
+    def test_too_wide(self):
+        for way in WAYS:
+            for dtype in (torch.float64, torch.complex128):
+                for result in CLUSTER.outcomes(2, refused, way, dtype):
+                    self.assertEqual(getattr(result, "kind", None), "TypeError", (way, dtype))
+                    self.assertIn(f"parameter weight is of {dtype}, whose bits would be lost", result.words)
+
+    def test_no_values(self):
+        for way in WAYS:
+            for kind, words in (("meta", "frozen parameter extra has no values"),
+                                ("lazy", "parameter extra.weight has no shape yet"),
+                                ("sparse", "buffer mask is sparse or quantized")):
+                for result in CLUSTER.outcomes(2, of_kind, way, kind):
+                    self.assertEqual(getattr(result, "kind", None), "TypeError", (way, kind))
+                    self.assertIn(words, result.words)
+
+    def test_sparse_gradients(self):
+        for way in WAYS:
+            dense = CLUSTER.run(2, embedded, way, False)
+            for found, expected in zip(CLUSTER.run(2, embedded, way, True), dense):
+                for name, p in expected.items():
+                    torch.testing.assert_close(found[name], p, atol=1e-6, rtol=1e-5)
+
+
+# ---- parameters of float16 and bfloat16 ----
+
+class Ones(torch.nn.Module):
+    """Its gradients are what `slopes` says."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.large = torch.nn.Parameter(torch.ones(600, dtype=dtype))
+        self.few = torch.nn.Parameter(torch.ones(5, dtype=dtype))
+
+    def set_gradients(self, slope):
+        for p in self.parameters():
+            p.grad = torch.full_like(p, slope)
+
+
+def served(rank, world, dtype, settings, pieces, lr=1e-3):
+    """Many small steps. After each: whether workers have what servers have, rounded once."""
+    saved = None
+    for first, last in pieces:
+        model = Ones(dtype)
+        optimizer = make("push-pull", model, lr=lr, **settings)
+        if saved:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        equal = True
+        for step in range(first, last):
+            model.set_gradients(1 + 0.25 * rank)
+            optimizer.step()
+            parameters = list(model.parameters())
+            for part, server in zip(optimizer._owned(), optimizer._parts):
+                here = parameters[part.tensor].detach().view(-1)[part.first:part.first + part.n]
+                left = 0 if part.residual is None else torch.tensor(list(part.residual))
+                equal = equal and torch.equal((server.detach() - left).to(dtype), here)
+        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
+    return equal, memory(model.named_parameters()), [float(p.detach().float().mean()) for p in model.parameters()]
+
+
+def outer_rounded(rank, world, dtype, pieces):
+    """Local steps of one unit in the last place, and an outer optimizer that makes a tenth of it: the model of rounds."""
+    saved = None
+    for first, last in pieces:
+        model = Ones(dtype)
+        inner = torch.optim.SGD(model.parameters(), 1.0)
+        optimizer = threelc.torch.LocalSteps(model, inner, lambda p: torch.optim.SGD(p, 0.1), every=1, codec="raw")
+        if saved:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        for _ in range(first, last):
+            model.set_gradients(2**-7)
+            optimizer.step()
+        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
+    return model.few.detach().clone(), optimizer._anchors["few"].detach().clone(), memory(model.named_parameters())
+
+
+def gossip_rounded(rank, world, dtype, steps):
+    """One rank moves, the others follow it: means that the dtype does not have."""
+    model = Ones(dtype)
+    optimizer = make("gossip", model, lr=1.0)
+    for _ in range(steps):
+        model.set_gradients(2**-7 if rank == 0 else 0)
+        optimizer.step()
+    return optimizer.average()["few"], model.few.detach().clone(), torch.tensor(list(optimizer._node.model("few")))
+
+
+class Rounded(unittest.TestCase):
+    def test_workers_have_what_servers_have(self):
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            for settings in ({}, {"codec": "3lc", "pull": "raw"}, {"pull": "qsgd:bits=8"}, {"pull": "3lc"}):
+                if dtype == torch.float32 and settings:
+                    continue  # nothing is rounded
+                found = CLUSTER.run(2, served, dtype, settings, [(0, 200)])
+                self.assertEqual(found[0][1], found[1][1])
+                for equal, _, means in found:
+                    if settings.get("pull") != "3lc":  # its residual is added up in another order
+                        self.assertTrue(equal, (dtype, settings))
+                    for mean in means:
+                        self.assertAlmostEqual(mean, 1 - 200 * 1.125e-3, delta=4e-3)
+
+    def test_resuming(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            whole = CLUSTER.run(2, served, dtype, {"pull": "3lc"}, [(0, 40)])
+            pieces = CLUSTER.run(2, served, dtype, {"pull": "3lc"}, [(0, 7), (7, 15), (15, 40)])
+            self.assertEqual([result[1] for result in whole], [result[1] for result in pieces])
+
+    def test_local_steps(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            for pieces in ([(0, 30)], [(0, 9), (9, 30)]):
+                for parameter, anchor, _ in CLUSTER.run(2, outer_rounded, dtype, pieces):
+                    torch.testing.assert_close(anchor, torch.full((5,), 1 - 30 * 0.1 * 2**-7), atol=1e-6, rtol=0)
+                    self.assertTrue(torch.equal(parameter, anchor.to(dtype)))
+
+    def test_gossip(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            for mean, parameter, model in CLUSTER.run(3, gossip_rounded, dtype, 12):
+                torch.testing.assert_close(mean, torch.full((5,), 1 - 12 * 2**-7 / 3), atol=1e-6, rtol=0)
+                self.assertTrue(torch.equal(parameter, model.to(dtype)))
