@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What users give local steps, the parameter server and gossip: other models, optimizers, schedules, arguments."""
+import copy
 import unittest
 
 import torch
@@ -7,7 +8,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER
-from outer_models import backward, build, nesterov, resumed, sgd
+from outer_models import backward, bits, build, nesterov, resumed, sgd
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
 
@@ -336,7 +337,39 @@ def local_bytes(rank, world):
     return optimizer.stats
 
 
+def taken_back(rank, world, way):
+    """The same steps twice, from one state that stays in memory."""
+    model = build(rank)
+    optimizer, inner = counted(model, way)
+    found = []
+
+    def train(first, last):
+        for step in range(first, last):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+
+    train(0, 4)
+    saved = copy.deepcopy((model.state_dict(), inner and inner.state_dict())), optimizer.state_dict()
+    for _ in range(2):
+        (weights, of_inner), state = copy.deepcopy(saved[0]), saved[1]
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(state)
+        if inner is not None:
+            inner.load_state_dict(of_inner)
+        train(4, 8)
+        found.append(bits(model))
+    return found
+
+
 class Counts(unittest.TestCase):
+    def test_states_in_memory(self):
+        """A state is what was saved, whatever happens after it was taken or loaded."""
+        for way in WAYS:
+            for first, second in CLUSTER.run(2, taken_back, way):
+                self.assertEqual(first, second, way)
+
+
     def test_resuming(self):
         for way in WAYS:
             for whole, pieces in zip(CLUSTER.run(3, counts, way, [(0, 8)]),

@@ -2,6 +2,7 @@
 """Optimizers of parts of tensors: what they keep for each value, for another division into parts, too."""
 from __future__ import annotations
 
+import copy
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -27,10 +28,10 @@ def values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]
 
 
 def optimizer_state(optimizer: Any, parts: Sequence[torch.Tensor]) -> Dict[str, Any]:
-    """What an optimizer keeps for each part, and its settings."""
-    return {"parts": [dict(optimizer.state.get(part, {})) for part in parts],
-            "groups": [{key: value for key, value in group.items() if key != "params"}
-                       for group in optimizer.param_groups]}
+    """What an optimizer keeps for each part, and its settings. A copy."""
+    return copy.deepcopy({"parts": [dict(optimizer.state.get(part, {})) for part in parts],
+                          "groups": [{key: value for key, value in group.items() if key != "params"}
+                                     for group in optimizer.param_groups]})
 
 
 def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequence[Place],
@@ -44,10 +45,10 @@ def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequen
     every = [(place, state) for old, found in saved for place, state in zip(old, found["parts"])]
     states = {part: _state_at(place, every) for part, place in zip(parts, places)}
     numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
-    optimizer.load_state_dict({
+    optimizer.load_state_dict(copy.deepcopy({
         "state": {i: states[part] for part, i in numbers.items() if states.get(part)},
         "param_groups": [{**settings, "params": [numbers[part] for part in group["params"]]}
-                         for settings, group in zip(groups, optimizer.param_groups)]})
+                         for settings, group in zip(groups, optimizer.param_groups)]}))
 
 
 def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[str, Any]:

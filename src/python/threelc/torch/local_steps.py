@@ -6,6 +6,7 @@ and SparseLoCo (Sarfi et al., 2025) are settings of it.
 """
 from __future__ import annotations
 
+import copy
 import random
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Sequence, Union
@@ -221,7 +222,7 @@ class LocalSteps(InPlaceOfOptimizer):
                 "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
                 "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
                 "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
-                "outer": self.outer_optimizer and self.outer_optimizer.state_dict(),
+                "outer": self.outer_optimizer and copy.deepcopy(self.outer_optimizer.state_dict()),
                 "group": self._group.state_dict()}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
@@ -239,6 +240,6 @@ class LocalSteps(InPlaceOfOptimizer):
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
         if self.outer_optimizer is not None:
-            self.outer_optimizer.load_state_dict(found[0]["outer"])
+            self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
         self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
         self._load_traffic(found)
