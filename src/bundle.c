@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/bytes.h"
 #include "common/varint.h"
+#include "formats.h"
 #include <threelc/bundle.h>
 
 #define BUNDLE_MAGIC 'B'
@@ -97,31 +98,44 @@ tlc_status tlc_bundle_finish(tlc_bundle_writer *w, tlc_message *bundle)
     return TLC_OK;
 }
 
-tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len)
+/* Reads the head of a bundle and checks all lengths. */
+static tlc_status open_bundle(tlc_bundle_reader *r, const void *src, size_t len, tlc_text *w)
 {
     const uint8_t *p = src;
     size_t at = 2, frames = 0;
     uint64_t count, length;
 
-    if (!r || (!src && len))
-        return TLC_ERR_PARAM;
     if (len < 2 || p[0] != BUNDLE_MAGIC)
-        return TLC_ERR_CORRUPT;
+        return tlc_format_fail(w, TLC_ERR_CORRUPT, TLC_FORMAT_BUNDLE, src, len);
     if (p[1] != BUNDLE_VERSION)
-        return TLC_ERR_VERSION;
+        return tlc_format_fail(w, TLC_ERR_VERSION, TLC_FORMAT_BUNDLE, src, len);
     if (!tlc_varint_read(p, len, &at, &count) || count > UINT32_MAX || count > len - at)
-        return TLC_ERR_CORRUPT;
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the count of the bundle's frames is none, or more than %zu bytes can hold",
+                        len);
     const size_t lengths = at;
     for (uint64_t i = 0; i < count; i++) {
         if (!tlc_varint_read(p, len, &at, &length) || length > len - frames)
-            return TLC_ERR_CORRUPT;
+            return TLC_FAIL(w, TLC_ERR_CORRUPT, "frame %llu of the bundle has no length, or one that does not fit",
+                            (unsigned long long)i);
         frames += (size_t)length;
     }
     if (frames != len - at)
-        return TLC_ERR_CORRUPT;
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the frames of the bundle have %zu bytes together, behind its head are %zu",
+                        frames, len - at);
     *r =
         (tlc_bundle_reader){.src = src, .len = len, .next_length = lengths, .next_frame = at, .count = (uint32_t)count};
     return TLC_OK;
+}
+
+tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len)
+{
+    return r && (src || !len) ? open_bundle(r, src, len, NULL) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_bundle_explain(const void *src, size_t len, tlc_text *w)
+{
+    tlc_bundle_reader r;
+    return open_bundle(&r, src, len, w);
 }
 
 uint32_t tlc_bundle_count(const tlc_bundle_reader *r)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
+#include "codec/arguments.h"
 #include "coding/bounds.h"
 #include "coding/ranges.h"
 #include "common/sizes.h"
@@ -36,47 +37,93 @@ tlc_allocator tlc_allocator_of(const tlc_allocator *given)
     return given->alloc ? *given : (tlc_allocator){default_alloc, default_free, NULL};
 }
 
-/* Checks a configuration, except its codecs. */
-static tlc_status check_config(const tlc_config *c)
+static tlc_status check_flags(const tlc_config *c, tlc_text *w)
 {
-    if (!c->codec || !tlc_dtype_valid(c->dtype) || c->feedback < -1 || c->feedback > 1 || c->checksum < 0 ||
-        c->checksum > 1 || c->assume_finite < 0 || c->assume_finite > 1 || !c->alloc.alloc != !c->alloc.free ||
-        (uintptr_t)c->residual % _Alignof(float))
-        return TLC_ERR_PARAM;
-    if ((int)c->isa < TLC_ISA_AUTO || c->isa > TLC_ISA_NEON)
-        return TLC_ERR_PARAM;
-    return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
+    tlc_status status = tlc_flag_check("checksum", c->checksum, w);
+    return status ? status : tlc_flag_check("assume_finite", c->assume_finite, w);
 }
 
-/* Parses a codec string. *bound: the largest frame, *scratch: the scratch memory that it needs. */
-static tlc_status room_for(const tlc_ctx *ctx, const char *text, size_t len, tlc_codec *codec, size_t *bound,
-                           size_t *scratch)
+/* Checks a configuration, except its codecs. */
+static tlc_status check_config(const tlc_config *c, tlc_text *w)
+{
+    tlc_status status;
+
+    if (!c->codec)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "codec is NULL: tlc_config_init sets the default");
+    status = tlc_dtype_check(c->dtype, w);
+    if (status)
+        return status;
+    if (c->feedback < -1 || c->feedback > 1)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "feedback is %d: -1, 0 or 1", c->feedback);
+    status = check_flags(c, w);
+    if (status)
+        return status;
+    if (!c->alloc.alloc != !c->alloc.free)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "alloc has %s, but no %s: set both, or none",
+                        c->alloc.alloc ? "alloc" : "free", c->alloc.alloc ? "free" : "alloc");
+    if ((uintptr_t)c->residual % _Alignof(float))
+        return TLC_FAIL(w, TLC_ERR_PARAM, "residual is not aligned to %zu bytes", _Alignof(float));
+    return tlc_isa_check(c->isa, w);
+}
+
+/* What a codec needs. */
+typedef struct room {
+    tlc_codec codec;
+    size_t bound, scratch;
+} room;
+
+/* Long codecs are cut, so that the sentence ends. */
+static void say_codec(tlc_text *w, const char *what, const char *text, size_t len)
+{
+    tlc_text_format(w, "%s ", what);
+    tlc_text_quoted(w, text, len < TLC_CODEC_TEXT ? len : TLC_CODEC_TEXT - 1);
+}
+
+/* Parses a codec string. what: how a sentence calls it. */
+static tlc_status room_for(const tlc_ctx *ctx, const char *what, const char *text, size_t len, room *r, tlc_text *w)
 {
     size_t tasks = ctx->parallel.run ? TLC_RANGES_MAX : 1;
-    tlc_status status = tlc_codec_parse(codec, text, len, NULL);
+    tlc_codec_error error;
+    tlc_status status = tlc_codec_parse(&r->codec, text, len, &error);
 
+    if (status) {
+        say_codec(w, what, text, len);
+        tlc_text_say(w, " ");
+        tlc_codec_say_error(w, text, &error);
+        return status;
+    }
+    status = tlc_frame_bound(&r->codec, ctx->dtype, ctx->checksum, ctx->n, &r->bound);
     if (!status)
-        status = tlc_frame_bound(codec, ctx->dtype, ctx->checksum, ctx->n, bound);
-    return status ? status : tlc_scratch_size(codec, ctx->n, tasks, scratch);
+        status = tlc_scratch_size(&r->codec, ctx->n, tasks, &r->scratch);
+    if (status) {
+        say_codec(w, what, text, len);
+        tlc_text_format(w, ": what %zu values need has more bytes than the address space", ctx->n);
+    }
+    return status;
 }
 
 /* Sets the codec, and the sizes that it and the reserved codecs need. */
-static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c)
+static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c, tlc_text *w)
 {
-    tlc_status status = room_for(ctx, c->codec, strlen(c->codec), &ctx->codec, &ctx->bound, &ctx->scratch_size);
+    room r;
+    tlc_status status = room_for(ctx, "codec", c->codec, strlen(c->codec), &r, w);
 
-    for (const char *at = c->reserve && *c->reserve ? c->reserve : NULL; !status && at;) {
-        size_t len = strcspn(at, ";"), bound, scratch;
-        tlc_codec codec;
+    if (status)
+        return status;
+    ctx->codec = r.codec;
+    ctx->bound = r.bound;
+    ctx->scratch_size = r.scratch;
+    for (const char *at = c->reserve && *c->reserve ? c->reserve : NULL; at;) {
+        size_t len = strcspn(at, ";");
 
-        status = room_for(ctx, at, len, &codec, &bound, &scratch);
+        status = room_for(ctx, "reserve: codec", at, len, &r, w);
         if (status)
-            break;
-        ctx->bound = bound > ctx->bound ? bound : ctx->bound;
-        ctx->scratch_size = scratch > ctx->scratch_size ? scratch : ctx->scratch_size;
+            return status;
+        ctx->bound = r.bound > ctx->bound ? r.bound : ctx->bound;
+        ctx->scratch_size = r.scratch > ctx->scratch_size ? r.scratch : ctx->scratch_size;
         at = at[len] ? at + len + 1 : NULL;
     }
-    return status;
+    return TLC_OK;
 }
 
 /* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at behind them. */
@@ -89,46 +136,61 @@ static void *take(char **at, size_t size)
     return taken;
 }
 
+/* Fills in a context but for its memory, and says how many bytes of it there must be. */
+static tlc_status plan_context(tlc_ctx *ctx, const tlc_config *c, size_t *bytes, tlc_text *w)
+{
+    uint64_t size = tlc_sum(sizeof *ctx, TLC_MESSAGE_SIZE), residual;
+    tlc_status status = check_config(c, w);
+
+    ctx->dtype = c->dtype;
+    ctx->checksum = c->checksum;
+    ctx->parallel = c->parallel;
+    if (!status)
+        status = resolve_codecs(ctx, c, w);
+    if (status)
+        return status;
+    ctx->feedback = c->feedback >= 0 ? c->feedback : ctx->codec.quantizer->quantize->feedback;
+    if (c->residual && !ctx->feedback)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "residual is given, but there is no error feedback: %s",
+                        c->feedback ? "the codec is without it unless feedback is 1" : "feedback is 0");
+    residual = ctx->feedback ? tlc_product(ctx->n, sizeof(float)) : 0; /* the caller's must not overflow, either */
+    if (ctx->feedback && !c->residual)
+        size = tlc_sum(size, tlc_sum(ALIGNMENT, residual));
+    if (ctx->scratch_size)
+        size = tlc_sum(size, tlc_sum(ALIGNMENT, ctx->scratch_size));
+    if (residual >= SIZE_MAX || size >= SIZE_MAX)
+        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: the residual has more bytes than the address space", ctx->n);
+    ctx->kernels = tlc_kernels_for(c->isa);
+    ctx->assume_finite = c->assume_finite;
+    ctx->seed = c->seed;
+    ctx->alloc = tlc_allocator_of(&c->alloc);
+    ctx->residual = c->residual;
+    memcpy(ctx->codec_text, c->codec, strlen(c->codec) + 1);
+    *bytes = (size_t)size;
+    return TLC_OK;
+}
+
 tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
 {
     tlc_ctx ctx = {.n = n}, *made;
     tlc_config c;
-    uint64_t size = sizeof ctx, residual;
     tlc_status status;
+    size_t size;
 
-    if (!out)
-        return TLC_ERR_PARAM;
     (void)tlc_config_init(&c, sizeof c);
     if (cfg && !tlc_import(&c, sizeof c, cfg))
         return TLC_ERR_PARAM;
-    status = check_config(&c);
-    ctx.dtype = c.dtype;
-    ctx.checksum = c.checksum;
-    ctx.parallel = c.parallel;
-    if (!status)
-        status = resolve_codecs(&ctx, &c);
+    tlc_text w = tlc_text_in(c.message, c.message_cap);
+    if (!out)
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "out is NULL");
+    status = plan_context(&ctx, &c, &size, &w);
     if (status)
         return status;
-    ctx.feedback = c.feedback >= 0 ? c.feedback : ctx.codec.quantizer->quantize->feedback;
-    if (c.residual && !ctx.feedback)
-        return TLC_ERR_PARAM;
-    residual = ctx.feedback ? tlc_product(n, sizeof(float)) : 0; /* the caller's must not overflow, either */
-    if (ctx.feedback && !c.residual)
-        size = tlc_sum(size, tlc_sum(ALIGNMENT, residual));
-    if (ctx.scratch_size)
-        size = tlc_sum(size, tlc_sum(ALIGNMENT, ctx.scratch_size));
-    if (residual >= SIZE_MAX || size >= SIZE_MAX)
-        return TLC_ERR_SIZE;
-    ctx.kernels = tlc_kernels_for(c.isa);
-    ctx.assume_finite = c.assume_finite;
-    ctx.seed = c.seed;
-    ctx.alloc = tlc_allocator_of(&c.alloc);
-    memcpy(ctx.codec_text, c.codec, strlen(c.codec) + 1);
-    made = ctx.alloc.alloc(ctx.alloc.opaque, (size_t)size);
+    made = ctx.alloc.alloc(ctx.alloc.opaque, size);
     if (!made)
-        return TLC_ERR_NOMEM;
-    char *at = (char *)(made + 1);
-    ctx.residual = c.residual;
+        return TLC_FAIL(&w, TLC_ERR_NOMEM, "the allocator has not given %zu bytes", size);
+    ctx.message = memset(made + 1, 0, TLC_MESSAGE_SIZE);
+    char *at = ctx.message + TLC_MESSAGE_SIZE;
     if (ctx.feedback && !c.residual)
         ctx.residual = memset(take(&at, n * sizeof(float)), 0, n * sizeof(float));
     if (ctx.scratch_size)
@@ -136,6 +198,11 @@ tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n)
     *made = ctx;
     *out = made;
     return TLC_OK;
+}
+
+const char *tlc_last_error(const tlc_ctx *ctx)
+{
+    return ctx ? ctx->message : "";
 }
 
 void tlc_destroy(tlc_ctx *ctx)
@@ -149,36 +216,53 @@ size_t tlc_bound(const tlc_ctx *ctx)
     return ctx ? ctx->bound : 0;
 }
 
-/* Parses a codec that the context is to have. */
-static tlc_status parse_fitting(const tlc_ctx *ctx, const char *codec, tlc_codec *parsed)
+/* The context lacks bytes that a codec needs. */
+static tlc_status lacks(tlc_text *w, const tlc_ctx *ctx, const char *what, size_t needs, size_t has)
 {
-    size_t bound, scratch;
-    tlc_status status = room_for(ctx, codec, strlen(codec), parsed, &bound, &scratch);
+    return TLC_FAIL(w, TLC_ERR_CAPACITY,
+                    " needs %s %zu bytes, the context with codec \"%s\" has room for %zu: name it in reserve", what,
+                    needs, ctx->codec_text, has);
+}
 
-    if (status == TLC_ERR_PARAM)
-        return status;
-    return status || bound > ctx->bound || scratch > ctx->scratch_size ? TLC_ERR_CAPACITY : TLC_OK;
+/* Parses a codec that the context is to have. what: how a sentence calls it. */
+static tlc_status parse_fitting(const tlc_ctx *ctx, const char *what, const char *codec, tlc_codec *parsed)
+{
+    tlc_text w = tlc_ctx_text(ctx);
+    room r;
+    tlc_status status = room_for(ctx, what, codec, strlen(codec), &r, &w);
+
+    if (status)
+        return status == TLC_ERR_PARAM ? status : TLC_ERR_CAPACITY;
+    if (r.bound > ctx->bound || r.scratch > ctx->scratch_size)
+        say_codec(&w, what, codec, strlen(codec));
+    if (r.bound > ctx->bound)
+        return lacks(&w, ctx, "frames of up to", r.bound, ctx->bound);
+    if (r.scratch > ctx->scratch_size)
+        return lacks(&w, ctx, "scratch memory of", r.scratch, ctx->scratch_size);
+    *parsed = r.codec;
+    return TLC_OK;
 }
 
 tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec)
 {
     tlc_codec parsed;
-    return parse_fitting(ctx, codec, &parsed);
+    return parse_fitting(ctx, "codec", codec, &parsed);
+}
+
+tlc_status tlc_codec_adopt(tlc_ctx *ctx, const char *what, const char *codec)
+{
+    tlc_status status = parse_fitting(ctx, what, codec, &ctx->codec);
+
+    if (!status)
+        memmove(ctx->codec_text, codec, strlen(codec) + 1); /* codec may be codec_text itself */
+    return status;
 }
 
 tlc_status tlc_set_codec(tlc_ctx *ctx, const char *codec)
 {
-    tlc_codec parsed;
-    tlc_status status;
-
-    if (!ctx || !codec)
+    if (!ctx)
         return TLC_ERR_PARAM;
-    status = parse_fitting(ctx, codec, &parsed);
-    if (status)
-        return status;
-    ctx->codec = parsed;
-    memmove(ctx->codec_text, codec, strlen(codec) + 1); /* codec may be codec_text itself */
-    return TLC_OK;
+    return codec ? tlc_codec_adopt(ctx, "codec", codec) : TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "codec is NULL");
 }
 
 float *tlc_residual(tlc_ctx *ctx)
@@ -186,21 +270,34 @@ float *tlc_residual(tlc_ctx *ctx)
     return ctx ? ctx->residual : NULL;
 }
 
+/* The product of a value of the residual and factor is not finite. */
+static tlc_status product_fails(const tlc_ctx *ctx, float factor)
+{
+    size_t i = 0;
+
+    while (tlc_finite(ctx->residual[i] * factor))
+        i++;
+    return TLC_CTX_FAIL(ctx, TLC_ERR_NONFINITE, "residual[%zu] %s", i,
+                        tlc_finite(ctx->residual[i]) ? "* factor is infinite" : "is not finite");
+}
+
 tlc_status tlc_residual_scale(tlc_ctx *ctx, float factor)
 {
-    tlc_status status = TLC_ERR_NONFINITE;
+    tlc_status status = TLC_OK;
 
-    if (!ctx || !tlc_finite(factor))
+    if (!ctx)
         return TLC_ERR_PARAM;
+    if (!tlc_finite(factor))
+        return TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "factor is %s: a finite number", tlc_nonfinite_name(factor));
     if (!ctx->feedback)
-        return TLC_ERR_UNSUPPORTED;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_UNSUPPORTED, "the context has no residual: its feedback is 0");
     tlc_float_mode mode = tlc_float_enter();
     uint32_t max = ctx->kernels->absmax(NULL, ctx->residual, ctx->n);
-    if (max < TLC_F32_INF && tlc_finite(tlc_bits_float(max) * factor)) {
+    if (max >= TLC_F32_INF || !tlc_finite(tlc_bits_float(max) * factor))
+        status = product_fails(ctx, factor);
+    else
         for (size_t i = 0; i < ctx->n; i++)
             ctx->residual[i] *= factor;
-        status = TLC_OK;
-    }
     tlc_float_leave(mode);
     return status;
 }

@@ -22,12 +22,24 @@ struct tlc_ctx {
     size_t scratch_size; /* the bytes that the codec and the reserved ones need */
     tlc_allocator alloc;
     tlc_parallel parallel;
+    char *message; /* TLC_MESSAGE_SIZE bytes: what tlc_last_error tells */
 };
+
+/* Where a call that fails says why. Nothing is written before it does. */
+static inline tlc_text tlc_ctx_text(const tlc_ctx *ctx)
+{
+    return (tlc_text){ctx->message, 0, TLC_MESSAGE_SIZE};
+}
+
+#define TLC_CTX_FAIL(ctx, status, ...) TLC_FAIL(&((tlc_text){(ctx)->message, 0, TLC_MESSAGE_SIZE}), status, __VA_ARGS__)
 
 /* The allocator of a configuration: malloc and free if none is given. */
 tlc_allocator tlc_allocator_of(const tlc_allocator *given);
 
-/* What tlc_set_codec would return. It changes nothing. */
+/* What tlc_set_codec would return. It changes nothing but the message. */
 tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec);
+
+/* tlc_set_codec. what: how the sentence calls the codec if it fails. */
+tlc_status tlc_codec_adopt(tlc_ctx *ctx, const char *what, const char *codec);
 
 #endif

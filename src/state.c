@@ -14,12 +14,15 @@
  *   then    the residual, n f32, if there is one
  *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  */
+#include "codec/arguments.h"
 #include "coding/frame.h"
 #include "common/bytes.h"
 #include "context.h"
+#include "formats.h"
 
 #define STATE_VERSION 1
 #define STATE_HEAD 32
+#define STATE_LEAST (STATE_HEAD + TLC_CHECKSUM_SIZE)
 
 static const char magic[4] = {'T', 'L', 'C', 'S'};
 
@@ -44,10 +47,12 @@ tlc_status tlc_state_save(const tlc_ctx *ctx, void *dst, size_t cap, size_t *wri
     uint8_t *p = dst;
     size_t codec, at;
 
-    if (!ctx || !dst || !written)
+    if (!ctx)
         return TLC_ERR_PARAM;
+    if (!dst || !written)
+        return TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "%s is NULL", dst ? "written" : "dst");
     if (cap < tlc_state_size(ctx))
-        return TLC_ERR_CAPACITY;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_CAPACITY, "cap is %zu bytes, tlc_state_size is %zu", cap, tlc_state_size(ctx));
     codec = strlen(ctx->codec_text);
     memcpy(p, magic, sizeof magic);
     p[4] = STATE_VERSION;
@@ -67,34 +72,59 @@ tlc_status tlc_state_save(const tlc_ctx *ctx, void *dst, size_t cap, size_t *wri
     return TLC_OK;
 }
 
+tlc_status tlc_state_explain(const void *src, size_t len, tlc_text *w)
+{
+    const uint8_t *p = src;
+
+    if (len < STATE_LEAST || memcmp(p, magic, sizeof magic) != 0)
+        return tlc_format_fail(w, TLC_ERR_CORRUPT, TLC_FORMAT_STATE, p, len);
+    if (p[4] != STATE_VERSION)
+        return tlc_format_fail(w, TLC_ERR_VERSION, TLC_FORMAT_STATE, p, len);
+    if (tlc_load32(p + len - TLC_CHECKSUM_SIZE) != tlc_checksum(p, len - TLC_CHECKSUM_SIZE))
+        return TLC_FAIL(w, TLC_ERR_CHECKSUM, "the checksum of the state does not match: it was altered or cut");
+    return TLC_OK;
+}
+
+/* Is it a state of a context like this one? len: without the checksum. */
+static tlc_status check_fit(const tlc_ctx *ctx, const uint8_t *p, size_t len, tlc_text *w)
+{
+    if (tlc_load64(p + 8) != ctx->n)
+        return TLC_FAIL(w, TLC_ERR_SIZE, "the state is of %llu values, the context of %zu",
+                        (unsigned long long)tlc_load64(p + 8), ctx->n);
+    if (p[5] != ctx->dtype)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "the state is of %s gradients, the context of %s",
+                        tlc_dtype_name((tlc_dtype)p[5]), tlc_dtype_name(ctx->dtype));
+    if (p[6] != ctx->feedback)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "the state has feedback %d, the context %d", p[6], ctx->feedback);
+    if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the state has %zu bytes behind its head, where %zu should be",
+                        len - STATE_HEAD, p[7] + residual_size(ctx));
+    return TLC_OK;
+}
+
 tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len)
 {
     const uint8_t *p = src;
     char text[TLC_CODEC_TEXT];
-    tlc_codec codec;
     tlc_status status;
 
-    if (!ctx || (!src && len))
+    if (!ctx)
         return TLC_ERR_PARAM;
-    if (len < STATE_HEAD + TLC_CHECKSUM_SIZE || memcmp(p, magic, sizeof magic) != 0)
-        return TLC_ERR_CORRUPT;
-    if (p[4] != STATE_VERSION)
-        return TLC_ERR_VERSION;
+    tlc_text w = tlc_ctx_text(ctx);
+    if (!src && len)
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "src is NULL, but len is %zu", len);
+    status = tlc_state_explain(src, len, &w);
     len -= TLC_CHECKSUM_SIZE;
-    if (tlc_load32(p + len) != tlc_checksum(p, len))
-        return TLC_ERR_CHECKSUM;
-    if (tlc_load64(p + 8) != ctx->n)
-        return TLC_ERR_SIZE;
-    if (p[5] != ctx->dtype || p[6] != ctx->feedback)
-        return TLC_ERR_PARAM;
-    if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
-        return TLC_ERR_CORRUPT;
-    status = tlc_codec_parse(&codec, (const char *)p + STATE_HEAD, p[7], NULL); /* fails for a NUL or a long text */
+    if (!status)
+        status = check_fit(ctx, p, len, &w);
     if (status)
         return status;
+    if (p[7] >= TLC_CODEC_TEXT || memchr(p + STATE_HEAD, 0, p[7]))
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "the codec of the state is no codec string: it has %s",
+                        p[7] >= TLC_CODEC_TEXT ? "more than 127 characters" : "a NUL");
     memcpy(text, p + STATE_HEAD, p[7]);
     text[p[7]] = 0;
-    status = tlc_set_codec(ctx, text);
+    status = tlc_codec_adopt(ctx, "the state has codec", text);
     if (status)
         return status;
     ctx->seed = tlc_load64(p + 16);

@@ -2,11 +2,14 @@
  *
  * The public functions that encode and decode: they check the arguments, set the float mode and call coding/.
  */
+#include "codec/arguments.h"
 #include "coding/bounds.h"
 #include "coding/decode_many.h"
 #include "coding/encode.h"
+#include "coding/nonfinite.h"
 #include "common/structs.h"
 #include "context.h"
+#include "formats.h"
 
 uint32_t tlc_version(void)
 {
@@ -33,7 +36,7 @@ const char *tlc_status_string(tlc_status s)
         [TLC_ERR_NONFINITE] = "NaN or infinity in the values",
         [TLC_ERR_CORRUPT] = "the bytes are truncated or altered",
         [TLC_ERR_CHECKSUM] = "the checksum does not match",
-        [TLC_ERR_VERSION] = "written by another version of the format",
+        [TLC_ERR_VERSION] = "written by another version of the format, or not of this format at all",
         [TLC_ERR_SIZE] = "the number of values is another, or a size overflows",
         [TLC_ERR_UNSUPPORTED] = "not supported here",
         [TLC_ERR_STEP] = "the step of the exchange failed",
@@ -74,6 +77,22 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
     };
 }
 
+/* Says which value could not be sent or accumulated. It may be far away, so only calls that fail look for it. */
+static void say_nonfinite(const tlc_ctx *ctx, const void *grad)
+{
+    const tlc_input input = context_job(ctx, grad).input;
+    const tlc_nonfinite found = tlc_nonfinite_find(&input, ctx->n, ctx->assume_finite);
+    const char *sum = !input.residual ? "the gradient" : grad ? "residual + gradient" : "the residual";
+    tlc_text w = tlc_ctx_text(ctx);
+
+    if (found.kind == TLC_NONFINITE_SCALE)
+        tlc_text_format(&w, "value %zu of %s has the largest magnitude, which is too large for codec \"%s\" and %s",
+                        found.at, sum, ctx->codec_text, tlc_dtype_name(ctx->dtype));
+    else
+        tlc_text_format(&w, "value %zu of %s is %s", found.at,
+                        found.kind == TLC_NONFINITE_GRADIENT ? "the gradient" : sum, tlc_nonfinite_name(found.value));
+}
+
 tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad)
 {
     tlc_status status;
@@ -81,14 +100,16 @@ tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad)
     if (!ctx)
         return TLC_ERR_PARAM;
     if (!ctx->feedback)
-        return TLC_ERR_UNSUPPORTED;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_UNSUPPORTED, "the context has no residual: its feedback is 0");
     if (!ctx->n)
         return TLC_OK;
     if (!grad)
-        return TLC_ERR_PARAM;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "grad is NULL, the context has %zu values", ctx->n);
     tlc_job job = context_job(ctx, grad);
     tlc_float_mode mode = tlc_float_enter();
     status = tlc_encode_accumulate(&job);
+    if (status)
+        say_nonfinite(ctx, grad);
     tlc_float_leave(mode);
     return status;
 }
@@ -97,15 +118,20 @@ tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, s
 {
     tlc_status status;
 
-    if (!ctx || !dst || !written)
+    if (!ctx)
         return TLC_ERR_PARAM;
+    if (!dst || !written)
+        return TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "%s is NULL", dst ? "written" : "dst");
     if (cap < ctx->bound)
-        return TLC_ERR_CAPACITY;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_CAPACITY, "cap is %zu bytes, tlc_bound is %zu", cap, ctx->bound);
     if (!grad && ctx->n && !ctx->feedback)
-        return TLC_ERR_UNSUPPORTED;
+        return TLC_CTX_FAIL(ctx, TLC_ERR_UNSUPPORTED,
+                            "grad is NULL, and there is no residual to send: the context's feedback is 0");
     tlc_job job = context_job(ctx, grad);
     tlc_float_mode mode = tlc_float_enter();
     status = tlc_encode_frame(&job, dst, written);
+    if (status)
+        say_nonfinite(ctx, grad);
     tlc_float_leave(mode);
     ctx->step += status == TLC_OK;
     return status;
@@ -124,42 +150,63 @@ tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t 
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-static tlc_status decode_options(tlc_decode_options *ours, const tlc_kernels **k, const tlc_decode_options *opt)
+/* Options, and what comes of them. */
+typedef struct decoding {
+    tlc_decode_options options;
+    const tlc_kernels *k;
+    tlc_text why; /* where a call that fails says why */
+} decoding;
+
+/* An ISA that the machine does not have is an error only when all arguments were checked. */
+static tlc_status decode_options(decoding *d, const tlc_decode_options *opt)
 {
-    memset(ours, 0, sizeof *ours);
-    if (opt && !tlc_import(ours, sizeof *ours, opt))
+    memset(&d->options, 0, sizeof d->options);
+    d->why = (tlc_text){NULL, 0, 0};
+    if (opt && !tlc_import(&d->options, sizeof d->options, opt))
         return TLC_ERR_PARAM;
-    if ((int)ours->isa < TLC_ISA_AUTO || ours->isa > TLC_ISA_NEON || ours->from_zero >> 1)
-        return TLC_ERR_PARAM;
-    *k = tlc_kernels_for(ours->isa);
-    return *k ? TLC_OK : TLC_ERR_UNSUPPORTED;
+    d->why = tlc_text_in(d->options.message, d->options.message_cap);
+    d->k = tlc_kernels_for(d->options.isa);
+    if ((unsigned)d->options.isa > TLC_ISA_NEON)
+        return tlc_isa_check(d->options.isa, &d->why);
+    return tlc_flag_check("from_zero", d->options.from_zero, &d->why);
 }
 
-/* Checks the whole frame, then decodes it. */
-static tlc_status decode(const void *src, size_t len, tlc_output *output, size_t n, const tlc_decode_options *opt)
+/* A pointer that is NULL where its size is not 0. */
+static tlc_status null_argument(tlc_text *w, const char *name, const char *size, size_t count)
 {
-    tlc_decode_options options;
+    return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL, but %s is %zu", name, size, count);
+}
+
+/* Checks the whole frame, then decodes it. The options were read. name: of the output. */
+static tlc_status decode(decoding *d, const void *src, size_t len, tlc_output *output, const char *name, size_t n)
+{
     tlc_frame f;
     tlc_status status;
 
-    if ((!src && len) || (!output->out && n))
-        return TLC_ERR_PARAM;
-    status = decode_options(&options, &output->k, opt);
-    if (!status)
-        status = tlc_frame_read(&f, src, len, &n, 1);
-    if (status)
+    if (!src && len)
+        return null_argument(&d->why, "src", "len", len);
+    if (!output->out && n)
+        return null_argument(&d->why, name, "n", n);
+    if (!d->k)
+        return tlc_isa_check(d->options.isa, &d->why);
+    output->k = d->k;
+    status = tlc_frame_read(&f, src, len, &n, 1);
+    if (!status && !tlc_decode_check(d->k, &f))
+        status = TLC_ERR_CORRUPT;
+    if (status) {
+        tlc_frame_say_fault(&d->why, &f, src, len, &n);
         return status;
-    if (!tlc_decode_check(output->k, &f))
-        return TLC_ERR_CORRUPT;
+    }
     if (output->mode == TLC_OUTPUT_MASK && !f.codec.quantizer->quantize->has_zero)
-        return TLC_ERR_UNSUPPORTED;
+        return TLC_FAIL(&d->why, TLC_ERR_UNSUPPORTED, "a frame of codec \"%s\" has no mask: none of its values is 0",
+                        f.codec.quantizer->name);
     const tlc_message message = {src, len};
-    const tlc_many many = {output->k, &message, &output->weight, 1, output->out, n, 1, &options.parallel};
+    const tlc_many many = {d->k, &message, &output->weight, 1, output->out, n, 1, &d->options.parallel};
     tlc_float_mode mode = tlc_float_enter();
-    if (output->mode == TLC_OUTPUT_ADD && options.from_zero)
+    if (output->mode == TLC_OUTPUT_ADD && d->options.from_zero)
         tlc_many_add(&many);
     else
-        tlc_decode_frame(&f, output, &options.parallel);
+        tlc_decode_frame(&f, output, &d->options.parallel);
     tlc_float_leave(mode);
     return TLC_OK;
 }
@@ -168,32 +215,68 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
                           const tlc_decode_options *opt)
 {
     tlc_output output = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
+    decoding d;
+    tlc_status status = decode_options(&d, opt);
 
     output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
-    return tlc_dtype_valid(dtype) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
+    if (!status)
+        status = tlc_dtype_check(dtype, &d.why);
+    return status ? status : decode(&d, src, len, &output, "out", n);
+}
+
+static tlc_status weight_fails(tlc_text *w, float weight)
+{
+    return TLC_FAIL(w, TLC_ERR_PARAM, "weight is %s: a finite number", tlc_nonfinite_name(weight));
 }
 
 tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                               const tlc_decode_options *opt)
 {
     tlc_output output = {.mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = sum, .weight = weight};
-    return tlc_finite(weight) ? decode(src, len, &output, n, opt) : TLC_ERR_PARAM;
+    decoding d;
+    tlc_status status = decode_options(&d, opt);
+
+    if (!status && !tlc_finite(weight))
+        status = weight_fails(&d.why, weight);
+    return status ? status : decode(&d, src, len, &output, "sum", n);
+}
+
+/* Says why tlc_many_check refused frame i. */
+static void say_frame(tlc_text *w, const tlc_many *m, size_t i)
+{
+    const tlc_message *frame = &m->frames[i];
+    tlc_frame f;
+
+    tlc_text_format(w, "frame %zu: ", i);
+    if (m->weights && !tlc_finite(m->weights[i]))
+        (void)weight_fails(w, m->weights[i]);
+    else if (!frame->data && frame->len)
+        (void)null_argument(w, "data", "len", frame->len);
+    else if (tlc_frame_read(&f, frame->data, frame->len, &m->n, 1) || !tlc_decode_check(m->k, &f))
+        tlc_frame_say_fault(w, &f, frame->data, frame->len, &m->n);
 }
 
 tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weights, size_t count, float *sum, size_t n,
                                    size_t *bad, const tlc_decode_options *opt)
 {
     tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
-    tlc_decode_options options = {.from_zero = 0};
-    tlc_status status = TLC_ERR_PARAM;
     size_t at_fault = count;
+    decoding d;
+    tlc_status status = decode_options(&d, opt);
 
-    if ((frames || !count) && (sum || !n))
-        status = decode_options(&options, &m.k, opt);
+    if (!status && !frames && count)
+        status = null_argument(&d.why, "frames", "count", count);
+    if (!status && !sum && n)
+        status = null_argument(&d.why, "sum", "n", n);
+    if (!status && !d.k)
+        status = tlc_isa_check(d.options.isa, &d.why);
     if (!status) {
-        m.from_zero = options.from_zero;
-        m.parallel = &options.parallel;
+        m.k = d.k;
+        m.from_zero = d.options.from_zero;
+        m.parallel = &d.options.parallel;
         status = tlc_many_check(&m, &at_fault);
+        if (status && d.why.cap)
+            say_frame(&d.why, &m, at_fault);
     }
     if (!status) {
         tlc_float_mode mode = tlc_float_enter();
@@ -207,7 +290,10 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
 tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt)
 {
     tlc_output output = {.mode = TLC_OUTPUT_MASK, .dtype = TLC_F32, .out = momentum};
-    return decode(src, len, &output, n, opt);
+    decoding d;
+    tlc_status status = decode_options(&d, opt);
+
+    return status ? status : decode(&d, src, len, &output, "momentum", n);
 }
 
 /* ---- what a frame is --------------------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ TLC_API tlc_status tlc_bundle_finish(tlc_bundle_writer *w, tlc_message *bundle);
 
 /* Opens a bundle and checks it whole, in time O(count); src may be any bytes. Errors, in this order: TLC_ERR_CORRUPT
  * (less than 2 bytes, or no 'B'), TLC_ERR_VERSION, TLC_ERR_CORRUPT (a bad count or length, or lengths that do not add
- * up to what is left). */
+ * up to what is left). tlc_explain says why a bundle is refused. */
 TLC_API tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len);
 TLC_API uint32_t tlc_bundle_count(const tlc_bundle_reader *r);
 

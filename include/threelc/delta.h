@@ -43,6 +43,9 @@ typedef struct tlc_delta_options {
     int without_digests; /* 1: the frame has no digests, so tlc_delta_apply cannot tell whether the base is right. Only
                             for tlc_delta_compress. It saves a sweep over both weights, and one over those of apply */
     tlc_parallel parallel;
+    char *message; /* message_cap bytes: why the call failed, but for a bad struct_size; or NULL. As in
+                      tlc_decode_options */
+    size_t message_cap;
 } tlc_delta_options;
 
 /* What tlc_delta_inspect tells about a frame. struct_size is as in tlc_frame_info. */
@@ -60,7 +63,7 @@ typedef struct tlc_delta_info {
 } tlc_delta_info;
 
 /* *bound: the capacity that tlc_delta_compress needs. A frame is at most 0.01% larger than the weights, and 40 bytes.
- * TLC_ERR_PARAM: a bad dtype. TLC_ERR_SIZE: overflow. */
+ * TLC_ERR_PARAM: a bad dtype, or NULL. TLC_ERR_SIZE: overflow. */
 TLC_API tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound);
 
 /* Writes a frame that makes next of base. base, next: n weights of dtype; base NULL: the frame has all weights. They
@@ -78,7 +81,8 @@ TLC_API tlc_status tlc_delta_compress(const void *base, const void *next, size_t
 TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, void *weights, size_t n, tlc_dtype dtype,
                                    const tlc_delta_options *opt);
 
-/* Checks the whole frame as tlc_delta_apply does, except n and dtype, and describes it. */
+/* Checks the whole frame as tlc_delta_apply does, except n and dtype, and describes it. tlc_explain says why a frame is
+ * refused. */
 TLC_API tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info);
 
 /* *digest: what frames carry of n weights: the sum of XXH3_64bits_withSeed of their pieces of 4,096 weights, as

@@ -13,6 +13,12 @@
  * Failure: every function that can fail returns a tlc_status. A failed call changes neither output, residual nor state;
  * tlc_config.assume_finite is the one exception. No function aborts, prints or starts a thread. Only tlc_create()
  * allocates.
+ * Messages: one sentence says why a call failed: which argument, what was given and what is allowed. It is printable
+ * ASCII, whatever the arguments are, and has at most TLC_MESSAGE_SIZE bytes with its NUL. tlc_create, decoders and
+ * deltas write it where the field `message` of their struct says: message_cap bytes; a longer text is cut; NULL or 0: no
+ * message. After a success the message is empty. A context keeps that of the last call with it that failed:
+ * tlc_last_error. tlc_explain tells it of bytes that were refused. Where there is no place for a message, the comment of
+ * the function names the cause of each status. The message is neither output nor state.
  * Threads: a context serves one thread at a time. Different contexts are independent. Decoding keeps no state.
  * Float mode: functions that compute save the caller's rounding mode, flush-to-zero bits and trap masks, work in the
  * default mode, and restore them.
@@ -29,8 +35,9 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION 304     /* 0.3.4: major * 10000 + minor * 100 + patch */
-#define TLC_FRAME_VERSION 1 /* the version of frames that this library writes and reads */
+#define TLC_VERSION 304      /* 0.3.4: major * 10000 + minor * 100 + patch */
+#define TLC_FRAME_VERSION 1  /* the version of frames that this library writes and reads */
+#define TLC_MESSAGE_SIZE 512 /* bytes that hold every message of this header and of delta.h, with its NUL */
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,7 +52,7 @@ typedef enum tlc_status {
     TLC_ERR_NONFINITE = 4,   /* NaN or infinity in the gradient, in residual + gradient, or in the scale */
     TLC_ERR_CORRUPT = 5,     /* the bytes are no frame, state or bundle: truncated or altered */
     TLC_ERR_CHECKSUM = 6,    /* the checksum does not match */
-    TLC_ERR_VERSION = 7,     /* written by another version of the format */
+    TLC_ERR_VERSION = 7,     /* written by another version of the format, or not of this format at all */
     TLC_ERR_SIZE = 8,        /* the frame or state has another n, or a size overflows */
     TLC_ERR_UNSUPPORTED = 9, /* a codec, ISA or operation that is not available here */
     TLC_ERR_STEP = 10,       /* exchange: the step failed, for all; nothing is lost */
@@ -105,6 +112,8 @@ typedef struct tlc_config {
                               as they are. They must outlive the context. TLC_ERR_PARAM: there is no error feedback */
     tlc_allocator alloc;   /* used only by tlc_create and tlc_destroy */
     tlc_parallel parallel; /* used by tlc_accumulate and tlc_compress */
+    char *message;         /* message_cap bytes: why tlc_create failed, but for a bad struct_size; or NULL */
+    size_t message_cap;
 } tlc_config;
 
 /* Start from {sizeof(tlc_decode_options)} with the rest 0. struct_size means what it means in tlc_config. */
@@ -113,6 +122,9 @@ typedef struct tlc_decode_options {
     tlc_isa isa;
     tlc_parallel parallel;
     int from_zero; /* 1: tlc_decompress_add and tlc_decompress_add_many begin with a sum of +0, whatever sum holds */
+    char *message; /* message_cap bytes: why decoding failed, but for a bad struct_size; or NULL. Threads that decode at
+                      the same time need messages of their own */
+    size_t message_cap;
 } tlc_decode_options;
 
 #define TLC_UNKNOWN UINT64_MAX
@@ -162,12 +174,16 @@ TLC_API tlc_status tlc_config_init(tlc_config *cfg, size_t struct_size);
 TLC_API tlc_status tlc_create(tlc_ctx **out, const tlc_config *cfg, size_t n);
 TLC_API void tlc_destroy(tlc_ctx *ctx); /* NULL is allowed */
 
+/* Why the last call with this context that failed did so: "value 17 of the gradient is NaN", "cap is 10 bytes, tlc_bound
+ * is 32". "" if none has failed, or for NULL. The text is in the context. The next call that fails changes it. */
+TLC_API const char *tlc_last_error(const tlc_ctx *ctx);
+
 /* The largest frame, in bytes, of the context's codec and of the reserved codecs: the capacity that tlc_compress needs.
  * It never changes. 0 for NULL. */
 TLC_API size_t tlc_bound(const tlc_ctx *ctx);
 
 /* The same without a context, for receivers. It includes a checksum.
- * TLC_ERR_PARAM: a bad codec string or dtype. TLC_ERR_SIZE: a size overflows. */
+ * TLC_ERR_PARAM: a bad codec string (tlc_codec_check says why), a bad dtype, or NULL. TLC_ERR_SIZE: a size overflows. */
 TLC_API tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t *bound);
 
 /* Checks a codec string. TLC_OK: it is one, and message becomes empty. TLC_ERR_PARAM: message says what is wrong and
@@ -297,6 +313,21 @@ TLC_API tlc_status tlc_inspect(const void *src, size_t len, tlc_frame_info *info
  * checks neither payload nor checksum, so decoders may refuse the frame later. Errors are those of the decoders for the
  * header, without TLC_ERR_CHECKSUM and TLC_ERR_SIZE. */
 TLC_API tlc_status tlc_peek(const void *src, size_t len, tlc_frame_info *info);
+
+/* What bytes should be. */
+typedef enum tlc_format {
+    TLC_FORMAT_FRAME = 0,
+    TLC_FORMAT_DELTA = 1,  /* of weights: threelc/delta.h */
+    TLC_FORMAT_BUNDLE = 2, /* threelc/bundle.h */
+    TLC_FORMAT_STATE = 3   /* of a context: tlc_state_save */
+} tlc_format;
+
+/* Says why bytes are refused: "these are the bytes of a delta of weights (threelc/delta.h), not of a frame". src may be
+ * any bytes. The status is that of tlc_inspect, tlc_delta_inspect, tlc_bundle_open or tlc_state_load, which have no
+ * place for a message or ask for more; n, dtype and codec of a context are not known here. TLC_OK: they are not refused,
+ * and the message is empty. cap: bytes of message with its NUL; a longer text is cut; 0: no message.
+ * TLC_ERR_PARAM: src is NULL, or a format that is not in the enum. O(len). */
+TLC_API tlc_status tlc_explain(const void *src, size_t len, tlc_format format, char *message, size_t cap);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #define TLC_CODEC_H
 
 #include "../stages/stage.h"
+#include "text.h"
 
 #define TLC_CODEC_TEXT 128       /* bytes of the longest codec string, with its NUL */
 #define TLC_BLOCK_MAX (1u << 28) /* values; the payload of such a block has fewer than 2^31 bytes in every codec */
@@ -90,6 +91,9 @@ typedef struct tlc_codec_error {
 
 /* Parses len bytes of text. TLC_ERR_PARAM: it is no codec string; *error, if not NULL, says why. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error);
+
+/* Says in a sentence what is wrong with the text of a codec that was parsed, and where. */
+void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *e);
 
 /* Writes what a decoder must know of a codec, as a codec string. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);

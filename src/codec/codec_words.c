@@ -4,7 +4,6 @@
  */
 #include "../common/structs.h"
 #include "codec.h"
-#include "text.h"
 
 static void say_stage(tlc_text *w, const tlc_stage *stage)
 {
@@ -89,7 +88,7 @@ static void say_key(tlc_text *w, const tlc_codec_error *e)
     tlc_text_say(w, tlc_codec_block.key);
 }
 
-static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
+void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
 {
     tlc_text_say(w, "at ");
     tlc_text_number(w, e->at);
@@ -122,15 +121,12 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 {
     tlc_codec_error error;
     tlc_codec parsed;
-    tlc_text w = {message, 0, cap};
+    tlc_text w = tlc_text_in(message, cap);
     tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error)
                                                    : TLC_ERR_PARAM;
 
-    if (!message || !cap)
-        return status;
-    tlc_text_say(&w, "");
-    if (status && codec)
-        say_error(&w, codec, &error);
+    if (status && codec && w.cap)
+        tlc_codec_say_error(&w, codec, &error);
     else if (status)
         tlc_text_say(&w, "no codec string was given");
     return status;

@@ -6,12 +6,16 @@
 #define TLC_TEXT_H
 
 #include "../common/float_rules.h"
+#include <threelc/threelc.h>
 
-/* A buffer of cap bytes, at least 1. What does not fit is cut. A NUL is always behind the text. */
+/* A buffer of cap bytes. What does not fit is cut. A NUL is always behind the text. cap 0: nothing is written. */
 typedef struct tlc_text {
     char *to;
     size_t at, cap;
 } tlc_text;
+
+/* An empty text in a buffer of the caller, who may give none. */
+tlc_text tlc_text_in(char *message, size_t cap);
 
 void tlc_text_put(tlc_text *w, const char *text, size_t len);
 void tlc_text_say(tlc_text *w, const char *text);
@@ -19,4 +23,16 @@ void tlc_text_number(tlc_text *w, uint64_t number);
 
 /* Text of the caller. Bytes that are not printable become '?', because a terminal might obey them. */
 void tlc_text_quoted(tlc_text *w, const char *text, size_t len);
+
+/* The same with conversions of printf: %s, %d, %zu and %llu, and no others. Texts become printable as above, without
+ * the quotes. w NULL: nothing is written. */
+#if defined(__clang__)
+#define TLC_PRINTF(words, first) __attribute__((format(printf, words, first)))
+#else
+#define TLC_PRINTF(words, first) __attribute__((format(gnu_printf, words, first)))
+#endif
+void tlc_text_format(tlc_text *w, const char *format, ...) TLC_PRINTF(2, 3);
+
+/* Explains a status by a sentence, as tlc_text_format writes it, and is that status. */
+#define TLC_FAIL(w, status, ...) (tlc_text_format((w), __VA_ARGS__), (tlc_status)(status))
 #endif

@@ -6,20 +6,29 @@
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-int tlc_decode_check(const tlc_kernels *k, const tlc_frame *f)
+/* Checks the payloads of all units. */
+static int check_units(tlc_walk *w, tlc_frame *f)
+{
+    while (w->next < w->units)
+        if (!tlc_walk_next(w) || !tlc_scalars_valid(&f->codec, w->coding.unit.scalars) ||
+            !tlc_coder_for(&f->codec)->check(&w->coding)) {
+            f->fault = TLC_FAULT_UNIT;
+            f->fault_unit = w->next - 1;
+            return 0;
+        }
+    f->fault = TLC_FAULT_LENGTHS;
+    return w->offset + w->len == f->payload_size;
+}
+
+int tlc_decode_check(const tlc_kernels *k, tlc_frame *f)
 {
     tlc_walk w;
 
+    f->fault = f->n ? TLC_FAULT_TABLE : TLC_FAULT_BEHIND;
     if (!f->n)
         return !f->payload_size;
     tlc_walk_start(&w, k, f, NULL);
-    if (!tlc_walk_has_table(&w))
-        return 0;
-    while (w.next < w.units)
-        if (!tlc_walk_next(&w) || !tlc_scalars_valid(&f->codec, w.coding.unit.scalars) ||
-            !tlc_coder_for(&f->codec)->check(&w.coding))
-            return 0;
-    return w.offset + w.len == f->payload_size;
+    return tlc_walk_has_table(&w) && check_units(&w, f);
 }
 
 uint64_t tlc_decode_clipped(const tlc_frame *f)

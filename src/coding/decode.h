@@ -8,8 +8,8 @@
 #include "coder.h"
 #include "frame.h"
 
-/* Is the payload valid, to its last bit? The header was read before. */
-int tlc_decode_check(const tlc_kernels *k, const tlc_frame *f);
+/* Is the payload valid, to its last bit? The header was read before. If it is not, f->fault tells why. */
+int tlc_decode_check(const tlc_kernels *k, tlc_frame *f);
 
 /* Decodes a frame that has passed the check. Calls tlc_output_for. */
 void tlc_decode_frame(const tlc_frame *f, tlc_output *output, const tlc_parallel *parallel);

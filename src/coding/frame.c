@@ -69,6 +69,20 @@ int tlc_scalars_valid(const tlc_codec *codec, const float *scalars)
     return 1;
 }
 
+static tlc_status fail(tlc_frame *f, tlc_frame_fault fault)
+{
+    static const tlc_status status[] = {
+        [TLC_FAULT_SHORT] = TLC_ERR_CORRUPT,     [TLC_FAULT_OTHER] = TLC_ERR_VERSION,
+        [TLC_FAULT_CODEC] = TLC_ERR_UNSUPPORTED, [TLC_FAULT_CHECKSUM] = TLC_ERR_CHECKSUM,
+        [TLC_FAULT_N] = TLC_ERR_CORRUPT,         [TLC_FAULT_SIZE] = TLC_ERR_SIZE,
+        [TLC_FAULT_FLAGS] = TLC_ERR_CORRUPT,     [TLC_FAULT_BLOCK] = TLC_ERR_CORRUPT,
+        [TLC_FAULT_SCALARS] = TLC_ERR_CORRUPT,
+    };
+
+    f->fault = fault;
+    return status[fault];
+}
+
 tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_t *n, int check_sum)
 {
     const uint8_t *p = src;
@@ -76,35 +90,35 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
     size_t at = 4;
 
     if (len < TLC_FRAME_MIN || (p[1] & TLC_FRAME_CHECKSUM && len < TLC_FRAME_MIN + TLC_CHECKSUM_SIZE))
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_SHORT);
     if (p[0] != TLC_FRAME_VERSION)
-        return TLC_ERR_VERSION;
+        return fail(f, TLC_FAULT_OTHER);
     if (!tlc_codec_from_ids(&f->codec, &f->fallback, p + 2))
-        return TLC_ERR_UNSUPPORTED;
+        return fail(f, TLC_FAULT_CODEC);
     f->checksum = (p[1] & TLC_FRAME_CHECKSUM) != 0;
     if (f->checksum) {
         len -= TLC_CHECKSUM_SIZE;
         if (check_sum && tlc_load32(p + len) != tlc_checksum(p, len))
-            return TLC_ERR_CHECKSUM;
+            return fail(f, TLC_FAULT_CHECKSUM);
     }
     if (!tlc_varint_read(p, len, &at, &f->n))
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_N);
     if (n && f->n != *n)
-        return TLC_ERR_SIZE;
+        return fail(f, TLC_FAULT_SIZE);
     f->dtype = (tlc_dtype)(p[1] & FLAG_DTYPE);
     if (p[1] & FLAG_RESERVED || !tlc_dtype_valid(f->dtype))
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_FLAGS);
     if (p[1] & FLAG_BLOCKED &&
         (f->fallback || !tlc_varint_read(p, len, &at, &block) || !block || block > TLC_BLOCK_MAX))
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_BLOCK);
     f->codec.block = (size_t)block;
     size_t scalars = scalar_count(&f->codec, f->n);
     if (len - at < 4 * scalars)
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_SCALARS);
     for (size_t i = 0; i < TLC_MAX_SCALARS; i++)
         f->scalars[i] = i < scalars ? tlc_bits_float(tlc_load32(p + at + 4 * i)) : 0.0f;
     if (scalars && !tlc_scalars_valid(&f->codec, f->scalars))
-        return TLC_ERR_CORRUPT;
+        return fail(f, TLC_FAULT_SCALARS);
     at += 4 * scalars;
     f->header_size = at;
     f->payload = p + at;

@@ -41,8 +41,27 @@
 
 #define TLC_BLOCK_FALLBACK (1u << 31) /* in a block's payload length */
 
+/* What is wrong with bytes that should be a frame. */
+typedef enum tlc_frame_fault {
+    TLC_FAULT_SHORT,    /* for a header */
+    TLC_FAULT_OTHER,    /* another version, or no frame */
+    TLC_FAULT_CODEC,    /* an unknown one */
+    TLC_FAULT_CHECKSUM, /* another one */
+    TLC_FAULT_N,        /* is no number */
+    TLC_FAULT_SIZE,     /* n is not the caller's */
+    TLC_FAULT_FLAGS,    /* reserved ones are set, or the dtype is none */
+    TLC_FAULT_BLOCK,    /* no number of values in a block */
+    TLC_FAULT_SCALARS,  /* cut, not finite or negative */
+    TLC_FAULT_BEHIND,   /* n is 0, but a payload follows */
+    TLC_FAULT_TABLE,    /* of blocks: cut */
+    TLC_FAULT_UNIT,     /* a payload is not what the codec makes; fault_unit tells which */
+    TLC_FAULT_LENGTHS   /* the payloads of the blocks do not end where the frame does */
+} tlc_frame_fault;
+
 typedef struct tlc_frame {
-    tlc_codec codec; /* what a decoder must know, with block */
+    tlc_frame_fault fault; /* if reading or checking failed */
+    uint64_t fault_unit;   /* the block, or 0 */
+    tlc_codec codec;       /* what a decoder must know, with block */
     tlc_dtype dtype;
     int checksum;
     int fallback; /* unblocked: the payload has the bytes of the fallback */

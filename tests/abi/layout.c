@@ -31,6 +31,7 @@ SIZE(tlc_status, 4, 4);
 SIZE(tlc_dtype, 4, 4);
 SIZE(tlc_isa, 4, 4);
 SIZE(tlc_entry_kind, 4, 4);
+SIZE(tlc_format, 4, 4);
 SIZE(tlc_rounding, 4, 4);
 SIZE(tlc_golomb_signs, 4, 4);
 SIZE(tlc_levels, 4, 4);
@@ -45,7 +46,7 @@ SIZE(tlc_parallel, 16, 8);
 AT(tlc_parallel, run, 0, 0);
 AT(tlc_parallel, opaque, 8, 4);
 
-SIZE(tlc_config, 104, 64 + 2 * GAP);
+SIZE(tlc_config, 120, 72 + 2 * GAP);
 AT(tlc_config, struct_size, 0, 0);
 AT(tlc_config, codec, 8, 4);
 AT(tlc_config, reserve, 16, 8);
@@ -58,12 +59,16 @@ AT(tlc_config, assume_finite, 48, 36 + GAP);
 AT(tlc_config, residual, 56, 40 + GAP);
 AT(tlc_config, alloc, 64, 44 + GAP);
 AT(tlc_config, parallel, 88, 56 + GAP);
+AT(tlc_config, message, 104, 64 + GAP);
+AT(tlc_config, message_cap, 112, 68 + GAP);
 
-SIZE(tlc_decode_options, 40, 20);
+SIZE(tlc_decode_options, 56, 28);
 AT(tlc_decode_options, struct_size, 0, 0);
 AT(tlc_decode_options, isa, 8, 4);
 AT(tlc_decode_options, parallel, 16, 8);
 AT(tlc_decode_options, from_zero, 32, 16);
+AT(tlc_decode_options, message, 40, 20);
+AT(tlc_decode_options, message_cap, 48, 24);
 
 SIZE(tlc_frame_info, 200, 192);
 AT(tlc_frame_info, struct_size, 0, 0);
@@ -251,11 +256,13 @@ AT(tlc_graph, rows, 16, 12);
 AT(tlc_graph, p, 24, 16);
 AT(tlc_graph, seed, 32, 24);
 
-SIZE(tlc_delta_options, 32, 20);
+SIZE(tlc_delta_options, 48, 28);
 AT(tlc_delta_options, struct_size, 0, 0);
 AT(tlc_delta_options, isa, 8, 4);
 AT(tlc_delta_options, without_digests, 12, 8);
 AT(tlc_delta_options, parallel, 16, 12);
+AT(tlc_delta_options, message, 32, 20);
+AT(tlc_delta_options, message_cap, 40, 24);
 
 SIZE(tlc_delta_info, 88, 84 + GAP);
 AT(tlc_delta_info, struct_size, 0, 0);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "arguments.h"
+#include "../kernels/kernels.h"
+
+const char *tlc_dtype_name(tlc_dtype dtype)
+{
+    switch (dtype) {
+    case TLC_F32: return "f32";
+    case TLC_F16: return "f16";
+    case TLC_BF16: return "bf16";
+    default: return "no dtype";
+    }
+}
+
+const char *tlc_nonfinite_name(float nonfinite)
+{
+    const uint32_t bits = tlc_float_bits(nonfinite);
+
+    return (bits & TLC_F32_ABS) > TLC_F32_INF ? "NaN" : bits & ~TLC_F32_ABS ? "-infinity" : "infinity";
+}
+
+tlc_status tlc_dtype_check(tlc_dtype dtype, tlc_text *w)
+{
+    if ((unsigned)dtype > TLC_BF16)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "dtype is %d: TLC_F32 (0), TLC_F16 (1) or TLC_BF16 (2)", (int)dtype);
+    return TLC_OK;
+}
+
+tlc_status tlc_isa_check(tlc_isa isa, tlc_text *w)
+{
+    if ((unsigned)isa > TLC_ISA_NEON)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "isa is %d: TLC_ISA_AUTO (0) to TLC_ISA_NEON (4)", (int)isa);
+    if (!tlc_kernels_for(isa))
+        return TLC_FAIL(w, TLC_ERR_UNSUPPORTED, "isa is %s, which this machine or this build does not have",
+                        tlc_isa_name(isa));
+    return TLC_OK;
+}
+
+tlc_status tlc_flag_check(const char *field, int value, tlc_text *w)
+{
+    return value >> 1 ? TLC_FAIL(w, TLC_ERR_PARAM, "%s is %d: 0 or 1", field, value) : TLC_OK;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "formats.h"
+
+/* A format begins with its magic, and a byte with its version follows. Frames have no magic. Those that no reader of
+ * threelc.h, delta.h and bundle.h takes come last. */
+static const struct {
+    const char *magic, *name;
+    unsigned version;
+} formats[] = {
+    [TLC_FORMAT_FRAME] = {"", "frame", TLC_FRAME_VERSION},
+    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1},
+    [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2},
+    [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1},
+    {"E", "message of the exchange (threelc/exchange.h)", 1},
+    {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1},
+    {"TLCG", "state of a node (threelc/exchange.h)", 1},
+};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+static int begins_with_magic(size_t format, const uint8_t *p, size_t len)
+{
+    const size_t magic = strlen(formats[format].magic);
+    return len > magic && memcmp(p, formats[format].magic, magic) == 0;
+}
+
+/* Are these bytes of this format? They may be damaged behind what tells it. */
+static int is(size_t format, const uint8_t *p, size_t len)
+{
+    tlc_frame f;
+
+    if (!begins_with_magic(format, p, len) || p[strlen(formats[format].magic)] != formats[format].version)
+        return 0;
+    return format != TLC_FORMAT_FRAME || !tlc_frame_read(&f, p, len, NULL, 0);
+}
+
+tlc_status tlc_format_fail(tlc_text *w, tlc_status status, tlc_format wanted, const void *src, size_t len)
+{
+    const size_t magic = strlen(formats[wanted].magic);
+    const uint8_t *p = src;
+
+    if (!w || !w->cap)
+        return status;
+    for (size_t i = 0; i < FORMATS; i++)
+        if (i != wanted && is(i, p, len))
+            return TLC_FAIL(w, status, "these are the bytes of a %s, not of a %s", formats[i].name,
+                            formats[wanted].name);
+    if (!len)
+        tlc_text_format(w, "there are no bytes, where a %s should be", formats[wanted].name);
+    else if (!begins_with_magic(wanted, p, len) && len > magic)
+        tlc_text_format(w, "these are not the bytes of a %s, which begins with \"%s\"", formats[wanted].name,
+                        formats[wanted].magic);
+    else if (len > magic && p[magic] != formats[wanted].version)
+        tlc_text_format(w, "byte %zu, the format version of a %s, is %d: this library reads %d", magic,
+                        formats[wanted].name, p[magic], (int)formats[wanted].version);
+    else
+        tlc_text_format(w, "%zu bytes are too few for a %s", len, formats[wanted].name);
+    return status;
+}
+
+tlc_status tlc_explain(const void *src, size_t len, tlc_format format, char *message, size_t cap)
+{
+    tlc_text w = tlc_text_in(message, cap);
+
+    if (!src && len)
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "src is NULL, but len is %zu", len);
+    switch (format) {
+    case TLC_FORMAT_FRAME: return tlc_frame_explain(src, len, &w);
+    case TLC_FORMAT_DELTA: return tlc_delta_explain(src, len, &w);
+    case TLC_FORMAT_BUNDLE: return tlc_bundle_explain(src, len, &w);
+    case TLC_FORMAT_STATE: return tlc_state_explain(src, len, &w);
+    }
+    return TLC_FAIL(&w, TLC_ERR_PARAM, "format is %d: TLC_FORMAT_FRAME (0) to TLC_FORMAT_STATE (3)", (int)format);
+}
