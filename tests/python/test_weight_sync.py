@@ -11,7 +11,6 @@ import threelc
 import threelc.torch
 import torch
 from threelc import _bundles, delta
-from threelc.torch import _sharing
 
 WeightSync = threelc.torch.WeightSync
 
@@ -141,6 +140,7 @@ class Sharing(unittest.TestCase):
                 WeightSync(Tensors(one=one, other=other)).publish()
 
     def test_places(self):
+        from threelc.torch import _sharing  # pylint: disable=import-outside-toplevel
         model = flattened()
         found = _sharing.places({name: p.detach() for name, p in model.named_parameters()})
         self.assertEqual({place.root for place in found.values()}, {"flat"})
@@ -149,6 +149,7 @@ class Sharing(unittest.TestCase):
             self.assertTrue(torch.equal(_sharing.values_in(model.flat.detach(), place, tensor.shape), tensor), name)
 
     def test_many_views_take_no_time(self):
+        from threelc.torch import _sharing  # pylint: disable=import-outside-toplevel
         flat = torch.zeros(20000)
         tensors = {f"t{i}": flat[2 * i:2 * i + 2] for i in range(10000)}
         self.assertEqual([name for name, place in _sharing.places(tensors).items() if place.root != name], [])

@@ -57,7 +57,7 @@ _GET_BUFFER.argtypes = [py_object, POINTER(_Buffer), c_int]
 _RELEASE_BUFFER = ctypes.pythonapi.PyBuffer_Release
 _RELEASE_BUFFER.argtypes = [POINTER(_Buffer)]
 _RELEASE_BUFFER.restype = None
-_WRITABLE, _FORMAT, _C_CONTIGUOUS = 0x1, 0x4, 0x38
+_FORMAT, _C_CONTIGUOUS = 0x4, 0x38
 
 
 class _DLTensor(Structure):  # the head of a DLManagedTensor
@@ -146,10 +146,9 @@ class View:
     """The memory of an array: `address`, `size` in bytes, `kind` of its values. It keeps the memory alive. An empty
     array has an address, too: NULL may mean another thing to the library."""
 
-    __slots__ = ("address", "size", "kind", "_what", "_tensor", "_buffer", "_keep")
+    __slots__ = ("address", "size", "kind", "_what", "_tensor", "_keep")
 
     def __init__(self, array: Any, writable: bool, what: str) -> None:
-        self._buffer: Optional[_Buffer] = None
         self._tensor: Any = None
         self._what = what
         torch = sys.modules.get("torch")
@@ -181,29 +180,30 @@ class View:
             _is_written(tensor, what)
 
     def _of_buffer(self, array: Any, writable: bool) -> None:
+        memory = self._memory(array)
+        if writable and memory.readonly:
+            raise ValueError(f"{self._what} is read-only, and would be written")
+        if not memory.c_contiguous:
+            raise ValueError(f"{self._what} is not contiguous; give a contiguous copy")
         buffer = _Buffer()
         try:
-            _GET_BUFFER(array, buffer, _C_CONTIGUOUS | _FORMAT | (_WRITABLE if writable else 0))
-        except (TypeError, ValueError, BufferError) as error:
-            raise self._refusal(array, writable, error) from None
-        self._buffer = buffer
-        form = (buffer.format or b"B").decode()
+            _GET_BUFFER(memory, buffer, _FORMAT | _C_CONTIGUOUS)
+            self.address = buffer.buf or 0
+        finally:
+            _RELEASE_BUFFER(buffer)
+        self._keep = memory  # which holds the buffer. It needs no __del__, in which a signal's exception would be lost
+        form = memory.format
         self.kind = form if form.startswith(_FOREIGN) else _BUFFER_KINDS.get(form.lstrip("@=<>!"), form)
-        self.size = buffer.len
-        self.address = buffer.buf or 0
+        self.size = memory.nbytes
 
-    def _refusal(self, array: Any, writable: bool, error: Exception) -> Exception:
-        """Why an object gives no buffer, in words that name it."""
+    def _memory(self, array: Any) -> memoryview:
         try:
-            memory = memoryview(array)
-        except (TypeError, ValueError, BufferError):
+            return memoryview(array)
+        except (TypeError, ValueError, BufferError) as error:
             if hasattr(array, "__array_interface__") or isinstance(error, BufferError):
-                return type(error)(f"{self._what} cannot be used where it lies: {error}")
-            return TypeError(f"{self._what} should be an array (of numpy, a torch tensor on the CPU, or with the buffer "
-                             f"protocol or DLPack), not {described(array)}")
-        if writable and memory.readonly:
-            return ValueError(f"{self._what} is read-only, and would be written")
-        return ValueError(f"{self._what} is not contiguous; give a contiguous copy")
+                raise type(error)(f"{self._what} cannot be used where it lies: {error}") from None
+        raise TypeError(f"{self._what} should be an array (of numpy, a torch tensor on the CPU, or with the buffer "
+                        f"protocol or DLPack), not {described(array)}")
 
     def _of_dlpack(self, array: Any) -> None:
         what = self._what
@@ -239,11 +239,6 @@ class View:
                              "owner is needed anew")
         if writable:
             _is_written(tensor, self._what)
-
-    def __del__(self) -> None:
-        if getattr(self, "_buffer", None) is not None:
-            _RELEASE_BUFFER(self._buffer)
-            self._buffer = None
 
 
 def taken(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
