@@ -131,8 +131,8 @@ def _is_written(tensor: Any, what: str) -> None:
     """What torch does before and after an in-place operation."""
     torch = sys.modules["torch"]
     check_writable(tensor, what)
-    if tensor.is_inference():
-        return  # it has no version
+    if tensor.is_inference() or not tensor.numel():
+        return  # it has no version, or nothing is written
     if hasattr(torch.autograd.graph, "increment_version"):
         torch.autograd.graph.increment_version(tensor)
     else:

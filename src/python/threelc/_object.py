@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from ctypes import byref, c_size_t
-from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence
+from functools import partial
+from typing import Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence
 
 from ._arrays import View, octets
 from ._library import check, described
@@ -26,14 +28,25 @@ def saved_state(state: Any, version: int, kind: Optional[str] = None) -> Any:
     return state["state"]
 
 
+class _End(weakref.ref):  # type: ignore[type-arg]
+    """Destroys the C object when the Python object is gone, without a step of Python code: in __del__ a signal's
+    exception, such as KeyboardInterrupt, would be printed and lost."""
+
+    __slots__ = ()
+    _as_parameter_ = None  # Python appends the reference to the arguments, ctypes passes NULL on, and it is not read
+
+
+_ENDS: Dict[int, _End] = {}  # by handle, an address that is used again
+
+
 class CObject:
     """Owns an object of the C library. Calls from several threads wait for each other. `threads` and `residuals` are
     what the caller gave for its calls."""
 
     def __init__(self, handle: int, destroy: Callable[[int], None], threads: Optional[Threads],
                  residuals: Sequence[Optional[View]]) -> None:
-        self._handle: Optional[int] = handle
-        self._destroy = destroy
+        self._handle = handle
+        _ENDS[handle] = _End(self, partial(destroy, handle))
         self._lock = threading.Lock()
         self._threads = threads
         self._residuals = [residual for residual in residuals if residual is not None]
@@ -43,11 +56,6 @@ class CObject:
         for residual in self._residuals:
             residual.use_again(writable=True)
         return call(self._threads, function, self._handle, *arguments)
-
-    def __del__(self) -> None:
-        handle, self._handle = getattr(self, "_handle", None), None
-        if handle:
-            self._destroy(handle)
 
     def _saved(self, size: Callable[[Any], int], save: Callable[..., int]) -> bytes:
         """What the functions _state_size and _state_save give."""

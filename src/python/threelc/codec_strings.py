@@ -11,13 +11,13 @@ from . import _c
 from ._arrays import DTypeLike, dtype_of
 from ._c import EntryKind
 from ._errors import Status, error_of
-from ._library import check, coded, count, lib, listed, text
+from ._library import check, coded, count, described, lib, listed, text
 
 
 def check_codec(codec: str) -> None:
     """Raises ParameterError with a sentence that says what is wrong with a codec string, and where."""
     if not isinstance(codec, str):
-        raise TypeError(f'a codec is a string such as "3lc:s=1.75", not a {type(codec).__name__}')
+        raise TypeError(f'a codec is a string such as "3lc:s=1.75", not {described(codec)}')
     message = create_string_buffer(256)
     status = lib.tlc_codec_check(coded(codec, "codec"), message, len(message))
     if status:

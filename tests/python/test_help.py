@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What help() prints: it can be read, and has what a user needs."""
+import importlib
+import pydoc
+import unittest
+
+import threelc
+
+
+def lines(thing):
+    return pydoc.plain(pydoc.render_doc(thing)).splitlines()
+
+
+class Help(unittest.TestCase):
+    def test_lengths(self):
+        """Modules, and each public class: without what enums and exceptions inherit from Python's own."""
+        for name, most in (("threelc", 300), ("threelc.delta", 120), ("threelc.exchange", 1000),
+                           ("threelc.torch", 1500)):
+            try:
+                found = lines(importlib.import_module(name))
+            except ImportError as error:
+                self.assertIn("torch", str(error))
+                continue
+            self.assertLess(len(found), most, name)
+            self.assertNotIn("as_integer_ratio", "\n".join(found), name)
+        for enum in threelc.DType, threelc.Isa, threelc.EntryKind, threelc.Status, threelc.exchange.GraphKind:
+            self.assertLess(len(lines(enum)), 70, enum)
+            for member in enum:
+                self.assertTrue(any(member.name in line for line in lines(enum)), member)
+
+    def test_what_it_says(self):
+        """The first page has each public name, and so does the list of what it describes."""
+        page = threelc.__doc__
+        for name in {**{name: 0 for name in threelc.__all__}, **vars(threelc)}:
+            if not name.startswith("_") and name not in ("codec_strings", "context", "frames", "quartic"):
+                self.assertRegex(page, rf"\b{name}\b")
+        whole = "\n".join(lines(threelc))
+        for words in ("compress(self, gradient", "decompress(frame", "codec_bound(codec", "itemsize"):
+            self.assertIn(words, whole)
+
+    def test_enums_are_numbers(self):
+        """dir() and help() are short, all else is as in an IntEnum."""
+        self.assertEqual([name for name in dir(threelc.DType) if name[0] != "_"], ["BF16", "F16", "F32", "itemsize"])
+        self.assertEqual((threelc.DType.BF16 + 1, threelc.DType(1), threelc.DType["F32"], list(threelc.DType)),
+                         (3, threelc.DType.F16, 0, [0, 1, 2]))
+        self.assertTrue(issubclass(threelc.Status, int))
+
+
+if __name__ == "__main__":
+    unittest.main()
