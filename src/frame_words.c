@@ -12,15 +12,17 @@ static void say_unit(tlc_text *w, const tlc_frame *f)
     char codec[TLC_CODEC_TEXT];
     unsigned long long n = f->n;
 
+    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
     tlc_codec_describe(&f->codec, codec);
+    tlc_float_leave(mode);
     if (f->codec.block) {
         const unsigned long long blocks = tlc_ceil_div(f->n, f->codec.block);
         n = f->n - f->fault_unit * f->codec.block;
         n = n < f->codec.block ? n : f->codec.block;
         tlc_text_format(w, "block %llu of %llu", (unsigned long long)f->fault_unit, blocks);
     } else
-        tlc_text_format(w, "bytes %zu to %zu", f->header_size, f->header_size + f->payload_size);
-    tlc_text_format(w, ": not what \"%s\" makes of %llu values; the frame was altered or cut", codec, n);
+        tlc_text_format(w, "the payload of %zu bytes from byte %zu on", f->payload_size, f->header_size);
+    tlc_text_format(w, " is not what \"%s\" makes of %llu values; the frame was altered or cut", codec, n);
 }
 
 static void say_blocks(tlc_text *w, const tlc_frame *f)

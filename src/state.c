@@ -124,7 +124,7 @@ tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len)
                         p[7] >= TLC_CODEC_TEXT ? "more than 127 characters" : "a NUL");
     memcpy(text, p + STATE_HEAD, p[7]);
     text[p[7]] = 0;
-    status = tlc_codec_adopt(ctx, "the state has codec", text);
+    status = tlc_codec_adopt(ctx, "the state's codec", text);
     if (status)
         return status;
     ctx->seed = tlc_load64(p + 16);

@@ -111,6 +111,34 @@ void print_message(const char *format, ...)
     fflush(stdout);
 }
 
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+int holds(const char *text, const char *words)
+{
+    while (*words) {
+        const char *gap = strstr(words, " ... ");
+        size_t len = gap ? (size_t)(gap - words) : strlen(words);
+        text = memmem(text, strlen(text), words, len);
+        if (!text)
+            return 0;
+        text += len;
+        words += gap ? len + 5 : len;
+    }
+    return 1;
+}
+
+void require_says_is(const char *text, const char *words, const char *file, int line)
+{
+    int printable = 1;
+
+    for (const char *c = text; *c; c++)
+        printable &= *c >= ' ' && *c <= '~';
+    if (printable && *text && strlen(text) < TLC_MESSAGE_SIZE && holds(text, words))
+        return;
+    print_error("%s:%d: \"%s\" does not say \"%s\"\n", file, line, text, words);
+    require_failed("a message", file, line);
+}
+
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 tlc_config config(const char *codec, tlc_dtype dtype, tlc_isa isa)

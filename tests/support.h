@@ -105,6 +105,14 @@ void require_status_is(const char *what, tlc_status got, tlc_status want, const 
 /* Ends the test as skipped. For a test that checks nothing on this machine; one that leaves out a part has passed. */
 _Noreturn void skip_test(const char *why);
 
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* Does text hold the parts of words, which " ... " separates, in their order? */
+int holds(const char *text, const char *words);
+/* Fails the test unless it does, and unless text is printable ASCII. */
+#define require_says(text, words) require_says_is(text, words, __FILE__, __LINE__)
+void require_says_is(const char *text, const char *words, const char *file, int line);
+
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 tlc_config config(const char *codec, tlc_dtype dtype, tlc_isa isa); /* the rest default */

@@ -86,25 +86,6 @@ static const struct {
     {"3lc:s=1:block=5", 6, "\"1:block=5\""},
 };
 
-/* Does text hold the parts of words, in their order? */
-static int holds(const char *text, const char *words)
-{
-    char part[ROOM];
-
-    while (*words) {
-        const char *gap = strstr(words, " ... ");
-        size_t len = gap ? (size_t)(gap - words) : strlen(words);
-        memcpy(part, words, len);
-        part[len] = 0;
-        text = strstr(text, part);
-        if (!text)
-            return 0;
-        text += len;
-        words += gap ? len + 5 : len;
-    }
-    return 1;
-}
-
 static void every_reason(void **state)
 {
     char message[ROOM];
