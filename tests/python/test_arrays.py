@@ -70,7 +70,7 @@ class Arrays(unittest.TestCase):
                 (numpy.zeros(6, "i2"), TypeError, 'not int16; .*dtype="bf16"'),
                 ([0.0] * 6, TypeError, "out should be an array .*, not a list"),
                 ({}, TypeError, "out should be an array .*, not a dict"),
-                (numpy.zeros(5, "f4"), threelc.SizeError, "the frame has 6 values, the array 5")):
+                (numpy.zeros(5, "f4"), threelc.SizeError, "the frame has 6 values, the caller has 5")):
             with self.assertRaisesRegex(error, words):
                 threelc.decompress(FRAME, out)
         context = threelc.Context(6)
@@ -140,7 +140,7 @@ class Arrays(unittest.TestCase):
                 (torch.zeros(12)[::2], ValueError, "contiguous"),
                 (torch.zeros(6, device="meta"), TypeError, "meta"),
                 (torch.zeros(6).to_sparse(), TypeError, "out has the layout torch.sparse_coo; a dense tensor is needed"),
-                (torch.zeros(5), threelc.SizeError, "the frame has 6 values, the array 5")):
+                (torch.zeros(5), threelc.SizeError, "the frame has 6 values, the caller has 5")):
             with self.assertRaisesRegex(error, words):
                 threelc.decompress(FRAME, out)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy
 import threelc
+from threelc import _bundles
 
 TRACE = Path(__file__).resolve().parents[2] / "bench" / "data"
 
@@ -115,6 +116,41 @@ class Contexts(unittest.TestCase):
             threelc.Context(6, "qsgd:bits=4").load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "version 1 is needed, not 2"):
             other.load_state_dict({"version": 2, "state": state["state"]})
+
+    def test_sentences(self):
+        """Exceptions say what was given, and what is allowed."""
+        gradient = numpy.zeros(100, "f4")
+        gradient[41] = numpy.inf
+        context, raw = threelc.Context(100), threelc.Context(100, "raw", feedback=True)
+        frame, state = threelc.Context(100).compress(numpy.zeros(100, "f4")), threelc.Context(99).state_dict()
+        delta, bundle = threelc.delta.compress(None, gradient), _bundles.pack([frame])
+        out = numpy.zeros(100, "f4")
+        for call, error, words in (
+                (lambda: threelc.Context(100, reserve="raw;3cl"), threelc.ParameterError, 'reserve: codec "3cl" at 0'),
+                (lambda: threelc.Context(100, feedback=False, residual=out), threelc.ParameterError,
+                 "no error feedback: feedback is 0"),
+                (lambda: context.compress(gradient), threelc.NonFiniteError, "value 41 of the gradient is infinity"),
+                (lambda: context.accumulate(gradient), threelc.NonFiniteError, "value 41 of the gradient is infinity"),
+                (lambda: context.compress_into(out, bytearray(7)), threelc.CapacityError,
+                 f"cap is 7 bytes, tlc_bound is {context.bound}"),
+                (lambda: context.residual_scale(float("nan")), threelc.ParameterError, "factor is NaN"),
+                (lambda: context.set_codec("raw"), threelc.CapacityError, 'codec "raw" needs .* name it in reserve'),
+                (lambda: context.load_state_dict(state), threelc.SizeError,
+                 "the state is of 99 values, the context of 100"),
+                (lambda: context.load_state_dict(raw.state_dict()), threelc.CapacityError,
+                 "the state's codec \"raw\" needs .* the context with codec \"3lc\""),
+                (lambda: threelc.decompress(delta, out), threelc.CorruptError,
+                 "the bytes of a delta of weights .*, not of a frame"),
+                (lambda: threelc.inspect(bundle), threelc.CorruptError, "the bytes of a bundle .*, not of a frame"),
+                (lambda: threelc.peek(b"\x07" + frame[1:]), threelc.CorruptError, "byte 0, .* is 7: .* reads 1"),
+                (lambda: _bundles.unpack(frame), threelc.CorruptError, "the bytes of a frame, not of a bundle"),
+                (lambda: threelc.decompress_add(frame, out, float("inf")), threelc.ParameterError,
+                 "weight is infinity"),
+                (lambda: threelc.decompress_add_many([frame, delta], out), threelc.CorruptError,
+                 "frame 1: these are the bytes of a delta")):
+            with self.assertRaisesRegex(error, words):
+                call()
+        self.assertFalse(out.any())
 
     def test_no_copies_of_contexts(self):
         for how in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -91,8 +91,20 @@ class Deltas(unittest.TestCase):
             with self.assertRaises(error):
                 threelc.delta.apply(bytes_given, weights)
             self.assertEqual(weights.tobytes(), start.tobytes())
-        with self.assertRaisesRegex(threelc.ParameterError, "another dtype than f16"):
-            threelc.delta.apply(frame, numpy.zeros(3000, "f2"))
+        other = threelc.Context(3000).compress(base)
+        for call, error, words in (
+                (lambda: threelc.delta.apply(frame, numpy.zeros(3000, "f2")), threelc.ParameterError,
+                 "the delta is for f32 weights, the caller has f16"),
+                (lambda: threelc.delta.apply(frame, base[:-1].copy()), threelc.SizeError,
+                 "the delta is for 3000 weights, the caller has 2999"),
+                (lambda: threelc.delta.apply(frame, following.copy()), threelc.BaseError,
+                 f"has digest {threelc.delta.digest(base)}: theirs is {threelc.delta.digest(following)}"),
+                (lambda: threelc.delta.apply(other, base.copy()), threelc.CorruptError,
+                 "the bytes of a frame, not of a delta"),
+                (lambda: threelc.delta.inspect(other), threelc.CorruptError, "the bytes of a frame, not of a delta"),
+                (lambda: threelc.delta.inspect(frame[:-1]), threelc.CorruptError, "checksum of the delta")):
+            with self.assertRaisesRegex(error, words):
+                call()
         with self.assertRaisesRegex(ValueError, "base has 2999 weights, next has 3000"):
             threelc.delta.compress(base[:-1], following)
         threelc.delta.apply(threelc.delta.compress(base, following, digests=False), weights := base.copy())

@@ -7,7 +7,8 @@ from typing import Any, List, Sequence
 
 from . import _c
 from ._arrays import borrowed, octets
-from ._library import check, lib
+from ._c import Format
+from ._library import check, check_bytes, lib
 
 
 def pack(frames: Sequence[Any]) -> bytes:
@@ -29,7 +30,7 @@ def unpack(bundle: Any) -> List[memoryview]:
     """The frames of a bundle, in its memory. CorruptError: it is none."""
     view = octets(bundle, "message")
     reader, frame, size = _c.BundleReader(), c_void_p(), c_size_t()
-    check(lib.tlc_bundle_open(byref(reader), view.address, view.size))
+    check_bytes(lib.tlc_bundle_open(byref(reader), view.address, view.size), view, Format.BUNDLE)
     frames = []
     for _ in range(lib.tlc_bundle_count(byref(reader))):
         check(lib.tlc_bundle_next(byref(reader), byref(frame), byref(size)))

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Tuple
 UNKNOWN = 2**64 - 1  # TLC_UNKNOWN
 NOBODY = 2**32 - 1  # TLC_NOBODY
 ALL = c_size_t(-1).value  # TLC_ALL
+MESSAGE_SIZE = 512  # TLC_MESSAGE_SIZE
 
 
 class Numbers(enum.EnumMeta):
@@ -56,6 +57,15 @@ class EntryKind(enum.IntEnum, metaclass=Numbers):
     SHRINKER = 3
 
 
+class Format(enum.IntEnum, metaclass=Numbers):
+    """What bytes should be (tlc_format)."""
+
+    FRAME = 0
+    DELTA = 1
+    BUNDLE = 2
+    STATE = 3
+
+
 class GossipKind(enum.IntEnum, metaclass=Numbers):
     """The algorithm of decentralised training (tlc_gossip_kind)."""
 
@@ -90,11 +100,12 @@ class Config(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("codec", c_char_p), ("reserve", c_char_p), ("dtype", c_int), ("feedback", c_int),
         ("seed", c_uint64), ("isa", c_int), ("checksum", c_int), ("assume_finite", c_int), ("residual", c_void_p),
-        ("alloc", Allocator), ("parallel", Parallel)]
+        ("alloc", Allocator), ("parallel", Parallel), ("message", c_char_p), ("message_cap", c_size_t)]
 
 
 class DecodeOptions(Structure):
-    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("parallel", Parallel), ("from_zero", c_int)]
+    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("parallel", Parallel), ("from_zero", c_int),
+                ("message", c_char_p), ("message_cap", c_size_t)]
 
 
 class FrameInfo(Structure):
@@ -105,7 +116,8 @@ class FrameInfo(Structure):
 
 
 class DeltaOptions(Structure):
-    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("without_digests", c_int), ("parallel", Parallel)]
+    _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("without_digests", c_int), ("parallel", Parallel),
+                ("message", c_char_p), ("message_cap", c_size_t)]
 
 
 class DeltaInfo(Structure):
@@ -209,6 +221,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_config_init": (_status, POINTER(Config), c_size_t),
     "tlc_create": (_status, POINTER(c_void_p), POINTER(Config), c_size_t),
     "tlc_destroy": (None, _object),
+    "tlc_last_error": (c_char_p, _object),
     "tlc_bound": (c_size_t, _object),
     "tlc_codec_bound": (_status, c_char_p, c_int, c_size_t, _size_out),
     "tlc_codec_check": (_status, c_char_p, c_char_p, c_size_t),
@@ -229,6 +242,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_mask": (_status, c_void_p, c_size_t, _values, c_size_t, _options),
     "tlc_inspect": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
     "tlc_peek": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
+    "tlc_explain": (_status, c_void_p, c_size_t, c_int, c_char_p, c_size_t),
     "tlc_delta_bound": (_status, c_int, c_size_t, _size_out),
     "tlc_delta_compress": (_status, _values, _values, c_size_t, c_int, c_void_p, c_size_t, _size_out, _delta),
     "tlc_delta_apply": (_status, c_void_p, c_size_t, _values, c_size_t, c_int, _delta),

@@ -77,10 +77,26 @@ def load() -> ctypes.CDLL:
 lib = load()
 
 
-def check(status: int) -> None:
-    """Raises the exception of a status that is not TLC_OK, with the library's sentence."""
+def check(status: int, message: bytes = b"") -> None:
+    """Raises the exception of a status that is not TLC_OK, with the library's sentence: the message of the call, or
+    that of the status."""
     if status != Status.OK:
-        raise error_of(status, text(lib.tlc_status_string(status)))
+        raise error_of(status, text(message or lib.tlc_status_string(status)))
+
+
+def message_of(struct: Any) -> Any:
+    """Room for the message of a call with this struct, which has fields for it. It must live as long as the call."""
+    room = ctypes.create_string_buffer(_c.MESSAGE_SIZE)
+    struct.message, struct.message_cap = ctypes.addressof(room), len(room)
+    return room
+
+
+def check_bytes(status: int, view: Any, form: _c.Format) -> None:
+    """The same for bytes that a function without a place for a message has read."""
+    if status != Status.OK:
+        room = ctypes.create_string_buffer(_c.MESSAGE_SIZE)
+        lib.tlc_explain(view.address, view.size, form, room, len(room))
+        check(status, room.value)
 
 
 def text(words: bytes) -> str:

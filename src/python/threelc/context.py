@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ctypes import byref, c_size_t, c_void_p, sizeof
-from typing import Any, Dict, Iterable, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Optional, Union
 
 from . import _c
 from ._arrays import DTypeLike, borrowed, dtype_of, octets, values
 from ._c import DType, Isa
-from ._library import check, choice, count, lib, real
+from ._library import check, choice, count, lib, message_of, real
 from ._object import CObject, saved_state
 from ._parallel import threads_of
 from .codec_strings import check_codec, codec_list
@@ -70,11 +70,18 @@ class Context(CObject):
         if pool is not None:
             config.parallel = pool.parallel
         handle = c_void_p()
-        check(lib.tlc_create(byref(handle), byref(config), self.n))
+        message = message_of(config)
+        check(lib.tlc_create(byref(handle), byref(config), self.n), message.value)
         super().__init__(handle.value or 0, lib.tlc_destroy, pool, [given])
         self.bound: int = lib.tlc_bound(self._handle)
         """The largest frame, in bytes: the room that compress_into needs."""
         self._frame: Optional[bytearray] = None
+
+    def _try(self, function: Callable[..., int], *arguments: Any) -> None:
+        """A call that may fail. The lock is held."""
+        status = self._do(function, *arguments)
+        if status:
+            check(status, lib.tlc_last_error(self._handle))
 
     def compress(self, gradient: Any = None) -> bytes:
         """Compresses residual + gradient into a frame. None: the residual alone."""
@@ -92,14 +99,14 @@ class Context(CObject):
         source = None if gradient is None else values(gradient, self.n, self.dtype, "gradient")
         target = octets(out, "out", writable=True)
         written = c_size_t()
-        check(self._do(lib.tlc_compress, source and source.address, target.address, target.size, byref(written)))
+        self._try(lib.tlc_compress, source and source.address, target.address, target.size, byref(written))
         return written.value
 
     def accumulate(self, gradient: Any) -> None:
         """residual += gradient; nothing is sent. For local steps between two compressions."""
         source = values(gradient, self.n, self.dtype, "gradient")
         with self._lock:
-            check(self._do(lib.tlc_accumulate, source.address))
+            self._try(lib.tlc_accumulate, source.address)
 
     @property
     def residual(self) -> Any:
@@ -113,13 +120,13 @@ class Context(CObject):
     def residual_scale(self, factor: float) -> None:
         """residual *= factor, for a new loss scale or learning rate."""
         with self._lock:
-            check(self._do(lib.tlc_residual_scale, real(factor, "factor")))
+            self._try(lib.tlc_residual_scale, real(factor, "factor"))
 
     def set_codec(self, codec: str) -> None:
         """Changes the codec between two compressions; the residual stays. CapacityError: it had to be reserved."""
         check_codec(codec)
         with self._lock:
-            check(self._do(lib.tlc_set_codec, codec.encode()))
+            self._try(lib.tlc_set_codec, codec.encode())
 
     def reset(self) -> None:
         """Sets residual and step to 0."""
@@ -139,7 +146,7 @@ class Context(CObject):
         """Restores a state_dict() of a context of the same n, dtype and feedback."""
         view = octets(saved_state(state, STATE_VERSION), "state")
         with self._lock:
-            check(self._do(lib.tlc_state_load, view.address, view.size))
+            self._try(lib.tlc_state_load, view.address, view.size)
 
     def __repr__(self) -> str:
         return f"<threelc.Context of {self.n} {self.dtype.name.lower()} values, bound {self.bound} bytes>"

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from ctypes import byref, c_size_t, c_uint64, sizeof
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from . import _c
 from ._arrays import DTypeLike, octets, taken
-from ._c import DType
-from ._errors import Status, error_of
-from ._library import check, lib
-from ._parallel import Threads, call, threads_of
+from ._c import DType, Format
+from ._library import check, check_bytes, lib, message_of
+from ._parallel import call, threads_of
 
 __all__ = ["DeltaInfo", "apply", "compress", "digest", "inspect"]
 
@@ -46,13 +45,14 @@ class DeltaInfo:
     """of the format"""
 
 
-def _options(threads: Optional[int], without_digests: bool = False) -> Tuple[_c.DeltaOptions, Optional[Threads]]:
-    """Options, and their threads."""
+def _call(threads: Optional[int], function: Callable[..., int], *arguments: Any, without_digests: bool = False) -> None:
+    """Calls a function of the library whose last argument are options."""
     options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests))
+    message = message_of(options)
     pool = threads_of(threads)
     if pool is not None:
         options.parallel = pool.parallel
-    return options, pool
+    check(call(pool, function, *arguments, byref(options)), message.value)
 
 
 def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests: bool = True,
@@ -72,9 +72,8 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     check(lib.tlc_delta_bound(kind, n, byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    options, pool = _options(threads, not digests)
-    check(call(pool, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address, room.size,
-               byref(written), byref(options)))
+    _call(threads, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address, room.size,
+          byref(written), without_digests=not digests)
     return bytes(memoryview(frame)[:written.value])
 
 
@@ -84,13 +83,7 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     """
     source = octets(frame, "frame")
     target, n, kind = taken(weights, dtype, "weights", writable=True)
-    options, pool = _options(threads)
-    status = call(pool, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind, byref(options))
-    if status == Status.SIZE:
-        raise error_of(status, f"the delta has another number of weights than {n}")
-    if status == Status.PARAM:
-        raise error_of(status, f"the delta has weights of another dtype than {kind.name.lower()}")
-    check(status)
+    _call(threads, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind)
     return weights
 
 
@@ -98,7 +91,7 @@ def inspect(frame: Any) -> DeltaInfo:
     """Checks a whole delta and describes it."""
     source = octets(frame, "frame")
     info = _c.DeltaInfo(struct_size=sizeof(_c.DeltaInfo))
-    check(lib.tlc_delta_inspect(source.address, source.size, byref(info)))
+    check_bytes(lib.tlc_delta_inspect(source.address, source.size, byref(info)), source, Format.DELTA)
     return DeltaInfo(
         n=info.n, dtype=DType(info.dtype), has_base=bool(info.has_base),
         base_digest=info.base_digest if info.has_digests and info.has_base else None,
@@ -111,6 +104,5 @@ def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional
     """What deltas carry of these weights: by it a machine finds the delta that it needs."""
     view, n, kind = taken(weights, dtype, "weights")
     found = c_uint64()
-    options, pool = _options(threads)
-    check(call(pool, lib.tlc_delta_digest, view.address, n, kind, byref(found), byref(options)))
+    _call(threads, lib.tlc_delta_digest, view.address, n, kind, byref(found))
     return found.value

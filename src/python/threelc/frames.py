@@ -2,15 +2,14 @@
 """Decoding of frames. Frames may be any bytes: a bad one raises an exception, and changes nothing."""
 from __future__ import annotations
 
-from ctypes import byref, c_float, c_size_t, sizeof
+from ctypes import byref, c_float, sizeof
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
 from . import _c
-from ._arrays import DTypeLike, Messages, View, dtype_of, octets, taken
-from ._c import DType
-from ._errors import Status, error_of
-from ._library import check, lib, listed, real, text
+from ._arrays import DTypeLike, Messages, dtype_of, octets, taken
+from ._c import DType, Format
+from ._library import check, check_bytes, lib, listed, message_of, real, text
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class FrameInfo:
 def _info(function: Any, frame: Any) -> FrameInfo:
     view = octets(frame, "frame")
     info = _c.FrameInfo(struct_size=sizeof(_c.FrameInfo))
-    check(function(view.address, view.size, byref(info)))
+    check_bytes(function(view.address, view.size, byref(info)), view, Format.FRAME)
 
     def known(number: int) -> Optional[int]:
         return None if number == _c.UNKNOWN else number
@@ -49,13 +48,11 @@ def _info(function: Any, frame: Any) -> FrameInfo:
                      checksum=bool(info.checksum), clipped=known(info.clipped), version=info.version)
 
 
-def _decoded(status: int, source: View, n: int) -> None:
-    """Raises the exception of a decoder that met an array of n values."""
-    if status == Status.SIZE:
-        info = _c.FrameInfo(struct_size=sizeof(_c.FrameInfo))
-        if lib.tlc_peek(source.address, source.size, byref(info)) == Status.OK:
-            raise error_of(status, f"the frame has {info.n} values, the array {n}")
-    check(status)
+def _decode(function: Any, *arguments: Any, from_zero: bool = False) -> None:
+    """Calls a decoder, whose last argument are options."""
+    options = _c.DecodeOptions(struct_size=sizeof(_c.DecodeOptions), from_zero=int(from_zero))
+    message = message_of(options)
+    check(function(*arguments, byref(options)), message.value)
 
 
 def inspect(frame: Any) -> FrameInfo:
@@ -80,7 +77,7 @@ def decompress(frame: Any, out: Any = None, *, dtype: Optional[DTypeLike] = None
         dtype = dtype_of("f32" if dtype is None else dtype)
         out = numpy.empty(inspect(frame).n, {DType.F32: "f4", DType.F16: "f2", DType.BF16: "u2"}[dtype])
     target, n, kind = taken(out, dtype, "out", writable=True)
-    _decoded(lib.tlc_decompress(source.address, source.size, kind, target.address, n, None), source, n)
+    _decode(lib.tlc_decompress, source.address, source.size, kind, target.address, n)
     return out
 
 
@@ -88,7 +85,7 @@ def decompress_add(frame: Any, sum: Any, weight: float = 1.0) -> Any:
     """sum += weight * the values of a frame. sum: float32. Returns it."""
     source = octets(frame, "frame")
     target, n, _ = taken(sum, DType.F32, "sum", writable=True)
-    _decoded(lib.tlc_decompress_add(source.address, source.size, real(weight, "weight"), target.address, n, None), source, n)
+    _decode(lib.tlc_decompress_add, source.address, source.size, real(weight, "weight"), target.address, n)
     return sum
 
 
@@ -104,13 +101,8 @@ def decompress_add_many(frames: Sequence[Any], sum: Any, weights: Any = None, *,
     if weights is not None:
         found = listed(weights, len(sources), "weights", "numbers")
         numbers = (c_float * len(sources))(*(real(weight, f"weights[{i}]") for i, weight in enumerate(found)))
-    options = _c.DecodeOptions(struct_size=sizeof(_c.DecodeOptions), from_zero=int(from_zero))
-    bad = c_size_t()
-    status = lib.tlc_decompress_add_many(sources.array, numbers, len(sources), target.address, n, byref(bad),
-                                         byref(options))
-    if status:
-        where = f"frame {bad.value}: " if bad.value < len(sources) else ""
-        raise error_of(status, where + text(lib.tlc_status_string(status)))
+    _decode(lib.tlc_decompress_add_many, sources.array, numbers, len(sources), target.address, n, None,
+            from_zero=from_zero)
     return sum
 
 
@@ -118,5 +110,5 @@ def mask(frame: Any, momentum: Any) -> Any:
     """Sets momentum (float32) to 0 where the frame has a value (SBC's momentum masking). Returns it."""
     source = octets(frame, "frame")
     target, n, _ = taken(momentum, DType.F32, "momentum", writable=True)
-    _decoded(lib.tlc_mask(source.address, source.size, target.address, n, None), source, n)
+    _decode(lib.tlc_mask, source.address, source.size, target.address, n)
     return momentum
