@@ -56,15 +56,25 @@ int quick(void)
     return set && *set && strcmp(set, "0") != 0;
 }
 
-void print_isas(void)
+int print_isas(void **state)
 {
+    (void)state;
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
         print_message("# %s: %s\n", tlc_isa_name(isa), tlc_isa_supported(isa) ? "tested" : "this machine lacks it");
+    return 0;
 }
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
 place at;
+
+void set_note(const char *text)
+{
+    static char note[256];
+
+    snprintf(note, sizeof note, "%s", text);
+    at.note = note;
+}
 
 static void print_place(void)
 {

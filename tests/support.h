@@ -85,7 +85,7 @@ const char *reserve_all(void);
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 int quick(void); /* is TLC_TEST_QUICK set? */
-void print_isas(void);
+int print_isas(void **state); /* a setup of groups: comments come after the first lines of TAP */
 
 /* ---- where a test is, for its messages --------------------------------------------------------------------------- */
 
@@ -96,6 +96,7 @@ typedef struct place {
     size_t n, i;
 } place;
 extern place at; /* of the main thread */
+void set_note(const char *text); /* at.note for a text that may go before the place does: a copy */
 
 /* Fails the test, and says where it was. Main thread only. */
 #define require(condition) ((condition) ? (void)0 : require_failed(#condition, __FILE__, __LINE__))

@@ -260,6 +260,5 @@ int main(void)
         cmocka_unit_test(alike),     cmocka_unit_test(long_runs),     cmocka_unit_test(mixed),
         cmocka_unit_test(from_zero), cmocka_unit_test(p1_bad_frames), cmocka_unit_test(refused_arguments),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -437,7 +437,6 @@ int main(void)
         cmocka_unit_test(many_values),       cmocka_unit_test(many_positions), cmocka_unit_test(long_blocks),
         cmocka_unit_test(malformed_numbers), cmocka_unit_test(stages_alone),   cmocka_unit_test(aggregators),
     };
-    print_isas();
     (void)alarm(SECONDS);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -13,7 +13,7 @@ static tlc_status parse(const char *text)
     tlc_ctx *ctx = NULL;
     tlc_config cfg = config(text, TLC_F32, TLC_ISA_AUTO);
 
-    at.note = text;
+    set_note(text);
     require((status == TLC_OK) == (bound != 77));
     require_status(tlc_create(&ctx, &cfg, 10), status); /* the same grammar as tlc_codec_check */
     tlc_destroy(ctx);
@@ -144,7 +144,7 @@ static uint32_t parsed_s(const char *digits)
 
     snprintf(text, sizeof text, "3lc:s=%s", digits);
     tlc_config cfg = config(text, TLC_F32, TLC_ISA_AUTO);
-    at.note = text;
+    set_note(text);
     tlc_ctx *ctx = create(&cfg, 1);
     size_t len = compress(ctx, &one, frame);
     require_status(tlc_decompress(frame, len, TLC_F32, &out, 1, NULL), TLC_OK);

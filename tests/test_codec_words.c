@@ -11,7 +11,7 @@ static tlc_status check(const char *text, char message[ROOM])
     tlc_status status = tlc_codec_check(text, message, ROOM);
     char *end = message;
 
-    at.note = text;
+    set_note(text);
     require_status(tlc_codec_bound(text, TLC_F32, 10, &bound), status);
     require_status(tlc_codec_check(text, NULL, 0), status);
     require(memchr(message, 0, ROOM) != NULL && (status == TLC_OK) == (*message == 0));
@@ -93,7 +93,7 @@ static void every_reason(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(reasons); i++) {
         require_status(check(reasons[i].text, message), TLC_ERR_PARAM);
-        at.note = message;
+        set_note(message);
         at.i = i;
         require(strtoul(message + 3, NULL, 10) == reasons[i].at && holds(message, reasons[i].words));
     }
@@ -108,7 +108,7 @@ static void all_names_are_told(void **state)
     for (size_t i = 0; i < COUNT(stages); i++)
         strcat(strcat(want, i ? ", " : ""), stages[i].name);
     require_status(check("3l", message), TLC_ERR_PARAM);
-    at.note = message;
+    set_note(message);
     require(strlen(message) > strlen(want) && !strcmp(message + strlen(message) - strlen(want), want));
 }
 
@@ -126,7 +126,7 @@ static void next_stages_are_told(void **state)
             if (takes(next, stages[i].gives))
                 strcat(strcat(want, *want ? " or +" : "; add +"), stages[next].name);
         require_status(check(stages[i].name, message), TLC_ERR_PARAM);
-        at.note = message;
+        set_note(message);
         require(*want && strlen(message) > strlen(want));
         require(!strcmp(message + strlen(message) - strlen(want), want));
         open++;

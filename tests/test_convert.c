@@ -221,6 +221,5 @@ int main(void)
         cmocka_unit_test(special_values), cmocka_unit_test(between_halfs), cmocka_unit_test(sizes_and_alignments),
         cmocka_unit_test(refusals),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -311,6 +311,5 @@ int main(void)
         cmocka_unit_test(sums_beside_zeros), cmocka_unit_test(infinite_weights),     cmocka_unit_test(masks),
         cmocka_unit_test(option_sizes),      cmocka_unit_test(inspect_fields),       cmocka_unit_test(inspect_sizes),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -207,6 +207,5 @@ int main(void)
         cmocka_unit_test(e4_codecs),          cmocka_unit_test(e4_ranks),     cmocka_unit_test(e4_other_frames),
         cmocka_unit_test(e4_unlike_machines), cmocka_unit_test(e4_checksums),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -286,6 +286,5 @@ int main(void)
         cmocka_unit_test(e7_digests), cmocka_unit_test(e7_ways),    cmocka_unit_test(e7_float_modes),
         cmocka_unit_test(e7_tasks),   cmocka_unit_test(e7_unsplit),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

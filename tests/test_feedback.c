@@ -435,6 +435,5 @@ int main(void)
         cmocka_unit_test(assume_finite_reports),
         cmocka_unit_test(narrow_gradients),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

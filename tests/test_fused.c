@@ -424,6 +424,5 @@ int main(void)
         cmocka_unit_test(entries),
         cmocka_unit_test(pairs),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

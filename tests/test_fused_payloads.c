@@ -198,6 +198,5 @@ int main(void)
         cmocka_unit_test(payloads),
         cmocka_unit_test(payloads_with_tasks),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

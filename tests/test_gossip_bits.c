@@ -254,6 +254,5 @@ int main(void)
         cmocka_unit_test(same_digests),    cmocka_unit_test(ways),   cmocka_unit_test(tasks),
         cmocka_unit_test(tasks_of_hellos), cmocka_unit_test(graphs),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -280,6 +280,5 @@ int main(void)
         cmocka_unit_test(ecd_needs_a_fixed_range), cmocka_unit_test(ecd_takes_small_steps),
         cmocka_unit_test(dcd_on_graphs_of_16),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -197,6 +197,5 @@ int main(void)
         cmocka_unit_test(state_in_mid_delay),
         cmocka_unit_test(momentum_masking),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -421,6 +421,5 @@ int main(void)
         cmocka_unit_test(deltas),
         cmocka_unit_test(stages),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

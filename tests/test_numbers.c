@@ -15,7 +15,7 @@ static void same_as_libc(const char *text)
     double value = -1;
     float want = strtof(text, NULL);
 
-    at.note = text;
+    set_note(text);
     require(tlc_parse_number(text, strlen(text), 24, &value));
     /* no parameter is subnormal; there tlc_parse_number keeps more bits */
     require(value == (double)want || want < FLT_MIN);
@@ -26,7 +26,7 @@ static void refused(const char *text)
 {
     double value;
 
-    at.note = text;
+    set_note(text);
     require(!tlc_parse_number(text, strlen(text), 24, &value) && !tlc_parse_number(text, strlen(text), 53, &value));
 }
 

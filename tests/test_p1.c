@@ -325,6 +325,5 @@ int main(void)
         cmocka_unit_test(p1_capacity),
         cmocka_unit_test(p1_bad_arguments),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

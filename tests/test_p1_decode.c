@@ -302,6 +302,5 @@ int main(void)
         cmocka_unit_test(p1_decoder_arguments),
         cmocka_unit_test(p1_order_of_reports),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -278,6 +278,5 @@ int main(void)
         cmocka_unit_test(p2_fork_in_mid_use),
         cmocka_unit_test(p2_fork_among_tasks),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

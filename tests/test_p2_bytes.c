@@ -321,6 +321,5 @@ int main(void)
         cmocka_unit_test(p2_random_bytes),
         cmocka_unit_test(p2_mutated_frames),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -228,6 +228,5 @@ int main(void)
         cmocka_unit_test(p3_no_values),
         cmocka_unit_test(p3_no_values_for_the_stages),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

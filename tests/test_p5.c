@@ -159,6 +159,5 @@ int main(void)
         cmocka_unit_test(p5_no_memory),
         cmocka_unit_test(p5_refused_before_allocating),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -220,6 +220,5 @@ int main(void)
         cmocka_unit_test(p6_schedules),
         cmocka_unit_test(p6_real_traces),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -95,6 +95,5 @@ int main(void)
         cmocka_unit_test(p7_isas),
         cmocka_unit_test(p7_parallel),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

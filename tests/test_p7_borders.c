@@ -159,6 +159,5 @@ int main(void)
         cmocka_unit_test(p7_ranges_of_masks),
         cmocka_unit_test(p7_large_outputs),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -239,6 +239,5 @@ int main(void)
         cmocka_unit_test(p7_float_modes_with_tasks),
         cmocka_unit_test(p7_float_modes_of_the_stages),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -87,6 +87,5 @@ int main(void)
         cmocka_unit_test(kernels),
         cmocka_unit_test(fractions),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

@@ -319,6 +319,5 @@ int main(void)
         cmocka_unit_test(copies),
     };
 
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

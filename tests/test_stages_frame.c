@@ -133,6 +133,5 @@ int main(void)
         cmocka_unit_test(frames),
         cmocka_unit_test(refusals),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

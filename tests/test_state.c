@@ -329,6 +329,5 @@ int main(void)
         cmocka_unit_test(state_brings_its_codec),    cmocka_unit_test(state_after_set_codec),
         cmocka_unit_test(state_arguments),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

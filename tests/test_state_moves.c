@@ -197,6 +197,5 @@ int main(void)
         cmocka_unit_test(to_another_parallel),
         cmocka_unit_test(refused_without_a_trace),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

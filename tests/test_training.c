@@ -224,6 +224,5 @@ int main(void)
         cmocka_unit_test(rounds_reach_floats),
         cmocka_unit_test(groups_reach_floats),
     };
-    print_isas();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, print_isas, NULL);
 }

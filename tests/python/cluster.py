@@ -2,10 +2,18 @@
 """Processes that train together: real ones, over gloo, on this machine."""
 import atexit
 import multiprocessing
+import os
+import sys
 import tempfile
+import threading
+import time
 import traceback
 from datetime import timedelta
 from pathlib import Path
+
+if sys.platform == "linux":  # else gloo asks DNS for the name of the host, which may take seconds
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+os.environ.setdefault("USE_LIBUV", "0")  # Debian's PyTorch is built without, but takes it for the default
 
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -33,7 +41,20 @@ def _do(function, rank, world, store, timeout, arguments):
     except Exception as error:  # pylint: disable=broad-except
         return "error", (type(error).__name__, str(error), traceback.format_exc())
     finally:
+        _settle()
         dist.destroy_process_group()
+
+
+def _settle():
+    """Waits until no other thread runs. After a collective has returned, a thread of gloo lets go of its tensors. If no
+    other has them, it needs the GIL for that. In PyTorch 2.6 destroy_process_group() keeps the GIL while it waits for
+    the thread, and hangs: so do six processes that repeat init_process_group(), all_reduce(torch.ones(3)) and
+    destroy_process_group()."""
+    quiet, own = 0, str(threading.get_native_id())
+    while quiet < 3 and sys.platform == "linux":
+        time.sleep(0.01)
+        stats = [path.read_text() for path in Path("/proc/self/task").glob("*/stat") if path.parent.name != own]
+        quiet = 0 if any(stat.rsplit(")", 1)[1].split()[0] == "R" for stat in stats) else quiet + 1
 
 
 class Failure(Exception):
