@@ -16,6 +16,8 @@ awk '/^```python train.py$/ {begun = 1} begun && /^```text$/ {on = 1; next} /^``
 
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export THREELC_LIBRARY=$2 PYTHONPATH=$root/src/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+# Debian builds PyTorch 2 without libuv; gloo need not ask DNS for the name of this host
+export USE_LIBUV=0 GLOO_SOCKET_IFNAME=lo
 export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PYTHONWARNINGS=ignore
 pids=()
 for rank in 0 1 2 3; do

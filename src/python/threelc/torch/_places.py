@@ -62,5 +62,7 @@ def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[s
     for key, value in over[0][1].items():
         if torch.is_tensor(value) and value.shape == (length,):
             value = values_at(place, [(p, state.get(key)) for p, state in saved if p[0] == name])
+        elif torch.is_tensor(value):  # load_state_dict of PyTorch 2 keeps it, and parts must not share it
+            value = value.clone()
         found[key] = value
     return found

@@ -240,6 +240,7 @@ class LocalSteps(InPlaceOfOptimizer):
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
         if self.outer_optimizer is not None:
+            # PyTorch 2 keeps the tensors that it is given
             self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
         self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
         self._load_traffic(found)
