@@ -99,6 +99,8 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     if (!frames || !count || !dst || !written || (params && !tlc_import(&p, sizeof p, params)) ||
         (p.rounding != TLC_ROUND_RANDOM && p.rounding != TLC_ROUND_NEAREST))
         return TLC_ERR_PARAM;
+    if (!tlc_kernels_for(TLC_ISA_AUTO))
+        return TLC_ERR_UNSUPPORTED;
     status = read_frame(&first, frames[0], NULL);
     for (size_t i = 1; !status && i < count; i++)
         status = read_frame(&other, frames[i], &first);

@@ -231,7 +231,9 @@ tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info)
     if ((!src && len) || !info || info->struct_size < sizeof info->struct_size)
         return TLC_ERR_PARAM;
     (void)tlc_delta_begin(&d, TLC_F32, 0, NULL);
-    status = inspect(&r, src, len);
+    status = tlc_delta_isa(&d);
+    if (!status)
+        status = inspect(&r, src, len);
     if (status)
         return status;
     tlc_delta_info ours = {
@@ -257,5 +259,6 @@ tlc_status tlc_delta_explain(const void *src, size_t len, tlc_text *w)
 
     (void)tlc_delta_begin(&d, TLC_F32, 0, NULL);
     d.why = *w;
-    return inspect(&r, src, len);
+    tlc_status status = tlc_delta_isa(&d);
+    return status ? status : inspect(&r, src, len);
 }

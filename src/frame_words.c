@@ -68,8 +68,11 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
 tlc_status tlc_frame_explain(const void *src, size_t len, tlc_text *w)
 {
     tlc_frame f;
-    tlc_status status = tlc_frame_read(&f, src, len, NULL, 1);
+    tlc_status status = tlc_isa_check(TLC_ISA_AUTO, w);
 
+    if (status)
+        return status;
+    status = tlc_frame_read(&f, src, len, NULL, 1);
     if (!status && !tlc_decode_check(tlc_kernels_for(TLC_ISA_AUTO), &f))
         status = TLC_ERR_CORRUPT;
     if (status)

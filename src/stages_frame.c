@@ -169,6 +169,8 @@ tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *sc
         return TLC_ERR_PARAM;
     p.checksum = p.checksum != 0;
     j.k = tlc_kernels_for(TLC_ISA_AUTO);
+    if (!j.k)
+        return TLC_ERR_UNSUPPORTED;
     j.scale = scales;
     j.quartic = quartic;
     j.scratch = p.scratch;

@@ -28,6 +28,7 @@ size_t tlc_quartic_size(size_t n)
 tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size_t cap, size_t *written)
 {
     size_t len = tlc_quartic_size(n), full = full_bytes(n);
+    const tlc_kernels *kernels = tlc_kernels_for(TLC_ISA_AUTO);
     const int8_t *stream[STREAMS];
     uint8_t *out = dst;
 
@@ -37,10 +38,12 @@ tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size_t cap, 
         return TLC_ERR_CAPACITY;
     if (!tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
+    if (!kernels)
+        return TLC_ERR_UNSUPPORTED;
     for (size_t k = 0; full && k < STREAMS; k++)
         stream[k] = q + k * len;
     if (full)
-        tlc_kernels_for(TLC_ISA_AUTO)->quartic_encode(stream, full, out);
+        kernels->quartic_encode(stream, full, out);
     for (size_t i = full; i < len; i++) {
         unsigned byte = 0;
         for (size_t k = 0; k < STREAMS; k++)
@@ -71,6 +74,8 @@ tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
         return TLC_ERR_PARAM;
     if (len != tlc_quartic_size(n))
         return TLC_ERR_SIZE;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     if (!len)
         return TLC_OK;
     if (!quartic_valid(k, src, len, n))
@@ -101,6 +106,8 @@ tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap
         return TLC_ERR_PARAM;
     if (cap < len)
         return TLC_ERR_CAPACITY;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     if (k->bytes_max(src, len) > TLC_QUARTIC_MAX)
         return TLC_ERR_PARAM;
     *written = 0;
@@ -113,19 +120,24 @@ tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap
 
 uint64_t tlc_zerorun_decoded_size(const void *src, size_t len)
 {
-    return src ? tlc_kernels_for(TLC_ISA_AUTO)->zerorun_size(src, len) : 0;
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+
+    return src && k ? k->zerorun_size(src, len) : 0;
 }
 
 tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     uint64_t size = tlc_zerorun_decoded_size(src, len);
 
     if (!written || (len && !src) || (size && cap && !dst))
         return TLC_ERR_PARAM;
     if (size > cap)
         return TLC_ERR_CAPACITY;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     if (len)
-        tlc_shrunk_expand(tlc_stage_zerorun.shrink, tlc_kernels_for(TLC_ISA_AUTO), src, len, dst);
+        tlc_shrunk_expand(tlc_stage_zerorun.shrink, k, src, len, dst);
     *written = (size_t)size;
     return TLC_OK;
 }
@@ -151,13 +163,16 @@ static int signs_valid(tlc_golomb_signs signs)
 tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params *params, void *dst, size_t cap,
                              size_t *written)
 {
+    const tlc_kernels *kernels = tlc_kernels_for(TLC_ISA_AUTO);
     tlc_golomb_params p = {0};
 
     if ((params && !tlc_import(&p, sizeof p, params)) || !signs_valid(p.signs) || (n && (!q || !p.scratch)) || !dst ||
         !written || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
+    if (!kernels)
+        return TLC_ERR_UNSUPPORTED;
     uint64_t *minus = p.scratch ? p.scratch + tlc_ceil_div(n, WORD) : NULL, any_minus = 0;
-    uint64_t k = tlc_kernels_for(TLC_ISA_AUTO)->symbol_masks(q, n, p.scratch, minus);
+    uint64_t k = kernels->symbol_masks(q, n, p.scratch, minus);
     for (size_t i = 0; p.signs == TLC_GOLOMB_UNSIGNED && i * WORD < n; i++)
         any_minus |= minus[i];
     if (any_minus)
@@ -184,6 +199,8 @@ tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_signs signs
 
     if ((len && !src) || (n && !q) || !signs_valid(signs))
         return TLC_ERR_PARAM;
+    if (!format.k)
+        return TLC_ERR_UNSUPPORTED;
     if (!tlc_positions_golomb.open(&reader, &format, src, len, TLC_CHECK))
         return TLC_ERR_CORRUPT;
     if (n)

@@ -57,6 +57,8 @@ static tlc_status begin(array_job *s, const request *r)
         .random = r->random,
     };
     s->coding.unit.scalars[0] = s->coding.unit.scalars[1] = 0.0f;
+    if (!s->job.input.k)
+        return TLC_ERR_UNSUPPORTED;
     if (r->n)
         status = tlc_encode_begin(&s->job, &s->coding);
     if (status || !r->residual || !r->n)
@@ -298,6 +300,8 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
 
     if ((payload.len && !payload.data) || (n && !out))
         return TLC_ERR_PARAM;
+    if (!output.k)
+        return TLC_ERR_UNSUPPORTED;
     tlc_codec_fill(&codec, stage, NULL, params);
     const tlc_coder *coder = tlc_coder_for(&codec);
     tlc_coding c = {
@@ -362,18 +366,26 @@ static int scale_valid(float scale)
 
 tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+
     if ((n && (!q || !out)) || !scale_valid(M) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
-    tlc_kernels_for(TLC_ISA_AUTO)->ternary_decode(q, n, M, out);
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
+    k->ternary_decode(q, n, M, out);
     return TLC_OK;
 }
 
 tlc_status tlc_ternary_add(const int8_t *q, size_t n, float w, float *sum)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+
     if ((n && (!q || !sum)) || !tlc_finite(w) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     tlc_float_mode mode = tlc_float_enter();
-    tlc_kernels_for(TLC_ISA_AUTO)->ternary_add(q, n, w, sum);
+    k->ternary_add(q, n, w, sum);
     tlc_float_leave(mode);
     return TLC_OK;
 }
@@ -393,6 +405,7 @@ tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float
 
 tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float max, float *out)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     int K = (int)levels;
     unsigned bad = 0;
 
@@ -402,8 +415,10 @@ tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float
         bad |= q[i] > K || q[i] < -K;
     if (bad)
         return TLC_ERR_PARAM;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     tlc_float_mode mode = tlc_float_enter();
-    tlc_kernels_for(TLC_ISA_AUTO)->levels_decode(q, n, max, (float)K, out);
+    k->levels_decode(q, n, max, (float)K, out);
     tlc_float_leave(mode);
     return TLC_OK;
 }
@@ -432,8 +447,12 @@ tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], 
 
 tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *words)
 {
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+
     if (n && !words)
         return TLC_ERR_PARAM;
-    tlc_kernels_for(TLC_ISA_AUTO)->philox(seed, step, first, n, words);
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
+    k->philox(seed, step, first, n, words);
     return TLC_OK;
 }

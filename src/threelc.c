@@ -44,6 +44,10 @@ const char *tlc_status_string(tlc_status s)
         [TLC_ERR_TRANSPORT] = "messages could not be sent or received",
         [TLC_ERR_BASE] = "the weights are not the base of the delta",
     };
+    const char *fault = s == TLC_ERR_UNSUPPORTED ? tlc_kernels_fault() : NULL;
+
+    if (fault)
+        return fault;
     return (unsigned)s < sizeof text / sizeof text[0] ? text[(unsigned)s] : "unknown status";
 }
 
@@ -323,6 +327,8 @@ static tlc_status inspect(const void *src, size_t len, tlc_frame_info *info, int
 
     if (!info || (!src && len) || info->struct_size < sizeof info->struct_size)
         return TLC_ERR_PARAM;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     status = tlc_frame_read(&f, src, len, NULL, whole);
     if (!status && whole && !tlc_decode_check(k, &f))
         status = TLC_ERR_CORRUPT;

@@ -30,6 +30,8 @@ tlc_status tlc_isa_check(tlc_isa isa, tlc_text *w)
 {
     if ((unsigned)isa > TLC_ISA_NEON)
         return TLC_FAIL(w, TLC_ERR_PARAM, "isa is %d: TLC_ISA_AUTO (0) to TLC_ISA_NEON (4)", (int)isa);
+    if (tlc_kernels_fault())
+        return TLC_FAIL(w, TLC_ERR_UNSUPPORTED, "%s", tlc_kernels_fault());
     if (!tlc_kernels_for(isa))
         return TLC_FAIL(w, TLC_ERR_UNSUPPORTED, "isa is %s, which this machine or this build does not have",
                         tlc_isa_name(isa));

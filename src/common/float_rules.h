@@ -8,24 +8,35 @@
 #ifndef TLC_FLOAT_RULES_H
 #define TLC_FLOAT_RULES_H
 
+/* Flags that change float results are refused, or switched off for the file. gcc tells of all of them, but contraction,
+ * by __GCC_IEC_559: -ffast-math, -Ofast, -funsafe-math-optimizations, -fassociative-math, -freciprocal-math,
+ * -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant. clang tells of few, and has a pragma that switches
+ * them off, also -fapprox-func, -fno-honor-nans and -fno-honor-infinities. Contraction is off in both, with one
+ * exception: clang's -ffp-contract=fast does not heed pragmas. kernels/self_test.c finds that out when the library runs.
+ * tests/scripts/float-flags.sh tries them all. */
+#if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0) || (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
+#error "libthreelc must not be built with -ffast-math or a part of it: frames would differ between machines"
+#endif
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wignored-pragmas" /* older clang lacks it for some machines */
+#pragma float_control(precise, on)
+#pragma clang diagnostic pop
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#error "libthreelc is built with gcc or clang"
+#endif
+
 #include <float.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__)
-#error "libthreelc must not be built with -ffast-math: frames would differ between machines"
-#endif
 #if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16 /* 16: _Float16 too has its own precision, as -mavx512fp16 makes it */
 #error "libthreelc needs FLT_EVAL_METHOD 0: use -std=gnu11, and on i386 -msse2 -mfpmath=sse"
-#endif
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off")
-#else
-#error "libthreelc is built with gcc or clang"
 #endif
 
 _Static_assert(sizeof(float) == 4 && FLT_MANT_DIG == 24 && CHAR_BIT == 8, "float must be IEEE binary32");

@@ -103,8 +103,14 @@ static inline void tlc_copy_few(void *dst, const void *src, size_t size)
 }
 
 /* tables.c: returns the table of an ISA that is built in and that this machine supports (TLC_ISA_AUTO: the best
- * one), else NULL. */
+ * one), else NULL. If the build does not keep the float rules, there is none at all: TLC_ERR_UNSUPPORTED. */
 const tlc_kernels *tlc_kernels_for(tlc_isa isa);
+
+/* tables.c: NULL, or a sentence why tlc_kernels_for has no table at all. Found once, then cached. */
+const char *tlc_kernels_fault(void);
+
+/* self_test.c: do the kernels compute as the float rules say? */
+int tlc_self_test(const tlc_kernels *kernels);
 
 /* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support. Found once, then cached. */
 unsigned tlc_cpu_isas(void);

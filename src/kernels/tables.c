@@ -3,6 +3,7 @@
  * The tables that kernel_list.h describes, best first.
  */
 #include "kernels.h"
+#include <stdatomic.h>
 
 static const tlc_kernels tables[] = {
 #if defined(__x86_64__)
@@ -30,9 +31,27 @@ static const tlc_kernels tables[] = {
     },
 };
 
+const char *tlc_kernels_fault(void)
+{
+    static atomic_int known; /* 0: not asked yet; 1: right; 2: wrong. Two threads that ask at the same time find the same */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (!answer) {
+        unsigned supported = tlc_cpu_isas();
+        answer = 1;
+        for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+            if (supported >> tables[i].isa & 1u && !tlc_self_test(&tables[i]))
+                answer = 2;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 1 ? NULL
+                       : "libthreelc was built with flags that change float arithmetic, such as -ffp-contract=fast or "
+                         "-ffast-math: build it without them";
+}
+
 const tlc_kernels *tlc_kernels_for(tlc_isa isa)
 {
-    unsigned supported = tlc_cpu_isas();
+    unsigned supported = tlc_kernels_fault() ? 0 : tlc_cpu_isas();
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if ((isa == TLC_ISA_AUTO || isa == tables[i].isa) && supported >> tables[i].isa & 1u)

@@ -44,6 +44,8 @@ tlc_status tlc_convert(const void *src, tlc_dtype from, void *dst, tlc_dtype to,
 
     if (!tlc_dtype_valid(from) || !tlc_dtype_valid(to) || (n && (!src || !dst)))
         return TLC_ERR_PARAM;
+    if (!k)
+        return TLC_ERR_UNSUPPORTED;
     if (from == to) {
         if (n)
             memcpy(dst, src, n * in);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What the library exports, calls and keeps:
 # - the exported symbols are the functions of the public headers, and all global symbols begin with tlc_
-# - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU (P2)
+# - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU and of itself (P2)
 # - only the file that makes contexts allocates (P5)
 # symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY [HEADER]
 # With the header of a module: the library is that module. It may make strings, and takes memory where the caller gives
@@ -34,6 +34,6 @@ allocating=$(nm -A "$static" | awk '$NF ~ /^[mc]alloc$/ {print $1}' | grep -v "$
 # clang names a static variable FUNCTION.VARIABLE
 writable=$(objdump -t "$static" |
   awk '$3 == "O" && $4 ~ /^\.(data|bss|tdata|tbss)(\.[a-z_]*)?$/ && $4 !~ /rel\.ro/ {print $NF}' |
-  grep -vE '^(tlc_cpu_[a-z_]+\.)?known(\.[0-9]+)?$' || true)
+  grep -vE '^(tlc_[a-z_]+\.)?known(\.[0-9]+)?$' || true)
 [[ -z $writable ]] || complain "writable data:" "$writable"
 exit $fail
