@@ -192,12 +192,12 @@ class Optimizers(Refusals):
                     ("model", "TypeError", f"{name} should be an optimizer, such as"),
                     ("none", "TypeError", "not None")):
                 self.refused(CLUSTER.outcomes(2, given, way, kind), error, words)
-        self.refused(CLUSTER.outcomes(2, given, "Gossip", "closure"), "TypeError", "optimizer is a LBFGS, which computes")
+        self.refused(CLUSTER.outcomes(2, given, "Gossip", "closure"), "TypeError", "optimizer is a LBFGS, which")
 
     def test_makers(self):
         for function, name in ((outer_given, "outer"), (server_given, "optimizer")):
             for kind, error, words in (
-                    ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an optimizer"),
+                    ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an"),
                     ("optimizer", "TypeError", "not a SGD"),
                     ("none", "TypeError", f"{name} should make an optimizer, not None"),
                     ("other", "ValueError", f"{name} made an optimizer that has not just the parameters")):

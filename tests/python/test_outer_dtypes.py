@@ -206,7 +206,7 @@ def served(rank, world, dtype, settings, pieces, lr=1e-3):
 
 
 def outer_rounded(rank, world, dtype, pieces):
-    """Local steps of one unit in the last place, and an outer optimizer that makes a tenth of it: the model of rounds."""
+    """Local steps of one unit in the last place, and an outer optimizer that makes a tenth of it."""
     saved = None
     for first, last in pieces:
         model = Ones(dtype)

@@ -2,7 +2,8 @@
 """A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception, and
 end, within the timeout of their process group and some seconds.
 
-trials.py [--way ddp] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N] [--timeout SECONDS] [--seed N]
+trials.py [--way ddp|local-steps] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
+          [--timeout SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
 """
@@ -43,7 +44,24 @@ def ddp(rank, begun):
         optimizer.step()
 
 
-WAYS = {"ddp": ddp}
+def local_steps(rank, begun):
+    """The same with rounds of two local steps. Buffers of batch normalization are exchanged, too."""
+    import torch
+    import threelc.torch
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(60, 60), torch.nn.BatchNorm1d(60), torch.nn.Linear(60, 60))
+    inner = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    optimizer = threelc.torch.LocalSteps(
+        model, inner, lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True), every=2)
+    torch.manual_seed(1 + rank)
+    while True:
+        optimizer.zero_grad()
+        model(torch.randn(8, 60)).pow(2).mean().backward()
+        optimizer.step()
+
+
+WAYS = {"ddp": ddp, "local-steps": local_steps}
 
 
 def be_rank(way, rank, world, port, timeout, pipe):

@@ -181,7 +181,8 @@ class Exchange:
         if saved["state"] is not None:
             self.state.load_state_dict(saved["state"])
         self.inner.load_state_dict(saved["inner"])
-        self._before = saved["traffic"]
+        now = self.traffic()  # the stats of threelc go on
+        self._before = {key: saved["traffic"][key] - value for key, value in now.items()}
 
     def result(self) -> torch.nn.Module:
         """The model to be evaluated; of gossip the mean of all."""

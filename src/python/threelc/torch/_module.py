@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
-import torch.distributed as dist
 
 from .._arrays import View
 from ._transport import Transport
@@ -133,12 +132,9 @@ def _problem(tensor: torch.Tensor, exchanged: bool) -> str:
 
 def _compare(mine: List[str], transport: Transport) -> None:
     """ValueError on all ranks: one has another list."""
-    digests: List[Optional[bytes]] = [None] * transport.world
-    dist.all_gather_object(digests, hashlib.sha256("\n".join(mine).encode()).digest(), group=transport.group)
-    if len(set(digests)) == 1:
+    if len(set(transport.gather(hashlib.sha256("\n".join(mine).encode()).digest()))) == 1:
         return
-    lists: List[Any] = [None] * transport.world
-    dist.all_gather_object(lists, mine, group=transport.group)
+    lists = transport.gather(mine)
     for rank, theirs in enumerate(lists):
         for here, there in zip(lists[0], theirs):
             if here != there:

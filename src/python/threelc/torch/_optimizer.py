@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence, Set
 import torch
 
 from ._arguments import shown
-from ._groups import Clock
+from ._groups import Clock, traffic_saved
 from ._module import Model
 from ._transport import Transport
 
@@ -51,10 +51,8 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 "codec_seconds": self._clock.codec, "wire_seconds": self._clock.wire}
 
     def _load_traffic(self, states: Sequence[Dict[str, Any]]) -> None:
-        """Goes on from the counts of states: of this rank, or of all on another number of ranks. Sums over all ranks
-        stay if there are fewer ranks now."""
-        mine = [s["traffic"] for s in states if s["rank"] % self._transport.world == self._transport.rank]
-        total = {name: sum(traffic[name] for traffic in mine) for name in self._traffic()}
+        """Goes on from the counts of states, which states_for() found."""
+        total = traffic_saved(states, "traffic", self._transport)
         self._float_bytes, self._transport.sent = total["float_bytes"], total["sent"]
         self._transport.received = total["received"]
         self._clock.codec, self._clock.wire = total["codec_seconds"], total["wire_seconds"]

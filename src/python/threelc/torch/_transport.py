@@ -79,11 +79,16 @@ class Transport:
         # the last one, it would need the GIL, and while the interpreter ends that ends the process with a signal.
         self._held: Tuple[torch.Tensor, ...] = ()
 
-    def agree(self, settings: Dict[str, Any]) -> None:
-        """Raises an exception on all ranks if one has other settings."""
+    def gather(self, value: Any) -> List[Any]:
+        """The value of each rank: anything that can be pickled. Not counted."""
         found: List[Any] = [None] * self.world
         with self._collective():
-            dist.all_gather_object(found, settings, group=self.group)
+            dist.all_gather_object(found, value, group=self.group)
+        return found
+
+    def agree(self, settings: Dict[str, Any]) -> None:
+        """Raises an exception on all ranks if one has other settings."""
+        found = self.gather(settings)
         for rank, other in enumerate(found):
             for name in {**found[0], **other}:
                 if other.get(name) != found[0].get(name):
@@ -171,7 +176,8 @@ class Transport:
                 continue
             flat = tensor.detach().cpu().contiguous().view(-1)
             octets = flat.view(torch.uint8)  # gloo does not know all dtypes
-            dist.broadcast(octets, root, group=self.group)
+            with self._collective():
+                dist.broadcast(octets, root, group=self.group)
             self._held = (octets,)
             with torch.no_grad():
                 tensor.copy_(flat.view(tensor.shape))

@@ -204,9 +204,9 @@ class LocalSteps(InPlaceOfOptimizer):
         found = [self.inner_optimizer.state.get(p, {}).get("momentum_buffer") for p in self._parameters.values()]
         copies = [None if momentum is None else flat(momentum) for momentum in found]
         self._group.allreduce.mask(copies)
-        for momentum, copy in zip(found, copies):
-            if momentum is not None and copy is not None:
-                assign(momentum, copy)
+        for momentum, masked in zip(found, copies):
+            if momentum is not None and masked is not None:
+                assign(momentum, masked)
 
     @property
     def stats(self) -> LocalStats:
