@@ -2,6 +2,7 @@
  *
  * What is wrong with a frame, in words.
  */
+#include "codec/arguments.h"
 #include "coding/decode.h"
 #include "common/sizes.h"
 #include "formats.h"

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s [-v | -d DIGEST] FILE...\n", argv[0]);
         return 2;
     }
-    print_isas();
+    print_isas(NULL);
     for (int i = first; i < argc; i++)
         ok &= replay(argv[i]) > 0;
     snprintf(result, sizeof result, "%016" PRIx64, fuzz_digest);
