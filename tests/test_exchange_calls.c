@@ -175,32 +175,38 @@ static void scaled_residuals(void **state)
     }
 }
 
-/* Values that a worker sends, and those that an owner answers. */
-static uint64_t pushed_values(const fleet *f, uint32_t w)
+/* The bytes of the values that worker w sends to others in a step, as they come. */
+static uint64_t pushed_bytes(const fleet *f, uint32_t w)
 {
     uint64_t values = 0;
 
-    for (size_t t = 0; t < TENSORS; t++)
-        values += f->tensors[t].only && f->tensors[t].only != w + 1 ? 0 : f->tensors[t].n;
-    return values;
+    for (size_t t = 0; t < TENSORS; t++) {
+        uint64_t own = 0; /* what it owns itself */
+        for (size_t i = 0; i < member_parts(f->worker[w]); i++)
+            own += member_part(f->worker[w], i).tensor == t ? member_part(f->worker[w], i).n : 0;
+        if (!f->tensors[t].only || f->tensors[t].only == w + 1)
+            values += f->tensors[t].n - own;
+    }
+    return values * dtype_size[f->cfg.dtype] * (is_gathered(f) ? RANKS - 1 : 1);
 }
 
-static uint64_t owned_values(member m)
+/* The bytes of the values that an owner answers, as floats. */
+static uint64_t answered_bytes(const fleet *f, member m)
 {
     uint64_t values = 0;
 
     for (size_t i = 0; i < member_parts(m); i++)
         values += member_part(m, i).n;
-    return values;
+    return values * sizeof(float) * (f->cfg.servers ? RANKS : RANKS - 1);
 }
 
 static void require_float_bytes(const fleet *f, uint64_t steps)
 {
     for (uint32_t w = 0; w < RANKS; w++)
         require(member_stats(f->worker[w]).float_bytes ==
-                steps * (pushed_values(f, w) * dtype_size[f->cfg.dtype] + owned_values(f->worker[w]) * sizeof(float)));
+                steps * (pushed_bytes(f, w) + answered_bytes(f, f->worker[w])));
     for (uint32_t i = 0; i < f->cfg.servers; i++)
-        require(member_stats(f->owner[i]).float_bytes == steps * owned_values(f->owner[i]) * sizeof(float));
+        require(member_stats(f->owner[i]).float_bytes == steps * answered_bytes(f, f->owner[i]));
 }
 
 static void require_well(const fleet *f)

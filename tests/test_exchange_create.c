@@ -86,7 +86,7 @@ static void configurations(void **state)
         CHANGED(TLC_ERR_PARAM, a.cfg.sum = -1);
         CHANGED(TLC_ERR_PARAM, a.cfg.assume_finite = 2);
         CHANGED(TLC_ERR_PARAM, a.cfg.split_n = 0);
-        CHANGED(TLC_ERR_PARAM, a.cfg.push = NULL);
+        CHANGED(TLC_OK, a.cfg.push = NULL);
         CHANGED(TLC_ERR_PARAM, a.cfg.push = "4lc");
         CHANGED(TLC_ERR_PARAM, a.cfg.pull = "");
         CHANGED(TLC_OK, a.cfg.pull = NULL);
@@ -163,9 +163,9 @@ static void defaults(void **state)
     memset(&cfg, OUT_FILL, sizeof cfg);
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     require(cfg.struct_size == sizeof cfg && cfg.workers == 1 && !cfg.servers && !cfg.owners && cfg.keep == 4);
-    require(!cfg.backup && !cfg.gather && !cfg.sum && !strcmp(cfg.push, "3lc") && !cfg.pull && !cfg.reserve);
+    require(!cfg.backup && !cfg.gather && !cfg.sum && !cfg.push && !cfg.pull && !cfg.reserve);
     require(cfg.min_n == 256 && cfg.split_n == 65536 && !cfg.assume_finite && cfg.dtype == TLC_F32 && !cfg.seed);
-    require(cfg.isa == TLC_ISA_AUTO && !cfg.alloc.alloc && !cfg.alloc.free && !cfg.parallel.run);
+    require(cfg.isa == TLC_ISA_AUTO && !cfg.alloc.alloc && !cfg.alloc.free && !cfg.parallel.run && !cfg.outcome);
 }
 
 /* Structs of older and newer callers. */

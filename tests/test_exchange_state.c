@@ -307,8 +307,9 @@ static void codecs_go_along(void **state)
     assert_int_equal(tlc_allreduce_outcome(b->rank[0], &o), TLC_OK);
     assert_int_equal(o.cause, TLC_ERR_CAPACITY);
     assert_int_equal(o.tensor, 0);
-    assert_string_equal(o.sentence, "the codec that the state has for tensor \"conv.weight\" does not fit: "
-                                    "the buffer or the context's room is too small");
+    assert_string_equal(o.sentence,
+                        "rank 0: tensor 0 (\"conv.weight\"): the codec of state 0, \"topk:p=0.1\", does not "
+                        "fit here, where there is \"3lc\"; name it in reserve");
     free_saved(&s);
     free_run(a);
     free_run(b);
@@ -388,16 +389,19 @@ static void refused(void **state)
     step(two, 1, NULL);
     saved s = save(a, 0), s_gather = save(gather, 0), s_two = save(two, 0), s_sum = save(sum, 0), s_ps = save(ps, 0);
     tlc_message pair[2] = {s.state[0], s.state[0]};
-    static const char kind[] = "state 0 is of another kind of object, or of another run";
 
-    require_refused(rank, residual, NULL, 1, TLC_ERR_PARAM, "an argument of the call is out of its range");
-    require_refused(rank, residual, s.state, 0, TLC_ERR_PARAM, "an argument of the call is out of its range");
-    require_refused(rank, residual, s_gather.state, 3, TLC_ERR_PARAM, kind);
-    require_refused(rank, residual, s_ps.state, 3, TLC_ERR_PARAM, kind);
-    require_refused(rank, residual, s_sum.state, 3, TLC_ERR_PARAM, kind);
+    require_refused(rank, residual, NULL, 1, TLC_ERR_PARAM, "rank 0: states is NULL");
+    require_refused(rank, residual, s.state, 0, TLC_ERR_PARAM, "rank 0: count is 0; at least one state is needed");
+    require_refused(rank, residual, s_gather.state, 3, TLC_ERR_PARAM,
+                    "rank 0: state 0 is of a rank in an all-reduce with gather, not of a rank in an all-reduce");
+    require_refused(rank, residual, s_ps.state, 3, TLC_ERR_PARAM,
+                    "rank 0: state 0 is of a worker in an exchange with servers, not of a rank in an all-reduce");
+    require_refused(rank, residual, s_sum.state, 3, TLC_ERR_PARAM,
+                    "rank 0: state 0 is of a run with sum 1, here sum is 0");
     require_refused(rank, residual, pair, 2, TLC_ERR_PARAM, "rank 0 has two states");
     pair[1] = s_two.state[1];
-    require_refused(rank, residual, pair, 2, TLC_ERR_PARAM, "state 1 is of another kind of object, or of another run");
+    require_refused(rank, residual, pair, 2, TLC_ERR_PARAM,
+                    "rank 0: state 1 is of a run of 2 workers and 0 servers, state 0 of one of 3 and 0");
     pair[1] = first.state[1];
     require_refused(rank, residual, pair, 2, TLC_ERR_PARAM,
                     "rank 1: its state is of step 1, that of another is of step 2");
@@ -415,7 +419,7 @@ static void refused(void **state)
     tlc_allreduce_destroy(rank);
     assert_int_equal(tlc_allreduce_create(&b->rank[0], &b->cfg, 0, b->tensors, TENSORS), TLC_OK);
     require_refused(b->rank[0], residual, s.state, 1, TLC_ERR_SIZE,
-                    "state 0: tensor \"fc.weight\" has another number of values");
+                    "rank 0: tensor 3 (\"fc.weight\"): it has 5000 values in state 0, and 4999 here");
     free_saved(&first);
     free_saved(&s);
     free_saved(&s_gather);

@@ -134,10 +134,10 @@ static void altered(void **state)
 /* Of the node itself at another time, of others, of another kind, of too many or too few. */
 static void others(void **state)
 {
-    static const char other_kind[] = "state 0 is of another kind of object, or of another run";
-
     (void)state;
     FOR_EACH_GOSSIP(kind) {
+        const char *const other_kind = kind == TLC_DCD ? "node 0: state 0 is not of a node in gossip (DCD)"
+                                                       : "node 0: state 0 is not of a node in gossip (ECD)";
         tlc_message states[NODES], list[NODES + 1], stranger;
         network net, five, other;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -145,27 +145,32 @@ static void others(void **state)
         network_ring(&other, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NODES, "qsgd", 2);
         for (uint32_t i = 0; i < NODES; i++)
             list[i] = states[i] = node_save(&net, i);
-        TOLD(&net, &states[1], 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
-        TOLD(&net, states, NODES - 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
+        TOLD(&net, &states[1], 1, TLC_ERR_PARAM, 0,
+             "node 0: the states of nodes 0, 2 and 3 are missing of a run of 4; state_salvage takes them for lost");
+        TOLD(&net, states, NODES - 1, TLC_ERR_PARAM, 0,
+             "node 0: the state of node 3 is missing of a run of 4; state_salvage takes it for lost");
         stranger = node_save(&other, 0);
-        TOLD(&net, &stranger, 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
+        TOLD(&net, &stranger, 1, TLC_ERR_PARAM, 0, other_kind);
         list[3] = stranger;
-        TOLD(&net, list, NODES, TLC_ERR_PARAM, TLC_NOBODY, "state 3 is of another kind of object, or of another run");
+        TOLD(&net, list, NODES, TLC_ERR_PARAM, 0,
+             kind == TLC_DCD ? "node 0: state 3 is not of a node in gossip (DCD)"
+                             : "node 0: state 3 is not of a node in gossip (ECD)");
         blob_free(&stranger);
         stranger = node_save(&five, 0);
-        TOLD(&net, &stranger, 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
+        TOLD(&net, &stranger, 1, TLC_ERR_PARAM, 0,
+             "node 0: the states of nodes 1, 2, 3 and 4 are missing of a run of 5; state_salvage takes them for lost");
         list[3] = stranger;
-        TOLD(&net, list, NODES, TLC_ERR_PARAM, TLC_NOBODY, "state 3 is of another kind of object, or of another run");
+        TOLD(&net, list, NODES, TLC_ERR_PARAM, 0, "node 0: state 3 is of a run of 5 nodes, state 0 of one of 4");
         list[3] = states[1];
         TOLD(&net, list, NODES, TLC_ERR_PARAM, 1, "node 1 has two states");
         list[3] = states[3];
         list[4] = states[0];
-        TOLD(&net, list, NODES + 1, TLC_ERR_PARAM, TLC_NOBODY, other_kind);
+        TOLD(&net, list, NODES + 1, TLC_ERR_PARAM, 0, "node 0 has two states");
         network_step(&net, 3);
         list[3] = node_save(&net, 3);
         TOLD(&net, list, NODES, TLC_ERR_PARAM, 3, "node 3: its state is of step 4, that of another is of step 3");
         blob_free(&list[3]);
-        TOLD(&net, states, 0, TLC_ERR_PARAM, TLC_NOBODY, "an argument of the call is out of its range");
+        TOLD(&net, states, 0, TLC_ERR_PARAM, 0, "node 0: count is 0; at least one state is needed");
         blob_free(&stranger);
         for (uint32_t i = 0; i < NODES; i++)
             blob_free(&states[i]);

@@ -81,7 +81,7 @@ static void turns(void **state)
         for (uint32_t i = 1; i < 3; i++)
             require_status(push_node(&net, i), TLC_OK);
         NODE_REFUSED(&net, 0, pull_node(&net, 0), TLC_ERR_ORDER);
-        require_told(&net, 0, TLC_ERR_ORDER, TLC_ERR_ORDER, TLC_NOBODY, "a call out of turn in step 1");
+        require_told(&net, 0, TLC_ERR_ORDER, TLC_ERR_ORDER, 0, "node 0: pull was called before push in step 1");
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 1, &kept), TLC_ERR_ORDER);
         state_of_0 = node_save(&net, 0);
         require_status(push_node(&net, 0), TLC_OK);
@@ -103,7 +103,7 @@ static void turns(void **state)
         network_pull(&net);
         require_all_pulled(&net);
         NODE_REFUSED(&net, 0, pull_node(&net, 0), TLC_ERR_ORDER);
-        require_told(&net, 0, TLC_ERR_ORDER, TLC_ERR_ORDER, TLC_NOBODY, "a call out of turn in step 2");
+        require_told(&net, 0, TLC_ERR_ORDER, TLC_ERR_ORDER, 0, "node 0: pull was called before push in step 2");
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 2, &kept), TLC_ERR_ORDER);
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 0, &kept), TLC_ERR_PARAM);
         network_greet(&net);
@@ -185,7 +185,7 @@ static void null_arguments(void **state)
         moved[CONV] = net.start[CONV];
         moved[NONE] = NULL; /* it has no values */
         NODE_REFUSED(&net, 0, tlc_gossip_push(g, moved, NULL), TLC_ERR_PARAM);
-        require_told(&net, 0, TLC_ERR_PARAM, TLC_ERR_PARAM, TLC_NOBODY, "an argument of the call is out of its range");
+        require_told(&net, 0, TLC_ERR_PARAM, TLC_ERR_PARAM, 0, "node 0: to_all is NULL");
         NODE_REFUSED(&net, 0, tlc_gossip_lose(g, 2), TLC_ERR_PARAM);
         require(!tlc_gossip_lost(g, 2) && !tlc_gossip_lost(g, SIZE_MAX));
         NODE_REFUSED(&net, 0, tlc_gossip_join(g, 0, NULL), TLC_ERR_PARAM);
@@ -208,7 +208,7 @@ static void null_arguments(void **state)
 static void told(void **state)
 {
     const tlc_graph graph = ring_of(NODES);
-    const uint64_t float_bytes = 4 * (5 + 48 + 131 + 3 + 4);
+    const uint64_t float_bytes = 2 * 4 * (5 + 48 + 131 + 3 + 4); /* to two neighbours */
 
     (void)state;
     FOR_EACH_GOSSIP(kind) {

@@ -54,34 +54,8 @@ typedef struct tlc_tensor {
                                 statistics of 3LC's section 4; the others do not send this tensor */
 } tlc_tensor;
 
-/* Start from tlc_exchange_config_init. */
-typedef struct tlc_exchange_config {
-    size_t struct_size;
-    uint32_t workers;    /* at least 1, at most 2^20 */
-    uint32_t servers;    /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
-    uint32_t owners;     /* all-reduce: at most so many ranks own parts; 0: all */
-    uint32_t keep;       /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
-    uint32_t backup;     /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
-    int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
-    int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
-    const char *push;    /* codec of pushes; default "3lc" */
-    const char *pull;    /* codec of answers; NULL: as push */
-    const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
-                            of them has error feedback by default, tensors keep residuals from the start */
-    size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
-    size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
-                            are dealt out whole. At least 1; default 65536 */
-    int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
-                            compressed. With 1, a NaN may set the residual of its tensor to 0 */
-    tlc_dtype dtype;     /* of gradients and results */
-    uint64_t seed;       /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
-    tlc_isa isa;
-    tlc_allocator alloc;
-    tlc_parallel parallel;
-} tlc_exchange_config;
-
-/* What the last call found: push, reduce, answer, pull, join, cancel or state_load. struct_size is set by the caller,
- * and means what it means in tlc_frame_info. */
+/* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other call
+ * that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
     size_t struct_size;
     tlc_status status; /* what the call returned; of a worker: TLC_OK if the message of another server was at fault */
@@ -98,13 +72,45 @@ typedef struct tlc_outcome {
     char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
 } tlc_outcome;
 
+#define TLC_EXCHANGE_CODEC "3lc"       /* where no codec of pushes is given */
+#define TLC_GOSSIP_CODEC "qsgd:bits=8" /* the same for gossip, whose codecs have no bias and no error feedback */
+
+/* Start from tlc_exchange_config_init. */
+typedef struct tlc_exchange_config {
+    size_t struct_size;
+    uint32_t workers;    /* at least 1, at most 2^20 */
+    uint32_t servers;    /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
+    uint32_t owners;     /* all-reduce: at most so many ranks own parts; 0: all */
+    uint32_t keep;       /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
+    uint32_t backup;     /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
+    int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
+    int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
+    const char *push;    /* codec of pushes; NULL, the default: "3lc", in gossip "qsgd:bits=8" */
+    const char *pull;    /* codec of answers; NULL: as push */
+    const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
+                            of them has error feedback by default, tensors keep residuals from the start */
+    size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
+    size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
+                            are dealt out whole. At least 1; default 65536 */
+    int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
+                            compressed. With 1, a NaN may set the residual of its tensor to 0 */
+    tlc_dtype dtype;     /* of gradients and results */
+    uint64_t seed;       /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
+    tlc_isa isa;
+    tlc_allocator alloc;
+    tlc_parallel parallel;
+    tlc_outcome *outcome; /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call */
+} tlc_exchange_config;
+
 /* Since the object was made. struct_size as in tlc_outcome. */
 typedef struct tlc_exchange_stats {
     size_t struct_size;
     uint64_t steps;       /* that ended */
     uint64_t failed;      /* of them */
     uint64_t late;        /* server: pushes that came late. Worker: pushes that a server did not take */
-    uint64_t float_bytes; /* of what was pushed, if it had been sent as it came. Server: of the answers, as f32 */
+    uint64_t float_bytes; /* what `sent` would be with the codec raw, without the heads of messages and frames: pushed
+                             values in the dtype of the configuration, answers as f32, each for each receiver. Nothing
+                             for messages without values: of somebody who is not in the round, or whose step failed */
     uint64_t sent;        /* bytes of messages to others, an answer counted once for each receiver; not those that were
                               fetched again */
     uint64_t received;    /* bytes of messages from others that were taken */
@@ -190,17 +196,21 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * reduced yet are not in the state.
  *
  * `_state_load` takes the states of objects of the same kind, of a run with any number of ranks. With as many workers
- * (or servers, or ranks) as before, each needs its own state only, and goes on with the same bits. Otherwise give each
- * all states. Of old rank i, the residual of pushes goes to rank i mod workers, times new workers / old workers (times
- * 1 with sum, and for tensors of one worker), so that means stay what they would have been. Owners take the parts of
- * old owners that overlap theirs. Residuals that are in no state become 0; sums beyond the largest float become it.
+ * (or servers, or ranks) as before, and the same parts for each owner, an object needs its own state only, and goes on
+ * with the same bits. Otherwise give each all states. Of old rank i, the residual of pushes goes to rank i mod workers,
+ * times new workers / old workers (times 1 with sum, and for tensors of one worker), so that means stay what they would
+ * have been. Owners take the parts of old owners that overlap theirs. Sums beyond the largest float become it.
  * `_outcome` reports names that found nothing.
- * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, the same rank twice, or
- * states that do not fit together. TLC_ERR_SIZE: a tensor has another n. TLC_ERR_CAPACITY: a codec was not reserved.
- * TLC_ERR_ORDER: a step is under way. */
+ * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, the same rank twice,
+ * states that do not fit together, or states that are missing: the sentence names their ranks. TLC_ERR_SIZE: a tensor
+ * has another n. TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
+ *
+ * `_state_salvage` is `_state_load` for a run of which states are lost. What they had is taken for 0, so the run goes on
+ * without these residuals. `_outcome` names the ranks. */
 TLC_API size_t tlc_worker_state_size(const tlc_worker *w);
 TLC_API tlc_status tlc_worker_state_save(const tlc_worker *w, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count);
+TLC_API tlc_status tlc_worker_state_salvage(tlc_worker *w, const tlc_message *states, size_t count);
 
 /* ---- server ------------------------------------------------------------------------------------------------------ */
 
@@ -251,6 +261,7 @@ TLC_API tlc_status tlc_server_stats(const tlc_server *s, tlc_exchange_stats *sta
 TLC_API size_t tlc_server_state_size(const tlc_server *s);
 TLC_API tlc_status tlc_server_state_save(const tlc_server *s, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_t count);
+TLC_API tlc_status tlc_server_state_salvage(tlc_server *s, const tlc_message *states, size_t count);
 
 /* ---- all-reduce -------------------------------------------------------------------------------------------------- */
 
@@ -313,6 +324,7 @@ TLC_API tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stat
 TLC_API size_t tlc_allreduce_state_size(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_state_save(const tlc_allreduce *a, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count);
+TLC_API tlc_status tlc_allreduce_state_salvage(tlc_allreduce *a, const tlc_message *states, size_t count);
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
@@ -336,7 +348,7 @@ TLC_API tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message 
  *
  * In the configuration `workers` is the number of nodes, `push` the codec. The codecs, also those of tensors and of
  * `reserve`, must have no bias and no error feedback: qsgd, random-sparse, natural with random rounding,
- * stochastic-ternary, raw. The default of `push` is not one of them. dtype is TLC_F32; servers, owners, backup, gather,
+ * stochastic-ternary, raw. dtype is TLC_F32; servers, owners, backup, gather,
  * sum, `pull` are not used and must be 0 or NULL, as `pull`, `residual` and `only` of tensors. */
 typedef struct tlc_gossip tlc_gossip;
 typedef enum tlc_gossip_kind { TLC_DCD = 0, TLC_ECD = 1 } tlc_gossip_kind;
@@ -411,11 +423,12 @@ TLC_API tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *sta
 /* The state has step, codecs, model and replicas. tlc_gossip_state_load takes one state, of the same node: it goes on
  * with the same bits. Replicas of neighbours that are not in the state, or were lost, are lost. Or it takes the states
  * of all nodes of a run, in one step, with any number of nodes here: the model, and all replicas, become the mean of
- * their models, which is the result of that run. Tensors that are in no state keep their model, and their replicas
+ * their models, which is the result of that run. tlc_gossip_state_salvage: of those that are there. Tensors that are in no state keep their model, and their replicas
  * become equal to it. TLC_ERR_CORRUPT: also a value that is not finite. Other failures as tlc_worker_state_load. */
 TLC_API size_t tlc_gossip_state_size(const tlc_gossip *g);
 TLC_API tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count);
+TLC_API tlc_status tlc_gossip_state_salvage(tlc_gossip *g, const tlc_message *states, size_t count);
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include "owner.h"
 #include "pushing.h"
 #include "receiver.h"
+#include "refusal.h"
 
 typedef enum state { IDLE, PUSHED, REDUCED } state;
 
@@ -64,22 +65,27 @@ static tlc_status make(tlc_allreduce *a)
     tlc_receiver_init(&a->in, x, x->owners, is_gather(a) ? largest_group(x) : x->ownership.grouping[TLC_PULL].shared_n);
     a->report.finding = tlc_finding_of(TLC_REASON_NONE);
     a->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
-    return status ? status : x->memory.status;
+    status = status ? status : x->memory.status;
+    if (status)
+        return status;
+    x->report = &a->report;
+    x->reports = 1;
+    x->step = &a->step;
+    return TLC_OK;
 }
 
 tlc_status tlc_allreduce_create(tlc_allreduce **out, const tlc_exchange_config *cfg, uint32_t rank,
                                 const tlc_tensor *tensors, size_t count)
 {
+    tlc_report report = {.step = 0};
     void *made = NULL;
-    tlc_status status;
-
-    if (!out)
-        return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_ALLREDUCE, TLC_ROLE_RANK, rank, tensors, count);
-    if (status)
-        return status;
+    tlc_status status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_ALLREDUCE, TLC_ROLE_RANK, rank, tensors,
+                                         count, &report);
     tlc_allreduce *a = made;
-    status = make(a);
+
+    if (!status)
+        status = out ? make(a) : tlc_refuse_null(&a->setup, "the place for the object");
+    status = tlc_setup_end(cfg, a ? &a->setup : NULL, status, &report);
     if (status)
         tlc_allreduce_destroy(a);
     else
@@ -105,10 +111,10 @@ static tlc_status tell(tlc_allreduce *a, tlc_status status, const tlc_finding *f
     return status;
 }
 
-static tlc_status refuse(tlc_allreduce *a, tlc_reason reason)
+/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
+static tlc_status refuse_turn(const tlc_allreduce *a, const char *what)
 {
-    const tlc_finding finding = tlc_finding_of(reason);
-    return tell(a, finding.cause, &finding);
+    return tlc_refuse(&a->setup, TLC_ERR_ORDER, TLC_ALL, "%s in step %llu", what, (unsigned long long)a->step);
 }
 
 static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
@@ -121,19 +127,23 @@ static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
 
 static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
 {
-    if (!to || !tlc_pushing_valid(&a->push, grads, weight))
-        return refuse(a, TLC_REASON_ARGUMENT);
-    if (a->state != IDLE)
-        return refuse(a, TLC_REASON_ORDER);
+    const tlc_status status = tlc_pushing_check(&a->push, grads, weight, to);
     const tlc_setup *x = &a->setup;
+
+    if (status)
+        return status;
     tlc_pushing_make(&a->push, a->step, grads, weight, 0, &a->stats.dropped);
-    if (grads && a->push.finding.reason == TLC_REASON_NONE)
-        a->stats.float_bytes += tlc_sender_float_bytes(&a->push.sender);
+    const int has_frames = grads && a->push.finding.reason == TLC_REASON_NONE;
     for (uint32_t i = 0; i < x->cfg.workers; i++) {
+        const uint32_t message = is_gather(a) ? 0 : i;
         to[i] = (tlc_message){NULL, 0};
-        if (is_gather(a) || owns(a, i))
-            to[i] = tlc_pushing_message(&a->push, is_gather(a) ? 0 : i);
-        a->stats.sent += i == x->rank ? 0 : to[i].len;
+        if (!is_gather(a) && !owns(a, i))
+            continue;
+        to[i] = tlc_pushing_message(&a->push, message);
+        if (i == x->rank)
+            continue;
+        a->stats.sent += to[i].len;
+        a->stats.float_bytes += has_frames ? tlc_sender_float_bytes(&a->push.sender, message) : 0;
     }
     a->masks = 0;
     a->state = PUSHED;
@@ -160,9 +170,12 @@ tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads,
 {
     if (!a)
         return TLC_ERR_PARAM;
-    if (!grads || !frames || !tlc_pushing_give(&a->push, frames))
-        return refuse(a, TLC_REASON_ARGUMENT);
-    const tlc_status status = push(a, grads, weight, to);
+    if (!grads || !frames)
+        return tlc_refuse_null(&a->setup, grads ? "frames" : "grads");
+    tlc_status status = tlc_pushing_give(&a->push, frames);
+    if (status)
+        return status;
+    status = push(a, grads, weight, to);
     tlc_pushing_forget(&a->push);
     return status;
 }
@@ -207,9 +220,11 @@ tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_m
     if (!a)
         return TLC_ERR_PARAM;
     if (!from || !to_all)
-        return refuse(a, TLC_REASON_ARGUMENT);
-    if (a->state != PUSHED || is_gather(a))
-        return refuse(a, TLC_REASON_ORDER);
+        return tlc_refuse_null(&a->setup, from ? "to_all" : "from");
+    if (is_gather(a))
+        return refuse_turn(a, "reduce was called, which gather has not,");
+    if (a->state != PUSHED)
+        return refuse_turn(a, a->state == IDLE ? "reduce was called before push" : "reduce was called again");
     const tlc_setup *x = &a->setup;
     tlc_owner *o = &a->owner;
     tlc_finding finding = tlc_finding_of(TLC_REASON_NONE), bad;
@@ -226,7 +241,7 @@ tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_m
         finding = o->finding;
         a->stats.received += received(a, from);
         a->stats.sent += (uint64_t)to_all->len * (x->cfg.workers - 1);
-        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer);
+        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer, 0) * (x->cfg.workers - 1);
     }
     a->state = REDUCED;
     (void)tell(a, TLC_OK, &finding);
@@ -351,13 +366,14 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
 
     if (!a)
         return TLC_ERR_PARAM;
-    if (!from || !tlc_receiver_has_room(&a->in, out))
-        return refuse(a, TLC_REASON_ARGUMENT);
+    tlc_status status = tlc_receiver_check(&a->in, from, out);
+    if (status)
+        return status;
     if (a->state == IDLE || (owns(a, a->setup.rank) && a->state != REDUCED))
-        return refuse(a, TLC_REASON_ORDER);
+        return refuse_turn(a, a->state == IDLE ? "pull was called before push" : "pull was called before reduce");
     if (is_gather(a))
         return pull_gathered(a, from, out);
-    tlc_status status = read_answers(a, from, &finding, &failed);
+    status = read_answers(a, from, &finding, &failed);
     if (!status && !failed)
         status = compare_taken(a, &taken, &finding);
     if (status)
@@ -378,12 +394,13 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
 
 tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_message *to_all)
 {
-    if (!a || !to_all)
+    if (!a)
         return TLC_ERR_PARAM;
     if (is_gather(a)) /* a push can be fetched as soon as it was made */
         return tlc_sender_again(&a->push.sender, a->step + (a->state == PUSHED), step, to_all);
     if (!owns(a, a->setup.rank))
-        return step < a->step ? TLC_ERR_PARAM : TLC_ERR_ORDER;
+        return tlc_refuse(&a->setup, to_all && step >= a->step ? TLC_ERR_ORDER : TLC_ERR_PARAM, TLC_ALL,
+                          "again was called, but this rank owns no parts, so it makes no answers");
     return tlc_sender_again(&a->owner.answer, a->step + (a->state == REDUCED), step, to_all);
 }
 
@@ -394,7 +411,7 @@ tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
     if (!a)
         return TLC_ERR_PARAM;
     if (a->state == IDLE)
-        return refuse(a, TLC_REASON_ORDER);
+        return refuse_turn(a, "cancel was called before push");
     for (uint32_t i = 0; i < a->setup.owners; i++)
         a->stats.dropped += tlc_sender_return(&a->push.sender, a->step, i);
     if (owns(a, a->setup.rank) && a->state == REDUCED)
@@ -413,13 +430,19 @@ size_t tlc_allreduce_parts(const tlc_allreduce *a)
 
 tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part)
 {
-    return a && owns(a, a->setup.rank) ? tlc_owner_part(&a->owner, i, part) : TLC_ERR_PARAM;
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!owns(a, a->setup.rank))
+        return tlc_refuse(&a->setup, TLC_ERR_PARAM, TLC_ALL, "there is no part %zu; this rank owns none", i);
+    return tlc_owner_part(&a->owner, i, part);
 }
 
 tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum)
 {
-    if (!a || (!momentum && a->setup.count))
+    if (!a)
         return TLC_ERR_PARAM;
+    if (!momentum && a->setup.count)
+        return tlc_refuse_null(&a->setup, "momentum");
     for (uint32_t i = 0; a->masks && i < a->push.sender.messages; i++)
         tlc_sender_mask(&a->push.sender, a->push.step, i, momentum);
     return TLC_OK;
@@ -453,7 +476,7 @@ tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor)
     if (!a)
         return TLC_ERR_PARAM;
     if (a->state != IDLE)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&a->setup, "residual_scale");
     const tlc_object o = object_of(a);
     return tlc_object_scale(&o, factor);
 }
@@ -465,7 +488,7 @@ tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome)
 
 tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stats *stats)
 {
-    return a ? tlc_stats_export(stats, &a->stats) : TLC_ERR_PARAM;
+    return a ? tlc_stats_export(&a->setup, stats, &a->stats) : TLC_ERR_PARAM;
 }
 
 size_t tlc_allreduce_state_size(const tlc_allreduce *a)
@@ -481,19 +504,29 @@ tlc_status tlc_allreduce_state_save(const tlc_allreduce *a, void *dst, size_t ca
     if (!a)
         return TLC_ERR_PARAM;
     if (a->state != IDLE)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&a->setup, "state_save");
     const tlc_object o = object_of(a);
     return tlc_object_state_save(&o, dst, cap, written);
 }
 
-tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count)
+static tlc_status load(tlc_allreduce *a, const tlc_message *states, size_t count, int lost)
 {
     if (!a)
         return TLC_ERR_PARAM;
     if (a->state != IDLE)
-        return refuse(a, TLC_REASON_ORDER);
+        return tlc_refuse_step(&a->setup, "state_load");
     tlc_object o = object_of(a);
-    tlc_status status = tlc_object_state_load(&o, states, count, &a->report);
+    tlc_status status = tlc_object_state_load(&o, states, count, lost);
     a->step = o.step;
     return status;
+}
+
+tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count)
+{
+    return load(a, states, count, 0);
+}
+
+tlc_status tlc_allreduce_state_salvage(tlc_allreduce *a, const tlc_message *states, size_t count)
+{
+    return load(a, states, count, 1);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "finding.h"
-#include "../codec/text.h"
 
 /* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the
  * step, %c the cause. */
@@ -31,15 +30,11 @@ static const struct {
     [TLC_REASON_START] = {TLC_ERR_NONFINITE, "NaN or infinity in tensor %t of the model"},
     [TLC_REASON_TWICE] = {TLC_ERR_ORDER, "%w sent two different messages for step %s"},
     [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w says that others took part than the rest says"},
-    [TLC_REASON_ORDER] = {TLC_ERR_ORDER, "a call out of turn in step %s"},
-    [TLC_REASON_ARGUMENT] = {TLC_ERR_PARAM, "an argument of the call is out of its range"},
+    [TLC_REASON_SAID] = {TLC_ERR_PARAM, ""},
     [TLC_REASON_CANCELLED] = {TLC_ERR_STEP, "step %s was cancelled"},
     [TLC_REASON_STATE] = {TLC_ERR_CORRUPT, "state %g: %c"},
-    [TLC_REASON_STATE_KIND] = {TLC_ERR_PARAM, "state %g is of another kind of object, or of another run"},
     [TLC_REASON_STATE_TWICE] = {TLC_ERR_PARAM, "%w has two states"},
     [TLC_REASON_STATE_STEP] = {TLC_ERR_PARAM, "%w: its state is of step %g, that of another is of step %s"},
-    [TLC_REASON_STATE_SIZE] = {TLC_ERR_SIZE, "state %g: tensor %t has another number of values"},
-    [TLC_REASON_STATE_CODEC] = {TLC_ERR_CAPACITY, "the codec that the state has for tensor %t does not fit: %c"},
     [TLC_REASON_NAMES] = {TLC_OK, ""},
 };
 
@@ -52,22 +47,26 @@ tlc_finding tlc_finding_of(tlc_reason reason)
                          .tensor = TLC_ALL};
 }
 
-static void say_who(tlc_text *w, tlc_role role, uint32_t rank)
+const char *tlc_role_word(tlc_role role)
 {
-    static const char *const word[] = {
+    static const char *const words[] = {
         [TLC_ROLE_RANK] = "rank", [TLC_ROLE_WORKER] = "worker", [TLC_ROLE_SERVER] = "server", [TLC_ROLE_NODE] = "node"};
 
+    return words[role];
+}
+
+void tlc_say_who(tlc_text *w, tlc_role role, uint32_t rank)
+{
     if (rank == TLC_NOBODY)
         tlc_text_say(w, "unknown ");
-    tlc_text_say(w, word[role]);
+    tlc_text_say(w, tlc_role_word(role));
     if (rank == TLC_NOBODY)
         return;
     tlc_text_say(w, " ");
     tlc_text_number(w, rank);
 }
 
-/* Long names are cut, so that the sentence ends. */
-static void say_name(tlc_text *w, const char *name)
+void tlc_say_name(tlc_text *w, const char *name)
 {
     size_t len = name ? strlen(name) : 0, most = sizeof((tlc_report *)0)->unknown_name - 1;
 
@@ -76,17 +75,18 @@ static void say_name(tlc_text *w, const char *name)
 
 static void say_names(tlc_text *w, const tlc_report *r, const char *name)
 {
+    tlc_text_say(w, r->said);
     tlc_text_say(w, "entries of the states without a place here: ");
     tlc_text_number(w, r->unknown);
     if (r->unknown) {
         tlc_text_say(w, ", first ");
-        say_name(w, r->unknown_name);
+        tlc_say_name(w, r->unknown_name);
     }
     tlc_text_say(w, "; tensors in no state: ");
     tlc_text_number(w, r->missing);
     if (r->missing) {
         tlc_text_say(w, ", first ");
-        say_name(w, name);
+        tlc_say_name(w, name);
     }
 }
 
@@ -99,20 +99,21 @@ void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size
         say_names(&w, r, name);
         return;
     }
+    tlc_text_say(&w, f->reason == TLC_REASON_SAID ? r->said : "");
     for (const char *p = reasons[f->reason].sentence; *p; p++) {
         if (*p != '%') {
             tlc_text_put(&w, p, 1);
             continue;
         }
         switch (*++p) {
-        case 'w': say_who(&w, f->role, f->rank); break;
+        case 'w': tlc_say_who(&w, f->role, f->rank); break;
         case 'p':
             if (f->rank != TLC_NOBODY) {
-                say_who(&w, f->role, f->rank);
+                tlc_say_who(&w, f->role, f->rank);
                 tlc_text_say(&w, ": ");
             }
             break;
-        case 't': say_name(&w, name); break;
+        case 't': tlc_say_name(&w, name); break;
         case 'g': tlc_text_number(&w, f->got); break;
         case 's': tlc_text_number(&w, r->step); break;
         default: tlc_text_say(&w, tlc_status_string(f->cause)); break;
@@ -121,6 +122,6 @@ void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size
     if (f->reason != TLC_REASON_NONE && f->told_by != TLC_NOBODY &&
         (f->role == TLC_ROLE_WORKER || f->told_by != f->rank)) {
         tlc_text_say(&w, ", says ");
-        say_who(&w, f->role == TLC_ROLE_RANK ? TLC_ROLE_RANK : TLC_ROLE_SERVER, f->told_by);
+        tlc_say_who(&w, f->role == TLC_ROLE_RANK ? TLC_ROLE_RANK : TLC_ROLE_SERVER, f->told_by);
     }
 }

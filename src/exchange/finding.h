@@ -5,7 +5,7 @@
 #ifndef TLC_FINDING_H
 #define TLC_FINDING_H
 
-#include "../common/float_rules.h"
+#include "../codec/text.h"
 #include <threelc/exchange.h>
 
 /* The numbers are part of the layout of messages and never change. */
@@ -27,22 +27,18 @@ typedef enum tlc_reason {
     TLC_REASON_RECEIVER = 14, /* got: who should have it */
     TLC_REASON_MOVED = 15,    /* of a tensor: where a node moved to, or what becomes of it, is not finite */
     /* these are not sent */
-    TLC_REASON_WEIGHT,   /* a node has another weight for our edge */
-    TLC_REASON_ROW,      /* the weights of a node do not add up to 1 */
-    TLC_REASON_REPLICA,  /* of a tensor of a node: not finite */
-    TLC_REASON_MODEL,    /* the model of a node is not our replica */
-    TLC_REASON_START,    /* of a tensor of a model of the caller: not finite */
-    TLC_REASON_TWICE,    /* another message for the same step */
-    TLC_REASON_TAKEN,    /* owners do not agree who took part */
-    TLC_REASON_ORDER,    /* a call out of turn */
-    TLC_REASON_ARGUMENT, /* of a call */
+    TLC_REASON_WEIGHT,  /* a node has another weight for our edge */
+    TLC_REASON_ROW,     /* the weights of a node do not add up to 1 */
+    TLC_REASON_REPLICA, /* of a tensor of a node: not finite */
+    TLC_REASON_MODEL,   /* the model of a node is not our replica */
+    TLC_REASON_START,   /* of a tensor of a model of the caller: not finite */
+    TLC_REASON_TWICE,   /* another message for the same step */
+    TLC_REASON_TAKEN,   /* owners do not agree who took part */
+    TLC_REASON_SAID,    /* a call was refused: the sentence is in the report (refusal.h) */
     TLC_REASON_CANCELLED,
     TLC_REASON_STATE,       /* got: the number of the state at fault */
-    TLC_REASON_STATE_KIND,  /* got: likewise */
     TLC_REASON_STATE_TWICE, /* rank: it has two states */
     TLC_REASON_STATE_STEP,  /* got, step: two states have different steps */
-    TLC_REASON_STATE_SIZE,  /* tensor: it has another n in state `got` */
-    TLC_REASON_STATE_CODEC, /* tensor: its codec does not fit here */
     TLC_REASON_NAMES        /* no error: a state was loaded */
 } tlc_reason;
 
@@ -59,6 +55,8 @@ typedef struct tlc_finding {
     uint64_t got;
 } tlc_finding;
 
+#define TLC_SENTENCE sizeof((tlc_outcome *)0)->sentence
+
 /* What `_outcome` tells: a finding, and how the call ended. */
 typedef struct tlc_report {
     tlc_status status;
@@ -68,6 +66,7 @@ typedef struct tlc_report {
     uint8_t *taken;          /* TLC_BITMAP(workers) bytes */
     size_t unknown, missing; /* after a state was loaded: entries without a place, tensors without an entry */
     char unknown_name[64];   /* the first of these names, perhaps cut */
+    char said[TLC_SENTENCE]; /* SAID: the sentence. NAMES: the states that are lost, or nothing */
 } tlc_report;
 
 /* Steps are 1 .. TLC_STEP_MAX. Nobody gets near the end, so steps are counted without a check. */
@@ -91,6 +90,8 @@ static inline void tlc_report_set(tlc_report *r, uint64_t step, tlc_status statu
     r->step = step;
     r->has_taken = 0;
     r->unknown = r->missing = 0;
+    if (finding->reason != TLC_REASON_SAID)
+        r->said[0] = 0;
 }
 
 /* Copies a report, but not who was taken. */
@@ -113,6 +114,15 @@ static inline void tlc_report_unknown(tlc_report *r, const uint8_t *name, size_t
     memcpy(r->unknown_name, name, len < most ? len : most);
     r->unknown_name[len < most ? len : most] = 0;
 }
+
+/* "rank", "worker", "server", "node" */
+const char *tlc_role_word(tlc_role role);
+
+/* Writes "rank 3", or "unknown rank". */
+void tlc_say_who(tlc_text *w, tlc_role role, uint32_t rank);
+
+/* Writes a name in quotes. Long names are cut, so that the sentence ends. */
+void tlc_say_name(tlc_text *w, const char *name);
 
 /* Writes the sentence of a report. name: of the tensor at fault, or NULL. */
 void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size_t cap);

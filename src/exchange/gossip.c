@@ -26,20 +26,14 @@ tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *
     return status;
 }
 
-tlc_status tlc_gossip_refuse(tlc_gossip *g, tlc_reason reason)
-{
-    const tlc_finding finding = tlc_finding_of(reason);
-    return tlc_gossip_tell(g, finding.cause, &finding);
-}
-
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-int tlc_gossip_has_values(const tlc_gossip *g, const float *const *values)
+tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values)
 {
     for (size_t t = 0; t < g->setup.count; t++)
         if (g->setup.tensors[t].n && (!values || !values[t]))
-            return 0;
-    return 1;
+            return tlc_refuse(&g->setup, TLC_ERR_PARAM, t, values ? "its entry of %s is NULL" : "%s is NULL", name);
+    return TLC_OK;
 }
 
 size_t tlc_gossip_nonfinite(const tlc_gossip *g, const float *flat)
@@ -239,14 +233,14 @@ static size_t move_ecd(tlc_gossip *g, const float *const *moved)
     return bad;
 }
 
-/* The bytes of messages to neighbours that are not lost. */
-static uint64_t bytes_to_all(const tlc_gossip *g, tlc_message message)
+/* The neighbours that are not lost, who get a message. */
+static uint64_t count_receivers(const tlc_gossip *g)
 {
-    uint64_t bytes = 0;
+    uint64_t count = 0;
 
     for (size_t i = 0; i < g->degree; i++)
-        bytes += g->neighbour[i].lost ? 0 : message.len;
-    return bytes;
+        count += !g->neighbour[i].lost;
+    return count;
 }
 
 tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message *to_all)
@@ -256,10 +250,14 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
 
     if (!g)
         return TLC_ERR_PARAM;
-    if (!to_all || !tlc_gossip_has_values(g, moved))
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (!to_all)
+        return tlc_refuse_null(&g->setup, "to_all");
+    const tlc_status status = tlc_gossip_check_values(g, "moved", moved);
+    if (status)
+        return status;
     if (g->pushed)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
+                          (unsigned long long)g->step);
     tlc_head head = {.phase = TLC_PHASE_PUSH, .sender = g->setup.rank, .step = g->step, .weight = 1};
     tlc_float_mode mode = tlc_float_enter();
     bad = tlc_gossip_is_ecd(g) ? move_ecd(g, moved) : move_dcd(g, moved);
@@ -274,10 +272,10 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
     tlc_float_leave(mode);
     head.finding = finding;
     *to_all = tlc_sender_seal(&g->out, 0, &head);
-    uint64_t bytes = tlc_sender_float_bytes(&g->out);
-    g->stats.float_bytes += bad == TLC_ALL ? bytes : 0;
+    const uint64_t bytes = tlc_sender_float_bytes(&g->out, 0), receivers = count_receivers(g);
+    g->stats.float_bytes += head.failed ? 0 : bytes * receivers;
     g->stats.dropped += bad == TLC_ALL ? 0 : bytes / sizeof(float);
-    g->stats.sent += bytes_to_all(g, *to_all);
+    g->stats.sent += to_all->len * receivers;
     g->pushed = 1;
     return tlc_gossip_tell(g, TLC_OK, &finding);
 }
@@ -335,9 +333,10 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
     if (!g)
         return TLC_ERR_PARAM;
     if (!from && g->degree)
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+        return tlc_refuse_null(&g->setup, "from");
     if (!g->pushed)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "pull was called before push in step %llu",
+                          (unsigned long long)g->step);
     for (size_t i = 0; !status && i < g->degree; i++)
         if (!g->neighbour[i].lost)
             status = read_push(g, &g->neighbour[i], from[i], &finding);
@@ -365,9 +364,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
 
 tlc_status tlc_gossip_again(const tlc_gossip *g, uint64_t step, tlc_message *to_all)
 {
-    if (!g || !to_all)
-        return TLC_ERR_PARAM;
-    return tlc_sender_again(&g->out, g->step + (g->pushed ? 1 : 0), step, to_all);
+    return g ? tlc_sender_again(&g->out, g->step + (g->pushed ? 1 : 0), step, to_all) : TLC_ERR_PARAM;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
@@ -379,7 +376,7 @@ tlc_status tlc_gossip_lose(tlc_gossip *g, size_t i)
     if (!g)
         return TLC_ERR_PARAM;
     if (i >= g->degree)
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "there is no neighbour %zu; there are %zu", i, g->degree);
     g->neighbour[i].lost = 1;
     tlc_gossip_stir(g);
     return tlc_gossip_tell(g, TLC_OK, &finding);
@@ -397,8 +394,10 @@ uint64_t tlc_gossip_step(const tlc_gossip *g)
 
 tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec)
 {
-    if (!g || !codec || !tlc_setup_allows(&g->setup, codec))
+    if (!g)
         return TLC_ERR_PARAM;
+    if (!codec)
+        return tlc_refuse_null(&g->setup, "codec");
     const tlc_object o = {.x = &g->setup, .push = &g->out, .step = g->step};
     return tlc_object_set_codec(&o, tensor, codec, NULL);
 }
@@ -410,5 +409,5 @@ tlc_status tlc_gossip_outcome(const tlc_gossip *g, tlc_outcome *outcome)
 
 tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *stats)
 {
-    return g ? tlc_stats_export(stats, &g->stats) : TLC_ERR_PARAM;
+    return g ? tlc_stats_export(&g->setup, stats, &g->stats) : TLC_ERR_PARAM;
 }

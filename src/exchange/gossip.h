@@ -10,6 +10,7 @@
 
 #include "../coding/frame.h"
 #include "receiver.h"
+#include "refusal.h"
 #include "sender.h"
 
 typedef struct tlc_neighbour {
@@ -76,10 +77,9 @@ int tlc_row_valid(double sum);
 
 /* Fills in the outcome of a call. Returns the status. */
 tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *finding);
-tlc_status tlc_gossip_refuse(tlc_gossip *g, tlc_reason reason);
 
-/* Has every tensor with values a pointer? */
-int tlc_gossip_has_values(const tlc_gossip *g, const float *const *values);
+/* Has every tensor with values a pointer? Else the call is refused. name: of the argument. */
+tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values);
 
 /* The first tensor of a flat model that is not finite, or TLC_ALL. */
 size_t tlc_gossip_nonfinite(const tlc_gossip *g, const float *flat);

@@ -92,9 +92,9 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
     if (!g)
         return TLC_ERR_PARAM;
     if (!to_all)
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+        return tlc_refuse_null(&g->setup, "to_all");
     if (g->pushed)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse_step(&g->setup, "hello");
     uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g);
     tlc_message model = full ? write_model(g, model_at) : (tlc_message){model_at, 0};
     size_t row = write_row(g, row_at);
@@ -191,9 +191,9 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
     if (!g)
         return TLC_ERR_PARAM;
     if (!from && g->degree)
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+        return tlc_refuse_null(&g->setup, "from");
     if (g->pushed)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse_step(&g->setup, "greet");
     tlc_gossip_stir(g);
     tlc_float_mode mode = tlc_float_enter();
     for (size_t i = 0; !status && i < degree; i++) {
@@ -229,10 +229,16 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
 
     if (!g)
         return TLC_ERR_PARAM;
-    if (!tlc_step_valid(step) || (model && !tlc_gossip_has_values(g, model)))
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (!tlc_step_valid(step))
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^63 - 1",
+                          (unsigned long long)step);
+    const tlc_status status = model ? tlc_gossip_check_values(g, "model", model) : TLC_OK;
+    if (status)
+        return status;
     if (g->pushed && step <= g->step)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL,
+                          "join was called with step %llu, but step %llu is under way", (unsigned long long)step,
+                          (unsigned long long)g->step);
     finding.tensor = model ? nonfinite(g, model) : TLC_ALL;
     if (finding.tensor != TLC_ALL) {
         const size_t bad = finding.tensor;

@@ -13,8 +13,27 @@ int tlc_row_valid(double sum)
     return sum >= 1 - 0x1p-20 && sum <= 1 + 0x1p-20;
 }
 
-/* Takes neighbours and weights. Returns 0 if they are not as they must be. */
-static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const double *weights)
+/* Checks neighbour i. */
+static tlc_status check_neighbour(const tlc_gossip *g, size_t i, uint32_t node, double weight)
+{
+    const tlc_setup *x = &g->setup;
+    const uint8_t *seen = g->report.taken;
+
+    if (node >= x->cfg.workers)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "neighbour %zu is node %u; nodes are 0 to %u", i, node,
+                          x->cfg.workers - 1);
+    if (node == x->rank)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "neighbour %zu is this node itself", i);
+    if (seen[node / 8] >> node % 8 & 1)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "neighbour %zu is node %u, which is an earlier one, too", i, node);
+    if (!(weight > 0))
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "the weight of neighbour %zu, node %u, is %g; it is above 0", i,
+                          node, weight);
+    return TLC_OK;
+}
+
+/* Takes neighbours and weights. */
+static tlc_status take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const double *weights)
 {
     uint8_t *seen = g->report.taken; /* free until the first call */
     size_t degree = neighbours ? g->degree : 0;
@@ -22,9 +41,9 @@ static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const doub
 
     for (size_t i = 0; i < degree; i++) {
         uint32_t node = neighbours[i];
-        if (node >= g->setup.cfg.workers || node == g->setup.rank || (seen[node / 8] >> node % 8 & 1) ||
-            !(weights[i] > 0))
-            return 0;
+        tlc_status status = check_neighbour(g, i, node, weights[i]);
+        if (status)
+            return status;
         seen[node / 8] |= (uint8_t)(1 << node % 8);
         g->neighbour[i].node = node;
         g->neighbour[i].weight = weights[i];
@@ -32,7 +51,16 @@ static int take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const doub
     }
     g->weight = weights[degree];
     memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
-    return g->weight >= 0 && tlc_row_valid(sum + g->weight);
+    if (!(g->weight >= 0))
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
+                          "the own weight, behind those of %zu neighbours, is %g; "
+                          "it is at least 0",
+                          degree, g->weight);
+    if (!tlc_row_valid(sum + g->weight))
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
+                          "the weights of %zu neighbours and the own one add up to %g; they add up to 1", degree,
+                          sum + g->weight);
+    return TLC_OK;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -93,8 +121,9 @@ static tlc_status take_model(tlc_gossip *g, const float *const *model)
     for (size_t t = 0; t < g->setup.count; t++)
         if (g->setup.tensors[t].n)
             memcpy(g->x + g->place[t], model[t], g->setup.tensors[t].n * sizeof(float));
-    if (tlc_gossip_nonfinite(g, g->x) != TLC_ALL)
-        return TLC_ERR_NONFINITE;
+    size_t bad = tlc_gossip_nonfinite(g, g->x);
+    if (bad != TLC_ALL)
+        return tlc_refuse(&g->setup, TLC_ERR_NONFINITE, bad, "NaN or infinity in its model");
     if (g->estimate)
         memcpy(g->estimate, g->x, bytes);
     for (size_t i = 0; i < g->degree; i++)
@@ -129,34 +158,52 @@ static tlc_status make(tlc_gossip *g)
 
 static tlc_status fill(tlc_gossip *g, const uint32_t *neighbours, const double *weights, const float *const *model)
 {
-    tlc_status status = make(g);
+    tlc_setup *x = &g->setup;
+    tlc_status status;
 
+    if ((!neighbours && g->degree) || !weights)
+        return tlc_refuse_null(x, weights ? "neighbours" : "weights");
+    if (g->degree >= x->cfg.workers)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "degree is %zu; of %u nodes, there are %u others", g->degree,
+                          x->cfg.workers, x->cfg.workers - 1);
+    status = make(g);
+    if (!status)
+        status = tlc_gossip_check_values(g, "model", model);
     if (status)
         return status;
-    if (!tlc_gossip_has_values(g, model))
-        return TLC_ERR_PARAM;
     tlc_float_mode mode = tlc_float_enter();
-    status = take_neighbours(g, neighbours, weights) ? take_model(g, model) : TLC_ERR_PARAM;
+    status = take_neighbours(g, neighbours, weights);
+    if (!status)
+        status = take_model(g, model);
     tlc_float_leave(mode);
-    return status;
+    if (status)
+        return status;
+    x->report = &g->report;
+    x->reports = 1;
+    x->step = &g->step;
+    return TLC_OK;
 }
 
 tlc_status tlc_gossip_create(tlc_gossip **out, const tlc_exchange_config *cfg, tlc_gossip_kind kind, uint32_t node,
                              const uint32_t *neighbours, const double *weights, size_t degree,
                              const tlc_tensor *tensors, size_t count, const float *const *model)
 {
+    tlc_report report = {.step = 0};
     void *made = NULL;
-    tlc_status status;
-
-    if (!out || (kind != TLC_DCD && kind != TLC_ECD) || (!neighbours && degree) || !weights || degree > TLC_RANKS_MAX)
-        return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, kind == TLC_ECD ? TLC_EXCHANGE_ECD : TLC_EXCHANGE_DCD,
-                              TLC_ROLE_NODE, node, tensors, count);
-    if (status)
-        return status;
+    tlc_status status = tlc_setup_create(&made, sizeof **out, cfg,
+                                         kind == TLC_ECD ? TLC_EXCHANGE_ECD : TLC_EXCHANGE_DCD, TLC_ROLE_NODE, node,
+                                         tensors, count, &report);
     tlc_gossip *g = made;
-    g->degree = degree;
-    status = fill(g, neighbours, weights, model);
+
+    if (g) {
+        g->degree = degree;
+        status = !out ? tlc_refuse_null(&g->setup, "the place for the object")
+                 : kind != TLC_DCD && kind != TLC_ECD
+                     ? tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "kind is %u; it is TLC_DCD, 0, or TLC_ECD, 1",
+                                  (unsigned)kind)
+                     : fill(g, neighbours, weights, model);
+    }
+    status = tlc_setup_end(cfg, g ? &g->setup : NULL, status, &report);
     if (status)
         tlc_gossip_destroy(g);
     else

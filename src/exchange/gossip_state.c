@@ -21,6 +21,8 @@
  */
 #include "../context.h"
 #include "gossip.h"
+#include "missing_states.h"
+#include "object.h"
 #include "reader.h"
 
 #define STATE_VERSION 1
@@ -100,12 +102,13 @@ tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, siz
     uint8_t *p = dst;
     size_t at = FIXED;
 
-    if (!g || !dst || !written)
+    if (!g)
         return TLC_ERR_PARAM;
     if (g->pushed)
-        return TLC_ERR_ORDER;
-    if (cap < tlc_gossip_state_size(g))
-        return TLC_ERR_CAPACITY;
+        return tlc_refuse_step(&g->setup, "state_save");
+    tlc_status status = tlc_save_check(&g->setup, dst, cap, written, tlc_gossip_state_size(g));
+    if (status)
+        return status;
     memcpy(p, magic, sizeof magic);
     p[4] = STATE_VERSION;
     p[5] = (uint8_t)g->setup.kind;
@@ -211,7 +214,8 @@ typedef struct loading {
     tlc_gossip *g;
     const tlc_message *states;
     size_t count;
-    int own; /* the state of this node; else those of all nodes of a run */
+    uint64_t workers; /* of the run */
+    int own;          /* the state of this node; else those of all nodes of a run */
 } loading;
 
 static tlc_status fail(const loading *l, tlc_reason reason, size_t number, tlc_status cause)
@@ -250,9 +254,15 @@ static tlc_status check_head(loading *l, size_t i, state *s)
         status = TLC_ERR_CORRUPT;
     if (status)
         return fail(l, TLC_REASON_STATE, i, status);
-    l->own = l->count == 1 && s->workers == x->cfg.workers && s->node == x->rank;
-    if (s->in.p[5] != (uint8_t)x->kind || (!l->own && s->workers != l->count))
-        return fail(l, TLC_REASON_STATE_KIND, i, TLC_OK);
+    if (i == 0) {
+        l->workers = s->workers;
+        l->own = l->count == 1 && s->workers == x->cfg.workers && s->node == x->rank;
+    }
+    if (s->in.p[5] != (uint8_t)x->kind)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "state %zu is not of a node in %s", i, tlc_kind_words(x->kind));
+    if (s->workers != l->workers)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "state %zu is of a run of %llu nodes, state 0 of one of %llu", i,
+                          (unsigned long long)s->workers, (unsigned long long)l->workers);
     for (size_t before = 0; before < i; before++) {
         (void)read_head(&other, l->states[before]);
         if (other.node == s->node)
@@ -263,53 +273,79 @@ static tlc_status check_head(loading *l, size_t i, state *s)
     return TLC_OK;
 }
 
-/* Does the codec of an entry fit to the tensor? set: changes it. */
-static tlc_status adopt_codec(const tlc_gossip *g, size_t tensor, const entry *e, int set)
+/* The codec of an entry as a string. Returns 0 if it is none. */
+static int entry_codec(const entry *e, char text[TLC_CODEC_TEXT])
 {
-    char text[TLC_CODEC_TEXT];
-    tlc_status status = TLC_OK;
     tlc_codec codec;
 
     if (tlc_codec_parse(&codec, e->codec, e->codec_len, NULL)) /* fails for a NUL or a long text */
-        return TLC_ERR_CORRUPT;
+        return 0;
     memcpy(text, e->codec, e->codec_len);
     text[e->codec_len] = 0;
-    if (!tlc_setup_allows(&g->setup, text))
-        return TLC_ERR_PARAM;
-    for (size_t p = 0; !status && p < g->out.part_count; p++) {
+    return 1;
+}
+
+/* The context of a tensor whose codec may change, or NULL. */
+static tlc_ctx *own_context(const tlc_gossip *g, size_t tensor)
+{
+    for (size_t p = 0; p < g->out.part_count; p++) {
         int shared;
         tlc_ctx *ctx = tlc_sender_context(&g->out, p, &shared);
-        if (tlc_sender_part(&g->out, p)->tensor == tensor && !shared)
-            status = set ? tlc_set_codec(ctx, text) : tlc_codec_fits(ctx, text);
+        if (tlc_sender_part(&g->out, p)->tensor == tensor)
+            return shared ? NULL : ctx;
     }
-    return status;
+    return NULL;
+}
+
+/* Does the codec of an entry of state i fit to the tensor? */
+static tlc_status check_codec(const loading *l, size_t i, size_t tensor, const entry *e)
+{
+    const tlc_ctx *ctx = own_context(l->g, tensor);
+    char text[TLC_CODEC_TEXT];
+
+    if (!entry_codec(e, text))
+        return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+    tlc_status status = tlc_refuse_codec(&l->g->setup, tensor, "the codec of a state", text);
+    if (status || !ctx)
+        return status;
+    status = tlc_codec_fits(ctx, text);
+    return status
+               ? tlc_refuse(&l->g->setup, status, tensor,
+                            "the codec of state %zu, \"%.40s\", does not fit here, where there is \"%.40s\"; name it "
+                            "in reserve",
+                            i, text, ctx->codec_text)
+               : TLC_OK;
+}
+
+/* Sets it. */
+static void adopt_codec(const tlc_gossip *g, size_t tensor, const entry *e)
+{
+    tlc_ctx *ctx = own_context(g, tensor);
+    char text[TLC_CODEC_TEXT];
+
+    if (ctx && entry_codec(e, text))
+        (void)tlc_set_codec(ctx, text);
 }
 
 static tlc_status check_entry(const loading *l, size_t i, const state *s, const entry *e, tlc_report *notes)
 {
     tlc_gossip *g = l->g;
     size_t t = tlc_setup_find(&g->setup, (const char *)e->name, e->name_len);
-    tlc_reason reason = TLC_REASON_NONE;
-    tlc_status status = TLC_OK;
 
     if (t == TLC_ALL) {
         tlc_report_unknown(notes, e->name, e->name_len);
         return TLC_OK;
     }
     if (e->n != g->setup.tensors[t].n)
-        reason = TLC_REASON_STATE_SIZE;
-    else if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays))
-        reason = TLC_REASON_STATE;
-    else {
-        status = adopt_codec(g, t, e, 0);
-        reason = status ? TLC_REASON_STATE_CODEC : TLC_REASON_NONE;
+        return tlc_refuse(&g->setup, TLC_ERR_SIZE, t, "it has %llu values in state %zu, and %zu here",
+                          (unsigned long long)e->n, i, g->setup.tensors[t].n);
+    if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays)) {
+        (void)fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+        g->report.finding.tensor = t;
+        return TLC_ERR_CORRUPT;
     }
     g->setup.seen[t] = i + 1;
-    if (reason == TLC_REASON_NONE)
-        return TLC_OK;
-    status = fail(l, reason, i, status);
-    g->report.finding.tensor = t;
-    return status;
+    return check_codec(l, i, t, e);
 }
 
 /* Checks the entries of state i, whose head was checked. */
@@ -398,7 +434,7 @@ static void take_state(const loading *l, const tlc_message *message)
         size_t t = tlc_setup_find(&g->setup, (const char *)e.name, e.name_len);
         if (t == TLC_ALL)
             continue;
-        (void)adopt_codec(g, t, &e, 1);
+        adopt_codec(g, t, &e);
         g->setup.seen[t]++;
         if (l->own)
             restore(g, t, &e, message);
@@ -407,19 +443,39 @@ static void take_state(const loading *l, const tlc_message *message)
     }
 }
 
+static uint64_t node_of(tlc_message message)
+{
+    state s;
+
+    (void)read_head(&s, message);
+    return s.node;
+}
+
+/* The state of the first node from `node` on. There is one. */
+static const tlc_message *next_state(const loading *l, uint64_t node)
+{
+    const tlc_message *found = NULL;
+
+    for (size_t i = 0; i < l->count; i++) {
+        uint64_t here = node_of(l->states[i]);
+        if (here >= node && (!found || here < node_of(*found)))
+            found = &l->states[i];
+    }
+    return found;
+}
+
 /* Applies states that were checked: those of a run in the order of its nodes. */
 static void apply(const loading *l)
 {
     tlc_gossip *g = l->g;
-    state s;
+    uint64_t node = 0;
 
     memset(g->setup.seen, 0, g->setup.count * sizeof *g->setup.seen);
-    for (uint64_t node = 0; node < l->count; node++)
-        for (size_t i = 0; i < l->count; i++) {
-            (void)read_head(&s, l->states[i]);
-            if (l->own || s.node == node)
-                take_state(l, &l->states[i]);
-        }
+    for (size_t i = 0; i < l->count; i++) {
+        const tlc_message *next = next_state(l, node);
+        node = node_of(*next) + 1;
+        take_state(l, next);
+    }
     for (size_t t = 0; t < g->setup.count; t++)
         if (!l->own || !g->setup.seen[t])
             level(g, t);
@@ -429,39 +485,49 @@ static void apply(const loading *l)
     tlc_gossip_stir(g);
 }
 
-tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count)
+static tlc_status load(tlc_gossip *g, const tlc_message *states, size_t count, int lost)
 {
     loading l = {.g = g, .states = states, .count = count};
-    tlc_finding names = tlc_finding_of(TLC_REASON_NAMES);
     tlc_report notes = {.unknown = 0};
+    size_t missing = TLC_ALL;
     tlc_status status = TLC_OK;
     state s;
 
-    if (!g)
-        return TLC_ERR_PARAM;
-    if (!states || !count)
-        return tlc_gossip_refuse(g, TLC_REASON_ARGUMENT);
+    if (!states)
+        return tlc_refuse_null(&g->setup, "states");
+    if (!count)
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "count is 0; at least one state is needed");
     if (g->pushed)
-        return tlc_gossip_refuse(g, TLC_REASON_ORDER);
+        return tlc_refuse_step(&g->setup, "state_load");
     memset(g->setup.seen, 0, g->setup.count * sizeof *g->setup.seen);
     for (size_t i = 0; !status && i < count; i++) {
         status = check_head(&l, i, &s);
         if (!status)
             status = check_entries(&l, i, &s, &notes);
     }
+    const tlc_given_states given = {states, count, l.workers, l.own ? g->setup.rank : TLC_NOBODY, node_of};
+    if (!status)
+        status = tlc_states_check(&g->setup, &given, lost);
     if (status)
         return status;
     for (size_t t = g->setup.count; t-- > 0;)
         if (g->setup.tensors[t].n && !g->setup.seen[t]) {
             notes.missing++;
-            names.tensor = t;
+            missing = t;
         }
     tlc_float_mode mode = tlc_float_enter();
     apply(&l);
     tlc_float_leave(mode);
-    (void)tlc_gossip_tell(g, TLC_OK, &names);
-    g->report.unknown = notes.unknown;
-    g->report.missing = notes.missing;
-    memcpy(g->report.unknown_name, notes.unknown_name, sizeof g->report.unknown_name);
+    tlc_states_tell(&g->setup, &given, &notes, g->step, missing);
     return TLC_OK;
+}
+
+tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count)
+{
+    return g ? load(g, states, count, 0) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_gossip_state_salvage(tlc_gossip *g, const tlc_message *states, size_t count)
+{
+    return g ? load(g, states, count, 1) : TLC_ERR_PARAM;
 }

@@ -20,5 +20,8 @@ tlc_status tlc_object_set_codec(const tlc_object *o, size_t tensor, const char *
 /* All residuals *= factor, or none. */
 tlc_status tlc_object_scale(const tlc_object *o, float factor);
 
-tlc_status tlc_stats_export(tlc_exchange_stats *theirs, const tlc_exchange_stats *ours);
+tlc_status tlc_stats_export(const tlc_setup *x, tlc_exchange_stats *theirs, const tlc_exchange_stats *ours);
+
+/* Has the caller of `_state_save` room for a state of `size` bytes? Else the call is refused. */
+tlc_status tlc_save_check(const tlc_setup *x, const void *dst, size_t cap, const size_t *written, size_t size);
 #endif

@@ -27,11 +27,41 @@
 #define TLC_OBJECT_STATE_H
 
 #include "object.h"
+#include "reader.h"
 
 size_t tlc_object_state_size(const tlc_object *o);
 tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written);
 
-/* Sets residuals, codecs and o->step from states, or on failure nothing. *report tells the status and what was not
- * found. */
-tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, tlc_report *report);
+#define TLC_STATE_VERSION 1
+#define TLC_STATE_FIXED 16 /* bytes before the numbers of the head */
+
+enum { TLC_ENTRY_PULL = 1, TLC_ENTRY_RESIDUAL = 2 };
+
+/* A part of a tensor in a state. */
+typedef struct tlc_state_entry {
+    int pull;            /* of answers */
+    const uint8_t *name; /* name_len bytes */
+    size_t name_len;
+    uint64_t n, first, count;
+    const char *codec; /* codec_len bytes */
+    size_t codec_len;
+    const uint8_t *residual; /* count f32, or NULL */
+} tlc_state_entry;
+
+/* A state that is read. */
+typedef struct tlc_state {
+    tlc_reader in; /* without the checksum; at the next entry */
+    uint64_t step, workers, servers, rank, entries;
+    unsigned kind, role, sum;
+} tlc_state;
+
+/* Reads the head of a state, but not its checksum. */
+tlc_status tlc_state_head(tlc_state *s, tlc_message message);
+
+/* Reads the next entry. Returns 0 if it is not as it should be. */
+int tlc_state_next(tlc_state *s, tlc_state_entry *e);
+
+/* Sets residuals, codecs and o->step from states, or on failure nothing (object_load.c). lost: states may be missing.
+ * The report tells what was not found. */
+tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, int lost);
 #endif

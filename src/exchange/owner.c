@@ -2,6 +2,7 @@
 #include "owner.h"
 #include "../common/structs.h"
 #include "../context.h"
+#include "refusal.h"
 #include <threelc/stages.h>
 
 /* ---- the frames of IntML ----------------------------------------------------------------------------------------- */
@@ -197,8 +198,10 @@ tlc_message tlc_owner_answer(tlc_owner *o, uint64_t step, const float *const *de
 
 tlc_status tlc_owner_part(const tlc_owner *o, size_t i, tlc_part *part)
 {
-    if (!part || part->struct_size < sizeof part->struct_size || i >= o->answer.part_count)
-        return TLC_ERR_PARAM;
+    if (!part || part->struct_size < sizeof part->struct_size)
+        return tlc_refuse_struct(o->x, "part");
+    if (i >= o->answer.part_count)
+        return tlc_refuse(o->x, TLC_ERR_PARAM, TLC_ALL, "there is no part %zu; there are %zu", i, o->answer.part_count);
     const tlc_ownership_part *p = tlc_sender_part(&o->answer, i);
     const tlc_part ours = {.tensor = p->tensor,
                            .first = p->first,

@@ -4,6 +4,7 @@
 #include "../common/structs.h"
 #include "../context.h"
 #include "../values/dtype.h"
+#include "refusal.h"
 
 tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uint32_t slots)
 {
@@ -43,11 +44,12 @@ tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
     size_t g = next_open(s, 0);
 
     if (!part || part->struct_size < sizeof part->struct_size)
-        return TLC_ERR_PARAM;
-    for (; i && g < s->group_count; i--)
+        return tlc_refuse_struct(s->x, "part");
+    for (size_t left = i; left && g < s->group_count; left--)
         g = next_open(s, g + 1);
     if (g == s->group_count)
-        return TLC_ERR_PARAM;
+        return tlc_refuse(s->x, TLC_ERR_PARAM, TLC_ALL, "there is no pushed part %zu; there are %zu", i,
+                          tlc_pushing_parts(p));
     const size_t index = tlc_group_index(s, tlc_sender_group(s, g), 0);
     const tlc_ownership_part *found = tlc_sender_part(s, index);
     const tlc_part ours = {.tensor = found->tensor,
@@ -73,7 +75,7 @@ static int fits(const tlc_ctx *ctx, tlc_message message)
            f.checksum == ctx->checksum;
 }
 
-int tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
+tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
 {
     tlc_sender *s = &p->sender;
     size_t i = 0;
@@ -81,11 +83,13 @@ int tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
     for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1), i++) {
         if (frames[i].len && !fits(s->ctx[g], frames[i])) {
             tlc_pushing_forget(p);
-            return 0;
+            return tlc_refuse(s->x, TLC_ERR_PARAM, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
+                              "frame %zu is not a whole frame of %zu values with the codec \"%.63s\"", i, s->ctx[g]->n,
+                              s->ctx[g]->codec_text);
         }
         s->given[g] = frames[i];
     }
-    return 1;
+    return TLC_OK;
 }
 
 void tlc_pushing_forget(tlc_pushing *p)
@@ -98,19 +102,33 @@ void tlc_pushing_forget(tlc_pushing *p)
 
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
-int tlc_pushing_valid(const tlc_pushing *p, const void *const *grads, double weight)
+/* The first tensor that is pushed and has no gradient, or TLC_ALL. */
+static size_t without_gradient(const tlc_sender *s, const void *const *grads)
 {
-    const tlc_sender *s = &p->sender;
-
-    if (!grads)
-        return 1;
     for (size_t g = 0; g < s->group_count; g++) {
         const tlc_ownership_group *group = tlc_sender_group(s, g);
         for (size_t i = 0; s->ctx[g] && !tlc_sender_given(s, g) && i < group->count; i++)
             if (!grads[tlc_group_part(s, group, i)->tensor])
-                return 0;
+                return tlc_group_part(s, group, i)->tensor;
     }
-    return tlc_weight_valid(weight);
+    return TLC_ALL;
+}
+
+tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, double weight, const tlc_message *to)
+{
+    const tlc_setup *x = p->sender.x;
+    const size_t missing = grads ? without_gradient(&p->sender, grads) : TLC_ALL;
+
+    if (!to)
+        return tlc_refuse_null(x, "to");
+    if (missing != TLC_ALL)
+        return tlc_refuse(x, TLC_ERR_PARAM, missing, "its entry of grads is NULL");
+    if (grads && !tlc_weight_valid(weight))
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "weight is %g; it is 2^-50 to 2^50", weight);
+    if (p->under_way)
+        return tlc_refuse(x, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
+                          (unsigned long long)*x->step);
+    return TLC_OK;
 }
 
 /* Where the values of each part are. A tensor that is not sent may have none. */

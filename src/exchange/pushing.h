@@ -21,15 +21,15 @@ tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uin
 size_t tlc_pushing_parts(const tlc_pushing *p);
 tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part);
 
-/* Keeps the frames of these parts for the next push; len 0: the library makes it. Returns 0 if one is not a frame of
- * its part, and keeps none. */
-int tlc_pushing_give(tlc_pushing *p, const tlc_message *frames);
+/* Keeps the frames of these parts for the next push; len 0: the library makes it. TLC_ERR_PARAM: one is not a frame of
+ * its part; none is kept. */
+tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames);
 
 /* Forgets them. */
 void tlc_pushing_forget(tlc_pushing *p);
 
-/* Are these gradients and this weight as they must be? Tensors whose frames were given need no gradient. */
-int tlc_pushing_valid(const tlc_pushing *p, const void *const *grads, double weight);
+/* Are the arguments of a push as they must be? Else it is refused. Tensors whose frames were given need no gradient. */
+tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, double weight, const tlc_message *to);
 
 /* Makes the messages of `step`. grads NULL: they say that nobody pushes. listen: so they do, and the gradient waits in
  * the residuals; *dropped grows by the values that cannot. */

@@ -2,6 +2,7 @@
 #include "receiver.h"
 #include "../coding/decode.h"
 #include "../values/dtype.h"
+#include "refusal.h"
 
 void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t scratch)
 {
@@ -10,12 +11,14 @@ void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t sc
     r->scratch = tlc_memory_take(&x->memory, scratch, sizeof *r->scratch);
 }
 
-int tlc_receiver_has_room(const tlc_receiver *r, void *const *out)
+tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out)
 {
+    if (!from)
+        return tlc_refuse_null(r->x, "from");
     for (size_t t = 0; t < r->x->count; t++)
         if (r->x->tensors[t].n && (!out || !out[t]))
-            return 0;
-    return 1;
+            return tlc_refuse(r->x, TLC_ERR_PARAM, t, out ? "its entry of out is NULL" : "out is NULL");
+    return TLC_OK;
 }
 
 /* ---- read -------------------------------------------------------------------------------------------------------- */

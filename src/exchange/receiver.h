@@ -28,8 +28,8 @@ tlc_status tlc_frames_check(const tlc_setup *x, tlc_direction direction, uint32_
 /* scratch: how many values. */
 void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t scratch);
 
-/* Has every tensor with values a place? */
-int tlc_receiver_has_room(const tlc_receiver *r, void *const *out);
+/* Are there messages, and has every tensor with values a place? Else the pull is refused. */
+tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out);
 
 /* Reads the answer of an owner for `step`, and checks all its frames. */
 void tlc_receiver_read(tlc_receiver *r, uint32_t owner, uint64_t step, tlc_message message);

@@ -5,6 +5,7 @@
 #include "../common/structs.h"
 #include "../context.h"
 #include "../values/input.h"
+#include "refusal.h"
 #include "sender.h"
 
 /* ---- residuals of shared groups ---------------------------------------------------------------------------------- */
@@ -133,7 +134,8 @@ tlc_status tlc_sender_scale(tlc_sender *s, float factor, int check_only)
         tlc_residual_fetch(s, g);
         float max = tlc_bits_float(s->x->k->absmax(NULL, r, n));
         if (!tlc_finite(max * factor))
-            status = TLC_ERR_NONFINITE;
+            status = tlc_refuse(s->x, TLC_ERR_NONFINITE, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
+                                "residual * %g is not finite", (double)factor);
         for (size_t i = 0; !check_only && i < n; i++)
             r[i] *= factor;
         tlc_residual_store(s, g);
@@ -152,15 +154,19 @@ tlc_status tlc_sender_set_codec(tlc_sender *s, size_t tensor, const char *codec,
         if (!s->ctx[g] || group->shared || (tensor == TLC_ALL ? !s->x->tensors[t].common[s->direction] : t != tensor))
             continue;
         status = check_only ? tlc_codec_fits(s->ctx[g], codec) : tlc_set_codec(s->ctx[g], codec);
+        if (status)
+            (void)tlc_refuse(s->x, status, t,
+                             "the codec \"%.63s\" does not fit here, where there is \"%.63s\"; name it in reserve",
+                             codec, s->ctx[g]->codec_text);
     }
     return status;
 }
 
-uint64_t tlc_sender_float_bytes(const tlc_sender *s)
+uint64_t tlc_sender_float_bytes(const tlc_sender *s, uint32_t i)
 {
     uint64_t values = 0;
 
-    for (size_t g = 0; g < s->group_count; g++)
+    for (size_t g = tlc_sender_begin(s, i); g < tlc_sender_begin(s, i + 1); g++)
         values += s->ctx[g] ? tlc_sender_group(s, g)->n : 0;
     return values * tlc_dtype_size(s->dtype);
 }

@@ -6,6 +6,7 @@
 #include "../coding/frame.h"
 #include "../context.h"
 #include "../values/input.h"
+#include "refusal.h"
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
@@ -52,7 +53,7 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
         }
     }
     cfg.residual = s->together[g];
-    return tlc_create(&s->ctx[g], &cfg, group->n);
+    return tlc_refuse_status(x, first->tensor, tlc_create(&s->ctx[g], &cfg, group->n));
 }
 
 /* The buffers of the messages to one owner. */
@@ -298,10 +299,15 @@ tlc_status tlc_sender_again(const tlc_sender *s, uint64_t now, uint64_t step, tl
 {
     const tlc_outgoing *out = tlc_sender_find(s, step, 0);
 
+    if (!message)
+        return tlc_refuse_null(s->x, "the place for the message");
     if (step >= now)
-        return TLC_ERR_ORDER;
+        return tlc_refuse(s->x, TLC_ERR_ORDER, TLC_ALL, "there is no message of step %llu yet; this is step %llu",
+                          (unsigned long long)step, (unsigned long long)*s->x->step);
     if (!out)
-        return TLC_ERR_PARAM;
+        return tlc_refuse(s->x, TLC_ERR_PARAM, TLC_ALL,
+                          "the message of step %llu is not kept; this is step %llu, and the last %u are kept at most",
+                          (unsigned long long)step, (unsigned long long)*s->x->step, s->slots);
     *message = out->message;
     return TLC_OK;
 }

@@ -93,7 +93,8 @@ static inline tlc_outgoing *tlc_sender_slot(const tlc_sender *s, uint64_t step, 
 /* Message i of a step, or NULL if it is not kept. */
 const tlc_outgoing *tlc_sender_find(const tlc_sender *s, uint64_t step, uint32_t i);
 
-/* The same for a caller who is in step `now`. TLC_ERR_ORDER: the step is to come. TLC_ERR_PARAM: it is not kept. */
+/* The same for a caller who is in step `now`. TLC_ERR_ORDER: the step is to come. TLC_ERR_PARAM: it is not kept, or
+ * message is NULL. */
 tlc_status tlc_sender_again(const tlc_sender *s, uint64_t now, uint64_t step, tlc_message *message);
 
 /* No step is kept any more. */
@@ -133,13 +134,13 @@ uint64_t tlc_sender_return(tlc_sender *s, uint64_t step, uint32_t i);
 /* momentum[tensor][j] = 0 where message i of `step` has a value that is not 0. */
 void tlc_sender_mask(const tlc_sender *s, uint64_t step, uint32_t i, float *const *momentum);
 
-/* All residuals *= factor, unless a product is not finite. check_only: changes nothing. */
+/* All residuals *= factor. TLC_ERR_NONFINITE: a product is not finite. check_only: changes nothing. */
 tlc_status tlc_sender_scale(tlc_sender *s, float factor, int check_only);
 
 /* Sets the codec of a tensor (TLC_ALL: of all with the common codec), in all its parts or in none. check_only: changes
  * nothing. */
 tlc_status tlc_sender_set_codec(tlc_sender *s, size_t tensor, const char *codec, int check_only);
 
-/* The bytes of all values that a step sends, as they come. */
-uint64_t tlc_sender_float_bytes(const tlc_sender *s);
+/* The bytes of the values of message i as they come: what `raw` frames would have behind their headers. */
+uint64_t tlc_sender_float_bytes(const tlc_sender *s, uint32_t i);
 #endif

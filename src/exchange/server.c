@@ -6,6 +6,7 @@
 #include "../common/structs.h"
 #include "object_state.h"
 #include "owner.h"
+#include "refusal.h"
 
 struct tlc_server {
     tlc_setup setup; /* comes first: tlc_setup_create */
@@ -26,22 +27,27 @@ static tlc_status make(tlc_server *s)
     s->report.finding = tlc_finding_of(TLC_REASON_NONE);
     s->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
     s->last_taken = tlc_memory_take(&x->memory, x->cfg.workers, sizeof *s->last_taken);
-    return status ? status : x->memory.status;
+    status = status ? status : x->memory.status;
+    if (status)
+        return status;
+    x->report = &s->report;
+    x->reports = 1;
+    x->step = &s->step;
+    return TLC_OK;
 }
 
 tlc_status tlc_server_create(tlc_server **out, const tlc_exchange_config *cfg, uint32_t server,
                              const tlc_tensor *tensors, size_t count)
 {
+    tlc_report report = {.step = 0};
     void *made = NULL;
-    tlc_status status;
-
-    if (!out)
-        return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_SERVER, server, tensors, count);
-    if (status)
-        return status;
+    tlc_status status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_SERVER, server,
+                                         tensors, count, &report);
     tlc_server *s = made;
-    status = make(s);
+
+    if (!status)
+        status = out ? make(s) : tlc_refuse_null(&s->setup, "the place for the object");
+    status = tlc_setup_end(cfg, s ? &s->setup : NULL, status, &report);
     if (status)
         tlc_server_destroy(s);
     else
@@ -66,10 +72,10 @@ static tlc_status tell(tlc_server *s, tlc_status status, const tlc_finding *find
     return status;
 }
 
-static tlc_status refuse(tlc_server *s, tlc_reason reason)
+/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
+static tlc_status refuse_turn(const tlc_server *s, const char *what)
 {
-    const tlc_finding finding = tlc_finding_of(reason);
-    return tell(s, finding.cause, &finding);
+    return tlc_refuse(&s->setup, TLC_ERR_ORDER, TLC_ALL, "%s in step %llu", what, (unsigned long long)s->step);
 }
 
 /* Tells who was taken, after a step that did not fail. */
@@ -94,7 +100,7 @@ tlc_status tlc_server_push(tlc_server *s, tlc_message from, tlc_push_info *info)
     if (!s)
         return TLC_ERR_PARAM;
     if (info && info->struct_size < sizeof info->struct_size)
-        return refuse(s, TLC_REASON_ARGUMENT);
+        return tlc_refuse_struct(&s->setup, "info");
     if (tlc_message_read(&s->setup, &any, from, &head, &frames, &finding))
         return tell(s, finding.cause, &finding);
     const tlc_arrival *before = &s->owner.round.push[head.sender];
@@ -132,7 +138,7 @@ tlc_status tlc_server_reduce(tlc_server *s)
     if (!s)
         return TLC_ERR_PARAM;
     if (s->reduced || !s->owner.round.came)
-        return refuse(s, TLC_REASON_ORDER);
+        return refuse_turn(s, s->reduced ? "reduce was called again" : "reduce was called before any push came");
     tlc_owner_reduce(&s->owner, 0);
     s->reduced = 1;
     (void)tell(s, s->owner.failed ? TLC_ERR_STEP : TLC_OK, &s->owner.finding);
@@ -150,23 +156,29 @@ tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part)
     return s ? tlc_owner_part(&s->owner, i, part) : TLC_ERR_PARAM;
 }
 
-/* Has every part a delta? */
-static int has_deltas(const tlc_server *s, const float *const *delta)
+/* Has every part a delta? Else the answer is refused. */
+static tlc_status check_deltas(const tlc_server *s, const float *const *delta)
 {
-    for (size_t p = 0; delta && p < s->owner.answer.part_count; p++)
+    const tlc_sender *answer = &s->owner.answer;
+
+    for (size_t p = 0; delta && p < answer->part_count; p++)
         if (!delta[p])
-            return 0;
-    return 1;
+            return tlc_refuse(&s->setup, TLC_ERR_PARAM, tlc_sender_part(answer, p)->tensor,
+                              "its entry of delta is NULL, that of part %zu", p);
+    return TLC_OK;
 }
 
 tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
 {
     if (!s)
         return TLC_ERR_PARAM;
-    if (!to_all || !has_deltas(s, delta))
-        return refuse(s, TLC_REASON_ARGUMENT);
+    if (!to_all)
+        return tlc_refuse_null(&s->setup, "to_all");
+    const tlc_status status = check_deltas(s, delta);
+    if (status)
+        return status;
     if (!s->reduced)
-        return refuse(s, TLC_REASON_ORDER);
+        return refuse_turn(s, "answer was called before reduce");
     *to_all = tlc_owner_answer(&s->owner, s->step, delta);
     (void)tell(s, TLC_OK, &s->owner.finding);
     tell_taken(s);
@@ -175,7 +187,7 @@ tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_messa
             s->last_taken[w] = s->step;
     s->stats.steps++;
     s->stats.failed += (uint64_t)s->owner.failed;
-    s->stats.float_bytes += s->owner.failed ? 0 : tlc_sender_float_bytes(&s->owner.answer);
+    s->stats.float_bytes += s->owner.failed ? 0 : tlc_sender_float_bytes(&s->owner.answer, 0) * s->setup.cfg.workers;
     s->stats.sent += (uint64_t)to_all->len * s->setup.cfg.workers;
     s->step++;
     s->reduced = 0;
@@ -185,17 +197,20 @@ tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_messa
 
 tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_message *answer)
 {
-    if (!s || !answer)
-        return TLC_ERR_PARAM;
-    return tlc_sender_again(&s->owner.answer, s->step, step, answer);
+    return s ? tlc_sender_again(&s->owner.answer, s->step, step, answer) : TLC_ERR_PARAM;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step)
 {
-    if (!s || worker >= s->setup.cfg.workers || !step)
+    if (!s)
         return TLC_ERR_PARAM;
+    if (!step)
+        return tlc_refuse_null(&s->setup, "step");
+    if (worker >= s->setup.cfg.workers)
+        return tlc_refuse(&s->setup, TLC_ERR_PARAM, TLC_ALL, "there is no worker %u; there are %u", worker,
+                          s->setup.cfg.workers);
     *step = s->last_taken[worker];
     return TLC_OK;
 }
@@ -216,8 +231,10 @@ static tlc_object object_of(const tlc_server *s)
 
 tlc_status tlc_server_set_codec(tlc_server *s, size_t tensor, const char *codec)
 {
-    if (!s || !codec)
+    if (!s)
         return TLC_ERR_PARAM;
+    if (!codec)
+        return tlc_refuse_null(&s->setup, "codec");
     const tlc_object o = object_of(s);
     return tlc_object_set_codec(&o, tensor, NULL, codec);
 }
@@ -227,7 +244,7 @@ tlc_status tlc_server_residual_scale(tlc_server *s, float factor)
     if (!s)
         return TLC_ERR_PARAM;
     if (s->reduced)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&s->setup, "residual_scale");
     const tlc_object o = object_of(s);
     return tlc_object_scale(&o, factor);
 }
@@ -239,7 +256,7 @@ tlc_status tlc_server_outcome(const tlc_server *s, tlc_outcome *outcome)
 
 tlc_status tlc_server_stats(const tlc_server *s, tlc_exchange_stats *stats)
 {
-    return s ? tlc_stats_export(stats, &s->stats) : TLC_ERR_PARAM;
+    return s ? tlc_stats_export(&s->setup, stats, &s->stats) : TLC_ERR_PARAM;
 }
 
 size_t tlc_server_state_size(const tlc_server *s)
@@ -255,19 +272,29 @@ tlc_status tlc_server_state_save(const tlc_server *s, void *dst, size_t cap, siz
     if (!s)
         return TLC_ERR_PARAM;
     if (s->reduced)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&s->setup, "state_save");
     const tlc_object o = object_of(s);
     return tlc_object_state_save(&o, dst, cap, written);
 }
 
-tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_t count)
+static tlc_status load(tlc_server *s, const tlc_message *states, size_t count, int lost)
 {
     if (!s)
         return TLC_ERR_PARAM;
     if (s->owner.round.came)
-        return refuse(s, TLC_REASON_ORDER);
+        return tlc_refuse_step(&s->setup, "state_load");
     tlc_object o = object_of(s);
-    tlc_status status = tlc_object_state_load(&o, states, count, &s->report);
+    tlc_status status = tlc_object_state_load(&o, states, count, lost);
     s->step = o.step;
     return status;
+}
+
+tlc_status tlc_server_state_load(tlc_server *s, const tlc_message *states, size_t count)
+{
+    return load(s, states, count, 0);
+}
+
+tlc_status tlc_server_state_salvage(tlc_server *s, const tlc_message *states, size_t count)
+{
+    return load(s, states, count, 1);
 }

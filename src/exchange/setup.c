@@ -5,81 +5,22 @@
 #include "../common/structs.h"
 #include "../context.h"
 #include "cost.h"
+#include "refusal.h"
 #include <xxhash.h>
 
 tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
 {
-    tlc_exchange_config defaults =
-        {.struct_size = struct_size, .workers = 1, .keep = 4, .push = "3lc", .min_n = 256, .split_n = 65536};
+    tlc_exchange_config defaults = {.struct_size = struct_size,
+                                    .workers = 1,
+                                    .keep = 4,
+                                    .min_n = 256,
+                                    .split_n = 65536};
 
     if (!cfg || struct_size < sizeof cfg->struct_size)
         return TLC_ERR_PARAM;
     memset(cfg, 0, struct_size);
     memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
     return TLC_OK;
-}
-
-/* ---- check ------------------------------------------------------------------------------------------------------- */
-
-static int is_bool(int value)
-{
-    return value == 0 || value == 1;
-}
-
-/* Are the fields as the kind needs them? */
-static int suits(const tlc_exchange_config *c, tlc_exchange_kind kind)
-{
-    if (kind == TLC_EXCHANGE_SERVERS)
-        return c->servers && !c->owners && !c->gather && c->backup < c->workers;
-    if (tlc_is_gossip(kind))
-        return !c->servers && !c->owners && !c->gather && !c->backup && !c->sum && !c->pull && c->dtype == TLC_F32;
-    return !c->servers && !c->backup && !(c->gather && c->owners);
-}
-
-static tlc_status check_config(const tlc_exchange_config *c, tlc_exchange_kind kind, tlc_role role, uint32_t rank)
-{
-    uint32_t ranks = role == TLC_ROLE_SERVER ? c->servers : c->workers;
-
-    if (!c->workers || c->workers > TLC_RANKS_MAX || c->servers > TLC_RANKS_MAX || rank >= ranks || !c->keep ||
-        !is_bool(c->gather) || !is_bool(c->sum) || !is_bool(c->assume_finite) || !c->push || !c->split_n ||
-        !suits(c, kind))
-        return TLC_ERR_PARAM;
-    if (!tlc_dtype_valid(c->dtype) || (int)c->isa < TLC_ISA_AUTO || c->isa > TLC_ISA_NEON ||
-        !c->alloc.alloc != !c->alloc.free)
-        return TLC_ERR_PARAM;
-    return tlc_kernels_for(c->isa) ? TLC_OK : TLC_ERR_UNSUPPORTED;
-}
-
-enum { FEEDBACK = 1, BIAS = 2, NO_CODEC = 4 };
-
-/* Does one of these codecs, with ';' between them, have error feedback by default, or a bias, or is it no codec? */
-static int traits_of(const char *list)
-{
-    int traits = 0;
-
-    for (const char *at = list && *list ? list : NULL; at && !(traits & NO_CODEC);) {
-        size_t len = strcspn(at, ";");
-        tlc_codec codec;
-        if (tlc_codec_parse(&codec, at, len, NULL))
-            traits = NO_CODEC;
-        else
-            traits |= (codec.quantizer->quantize->feedback ? FEEDBACK : 0) | (tlc_codec_unbiased(&codec) ? 0 : BIAS);
-        at = at[len] ? at + len + 1 : NULL;
-    }
-    return traits;
-}
-
-int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction)
-{
-    const tlc_setup_tensor *t = &x->tensors[tensor];
-    int traits = traits_of(t->codec[direction]) | traits_of(x->cfg.reserve);
-
-    return !tlc_is_gossip(x->kind) && (t->small[direction] || (traits & FEEDBACK));
-}
-
-int tlc_setup_allows(const tlc_setup *x, const char *codecs)
-{
-    return !(traits_of(codecs) & (tlc_is_gossip(x->kind) ? FEEDBACK | BIAS | NO_CODEC : NO_CODEC));
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -110,16 +51,34 @@ static void choose_codec(const tlc_setup *x, tlc_setup_tensor *t, tlc_direction 
     t->codec[direction] = own ? own : t->small[direction] ? "raw" : common;
 }
 
+/* Checks tensor i of the caller, whose name is there. */
+static tlc_status check_tensor(const tlc_setup *x, size_t i, const tlc_tensor *t)
+{
+    const uint32_t workers = x->cfg.workers;
+
+    if (!*t->name)
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "its name is empty");
+    if (t->only > workers)
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "only is %u; it is 0 to %u", t->only, workers);
+    if ((uintptr_t)t->residual % _Alignof(float))
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "its residual is not aligned for floats");
+    if (tlc_is_gossip(x->kind) && (t->pull || t->only))
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip has not", t->pull ? "pull" : "only");
+    return TLC_OK;
+}
+
 /* Takes tensor i of the caller. */
 static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride)
 {
     tlc_setup_tensor *t = &x->tensors[i];
     tlc_tensor ours = {.name = NULL};
 
-    if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride) || !ours.name || !*ours.name ||
-        ours.only > x->cfg.workers || (uintptr_t)ours.residual % _Alignof(float) ||
-        (tlc_is_gossip(x->kind) && (ours.pull || ours.only)))
-        return TLC_ERR_PARAM;
+    if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride))
+        return tlc_refuse(x, TLC_ERR_PARAM, i,
+                          "struct_size is %zu; it is at least %zu, and what is behind %zu bytes is 0", stride,
+                          sizeof stride, sizeof ours);
+    if (!ours.name)
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "its name is NULL");
     *t = (tlc_setup_tensor){.name = tlc_memory_copy(&x->memory, ours.name),
                             .residual = ours.residual,
                             .n = ours.n,
@@ -128,12 +87,20 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     choose_codec(x, t, TLC_PULL, ours.pull, x->cfg.pull ? x->cfg.pull : x->cfg.push);
     if (x->memory.status)
         return x->memory.status;
+    tlc_status status = check_tensor(x, i, &ours);
+    if (!status)
+        status = tlc_refuse_codec(x, i, "push", t->codec[TLC_PUSH]);
+    if (!status)
+        status = tlc_refuse_codec(x, i, "pull", t->codec[TLC_PULL]);
+    if (status)
+        return status;
     size_t *slot = name_slot(x, t->name, strlen(t->name));
     if (*slot)
-        return TLC_ERR_PARAM;
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "tensor %zu has this name, too", *slot - 1);
     *slot = i + 1;
-    if ((t->residual && !tlc_setup_feedback(x, i, TLC_PUSH)) || !tlc_setup_allows(x, t->codec[TLC_PUSH]))
-        return TLC_ERR_PARAM;
+    if (t->residual && !tlc_setup_feedback(x, i, TLC_PUSH))
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "a residual is given, but its codec \"%.63s\" keeps none",
+                          t->codec[TLC_PUSH]);
     return TLC_OK;
 }
 
@@ -175,6 +142,8 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
     for (size_t i = 0; !status && i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];
         status = describe_tensor(t, t->n < split_n ? t->n : stretch, &plan[i]);
+        if (status == TLC_ERR_SIZE)
+            (void)tlc_refuse(x, status, i, "%zu values are too many", t->n);
     }
     if (!status)
         tlc_ownership_plan(&x->ownership, plan, x->count, x->owners, split_n, &x->memory);
@@ -239,10 +208,9 @@ static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
         x->names *= 2;
     x->by_name = tlc_memory_take(m, x->names, sizeof *x->by_name);
     x->seen = tlc_memory_take(m, x->count, sizeof *x->seen);
+    x->covered = tlc_memory_take(m, x->count, sizeof *x->covered);
     if (m->status)
         return m->status;
-    if (!tlc_setup_allows(x, x->cfg.push) || !tlc_setup_allows(x, x->cfg.pull) || !tlc_setup_allows(x, x->cfg.reserve))
-        return TLC_ERR_PARAM;
     status = take_tensors(x, tensors);
     if (!status)
         x->fingerprint = fingerprint(x);
@@ -258,33 +226,70 @@ static uint32_t owners_of(const tlc_setup *x)
     return x->cfg.owners && x->cfg.owners < x->cfg.workers ? x->cfg.owners : x->cfg.workers;
 }
 
-tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
-                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count)
+/* Takes over the caller's configuration. NULL: the defaults. */
+static tlc_status import_config(tlc_setup *x, const tlc_exchange_config *theirs)
 {
-    tlc_setup x = {.kind = kind, .role = role, .rank = rank, .count = count};
-    tlc_status status;
+    tlc_exchange_config *c = &x->cfg;
 
-    (void)tlc_exchange_config_init(&x.cfg, sizeof x.cfg);
-    if ((cfg && !tlc_import(&x.cfg, sizeof x.cfg, cfg)) || (!tensors && count))
-        return TLC_ERR_PARAM;
-    status = check_config(&x.cfg, kind, role, rank);
+    (void)tlc_exchange_config_init(c, sizeof *c);
+    if (theirs && !tlc_import(c, sizeof *c, theirs))
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
+                          "struct_size of the configuration is %zu; it is at least %zu, and what is behind %zu bytes "
+                          "is 0",
+                          theirs->struct_size, sizeof c->struct_size, sizeof *c);
+    if (!c->push)
+        c->push = tlc_is_gossip(x->kind) ? TLC_GOSSIP_CODEC : TLC_EXCHANGE_CODEC;
+    c->outcome = NULL; /* the caller's, which may be gone after create */
+    if (x->kind == TLC_EXCHANGE_ALLREDUCE && c->gather)
+        x->kind = TLC_EXCHANGE_GATHER;
+    return TLC_OK;
+}
+
+tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
+                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count, tlc_report *report)
+{
+    tlc_setup x = {.report = report, .kind = kind, .role = role, .rank = rank, .count = count};
+    tlc_status status = import_config(&x, cfg);
+
+    if (!status && !tensors && count)
+        status = tlc_refuse(&x, TLC_ERR_PARAM, TLC_ALL, "tensors is NULL, but their count is %zu", count);
+    if (!status)
+        status = tlc_setup_check(&x);
     if (status)
         return status;
     x.k = tlc_kernels_for(x.cfg.isa);
     x.memory.alloc = tlc_allocator_of(&x.cfg.alloc);
-    if (kind == TLC_EXCHANGE_ALLREDUCE && x.cfg.gather)
-        x.kind = TLC_EXCHANGE_GATHER;
     x.owners = owners_of(&x);
     void *made = tlc_memory_take(&x.memory, 1, size);
-    if (!made)
-        return x.memory.status;
-    status = fill(&x, tensors);
+    if (made)
+        status = fill(&x, tensors);
+    else
+        status = x.memory.status;
     if (status) {
+        (void)tlc_setup_end(NULL, &x, status, report); /* while names are there */
         tlc_memory_free(&x.memory);
         return status;
     }
     *object = memcpy(made, &x, sizeof x);
     return TLC_OK;
+}
+
+tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc_status status, tlc_report *report)
+{
+    const size_t end = offsetof(tlc_exchange_config, outcome) + sizeof cfg->outcome;
+    tlc_outcome ours = {.status = status, .cause = status};
+
+    if (!status)
+        return TLC_OK;
+    if (x && report->finding.reason == TLC_REASON_NONE)
+        (void)tlc_refuse_status(x, TLC_ALL, status);
+    if (!cfg || cfg->struct_size < end || !cfg->outcome || cfg->outcome->struct_size < sizeof ours.struct_size)
+        return status;
+    ours.rank = report->finding.rank;
+    ours.tensor = report->finding.tensor;
+    tlc_report_sentence(report, NULL, ours.sentence, sizeof ours.sentence);
+    tlc_export(cfg->outcome, &ours, sizeof ours);
+    return status;
 }
 
 tlc_status tlc_setup_outcome(const tlc_setup *x, const tlc_report *r, tlc_outcome *outcome)

@@ -30,7 +30,11 @@ typedef struct tlc_setup_tensor {
     uint32_t only;
 } tlc_setup_tensor;
 
+/* Begins with what refused calls need (refusal.h). */
 typedef struct tlc_setup {
+    tlc_report *report; /* what `_outcome` tells: a worker has one for each server. While an object is made: its own */
+    uint32_t reports;   /* how many */
+    const uint64_t *step;    /* the step under way; NULL while an object is made */
     tlc_exchange_config cfg; /* its strings are the caller's, which may be gone after create */
     tlc_exchange_kind kind;
     tlc_role role;   /* of this object */
@@ -42,6 +46,7 @@ typedef struct tlc_setup {
     size_t *by_name; /* a hash table of indices + 1; 0: empty */
     size_t names;    /* its size, a power of 2 */
     size_t *seen;    /* by tensor, while states are loaded: the first state that has it, + 1 */
+    size_t *covered; /* by tensor, while states are loaded: values of this owner's part that they have */
     tlc_ownership ownership;
     uint64_t fingerprint;
     const tlc_kernels *k;
@@ -49,10 +54,20 @@ typedef struct tlc_setup {
 } tlc_setup;
 
 /* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
- * checked, and the plan of who owns what. The rest is 0. kind ALLREDUCE becomes GATHER if the configuration says so. On
- * failure nothing needs to be freed. */
+ * checked, and the plan of who owns what. The rest is 0. kind ALLREDUCE becomes GATHER if the configuration says so.
+ * On failure *report tells why, and nothing needs to be freed. The object's report and step are still to be set. */
 tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
-                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count);
+                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count, tlc_report *report);
+
+/* The end of a call that makes an object. x: NULL, or the setup of an object that is freed next, as status is an error.
+ * Tells the caller why, if it is one. Returns the status. */
+tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc_status status, tlc_report *report);
+
+/* Checks the configuration (setup_check.c): TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED. */
+tlc_status tlc_setup_check(const tlc_setup *x);
+
+/* "an all-reduce", "gossip" ... */
+const char *tlc_kind_words(tlc_exchange_kind kind);
 
 /* Does a codec, or one that it may be switched to, have error feedback by default? */
 int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction);

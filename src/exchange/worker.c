@@ -6,6 +6,7 @@
 #include "object_state.h"
 #include "pushing.h"
 #include "receiver.h"
+#include "refusal.h"
 
 struct tlc_worker {
     tlc_setup setup; /* comes first: tlc_setup_create */
@@ -35,22 +36,27 @@ static tlc_status make(tlc_worker *w)
         w->report[i].finding = tlc_finding_of(TLC_REASON_NONE);
         w->report[i].taken = tlc_memory_take(m, TLC_BITMAP(x->cfg.workers), 1);
     }
-    return status ? status : m->status;
+    status = status ? status : m->status;
+    if (status)
+        return status;
+    x->report = w->report;
+    x->reports = servers;
+    x->step = &w->step;
+    return TLC_OK;
 }
 
 tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, uint32_t worker,
                              const tlc_tensor *tensors, size_t count)
 {
+    tlc_report report = {.step = 0};
     void *made = NULL;
-    tlc_status status;
-
-    if (!out)
-        return TLC_ERR_PARAM;
-    status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_WORKER, worker, tensors, count);
-    if (status)
-        return status;
+    tlc_status status = tlc_setup_create(&made, sizeof **out, cfg, TLC_EXCHANGE_SERVERS, TLC_ROLE_WORKER, worker,
+                                         tensors, count, &report);
     tlc_worker *w = made;
-    status = make(w);
+
+    if (!status)
+        status = out ? make(w) : tlc_refuse_null(&w->setup, "the place for the object");
+    status = tlc_setup_end(cfg, w ? &w->setup : NULL, status, &report);
     if (status)
         tlc_worker_destroy(w);
     else
@@ -77,29 +83,22 @@ static tlc_status tell_all(tlc_worker *w, tlc_status status, const tlc_finding *
     return status;
 }
 
-static tlc_status refuse(tlc_worker *w, tlc_reason reason)
-{
-    const tlc_finding finding = tlc_finding_of(reason);
-    return tell_all(w, finding.cause, &finding);
-}
-
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
 tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to)
 {
     if (!w)
         return TLC_ERR_PARAM;
-    if (!to || !tlc_pushing_valid(&w->push, grads, weight))
-        return refuse(w, TLC_REASON_ARGUMENT);
-    if (w->push.under_way)
-        return refuse(w, TLC_REASON_ORDER);
+    const tlc_status status = tlc_pushing_check(&w->push, grads, weight, to);
+    if (status)
+        return status;
     tlc_pushing_make(&w->push, w->step, grads, weight, w->joined, &w->stats.dropped);
-    if (grads && !w->joined && w->push.finding.reason == TLC_REASON_NONE)
-        w->stats.float_bytes += tlc_sender_float_bytes(&w->push.sender);
+    const int has_frames = grads && !w->joined && w->push.finding.reason == TLC_REASON_NONE;
     for (uint32_t i = 0; i < w->setup.cfg.servers; i++) {
         w->taken[i] = 0;
         to[i] = tlc_pushing_message(&w->push, i);
         w->stats.sent += to[i].len;
+        w->stats.float_bytes += has_frames ? tlc_sender_float_bytes(&w->push.sender, i) : 0;
     }
     return tell_all(w, TLC_OK, &w->push.finding);
 }
@@ -139,12 +138,10 @@ static void end_step(tlc_worker *w, uint32_t i, void *const *out)
 tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out)
 {
     uint32_t servers = w ? w->setup.cfg.servers : 0;
-    tlc_status status = TLC_OK;
+    tlc_status status = w ? tlc_receiver_check(&w->in, from, out) : TLC_ERR_PARAM;
 
-    if (!w)
-        return TLC_ERR_PARAM;
-    if (!from || !tlc_receiver_has_room(&w->in, out))
-        return refuse(w, TLC_REASON_ARGUMENT);
+    if (status)
+        return status;
     for (uint32_t i = 0; i < servers; i++) {
         tlc_receiver_read(&w->in, i, w->step, from[i]);
         status = status ? status : w->in.answer[i].status;
@@ -168,8 +165,10 @@ tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *
 
 tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum)
 {
-    if (!w || (!momentum && w->setup.count))
+    if (!w)
         return TLC_ERR_PARAM;
+    if (!momentum && w->setup.count)
+        return tlc_refuse_null(&w->setup, "momentum");
     for (uint32_t i = 0; i < w->setup.cfg.servers; i++)
         if (w->taken[i])
             tlc_sender_mask(&w->push.sender, w->push.step, i, momentum);
@@ -183,9 +182,12 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
     if (!w)
         return TLC_ERR_PARAM;
     if (!tlc_step_valid(step))
-        return refuse(w, TLC_REASON_ARGUMENT);
+        return tlc_refuse(&w->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^63 - 1",
+                          (unsigned long long)step);
     if (w->push.under_way && step <= w->step)
-        return refuse(w, TLC_REASON_ORDER);
+        return tlc_refuse(&w->setup, TLC_ERR_ORDER, TLC_ALL,
+                          "join was called with step %llu, but the push of step %llu has no answer yet",
+                          (unsigned long long)step, (unsigned long long)w->step);
     for (uint32_t i = 0; i < w->setup.cfg.servers; i++) {
         if (w->push.under_way && taken && taken[i] != w->step)
             take_back(w, i);
@@ -212,8 +214,10 @@ static tlc_object object_of(const tlc_worker *w)
 
 tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec)
 {
-    if (!w || !codec)
+    if (!w)
         return TLC_ERR_PARAM;
+    if (!codec)
+        return tlc_refuse_null(&w->setup, "codec");
     const tlc_object o = object_of(w);
     return tlc_object_set_codec(&o, tensor, codec, NULL);
 }
@@ -223,7 +227,7 @@ tlc_status tlc_worker_residual_scale(tlc_worker *w, float factor)
     if (!w)
         return TLC_ERR_PARAM;
     if (w->push.under_way)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&w->setup, "residual_scale");
     const tlc_object o = object_of(w);
     return tlc_object_scale(&o, factor);
 }
@@ -237,7 +241,7 @@ tlc_status tlc_worker_outcome(const tlc_worker *w, uint32_t server, tlc_outcome 
 
 tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *stats)
 {
-    return w ? tlc_stats_export(stats, &w->stats) : TLC_ERR_PARAM;
+    return w ? tlc_stats_export(&w->setup, stats, &w->stats) : TLC_ERR_PARAM;
 }
 
 size_t tlc_worker_state_size(const tlc_worker *w)
@@ -253,24 +257,32 @@ tlc_status tlc_worker_state_save(const tlc_worker *w, void *dst, size_t cap, siz
     if (!w)
         return TLC_ERR_PARAM;
     if (w->push.under_way)
-        return TLC_ERR_ORDER;
+        return tlc_refuse_step(&w->setup, "state_save");
     const tlc_object o = object_of(w);
     return tlc_object_state_save(&o, dst, cap, written);
 }
 
-tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count)
+static tlc_status load(tlc_worker *w, const tlc_message *states, size_t count, int lost)
 {
     if (!w)
         return TLC_ERR_PARAM;
     if (w->push.under_way)
-        return refuse(w, TLC_REASON_ORDER);
+        return tlc_refuse_step(&w->setup, "state_load");
     tlc_object o = object_of(w);
-    tlc_status status = tlc_object_state_load(&o, states, count, &w->report[0]);
-    for (uint32_t i = 1; i < w->setup.cfg.servers; i++)
-        tlc_report_copy(&w->report[i], &w->report[0]);
+    tlc_status status = tlc_object_state_load(&o, states, count, lost);
     if (status)
         return status;
     w->step = o.step;
     w->joined = 0;
     return TLC_OK;
+}
+
+tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count)
+{
+    return load(w, states, count, 0);
+}
+
+tlc_status tlc_worker_state_salvage(tlc_worker *w, const tlc_message *states, size_t count)
+{
+    return load(w, states, count, 1);
 }

@@ -4,26 +4,62 @@
  */
 #include "handle.h"
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 /* ---- for the kinds ----------------------------------------------------------------------------------------------- */
 
-tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role)
+tlc_status tlc_mpi_refuse(tlc_mpi *h, tlc_status status, size_t tensor, const char *format, ...)
 {
-    if (!h || h->role != role)
-        return TLC_ERR_PARAM;
-    if (h->state == TLC_MPI_BROKEN)
-        return h->result;
-    return h->state == TLC_MPI_IDLE && !h->fresh ? TLC_OK : TLC_ERR_ORDER;
+    va_list arguments;
+    size_t at;
+
+    if (!h)
+        return status;
+    h->refused = status;
+    h->refused_tensor = tensor;
+    at = (size_t)snprintf(h->refusal, sizeof h->refusal, "rank %d: ", h->mail.rank);
+    if (tensor != TLC_ALL)
+        at += (size_t)snprintf(h->refusal + at, sizeof h->refusal - at, "tensor %zu (\"%.63s\"): ", tensor,
+                               h->name[tensor]);
+    va_start(arguments, format);
+    vsnprintf(h->refusal + at, sizeof h->refusal - at, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
-tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *out)
+tlc_status tlc_mpi_is_kind(tlc_mpi *h, const tlc_mpi_role *role, const char *call)
 {
-    tlc_status status = tlc_mpi_may_start(h, role);
+    if (!h || h->role != role)
+        return tlc_mpi_refuse(h, TLC_ERR_PARAM, TLC_ALL, "%s was called with the handle of %s", call,
+                              h ? h->role->kind : "nobody");
+    h->refused = TLC_OK;
+    return TLC_OK;
+}
+
+tlc_status tlc_mpi_may_start(tlc_mpi *h, const tlc_mpi_role *role, const char *call)
+{
+    tlc_status status = tlc_mpi_is_kind(h, role, call);
+
+    if (status)
+        return status;
+    if (h->state == TLC_MPI_BROKEN)
+        return h->result;
+    if (h->state == TLC_MPI_REDUCED)
+        return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL, "%s was called before tlc_mpi_server_answer", call);
+    if (h->state != TLC_MPI_IDLE || h->fresh)
+        return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL, "%s was called before tlc_mpi_wait has ended the last step",
+                              call);
+    return TLC_OK;
+}
+
+tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, const char *call, void *const *out)
+{
+    tlc_status status = tlc_mpi_may_start(h, role, call);
 
     for (size_t i = 0; !status && i < h->count; i++)
         if (h->n[i] && (!out || !out[i]))
-            status = TLC_ERR_PARAM;
+            status = tlc_mpi_refuse(h, TLC_ERR_PARAM, i, out ? "its entry of out is NULL" : "out is NULL");
     if (!status && h->count && out)
         memcpy(h->out, out, h->count * sizeof *out);
     return status;
@@ -109,12 +145,20 @@ static tlc_status go_on(tlc_mpi *h, int *moved)
 }
 
 /* The result of a step that is not under way any more, once. */
-static tlc_status take_result(tlc_mpi *h)
+static tlc_status take_result(tlc_mpi *h, const char *call)
 {
     if (!h->fresh && h->state != TLC_MPI_BROKEN)
-        return TLC_ERR_ORDER;
+        return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL, "%s was called, but %s", call,
+                              h->state == TLC_MPI_REDUCED ? "tlc_mpi_server_answer comes first"
+                                                          : "no step was started");
     h->fresh = 0;
     return h->result;
+}
+
+/* There is no memory for a message that came. */
+static tlc_status refuse_memory(tlc_mpi *h, tlc_status status)
+{
+    return tlc_mpi_refuse(h, status, TLC_ALL, "there is no memory for a message that came; the next call goes on");
 }
 
 tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count)
@@ -135,14 +179,17 @@ tlc_status tlc_mpi_test(tlc_mpi *h, int *done)
     int moved;
 
     if (!h || !done)
-        return TLC_ERR_PARAM;
+        return tlc_mpi_refuse(h, TLC_ERR_PARAM, TLC_ALL, "done is NULL");
     *done = 0;
+    h->refused = TLC_OK;
     if (is_under_way(h))
         status = go_on(h, &moved);
-    if (status || is_under_way(h))
-        return status;
+    if (status)
+        return refuse_memory(h, status);
+    if (is_under_way(h))
+        return TLC_OK;
     *done = h->fresh;
-    return take_result(h);
+    return take_result(h, "tlc_mpi_test");
 }
 
 tlc_status tlc_mpi_wait(tlc_mpi *h)
@@ -159,20 +206,51 @@ static tlc_status go_on_all(tlc_mpi *const *handles, size_t count, int *moved, s
             continue;
         tlc_status status = go_on(handles[i], moved);
         if (status)
-            return status;
+            return refuse_memory(handles[i], status);
         *waits += (size_t)is_under_way(handles[i]);
     }
     return TLC_OK;
 }
 
-tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
+/* May this rank wait for all of them? */
+static tlc_status may_wait(tlc_mpi *const *handles, size_t count)
 {
-    tlc_status status = TLC_OK, first = TLC_OK;
-    size_t waits = 1;
+    for (size_t i = 0; i < count; i++) {
+        tlc_mpi *h = handles[i];
+        if (!h)
+            continue;
+        h->refused = TLC_OK;
+        tlc_status status = is_under_way(h) && h->role->may_wait ? h->role->may_wait(h) : TLC_OK;
+        if (status)
+            return status;
+    }
+    return TLC_OK;
+}
+
+/* Takes the results that there are. TLC_ERR_ORDER: there are none. */
+static tlc_status take_results(tlc_mpi *const *handles, size_t count)
+{
+    tlc_status first = TLC_OK;
     int any = 0;
 
-    if (!handles && count)
-        return TLC_ERR_PARAM;
+    for (size_t i = 0; i < count; i++) {
+        if (!handles[i] || (!handles[i]->fresh && handles[i]->state != TLC_MPI_BROKEN))
+            continue;
+        tlc_status result = take_result(handles[i], "tlc_mpi_wait");
+        first = first ? first : result;
+        any = 1;
+    }
+    for (size_t i = 0; i < count && !any; i++)
+        if (handles[i])
+            (void)take_result(handles[i], "tlc_mpi_wait");
+    return any ? first : TLC_ERR_ORDER;
+}
+
+tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
+{
+    tlc_status status = handles || !count ? may_wait(handles, count) : TLC_ERR_PARAM;
+    size_t waits = 1;
+
     while (waits && !status) {
         const double start = MPI_Wtime();
         int moved = 0;
@@ -184,14 +262,7 @@ tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
             if (handles[i] && is_under_way(handles[i]))
                 handles[i]->waiting += MPI_Wtime() - start;
     }
-    for (size_t i = 0; i < count && !status; i++) {
-        if (!handles[i] || (!handles[i]->fresh && handles[i]->state != TLC_MPI_BROKEN))
-            continue;
-        tlc_status result = take_result(handles[i]);
-        first = first ? first : result;
-        any = 1;
-    }
-    return status ? status : any ? first : TLC_ERR_ORDER;
+    return status ? status : take_results(handles, count);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
@@ -215,10 +286,15 @@ tlc_status tlc_mpi_outcome(const tlc_mpi *h, tlc_outcome *outcome)
 {
     if (!h || !outcome || outcome->struct_size < sizeof outcome->struct_size)
         return TLC_ERR_PARAM;
-    if (h->state != TLC_MPI_BROKEN || !h->sentence[0])
+    const int broken = h->state == TLC_MPI_BROKEN && h->sentence[0];
+    if (!h->refused && !broken)
         return h->role->outcome(h, outcome);
-    tlc_outcome ours = {.status = h->result, .cause = h->result, .rank = TLC_NOBODY, .tensor = TLC_ALL};
-    memcpy(ours.sentence, h->sentence, sizeof h->sentence);
+    tlc_outcome ours = {.rank = h->refused ? (uint32_t)h->mail.rank : TLC_NOBODY,
+                        .tensor = h->refused ? h->refused_tensor : TLC_ALL};
+    const char *sentence = h->refused ? h->refusal : h->sentence;
+    ours.status = ours.cause = h->refused ? h->refused : h->result;
+    for (size_t i = 0; i + 1 < sizeof ours.sentence && sentence[i]; i++)
+        ours.sentence[i] = sentence[i] < ' ' || sentence[i] > '~' ? '?' : sentence[i];
     tlc_export(outcome, &ours, sizeof ours);
     return TLC_OK;
 }
@@ -226,7 +302,8 @@ tlc_status tlc_mpi_outcome(const tlc_mpi *h, tlc_outcome *outcome)
 tlc_status tlc_mpi_get_stats(const tlc_mpi *h, tlc_mpi_stats *stats)
 {
     if (!h || !stats || stats->struct_size < sizeof stats->struct_size)
-        return TLC_ERR_PARAM;
+        return tlc_mpi_refuse((tlc_mpi *)(uintptr_t)h, TLC_ERR_PARAM, TLC_ALL, /* only what `_outcome` tells changes */
+                              "stats is NULL, or its struct_size is smaller than %zu", sizeof(size_t));
     const tlc_mpi_stats ours = {.sent = h->mail.sent,
                                 .received = h->mail.received,
                                 .messages = h->mail.pieces,

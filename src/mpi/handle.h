@@ -19,10 +19,14 @@ typedef enum tlc_mpi_state {
 } tlc_mpi_state;
 
 typedef struct tlc_mpi_role {
+    const char *kind; /* "an all-reduce" */
+    const char *push; /* the codec of pushes if none is given */
     /* In PUSHES or ANSWERS: does what can be done. *moved becomes 1 if it was anything. TLC_ERR_NOMEM, or
      * TLC_ERR_TRANSPORT. */
     tlc_status (*advance)(tlc_mpi *h, int *moved);
     tlc_status (*outcome)(const tlc_mpi *h, tlc_outcome *outcome);
+    /* May this rank wait for the step? TLC_ERR_ORDER: it would wait for itself. NULL: it may. */
+    tlc_status (*may_wait)(tlc_mpi *h);
     /* Takes leave of the others, and waits until the handle may be freed. NULL: it may be at once. */
     void (*leave)(tlc_mpi *h);
     /* Frees the object, and what the kind has taken. */
@@ -43,6 +47,7 @@ struct tlc_mpi {
     tlc_message *to;
     size_t count; /* tensors */
     size_t *n;    /* values of each */
+    char **name;  /* and their names, in one piece of memory behind the pointers */
     void **out;   /* of the step under way */
     union {
         tlc_allreduce *allreduce;
@@ -53,7 +58,7 @@ struct tlc_mpi {
     int gather;            /* all-reduce */
     tlc_message answer;    /* all-reduce: this rank's own */
     tlc_sends *answers;    /* server: those of the last `keep` steps */
-    uint32_t keep;         /* server */
+    uint32_t keep, backup; /* server */
     unsigned char *given;  /* server, by worker: the message in the box is a push that the object has */
     unsigned char *told;   /* server, by worker: it was told that the server has ended for it */
     unsigned char *over;   /* worker: the server has ended; server: the worker leaves. By peer */
@@ -62,6 +67,9 @@ struct tlc_mpi {
     tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */
     double codec, waiting; /* seconds */
     char sentence[200];    /* BROKEN: why; empty: the object knows */
+    tlc_status refused;    /* the last call, and `refusal` says why; TLC_OK: the object knows */
+    size_t refused_tensor; /* or TLC_ALL */
+    char refusal[200];
 };
 
 /* ---- making a handle (make.c) ------------------------------------------------------------------------------------ */
@@ -75,7 +83,15 @@ typedef struct tlc_mpi_making {
     int rank, ranks;
     int complete;      /* cfg and exchange are what the caller gave */
     tlc_status status; /* why this rank cannot go on; only tlc_mpi_make_end may follow then */
+    tlc_outcome found; /* the same in words; the object writes here, too */
 } tlc_mpi_making;
+
+/* This rank cannot go on: with this sentence, unless it cannot already. Returns m->status. */
+tlc_status tlc_mpi_make_refuse(tlc_mpi_making *m, tlc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The end of a `_create` that others do not know of. cfg: NULL is allowed. Returns TLC_ERR_PARAM. */
+tlc_status tlc_mpi_make_alone(const tlc_mpi_config *cfg, const char *sentence);
 
 /* Copies what the caller gave, duplicates the communicator, or takes that of `pair`, and makes a handle. Fails only if
  * there is no communicator; other failures are in m->status. */
@@ -91,20 +107,26 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc
 /* The end of a failure that all know. Frees the handle, and returns the status. */
 tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
 
-/* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. sentence:
- * why; NULL: the text of the status. */
-tlc_status tlc_mpi_agree(tlc_mpi_making *m, tlc_status status, const char *sentence);
+/* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. */
+tlc_status tlc_mpi_agree(tlc_mpi_making *m);
 
 /* Frees all. Others are not told. */
 void tlc_mpi_free(tlc_mpi *h);
 
 /* ---- steps (handle.c) -------------------------------------------------------------------------------------------- */
 
-/* TLC_ERR_PARAM: it is not of this kind. TLC_ERR_ORDER: a step is under way. Or it is broken. */
-tlc_status tlc_mpi_may_start(const tlc_mpi *h, const tlc_mpi_role *role);
+/* A call is refused; h NULL is allowed. tensor: TLC_ALL for none. Returns the status. */
+tlc_status tlc_mpi_refuse(tlc_mpi *h, tlc_status status, size_t tensor, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* TLC_ERR_PARAM: h is NULL, or not of this kind. Else forgets what was refused before. call: its name. */
+tlc_status tlc_mpi_is_kind(tlc_mpi *h, const tlc_mpi_role *role, const char *call);
+
+/* The same. TLC_ERR_ORDER: a step is under way. Or it is broken. */
+tlc_status tlc_mpi_may_start(tlc_mpi *h, const tlc_mpi_role *role, const char *call);
 
 /* The same for a step with results: keeps their pointers until it ends. TLC_ERR_PARAM: one is missing. */
-tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, void *const *out);
+tlc_status tlc_mpi_may_push(tlc_mpi *h, const tlc_mpi_role *role, const char *call, void *const *out);
 
 /* The peer to whom this rank sends in turn k. Ranks begin with different peers: if all sent to the same one first, its
  * link would be full while others are idle. */

@@ -33,19 +33,47 @@ static tlc_tensor tensor_at(const tlc_mpi_config *cfg, size_t i)
     return ours;
 }
 
+tlc_status tlc_mpi_make_refuse(tlc_mpi_making *m, tlc_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    if (m->status)
+        return m->status;
+    va_start(arguments, format);
+    vsnprintf(m->found.sentence, sizeof m->found.sentence, format, arguments);
+    va_end(arguments);
+    return m->status = status;
+}
+
 /* Takes over what the caller gave. The object checks the rest. */
 static tlc_status import_config(tlc_mpi_making *m)
 {
+    const tlc_mpi_config *c = &m->cfg;
+
     (void)tlc_exchange_config_init(&m->exchange, sizeof m->exchange);
-    if (!m->cfg.exchange || (m->cfg.count && !m->cfg.tensors) || !m->cfg.chunk || m->cfg.chunk > INT_MAX ||
-        !tlc_import(&m->exchange, sizeof m->exchange, m->cfg.exchange))
-        return TLC_ERR_PARAM;
+    if (!c->exchange)
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "exchange is NULL");
+    if (c->count && !c->tensors)
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "tensors is NULL, but their count is %zu", c->count);
+    if (!c->chunk || c->chunk > INT_MAX)
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "chunk is %zu; it is 1 to %d", c->chunk, INT_MAX);
+    if (!tlc_import(&m->exchange, sizeof m->exchange, c->exchange))
+        return tlc_mpi_make_refuse(
+            m, TLC_ERR_PARAM,
+            "struct_size of exchange is %zu; it is at least %zu, and what is behind %zu bytes is "
+            "0",
+            c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
     if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
+        const char *given = m->exchange.alloc.alloc ? "alloc" : "free";
         m->exchange.alloc = (tlc_allocator){NULL, NULL, NULL}; /* for the handle, until it is freed again */
-        return TLC_ERR_PARAM;
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "of alloc, only %s is given", given);
     }
     m->exchange.struct_size = sizeof m->exchange;
-    return m->cfg.count && m->cfg.tensors->struct_size < sizeof m->cfg.tensors->struct_size ? TLC_ERR_PARAM : TLC_OK;
+    m->exchange.outcome = &m->found;
+    if (c->count && c->tensors->struct_size < sizeof c->tensors->struct_size)
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "struct_size of tensors is %zu; it is at least %zu",
+                                   c->tensors->struct_size, sizeof(size_t));
+    return TLC_OK;
 }
 
 /* ---- what all ranks must have in common -------------------------------------------------------------------------- */
@@ -73,8 +101,6 @@ enum { HEAD_LINES = 14, TENSOR_LINES = 5 };
 static void describe(const tlc_mpi_making *m, const char *kind, text *t)
 {
     const tlc_exchange_config *x = &m->exchange;
-    const char *push = x->push ? x->push : "none";
-
     add(t, "the handle is for %s", kind);
     add(t, "messages have version %d", TLC_MESSAGE_VERSION);
     add(t, "there are %u workers", x->workers);
@@ -82,8 +108,8 @@ static void describe(const tlc_mpi_making *m, const char *kind, text *t)
     add(t, "there are at most %u owners", x->owners);
     add(t, "gather is %d", x->gather);
     add(t, "sum is %d", x->sum);
-    add(t, "pushes have the codec %s", push);
-    add(t, "answers have the codec %s", x->pull ? x->pull : push);
+    add(t, "pushes have the codec %s", x->push);
+    add(t, "answers have the codec %s", x->pull ? x->pull : x->push);
     add(t, "the codecs in reserve are %s", x->reserve ? x->reserve : "none");
     add(t, "min_n is %zu", x->min_n);
     add(t, "split_n is %zu", x->split_n);
@@ -129,6 +155,31 @@ static void compare(const char *mine, const char *first, int rank, verdict *v)
 
 /* ---- agreement --------------------------------------------------------------------------------------------------- */
 
+/* Tells the caller. rank: whose verdict it is. */
+static void tell(const tlc_mpi_config *cfg, const verdict *v, uint32_t rank)
+{
+    tlc_outcome ours = {.status = v->status, .cause = v->status, .rank = rank, .tensor = TLC_ALL};
+
+    if (!cfg->outcome || cfg->outcome->struct_size < sizeof cfg->outcome->struct_size)
+        return;
+    if (v->tensor >= 0)
+        ours.tensor = (size_t)v->tensor;
+    for (size_t i = 0; i + 1 < sizeof ours.sentence && v->sentence[i]; i++)
+        ours.sentence[i] = v->sentence[i] < ' ' || v->sentence[i] > '~' ? '?' : v->sentence[i];
+    tlc_export(cfg->outcome, &ours, sizeof ours);
+}
+
+tlc_status tlc_mpi_make_alone(const tlc_mpi_config *cfg, const char *sentence)
+{
+    tlc_mpi_config ours = {.outcome = NULL};
+    verdict v = {.status = TLC_ERR_PARAM, .tensor = -1};
+
+    snprintf(v.sentence, sizeof v.sentence, "%s", sentence);
+    if (cfg && cfg->struct_size >= sizeof ours) /* all fields of today have been there from the start */
+        tell(cfg, &v, TLC_NOBODY);
+    return TLC_ERR_PARAM;
+}
+
 /* The verdict of the lowest rank that has one becomes that of all. Returns its status. */
 static tlc_status agree(const tlc_mpi_making *m, verdict *v)
 {
@@ -142,37 +193,34 @@ static tlc_status agree(const tlc_mpi_making *m, verdict *v)
     if (MPI_Bcast(numbers, 2, MPI_INT64_T, first, m->comm) != MPI_SUCCESS ||
         MPI_Bcast(v->sentence, sizeof v->sentence, MPI_CHAR, first, m->comm) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
-    if (m->cfg.outcome && m->cfg.outcome->struct_size >= sizeof m->cfg.outcome->struct_size) {
-        tlc_outcome ours = {.status = (tlc_status)numbers[0], .rank = (uint32_t)first, .tensor = TLC_ALL};
-        ours.cause = ours.status;
-        if (numbers[1] >= 0)
-            ours.tensor = (size_t)numbers[1];
-        for (size_t i = 0; i + 1 < sizeof ours.sentence && v->sentence[i]; i++)
-            ours.sentence[i] = v->sentence[i] < ' ' || v->sentence[i] > '~' ? '?' : v->sentence[i];
-        tlc_export(m->cfg.outcome, &ours, sizeof ours);
-    }
-    return (tlc_status)numbers[0];
+    v->status = (tlc_status)numbers[0];
+    v->tensor = numbers[1];
+    tell(&m->cfg, v, (uint32_t)first);
+    return v->status;
 }
 
-static verdict verdict_of(const tlc_mpi_making *m, tlc_status status, const char *sentence)
+/* Why this rank cannot go on, or that it can. */
+static verdict verdict_of(const tlc_mpi_making *m)
 {
-    verdict v = {.status = status, .tensor = -1};
+    const char *why = m->found.sentence[0] ? m->found.sentence : tlc_status_string(m->status);
+    verdict v = {.status = m->status, .tensor = m->found.tensor < m->cfg.count ? (int64_t)m->found.tensor : -1};
+    char who[32];
 
-    snprintf(v.sentence, sizeof v.sentence, "rank %d: %.180s", m->rank,
-             sentence ? sentence : tlc_status_string(status));
+    snprintf(who, sizeof who, "rank %d: ", m->rank);
+    snprintf(v.sentence, sizeof v.sentence, "%s%.160s", strncmp(why, who, strlen(who)) ? who : "", why);
     return v;
 }
 
-tlc_status tlc_mpi_agree(tlc_mpi_making *m, tlc_status status, const char *sentence)
+tlc_status tlc_mpi_agree(tlc_mpi_making *m)
 {
-    verdict v = verdict_of(m, status, sentence);
+    verdict v = verdict_of(m);
     return agree(m, &v);
 }
 
 /* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. */
 static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
 {
-    verdict v = verdict_of(m, m->status, NULL);
+    verdict v = verdict_of(m);
 
     for (uint64_t done = 0; done < len;) {
         int part = (int)(len - done < INT_MAX ? len - done : INT_MAX);
@@ -197,7 +245,10 @@ static tlc_status agree_on_all(tlc_mpi_making *m, const char *kind)
         return TLC_ERR_TRANSPORT;
     mine.at = tlc_mail_take(&memory, mine.room, 1);
     char *first = len > SIZE_MAX ? NULL : tlc_mail_take(&memory, (size_t)len, 1);
-    tlc_status status = tlc_mpi_agree(m, mine.at && first ? TLC_OK : TLC_ERR_NOMEM, NULL);
+    verdict memory_verdict = {.status = mine.at && first ? TLC_OK : TLC_ERR_NOMEM, .tensor = -1};
+    snprintf(memory_verdict.sentence, sizeof memory_verdict.sentence, "rank %d: %s", m->rank,
+             tlc_status_string(TLC_ERR_NOMEM));
+    tlc_status status = agree(m, &memory_verdict);
     if (!status && mine.at && first) {
         mine.len = 0;
         describe(m, kind, &mine);
@@ -212,20 +263,47 @@ static tlc_status agree_on_all(tlc_mpi_making *m, const char *kind)
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
+/* Copies the names of tensors. */
+static void take_names(tlc_mpi_making *m, tlc_mpi *h)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < h->count; i++) {
+        const char *name = tensor_at(&m->cfg, i).name;
+        bytes += name ? strlen(name) + 1 : 1;
+    }
+    h->name = tlc_mail_take(&h->mail, 1, (h->count + 1) * sizeof *h->name + bytes);
+    if (!h->name) {
+        m->status = TLC_ERR_NOMEM;
+        return;
+    }
+    char *at = (char *)(h->name + h->count + 1);
+    for (size_t i = 0; i < h->count; i++) {
+        const char *name = tensor_at(&m->cfg, i).name;
+        size_t len = name ? strlen(name) : 0;
+        h->name[i] = len ? memcpy(at, name, len) : at; /* the rest is 0 */
+        at += len + 1;
+    }
+}
+
 tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const tlc_mpi_config *cfg, tlc_mpi *pair)
 {
     memset(m, 0, sizeof *m);
+    m->found = (tlc_outcome){.struct_size = sizeof m->found, .tensor = TLC_ALL};
     (void)tlc_mpi_config_init(&m->cfg, sizeof m->cfg, MPI_COMM_NULL);
-    if (!cfg || !tlc_import(&m->cfg, sizeof m->cfg, cfg) || m->cfg.comm == MPI_COMM_NULL)
-        return TLC_ERR_PARAM;
+    if (!cfg || !tlc_import(&m->cfg, sizeof m->cfg, cfg))
+        return tlc_mpi_make_alone(cfg, "struct_size of the configuration is none of this library");
+    if (m->cfg.comm == MPI_COMM_NULL)
+        return tlc_mpi_make_alone(cfg, "comm is MPI_COMM_NULL");
     if (pair)
         m->comm = pair->mail.comm;
     else if (MPI_Comm_dup(m->cfg.comm, &m->comm) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
     MPI_Comm_rank(m->comm, &m->rank);
     MPI_Comm_size(m->comm, &m->ranks);
-    m->status = import_config(m);
-    m->complete = !m->status;
+    m->complete = !import_config(m);
+    if (!m->exchange.push)
+        m->exchange.push = role->push;
     const tlc_mail mail = {.comm = m->comm, .rank = m->rank, .chunk = m->cfg.chunk, .alloc = m->exchange.alloc};
     tlc_mpi *h = m->handle = tlc_mail_take(&mail, 1, sizeof *h);
     if (!h) {
@@ -242,6 +320,8 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
         m->status = TLC_ERR_NOMEM;
     for (size_t i = 0; !m->status && i < h->count; i++)
         h->n[i] = tensor_at(&m->cfg, i).n;
+    if (!m->status)
+        take_names(m, h);
     return TLC_OK;
 }
 
@@ -284,8 +364,8 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc
 {
     tlc_status status = TLC_OK;
 
-    if (!out && !m->status)
-        m->status = TLC_ERR_PARAM;
+    if (!out)
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the place for the handle is NULL");
     for (int i = 0; i < rounds && !status; i++)
         status = agree_on_all(m, kind);
     if (status || !out)
@@ -311,5 +391,6 @@ void tlc_mpi_free(tlc_mpi *h)
     tlc_mail_give_back(&mail, h->over);
     tlc_mail_give_back(&mail, h->out);
     tlc_mail_give_back(&mail, h->n);
+    tlc_mail_give_back(&mail, h->name);
     tlc_mail_give_back(&mail, h);
 }

@@ -85,7 +85,11 @@ static void free_object(tlc_mpi *h)
     tlc_allreduce_destroy(h->object.allreduce);
 }
 
-static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .free = free_object};
+static const tlc_mpi_role role = {.kind = "an all-reduce",
+                                  .push = TLC_EXCHANGE_CODEC,
+                                  .advance = advance,
+                                  .outcome = outcome,
+                                  .free = free_object};
 
 tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 {
@@ -106,7 +110,7 @@ tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 
 tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
 {
-    tlc_status status = tlc_mpi_may_push(h, &role, out);
+    tlc_status status = tlc_mpi_may_push(h, &role, "tlc_mpi_allreduce_start", out);
 
     if (!status)
         TLC_MPI_TIMED(h, status, tlc_allreduce_push(h->object.allreduce, grads, weight, h->to));

@@ -57,7 +57,11 @@ static void free_object(tlc_mpi *h)
     tlc_gossip_destroy(h->object.gossip);
 }
 
-static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .free = free_object};
+static const tlc_mpi_role role = {.kind = "gossip",
+                                  .push = TLC_GOSSIP_CODEC,
+                                  .advance = advance,
+                                  .outcome = outcome,
+                                  .free = free_object};
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
@@ -103,16 +107,14 @@ static int is_symmetric(const row *r, size_t out)
     return r->degree == out && found == out;
 }
 
-/* Reads the neighbours of this rank and the weights of the edges. *why: a sentence, if the graph is none of ours. */
-static tlc_status read_graph(const tlc_mpi_making *m, row *r, int *weighted, const char **why)
+/* Reads the neighbours of this rank and the weights of the edges. */
+static tlc_status read_graph(tlc_mpi_making *m, row *r, int *weighted)
 {
     int topology = MPI_UNDEFINED, in = 0, out = 0;
 
     MPI_Topo_test(m->comm, &topology);
-    if (topology != MPI_DIST_GRAPH) {
-        *why = "the communicator has no distributed graph";
-        return TLC_ERR_PARAM;
-    }
+    if (topology != MPI_DIST_GRAPH)
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the communicator has no distributed graph");
     if (MPI_Dist_graph_neighbors_count(m->comm, &in, &out, weighted) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
     tlc_status status = take_row(&m->handle->mail, r, (size_t)in, (size_t)out);
@@ -128,8 +130,7 @@ static tlc_status read_graph(const tlc_mpi_making *m, row *r, int *weighted, con
     }
     if (is_symmetric(r, (size_t)out))
         return TLC_OK;
-    *why = "an edge of the graph goes one way, or has two weights";
-    return TLC_ERR_PARAM;
+    return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "an edge of the graph goes one way, or has two weights");
 }
 
 /* The row of W: from the weights of edges, or Metropolis weights. All ranks call it. */
@@ -156,11 +157,10 @@ static tlc_status weigh(const tlc_mpi_making *m, row *r, int weighted)
 /* Neighbours compare what they have, and all hear what was found. */
 static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi **out, tlc_mpi *h)
 {
-    tlc_outcome found = {.struct_size = sizeof found};
-    tlc_status status = tlc_mpi_gossip_hello(h, 0);
-
-    (void)tlc_mpi_outcome(h, &found);
-    status = tlc_mpi_agree(m, status, found.sentence);
+    m->status = tlc_mpi_gossip_hello(h, 0);
+    (void)tlc_mpi_outcome(h, &m->found);
+    m->found.tensor = TLC_ALL;
+    tlc_status status = tlc_mpi_agree(m);
     if (status)
         tlc_mpi_destroy(h);
     else
@@ -171,7 +171,6 @@ static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi **out, tlc_mpi *h)
 tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                  const float *const *model)
 {
-    const char *why = NULL;
     tlc_mpi *h = NULL;
     tlc_mpi_making m;
     row r = {.degree = 0};
@@ -181,9 +180,11 @@ tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_g
     if (status)
         return status;
     m.exchange.workers = (uint32_t)m.ranks;
+    if (!out)
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "the place for the handle is NULL");
     if (!m.status)
-        m.status = out ? read_graph(&m, &r, &weighted, &why) : TLC_ERR_PARAM;
-    status = tlc_mpi_agree(&m, m.status, why);
+        m.status = read_graph(&m, &r, &weighted);
+    status = tlc_mpi_agree(&m);
     if (!status)
         status = m.status = weigh(&m, &r, weighted);
     if (status) {
@@ -236,7 +237,7 @@ tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm 
 
 tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_gossip_start");
     tlc_message push = {NULL, 0};
 
     if (!status)
@@ -246,7 +247,7 @@ tlc_status tlc_mpi_gossip_start(tlc_mpi *h, const float *const *moved)
 
 tlc_status tlc_mpi_gossip_hello(tlc_mpi *h, int full)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_gossip_hello");
     tlc_message hello = {NULL, 0};
 
     if (!status)

@@ -10,10 +10,14 @@ tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m)
     const uint64_t workers = m->exchange.workers, servers = m->exchange.servers, ranks = (uint64_t)m->ranks;
     tlc_mpi_places p = {.kind = "parameter servers", .first_server = m->ranks - (int)servers};
 
-    if (m->status || !servers || servers > ranks || workers > ranks || workers + servers < ranks) {
-        m->status = m->status ? m->status : TLC_ERR_PARAM;
+    if (!servers || !workers || servers > ranks || workers > ranks || workers + servers < ranks)
+        (void)tlc_mpi_make_refuse(
+            m, TLC_ERR_PARAM,
+            "workers is %u and servers is %u, but there are %d ranks; each is 1 to %d, and together "
+            "they are at least %d",
+            m->exchange.workers, m->exchange.servers, m->ranks, m->ranks, m->ranks);
+    if (m->status)
         return p;
-    }
     p.any_both = workers + servers > ranks;
     p.is_both = m->rank >= p.first_server && (uint64_t)m->rank < workers;
     return p;
@@ -36,6 +40,12 @@ static void reopen(tlc_mpi *h, size_t i)
     tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_PUSH);
 }
 
+/* Is it a push of the worker of this rank, which leaves, for a step that was answered without it? */
+static int is_late_of_leaver(const tlc_mpi *h, size_t i)
+{
+    return h->pair && h->pair->leaving && h->peer[i] == h->mail.rank && !h->given[i];
+}
+
 tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
 {
     int full;
@@ -52,7 +62,8 @@ tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
         } else if (h->leaving) {
             reopen(h, i);
             status = tell(h, i);
-        }
+        } else if (is_late_of_leaver(h, i))
+            reopen(h, i);
     }
     return status;
 }
@@ -118,6 +129,18 @@ static tlc_status advance(tlc_mpi *h, int *moved)
     return TLC_OK;
 }
 
+/* On a rank that has a worker, too, whose push is needed and was not started, wait would never return. */
+static tlc_status may_wait(tlc_mpi *h)
+{
+    const tlc_mpi *worker = h->pair;
+
+    if (h->state != TLC_MPI_PUSHES || !worker || h->backup || worker->state == TLC_MPI_ANSWERS || worker->leaving)
+        return TLC_OK;
+    return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL,
+                          "tlc_mpi_wait of the server was called before tlc_mpi_worker_start of step %ju on this rank",
+                          (uintmax_t)tlc_server_step(h->object.server));
+}
+
 /* ---- leave ------------------------------------------------------------------------------------------------------- */
 
 /* Have all messages left? */
@@ -170,18 +193,26 @@ static void free_object(tlc_mpi *h)
     tlc_server_destroy(h->object.server);
 }
 
-static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .leave = leave, .free = free_object};
+static const tlc_mpi_role role = {.kind = "a server",
+                                  .push = TLC_EXCHANGE_CODEC,
+                                  .advance = advance,
+                                  .outcome = outcome,
+                                  .may_wait = may_wait,
+                                  .leave = leave,
+                                  .free = free_object};
 
 static void make(tlc_mpi_making *m, int first_server)
 {
     tlc_mpi *h = m->handle;
 
-    if (!m->status && m->rank < first_server)
-        m->status = TLC_ERR_PARAM;
+    if (m->rank < first_server)
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "this rank is no server: servers are ranks %d to %d", first_server,
+                                  m->ranks - 1);
     tlc_mpi_make_peers(m, m->exchange.workers, 0, NULL);
     if (m->status)
         return;
     h->keep = m->exchange.keep;
+    h->backup = m->exchange.backup;
     h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
     h->given = tlc_mail_take(&h->mail, h->peers, 1);
     h->told = tlc_mail_take(&h->mail, h->peers, 1);
@@ -198,13 +229,16 @@ tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_m
     tlc_mpi_making m;
 
     if (worker && (!tlc_mpi_is_worker(worker) || worker->pair))
-        return TLC_ERR_PARAM;
+        return tlc_mpi_make_alone(cfg,
+                                  worker->pair ? "worker has a server already" : "worker is no handle of a worker");
     tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, worker);
     if (status)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
-    if (!m.status && places.is_both != (worker != NULL))
-        m.status = TLC_ERR_PARAM;
+    if (places.is_both != (worker != NULL))
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM,
+                                  worker ? "worker is given, but this rank is no worker"
+                                         : "this rank is a worker, too, and gives its handle as `worker`");
     make(&m, places.first_server);
     /* the first round, if a rank is both, was that of its worker */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
@@ -212,7 +246,7 @@ tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_m
 
 tlc_status tlc_mpi_server_start(tlc_mpi *h)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_start");
 
     if (!status)
         h->state = TLC_MPI_PUSHES;
@@ -241,15 +275,34 @@ static tlc_status wait_for_room(tlc_mpi *h, tlc_sends *answers)
     return status;
 }
 
+/* May the server answer now? */
+static tlc_status may_answer(tlc_mpi *h)
+{
+    tlc_status status = tlc_mpi_is_kind(h, &role, "tlc_mpi_server_answer");
+
+    if (status || h->state == TLC_MPI_BROKEN)
+        return status ? status : h->result;
+    if (h->state != TLC_MPI_REDUCED)
+        return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL,
+                              "tlc_mpi_server_answer was called, but tlc_mpi_server_start and tlc_mpi_wait come first");
+    const tlc_mpi *worker = h->pair;
+    if (!worker || worker->state == TLC_MPI_ANSWERS || worker->leaving ||
+        tlc_worker_step(worker->object.worker) + h->keep > tlc_server_step(h->object.server))
+        return TLC_OK;
+    return tlc_mpi_refuse(
+        h, TLC_ERR_ORDER, TLC_ALL,
+        "tlc_mpi_server_answer was called, but the worker of this rank has not started step %ju, whose "
+        "answer is replaced",
+        (uintmax_t)tlc_worker_step(worker->object.worker));
+}
+
 tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
 {
     tlc_message answer;
-    tlc_status status;
+    tlc_status status = may_answer(h);
 
-    if (!h || h->role != &role)
-        return TLC_ERR_PARAM;
-    if (h->state != TLC_MPI_REDUCED)
-        return h->state == TLC_MPI_BROKEN ? h->result : TLC_ERR_ORDER;
+    if (status)
+        return status;
     tlc_sends *sends = &h->answers[tlc_server_step(h->object.server) % h->keep];
     status = wait_for_room(h, sends);
     if (status)
@@ -288,13 +341,26 @@ static float **take_deltas(const tlc_mpi *h)
     return delta;
 }
 
+/* On a rank with a worker, nobody would start the worker's steps meanwhile. */
+static tlc_status may_run(tlc_mpi *h)
+{
+    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_run");
+
+    if (status || !h->pair)
+        return status;
+    return tlc_mpi_refuse(
+        h, TLC_ERR_PARAM, TLC_ALL,
+        "tlc_mpi_server_run would wait for the worker of this rank; start the worker, then the server, "
+        "in each step");
+}
+
 tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role);
+    tlc_status status = may_run(h);
     float **delta = status || !update ? NULL : take_deltas(h);
 
     if (!status && update && !delta)
-        status = TLC_ERR_NOMEM;
+        status = tlc_mpi_refuse(h, TLC_ERR_NOMEM, TLC_ALL, "there is no memory for the deltas");
     while (!status) {
         (void)tlc_mpi_server_start(h);
         status = tlc_mpi_wait(h);

@@ -87,12 +87,26 @@ tlc_status tlc_mpi_worker_see_off(tlc_mpi *h, int *gone)
     return status;
 }
 
+/* With a server on the same rank, which has not answered the step under way, wait would never return. */
+static tlc_status may_wait(tlc_mpi *h)
+{
+    const uint64_t step = tlc_worker_step(h->object.worker);
+
+    if (h->state != TLC_MPI_ANSWERS || !h->pair || tlc_server_step(h->pair->object.server) > step)
+        return TLC_OK;
+    return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL,
+                          "tlc_mpi_wait of the worker was called before tlc_mpi_server_answer of step %ju on this rank",
+                          (uintmax_t)step);
+}
+
 /* Its own server must go on meanwhile: it, too, is told. */
 static void leave(tlc_mpi *h)
 {
     int moved, gone = 0;
 
-    if (h->state != TLC_MPI_IDLE && h->state != TLC_MPI_BROKEN)
+    if (may_wait(h)) /* the server of this rank ends with it, in the middle of a step */
+        h->pair->leaving = 1;
+    else if (h->state != TLC_MPI_IDLE && h->state != TLC_MPI_BROKEN)
         (void)tlc_mpi_wait(h);
     tlc_status status = tlc_mpi_worker_say_bye(h);
     while (!status && !gone) {
@@ -123,7 +137,13 @@ static void free_object(tlc_mpi *h)
     tlc_worker_destroy(h->object.worker);
 }
 
-static const tlc_mpi_role role = {.advance = advance, .outcome = outcome, .leave = leave, .free = free_object};
+static const tlc_mpi_role role = {.kind = "a worker",
+                                  .push = TLC_EXCHANGE_CODEC,
+                                  .advance = advance,
+                                  .outcome = outcome,
+                                  .may_wait = may_wait,
+                                  .leave = leave,
+                                  .free = free_object};
 
 tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 {
@@ -133,8 +153,9 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
     if (status)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
-    if (!m.status && (uint32_t)m.rank >= m.exchange.workers)
-        m.status = TLC_ERR_PARAM;
+    if ((uint32_t)m.rank >= m.exchange.workers)
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is no worker: workers are ranks 0 to %u",
+                                  m.exchange.workers - 1);
     tlc_mpi_make_peers(&m, m.exchange.servers, places.first_server, NULL);
     if (!m.status)
         m.status = tlc_worker_create(&m.handle->object.worker, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
@@ -145,7 +166,7 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 
 tlc_status tlc_mpi_worker_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)
 {
-    tlc_status status = tlc_mpi_may_push(h, &role, out);
+    tlc_status status = tlc_mpi_may_push(h, &role, "tlc_mpi_worker_start", out);
 
     if (!status)
         TLC_MPI_TIMED(h, status, tlc_worker_push(h->object.worker, grads, weight, h->to));

@@ -189,7 +189,7 @@ AT(tlc_tensor, pull, 32, 16);
 AT(tlc_tensor, residual, 40, 20);
 AT(tlc_tensor, only, 48, 24);
 
-SIZE(tlc_exchange_config, 144, 92 + GAP);
+SIZE(tlc_exchange_config, 152, 96 + 2 * GAP);
 AT(tlc_exchange_config, struct_size, 0, 0);
 AT(tlc_exchange_config, workers, 8, 4);
 AT(tlc_exchange_config, servers, 12, 8);
@@ -209,6 +209,7 @@ AT(tlc_exchange_config, seed, 88, 60 + GAP);
 AT(tlc_exchange_config, isa, 96, 68 + GAP);
 AT(tlc_exchange_config, alloc, 104, 72 + GAP);
 AT(tlc_exchange_config, parallel, 128, 84 + GAP);
+AT(tlc_exchange_config, outcome, 144, 92 + GAP);
 
 SIZE(tlc_outcome, 272, 244 + GAP);
 AT(tlc_outcome, struct_size, 0, 0);

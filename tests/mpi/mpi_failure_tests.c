@@ -154,28 +154,35 @@ static void other_calls(void)
     set(&s);
     if (rank == ranks - 1)
         s.cfg.exchange = NULL;
-    snprintf(sentence, sizeof sentence, "rank %d: %s", ranks - 1, tlc_status_string(TLC_ERR_PARAM));
+    snprintf(sentence, sizeof sentence, "rank %d: exchange is NULL", ranks - 1);
     require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
     set(&s);
     s.exchange.isa = (tlc_isa)(rank == ranks - 1 ? 99 : 0);
+    snprintf(sentence, sizeof sentence, "rank %d: isa is 99; in an all-reduce it is 0 to 4", ranks - 1);
     require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
     set(&s);
     if (rank == ranks - 1)
         s.exchange.alloc.free = NULL;
+    snprintf(sentence, sizeof sentence, "rank %d: of alloc, only alloc is given", ranks - 1);
     require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
     require(!s.memory.used); /* nothing was taken that cannot be given back */
     set(&s);                 /* a server on a rank that has a worker, without that worker */
     s.exchange.servers = 1;
     s.exchange.workers = (uint32_t)ranks;
-    snprintf(sentence, sizeof sentence, "rank 0: %s", tlc_status_string(TLC_ERR_PARAM));
     if (ranks == 1)
-        require_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
+        require_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL,
+                     "rank 0: this rank is a worker, too, and gives its handle as `worker`");
     s.exchange.workers = (uint32_t)ranks + 1; /* more workers than ranks */
+    snprintf(
+        sentence, sizeof sentence,
+        "rank 0: workers is %d and servers is 1, but there are %d ranks; each is 1 to %d, and together they are at "
+        "least %d",
+        ranks + 1, ranks, ranks, ranks);
     require_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
     require(!h);
     set(&s);
     s.cfg.comm = MPI_COMM_NULL;
-    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM);
+    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, TLC_NOBODY, TLC_ALL, "comm is MPI_COMM_NULL");
     require_status(tlc_mpi_allreduce_create(&h, NULL), TLC_ERR_PARAM);
     require_status(tlc_mpi_config_init(NULL, sizeof s.cfg, MPI_COMM_WORLD), TLC_ERR_PARAM);
     require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
@@ -274,6 +281,21 @@ static void broken(void)
     tlc_mpi_destroy(h);
 }
 
+/* The last call of the handle was refused: the outcome says so, and names this rank. */
+static void refused(const tlc_mpi *h, tlc_status got, tlc_status want, size_t tensor, const char *sentence)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+    char whole[300];
+
+    require_status(got, want);
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    snprintf(whole, sizeof whole, "rank %d: %s", rank, sentence);
+    if (strcmp(found.sentence, whole) != 0)
+        fprintf(stderr, "\"%s\" instead of \"%s\"\n", found.sentence, whole);
+    require(strcmp(found.sentence, whole) == 0);
+    require(found.status == want && found.cause == want && found.rank == (uint32_t)rank && found.tensor == tensor);
+}
+
 /* Calls out of turn, and with handles of another kind. */
 static void turns(void)
 {
@@ -287,30 +309,132 @@ static void turns(void)
 
     set(&s);
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
-    require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
-    require_status(tlc_mpi_wait_all(&h, 1), TLC_ERR_ORDER);
+#define REFUSED(call, want, tensor, sentence) refused(h, call, want, tensor, sentence)
+#define OTHER_KIND(call, name)                                                                                         \
+    REFUSED(call, TLC_ERR_PARAM, TLC_ALL, name " was called with the handle of an all-reduce")
+    const char *const nothing = "tlc_mpi_wait was called, but no step was started";
+    tlc_mpi_stats stats = {.struct_size = 1};
+    REFUSED(tlc_mpi_wait(h), TLC_ERR_ORDER, TLC_ALL, nothing);
+    REFUSED(tlc_mpi_wait_all(&h, 1), TLC_ERR_ORDER, TLC_ALL, nothing);
     require_status(tlc_mpi_wait_all(&h, 0), TLC_ERR_ORDER);
-    require_status(tlc_mpi_test(h, &done), TLC_ERR_ORDER);
+    REFUSED(tlc_mpi_test(h, &done), TLC_ERR_ORDER, TLC_ALL, "tlc_mpi_test was called, but no step was started");
+    REFUSED(tlc_mpi_test(h, NULL), TLC_ERR_PARAM, TLC_ALL, "done is NULL");
+    REFUSED(tlc_mpi_get_stats(h, &stats), TLC_ERR_PARAM, TLC_ALL,
+            "stats is NULL, or its struct_size is smaller than 8");
     require_status(tlc_mpi_progress(&h, 1), TLC_OK);
     require_status(tlc_mpi_progress(&nobody, 1), TLC_OK);
     require_status(tlc_mpi_progress(NULL, 1), TLC_ERR_PARAM);
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, one), TLC_ERR_PARAM);
-    require_status(tlc_mpi_allreduce_start(h, grads, 0, out), TLC_ERR_PARAM);
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, NULL), TLC_ERR_PARAM);
-    require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_ERR_PARAM);
-    require_status(tlc_mpi_server_start(h), TLC_ERR_PARAM);
-    require_status(tlc_mpi_server_answer(h, none), TLC_ERR_PARAM);
-    require_status(tlc_mpi_server_run(h, NULL, NULL), TLC_ERR_PARAM);
-    require_status(tlc_mpi_gossip_start(h, none), TLC_ERR_PARAM);
-    require_status(tlc_mpi_gossip_hello(h, 0), TLC_ERR_PARAM);
+    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, one), TLC_ERR_PARAM, 1, "tensor 1 (\"fc\"): its entry of out is NULL");
+    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, NULL), TLC_ERR_PARAM, 0, "tensor 0 (\"conv\"): out is NULL");
+    REFUSED(tlc_mpi_allreduce_start(h, grads, 0, out), TLC_ERR_PARAM, TLC_ALL, "weight is 0; it is 2^-50 to 2^50");
+    REFUSED(tlc_mpi_allreduce_start(h, (const void *const *)one, 1, out), TLC_ERR_PARAM, 1,
+            "tensor 1 (\"fc\"): its entry of grads is NULL");
+    OTHER_KIND(tlc_mpi_worker_start(h, grads, 1, out), "tlc_mpi_worker_start");
+    OTHER_KIND(tlc_mpi_server_start(h), "tlc_mpi_server_start");
+    OTHER_KIND(tlc_mpi_server_answer(h, none), "tlc_mpi_server_answer");
+    OTHER_KIND(tlc_mpi_server_run(h, NULL, NULL), "tlc_mpi_server_run");
+    OTHER_KIND(tlc_mpi_gossip_start(h, none), "tlc_mpi_gossip_start");
+    OTHER_KIND(tlc_mpi_gossip_hello(h, 0), "tlc_mpi_gossip_hello");
     require(!tlc_mpi_worker_object(h) && !tlc_mpi_server_object(h) && !tlc_mpi_gossip_object(h));
     require(tlc_mpi_allreduce_object(h) && !tlc_mpi_allreduce_object(NULL));
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_ORDER);
+    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
     require_status(tlc_mpi_wait(h), TLC_OK);
+    tlc_outcome found = {.struct_size = sizeof found};
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    require(strcmp(found.sentence, "nothing is wrong") == 0); /* what was refused before is forgotten */
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
     tlc_mpi_destroy(h); /* ends the step */
     tlc_mpi_destroy(NULL);
+}
+
+/* Calls of a rank that is worker and server which would wait for the rank itself: they are refused, and it goes on. */
+static void waits_for_itself(void)
+{
+    float values[400] = {0};
+    const void *grads[] = {values, values};
+    void *out[] = {values, values};
+    tlc_mpi *worker = NULL, *server = NULL, *both[2];
+    scene s;
+
+    set(&s);
+    s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+    require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+    both[0] = server;
+    both[1] = worker;
+    const char *const waits =
+        "tlc_mpi_wait of the worker was called before tlc_mpi_server_answer of step 1 on this rank";
+    tlc_mpi *h = server;
+    REFUSED(
+        tlc_mpi_server_run(server, NULL, NULL), TLC_ERR_PARAM, TLC_ALL,
+        "tlc_mpi_server_run would wait for the worker of this rank; start the worker, then the server, in each step");
+    REFUSED(tlc_mpi_server_answer(server, NULL), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_server_answer was called, but tlc_mpi_server_start and tlc_mpi_wait come first");
+    require_status(tlc_mpi_server_start(server), TLC_OK);
+    REFUSED(tlc_mpi_wait(server), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_wait of the server was called before tlc_mpi_worker_start of step 1 on this rank");
+    h = worker;
+    require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+    REFUSED(tlc_mpi_wait(worker), TLC_ERR_ORDER, TLC_ALL, waits);
+    REFUSED(tlc_mpi_wait_all(both, 2), TLC_ERR_ORDER, TLC_ALL, waits);
+    require_status(tlc_mpi_wait(server), TLC_OK);
+    REFUSED(tlc_mpi_wait(worker), TLC_ERR_ORDER, TLC_ALL, waits);
+    h = server;
+    REFUSED(tlc_mpi_server_start(server), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_server_start was called before tlc_mpi_server_answer");
+    REFUSED(tlc_mpi_wait(server), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_wait was called, but tlc_mpi_server_answer comes first");
+    require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+    require_status(tlc_mpi_wait(worker), TLC_OK);
+    require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+    tlc_mpi_destroy(worker); /* in the middle of a step */
+    tlc_mpi_destroy(server);
+    require(!s.memory.used);
+}
+
+/* With backup workers, a server must not get ahead of the worker of its rank by more than the answers that it keeps. */
+static void ahead_of_itself(void)
+{
+    float values[400] = {0};
+    const void *grads[] = {values, values};
+    void *out[] = {values, values};
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    set(&s);
+    s.exchange.servers = s.exchange.backup = 1;
+    s.exchange.keep = 2;
+    s.exchange.workers = (uint32_t)ranks;
+    require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+    if (rank == ranks - 1)
+        require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+    for (int step = 1; step <= 3; step++) {
+        tlc_mpi *h = server;
+        if (!server) {
+            require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+            require_status(tlc_mpi_wait(worker), TLC_OK);
+            continue;
+        }
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        require_status(tlc_mpi_wait(server), TLC_OK);
+        if (step == 3) {
+            REFUSED(
+                tlc_mpi_server_answer(server, NULL), TLC_ERR_ORDER, TLC_ALL,
+                "tlc_mpi_server_answer was called, but the worker of this rank has not started step 1, whose answer "
+                "is replaced");
+            require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+        }
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        if (step == 3)
+            require_status(tlc_mpi_wait(worker), TLC_OK);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    require(!s.memory.used);
 }
 
 /* A server that ends while workers go on: they are told. */
@@ -409,6 +533,8 @@ const mpi_test failure_tests[] = {
     {"a rank with memory later", room_later},
     {"MPI fails", broken},
     {"calls out of turn", turns},
+    {"a rank that would wait for itself", waits_for_itself},
+    {"a server ahead of the worker of its rank", ahead_of_itself},
     {"a server that ends", server_ends},
     {"a server that is not made", server_not_made},
     {"an optimiser that fails", update_fails},

@@ -173,8 +173,8 @@ void finish(reduction *w)
 static void refuse_out_of_turn(object *o, tlc_status got, const frozen *before, const char *call)
 {
     must(o->run, CALLS, got == TLC_ERR_ORDER, "%s out of turn: %s", call, tlc_status_string(got));
+    (void)check_outcome(o, 0, TLC_ERR_ORDER, blame_of(CAUSE(TLC_ERR_ORDER), o->rank, TLC_ALL, 0, NULL));
     check_frozen(o, before, call);
-    (void)check_outcome(o, 0, TLC_ERR_ORDER, blame_of(CAUSE(TLC_ERR_ORDER), TLC_NOBODY, TLC_ALL, 0, NULL));
 }
 
 void refuse_calls(reduction *w, member *m)

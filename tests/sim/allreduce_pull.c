@@ -32,9 +32,9 @@ static void pull_wrong(reduction *w, member *m, const tlc_message *from, blame b
     status = tlc_allreduce_pull(o->it, from, out);
     must(w->run, CALLS, status && (b.causes & CAUSE(status)), "pull of a wrong message of rank %u: %s", b.rank,
          tlc_status_string(status));
-    check_frozen(o, &before, "pull of a wrong message");
     b.causes = CAUSE(status);
     (void)check_outcome(o, 0, status, b);
+    check_frozen(o, &before, "pull of a wrong message");
 }
 
 /* Pulls with damaged messages, and forgets them. Returns 0 if there were any. */

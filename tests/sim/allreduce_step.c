@@ -86,14 +86,17 @@ static void forge_pushes(reduction *w, member *m)
     }
 }
 
-/* The bytes of the gradients of the tensors that a worker pushes. */
-static uint64_t pushed_bytes(const object *o)
+/* The bytes of the gradients of the tensors that a rank pushes, each to its owner, or with gather to all; to others. */
+static uint64_t pushed_bytes(const reduction *w, const object *o)
 {
     uint64_t bytes = 0;
 
-    for (size_t t = 0; t < o->run->sc.count; t++)
+    for (size_t t = 0; is_gathered(w) && t < o->run->sc.count; t++)
         if (object_pushes(o, t))
-            bytes += o->run->sc.tensor[t].n * dtype_size[o->dtype];
+            bytes += o->run->sc.tensor[t].n * dtype_size[o->dtype] * (w->ranks - 1);
+    for (size_t p = 0; !is_gathered(w) && p < w->group.parts; p++)
+        if (object_pushes(o, w->group.part[p].tensor) && w->group.part[p].owner != o->rank)
+            bytes += w->group.part[p].n * dtype_size[o->dtype];
     return bytes;
 }
 
@@ -116,7 +119,7 @@ void step_push(reduction *w, member *m)
     m->phase = PUSHED;
     if (m->push.kind == PUSH_GOOD) {
         common_of(w, o->step)->taken[o->rank / 8] |= (uint8_t)(1 << o->rank % 8);
-        o->expected.float_bytes += pushed_bytes(o);
+        o->expected.float_bytes += pushed_bytes(w, o);
     }
     if (m->push.kind == PUSH_FAILED)
         add_common_fault(w, o->step, blame_of(CAUSE(TLC_ERR_NONFINITE), o->rank, object_outcome(o, 0).tensor, 0, NULL));
@@ -303,7 +306,7 @@ void step_reduce(reduction *w, member *m)
     o->expected.sent += answer.len * (uint64_t)(w->ranks - 1);
     for (const part_place *p = first_part(&w->group, o->rank); m->reduced && p < first_part(&w->group, o->rank + 1);
          p++)
-        o->expected.float_bytes += p->n * sizeof(float);
+        o->expected.float_bytes += p->n * sizeof(float) * (w->ranks - 1);
     digest(r, OF_ANSWER, o->step, o->rank, answer.data, answer.len);
     object_check(o);
     tell(r, "step %llu: rank %u reduces: %s", (unsigned long long)o->step, o->rank, object_outcome(o, 0).sentence);

@@ -34,13 +34,14 @@ static void count_push(const gossip *w, node *n, size_t len)
     tlc_exchange_stats *e = &n->o->expected;
     uint64_t bytes = float_bytes(w->run);
 
-    for (size_t i = 0; i < n->edges->degree; i++)
+    for (size_t i = 0; i < n->edges->degree; i++) {
         e->sent += is_lost(n, i) ? 0 : len;
+        e->float_bytes += is_lost(n, i) || n->failed[n->o->step] ? 0 : bytes;
+    }
     if (n->stayed[n->o->step]) {
         e->failed++;
         e->dropped += bytes / sizeof(float);
-    } else
-        e->float_bytes += bytes;
+    }
 }
 
 void node_push(gossip *w, node *n)

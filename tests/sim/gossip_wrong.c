@@ -18,10 +18,10 @@ static void take_wrong(gossip *w, node *n, int kind, const tlc_message *from, bl
 
     must(w->run, CALLS, status && (b.causes & CAUSE(status)), "a wrong message of node %u: %s", b.rank,
          tlc_status_string(status));
-    check_frozen(o, &before, kind == PUSHES ? "pull of a wrong message" : "greet with a wrong message");
-    check_model(w, n, o->step + (n->has_pushed ? 1 : 0));
     b.causes = CAUSE(status);
     (void)check_outcome(o, 0, status, b);
+    check_frozen(o, &before, kind == PUSHES ? "pull of a wrong message" : "greet with a wrong message");
+    check_model(w, n, o->step + (n->has_pushed ? 1 : 0));
 }
 
 int take_damaged(gossip *w, node *n, int kind, const tlc_message *from)
@@ -157,8 +157,8 @@ size_t spoil_push(gossip *w, const node *n, tlc_message *from)
 static void refuse_out_of_turn(object *o, tlc_status got, const frozen *before, const char *call)
 {
     must(o->run, CALLS, got == TLC_ERR_ORDER, "%s out of turn: %s", call, tlc_status_string(got));
+    (void)check_outcome(o, 0, TLC_ERR_ORDER, blame_of(CAUSE(TLC_ERR_ORDER), o->rank, TLC_ALL, 0, NULL));
     check_frozen(o, before, call);
-    (void)check_outcome(o, 0, TLC_ERR_ORDER, blame_of(CAUSE(TLC_ERR_ORDER), TLC_NOBODY, TLC_ALL, 0, NULL));
 }
 
 static void refuse_in_step(object *o, const float *const *moved)

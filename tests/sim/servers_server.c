@@ -23,8 +23,8 @@ void server_push_damaged(cluster *w, server_node *n, const blob *bytes)
     status = tlc_server_push(o->it, blob_message(bytes), &info);
     must(w->run, CALLS, CAUSE(status) & damage, "push of a damaged message: %s", tlc_status_string(status));
     must(w->run, E1, same(&info, &untouched, sizeof info), "push of a damaged message wrote its info");
-    check_frozen(o, &before, "push of a damaged message");
     (void)check_outcome(o, 0, status, blame_of(CAUSE(status), TLC_NOBODY, TLC_ALL, 0, NULL));
+    check_frozen(o, &before, "push of a damaged message");
 }
 
 /* What the outcome of a push that was read says: whether its gradient was not finite. */
@@ -194,7 +194,7 @@ static void count_answer(cluster *w, server_node *n, size_t len, int failed)
     o->expected.failed += (uint64_t)failed;
     o->expected.sent += (uint64_t)len * w->workers;
     for (const part_place *p = first_part(&w->group, o->rank); !failed && p < first_part(&w->group, o->rank + 1); p++)
-        o->expected.float_bytes += p->n * sizeof(float);
+        o->expected.float_bytes += p->n * sizeof(float) * w->workers;
     for (uint32_t i = 0; i < w->workers; i++) {
         uint64_t last = UINT64_MAX;
         if (!failed && is_taken(n->verdict[o->step].taken, i))

@@ -92,9 +92,9 @@ static void pull_wrong(cluster *w, worker_node *n, const tlc_message *from, uint
     status = tlc_worker_pull(o->it, from, out);
     must(w->run, CALLS, status && (b.causes & CAUSE(status)), "pull of a wrong message of server %u: %s", server,
          tlc_status_string(status));
-    check_frozen(o, &before, "pull of a wrong message");
     b.causes = CAUSE(status);
     (void)check_outcome(o, server, status, b);
+    check_frozen(o, &before, "pull of a wrong message");
 }
 
 /* Pulls with damaged messages, and forgets them. Returns 0 if there were any. */

@@ -10,9 +10,9 @@
 static void refuse(object *o, tlc_status got, tlc_status want, const frozen *before, const char *call)
 {
     must(o->run, CALLS, got == want, "%s: %s", call, tlc_status_string(got));
-    check_frozen(o, before, call);
     for (uint32_t s = 0; s < (o->role == ROLE_WORKER ? o->group->servers : 1); s++)
-        (void)check_outcome(o, s, want, blame_of(CAUSE(want), TLC_NOBODY, TLC_ALL, 0, NULL));
+        (void)check_outcome(o, s, want, blame_of(CAUSE(want), o->rank, TLC_ALL, 0, NULL));
+    check_frozen(o, before, call);
 }
 
 void worker_refuse_calls(cluster *w, worker_node *n)
@@ -74,8 +74,8 @@ static void refuse_push(cluster *w, server_node *n, blob *b, blame want, tlc_sta
     must(w->run, CALLS, got == status, "push of a wrong message: %s instead of %s", tlc_status_string(got),
          tlc_status_string(status));
     must(w->run, E1, info.worker == 77, "push of a wrong message wrote its info");
-    check_frozen(o, &before, "push of a wrong message");
     (void)check_outcome(o, 0, status, want);
+    check_frozen(o, &before, "push of a wrong message");
     blob_drop(w->run, b);
 }
 

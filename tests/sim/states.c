@@ -195,8 +195,8 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
     status = object_load(o, states, 1);
     must(r, CALLS, status == TLC_ERR_CORRUPT || status == TLC_ERR_CHECKSUM || status == TLC_ERR_VERSION,
          "an altered state: %s", tlc_status_string(status));
-    check_frozen(o, &before, "state_load of an altered state");
     (void)check_outcome(o, 0, status, blame_of(CAUSE(status), TLC_NOBODY, TLC_ALL, 0, NULL));
+    check_frozen(o, &before, "state_load of an altered state");
     memcpy(bytes, c->state.data, c->state.len);
     states[0].len = (size_t)below(mixed(draw), c->state.len);
     status = object_load(o, states, 1);
@@ -204,9 +204,8 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
          tlc_status_string(status));
     check_frozen(o, &before, "state_load of a cut state");
     states[0] = c->state;
-    must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM);                              /* the same rank twice */
-    const uint32_t twice = o->role == ROLE_NODE && c->workers != 2 ? TLC_NOBODY : c->rank; /* two are no whole run */
-    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), twice, TLC_ALL, 0, role_names[o->role]));
+    must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM); /* the same rank twice */
+    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0, role_names[o->role]));
     must_refuse(o, object_load(o, states, 0), TLC_ERR_PARAM);
     if (other && other->role != o->role)
         must_refuse(o, object_load(o, &other->state, 1), TLC_ERR_PARAM);

@@ -157,20 +157,20 @@ class Tensor(Structure):
                 ("residual", c_void_p), ("only", c_uint32)]
 
 
+class Outcome(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("status", c_int), ("cause", c_int), ("step", c_uint64), ("rank", c_uint32),
+        ("tensor", c_size_t), ("taken", POINTER(c_ubyte)), ("workers", c_uint32), ("unknown", c_size_t),
+        ("missing", c_size_t), ("sentence", c_char * 200)]
+
+
 class ExchangeConfig(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("workers", c_uint32), ("servers", c_uint32), ("owners", c_uint32),
         ("keep", c_uint32), ("backup", c_uint32), ("gather", c_int), ("sum", c_int), ("push", c_char_p),
         ("pull", c_char_p), ("reserve", c_char_p), ("min_n", c_size_t), ("split_n", c_size_t),
         ("assume_finite", c_int), ("dtype", c_int), ("seed", c_uint64), ("isa", c_int), ("alloc", Allocator),
-        ("parallel", Parallel)]
-
-
-class Outcome(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("status", c_int), ("cause", c_int), ("step", c_uint64), ("rank", c_uint32),
-        ("tensor", c_size_t), ("taken", POINTER(c_ubyte)), ("workers", c_uint32), ("unknown", c_size_t),
-        ("missing", c_size_t), ("sentence", c_char * 200)]
+        ("parallel", Parallel), ("outcome", POINTER(Outcome))]
 
 
 class ExchangeStats(Structure):
@@ -275,6 +275,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_worker_state_size": (c_size_t, _object),
     "tlc_worker_state_save": _save,
     "tlc_worker_state_load": _load,
+    "tlc_worker_state_salvage": _load,
     "tlc_server_create": (_status, *_create, c_uint32, *_tensors),
     "tlc_server_destroy": (None, _object),
     "tlc_server_push": (_status, _object, Message, POINTER(PushInfo)),
@@ -293,6 +294,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_server_state_size": (c_size_t, _object),
     "tlc_server_state_save": _save,
     "tlc_server_state_load": _load,
+    "tlc_server_state_salvage": _load,
     "tlc_allreduce_create": (_status, *_create, c_uint32, *_tensors),
     "tlc_allreduce_destroy": (None, _object),
     "tlc_allreduce_push": (_status, _object, _lists, c_double, _message),
@@ -314,6 +316,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_allreduce_state_size": (c_size_t, _object),
     "tlc_allreduce_state_save": _save,
     "tlc_allreduce_state_load": _load,
+    "tlc_allreduce_state_salvage": _load,
     "tlc_gossip_create": (_status, *_create, c_int, c_uint32, POINTER(c_uint32), POINTER(c_double), c_size_t,
                           *_tensors, _lists),
     "tlc_gossip_destroy": (None, _object),
@@ -334,6 +337,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_gossip_state_size": (c_size_t, _object),
     "tlc_gossip_state_save": _save,
     "tlc_gossip_state_load": _load,
+    "tlc_gossip_state_salvage": _load,
     "tlc_graph_neighbours": (_status, POINTER(Graph), c_uint32, POINTER(c_uint32), POINTER(c_double), c_size_t,
                              _size_out),
 }

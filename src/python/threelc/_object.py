@@ -57,6 +57,10 @@ class CObject:
             residual.use_again(writable=True)
         return call(self._threads, function, self._handle, *arguments)
 
+    def _check(self, status: int) -> None:
+        """Raises what belongs to the status of a call."""
+        check(status)
+
     def _saved(self, size: Callable[[Any], int], save: Callable[..., int]) -> bytes:
         """What the functions _state_size and _state_save give."""
         with self._lock:
@@ -65,7 +69,7 @@ class CObject:
             written = c_size_t()
             for residual in self._residuals:
                 residual.use_again(writable=False)
-            check(save(self._handle, view.address, view.size, byref(written)))
+            self._check(save(self._handle, view.address, view.size, byref(written)))
             return bytes(state)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

@@ -2,7 +2,7 @@
 """What the objects of the exchange have in common: tensors, configuration, outcomes, states."""
 from __future__ import annotations
 
-from ctypes import byref, c_uint64, c_void_p, sizeof
+from ctypes import byref, c_uint64, c_void_p, pointer, sizeof
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
 
@@ -13,7 +13,7 @@ from .._errors import Status, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
 from .._object import CObject, saved_state
 from .._parallel import threads_of
-from ..codec_strings import check_codec, codec_list
+from ..codec_strings import codec_list
 from ..context import isa_of
 
 STATE_VERSION = 1  # of state_dict()
@@ -44,8 +44,8 @@ class Config:
     workers: int
     servers: int = 0
     """0: every rank is worker and owner (all-reduce)"""
-    push: str = "3lc"
-    """codec of pushes"""
+    push: Optional[str] = None
+    """codec of pushes. None: "3lc"; of Gossip "qsgd:bits=8\""""
     pull: Optional[str] = None
     """codec of answers. None: that of pushes"""
     reserve: Union[None, str, Sequence[str]] = None
@@ -77,7 +77,8 @@ class Config:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the last call found: push, reduce, answer, pull, join, cancel or load_state_dict."""
+    """What the last call found: push, reduce, answer, pull, join, cancel or load_state_dict, or any other call that
+    failed."""
 
     status: Status
     cause: Status
@@ -105,7 +106,7 @@ class Stats:
     failed: int
     late: int
     float_bytes: int
-    """of what was pushed, if it had been sent as it came"""
+    """what `sent` would be with the codec raw, without the heads of messages and frames"""
     sent: int
     """bytes of messages to others"""
     received: int
@@ -158,8 +159,6 @@ class Arguments:
         self.sizes = [count(tensor.n, f"n of {tensor.name}") for tensor in tensors]
         self.names = [tensor.name for tensor in tensors]
         self.threads = threads_of(config.threads)
-        for codec in {config.push, config.pull, *(t.push for t in tensors), *(t.pull for t in tensors)} - {None}:
-            check_codec(codec)  # type: ignore[arg-type]
         self.config = _c.ExchangeConfig()
         check(lib.tlc_exchange_config_init(byref(self.config), sizeof(self.config)))
         for name in ("workers", "servers", "owners", "keep", "backup"):
@@ -168,8 +167,8 @@ class Arguments:
             setattr(self.config, name, count(getattr(config, name), name))
         for name in ("gather", "sum", "assume_finite"):
             setattr(self.config, name, int(getattr(config, name)))
-        self.config.push = coded(config.push, "push")
-        self.config.pull = _coded(config.pull)
+        self.config.push = _coded(config.push, "push")
+        self.config.pull = _coded(config.pull, "pull")
         self.config.reserve = codec_list(config.reserve)
         self.config.dtype = self.dtype
         self.config.seed = count(config.seed, "seed", 64)
@@ -182,13 +181,13 @@ class Arguments:
         for entry, tensor, n, residual in zip(self.tensors, tensors, self.sizes, self.residuals):
             entry.struct_size = sizeof(_c.Tensor)
             entry.name, entry.n = coded(tensor.name, "the name of a tensor"), n
-            entry.push, entry.pull = _coded(tensor.push), _coded(tensor.pull)
+            entry.push, entry.pull = _coded(tensor.push, "push"), _coded(tensor.pull, "pull")
             entry.residual = None if residual is None else residual.address
             entry.only = 0 if tensor.only is None else count(tensor.only, f"only of {tensor.name}", 31) + 1
 
 
-def _coded(codec: Optional[str]) -> Optional[bytes]:
-    return None if codec is None else codec.encode()
+def _coded(codec: Optional[str], what: str) -> Optional[bytes]:
+    return None if codec is None else coded(codec, what)
 
 
 class ExchangeObject(CObject):
@@ -201,8 +200,12 @@ class ExchangeObject(CObject):
         tensors = tensors_of(tensors)
         arguments = Arguments(config, tensors)
         handle = c_void_p()
-        check(self._function("create")(byref(handle), byref(arguments.config), *which, arguments.tensors, len(tensors),
-                                       *after))
+        found = _c.Outcome(struct_size=sizeof(_c.Outcome))
+        arguments.config.outcome = pointer(found)
+        status = self._function("create")(byref(handle), byref(arguments.config), *which, arguments.tensors,
+                                          len(tensors), *after)
+        if status:
+            raise error_of(status, text(found.sentence), outcome_of(found))
         super().__init__(handle.value or 0, self._function("destroy"), arguments.threads, arguments.residuals)
         self.config = config
         self.tensors = tuple(tensors)
@@ -216,7 +219,9 @@ class ExchangeObject(CObject):
 
     def _call(self, verb: str, *arguments: Any) -> None:
         """A call whose outcome tells why it failed."""
-        status = self._do(self._function(verb), *arguments)
+        self._check(self._do(self._function(verb), *arguments))
+
+    def _check(self, status: int) -> None:
         if status:
             outcome = self._outcome()
             raise error_of(status, outcome.sentence, outcome)
@@ -235,7 +240,7 @@ class ExchangeObject(CObject):
     def _again(self, step: int) -> memoryview:
         message = _c.Message()
         with self._lock:
-            check(self._function("again")(self._handle, count(step, "step", 64), byref(message)))
+            self._check(self._function("again")(self._handle, count(step, "step", 64), byref(message)))
             return self._message(message)
 
     def _parts(self, number: str = "parts", one: str = "part") -> List[Part]:
@@ -243,7 +248,7 @@ class ExchangeObject(CObject):
             found = []
             part = _c.Part(struct_size=sizeof(_c.Part))
             for i in range(self._function(number)(self._handle)):
-                check(self._function(one)(self._handle, i, byref(part)))
+                self._check(self._function(one)(self._handle, i, byref(part)))
                 mean = borrowed(part.mean, 4 * part.n, self, "f")
                 residual = None if part.residual is None else borrowed(part.residual, 4 * part.n, self, "f")
                 found.append(Part(part.tensor, part.first, part.n, mean, residual))
@@ -263,11 +268,8 @@ class ExchangeObject(CObject):
 
     def _set_codec(self, tensor: Union[None, int, str], *codecs: Optional[str]) -> None:
         i = self._tensor(tensor)
-        for codec in codecs:
-            if codec is not None:
-                check_codec(codec)
         with self._lock:
-            check(self._do(self._function("set_codec"), i, *(_coded(codec) for codec in codecs)))
+            self._call("set_codec", i, *(_coded(codec, "codec") for codec in codecs))
 
     @property
     def step(self) -> int:
@@ -279,7 +281,7 @@ class ExchangeObject(CObject):
         """Steps and bytes since the object was made."""
         found = _c.ExchangeStats(struct_size=sizeof(_c.ExchangeStats))
         with self._lock:
-            check(self._function("stats")(self._handle, byref(found)))
+            self._check(self._function("stats")(self._handle, byref(found)))
         return Stats(steps=found.steps, failed=found.failed, late=found.late, float_bytes=found.float_bytes,
                      sent=found.sent, received=found.received, dropped=found.dropped)
 
@@ -288,13 +290,16 @@ class ExchangeObject(CObject):
         state = self._saved(self._function("state_size"), self._function("state_save"))
         return {"version": STATE_VERSION, "kind": self._name, "state": state}
 
-    def load_state_dict(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]]) -> None:
+    def load_state_dict(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from a state_dict(). With as many ranks as before, each needs its own; otherwise give each the states
-        of all ranks, and residuals are dealt out so that means stay what they would have been."""
+        of all ranks, and residuals are dealt out so that means stay what they would have been.
+
+        ParameterError: also if states are missing; it names their ranks. lost: those that are missing are lost, and
+        the run goes on without their residuals."""
         every = [states] if isinstance(states, Mapping) else listed(states, None, "states", "states")
         messages = Messages([saved_state(state, STATE_VERSION, self._name) for state in every], "states")
         with self._lock:
-            self._call("state_load", messages.array, len(messages))
+            self._call("state_salvage" if lost else "state_load", messages.array, len(messages))
 
     def __repr__(self) -> str:
         return f"<threelc.exchange.{type(self).__name__} of {len(self._sizes)} tensors, step {self.step}>"
@@ -306,7 +311,7 @@ class FeedbackObject(ExchangeObject):
     def residual_scale(self, factor: float) -> None:
         """All residuals *= factor, for a new loss scale or learning rate."""
         with self._lock:
-            check(self._do(self._function("residual_scale"), real(factor, "factor")))
+            self._call("residual_scale", real(factor, "factor"))
 
 
 def steps_of(steps: Sequence[int]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, List, Optional, Sequence, Union
 from .. import _c
 from .._arrays import Lists, View, octets
 from .._c import DType, Message
-from .._library import check, count
+from .._library import count
 from ._base import Config, FeedbackObject, Outcome, Part, Tensor
 
 
@@ -91,7 +91,7 @@ class Server(FeedbackObject):
         """The last step in which a push of this worker was taken; 0: none. For Worker.join."""
         step = c_uint64()
         with self._lock:
-            check(self._function("taken")(self._handle, count(worker, "worker", 32), byref(step)))
+            self._check(self._function("taken")(self._handle, count(worker, "worker", 32), byref(step)))
         return step.value
 
     def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calls that are refused: each leaves a sentence that names who was called, the argument, and what is allowed.
+ */
+#ifndef TLC_REFUSAL_H
+#define TLC_REFUSAL_H
+
+#include "setup.h"
+
+/* Writes the sentence to the object's reports, behind "rank 2: " and the tensor, if it is one. The format is that of
+ * tlc_text_format. Returns the status. A call that may not change its object may call it, too. */
+tlc_status tlc_refuse(const tlc_setup *x, tlc_status status, size_t tensor, const char *format, ...) TLC_PRINTF(4, 5);
+
+/* The first report becomes that of all servers. */
+void tlc_report_share(const tlc_setup *x);
+
+/* TLC_ERR_PARAM: a pointer is NULL. */
+tlc_status tlc_refuse_null(const tlc_setup *x, const char *argument);
+
+/* TLC_ERR_PARAM: struct_size is smaller than the first field. */
+tlc_status tlc_refuse_struct(const tlc_setup *x, const char *argument);
+
+/* TLC_ERR_ORDER: of a step that is under way. */
+tlc_status tlc_refuse_step(const tlc_setup *x, const char *call);
+
+/* Is this a codec that the object may use? TLC_ERR_PARAM: the sentence says what is wrong, and where. what: "push". */
+tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec);
+
+/* The status, which may be TLC_OK, with a sentence of its own if it is another one. */
+tlc_status tlc_refuse_status(const tlc_setup *x, size_t tensor, tlc_status status);
+#endif
