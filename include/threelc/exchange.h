@@ -21,8 +21,10 @@
  * answers were made. Messages that it takes must stay as they are during the call; tlc_server_push says more. Gradients
  * and results have the dtype of the configuration and need no alignment. Names and codec strings may be gone after the
  * call that makes the object.
- * Failure: a call that fails with anything but TLC_ERR_STEP changes nothing (E1), except what `_outcome` tells. Any
- * bytes are safe (E3). Only `_create` allocates (E5). Objects serve one thread at a time.
+ * Failure: a call that fails with anything but TLC_ERR_STEP changes nothing (E1), except what `_outcome` tells: a
+ * sentence that names who was called, the argument or message, and the tensor. `_create` tells it through the
+ * configuration; only `_outcome` itself, functions without a status and calls without an object leave none. Any bytes
+ * are safe (E3). Only `_create` allocates (E5). Objects serve one thread at a time.
  *
  * The promises E1 to E7 are in README.md. The layout of messages is in src/README.md.
  */

@@ -24,7 +24,7 @@
  * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
  * and tlc_mpi_outcome has MPI's sentence. A rank that died is MPI's to report: by default MPI ends the whole job. A
  * start that fails with another status sent nothing: the others wait until it is called again. wait returns what the
- * exchange says, at the end of each function below.
+ * exchange says, at the end of each function below. After every call that fails, tlc_mpi_outcome has a sentence.
  */
 #ifndef THREELC_MPI_H
 #define THREELC_MPI_H
@@ -43,7 +43,8 @@ typedef struct tlc_mpi tlc_mpi;
 typedef struct tlc_mpi_config {
     size_t struct_size;
     MPI_Comm comm;                       /* with all ranks that take part. It stays the caller's */
-    const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read */
+    const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read;
+                                            nor is its `outcome` */
     const tlc_tensor *tensors;
     size_t count;
     size_t chunk;         /* longer messages go in pieces: 1 to INT_MAX bytes, the same on all ranks; default 2^30 */
@@ -73,18 +74,23 @@ TLC_API tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count);
 TLC_API tlc_status tlc_mpi_test(tlc_mpi *handle, int *done);
 
 /* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. TLC_ERR_NOMEM: there is no
- * memory for what came; the step is still under way, and goes on with the next call. Others: as said at start. */
+ * memory for what came; the step is still under way, and goes on with the next call. Others: as said at start.
+ * TLC_ERR_ORDER also on a rank that is worker and server, where it would wait for the rank itself: of the worker,
+ * before the server has answered its step; of the server, before the worker has started its step. Nothing changes. */
 TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
 
 /* Ends the steps of all handles that have one under way, in the order in which they come to their end. Returns the
- * first status that is not TLC_OK, by index; tlc_mpi_outcome of each handle tells its own. */
+ * first status that is not TLC_OK, by index; tlc_mpi_outcome of each handle tells its own. TLC_ERR_ORDER: none is under
+ * way, or tlc_mpi_wait would refuse one of them. */
 TLC_API tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count);
 
 /* Ends a step under way, then frees the handle. Collective, but on NULL. Workers and servers wait for each other: a
- * worker that starts a step meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. */
+ * worker that starts a step meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. On a rank that
+ * is both, destroying the worker in a step that its server has not answered ends that server for all workers. */
 TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
 
-/* Of the last step or call: as `_outcome` of the object, of a worker that of the first server at fault. */
+/* Of the last step, or of the last call that failed: as `_outcome` of the object, of a worker that of the first server
+ * at fault. */
 TLC_API tlc_status tlc_mpi_outcome(const tlc_mpi *handle, tlc_outcome *outcome);
 
 /* Since the handle was made. struct_size is set by the caller. */
@@ -112,7 +118,8 @@ TLC_API tlc_status tlc_mpi_allreduce_start(tlc_mpi *handle, const void *const *g
 /* start with weight 1, and wait. */
 TLC_API tlc_status tlc_mpi_allreduce(tlc_mpi *handle, const void *const *grads, void *const *out);
 
-/* For states, codecs, masks and statistics, while no step is under way. It belongs to the handle. */
+/* For states, codecs, masks and statistics, while no step is under way. It belongs to the handle. NULL: it is of
+ * another kind. What its calls refuse, its own `_outcome` tells. */
 TLC_API tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *handle);
 
 /* ---- parameter server -------------------------------------------------------------------------------------------- */
@@ -139,7 +146,8 @@ TLC_API tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cf
 TLC_API tlc_status tlc_mpi_server_start(tlc_mpi *handle);
 
 /* Sends the answer to all workers, as tlc_server_answer. It waits while a worker has not yet received the answer of
- * `keep` steps before. */
+ * `keep` steps before. TLC_ERR_ORDER: the step was not waited for, or that worker is the one of this rank, and it has
+ * no step under way. */
 TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *delta);
 
 /* The optimiser of a server: writes delta[i], the change of part i of the model, n floats, from the means
@@ -147,7 +155,7 @@ TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *de
 typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
 
 /* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed does
- * not end it. */
+ * not end it. TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
 TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
 TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 
