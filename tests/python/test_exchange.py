@@ -147,6 +147,55 @@ class AllReduces(unittest.TestCase):
         with self.assertRaises(threelc.CorruptError):
             fewer[0].load_state_dict({**states[0], "state": states[0]["state"][:-1]})
 
+    def test_states_that_are_missing(self):
+        states = [rank.state_dict() for rank in ranks_of(4)]
+        for workers in (2, 3, 5):
+            rank = ranks_of(workers)[0]
+            for given, words in ((states[:3], "state of rank 3 is"), (states[1::2], "states of ranks 0 and 2 are"),
+                                 (states[2:3], "states of ranks 0, 1 and 3 are")):
+                with self.assertRaisesRegex(threelc.ParameterError, words):
+                    rank.load_state_dict(given)
+                rank.load_state_dict(given, lost=True)
+                self.assertRegex(rank.outcome().sentence, words + " lost")
+            with self.assertRaisesRegex(threelc.ParameterError, "rank 1 has two states"):
+                rank.load_state_dict([*states, states[1]], lost=True)
+        rank = ranks_of(4)[1]
+        rank.load_state_dict(states[1])
+        with self.assertRaisesRegex(threelc.ParameterError, "the state of rank 1 is missing"):
+            rank.load_state_dict(states[2])
+
+    def test_sentences(self):
+        def fails(words, *tensors, **settings):
+            with self.assertRaisesRegex(threelc.ParameterError, words) as caught:
+                AllReduce(Config(**{"workers": 2, **settings}), 1, tensors or TENSORS)
+            self.assertEqual(caught.exception.outcome.rank, 1)
+
+        fails('rank 1: push: at 0: "4lc"', push="4lc")
+        fails("rank 1: servers is 3; in an all-reduce it is 0", servers=3)
+        fails("rank 1: split_n is 0", split_n=0)
+        fails(r'rank 1: tensor 1 \("a"\): tensor 0 has this name', Tensor("a", 3), Tensor("a", 4))
+        fails(r'rank 1: tensor 0 \("a"\): pull: at 0: "5lc"', Tensor("a", 3, pull="5lc"))
+        rank = ranks_of(2)[0]
+        for call, words in ((lambda: rank.push(gradients(0), 0.0), "weight is 0; it is"),
+                            (lambda: rank.set_codec("weight", "4lc"), r'tensor 0 \("weight"\): push: at 0: "4lc"'),
+                            (lambda: rank.residual_scale(numpy.inf), "factor is inf")):
+            with self.assertRaisesRegex(threelc.ParameterError, "rank 0: " + words):
+                call()
+        with self.assertRaisesRegex(threelc.OrderError, "no message of step 9 yet; this is step 1"):
+            rank.again(9)
+        rank.push(gradients(0))
+        with self.assertRaisesRegex(threelc.OrderError, "state_save was called, but step 1 is under way"):
+            rank.state_dict()
+
+    def test_float_bytes(self):
+        for settings in ({}, {"gather": True}):
+            for workers in range(1, 6):
+                ranks = ranks_of(workers, push="raw", **settings)
+                all_reduce(ranks, [gradients(i) for i in range(workers)])
+                sent, floats = (sum(getattr(rank.stats, name) for rank in ranks) for name in ("sent", "float_bytes"))
+                self.assertEqual(floats > 0, workers > 1)
+                self.assertTrue(floats <= sent <= 1.02 * floats)
+
     def test_codecs_and_residuals(self):
         ranks = ranks_of(2, push="raw", reserve=["3lc", "sbc"])
         before = sum(len(m) for m in ranks[0].push(gradients(0)))
@@ -317,6 +366,13 @@ class Gossips(unittest.TestCase):
         messages = [bytes(node.push(m)) for node, m in zip(nodes, moved)]
         for node in nodes:
             node.pull([messages[j] for j in node.neighbours])
+
+    def test_codec_by_default(self):
+        nodes = self.make(GossipKind.DCD, push=None)
+        self.step(nodes, [gradients(i) for i in range(4)])
+        self.assertTrue(2 * 70000 < nodes[0].stats.sent < 2 * 70200)  # a byte for each value, to two neighbours
+        with self.assertRaisesRegex(threelc.ParameterError, 'node 0: push: "3lc" has a bias or keeps a residual'):
+            self.make(GossipKind.DCD, push="3lc")
 
     def test_replicas(self):
         for kind in GossipKind:

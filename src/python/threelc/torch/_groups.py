@@ -134,7 +134,7 @@ class Group:
                     self._quantizable[i] = name
             tensors.append(exchange.Tensor(name, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
-        self._choose_place(config.push)
+        self._choose_place(config.push or "")
 
     @property
     def on_device(self) -> bool:
