@@ -75,8 +75,9 @@ class Transport:
         self.sent = 0
         """bytes to other ranks, with lengths"""
         self.received = 0
-        # Tensors of the last collective. A thread of gloo lets go of them a moment after the call has returned. Were it
-        # the last one, it would need the GIL, and while the interpreter ends that ends the process with a signal.
+        # Tensors of the last collectives. A thread of gloo lets go of them a moment after the call has returned, and of
+        # one that failed much later. Were it the last one, it would need the GIL, and while the interpreter ends that
+        # ends the process with a signal.
         self._held: Tuple[torch.Tensor, ...] = ()
 
     def gather(self, value: Any) -> List[Any]:
@@ -96,14 +97,16 @@ class Transport:
                                      f"and {found[0].get(name)!r} on rank 0")
 
     @contextmanager
-    def _collective(self) -> Iterator[None]:
-        """A failure of gloo gets a sentence around it."""
+    def _collective(self, *tensors: torch.Tensor) -> Iterator[None]:
+        """A failure of gloo gets a sentence around it. tensors: those that gloo has."""
         if self.group is None:
             raise RuntimeError("the connections to the other ranks are closed, as an exchange with them has failed")
         start = time.monotonic()
+        self._held = (*self._held[-2:], *tensors)
         try:
             yield
         except RuntimeError as error:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._held))  # they are never freed
             raise RuntimeError(
                 f"rank {self.rank} lost another rank {time.monotonic() - start:.1f} s after an exchange with it began "
                 f"(timeout: {timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised "
@@ -113,9 +116,8 @@ class Transport:
         """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""
         ours = torch.tensor([length << _KIND_BITS | kind for length in lengths], dtype=torch.int64)
         theirs = torch.empty(self.world, dtype=torch.int64)
-        with self._collective():
+        with self._collective(ours, theirs):
             dist.all_to_all_single(theirs, ours, group=self.group)
-        self._held = ours, theirs
         self.sent += 8 * (self.world - 1)
         self.received += 8 * (self.world - 1)
         come = [(int(word) & (1 << _KIND_BITS) - 1, int(word) >> _KIND_BITS) for word in theirs.tolist()]
@@ -137,9 +139,8 @@ class Transport:
             _copy(message, source, at)
             at += len(message)
         target = torch.empty(sum(come), dtype=torch.uint8)
-        with self._collective():
+        with self._collective(source, target):
             dist.all_to_all_single(target, source, come, to, group=self.group)
-        self._held += source, target
         self.sent += sum(to) - to[self.rank]
         self.received += sum(come) - come[self.rank]
         return list(torch.split(target, come))
@@ -153,15 +154,14 @@ class Transport:
         here = self.rank == source
         length = torch.tensor([len(message) if here else 0], dtype=torch.int64)
         root = dist.get_global_rank(self.group, source)
-        with self._collective():
+        with self._collective(length):
             dist.broadcast(length, root, group=self.group)
         tensor = torch.empty(int(length), dtype=torch.uint8)
         if here:
             _copy(message, tensor, 0)
         if len(tensor):
-            with self._collective():
+            with self._collective(tensor):
                 dist.broadcast(tensor, root, group=self.group)
-        self._held = length, tensor
         if here:
             self.sent += (8 + len(tensor)) * (self.world - 1)
         else:
@@ -176,9 +176,8 @@ class Transport:
                 continue
             flat = tensor.detach().cpu().contiguous().view(-1)
             octets = flat.view(torch.uint8)  # gloo does not know all dtypes
-            with self._collective():
+            with self._collective(octets):
                 dist.broadcast(octets, root, group=self.group)
-            self._held = (octets,)
             with torch.no_grad():
                 tensor.copy_(flat.view(tensor.shape))
 
@@ -195,31 +194,29 @@ class Transport:
             return self._sparse_all_reduce(tensor)
         size = tensor.numel() * tensor.element_size()
         self._announce(_SUM, [size] * self.world)
-        with self._collective():
-            self._held += self._sum(tensor)
+        with self._collective(tensor):
+            self._sum(tensor)
         return self._count(2 * size * (self.world - 1) // self.world)
 
-    def _sum(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, ...]:
-        """Returns the tensors that gloo had."""
+    def _sum(self, tensor: torch.Tensor) -> None:
         try:
             dist.all_reduce(tensor, group=self.group)
-            return (tensor,)
+            return
         except RuntimeError as error:
             if tensor.dtype != torch.bfloat16 or "scalar type" not in str(error):
                 raise
         wide = tensor.float()  # gloo of PyTorch 1 does not know bfloat16
+        self._held += (wide,)
         dist.all_reduce(wide, group=self.group)
         tensor.copy_(wide)
-        return tensor, wide
 
     def _sparse_all_reduce(self, tensor: torch.Tensor) -> int:
         """gloo gathers indices and values of all ranks, and adds them up."""
         indices, values = tensor._indices(), tensor._values()
         size = indices.numel() * indices.element_size() + values.numel() * values.element_size()
         self._announce(_SPARSE_SUM, [size] * self.world)
-        with self._collective():
+        with self._collective(tensor):
             dist.all_reduce(tensor, group=self.group)
-        self._held += (tensor,)
         return self._count(size * (self.world - 1))
 
     def _count(self, size: int) -> int:
