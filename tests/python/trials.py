@@ -71,6 +71,7 @@ def be_rank(way, rank, world, port, timeout, pipe):
     def say(*words):
         os.write(pipe, (json.dumps(words) + "\n").encode())
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells switch it off in the background
     try:
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world,
                                 timeout=timedelta(seconds=timeout))

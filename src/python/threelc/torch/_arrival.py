@@ -14,8 +14,9 @@ class Arrival:
     def __init__(self, buffer: torch.Tensor) -> None:
         self.buffer = buffer
         self.parts: Sequence[Tuple[str, int, int]] = ()
-        """name, first value and number of values of each parameter in the flat buffer. A sparse buffer is the gradient
-        of one parameter."""
+        """name, first value and number of values of each parameter in the flat buffer"""
+        self.whole = False
+        """it is one part, which no codec takes"""
         self._done = 0  # parts
         self._error: Optional[Exception] = None
         on_cpu = buffer.device.type == "cpu"
@@ -27,6 +28,11 @@ class Arrival:
         if not on_cpu:
             self._event = torch.cuda.Event()
             self._event.record(torch.cuda.current_stream(buffer.device))
+
+    def as_floats(self, names: Sequence[str]) -> None:
+        """No codec takes the gradients of these parameters: sparse ones, or complex ones."""
+        self.parts = [(", ".join(names), 0, self.buffer.numel())]
+        self.whole = True
 
     def gradients(self) -> torch.Tensor:
         """The buffer where it is, as soon as the gradients are in it."""

@@ -143,8 +143,9 @@ class DDPState:
         try:
             parameters = bucket.parameters()
             names = [self._name_of(parameter) for parameter in parameters]
-            if arrival.buffer.is_sparse:
-                arrival.parts = [(names[0], 0, arrival.buffer.numel())]
+            if arrival.buffer.is_sparse or any(parameter.is_complex() for parameter in parameters):
+                # Of complex parameters the buffer has pairs of floats, and bucket.gradients() half of them.
+                arrival.as_floats(names)
             else:
                 gradients = bucket.gradients()
                 start = arrival.buffer.storage_offset()
@@ -174,7 +175,10 @@ class DDPState:
             flat = flat.contiguous().view(-1)
         arrival = Arrival(flat)
         try:
-            arrival.parts = [(name, 0, flat.numel())]
+            if gradient.is_sparse:
+                arrival.as_floats([name])
+            else:
+                arrival.parts = [(name, 0, flat.numel())]
             self._follow_scale()
             self._take(arrival)
             if name in self._waiting:
@@ -182,8 +186,8 @@ class DDPState:
         except BaseException as error:
             self._give_up(error, arrival)
         arrival.future.wait()
-        if not gradient.is_sparse and flat.data_ptr() != gradient.data_ptr():
-            gradient.copy_(flat.view_as(gradient))
+        if gradient.is_sparse or flat.data_ptr() != gradient.data_ptr():
+            gradient.copy_(flat.view_as(gradient) if not gradient.is_sparse else flat)
         self._tell()
 
     def _name_of(self, parameter: Any) -> str:
@@ -226,7 +230,7 @@ class DDPState:
     def _take(self, arrival: Arrival) -> None:
         """Hands the parameters of a bucket to the thread, as soon as their groups are complete."""
         dtype = DTYPES.get(arrival.buffer.dtype)
-        if dtype is None or arrival.buffer.is_sparse or self._settings.codec == "raw" or \
+        if dtype is None or arrival.whole or self._settings.codec == "raw" or \
                 self._started <= self._settings.warmup_steps:
             self._put(lambda: self._all_reduce(arrival))
             return
@@ -299,8 +303,12 @@ class DDPState:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        while self._warnings:
-            warnings.warn(self._warnings.pop(0), RuntimeWarning)
+        try:
+            while self._warnings:
+                warnings.warn(self._warnings.pop(0), RuntimeWarning)
+        except BaseException as error:  # a warning that is an error
+            self._give_up(error)
+            raise
 
     # ---- the thread: collectives, one after the other ----
 
@@ -328,7 +336,7 @@ class DDPState:
         """The mean as DistributedDataParallel computes it, in floats."""
         try:
             self._check_broken()
-            self._step.floats = self._step.floats or not arrival.buffer.is_sparse
+            self._step.floats = self._step.floats or not arrival.whole
             self._check_finite(arrival)
             self._clock.start()
             self._counts.float_bytes += self._mean(arrival.host())

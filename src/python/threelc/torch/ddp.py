@@ -112,7 +112,7 @@ def _check_group(group: Any, of_module: Any) -> None:
     elif group is of_module:
         raise ValueError("process_group is the one that the module uses itself: make another one for the messages with "
                          'torch.distributed.new_group(backend="gloo")')
-    elif dist.get_rank(group) >= 0 and _ranks(group) != _ranks(of_module):
+    elif isinstance(group, dist.ProcessGroup) and dist.get_rank(group) >= 0 and _ranks(group) != _ranks(of_module):
         raise ValueError(f"process_group has the ranks {_ranks(group)}, and the module's has {_ranks(of_module)}: both "
                          "need the same ranks")
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """FSDP2: the all-reduce between replicas of a sharded model, which is where slow links are.
 
-Not yet run on a real FSDP2, which PyTorch has from 2.4 on: this follows the signature that its documentation gives for
-FSDPModule.set_all_reduce_hook, hook(reduce_output: Tensor) -> None, and is tested against a stand-in of it.
+PyTorch has it from 2.4 on. FSDPModule.set_all_reduce_hook takes hook(reduce_output: Tensor) -> None. Tested with FSDP2
+of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
 """
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Union
 
@@ -14,8 +15,9 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
+from ._arguments import check_numbers, shown
 from ._ddp_state import DTYPES
-from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for
+from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for, traffic_saved
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
@@ -33,42 +35,72 @@ class FSDPState:
         self._saved: Dict[str, List[Dict[str, Any]]] = {}  # states of modules that had no gradient yet
         self._clock = Clock()
         self._float_bytes = 0
+        self._warned = False  # that a gradient was not finite
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by module; empty if the codec keeps no residual"""
 
     def reduce(self, name: str, output: torch.Tensor) -> None:
         """The hook of a module: its part of the gradient becomes the mean over the replicas."""
+        try:
+            self._reduce(name, output)
+        except BaseException as error:
+            if not isinstance(error, StepError):
+                self._transport.abort()  # so that other ranks do not wait for this one
+            raise
+
+    def _reduce(self, name: str, output: torch.Tensor) -> None:
         gradient = output.detach().contiguous().view(-1)
+        if output.dtype in DTYPES:
+            host = self._compressed(self._group_of(name, gradient), gradient)
+        else:
+            host = gradient.cpu().div_(self._transport.world)  # no codec takes it: as floats
+            self._float_bytes += self._transport.all_reduce(host)
+        if host.data_ptr() != output.data_ptr():
+            output.copy_(host.view(output.shape))
+
+    def _group_of(self, name: str, gradient: torch.Tensor) -> Group:
         if name not in self._groups:
-            config = exchange.Config(dtype=DTYPES[output.dtype], **self._config)
+            config = exchange.Config(dtype=DTYPES[gradient.dtype], **self._config)
             self._groups[name] = Group(config, self._transport.rank, [name], [gradient.numel()],
                                        self.residuals if self._has_feedback else None,
                                        device=None if gradient.device.type == "cpu" else gradient.device)
             if name in self._saved:
                 self._groups[name].load_states(self._saved.pop(name))
-        if self._groups[name].on_device:
+        return self._groups[name]
+
+    def _compressed(self, group: Group, gradient: torch.Tensor) -> torch.Tensor:
+        """The mean, on the CPU."""
+        if group.on_device:
             host = torch.empty_like(gradient, device="cpu")
         else:
             gradient = host = gradient.to("cpu")
         self._float_bytes += ring_bytes([host], self._transport.world)
         try:
-            self._groups[name].run(self._transport, [gradient], [host], self._clock)
+            group.run(self._transport, [gradient], [host], self._clock)
         except StepError as error:
             if not self._skips or error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
+            if not self._warned:
+                self._warned = True
+                rank = "" if error.sentence.startswith("rank") else f"rank {self._transport.rank}: "
+                warnings.warn(f"threelc: {rank}{error.sentence}. All replicas get NaN in that module, which a loss "
+                              'scaler skips; without one, find the cause, or use on_nonfinite="raise"', RuntimeWarning)
             host.fill_(float("nan"))
-        if host.data_ptr() != output.data_ptr():
-            output.copy_(host.view(output.shape))
+        return host
 
     @property
     def stats(self) -> Traffic:
-        """Bytes and seconds."""
-        return Traffic(float_bytes=self._float_bytes, sent=self._transport.sent, received=self._transport.received,
-                       codec_seconds=self._clock.codec, wire_seconds=self._clock.wire)
+        """Bytes and seconds, also before this went on from a state_dict()."""
+        return Traffic(**self._traffic())
+
+    def _traffic(self) -> Dict[str, Any]:
+        return {"float_bytes": self._float_bytes, "sent": self._transport.sent, "received": self._transport.received,
+                "codec_seconds": self._clock.codec, "wire_seconds": self._clock.wire}
 
     def state_dict(self) -> Dict[str, Any]:
-        """Residuals of this rank, by names of modules. Each rank saves its own."""
+        """Residuals of this rank, by names of modules, and its stats. Each rank saves its own."""
         return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
+                "traffic": self._traffic(),
                 "groups": {name: group.state_dict() for name, group in self._groups.items()}}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
@@ -78,6 +110,11 @@ class FSDPState:
             raise ValueError("states are loaded before the first backward pass")
         found = states_for(states, STATE_VERSION, self._transport)
         self._saved = {name: [state["groups"][name] for state in found] for name in found[0]["groups"]}
+        if "traffic" in found[0]:  # 0.3.4 did not save it
+            own = traffic_saved(found, "traffic", self._transport)
+            self._float_bytes = own["float_bytes"]
+            self._transport.sent, self._transport.received = own["sent"], own["received"]
+            self._clock.codec, self._clock.wire = own["codec_seconds"], own["wire_seconds"]
 
 
 def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, process_group: Any = None,
@@ -89,14 +126,46 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
     new one of all ranks, for replicas of one rank each. The other arguments are those of register().
     """
+    modules = _modules_of(model)
     check_choices(mode, on_nonfinite, codec, pull)
+    check_numbers(min_numel, seed, threads)
     transport = Transport(process_group)
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
-    transport.agree({**config, "on_nonfinite": on_nonfinite})
+    transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules)})
     state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite)
+    for name, module in modules.items():
+        module.set_all_reduce_hook(partial(state.reduce, name or "(root)"))
+    return state
+
+
+def _modules_of(model: Any) -> Dict[str, Any]:
+    """Those that FSDP2 has sharded. Raises an exception that says what to do if they cannot have the hook."""
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"register_fsdp() takes a module, not {shown(model)}")
+    kinds = {kind.__name__ for kind in type(model).__mro__}
+    if "DistributedDataParallel" in kinds:
+        raise TypeError("register_fsdp() takes a module that fully_shard() was called for: this is one of "
+                        "DistributedDataParallel, for register()")
+    if "FullyShardedDataParallel" in kinds:
+        raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
+                        "FullyShardedDataParallel, whose replicas cannot be compressed")
     modules = {name: module for name, module in model.named_modules() if hasattr(module, "set_all_reduce_hook")}
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
     for name, module in modules.items():
-        module.set_all_reduce_hook(partial(state.reduce, name or "(root)"))
-    return state
+        if any(type(group.mesh_info).__name__ == "HSDPMeshInfo" for group in _param_groups(module)):
+            raise ValueError(f"fully_shard() was called for {name or 'the model'} with a mesh of two dimensions, so "
+                             "PyTorch itself averages over replicas, in floats: give it the mesh of one replica, "
+                             'mesh["shard"], and register_fsdp() the process group of the replicas')
+        on_cpu = any(parameter.device.type == "cpu" for parameter in module.parameters())
+        if _param_groups(module) and on_cpu and not hasattr(torch.cpu.Stream, "record_event"):
+            raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} does not run on CPUs, with or without this hook: "
+                               "it needs a GPU, or a newer PyTorch")
+    return modules
+
+
+def _param_groups(module: Any) -> List[Any]:
+    """What FSDP2 keeps for the parameters of a module."""
+    state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+    return [group for group in groups if group is not None]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""Whatever fails on a rank, backward() raises there, and the other ranks do not wait longer than their timeout."""
+import subprocess
+import sys
+import time
+import unittest
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import threelc.torch
+from cluster import CLUSTER
+from test_ddp import Scaler, batch, build, train
+from threelc.torch._transport import timeout_of
+
+TIMEOUT = 20  # of the process groups here; what is told at once is told long before
+
+
+class Breakage(Exception):
+    """Something that the hook does not expect."""
+
+
+def failing(*arguments, **settings):
+    raise Breakage("on this rank alone")
+
+
+def breaks(state, what, model):
+    """Something fails in the hook, in its thread, or at the end of the backward pass."""
+    if what == "hook":
+        state._take = failing
+    elif what == "scaler":
+        state._scaler.get_scale = failing
+        state._scaler = Scaler(1.0)
+        state._scaler.get_scale = failing
+    elif what == "exchange":
+        for group in state._order:
+            group.run = failing
+    elif what == "all_reduce":
+        state._mean = failing
+        state._settings = threelc.torch._ddp_state.replace(state._settings, codec="raw")
+    elif what == "end of the step":
+        state._end_step = failing
+    elif what == "residuals":
+        state._scale_residuals = failing
+        state._scaler.scale = 2.0
+    elif what == "unused":
+        state._keep_unused = failing
+    elif what == "parameters":
+        state._names = {}
+    elif what == "results":
+        threelc.torch._arrival.Arrival.results = failing
+
+
+WHATS = ("hook", "scaler", "exchange", "end of the step", "residuals", "unused", "parameters", "results")
+
+
+def broken(rank, world, what):
+    """Rank 1 fails in step 3: what backward() raises on each rank, and after how long."""
+    results = threelc.torch._arrival.Arrival.results
+    model = build()
+    state = threelc.torch.register(model, scaler=Scaler(1.0))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(rank, model, optimizer, range(3))
+    if rank == 1:
+        breaks(state, what, model)
+    start = time.monotonic()
+    try:
+        train(rank, model, optimizer, range(3, 8))
+    except Exception as error:
+        return type(error).__name__, str(error), time.monotonic() - start
+    finally:
+        threelc.torch._arrival.Arrival.results = results
+    return "trained", "", time.monotonic() - start
+
+
+def other_state(rank, world):
+    """Rank 0 alone goes on from a state, so it sends frames where rank 1 sends floats."""
+    model = build()
+    state = threelc.torch.register(model)
+    train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(3))
+    saved = state.state_dict()
+    model = build()
+    state = threelc.torch.register(model)
+    if rank == 0:
+        state.load_state_dict(saved)
+    train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(3))
+
+
+def other_codec(rank, world):
+    """Rank 1 alone changes to floats."""
+    model = build()
+    state = threelc.torch.register(model, reserve=["raw"])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(rank, model, optimizer, range(3))
+    if rank == 1:
+        state.set_codec("raw")
+    train(rank, model, optimizer, range(3, 6))
+
+
+def sums(rank, world, size):
+    """A sum of another size on rank 1."""
+    transport = threelc.torch._transport.Transport()
+    transport.all_reduce(torch.ones(size[rank]))
+
+
+def late(rank, world, seconds):
+    """Rank 1 comes late by so many seconds: what rank 0 says, and after how long."""
+    model = build()
+    state = threelc.torch.register(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(rank, model, optimizer, range(3))
+    if rank == 1:
+        time.sleep(seconds)
+    start = time.monotonic()
+    try:
+        train(rank, model, optimizer, range(3, 6))
+    except RuntimeError as error:
+        with_stats = state.stats  # does not wait, either
+        return str(error), time.monotonic() - start, with_stats.steps
+    return "trained", time.monotonic() - start, 0
+
+
+def timeouts(rank, world):
+    """Of the groups that each way makes, and of one that is made for the module."""
+    found = []
+    small = torch.nn.Linear(4, 4)
+    found.append(threelc.torch.register(build()))
+    found.append(threelc.torch.LocalSteps(small, torch.optim.SGD(small.parameters(), 0.1), every=2))
+    found.append(threelc.torch.PushPull(torch.nn.Linear(4, 4), lambda p: torch.optim.SGD(p, 0.1)))
+    small = torch.nn.Linear(4, 4)
+    found.append(threelc.torch.Gossip(small, torch.optim.SGD(small.parameters(), 0.1), graph="complete"))
+    module = torch.nn.Linear(4, 4)
+    module.set_all_reduce_hook = lambda hook: None
+    found.append(threelc.torch.register_fsdp(module))
+    other = dist.new_group(backend="gloo", timeout=timedelta(seconds=7))
+    found.append(threelc.torch.register(build(process_group=other)))
+    return [timeout_of(each._transport.group).total_seconds() for each in found]
+
+
+class Exceptions(unittest.TestCase):
+    def test_on_one_rank(self):
+        for what in WHATS:
+            with self.subTest(what):
+                found = CLUSTER.outcomes(3, broken, what, timeout=TIMEOUT)
+                kind, words, seconds = found[1]
+                self.assertIn(kind, ("Breakage", "ValueError") if what != "results" else ("Breakage", "RuntimeError"))
+                for kind, words, seconds in found:
+                    self.assertNotEqual(kind, "trained")
+                    self.assertLess(seconds, TIMEOUT / 2)
+                for kind, words, seconds in (found[0], found[2]):
+                    self.assertRegex(words, "^rank [02] lost another rank .* see what it printed")
+
+    def test_ranks_that_do_other_things(self):
+        """gloo would end the process."""
+        for function in (other_state, other_codec):
+            for result in CLUSTER.outcomes(2, function, timeout=TIMEOUT):
+                self.assertEqual(result.kind, "OrderError")
+                self.assertRegex(result.words, "rank [01] sends (a message|floats) of [0-9]+ bytes where rank [01] sends "
+                                 "(floats|a message) of [0-9]+: all ranks need the same model")
+
+    def test_sums_of_other_sizes(self):
+        for result in CLUSTER.outcomes(2, sums, (10, 1000), timeout=TIMEOUT):
+            self.assertEqual(result.kind, "OrderError")
+
+
+class Time(unittest.TestCase):
+    def test_timeout_of_the_modules_group(self):
+        self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), [[33.0] * 5 + [7.0]] * 2)
+
+    def test_a_rank_is_late(self):
+        """The others raise, with a sentence, and nothing waits longer."""
+        words, seconds, steps = CLUSTER.run(2, late, 9, timeout=4)[0]
+        self.assertIn("rank 0 lost another rank 4.0 s after an exchange with it began (timeout: 0:00:04). That rank has "
+                      "ended, stands still, or has raised an exception: see what it printed", words)
+        self.assertLess(seconds, 8)
+        self.assertGreaterEqual(steps, 3)
+
+
+class Trials(unittest.TestCase):
+    def test_ranks_that_are_killed_stopped_interrupted(self):
+        """A few of those that tests/README.md tells about."""
+        done = subprocess.run([sys.executable, str(Path(__file__).with_name("trials.py")), "--trials", "2",
+                               "--timeout", "4"], capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

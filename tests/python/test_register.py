@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: MIT
+"""What register() and register_fsdp() refuse, before anything is sent; the warning about NaN; stats of resumed runs."""
+import math
+import unittest
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.distributed import optim
+from torch.nn.parallel import DistributedDataParallel
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+from test_ddp import Scaler, batch, bits, build, train
+
+
+class FSDPModule(torch.nn.Module):
+    """Has the name of FSDP2's class."""
+
+
+class FullyShardedDataParallel(torch.nn.Module):
+    """Has the name of FSDP1's class."""
+
+
+def plain_hook(state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """A hook of a user's."""
+    raise AssertionError("it is not called")
+
+
+def registered(rank, world, what, settings):
+    """What register() says, and whether a process group was made for it."""
+    module = torch.nn.Linear(20, 20)
+    group = settings.pop("process_group", None)
+    if group == "ranks":
+        settings["process_group"] = dist.new_group([0], backend="gloo")
+    elif group == "own":
+        settings["process_group"] = dist.new_group(backend="gloo")
+    model = DistributedDataParallel(module)
+    if group == "module":
+        settings["process_group"] = model.process_group
+    elif group == "text":
+        settings["process_group"] = "gloo"
+    if what == "plain":
+        model = module
+    elif what == "optimizer":
+        model = torch.optim.SGD(module.parameters(), 0.1)
+    elif what == "DataParallel":
+        model = torch.nn.DataParallel(module)
+    elif what in ("FSDPModule", "FullyShardedDataParallel"):
+        model = globals()[what]()
+    elif what == "twice":
+        threelc.torch.register(model)
+    elif what == "other hook":
+        model.register_comm_hook(None, plain_hook)
+    elif what == "compiled":
+        model = torch.compile(model)
+    elif what == "in backward":
+        optim._apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.1})
+    made, new_group = [], dist.new_group
+    dist.new_group = lambda *a, **k: made.append(1) or new_group(*a, **k)
+    try:
+        threelc.torch.register(model, **settings)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}", len(made)
+    finally:
+        dist.new_group = new_group
+    return "registered", len(made)
+
+
+MODULES = {
+    "plain": "TypeError: register() takes a DistributedDataParallel module, not a Linear: wrap the module first",
+    "optimizer": "TypeError: register() takes a DistributedDataParallel module, not a SGD: wrap the module first",
+    "DataParallel": "TypeError: register() takes a DistributedDataParallel module, not a DataParallel: wrap",
+    "FSDPModule": "TypeError: FSDP shards this module: register_fsdp() compresses",
+    "FullyShardedDataParallel": "TypeError: register() takes a DistributedDataParallel module, not "
+                                "FullyShardedDataParallel: of sharded modules",
+    "twice": "ValueError: this module has a communication hook already",
+    "other hook": "ValueError: this module has a communication hook already, plain_hook",
+    "compiled": "TypeError: register() takes the DistributedDataParallel module, before torch.compile()",
+    "in backward": "ValueError: the optimizer of weight runs in the backward pass",
+}
+ARGUMENTS = [
+    ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
+    ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not a"),
+    ({"reserve": "sbc"}, "TypeError: reserve should be a list of codecs, such as ['sbc'], not a string"),
+    ({"reserve": ["nothing"]}, "ParameterError: codec 'nothing'"),
+    ({"codec": "nothing"}, "ParameterError: codec 'nothing'"),
+    ({"pull": "nothing"}, "ParameterError: codec 'nothing'"),
+    ({"mode": "ring"}, "ValueError: mode should be one of sharded, gather, not 'ring'"),
+    ({"quantize": "gpu"}, "ValueError: quantize should be one of auto, host, device, not 'gpu'"),
+    ({"min_numel": -1}, "ValueError: min_numel should be at least 0, not -1"),
+    ({"min_numel": 1.5}, "TypeError: min_numel should be a whole number at least 0, not 1.5"),
+    ({"warmup_steps": None}, "TypeError: warmup_steps should be a whole number at least 0, not None"),
+    ({"seed": -1}, "ValueError: seed should be from 0 to"),
+    ({"threads": "two"}, "TypeError: threads should be a whole number at least 0, not 'two'"),
+    ({"process_group": "module"}, "ValueError: process_group is the one that the module uses itself: make another one"),
+    ({"process_group": "text"}, "ValueError: process_group should be a process group that this rank is in"),
+]
+
+
+class Refusals(unittest.TestCase):
+    def check(self, what, settings, words):
+        for said, made in CLUSTER.run(2, registered, what, settings, timeout=20):
+            self.assertIn(words, said)
+            self.assertEqual(made, 0)  # before anything is sent
+
+    def test_modules(self):
+        for what, words in MODULES.items():
+            if what == "compiled" and not hasattr(torch, "compile"):
+                continue
+            if what == "in backward" and not hasattr(optim, "_apply_optimizer_in_backward"):
+                continue
+            with self.subTest(what):
+                self.check(what, {}, words)
+
+    def test_arguments(self):
+        for settings, words in ARGUMENTS:
+            with self.subTest(str(settings)):
+                self.check("", settings, words)
+
+    def test_group_of_other_ranks(self):
+        said = CLUSTER.run(2, registered, "", {"process_group": "ranks"}, timeout=20)
+        self.assertIn("process_group has the ranks [0], and the module's has [0, 1]", said[0][0])
+        self.assertIn("process_group should be a process group that this rank is in", said[1][0])
+
+    def test_good_group(self):
+        for said, made in CLUSTER.run(2, registered, "", {"process_group": "own"}, timeout=20):
+            self.assertEqual((said, made), ("registered", 0))
+
+    def test_mixed_precision(self):
+        """A hook of PyTorch's own, which cannot be replaced: plain PyTorch says the same to any other hook."""
+        for said in CLUSTER.run(2, mixed, timeout=20):
+            self.assertIn(said, ("PyTorch makes no such module here",
+                                 "ValueError: mixed_precision of DistributedDataParallel takes the place of the hook, "
+                                 "and there is one only: use torch.autocast(), or convert the module with "
+                                 "model.bfloat16() before it is wrapped"))
+
+    def test_models_that_differ(self):
+        """DistributedDataParallel compares shapes itself, not who is trained."""
+        for result in CLUSTER.outcomes(2, other_names, timeout=20):
+            self.assertEqual(result.kind, "ValueError")
+            self.assertIn("all ranks need the same settings: parameter first.weight is None on rank 1 and 'of shape "
+                          "[5, 5], torch.float32' on rank 0", result.words)
+
+    def test_fsdp(self):
+        for said in CLUSTER.run(1, fsdp_refusals):
+            self.assertEqual(said, [
+                "register_fsdp() takes a module, not 3",
+                "fully_shard() was called for no module of this model",
+                "register_fsdp() takes a module that fully_shard() was called for: this is one of "
+                "DistributedDataParallel, for register()",
+                "register_fsdp() takes a module that fully_shard() was called for, not FullyShardedDataParallel, whose "
+                "replicas cannot be compressed"])
+
+    def test_without_ranks(self):
+        for call in (lambda: threelc.torch.register_fsdp(Sharded()),
+                     lambda: threelc.torch.LocalSteps(torch.nn.Linear(2, 2), torch.optim.SGD([torch.ones(1)], 0.1),
+                                                      every=1)):
+            with self.assertRaisesRegex((RuntimeError, ValueError), "init_process_group|inner_optimizer"):
+                call()
+
+
+class Sharded(torch.nn.Module):
+    def set_all_reduce_hook(self, hook):
+        self.hook = hook
+
+
+def mixed(rank, world):
+    try:
+        from torch.nn.parallel.distributed import _MixedPrecision
+        model = DistributedDataParallel(torch.nn.Linear(20, 20), mixed_precision=_MixedPrecision(torch.bfloat16))
+    except (ImportError, RuntimeError):
+        return "PyTorch makes no such module here"
+    plain = DistributedDataParallel(torch.nn.Linear(20, 20), mixed_precision=_MixedPrecision(torch.bfloat16))
+    try:
+        plain.register_comm_hook(None, plain_hook)
+        return "PyTorch takes another hook"
+    except RuntimeError:
+        pass
+    try:
+        threelc.torch.register(model)
+    except ValueError as error:
+        return f"{type(error).__name__}: {error}"
+    return "registered"
+
+
+def other_names(rank, world):
+    module = torch.nn.Module()
+    setattr(module, "second" if rank else "first", torch.nn.Linear(5, 5, bias=False))
+    module.forward = lambda x: x
+    threelc.torch.register(DistributedDataParallel(module))
+
+
+def fsdp_refusals(rank, world):
+    found = []
+    for model in (3, torch.nn.Linear(2, 2), DistributedDataParallel(torch.nn.Linear(2, 2)), FullyShardedDataParallel()):
+        try:
+            threelc.torch.register_fsdp(model)
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return found
+
+
+def with_nan(rank, world, codec, at, scaler, policy="skip"):
+    """NaN on rank 1 from a step on: the warnings."""
+    model = build()
+    threelc.torch.register(model, codec=codec, scaler=Scaler(1.0) if scaler else None, on_nonfinite=policy)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for step in range(6):
+            model.zero_grad()
+            loss = model(batch(rank, step)).pow(2).mean()
+            if step >= at and rank == 1:
+                loss = loss + (model.module.head.weight * math.nan).sum()
+            try:
+                loss.backward()
+            except threelc.StepError:
+                pass
+    return [str(warning.message) for warning in found if "NaN" in str(warning.message)]
+
+
+class Warnings(unittest.TestCase):
+    def test_nan_without_scaler(self):
+        """One warning, with rank and parameter. Floats carry no word of it, so there the rank itself warns."""
+        for codec, at in (("3lc", 2), ("3lc", 0), ("raw", 2)):
+            found = CLUSTER.run(3, with_nan, codec, at, False, timeout=20)
+            for rank in (1,) if codec == "raw" else (0, 1, 2):
+                self.assertEqual(len(found[rank]), 1)
+                self.assertRegex(found[rank][0], 'threelc: rank 1: NaN or infinity in the gradient of tensor '
+                                 f'"head.weight"(, says rank 0)?, in step {at + 1 if at or rank == 1 else 2}. All ranks')
+                self.assertIn('give register() on_nonfinite="raise"', found[rank][0])
+
+    def test_scaler(self):
+        """It expects NaN now and then."""
+        self.assertEqual(CLUSTER.run(2, with_nan, "3lc", 2, True, timeout=20), [[], []])
+
+    def test_raise(self):
+        self.assertEqual(CLUSTER.run(2, with_nan, "3lc", 2, False, "raise", timeout=20), [[], []])
+
+    def test_warnings_that_are_errors(self):
+        """That floats are faster is a warning: as an error it must reach backward(), and end the other ranks."""
+        found = CLUSTER.outcomes(2, strict, timeout=20)
+        self.assertEqual(found[0], "RuntimeWarning in backward()")
+        self.assertIn("lost another rank", found[1].words)
+
+
+def strict(rank, world):
+    model = build()
+    state = threelc.torch.register(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    warnings.simplefilter("error")
+    try:
+        train(rank, model, optimizer, range(2))
+        state._counts.float_seconds = 0.0  # nothing is faster
+        train(rank, model, optimizer, range(2, 16))
+    except RuntimeWarning:
+        return "RuntimeWarning in backward()"
+    finally:
+        warnings.resetwarnings()
+    return "trained"
+
+
+def stats_of_pieces(rank, world, pieces):
+    """The stats at the end of each piece; each goes on from the state of the one before."""
+    saved, found = None, []
+    for first, last in pieces:
+        model = build()
+        state = threelc.torch.register(model, codec="3lc")
+        if saved is not None:
+            state.load_state_dict(saved)
+            found.append(state.stats)
+        train(rank, model, torch.optim.SGD(model.parameters(), 0.0), range(first, last))
+        saved = state.state_dict()
+        found.append(state.stats)
+    return found, saved
+
+
+def stats_elsewhere(rank, world, states):
+    model = build()
+    state = threelc.torch.register(model, codec="3lc")
+    state.load_state_dict(states)
+    return state.stats
+
+
+COUNTS = ("steps", "float_steps", "skipped", "dropped", "float_bytes", "sent", "received", "codec_seconds",
+          "wire_seconds")
+
+
+class Resumed(unittest.TestCase):
+    def test_stats_go_on(self):
+        whole = CLUSTER.run(3, stats_of_pieces, [(0, 8)], timeout=20)
+        pieces = CLUSTER.run(3, stats_of_pieces, [(0, 3), (3, 8)], timeout=20)
+        for (one, _), (many, _) in zip(whole, pieces):
+            before, loaded, after = many
+            for name in COUNTS:
+                self.assertEqual(getattr(loaded, name), getattr(before, name), name)
+            for name in COUNTS[:7]:
+                self.assertEqual(getattr(after, name), getattr(one[0], name), name)
+            self.assertGreater(after.wire_seconds, before.wire_seconds)
+            self.assertGreaterEqual(after.thread_seconds, before.thread_seconds)
+
+    def test_on_other_ranks(self):
+        """Steps are those of the run, and what all ranks sent stays what it was."""
+        saved = CLUSTER.run(3, stats_of_pieces, [(0, 4)], timeout=20)
+        for world in (1, 2):
+            found = CLUSTER.run(world, stats_elsewhere, [states for _, states in saved], timeout=20)
+            self.assertEqual({stats.steps for stats in found}, {4})
+            self.assertEqual(sum(stats.sent for stats in found), sum(stats[-1].sent for stats, _ in saved))
+
+    def test_older_states(self):
+        """Those of 0.3.4 have no counts."""
+        saved = CLUSTER.run(2, stats_of_pieces, [(0, 4)], timeout=20)
+        states = [{key: value for key, value in state.items() if key != "counts"} for _, state in saved]
+        for rank, stats in enumerate(CLUSTER.run(2, stats_elsewhere, states, timeout=20)):
+            self.assertEqual((rank, stats.steps), (rank, 0))
