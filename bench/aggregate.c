@@ -65,7 +65,7 @@ static bool draw_inputs(gathering *g, source *s, size_t count, char *why)
     wanted.values = g->n;
     wanted.steps = 1;
     for (size_t i = 0; ok && i < count; i++) {
-        program_progress(g->o->quiet, i + 1, g->codec, g->o->synthetic, "drawing an input");
+        program_progress(g->o->quiet, i + 1, count, g->codec, g->o->synthetic, "drawing an input");
         source_free(s);
         ok = source_draw(s, g->o->synthetic, &wanted, why) && compress_input(g, tensor_step(s->tensors, 0), i, why);
         wanted.seed++;
@@ -223,7 +223,7 @@ static bool add_rows(row_list *list, gathering *g, size_t count, char *why)
     g->total = 0;
     for (size_t i = 0; i < count; i++)
         g->total += g->lens[i];
-    program_progress(o->quiet, list->count + 1, g->codec, o->synthetic, "measuring");
+    program_progress(o->quiet, list->count + 1, list->total, g->codec, o->synthetic, "measuring");
     if (!check(g, &v, why) || !measure(operations, o->peers ? 3 : 2, o->seconds, t, &rounds, why))
         return false;
     return add_one(list, g, ROW_AGGREGATE, g->codec, &t[0], &t[1], rounds, &v, why) &&
@@ -251,6 +251,7 @@ bool aggregate_rows(row_list *list, const options *o, source *s, size_t values, 
     char reason[WHY_SIZE];
     bool ok = true;
 
+    list->total = list->inputs * o->codec_count * o->inputs.count * (1 + o->peers);
     for (size_t i = 0; ok && i < o->codec_count; i++)
         ok = add_codec(list, o, o->codecs[i].codec, s, values, reason) ||
              explain(why, "%s: %s", o->codecs[i].codec, reason);

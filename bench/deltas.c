@@ -390,7 +390,7 @@ static bool add_way(row_list *list, moving *m, const char *name, char *why)
 {
     char reason[WHY_SIZE];
 
-    program_progress(m->o->quiet, list->count + 1, m->way->name, name, "measuring");
+    program_progress(m->o->quiet, list->count + 1, list->total, m->way->name, name, "measuring");
     bool ok = open_items(m, reason) && count_changes(m, reason) && check(m, reason);
     report_row *row = ok ? rows_append(list) : NULL;
     if (row) {
@@ -439,8 +439,14 @@ static bool add_ways(row_list *list, const options *o, const source *base, const
 
 bool deltas_rows(row_list *list, const options *o, const source *sources, size_t count, const cores *c, char *why)
 {
+    size_t ways = 0, total = 0;
     bool ok = true;
 
+    for (size_t t = 0; t < o->threads.count; t++) {
+        (void)delta_ways(o->peers && o->threads.items[t] == 1, &ways);
+        total += ways;
+    }
+    list->total = list->inputs * count * total;
     for (size_t t = 0; ok && t < o->threads.count; t++) {
         const size_t threads = o->threads.items[t];
         pool *p = threads > 1 ? pool_open(threads, c, why) : NULL;

@@ -72,7 +72,7 @@ static bool add_row(const series *s, algorithm a, size_t ranks, size_t owners, c
     row->exchange.ranks = ranks;
     row->exchange.owners = a == GATHER ? 0 : a == SERVER ? 1 : owners ? owners : ranks;
     snprintf(what, sizeof what, "%s of %zu ranks", row->exchange.algorithm, ranks);
-    program_progress(s->o->quiet, s->list->count, s->codec, s->model->model, what);
+    program_progress(s->o->quiet, s->list->count, s->list->total, s->codec, s->model->model, what);
     if (!trial_run(&t, &result, reason))
         return explain(why, "%s, %s, %s: %s", s->model->model, what, s->codec, reason);
     describe(row, &t, &result);
@@ -105,10 +105,28 @@ static bool add_series(const series *s, char *why)
     return ok;
 }
 
+/* How many rows add_series adds. */
+static size_t count_series(const options *o)
+{
+    size_t count = 0;
+
+    if (o->algorithms & GATHER)
+        count += o->ranks.count;
+    if (o->algorithms & SERVER)
+        count += o->ranks.count;
+    for (size_t i = 0; (o->algorithms & ALL_REDUCE) && i < o->ranks.count; i++) {
+        count++;
+        for (size_t k = 0; k < o->owners.count; k++)
+            count += o->owners.items[k] < o->ranks.items[i];
+    }
+    return count;
+}
+
 bool exchange_rows(row_list *list, const options *o, const exchange_input *in, char *why)
 {
     bool ok = true;
 
+    list->total = o->shape_count * o->codec_count * (1 + o->assume_finite) * count_series(o);
     for (size_t m = 0; ok && m < o->shape_count; m++) {
         for (size_t i = 0; ok && i < o->codec_count; i++) {
             series s = {list, o, in, &in->models[m], o->codecs[i].codec, false};

@@ -95,7 +95,8 @@ static bool draw_samples(const options *o, source *s, size_t values, sample *sam
     wanted.values = values;
     wanted.steps = wanted.steps ? wanted.steps : source_few_steps(values);
     for (size_t sender = 0; ok && sender < SENDERS && sender < most; sender++) {
-        program_progress(o->quiet, sender + 1, "a sender", o->synthetic, "drawing and compressing");
+        program_progress(o->quiet, sender + 1, most < SENDERS ? most : SENDERS, "a sender", o->synthetic,
+                         "drawing and compressing");
         source_free(s);
         ok = source_draw(s, o->synthetic, &wanted, why);
         for (size_t i = 0; ok && i < o->codec_count; i++)
@@ -251,10 +252,10 @@ static bool add_row(row_list *list, const options *o, const adding *a, const sam
     if (!row)
         return explain(why, "out of memory");
     describe(row, a, s, codec);
-    program_progress(o->quiet, list->count, codec, o->synthetic, "verifying");
+    program_progress(o->quiet, list->count, list->total, codec, o->synthetic, "verifying");
     if (!check_sums(a, why))
         return false;
-    program_progress(o->quiet, list->count, codec, o->synthetic, "measuring");
+    program_progress(o->quiet, list->count, list->total, codec, o->synthetic, "measuring");
     return measure_sums(a, o->seconds, row, why);
 }
 
@@ -330,6 +331,7 @@ bool frames_rows(row_list *list, const options *o, source *s, size_t values, con
     sample *samples = calloc(o->codec_count, sizeof *samples);
     bool ok = samples ? draw_samples(o, s, values, samples, why) : explain(why, "out of memory");
 
+    list->total = list->inputs * o->threads.count * o->codec_count * o->frames.count;
     ok = ok && add_threads(list, o, s->tensors, samples, c, why);
     source_drop_values(s);
     samples_free(samples, o->codec_count);

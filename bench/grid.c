@@ -6,12 +6,12 @@
 
 enum { LEAST_WIDTH = 6 };
 
-bool grid_parse_format(const char *name, report_format *format)
+bool grid_parse_format(const char *name, report_format *format, char *why)
 {
     static const char *const names[] = {"table", "markdown", "csv", "json", NULL};
     int choice;
 
-    if (!parse_choice(name, names, &choice))
+    if (!parse_choice(name, names, &choice, why))
         return false;
     *format = (report_format)choice;
     return true;

@@ -14,7 +14,7 @@ enum { CELL = 128, GRID_COLUMNS = 128 };
 
 typedef enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON } report_format;
 
-bool grid_parse_format(const char *name, report_format *format);
+bool grid_parse_format(const char *name, report_format *format, char *why);
 
 typedef enum column_kind { TEXT, COUNT, REAL } column_kind;
 

@@ -174,11 +174,13 @@ static int open_tap(const char *place, const char *device, char *why)
 static bool open_ways(char **arguments, way *ways, char *why)
 {
     uint64_t delay, queue;
+    char reason[WHY_SIZE];
     int taps[2];
 
-    if (!parse_number(arguments[0], false, &delay) || !parse_number(arguments[1], false, &queue) ||
-        delay > INT64_MAX / 2 || queue > SIZE_MAX / 2)
-        return explain(why, "%s, %s: no such delay or queue", arguments[0], arguments[1]);
+    if (!parse_number(arguments[0], 0, INT64_MAX / 2, &delay, reason))
+        return explain(why, "delay %s: %.4000s", arguments[0], reason);
+    if (!parse_number(arguments[1], 0, SIZE_MAX / 2, &queue, reason))
+        return explain(why, "queue %s: %.4000s", arguments[1], reason);
     for (int i = 0; i < 2; i++)
         if ((taps[i] = open_tap(arguments[2 + 2 * i], arguments[3 + 2 * i], why)) < 0)
             return false;

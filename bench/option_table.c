@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "option_table.h"
 #include "explain.h"
+#include "parse.h"
 #include <getopt.h>
 #include <string.h>
 
@@ -77,6 +78,29 @@ static bool list_follows(const option_entry *e, int argc, char **argv)
            argv[optind][0] <= '9';
 }
 
+/* The option that getopt does not know: none begins so, or several do. */
+static bool no_such_option(const option_table *t, const char *given, char *why)
+{
+    const char *name = given + strspn(given, "-"), *names[MAX_ENTRIES + 1] = {NULL};
+    char text[64];
+    size_t several = 0;
+
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(name, "="), name);
+    explain(why, "%s: it may be", given);
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t len = strlen(why);
+        names[i] = t->entries[i].name;
+        if (!strncmp(names[i], text, strlen(text)))
+            snprintf(why + len, WHY_SIZE - len, "%s --%s", several++ ? " or" : "", names[i]);
+    }
+    if (several)
+        return false;
+    explain(why, "%s: there is no such option", given);
+    if (!parse_suggest(text, "--", names, why))
+        explain(why, "%s: there is no such option (--help lists them)", given);
+    return false;
+}
+
 bool option_table_parse(const option_table *t, void *options, int argc, char **argv, int *files, char *why)
 {
     struct option longs[MAX_ENTRIES + 1];
@@ -88,6 +112,7 @@ bool option_table_parse(const option_table *t, void *options, int argc, char **a
     describe(t, longs, shorts);
     opterr = 0;
     while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        char reason[WHY_SIZE];
         /* optopt is the option that getopt refuses; it is 0 if the option is long and unknown */
         const option_entry *e = find_entry(t, key == '?' || key == ':' ? optopt : key);
         if (key == ':')
@@ -95,15 +120,13 @@ bool option_table_parse(const option_table *t, void *options, int argc, char **a
         if (key == '?' && e)
             return explain(why, "%s: it takes no value", argv[optind - 1]);
         if (key == '?' && optopt)
-            return explain(why, "-%c: there is no such option", optopt);
+            return explain(why, "-%c: there is no such option (--help lists them)", optopt);
         if (key == '?')
-            return explain(why, "%s: there is no such option", argv[optind - 1]);
+            return no_such_option(t, argv[optind - 1], why);
         if (list_follows(e, argc, argv))
             optarg = argv[optind++];
-        *why = '\0';
-        if (t->take(options, key, optarg, why))
-            continue;
-        return *why ? false : explain(why, "--%s %s: not one of its values (--help lists them)", e->name, optarg);
+        if (!t->take(options, key, optarg, reason))
+            return explain(why, "--%s%s%s: %.4000s", e->name, optarg ? " " : "", optarg ? optarg : "", reason);
     }
     *files = optind;
     return true;

@@ -19,7 +19,7 @@ typedef struct option_entry {
 typedef struct option_table {
     const option_entry *entries;
     size_t count;
-    /* Takes one option. false: the value is bad. If more than that is wrong, why says what. */
+    /* Takes one option. false: why says what is wrong, behind the option and its value. */
     bool (*take)(void *options, int key, const char *value, char *why);
 } option_table;
 

@@ -3,6 +3,7 @@
 #include "explain.h"
 #include "option_table.h"
 #include "options_check.h"
+#include <glob.h>
 #include <string.h>
 
 enum { /* of options without a letter */
@@ -35,7 +36,8 @@ enum { /* of options without a letter */
        KEY_DELTA,
        KEY_LIST,
        KEY_COLD,
-       KEY_WIDE
+       KEY_WIDE,
+       KEY_DEFAULTS
 };
 
 static const option_entry entries[] = {
@@ -76,6 +78,10 @@ static const option_entry entries[] = {
      "weights that have moved, sent without loss (threelc/delta.h):\n"
      "from BASE to each NEXT, files or folders; or drawn, with\n"
      "--synthetic adam (defaults: 16Mi weights, --dtype bf16, -t 0.5)"},
+    {KEY_DEFAULTS, "defaults", "DIR",
+     "what bench/run does: without files the input is DIR/data, of\n"
+     "--delta the weights in it, with --peers; the models of --exchange\n"
+     "are in DIR/shapes"},
     {KEY_SIZES, "sizes", "LIST",
      "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
      "--density, --aggregate, --frames, --synthetic and --delta"},
@@ -153,78 +159,92 @@ void options_print_help(FILE *f)
 
 /* ---- values of options ------------------------------------------------------------------------------------------ */
 
-static bool parse_steps(const char *text, size_t *steps)
+static bool parse_steps(const char *text, size_t *steps, char *why)
 {
-    return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
+    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
 }
 
 /* There can be only one view. */
 static bool set_view(options *o, report_view view, char *why)
 {
     if (o->view != VIEW_CODECS && o->view != view)
-        return explain(why, "--%s does not go with --%s", options_view_name(view), options_view_name(o->view));
+        return explain(why, "it does not go with --%s", options_view_name(o->view));
     o->view = view;
     return true;
 }
 
-static bool add_shapes(options *o, const char *path)
+static bool add_shapes(options *o, const char *path, char *why)
 {
     if (o->shape_count == MAX_SHAPES)
-        return false;
+        return explain(why, "there may be %d lists of tensors", MAX_SHAPES);
     o->shapes[o->shape_count++] = path;
     return true;
 }
 
-static bool add_algorithm(options *o, const char *name)
+static bool add_algorithm(options *o, const char *name, char *why)
 {
     static const char *const names[] = {"all-reduce", "gather", "server", NULL};
     static const algorithm algorithms[] = {ALL_REDUCE, GATHER, SERVER};
     int choice;
 
-    if (!parse_choice(name, names, &choice))
+    if (!parse_choice(name, names, &choice, why))
         return false;
     o->algorithms |= algorithms[choice];
     return true;
 }
 
-static bool add_design(options *o, const design *d)
+static bool add_design(options *o, const design *d, char *why)
 {
     if (o->codec_count == MAX_CODECS)
-        return false;
+        return explain(why, "there may be %d codecs", MAX_CODECS);
     o->codecs[o->codec_count++] = *d;
     return true;
 }
 
-static bool add_codec(options *o, const char *codec)
+static bool add_codec(options *o, const char *codec, char *why)
 {
-    return add_design(o, &(design){.codec = codec, .feedback = -1});
+    return add_design(o, &(design){.codec = codec, .feedback = -1}, why);
 }
 
-static bool add_papers(options *o)
+static bool add_papers(options *o, char *why)
 {
     size_t count;
     const design *all = papers(&count);
     bool ok = true, again = options_have_papers(o);
 
     for (size_t i = 0; ok && !again && i < count; i++)
-        ok = add_design(o, &all[i]);
+        ok = add_design(o, &all[i], why);
     return ok;
 }
 
-static bool add_codecs(options *o, const char *codec)
+static bool add_codecs(options *o, const char *codec, char *why)
 {
     bool ok = true;
 
     if (!strcmp(codec, "papers"))
-        return add_papers(o);
+        return add_papers(o, why);
     if (strcmp(codec, "all") != 0)
-        return add_codec(o, codec);
+        return add_codec(o, codec, why);
     if (o->all.count)
         return true;
-    ok = codecs_all(&o->all);
+    ok = codecs_all(&o->all) || explain(why, "there may be %d codecs", MAX_CODECS);
     for (size_t i = 0; ok && i < o->all.count; i++)
-        ok = add_codec(o, o->all.codecs[i]);
+        ok = add_codec(o, o->all.codecs[i], why);
     return ok;
+}
+
+/* What is drawn: gradients, or weights that move. */
+static bool choose_drawn(options *o, const char *name, char *why)
+{
+    static const char *const names[] = {"gauss", "laplace", "adam", "adam:lr=NUMBER", NULL};
+    int choice;
+
+    o->synthetic = name;
+    if (source_knows(name) || weights_parse(name, &o->moves))
+        return true;
+    if (!strncmp(name, "adam:", 5))
+        return explain(why, "it is adam:lr=NUMBER with a number above 0");
+    return parse_choice(name, names, &choice, why);
 }
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
@@ -237,46 +257,49 @@ static bool take(void *options_, int key, const char *value, char *why)
     int choice;
 
     switch (key) {
-    case 'c': return add_codecs(o, value);
-    case 't': return parse_seconds(value, &o->seconds);
-    case KEY_STEPS: return parse_steps(value, &o->source.steps);
-    case KEY_WARMUP: return parse_size(value, &o->warmup);
-    case KEY_SYNTHETIC: o->synthetic = value; return source_knows(value) || weights_parse(value, &o->moves);
-    case KEY_VALUES: o->source.has_values = true; return parse_size(value, &o->source.values);
-    case KEY_SEED: return parse_number(value, false, &o->source.seed);
-    case KEY_ISA: return parse_isa(value, &o->channel.isa);
-    case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback);
+    case 'c': return add_codecs(o, value, why);
+    case 't': return parse_time(value, 1, &o->seconds, why);
+    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
+    case KEY_WARMUP: return parse_size(value, 0, SIZE_MAX - 1, &o->warmup, why);
+    case KEY_SYNTHETIC: return choose_drawn(o, value, why);
+    case KEY_VALUES: o->source.has_values = true; return parse_size(value, 0, SIZE_MAX, &o->source.values, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
+    case KEY_ISA: return parse_isa(value, &o->channel.isa, why);
+    case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback, why);
     case KEY_CHECKSUM: o->channel.checksum = 1; return true;
     case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE, why);
     case KEY_SMALL: return set_view(o, VIEW_SMALL, why);
     case KEY_DENSITY: return set_view(o, VIEW_DENSITY, why);
     case KEY_AGGREGATE:
-        return set_view(o, VIEW_AGGREGATE, why) && (!value || parse_counts(value, MAX_INPUTS, &o->inputs));
-    case KEY_FRAMES: return set_view(o, VIEW_FRAMES, why) && (!value || parse_counts(value, MAX_FRAMES, &o->frames));
-    case KEY_EXCHANGE: return set_view(o, VIEW_EXCHANGE, why) && (!value || parse_counts(value, MAX_RANKS, &o->ranks));
+        return set_view(o, VIEW_AGGREGATE, why) && (!value || parse_list(value, 1, MAX_INPUTS, &o->inputs, why));
+    case KEY_FRAMES:
+        return set_view(o, VIEW_FRAMES, why) && (!value || parse_list(value, 1, MAX_FRAMES, &o->frames, why));
+    case KEY_EXCHANGE:
+        return set_view(o, VIEW_EXCHANGE, why) && (!value || parse_list(value, 1, MAX_RANKS, &o->ranks, why));
     case KEY_DELTA: return set_view(o, VIEW_DELTA, why);
-    case KEY_SHAPES: return add_shapes(o, value);
-    case KEY_ALGORITHM: return add_algorithm(o, value);
-    case KEY_OWNERS: return parse_counts(value, MAX_RANKS, &o->owners);
-    case KEY_DELAY: return parse_steps(value, &o->channel.delay);
-    case KEY_SIZES: return parse_list(value, &o->sizes);
-    case KEY_THREADS: return parse_counts(value, MAX_THREADS, &o->threads);
+    case KEY_SHAPES: return add_shapes(o, value, why);
+    case KEY_ALGORITHM: return add_algorithm(o, value, why);
+    case KEY_OWNERS: return parse_list(value, 1, MAX_RANKS, &o->owners, why);
+    case KEY_DELAY: return parse_steps(value, &o->channel.delay, why);
+    case KEY_SIZES: return parse_list(value, 0, SIZE_MAX, &o->sizes, why);
+    case KEY_THREADS: return parse_list(value, 1, MAX_THREADS, &o->threads, why);
     case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
     case KEY_PEERS: o->peers = true; return true;
     case KEY_COLD: o->source.cold = true; return true;
     case KEY_WIDE: o->wide = true; return true;
+    case KEY_DEFAULTS: o->defaults = value; return true;
     case KEY_PER_TENSOR: o->per_tensor = true; return true;
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
     case KEY_LIST: o->command = COMMAND_LIST; return true;
     case KEY_VERSION: o->command = COMMAND_VERSION; return true;
     case KEY_DTYPE:
-        if (!parse_choice(value, dtypes, &choice))
+        if (!parse_choice(value, dtypes, &choice, why))
             return false;
         o->source.dtype = (tlc_dtype)choice;
         o->has_dtype = true;
         return true;
-    case KEY_FORMAT: return grid_parse_format(value, &o->format);
+    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
     default: return false;
     }
 }
@@ -312,6 +335,7 @@ static void set_defaults(options *o)
     };
     const struct defaults *d = table_of;
     bool chosen = o->codec_count;
+    char why[WHY_SIZE]; /* defaults are no errors */
 
     while (d->view != o->view)
         d++;
@@ -323,10 +347,10 @@ static void set_defaults(options *o)
         o->assume_finite = true;
     for (size_t i = 0; !chosen && d->codecs[i]; i++) {
         if (o->channel.delay <= 1 || codec_has_residual(d->codecs[i], o->channel.feedback))
-            add_codec(o, d->codecs[i]);
+            (void)add_codec(o, d->codecs[i], why);
     }
     if (d->sizes && !o->sizes.count)
-        parse_list(d->sizes, &o->sizes);
+        (void)parse_list(d->sizes, 0, SIZE_MAX, &o->sizes, why);
     if (d->sizes && !o->synthetic)
         o->synthetic = o->view == VIEW_DENSITY ? "sparse" : "laplace";
     if (!o->inputs.count)
@@ -350,6 +374,59 @@ static void set_defaults(options *o)
     o->channel.seed = o->source.seed;
 }
 
+/* ---- --defaults -------------------------------------------------------------------------------------------------- */
+
+/* The names must last as long as the options: they are never freed. */
+static glob_t default_names;
+
+/* Adds what is there of this name, a pattern; or the name, if nothing is. */
+static bool add_default(const options *o, const char *name, char *why)
+{
+    char path[4096];
+    const int flags = GLOB_NOCHECK | (default_names.gl_pathc ? GLOB_APPEND : 0);
+
+    snprintf(path, sizeof path, "%s/%s", o->defaults, name);
+    return !glob(path, flags, NULL, &default_names) || explain(why, "out of memory");
+}
+
+static bool add_default_files(options *o, char *why)
+{
+    const bool weights = o->view == VIEW_DELTA;
+    const size_t first = default_names.gl_pathc;
+
+    if (weights ? !add_default(o, "data/gpt-weights/base", why) || !add_default(o, "data/gpt-weights/lr*", why)
+                : !add_default(o, "data", why))
+        return false;
+    o->paths = default_names.gl_pathv + first;
+    o->path_count = default_names.gl_pathc - first;
+    return true;
+}
+
+static bool add_default_shapes(options *o, char *why)
+{
+    if (!add_default(o, "shapes/resnet110.txt", why) || !add_default(o, "shapes/resnet50.txt", why))
+        return false;
+    for (size_t i = default_names.gl_pathc - 2; i < default_names.gl_pathc; i++) {
+        if (!add_shapes(o, default_names.gl_pathv[i], why))
+            return false;
+    }
+    return true;
+}
+
+/* What was not named, of views that measure files. */
+static bool set_default_inputs(options *o, char *why)
+{
+    const bool files = !o->synthetic && (o->view == VIEW_CODECS || o->view == VIEW_EXCHANGE || o->view == VIEW_DELTA);
+
+    if (!o->defaults)
+        return true;
+    if (files && o->view != VIEW_EXCHANGE)
+        o->peers = true;
+    if (o->view == VIEW_EXCHANGE && !o->shape_count && !add_default_shapes(o, why))
+        return false;
+    return !files || o->path_count || add_default_files(o, why);
+}
+
 bool options_parse(options *o, int argc, char **argv, char *why)
 {
     int files;
@@ -365,7 +442,7 @@ bool options_parse(options *o, int argc, char **argv, char *why)
     o->path_count = (size_t)(argc - files);
     if (o->command != COMMAND_RUN)
         return true;
-    if (!options_check(o, why))
+    if (!set_default_inputs(o, why) || !options_check(o, why))
         return false;
     set_defaults(o);
     return true;

@@ -47,7 +47,8 @@ typedef struct options {
     bool assume_finite, peers; /* add rows */
     report_format format;
     bool wide, per_tensor, quiet;
-    bool has_dtype; /* --dtype was given */
+    bool has_dtype;       /* --dtype was given */
+    const char *defaults; /* folder with data and shapes, for what is not named; NULL: none */
 } options;
 
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not

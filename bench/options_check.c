@@ -35,8 +35,12 @@ static bool check_codecs(const options *o, char *why)
     for (size_t i = 0; i < o->codec_count; i++) {
         const char *codec = o->codecs[i].codec;
         channel_options sent = options_channel(o, &o->codecs[i]);
-        if (tlc_codec_check(codec, message, sizeof message))
-            return explain(why, "--codec %s: %s", codec, message);
+        if (tlc_codec_check(codec, message, sizeof message)) {
+            static const char *const sets[] = {"all", "papers", NULL};
+            explain(why, "--codec %s: %s", codec, message);
+            (void)parse_suggest(codec, "", sets, why);
+            return false;
+        }
         if (sent.delay > 1 && !codec_has_residual(codec, sent.feedback))
             return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", sent.delay, codec);
         if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns the text of an option into its value. false: the text is not such a value.
+ * Turns the text of an option into its value, the same in all programs. false: the text is no such value. Then why
+ * (WHY_SIZE bytes, explain.h) says which values there are, in the words "it is ...", and which of them was probably
+ * meant. The caller puts before it what was given.
  */
 #ifndef BENCH_PARSE_H
 #define BENCH_PARSE_H
@@ -18,18 +20,32 @@ typedef struct list {
     size_t items[MAX_LIST];
 } size_list;
 
-/* Digits; if suffixes are allowed, Ki or Mi may follow. */
-bool parse_number(const char *text, bool suffixes, uint64_t *number);
-bool parse_size(const char *text, size_t *size); /* with suffixes */
-bool parse_list(const char *text, size_list *l); /* sizes, separated by commas */
-/* Sizes, each from 1 to most. */
-bool parse_counts(const char *text, size_t most, size_list *l);
-bool parse_seconds(const char *text, double *seconds);
-/* Calls take for each item of a list with commas. false: it did, or an item is too long. */
-bool parse_items(const char *text, bool (*take)(void *to, const char *item), void *to);
-/* Of an option in milliseconds. */
-bool parse_milliseconds(const char *text, double *seconds);
+/* Digits. */
+bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *number, char *why);
+/* Digits, perhaps with Ki, Mi or Gi: 4Ki is 4096. */
+bool parse_size(const char *text, size_t least, size_t most, size_t *size, char *why);
+/* Sizes, separated by commas. */
+bool parse_list(const char *text, size_t least, size_t most, size_list *l, char *why);
+/* Takes each item of a list with commas, which may have at most MAX_LIST. */
+bool parse_items(const char *text, bool (*take)(void *to, const char *item, char *why), void *to, char *why);
+
+/* A finite number above 0. */
+bool parse_positive(const char *text, double *number, char *why);
+
+/* 2s, 30ms, 50us or a bare number, which is in units of so many seconds: 1 or 1e-3. */
+bool parse_time(const char *text, double unit, double *seconds, char *why);
+
+/* Rates of links, to bytes a second. Bits are written 10Mbit, 10Mbit/s or 10Mbps, bytes 10MB/s. There are k, M, G and
+ * T, which are powers of 1000 and may be small or capital; so may bit, not bps and B. One rate is that of both
+ * directions; 1Mbit/10Mbit is up and down. */
+bool parse_rate(const char *text, double *bytes, char *why);
+bool parse_link(const char *text, double *up, double *down, char *why);
+
 /* The index of text among names; NULL ends them. */
-bool parse_choice(const char *text, const char *const *names, int *choice);
-bool parse_isa(const char *text, tlc_isa *isa); /* its name */
+bool parse_choice(const char *text, const char *const *names, int *choice, char *why);
+bool parse_isa(const char *text, tlc_isa *isa, char *why); /* its name */
+
+/* Adds "; did you mean WORD?" to why if one of the names is near to the text. NULL ends them. before: stands before the
+ * word. Returns whether one is. */
+bool parse_suggest(const char *text, const char *before, const char *const *names, char *why);
 #endif

@@ -42,10 +42,10 @@ void program_print_version(const char *program)
     putchar('\n');
 }
 
-void program_progress(bool quiet, size_t number, const char *name, const char *of, const char *what)
+void program_progress(bool quiet, size_t number, size_t total, const char *name, const char *of, const char *what)
 {
     if (!quiet && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K[%zu] %.40s, %.40s: %s", number, name, of, what);
+        fprintf(stderr, "\r\033[K[%zu of %zu] %.40s, %.40s: %s", number, total, name, of, what);
 }
 
 void program_progress_end(bool quiet)

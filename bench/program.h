@@ -21,7 +21,8 @@ int program_close_output(const char *program);
 
 void program_print_version(const char *program);
 
-/* Shows on stderr, if that is a terminal, what is done for the row of this number. of: where the gradients are from. */
-void program_progress(bool quiet, size_t number, const char *name, const char *of, const char *what);
+/* Shows on stderr, if that is a terminal, what is done: for the first of 12 rows or steps "[1 of 12] NAME, OF: WHAT".
+ * of: where the gradients are from. */
+void program_progress(bool quiet, size_t number, size_t total, const char *name, const char *of, const char *what);
 void program_progress_end(bool quiet);
 #endif

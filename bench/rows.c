@@ -28,7 +28,7 @@ typedef struct group {
 
 static void progress(const group *g, const char *name, const char *what)
 {
-    program_progress(g->o->quiet, g->list->count + 1, name, g->tensors->name, what);
+    program_progress(g->o->quiet, g->list->done + 1, g->list->total, name, g->tensors->name, what);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
@@ -334,7 +334,10 @@ static bool add_sent(const group *all, const design *d, const peer *other, bool 
     sent.assume_finite = assume_finite;
     if (g.threads > 1)
         sent.parallel = g.parallel;
-    return run_sent(&g, &sent, row, reason) || explain(why, "%s: %s", name, reason);
+    if (!run_sent(&g, &sent, row, reason))
+        return explain(why, "%s: %s", name, reason);
+    all->list->done++;
+    return true;
 }
 
 static bool add_peers(const group *g, char *why)
@@ -346,6 +349,25 @@ static bool add_peers(const group *g, char *why)
     for (size_t i = 0; ok && i < count; i++)
         ok = add_sent(g, NULL, all[i], false, why);
     return ok;
+}
+
+/* Peers have one thread, f32 only, and no delay. */
+static bool has_peers(const options *o, tlc_dtype dtype, size_t threads)
+{
+    return o->peers && threads == 1 && dtype == TLC_F32 && o->channel.delay <= 1;
+}
+
+/* How many rows of codecs and peers there are for each group of tensors. */
+static size_t count_rows(const options *o, tlc_dtype dtype)
+{
+    size_t codecs = 0, others = 0, count = 0;
+
+    for (size_t i = 0; i < o->codec_count; i++)
+        codecs += o->assume_finite && !codec_is_raw(o->codecs[i].codec) ? 2 : 1;
+    (void)peers(&others);
+    for (size_t i = 0; i < o->threads.count; i++)
+        count += codecs + (has_peers(o, dtype, o->threads.items[i]) ? others : 0);
+    return count;
 }
 
 /* ---- groups ----------------------------------------------------------------------------------------------------- */
@@ -361,8 +383,7 @@ static bool add_group(const group *g, char *why)
         if (ok && o->assume_finite && !codec_is_raw(d->codec))
             ok = add_sent(g, d, NULL, true, why);
     }
-    /* peers have one thread, f32 only, and no delay */
-    return ok && (!o->peers || g->threads > 1 || g->dtype != TLC_F32 || o->channel.delay > 1 || add_peers(g, why));
+    return ok && (!has_peers(o, g->dtype, g->threads) || add_peers(g, why));
 }
 
 static bool add_threads(group *g, const cores *c, char *why)
@@ -394,8 +415,10 @@ bool rows_add(row_list *list, const options *o, const source *sources, size_t co
                .steps = s->steps,
                .dtype = s->dtype,
                .loops = roofline_loops_of(o->channel.isa)};
-    bool ok = add_threads(&g, c, why);
+    bool ok;
 
+    list->total = list->inputs * count_rows(o, s->dtype) * (o->per_tensor && s->count > 1 ? 1 + s->count : 1);
+    ok = add_threads(&g, c, why);
     g.count = 1;
     for (size_t i = 0; ok && o->per_tensor && s->count > 1 && i < s->count; i++) {
         g.first = i;

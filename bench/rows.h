@@ -10,6 +10,9 @@
 typedef struct row_list {
     report_row *rows;
     size_t count, slots;
+    /* for the progress */
+    size_t inputs;      /* the rows are made of so many, one after the other */
+    size_t done, total; /* rows that are measured */
 } row_list;
 
 /* Adds rows for all tensors together and, with --per-tensor, for each tensor. For each number of threads these are

@@ -11,14 +11,14 @@ enum { ALIGN = 16, LINE = 1024 };
 /* 64x3x7x7 is 64 * 3 * 7 * 7. */
 static bool parse_dimensions(char *text, size_t *n)
 {
-    char *saved = NULL;
+    char *saved = NULL, reason[WHY_SIZE];
     size_t d;
 
     if (!*text || *text == 'x' || text[strlen(text) - 1] == 'x' || strstr(text, "xx"))
         return false;
     *n = 1;
     for (char *item = strtok_r(text, "x", &saved); item; item = strtok_r(NULL, "x", &saved)) {
-        if (!parse_size(item, &d) || !d || __builtin_mul_overflow(*n, d, n))
+        if (!parse_size(item, 1, SIZE_MAX, &d, reason) || __builtin_mul_overflow(*n, d, n))
             return false;
     }
     return true;

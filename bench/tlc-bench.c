@@ -41,6 +41,12 @@ static size_t count_sources(const options *o, const run_list *runs)
     return runs->count ? runs->count : o->sizes.count ? o->sizes.count * densities_of(o) : 1;
 }
 
+/* How many inputs are drawn, one after the other; files are one. */
+static size_t drawn_inputs(const options *o)
+{
+    return o->synthetic && o->sizes.count ? o->sizes.count * densities_of(o) : 1;
+}
+
 static bool draw(const options *o, source *s, size_t index, char *why)
 {
     source_options wanted = o->source;
@@ -171,7 +177,7 @@ static int run_drawn(const options *o, const input *in, const cores *c, row_list
 static int run_input(const options *o, input *in)
 {
     char why[WHY_SIZE];
-    row_list list = {.count = 0};
+    row_list list = {.inputs = drawn_inputs(o)};
     report r = {.view = o->view,
                 .sources = in->sources,
                 .source_count = in->count,

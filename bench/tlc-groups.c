@@ -9,18 +9,31 @@
 #include "fleet.h"
 #include "gradients.h"
 #include "groups_fleet.h"
+#include "option_table.h"
 #include "parse.h"
-#include <getopt.h>
+#include "program.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+static const char program[] = "tlc-groups";
+
+enum { /* of options without a letter */
+       KEY_LIST = OPTION_KEY,
+       KEY_SPLIT,
+       KEY_WARMUP,
+       KEY_STEPS,
+       KEY_SEED,
+       KEY_VERSION
+};
 
 typedef struct options {
     size_t ranks, group; /* group: ranks of a site */
     const char *codec, *inside;
-    size_t split, warmup, steps, seed;
-    bool help;
+    size_t split, warmup, steps;
+    uint64_t seed;
+    command command;
+    bool quiet;
 } options;
 
 /* What is compared: one all-reduce, or groups with a codec in the sites. */
@@ -252,8 +265,11 @@ static bool run_layout(layout *l, bool open_all(layout *l, const char *codec, ch
     buffers b = {.grads = NULL};
     bool ok = open_all(l, codec, why) && (buffers_open(&b, l->model, l->o->ranks) || explain(why, "out of memory"));
 
-    for (size_t step = 0; ok && step < l->o->warmup + l->o->steps; step++)
+    for (size_t step = 0; ok && step < l->o->warmup + l->o->steps; step++) {
+        program_progress(l->o->quiet, step + 1, l->o->warmup + l->o->steps, l->name, l->model->model, "a step");
         ok = run_step(l, &b, step, why);
+    }
+    program_progress_end(l->o->quiet);
     if (ok) {
         printf("%-11s %-24s %-24s", l->name, codec, l->o->codec);
         print_bytes(b.inside, l->o);
@@ -298,95 +314,121 @@ static bool run(const options *o, const source *from, const shape_list *model, c
     return run_layout(&l, groups_open_all, o->inside ? o->inside : o->codec, why);
 }
 
+static const option_entry entries[] = {
+    {'r', "ranks", "N", "how many there are, 1 to 1024 (default 64)"},
+    {'g', "group", "N", "ranks of a site; --ranks is a multiple of it (default 8)"},
+    {'c', "codec", "CODEC", "of the all-reduce, and between sites (default 3lc)"},
+    {'i', "inside", "CODEC", "in sites (default: as --codec)"},
+    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    {KEY_SPLIT, "split", "N", "between sites, parts of so many values may be cut\n(default 64Ki)"},
+    {KEY_WARMUP, "warmup", "STEPS", "steps before those that count (default 8)"},
+    {KEY_STEPS, "steps", "STEPS", "that count (default 8)"},
+    {KEY_SEED, "seed", "N", "of gradients and codecs (default 1)"},
+    {'q', "quiet", NULL, "no progress on stderr"},
+    {'h', "help", NULL, "print this and exit"},
+    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+};
+
+static bool take(void *options_, int key, const char *value, char *why)
+{
+    options *o = options_;
+
+    switch (key) {
+    case 'r': return parse_size(value, 1, MAX_RANKS, &o->ranks, why);
+    case 'g': return parse_size(value, 1, MAX_RANKS, &o->group, why);
+    case 'c': o->codec = value; return true;
+    case 'i': o->inside = value; return true;
+    case KEY_SPLIT: return parse_size(value, 1, SIZE_MAX, &o->split, why);
+    case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
+    case KEY_STEPS: return parse_size(value, 1, SOURCE_MAX_STEPS, &o->steps, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->seed, why);
+    case 'q': o->quiet = true; return true;
+    case 'h': o->command = COMMAND_HELP; return true;
+    case KEY_LIST: o->command = COMMAND_LIST; return true;
+    default: o->command = COMMAND_VERSION; return true;
+    }
+}
+
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+
 static void print_help(FILE *f)
 {
-    fputs("tlc-groups [OPTION...] SHAPES FILE|FOLDER...: counts what ranks send in one all-reduce, and in groups\n"
-          "SHAPES lists the tensors of a model; the files have recorded gradients, as for tlc-bench --exchange\n"
-          "  --ranks N        at most 1024 (default 64)\n"
-          "  --group N        ranks of a site; the ranks are a multiple of it (default 8)\n"
-          "  --codec CODEC    of the all-reduce, and between sites (default 3lc)\n"
-          "  --inside CODEC   in sites (default: as --codec)\n"
-          "  --split N        between sites, parts of this size on may be cut (default 65536)\n"
-          "  --warmup N       steps before those that count (default 8)\n"
-          "  --steps N        that count (default 8)\n"
-          "  --seed N         of gradients and codecs (default 1)\n",
+    fputs("usage: tlc-groups [OPTION]... SHAPES FILE|FOLDER...\n"
+          "\n"
+          "Counts what ranks send to others in their site and to other sites: in one all-reduce of all ranks, and in\n"
+          "groups, an exchange inside each site and one between the sites. SHAPES lists the tensors of a model, as\n"
+          "bench/shapes/resnet110.txt does; the files have recorded gradients, as for tlc-bench --exchange.\n"
+          "\n",
+          f);
+    option_table_print(f, &table);
+    fputs("\n"
+          "The columns are bytes that a rank sends in a step, the mean over ranks and the busiest rank.\n"
+          "\n"
+          "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
           f);
 }
 
-static bool take(options *o, int key, const char *text)
+static bool check_codec(const char *option, const char *codec, char *why)
 {
-    switch (key) {
-    case 'r': return parse_size(text, &o->ranks) && o->ranks && o->ranks <= MAX_RANKS;
-    case 'g': return parse_size(text, &o->group) && o->group;
-    case 'c': o->codec = text; return !tlc_codec_check(text, NULL, 0);
-    case 'i': o->inside = text; return !tlc_codec_check(text, NULL, 0);
-    case 'p': return parse_size(text, &o->split) && o->split;
-    case 'w': return parse_size(text, &o->warmup);
-    case 'n': return parse_size(text, &o->steps) && o->steps;
-    case 's': return parse_size(text, &o->seed);
-    default: o->help = true; return true;
-    }
+    char message[1024];
+
+    return !codec || !tlc_codec_check(codec, message, sizeof message) ||
+           explain(why, "--%s %s: %s", option, codec, message);
 }
 
-static bool parse_options(options *o, int argc, char **argv, char *why)
+static bool parse_options(options *o, int argc, char **argv, int *files, char *why)
 {
-    static const struct option longs[] =
-        {{"ranks", required_argument, NULL, 'r'}, {"group", required_argument, NULL, 'g'},
-         {"codec", required_argument, NULL, 'c'}, {"inside", required_argument, NULL, 'i'},
-         {"split", required_argument, NULL, 'p'}, {"warmup", required_argument, NULL, 'w'},
-         {"steps", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-         {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
-    int key, at = 0;
-
-    *o = (options){.ranks = 64,
-                   .group = 8,
-                   .codec = "3lc",
-                   .split = 65536,
-                   .warmup = 8,
-                   .steps = 8,
-                   .seed = 1,
-                   .help = false};
-    opterr = 0;
-    while ((key = getopt_long(argc, argv, "", longs, &at)) != -1) {
-        if (key == '?')
-            return explain(why, "%s: there is no such option, or its value is missing", argv[optind - 1]);
-        if (!take(o, key, optarg))
-            return explain(why, "--%s %s: not one of its values (--help lists them)", longs[at].name, optarg);
-    }
+    *o = (options){.ranks = 64, .group = 8, .codec = "3lc", .split = 65536, .warmup = 8, .steps = 8, .seed = 1};
+    if (!option_table_parse(&table, o, argc, argv, files, why))
+        return false;
+    if (o->command != COMMAND_RUN)
+        return true;
+    if (!check_codec("codec", o->codec, why) || !check_codec("inside", o->inside, why))
+        return false;
     if (o->ranks % o->group)
         return explain(why, "--ranks %zu: not a multiple of --group %zu", o->ranks, o->group);
-    return o->help || argc - optind >= 2 || explain(why, "a list of tensors and recorded gradients are missing");
+    return argc - *files >= 2 ||
+           explain(why, "name a list of tensors, as bench/shapes/resnet110.txt, and recorded gradients (--help tells "
+                        "more)");
 }
 
 static int fail(int status, const char *why)
 {
-    fprintf(stderr, "tlc-groups: %s\n", why);
-    return status;
+    return program_fail(program, status, why);
 }
 
-int main(int argc, char **argv)
+static int run_files(const options *o, char **paths, size_t count)
 {
     static char why[WHY_SIZE];
     const source_options wanted = {.dtype = TLC_F32};
     source from = {.count = 0};
     shape_list model = {.model = NULL};
     int status = EXIT_SUCCESS;
-    options o;
 
-    if (!parse_options(&o, argc, argv, why))
-        return fail(EXIT_USAGE, why);
-    if (o.help) {
-        print_help(stdout);
-        return EXIT_SUCCESS;
-    }
-    if (!shapes_load(&model, argv[optind], why) ||
-        !source_load(&from, argv + optind + 1, (size_t)(argc - optind - 1), &wanted, why) ||
+    if (!shapes_load(&model, paths[0], why) || !source_load(&from, paths + 1, count - 1, &wanted, why) ||
         !source_check_finite(&from, why))
         status = fail(EXIT_USAGE, why);
-    source_tell_left_out(&from, "tlc-groups");
-    if (!status && !run(&o, &from, &model, why))
+    source_tell_left_out(&from, program);
+    if (!status && !run(o, &from, &model, why))
         status = fail(EXIT_FAILED, why);
     source_free(&from);
     shapes_free(&model);
-    return status;
+    return status ? status : program_close_output(program);
+}
+
+int main(int argc, char **argv)
+{
+    static char why[WHY_SIZE];
+    int files = 0;
+    options o;
+
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    if (!parse_options(&o, argc, argv, &files, why))
+        return fail(EXIT_USAGE, why);
+    switch (o.command) {
+    case COMMAND_HELP: print_help(stdout); return program_close_output(program);
+    case COMMAND_LIST: codecs_print(stdout); return program_close_output(program);
+    case COMMAND_VERSION: program_print_version(program); return program_close_output(program);
+    default: return run_files(&o, argv + files, (size_t)(argc - files));
+    }
 }

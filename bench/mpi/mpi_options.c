@@ -3,7 +3,6 @@
 #include "../explain.h"
 #include "../option_table.h"
 #include "network_link.h"
-#include "../sim/rate.h"
 #include <string.h>
 
 enum { /* of options without a letter */
@@ -100,62 +99,71 @@ void mpi_options_print_help(FILE *f)
 
 /* ---- values of options ------------------------------------------------------------------------------------------- */
 
-static bool add_codec(mpi_options *o, const char *codec)
+static bool add_codec(mpi_options *o, const char *codec, char *why)
 {
     if (o->codec_count == MAX_CODECS)
-        return false;
+        return explain(why, "there may be %d codecs", MAX_CODECS);
     o->codecs[o->codec_count++] = codec;
     return true;
 }
 
-static bool add_kind(void *options, const char *item)
+static bool add_kind(void *options, const char *item, char *why)
 {
     mpi_options *o = options;
 
-    return o->kind_count < MAX_LIST && sim_kind_parse(item, &o->kinds[o->kind_count++]);
+    return o->kind_count < MAX_LIST ? sim_kind_parse(item, &o->kinds[o->kind_count++], why)
+                                    : explain(why, "there may be %d kinds", MAX_LIST);
 }
 
-static bool add_handles(void *options, const char *item)
+static bool add_handles(void *options, const char *item, char *why)
 {
+    static const char *const names[] = {"layers", NULL};
     size_list *l = &((mpi_options *)options)->handles;
-    size_t count = HANDLE_PER_TENSOR;
+    size_t count = HANDLE_PER_TENSOR, len;
 
-    if (l->count == MAX_LIST || (strcmp(item, "layers") != 0 && (!parse_size(item, &count) || !count)))
+    if (l->count == MAX_LIST)
+        return explain(why, "there may be %d numbers", MAX_LIST);
+    if (strcmp(item, names[0]) != 0 && !parse_size(item, 1, SIZE_MAX, &count, why)) {
+        len = strlen(why);
+        snprintf(why + len, WHY_SIZE - len, ", or layers");
+        (void)parse_suggest(item, "", names, why);
         return false;
+    }
     l->items[l->count++] = count;
     return true;
 }
 
-static bool parse_steps(const char *text, size_t *steps)
+static bool parse_steps(const char *text, size_t *steps, char *why)
 {
-    return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
+    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
 }
 
 static bool take(void *options, int key, const char *value, char *why)
 {
     mpi_options *o = options;
 
-    (void)why;
     switch (key) {
     case KEY_SHAPES: o->shapes = value; return true;
-    case 'c': return add_codec(o, value);
-    case KEY_KIND: return parse_items(value, add_kind, o);
+    case 'c': return add_codec(o, value, why);
+    case KEY_KIND: return parse_items(value, add_kind, o, why);
     case KEY_APART: o->apart = true; return true;
-    case KEY_HANDLES: return parse_items(value, add_handles, o);
-    case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
+    case KEY_HANDLES: return parse_items(value, add_handles, o, why);
+    case KEY_COMPUTE: return parse_time(value, 1e-3, &o->compute, why);
     case KEY_EVEN: o->even = true; return true;
     case KEY_OFFLOAD: o->offload = true; return true;
-    case KEY_LINK: return rate_parse_link(value, &o->link);
-    case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
+    case KEY_LINK: return parse_link(value, &o->link.up, &o->link.down, why);
+    case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
     case KEY_NO_PREDICT: o->no_predict = true; return true;
-    case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
+    case KEY_TRACES:
+        o->traces = (char *)(uintptr_t)value;
+        return *value || explain(why, "it is the name of a folder or a file");
     case KEY_COLD: o->source.cold = true; return true;
-    case KEY_STEPS: return parse_steps(value, &o->source.steps);
-    case KEY_SEED: return parse_number(value, false, &o->source.seed);
-    case KEY_WARMUP: return parse_size(value, &o->warmup) && o->warmup <= SOURCE_MAX_STEPS;
-    case KEY_ROUNDS: return parse_steps(value, &o->rounds);
-    case KEY_ISA: return parse_isa(value, &o->isa);
-    case KEY_FORMAT: return grid_parse_format(value, &o->format);
+    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
+    case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
+    case KEY_ROUNDS: return parse_steps(value, &o->rounds, why);
+    case KEY_ISA: return parse_isa(value, &o->isa, why);
+    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
     case KEY_LIST: o->command = COMMAND_LIST; return true;
@@ -169,9 +177,10 @@ static bool take(void *options, int key, const char *value, char *why)
 static void set_defaults(mpi_options *o)
 {
     static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+    char why[WHY_SIZE]; /* defaults are no errors */
 
     if (!o->kind_count)
-        (void)parse_items("all-reduce,gather,server", add_kind, o);
+        (void)parse_items("all-reduce,gather,server", add_kind, o, why);
     for (size_t i = 0; !o->codec_count && i < sizeof codecs / sizeof codecs[0]; i++)
         o->codecs[i] = codecs[i];
     if (!o->codec_count)

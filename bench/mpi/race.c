@@ -94,7 +94,7 @@ static bool run(race *r, char *why)
 
     for (size_t round = 0; ok && round < rounds; round++) {
         if (!ranks_me())
-            program_progress(r->all->quiet, round + 1, r->options->model->model, "all ways", "a round");
+            program_progress(r->all->quiet, round + 1, rounds, r->options->model->model, "all ways", "a round");
         r->line = start_line_draw();
         for (size_t i = 0; ok && i < r->count; i++) {
             size_t at = (round + i) % r->count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Speeds of links as text: 10Mbit, 2.5Gbit, or 1Mbit/10Mbit for up and down. A Mbit is 10^6 bits a second.
+ * Speeds of links as text: 10Mbit, 2.5Gbit, or 1Mbit/10Mbit for up and down. parse.h reads them.
  */
 #ifndef SIM_RATE_H
 #define SIM_RATE_H
@@ -8,9 +8,6 @@
 #include "link_model.h"
 
 enum { RATE_TEXT = 32 };
-
-/* false: the text is no such link. */
-bool rate_parse_link(const char *text, model_link *link);
 
 /* bytes: a second. At most 4 digits. buffer: RATE_TEXT bytes. */
 const char *rate_text(double bytes, char *buffer);

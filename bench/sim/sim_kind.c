@@ -1,48 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_kind.h"
+#include "../explain.h"
 #include "../parse.h"
 #include <stdio.h>
 #include <string.h>
 
-static bool parse_graph(const char *text, tlc_graph_kind *graph)
+static bool parse_graph(const char *text, tlc_graph_kind *graph, char *why)
 {
-    const char *name;
+    const char *names[TLC_COMPLETE + 2] = {NULL};
+    int choice;
 
-    for (*graph = TLC_RING; (name = layout_graph_name(*graph)); ++*graph) {
-        if (!strcmp(text, name))
-            return true;
-    }
-    return false;
-}
-
-/* text: what comes after the colon; NULL: there is no colon. */
-static bool parse_kind(const layout_kind *kind, const char *text, sim_kind *parsed)
-{
-    size_list number = {.count = 1, .items = {1}};
-
-    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
-    if (text && kind->has_graph)
-        return parse_graph(text, &parsed->graph);
-    if (kind->has_site)
-        return text && parse_size(text, &parsed->site) && parsed->site >= MIN_RANKS;
-    if (text &&
-        ((!kind->has_servers && !kind->has_owners) || !parse_counts(text, MAX_SERVERS, &number) || number.count != 1))
+    for (tlc_graph_kind g = TLC_RING; layout_graph_name(g); g = (tlc_graph_kind)(g + 1))
+        names[g] = layout_graph_name(g);
+    if (!parse_choice(text, names, &choice, why))
         return false;
-    parsed->servers = kind->has_servers ? number.items[0] : 0;
-    parsed->owners = kind->has_owners && text ? number.items[0] : 0;
+    *graph = (tlc_graph_kind)choice;
     return true;
 }
 
-bool sim_kind_parse(const char *text, sim_kind *kind)
+/* text: what comes after the colon; NULL: there is no colon. */
+static bool parse_detail(const layout_kind *kind, const char *text, sim_kind *parsed, char *why)
 {
-    size_t len = strcspn(text, ":");
+    size_t number = 1;
 
-    for (size_t i = 0; i < LAYOUT_KINDS; i++) {
-        const layout_kind *named = layout_kinds[i];
-        if (strlen(named->name) == len && !strncmp(text, named->name, len))
-            return parse_kind(named, text[len] ? text + len + 1 : NULL, kind);
-    }
-    return false;
+    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
+    if (kind->has_site)
+        return text ? parse_size(text, MIN_RANKS, SIZE_MAX, &parsed->site, why)
+                    : explain(why, "it needs the ranks of a site, as %s:8", kind->name);
+    if (text && kind->has_graph)
+        return parse_graph(text, &parsed->graph, why);
+    if (text && !kind->has_servers && !kind->has_owners)
+        return explain(why, "nothing comes after %s", kind->name);
+    if (text && !parse_size(text, 1, MAX_SERVERS, &number, why))
+        return false;
+    parsed->servers = kind->has_servers ? number : 0;
+    parsed->owners = kind->has_owners && text ? number : 0;
+    return true;
+}
+
+bool sim_kind_parse(const char *text, sim_kind *kind, char *why)
+{
+    const size_t len = strcspn(text, ":");
+    const char *names[LAYOUT_KINDS + 1] = {NULL};
+    char name[KIND_TEXT], reason[WHY_SIZE];
+    int choice;
+
+    for (size_t i = 0; i < LAYOUT_KINDS; i++)
+        names[i] = layout_kinds[i]->name;
+    snprintf(name, sizeof name, "%.*s", (int)len, text);
+    if (!parse_choice(name, names, &choice, why))
+        return false;
+    if (!text[len])
+        return parse_detail(layout_kinds[choice], NULL, kind, why);
+    return parse_detail(layout_kinds[choice], text + len + 1, kind, reason) ||
+           explain(why, "after the colon, %.4000s", reason);
 }
 
 const char *sim_kind_text(const sim_kind *kind, char *buffer)

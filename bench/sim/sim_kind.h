@@ -23,8 +23,9 @@ static inline bool sim_kind_takes(const sim_kind *kind, const char *codec)
     return !kind->kind->takes || kind->kind->takes(codec);
 }
 
-/* A name, and perhaps a colon and a number or a graph. false: the text is no kind. */
-bool sim_kind_parse(const char *text, sim_kind *kind);
+/* A name, and perhaps a colon and a number or a graph. false: the text is no kind, and why (WHY_SIZE bytes) says which
+ * there are. */
+bool sim_kind_parse(const char *text, sim_kind *kind, char *why);
 
 /* As on the command line. buffer: KIND_TEXT bytes. */
 const char *sim_kind_text(const sim_kind *kind, char *buffer);

@@ -100,62 +100,60 @@ void sim_options_print_help(FILE *f)
 
 /* ---- values of options ------------------------------------------------------------------------------------------ */
 
-static bool add_shapes(sim_options *o, const char *path)
+static bool add_shapes(sim_options *o, const char *path, char *why)
 {
     if (o->shape_count == MAX_MODELS)
-        return false;
+        return explain(why, "there may be %d lists of tensors", MAX_MODELS);
     o->shapes[o->shape_count++] = path;
     return true;
 }
 
-static bool add_codec(sim_options *o, const char *codec)
+static bool add_codec(sim_options *o, const char *codec, char *why)
 {
     if (o->codec_count == MAX_CODECS)
-        return false;
+        return explain(why, "there may be %d codecs", MAX_CODECS);
     o->codecs[o->codec_count++] = codec;
     return true;
 }
 
-static bool add_codecs(sim_options *o, const char *codec)
+static bool add_codecs(sim_options *o, const char *codec, char *why)
 {
     bool ok;
 
     if (strcmp(codec, "all") != 0)
-        return add_codec(o, codec);
+        return add_codec(o, codec, why);
     if (o->all.count)
         return true;
-    ok = codecs_all(&o->all);
+    ok = codecs_all(&o->all) || explain(why, "there may be %d codecs", MAX_CODECS);
     for (size_t i = 0; ok && i < o->all.count; i++)
-        ok = add_codec(o, o->all.codecs[i]);
+        ok = add_codec(o, o->all.codecs[i], why);
     return ok;
 }
 
-static bool add_link(void *options, const char *item)
+static bool take_link(const char *text, model_link *link, char *why)
+{
+    return parse_link(text, &link->up, &link->down, why);
+}
+
+static bool add_link(void *options, const char *item, char *why)
 {
     sim_options *o = options;
 
-    return o->link_count < MAX_LIST && rate_parse_link(item, &o->links[o->link_count++]);
+    return o->link_count < MAX_LIST ? take_link(item, &o->links[o->link_count++], why)
+                                    : explain(why, "there may be %d links", MAX_LIST);
 }
 
-static bool add_kind(void *options, const char *item)
+static bool add_kind(void *options, const char *item, char *why)
 {
     sim_options *o = options;
 
-    return o->kind_count < MAX_LIST && sim_kind_parse(item, &o->kinds[o->kind_count++]);
+    return o->kind_count < MAX_LIST ? sim_kind_parse(item, &o->kinds[o->kind_count++], why)
+                                    : explain(why, "there may be %d kinds", MAX_LIST);
 }
 
-static bool parse_ranks(const char *text, size_list *ranks)
+static bool parse_steps(const char *text, size_t *steps, char *why)
 {
-    bool ok = parse_counts(text, MAX_SIM_RANKS, ranks);
-
-    for (size_t i = 0; ok && i < ranks->count; i++)
-        ok = ranks->items[i] >= MIN_RANKS;
-    return ok;
-}
-
-static bool parse_steps(const char *text, size_t *steps)
-{
-    return parse_size(text, steps) && *steps && *steps <= SOURCE_MAX_STEPS;
+    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
 }
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
@@ -164,28 +162,29 @@ static bool take(void *options, int key, const char *value, char *why)
 {
     sim_options *o = options;
 
-    (void)why;
     switch (key) {
-    case KEY_SHAPES: return add_shapes(o, value);
-    case 'c': return add_codecs(o, value);
-    case KEY_KIND: return parse_items(value, add_kind, o);
-    case KEY_RANKS: return parse_ranks(value, &o->ranks);
-    case KEY_LINK: return parse_items(value, add_link, o);
-    case KEY_SERVER_LINK: return rate_parse_link(value, &o->server_link);
-    case KEY_SITE_LINK: return rate_parse_link(value, &o->site_link);
-    case KEY_LATENCY: return parse_milliseconds(value, &o->latency);
-    case KEY_SITE_LATENCY: return parse_milliseconds(value, &o->site_latency);
-    case KEY_COMPUTE: return parse_milliseconds(value, &o->compute);
-    case KEY_TRACES: o->traces = (char *)(uintptr_t)value; return *value;
+    case KEY_SHAPES: return add_shapes(o, value, why);
+    case 'c': return add_codecs(o, value, why);
+    case KEY_KIND: return parse_items(value, add_kind, o, why);
+    case KEY_RANKS: return parse_list(value, MIN_RANKS, MAX_SIM_RANKS, &o->ranks, why);
+    case KEY_LINK: return parse_items(value, add_link, o, why);
+    case KEY_SERVER_LINK: return take_link(value, &o->server_link, why);
+    case KEY_SITE_LINK: return take_link(value, &o->site_link, why);
+    case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
+    case KEY_SITE_LATENCY: return parse_time(value, 1e-3, &o->site_latency, why);
+    case KEY_COMPUTE: return parse_time(value, 1e-3, &o->compute, why);
+    case KEY_TRACES:
+        o->traces = (char *)(uintptr_t)value;
+        return *value || explain(why, "it is the name of a folder or a file");
     case KEY_COLD: o->source.cold = true; return true;
-    case KEY_STEPS: return parse_steps(value, &o->source.steps);
-    case KEY_SEED: return parse_number(value, false, &o->source.seed);
-    case KEY_WARMUP: return parse_size(value, &o->warmup) && o->warmup <= SOURCE_MAX_STEPS;
-    case KEY_ROUNDS: return parse_steps(value, &o->rounds);
-    case KEY_MEMORY: return parse_size(value, &o->memory) && o->memory;
-    case KEY_ISA: return parse_isa(value, &o->isa);
+    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
+    case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
+    case KEY_ROUNDS: return parse_steps(value, &o->rounds, why);
+    case KEY_MEMORY: return parse_size(value, 1, SIZE_MAX, &o->memory, why);
+    case KEY_ISA: return parse_isa(value, &o->isa, why);
     case KEY_WIDE: o->wide = true; return true;
-    case KEY_FORMAT: return grid_parse_format(value, &o->format);
+    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
     case 'q': o->quiet = true; return true;
     case 'h': o->command = COMMAND_HELP; return true;
     case KEY_LIST: o->command = COMMAND_LIST; return true;
@@ -200,25 +199,28 @@ static void set_default_codecs(sim_options *o)
     static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
     static const char *const unbiased[] = {"qsgd:bits=8", "qsgd:bits=4"};
     bool any = false;
+    char why[WHY_SIZE]; /* defaults are no errors */
 
     for (size_t i = 0; i < o->kind_count; i++)
         any = any || !o->kinds[i].kind->takes;
     for (size_t i = 0; any && i < sizeof codecs / sizeof codecs[0]; i++)
-        (void)add_codec(o, codecs[i]);
+        (void)add_codec(o, codecs[i], why);
     for (size_t i = 0; !any && i < sizeof unbiased / sizeof unbiased[0]; i++)
-        (void)add_codec(o, unbiased[i]);
+        (void)add_codec(o, unbiased[i], why);
 }
 
 static void set_defaults(sim_options *o)
 {
+    char why[WHY_SIZE]; /* defaults are no errors */
+
     if (!o->kind_count)
-        (void)parse_items("all-reduce,gather,server", add_kind, o);
+        (void)parse_items("all-reduce,gather,server", add_kind, o, why);
     if (!o->codec_count)
         set_default_codecs(o);
     if (!o->ranks.count)
         o->ranks = (size_list){.count = 1, .items = {4}};
     if (!o->link_count)
-        (void)parse_items("100Mbit,1Gbit,10Gbit", add_link, o);
+        (void)parse_items("100Mbit,1Gbit,10Gbit", add_link, o, why);
 }
 
 /* Codecs that the kind does not take are left out, but not all of them. */

@@ -81,7 +81,7 @@ static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, 
     char kind[KIND_TEXT], what[64];
 
     snprintf(what, sizeof what, "%s of %zu ranks", sim_kind_text(&s->kind, kind), s->ranks);
-    program_progress(o->quiet, list->count + 1, s->codec, s->model->model, what);
+    program_progress(o->quiet, list->count / o->link_count + 1, list->total, s->codec, s->model->model, what);
     if ((!o->traces && !warm_residuals(from, s->codec, o->isa, o->source.seed, why)) ||
         !measure(o, in, s, from, &measured, why))
         return false;
@@ -122,10 +122,23 @@ static bool sort_by_link(sim_rows *list, size_t first, size_t links, char *why)
     return true;
 }
 
+/* How many exchanges are run. */
+static size_t count_runs(const sim_options *o)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < o->kind_count; k++) {
+        for (size_t c = 0; c < o->codec_count; c++)
+            count += sim_kind_takes(&o->kinds[k], o->codecs[c]);
+    }
+    return count * o->shape_count * o->ranks.count;
+}
+
 bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, char *why)
 {
     bool ok = true;
 
+    list->total = count_runs(o);
     for (size_t m = 0; ok && m < o->shape_count; m++) {
         for (size_t r = 0; ok && r < o->ranks.count; r++) {
             size_t first = list->count;

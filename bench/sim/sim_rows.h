@@ -23,6 +23,7 @@ typedef struct sim_row {
 typedef struct sim_rows {
     sim_row *rows;
     size_t count, slots;
+    size_t total; /* exchanges that are run, for the progress */
 } sim_rows;
 
 typedef struct sim_input {

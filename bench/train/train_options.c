@@ -38,9 +38,10 @@ static const option_entry entries[] = {
     {KEY_DATA, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)"},
     {KEY_MODEL, "model", "NAME", "mlp or lenet5 (default lenet5)"},
     {KEY_KIND, "kind", "KIND",
-     "all-reduce, gather, server:S (the last S ranks are servers, too),\n"
-     "gossip:GRAPH (ring, torus or complete), or mpi: MPI_Allreduce of\n"
-     "floats, without the library (default all-reduce)"},
+     "all-reduce, gather, server or server:S (the last S ranks are\n"
+     "servers, too), gossip or gossip:GRAPH (ring, torus, complete), or\n"
+     "mpi: MPI_Allreduce of floats, without the library (default\n"
+     "all-reduce)"},
     {KEY_ALGORITHM, "algorithm", "NAME", "of gossip: dcd or ecd (default dcd)"},
     {'c', "codec", "CODEC", "of what ranks send (default 3lc; of gossip qsgd:bits=8)"},
     {KEY_PULL, "pull", "CODEC", "of the results (default: as --codec)"},
@@ -101,32 +102,32 @@ static const char *const sends[] = {"gradients", "changes", NULL};
 static const char *const optimisers[] = {[MOMENTUM] = "momentum", [RMSPROP] = "rmsprop", [ADAM] = "adam", NULL};
 static const char *const decays[] = {"linear", "constant", NULL};
 
-static bool take_count(const char *text, size_t most, size_t *count)
+static bool take_count(const char *text, size_t most, size_t *count, char *why)
 {
     uint64_t number;
 
-    if (!parse_number(text, false, &number) || number < 1 || number > most)
+    if (!parse_number(text, 1, most, &number, why))
         return false;
     *count = (size_t)number;
     return true;
 }
 
 /* server:2 and gossip:ring have something after the name. */
-static bool take_kind(train_options *o, const char *text)
+static bool take_kind(train_options *o, const char *text, char *why)
 {
-    char name[16];
+    char name[16], reason[WHY_SIZE] = "nothing comes here";
     const size_t length = strcspn(text, ":");
     const char *more = text[length] ? text + length + 1 : NULL;
     size_t servers = 1;
-    int kind, graph = 0;
+    int kind, graph = TLC_RING;
 
-    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), text);
-    if (!parse_choice(name, kinds, &kind))
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    if (!parse_choice(name, kinds, &kind, why))
         return false;
-    if (kind == SYNC_SERVER   ? !more || !take_count(more, 1 << 20, &servers)
-        : kind == SYNC_GOSSIP ? !more || !parse_choice(more, graphs, &graph)
-                              : more != NULL)
-        return false;
+    if (more && !(kind == SYNC_SERVER   ? take_count(more, 1 << 20, &servers, reason)
+                  : kind == SYNC_GOSSIP ? parse_choice(more, graphs, &graph, reason)
+                                        : false))
+        return explain(why, "after the colon, %.4000s", reason);
     o->kind = text;
     o->sync.kind = (sync_kind)kind;
     o->sync.servers = (uint32_t)servers;
@@ -134,39 +135,41 @@ static bool take_kind(train_options *o, const char *text)
     return true;
 }
 
-static bool take_rate(const char *text, float *rate)
+static bool take_rate(const char *text, float *rate, char *why)
 {
-    char *end;
+    double number;
 
-    *rate = strtof(text, &end);
-    return *text && !*end && isfinite(*rate) && *rate > 0;
+    if (!parse_positive(text, &number, why))
+        return false;
+    *rate = strtof(text, NULL);
+    return (isfinite(*rate) && *rate > 0) || explain(why, "it is a number above 0 that a float can hold");
 }
 
 /* Those that choose a name. */
-static bool take_choice(train_options *o, int key, const char *value)
+static bool take_choice(train_options *o, int key, const char *value, char *why)
 {
     int choice = 0;
     bool ok;
 
     switch (key) {
     case KEY_MODEL:
-        ok = parse_choice(value, models, &choice);
+        ok = parse_choice(value, models, &choice, why);
         o->model = (classifier_kind)choice;
         return ok;
     case KEY_ALGORITHM:
-        ok = parse_choice(value, algorithms, &choice);
+        ok = parse_choice(value, algorithms, &choice, why);
         o->sync.algorithm = (tlc_gossip_kind)choice;
         return ok;
     case KEY_SEND:
-        ok = parse_choice(value, sends, &choice);
+        ok = parse_choice(value, sends, &choice, why);
         o->changes = choice;
         return ok;
     case KEY_OPTIMISER:
-        ok = parse_choice(value, optimisers, &choice);
+        ok = parse_choice(value, optimisers, &choice, why);
         o->optimiser = (optimiser_kind)choice;
         return ok;
     default:
-        ok = parse_choice(value, decays, &choice);
+        ok = parse_choice(value, decays, &choice, why);
         o->constant = choice;
         return ok;
     }
@@ -176,30 +179,29 @@ static bool take(void *options, int key, const char *value, char *why)
 {
     train_options *o = options;
 
-    (void)why;
     switch (key) {
     case KEY_DATA: o->data = value; return true;
-    case KEY_KIND: return take_kind(o, value);
+    case KEY_KIND: return take_kind(o, value, why);
     case 'c': o->sync.push = value; return true;
     case KEY_PULL: o->sync.pull = value; return true;
     case KEY_MASK: o->mask = true; return true;
     case KEY_LAYERS: o->sync.layers = true; return true;
-    case KEY_RATE: return take_rate(value, &o->rate);
-    case KEY_BATCH: return take_count(value, 1 << 16, &o->batch);
-    case KEY_STEPS: return take_count(value, 1 << 30, &o->steps);
-    case KEY_LOCAL_STEPS: return take_count(value, 1 << 30, &o->local_steps);
-    case KEY_PARTICIPANTS: return take_count(value, 1 << 20, &o->participants);
-    case KEY_NON_IID: return take_count(value, CLASSES, &o->classes);
-    case KEY_SEED: return parse_number(value, false, &o->seed);
+    case KEY_RATE: return take_rate(value, &o->rate, why);
+    case KEY_BATCH: return take_count(value, 1 << 16, &o->batch, why);
+    case KEY_STEPS: return take_count(value, 1 << 30, &o->steps, why);
+    case KEY_LOCAL_STEPS: return take_count(value, 1 << 30, &o->local_steps, why);
+    case KEY_PARTICIPANTS: return take_count(value, 1 << 20, &o->participants, why);
+    case KEY_NON_IID: return take_count(value, CLASSES, &o->classes, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->seed, why);
     case KEY_CHECKPOINT: o->checkpoint = value; return true;
-    case KEY_EVERY: return take_count(value, 1 << 30, &o->every);
+    case KEY_EVERY: return take_count(value, 1 << 30, &o->every, why);
     case KEY_RESUME: o->resume = true; return true;
     case KEY_CSV: o->csv = value; return true;
     case 'q': o->quiet = true; return true;
     case KEY_LIST: o->command = COMMAND_LIST; return true;
     case 'h': o->command = COMMAND_HELP; return true;
     case KEY_VERSION: o->command = COMMAND_VERSION; return true;
-    default: return take_choice(o, key, value);
+    default: return take_choice(o, key, value, why);
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include "../common/structs.h"
 #include "codec.h"
+#include "nearest.h"
 
 static void say_stage(tlc_text *w, const tlc_stage *stage)
 {
@@ -25,11 +26,26 @@ static const char *kind_words(unsigned kinds)
 
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
-static void say_names(tlc_text *w)
+static void say_nearest(tlc_text *w, const tlc_nearest *nearest)
+{
+    if (!nearest->word)
+        return;
+    tlc_text_say(w, " (did you mean ");
+    tlc_text_say(w, nearest->word);
+    tlc_text_say(w, "?)");
+}
+
+/* The nearest name, and all. */
+static void say_names(tlc_text *w, tlc_nearest nearest)
 {
     const tlc_short_name *known;
     const tlc_stage *stage;
 
+    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++)
+        tlc_nearest_offer(&nearest, known->name);
+    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++)
+        tlc_nearest_offer(&nearest, stage->name);
+    say_nearest(w, &nearest);
     tlc_text_say(w, "; there are ");
     for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++) {
         tlc_text_say(w, known->name);
@@ -74,12 +90,16 @@ static void say_open_end(tlc_text *w, const tlc_codec_error *e)
         }
 }
 
-static void say_key(tlc_text *w, const tlc_codec_error *e)
+static void say_key(tlc_text *w, const tlc_codec_error *e, tlc_nearest nearest)
 {
     say_stage(w, e->stage);
     tlc_text_say(w, " has no such parameter");
     if (!e->stage->quantize)
         return;
+    for (size_t i = 0; i < e->stage->param_count; i++)
+        tlc_nearest_offer(&nearest, e->stage->params[i].key);
+    tlc_nearest_offer(&nearest, tlc_codec_block.key);
+    say_nearest(w, &nearest);
     tlc_text_say(w, "; it has ");
     for (size_t i = 0; i < e->stage->param_count; i++) {
         tlc_text_say(w, e->stage->params[i].key);
@@ -88,8 +108,20 @@ static void say_key(tlc_text *w, const tlc_codec_error *e)
     tlc_text_say(w, tlc_codec_block.key);
 }
 
+static void say_range(tlc_text *w, const tlc_param *param, tlc_nearest nearest)
+{
+    tlc_text_say(w, param->key);
+    tlc_text_say(w, " is ");
+    tlc_text_say(w, param->range);
+    for (size_t i = 0; param->words && param->words[i]; i++)
+        tlc_nearest_offer(&nearest, param->words[i]);
+    say_nearest(w, &nearest);
+}
+
 void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
 {
+    const tlc_nearest nearest = tlc_nearest_to(codec + e->at, e->len);
+
     tlc_text_say(w, "at ");
     tlc_text_number(w, e->at);
     tlc_text_say(w, ": ");
@@ -101,19 +133,15 @@ void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *
     case TLC_CODEC_TOO_LONG: tlc_text_say(w, "longer than 127 characters"); break;
     case TLC_CODEC_NO_STAGE:
         tlc_text_say(w, "no codec or stage has this name");
-        say_names(w);
+        say_names(w, nearest);
         break;
     case TLC_CODEC_SHORT_NAME: tlc_text_say(w, "a short name stands alone, never beside +"); break;
     case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
     case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
     case TLC_CODEC_NO_VALUE: tlc_text_say(w, "a parameter is key=value"); break;
-    case TLC_CODEC_NO_KEY: say_key(w, e); break;
+    case TLC_CODEC_NO_KEY: say_key(w, e, nearest); break;
     case TLC_CODEC_TWICE: tlc_text_say(w, "given twice"); break;
-    case TLC_CODEC_RANGE:
-        tlc_text_say(w, e->param->key);
-        tlc_text_say(w, " is ");
-        tlc_text_say(w, e->param->range);
-        break;
+    case TLC_CODEC_RANGE: say_range(w, e->param, nearest); break;
     }
 }
 

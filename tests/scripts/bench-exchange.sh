@@ -47,7 +47,8 @@ echo '# nothing' >none.txt
 : >empty.txt
 for line in 'a' 'a x3' 'a 3x' 'a 3xx3' 'a 0x3' 'a 3,3' 'a 3x-1' 'a 3 3' 'a 99999999999999999999'; do
   printf 'first 4\n%s\n' "$line" >bad.txt
-  refuses "bad.txt: line 2: is not a name and dimensions, as in 'conv1.weight 16x3x3x3'" --exchange --shapes bad.txt
+  refuses "bad.txt: line 2: '$line' is not a name and dimensions, as in 'conv1.weight 16x3x3x3'" --exchange \
+    --shapes bad.txt
 done
 printf 'a 4294967296x4294967296\n' >bad.txt
 refuses "bad.txt: line 1: *" --exchange --shapes bad.txt
@@ -65,12 +66,12 @@ refuses '.: Is a directory' --exchange --shapes .
 # ---- options
 
 refuses '--exchange: name a list of tensors with --shapes*' --exchange
-refuses '--exchange 0: not one of its values*' --exchange 0 --shapes small.txt
-refuses '--exchange 2,: not one of its values*' --exchange=2, --shapes small.txt
-refuses '--exchange 2000: not one of its values*' --exchange 2000 --shapes small.txt
-refuses '--algorithm ring: not one of its values*' --exchange --shapes small.txt --algorithm ring
-refuses '--owners 0: not one of its values*' --exchange --shapes small.txt --owners 0
-refuses '--exchange does not go with --small' --small --exchange
+refuses '--exchange 0: @(it|item|nothing|after) *' --exchange 0 --shapes small.txt
+refuses '--exchange 2,: @(it|item|nothing|after) *' --exchange=2, --shapes small.txt
+refuses '--exchange 2000: @(it|item|nothing|after) *' --exchange 2000 --shapes small.txt
+refuses '--algorithm ring: @(it|item|nothing|after) *' --exchange --shapes small.txt --algorithm ring
+refuses '--owners 0: @(it|item|nothing|after) *' --exchange --shapes small.txt --owners 0
+refuses '--exchange: it does not go with --small' --small --exchange
 refuses '--shapes goes with --exchange' --shapes small.txt --small
 refuses '--algorithm goes with --exchange' --algorithm gather --synthetic gauss
 refuses '--owners goes with --exchange' --owners 2 --synthetic gauss

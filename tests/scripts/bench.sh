@@ -257,30 +257,41 @@ refuses 'broken/a.residual.npy: its shape needs 12 bytes*' broken
 # ---- bad options
 
 refuses 'no input: *' -q
-refuses '--bogus: there is no such option' --bogus good.npy
-refuses '-x: there is no such option' -x good.npy
+refuses '--bogus: there is no such option (--help lists them)' --bogus good.npy
+refuses '-x: there is no such option (--help lists them)' -x good.npy
+refuses '--seeed: there is no such option; did you mean --seed[?]' --seeed=2 good.npy
+refuses '--s: it may be --small or --shapes or --sizes or --synthetic or --steps or --seed' --s good.npy
+refuses '--codec 3cl: *: no codec or stage has this name (did you mean 3lc[?]); there are *' -c 3cl good.npy
+refuses '--codec paper: *; did you mean papers[?]' -c paper good.npy
+refuses '--isa avx3: it is auto, scalar, avx2, avx512 or neon; did you mean avx2[?]' --isa avx3 good.npy
+refuses '--threads 1,,2: item 2 is empty: it is a whole number from 1 to 256*' --threads 1,,2 good.npy
+refuses '--time 5m: it is a time from 0 on, as 2s, 30ms or 50us; a bare number is seconds' --time 5m good.npy
+refuses '--synthetic laplac: it is gauss, *; did you mean laplace[?]' --synthetic laplac
+refuses 'nothere: No such file or directory' --defaults "$source_root/bench" nothere
+accepts --time 1us good.npy
 refuses '-c: it needs a value' good.npy -c
 refuses '--codec: it needs a value' good.npy --codec
 refuses '--quiet=1: it takes no value' --quiet=1 good.npy
-refuses '--codec 4lc: at 0: "4lc": no codec or stage has this name; there are 3lc, *, raw*' -c 4lc good.npy
+refuses '--codec 4lc: at 0: "4lc": no codec or stage has this name (did you mean 3lc?); there are 3lc, *, raw*' \
+  -c 4lc good.npy
 refuses '--codec 3lc:s=2: at 6: "2": s is 1 <= s < 2*' -c 3lc:s=2 good.npy
 refuses '--codec quartic+ternary: at 0: "quartic" takes *' -c all -c quartic+ternary good.npy
 refuses '--codec ternary: at 7: "ternary" gives *' -c ternary good.npy
 refuses '--codec : at 0: *' -c '' good.npy
 refuses '--codec all:s=1: at 0: *' -c all:s=1 good.npy
-refuses '--isa sse9: not one of its values*' --isa sse9 good.npy
-refuses '--dtype f64: not one of its values*' --dtype f64 good.npy
-refuses '--format xml: not one of its values*' --format xml good.npy
-refuses '--feedback maybe: not one of its values*' --feedback maybe good.npy
-refuses '--synthetic cauchy: not one of its values*' --synthetic cauchy
+refuses '--isa sse9: @(it|item|nothing|after) *' --isa sse9 good.npy
+refuses '--dtype f64: @(it|item|nothing|after) *' --dtype f64 good.npy
+refuses '--format xml: @(it|item|nothing|after) *' --format xml good.npy
+refuses '--feedback maybe: @(it|item|nothing|after) *' --feedback maybe good.npy
+refuses '--synthetic cauchy: @(it|item|nothing|after) *' --synthetic cauchy
 for number in '' -1 x 1.5 0x10 5Gi 99999999999999999999; do
-  refuses "--values $number: not one of its values*" --synthetic gauss --values "$number"
-  refuses "--steps $number: not one of its values*" --steps "$number" good.npy
+  refuses "--values $number: @(it|item|nothing|after) *" --synthetic gauss --values "$number"
+  refuses "--steps $number: @(it|item|nothing|after) *" --steps "$number" good.npy
 done
-refuses '--steps 0: not one of its values*' --steps 0 good.npy
-refuses '--time -1: not one of its values*' --time -1 good.npy
-refuses '--time nan: not one of its values*' --time nan good.npy
-refuses '--seed x: not one of its values*' --seed x good.npy
+refuses '--steps 0: @(it|item|nothing|after) *' --steps 0 good.npy
+refuses '--time -1: @(it|item|nothing|after) *' --time -1 good.npy
+refuses '--time nan: @(it|item|nothing|after) *' --time nan good.npy
+refuses '--seed x: @(it|item|nothing|after) *' --seed x good.npy
 refuses '--values*' --synthetic gauss --values 9999999999999Mi
 refuses '--values goes with --synthetic or raw files *' --values 3 good.npy
 refuses 'good.npy: no files go with --synthetic' --synthetic gauss good.npy
@@ -288,19 +299,19 @@ for view in roofline small density aggregate frames; do
   refuses "good.npy: no files go with --$view" --$view good.npy
   refuses "--values does not go with --$view" --$view --values 5
 done
-refuses '--small does not go with --roofline' --roofline --small
-refuses '--roofline does not go with --density' --density --roofline
+refuses '--small: it does not go with --roofline' --roofline --small
+refuses '--roofline: it does not go with --density' --density --roofline
 refuses '--synthetic does not go with --density' --density --synthetic gauss
-refuses '--aggregate does not go with --small' --small --aggregate
-refuses '--delta does not go with --small' --small --delta
-refuses '--aggregate does not go with --small' --small --aggregate=4
+refuses '--aggregate: it does not go with --small' --small --aggregate
+refuses '--delta: it does not go with --small' --small --delta
+refuses '--aggregate 4: it does not go with --small' --small --aggregate=4
 for option in '--threads 2' '--delay 2' '--dtype f16' --assume-finite '--steps 3' '--isa scalar' '--feedback on' \
   --per-tensor; do
   # shellcheck disable=SC2086 # words
   refuses "${option% *} does not go with --aggregate" --aggregate $option
 done
-refuses '--aggregate does not go with --frames' --frames 2 --aggregate 4
-refuses '--frames does not go with --aggregate' --aggregate --frames=2
+refuses '--aggregate 4: it does not go with --frames' --frames 2 --aggregate 4
+refuses '--frames 2: it does not go with --aggregate' --aggregate --frames=2
 for option in '--delay 2' '--dtype f16' --assume-finite --per-tensor --peers; do
   # shellcheck disable=SC2086 # words
   refuses "${option% *} does not go with --frames" --frames $option
@@ -314,21 +325,21 @@ refuses '--delay 2: --feedback off leaves no residual' --delay 2 --feedback off 
 refuses '--delay does not go with --codec papers: its rows have their own' --delay 1 -c papers good.npy
 refuses '--feedback does not go with --codec papers: *' -c 3lc -c papers --feedback off good.npy
 refuses '--delay 3: the 2 steps are not a multiple of it*' --delay 3 good.npy
-refuses '--delay 0: not one of its values*' --delay 0 good.npy
+refuses '--delay 0: @(it|item|nothing|after) *' --delay 0 good.npy
 refuses '--values does not go with --sizes' --synthetic gauss --sizes 5 --values 5
 refuses '--sizes goes with --synthetic, *' --sizes 5 good.npy
 for list in '' ',' '1,' ',1' '1,,2' x '1,x' -1 1.5 "$(seq -s, 33)"; do
-  refuses "--sizes $list: not one of its values*" --small --sizes "$list"
-  refuses "--threads $list: not one of its values*" --threads "$list" good.npy
-  refuses "--aggregate $list: not one of its values*" --aggregate="$list"
-  refuses "--frames $list: not one of its values*" --frames="$list"
+  refuses "--sizes $list: @(it|item|nothing|after) *" --small --sizes "$list"
+  refuses "--threads $list: @(it|item|nothing|after) *" --threads "$list" good.npy
+  refuses "--aggregate $list: @(it|item|nothing|after) *" --aggregate="$list"
+  refuses "--frames $list: @(it|item|nothing|after) *" --frames="$list"
 done
-refuses '--aggregate 4,65: not one of its values*' --aggregate=4,65
-refuses '--frames 0: not one of its values*' --frames 0
-refuses '--frames 2,257: not one of its values*' --frames 2,257
-refuses '--threads 0: not one of its values*' --threads 0 good.npy
-refuses '--threads 1,257: not one of its values*' --threads 1,257 good.npy
-refuses '--synthetic sparse: not one of its values*' --synthetic sparse
+refuses '--aggregate 4,65: @(it|item|nothing|after) *' --aggregate=4,65
+refuses '--frames 0: @(it|item|nothing|after) *' --frames 0
+refuses '--frames 2,257: @(it|item|nothing|after) *' --frames 2,257
+refuses '--threads 0: @(it|item|nothing|after) *' --threads 0 good.npy
+refuses '--threads 1,257: @(it|item|nothing|after) *' --threads 1,257 good.npy
+refuses '--synthetic sparse: @(it|item|nothing|after) *' --synthetic sparse
 refuses 'nan.npy: row 1, index 1 *' -c raw --peers nan.npy
 
 # ---- deltas of weights
@@ -382,9 +393,9 @@ refuses 'good.npy: is f32, *a.npy is bf16' --delta before/w/a.npy good.npy
 refuses '--synthetic adam goes with --delta' --synthetic adam
 refuses '--synthetic gauss does not go with --delta; adam does' --delta --synthetic gauss
 for rate in '' 0 -1 x 1e-6x nan inf; do
-  refuses "--synthetic adam:lr=$rate: not one of its values*" --delta --synthetic "adam:lr=$rate"
+  refuses "--synthetic adam:lr=$rate: @(it|item|nothing|after) *" --delta --synthetic "adam:lr=$rate"
 done
-refuses '--synthetic adam:rate=1: not one of its values*' --delta --synthetic adam:rate=1
+refuses '--synthetic adam:rate=1: @(it|item|nothing|after) *' --delta --synthetic adam:rate=1
 refuses '--dtype goes with drawn weights; files have their own' --dtype bf16 --delta before/w after/w
 refuses '--sizes goes with drawn weights' --sizes 5 --delta before/w after/w
 for option in --assume-finite '--delay 2' '--steps 3' '--feedback on' --checksum --per-tensor '--codec 3lc' --cold \

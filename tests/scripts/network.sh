@@ -45,12 +45,39 @@ rate=(--rate 1gbit)
 refuses 'name rates with --rate' -- true
 refuses 'name a command' "${rate[@]}"
 for option in '--rate 10' '--rate 0mbit' '--rate -1mbit' '--rate 1mbit,' '--rate 1mb' '--hosts 1' '--hosts 251' \
-  '--hosts x' '--latency 5' '--latency -1ms' '--burst 1513b' '--burst 4' '--repeat 0' '--commands missing.txt'; do
+  '--hosts x' '--latency 5m' '--latency -1ms' '--burst 1513b' '--burst 4' '--repeat 0' '--commands missing.txt'; do
   read -ra words <<<"$option"
   refuses "argument ${words[0]}: *" "${rate[@]}" "${words[@]}" -- true
 done
 refuses '--rows goes with {csv} in a command' "${rate[@]}" --rows rows.csv -- true
 refuses '--rows goes with {csv} in a command' "${rate[@]}" -- touch '{csv}'
+
+refuses '--lateny: there is no such option; did you mean --latency[?]' "${rate[@]}" --lateny 1ms -- true
+
+# ---- units: those of bench/parse.h
+
+count=$((count + 1))
+python3 - "$source_root" <<'PYTHON' || bad 'units'
+import argparse, importlib.machinery, importlib.util, math, sys
+
+root = sys.argv[1]
+sys.dont_write_bytecode = True
+sys.path.insert(0, root + '/bench')
+loader = importlib.machinery.SourceFileLoader('network', root + '/bench/network')
+network = importlib.util.module_from_spec(importlib.util.spec_from_loader('network', loader))
+loader.exec_module(network)
+lines = [line.split() for line in open(root + '/tests/units.txt') if line.strip() and line[0] != '#']
+assert len(lines) > 40
+for kind, text, value in lines:
+    try:
+        got = network.bits_a_second(text) / 8 if kind == 'rate' else network.seconds_of(text)
+    except argparse.ArgumentTypeError as error:
+        assert value == '-' and text in str(error), (text, value, error)
+    else:
+        assert value != '-' and math.isclose(got, float(value)), (text, value, got)
+assert network.rate_list('10Mbit,100mbps,12.5MB/s,0.5Gbit,64kbit') == ['10mbit', '100mbit', '100mbit', '500mbit', '64kbit']
+assert network.latency_of('20') == '20ms' and network.latency_of('0.02s') == '0.02s'
+PYTHON
 
 # ---- rights
 

@@ -128,8 +128,8 @@ idx narrow 0 0 8 3 0 0 0 4 0 0 0 1c 0 0 0 1b
 echo 'text, and no images' >text
 idx ten 0 0 8 1 0 0 0 4 0 1 2 a
 damage train-images-idx3-ubyte short 'data/train-images-idx3-ubyte: is too short for an idx file'
-damage train-images-idx3-ubyte flat '*: is an idx file of type 0x08 with 1 dimensions; here it needs bytes (0x08) with 3'
-damage train-images-idx3-ubyte floats '*: is an idx file of type 0x0d with 3 dimensions; here it needs bytes (0x08) with 3'
+damage train-images-idx3-ubyte flat '*: is an idx file of type 0x08 with 1 dimensions; *with 3'
+damage train-images-idx3-ubyte floats '*: is an idx file of type 0x0d with 3 dimensions; *with 3'
 damage train-images-idx3-ubyte text '*: begins with 7465; an idx file begins with 0000'
 damage train-images-idx3-ubyte narrow '*: dimension 2 is 27; images are 28 x 28'
 damage train-images-idx3-ubyte clipped '*: its header promises 3136 values, it has fewer'
@@ -142,18 +142,18 @@ refuses 'nowhere/train-images-idx3-ubyte.gz: No such file or directory, and none
 # ---- options
 
 refuses '--bogus: there is no such option*' --bogus
-refuses '--rate: there is no such option, or its value is missing' --rate
+refuses '--rate: it needs a value' --rate
 refuses 'data: there are only options' data
-refuses '--optimiser sgd: not one of its values*' --optimiser sgd
-refuses '--send weights: not one of its values*' --send weights
+refuses '--optimiser sgd: @(it|item|nothing|after) *' --optimiser sgd
+refuses '--send weights: @(it|item|nothing|after) *' --send weights
 refuses '--codec 3lc:s=2: at 6: *' --codec 3lc:s=2
 for number in '' -1 x 1.5 99999999999999999999; do
-  refuses "--seed $number: not one of its values*" --seed "$number"
-  refuses "--local-steps $number: not one of its values*" --send changes --local-steps "$number"
+  refuses "--seed $number: @(it|item|nothing|after) *" --seed "$number"
+  refuses "--local-steps $number: @(it|item|nothing|after) *" --send changes --local-steps "$number"
 done
-refuses '--rate 0: not one of its values*' --rate 0
-refuses '--rate nan: not one of its values*' --rate nan
-refuses '--workers 17: not one of its values*' --workers 17
+refuses '--rate 0: @(it|item|nothing|after) *' --rate 0
+refuses '--rate nan: @(it|item|nothing|after) *' --rate nan
+refuses '--workers 17: @(it|item|nothing|after) *' --workers 17
 refuses '--local-steps goes with --send changes' --local-steps 2
 refuses '--steps 40: not a multiple of --local-steps 3' --send changes --local-steps 3
 refuses '--warmup 3: not a multiple of --local-steps 2' --send changes --local-steps 2 --warmup 3

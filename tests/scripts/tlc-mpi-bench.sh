@@ -32,8 +32,8 @@ ranks() {
 
 lenet=(--shapes "$source_root/bench/shapes/lenet5.txt")
 refuses 'name a list of tensors with --shapes*'
-refuses '--handles 0: not one of its values*' "${lenet[@]}" --handles 0
-refuses '--kind ring: not one of its values*' "${lenet[@]}" --kind ring
+refuses '--handles 0: @(it|item|nothing|after) *' "${lenet[@]}" --handles 0
+refuses '--kind ring: @(it|item|nothing|after) *' "${lenet[@]}" --kind ring
 refuses '--kind groups: *' "${lenet[@]}" --kind groups:2
 refuses '--kind gossip: it needs a codec without bias*' "${lenet[@]}" --kind gossip -c 3lc
 refuses '--kind server:2: there are only 1 ranks' "${lenet[@]}" --kind server:2

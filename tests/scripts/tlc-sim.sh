@@ -35,11 +35,19 @@ for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '-
   '--server-link 1' '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' \
   '--kind server:1,' '--kind all-reduce:0' '--kind gossip:' '--kind gossip:2' '--kind gossip:rings' '--kind groups' \
   '--kind groups:' '--kind groups:1' '--kind groups:2x' '--site-link 1' '--site-latency -1' \
-  '--latency -1' '--latency 1ms' '--compute x' '--rounds 0' '--warmup -1' \
+  '--latency -1' \
+  '--latency 1m' '--latency 1msms' '--link 1Mbit/s/s' '--link 1mb/s' '--compute x' '--rounds 0' '--warmup -1' \
   '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
-  refuses "$option: not one of its values*" "${small[@]}" "${words[@]}"
+  refuses "$option: @(it|item|nothing|after) *" "${small[@]}" "${words[@]}"
 done
+refuses '--lnik: there is no such option; did you mean --link[?]' "${small[@]}" --lnik 1Mbit
+refuses '--kind serve: it is all-reduce, *; did you mean server[?]' "${small[@]}" --kind serve
+refuses '--kind gossip:rings: after the colon, it is ring, torus or complete; did you mean ring[?]' "${small[@]}" \
+  --kind gossip:rings
+refuses '--ranks 2,x: item 2, x: it is a whole number from 2 to 1024*' "${small[@]}" --ranks 2,x
+refuses '--link 100Mb: it is a number above 0, or two as UP/DOWN, with a unit: kbit, Mbit, *' "${small[@]}" --link 100Mb
+refuses '--codec terna+quartic: *(did you mean ternary[?])*' "${small[@]}" -c terna+quartic
 refuses '--server-link goes with --kind server' "${small[@]}" --kind gather --server-link 1Gbit
 refuses '--site-link goes with --kind groups' "${small[@]}" --kind gossip --site-link 1Gbit
 refuses '--site-latency goes with --kind groups' "${small[@]}" --site-latency 0
@@ -68,6 +76,12 @@ accepts "${two[@]}" --format markdown
 accepts "${two[@]}" --format csv
 [[ $(awk -F, '{print NF}' out | sort -u | wc -l) == 1 ]] || bad "csv: rows of different length"
 (($(wc -l <out) == 1 + 2 * 4 * 3 * 3)) || bad "csv: other rows by default"
+# rates and times as others write them
+for way in '100Mbit 30' '100Mbps 30ms' '100mbit/s 0.03s' '12.5MB/s 30000us' '0.1Gbit/100000kbps 3e1'; do
+  accepts "${small[@]}" --rounds 1 --kind gather -c raw --format json --link "${way% *}" --latency "${way#* }"
+  grep -q '"up_mbit": 100, "down_mbit": 100,' out && grep -qE '"latency_ms": 30[,.]' out ||
+    bad "$way: $(grep -oE '"(up_mbit|down_mbit|latency_ms)": [0-9.]*' out)"
+done
 accepts "${small[@]}" --link 1000Gbit --kind all-reduce --rounds 1 -c raw
 (($(grep -c 'send floats' out) == 1)) || bad "raw is said to be faster than floats"
 

@@ -4,9 +4,9 @@
  */
 #include "options.h"
 #include "../../explain.h"
+#include "../../option_table.h"
+#include "../../parse.h"
 #include "exchange.h"
-#include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,81 +18,98 @@ static const struct {
 
 enum { OPTIMISERS = sizeof optimisers / sizeof *optimisers };
 
+enum { /* of options without a letter */
+       KEY_DATA = OPTION_KEY,
+       KEY_OPTIMISER,
+       KEY_RATE,
+       KEY_SEND,
+       KEY_LOCAL_STEPS,
+       KEY_WARMUP,
+       KEY_STEPS,
+       KEY_BATCH,
+       KEY_WORKERS,
+       KEY_SEED
+};
+
+static const option_entry entries[] = {
+    {KEY_DATA, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)"},
+    {KEY_OPTIMISER, "optimiser", "NAME", "momentum, rmsprop or adam (default adam)"},
+    {KEY_RATE, "rate", "X", "learning rate (default: the best one for floats)"},
+    {'c', "codec", "CODEC", "a codec, or none: training without the library (default 3lc)"},
+    {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
+    {KEY_LOCAL_STEPS, "local-steps", "K", "with changes: send once in K steps, 1 to 1000 (default 1)"},
+    {KEY_WARMUP, "warmup", "K", "send the first K steps as raw (default 0)"},
+    {KEY_STEPS, "steps", "N", "1 to 1000000 (default 3000)"},
+    {KEY_BATCH, "batch", "N", "images of a worker in a step, 1 to 1000 (default 16)"},
+    {KEY_WORKERS, "workers", "N", "1 to 16 (default 2)"},
+    {KEY_SEED, "seed", "N", "of model, order, codecs and drawn images (default 1)"},
+    {'h', "help", NULL, "print this and exit"},
+};
+
+static bool take(void *options_, int key, const char *value, char *why);
+static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+
 void options_print_help(FILE *f)
 {
-    fputs("optimisers [OPTION...]: trains 784-100-10 on images of digits, with compressed gradients or model changes\n"
-          "  --data DIR         the four idx files of MNIST, .gz or not (default: drawn images)\n"
-          "  --optimiser NAME   momentum, rmsprop or adam (default adam)\n"
-          "  --rate X           learning rate (default: the best one for floats)\n"
-          "  --codec CODEC      a codec of libthreelc, or none for training without it (default 3lc)\n"
-          "  --send WHAT        gradients, or changes of the model (default gradients)\n"
-          "  --local-steps K    with changes: send once in K steps (default 1)\n"
-          "  --warmup K         send the first K steps as raw (default 0)\n"
-          "  --steps N          (default 3000)\n"
-          "  --batch N          images of a worker in a step (default 16)\n"
-          "  --workers N        1 to 16 (default 2)\n"
-          "  --seed N           of model, order, codecs and drawn images (default 1)\n",
+    fputs("usage: optimisers [OPTION]...\n"
+          "\n"
+          "Trains 784-100-10 on images of digits, with compressed gradients or changes of the model.\n"
+          "\n",
           f);
+    option_table_print(f, &table);
 }
 
-static bool take_number(const char *text, size_t least, size_t most, size_t *number)
+static bool take_optimiser(training_options *t, const char *text, char *why)
 {
-    char *end;
-    unsigned long long value;
+    const char *names[OPTIMISERS + 1] = {NULL};
+    int choice;
 
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno || *text < '0' || *text > '9' || *end || value < least || value > most)
+    for (int i = 0; i < OPTIMISERS; i++)
+        names[i] = optimisers[i].name;
+    if (!parse_choice(text, names, &choice, why))
         return false;
-    *number = (size_t)value;
+    t->optimiser = (optimiser_kind)choice;
     return true;
 }
 
-static bool take_optimiser(training_options *t, const char *text)
+static bool take_rate(training_options *t, const char *text, char *why)
 {
-    for (int i = 0; i < OPTIMISERS; i++)
-        if (!strcmp(text, optimisers[i].name)) {
-            t->optimiser = (optimiser_kind)i;
-            return true;
-        }
-    return false;
+    double rate;
+
+    if (!parse_positive(text, &rate, why))
+        return false;
+    t->rate = strtof(text, NULL);
+    return (isfinite(t->rate) && t->rate > 0) || explain(why, "it is a number above 0 that a float can hold");
 }
 
-static bool take_rate(training_options *t, const char *text)
+static bool take_sent(training_options *t, const char *text, char *why)
 {
-    char *end;
+    static const char *const names[] = {"gradients", "changes", NULL};
+    int choice;
 
-    t->rate = strtof(text, &end);
-    return *text && !*end && isfinite(t->rate) && t->rate > 0;
+    if (!parse_choice(text, names, &choice, why))
+        return false;
+    t->sent = choice ? SEND_CHANGES : SEND_GRADIENTS;
+    return true;
 }
 
-static bool take_sent(training_options *t, const char *text)
+static bool take(void *options_, int key, const char *value, char *why)
 {
-    t->sent = strcmp(text, "changes") ? SEND_GRADIENTS : SEND_CHANGES;
-    return !strcmp(text, "changes") || !strcmp(text, "gradients");
-}
-
-static bool take(options *o, int key, const char *text)
-{
+    options *o = options_;
     training_options *t = &o->training;
-    size_t seed = 0;
-    bool ok;
 
     switch (key) {
-    case 'd': o->data = text; return true;
-    case 'o': return take_optimiser(t, text);
-    case 'r': return take_rate(t, text);
-    case 'c': t->codec = strcmp(text, "none") ? text : NULL; return true;
-    case 'm': return take_sent(t, text);
-    case 'k': return take_number(text, 1, 1000, &t->local_steps);
-    case 'u': return take_number(text, 0, 1000000, &t->warmup);
-    case 'n': return take_number(text, 1, 1000000, &t->steps);
-    case 'b': return take_number(text, 1, 1000, &t->batch);
-    case 'w': return take_number(text, 1, MOST_WORKERS, &t->workers);
-    case 's':
-        ok = take_number(text, 0, SIZE_MAX, &seed);
-        t->seed = seed;
-        return ok;
+    case KEY_DATA: o->data = value; return true;
+    case KEY_OPTIMISER: return take_optimiser(t, value, why);
+    case KEY_RATE: return take_rate(t, value, why);
+    case 'c': t->codec = strcmp(value, "none") ? value : NULL; return true;
+    case KEY_SEND: return take_sent(t, value, why);
+    case KEY_LOCAL_STEPS: return parse_size(value, 1, 1000, &t->local_steps, why);
+    case KEY_WARMUP: return parse_size(value, 0, 1000000, &t->warmup, why);
+    case KEY_STEPS: return parse_size(value, 1, 1000000, &t->steps, why);
+    case KEY_BATCH: return parse_size(value, 1, 1000, &t->batch, why);
+    case KEY_WORKERS: return parse_size(value, 1, MOST_WORKERS, &t->workers, why);
+    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &t->seed, why);
     default: o->help = true; return true;
     }
 }
@@ -114,20 +131,7 @@ static bool check(const training_options *t, char *why)
 
 bool options_parse(options *o, int argc, char **argv, char *why)
 {
-    static const struct option longs[] = {{"data", required_argument, NULL, 'd'},
-                                          {"optimiser", required_argument, NULL, 'o'},
-                                          {"rate", required_argument, NULL, 'r'},
-                                          {"codec", required_argument, NULL, 'c'},
-                                          {"send", required_argument, NULL, 'm'},
-                                          {"local-steps", required_argument, NULL, 'k'},
-                                          {"warmup", required_argument, NULL, 'u'},
-                                          {"steps", required_argument, NULL, 'n'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"workers", required_argument, NULL, 'w'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int key, at;
+    int files;
 
     *o = (options){.training = {.optimiser = ADAM,
                                 .codec = "3lc",
@@ -137,15 +141,10 @@ bool options_parse(options *o, int argc, char **argv, char *why)
                                 .batch = 16,
                                 .workers = 2,
                                 .seed = 1}};
-    opterr = 0;
-    while ((key = getopt_long(argc, argv, "h", longs, &at)) != -1) {
-        if (key == '?')
-            return explain(why, "%s: there is no such option, or its value is missing", argv[optind - 1]);
-        if (!take(o, key, optarg))
-            return explain(why, "--%s %s: not one of its values (--help lists them)", longs[at].name, optarg);
-    }
-    if (optind < argc)
-        return explain(why, "%s: there are only options", argv[optind]);
+    if (!option_table_parse(&table, o, argc, argv, &files, why))
+        return false;
+    if (files < argc && !o->help)
+        return explain(why, "%s: there are only options", argv[files]);
     if (o->training.rate == 0)
         o->training.rate = optimisers[o->training.optimiser].rate;
     return check(&o->training, why);
