@@ -94,7 +94,7 @@ static const option_entry entries[] = {
      "draw the gradients: gauss or laplace; for --delta the weights:\n"
      "adam:lr=NUMBER, or adam for several rates"},
     {KEY_VALUES, "values", "N",
-     "values to draw in a step; suffixes Ki, Mi (default 1Mi);\n"
+     "values to draw in a step; suffixes Ki, Mi, Gi (default 1Mi);\n"
      "for .f32 files the values in a row (default: all)"},
     {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
     {KEY_SEED, "seed", "N", "for drawn gradients and stochastic codecs (default 1)"},
@@ -104,9 +104,9 @@ static const option_entry entries[] = {
      "(default auto)"},
     {KEY_FEEDBACK, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)"},
     {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
-    {'t', "time", "SECONDS",
-     "measure each row at least this long (default 1.0) and for at\n"
-     "least 5 rounds"},
+    {'t', "time", "TIME",
+     "measure each row at least this long, as 2s or 30ms (bare:\n"
+     "seconds; default 1.0), and for at least 5 rounds"},
     {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
     {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
     {KEY_PER_TENSOR, "per-tensor", NULL, "add a table for each file"},

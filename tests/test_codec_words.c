@@ -42,7 +42,7 @@ static const struct {
     {"trenary+quartic", 0, "no codec or stage ... (did you mean ternary?)"},
     {"ternary+quatric", 8, "no codec or stage ... (did you mean quartic?)"},
     {"3lc:blok=5", 4, "no such parameter (did you mean block?); it has s, block"},
-    {"natural:rounding=nearst", 17, "rounding is random or nearest (did you mean nearest?)"},
+    {"natural:rounding=nearst", 17, "rounding is random or nearest ... (did you mean nearest?)"},
     {"ternary+nothing", 8, "\"nothing\" ... no codec or stage"},
     {"ternary+", 8, "no codec or stage"},
     {"+quartic", 0, "no codec or stage"},

@@ -40,17 +40,18 @@ static const option_entry entries[] = {
     {KEY_HANDLES, "handles", "LIST",
      "handles that share the model: numbers, or layers, one for each\n"
      "tensor (default 1)"},
-    {KEY_COMPUTE, "compute", "MS",
-     "milliseconds of arithmetic in a step, the last tensor first;\nhandles start as it goes "
+    {KEY_COMPUTE, "compute", "TIME",
+     "of arithmetic in a step, as 30ms, the last tensor first;\nhandles start as it goes "
      "on (default 0: the exchange alone)"},
     {KEY_EVEN, "even", NULL, "all tensors take as long to compute, not by their values"},
     {KEY_OFFLOAD, "offload", NULL, "an accelerator computes: the core sleeps meanwhile"},
     {KEY_LINK, "link", "LINK",
-     "the speed of the links, as 10Mbit, for predictions; 1Mbit/10Mbit\n"
-     "is up and down (default: that of bench/network)"},
-    {KEY_LATENCY, "latency", "MS",
-     "milliseconds from one rank to another, for predictions\n"
-     "(default: that of bench/network)"},
+     "the speed of the links, for predictions: 10Mbit, 10Mbit/s,\n"
+     "10Mbps, or in bytes 10MB/s, with k, M, G or T; 1Mbit/10Mbit is\n"
+     "up and down (default: that of bench/network)"},
+    {KEY_LATENCY, "latency", "TIME",
+     "from one rank to another, for predictions, as 30ms, 50us or 2s; a\n"
+     "bare number is milliseconds (default: that of bench/network)"},
     {KEY_NO_PREDICT, "no-predict", NULL, "only measure"},
     {KEY_TRACES, "traces", "DIR",
      "make gradients of recorded ones, as in bench/data\n"

@@ -41,13 +41,15 @@ static const option_entry entries[] = {
      "groups:8 (sites of 8 ranks) (default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
-     "speeds of their links, as 10Mbit,2.5Gbit; 1Mbit/10Mbit is up\n"
-     "and down (default 100Mbit,1Gbit,10Gbit)"},
+     "speeds of their links, as 10Mbit,2.5Gbit, also Mbit/s or Mbps,\n"
+     "or in bytes MB/s, with k, M, G or T; 1Mbit/10Mbit is up and down\n"
+     "(default 100Mbit,1Gbit,10Gbit)"},
     {KEY_SERVER_LINK, "server-link", "LINK", "speed of the links of servers (default: as ranks)"},
     {KEY_SITE_LINK, "site-link", "LINK", "speed of links inside a site of groups (default: as --link)"},
-    {KEY_LATENCY, "latency", "MS", "milliseconds from one machine to another (default 0)"},
-    {KEY_SITE_LATENCY, "site-latency", "MS", "the same inside a site of groups (default: as --latency)"},
-    {KEY_COMPUTE, "compute", "MS", "milliseconds that a gradient takes (default 0: the exchange\nalone)"},
+    {KEY_LATENCY, "latency", "TIME",
+     "from one machine to another, as 30ms, 50us or 2s; a bare number\nis milliseconds (default 0)"},
+    {KEY_SITE_LATENCY, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)"},
+    {KEY_COMPUTE, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)"},
     {KEY_TRACES, "traces", "DIR",
      "make gradients of recorded ones, as in bench/data\n"
      "(default: of drawn laplace values)"},
@@ -57,7 +59,7 @@ static const option_entry entries[] = {
     {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
     {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
     {KEY_MEMORY, "memory", "BYTES",
-     "memory for machines; suffixes Ki, Mi; if they need more, one\n"
+     "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
      "is run and the others are replayed (default: half of all)"},
     {KEY_ISA, "isa", "NAME",
      "kernels to use: auto, scalar, avx2, avx512 or neon\n"

@@ -10,6 +10,16 @@ bad() {
   failed=$((failed + 1))
 }
 
+# same_options PROGRAM MAN: the man page has the options that --help lists, and no others
+same_options() {
+  local helped paged
+  count=$((count + 1))
+  helped=$("$1" --help | sed -nE 's/^  (-., |    )--([a-z-]+).*/\2/p' | sort)
+  paged=$(sed -nE 's/^\.It Fl ([a-z] , )?-([a-z-]+).*/\2/p' "$2" | sort)
+  [[ -n $helped && $helped == "$paged" ]] ||
+    bad "$2: other options than $1 --help: $(diff <(echo "$helped") <(echo "$paged"))"
+}
+
 # refuses MESSAGE ARGUMENTS...: status 2, and on stderr the name of the program, a colon and MESSAGE, a pattern
 refuses() {
   local want=$1 status

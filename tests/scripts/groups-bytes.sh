@@ -70,7 +70,7 @@ refuses '--codec 4lc' --codec 4lc one.txt "$data"
 refuses '--inside 4lc' --inside 4lc one.txt "$data"
 refuses '--steps 0' --steps 0 one.txt "$data"
 refuses '--split x' --split x one.txt "$data"
-refuses 'missing' one.txt
+refuses 'name a list of tensors' one.txt
 refuses 'none.txt' none.txt "$data"
 refuses '--other' --other one.txt "$data"
 [[ $("$groups" --help | wc -l) -gt 5 ]] || bad '--help'

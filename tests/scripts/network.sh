@@ -75,7 +75,8 @@ for kind, text, value in lines:
         assert value == '-' and text in str(error), (text, value, error)
     else:
         assert value != '-' and math.isclose(got, float(value)), (text, value, got)
-assert network.rate_list('10Mbit,100mbps,12.5MB/s,0.5Gbit,64kbit') == ['10mbit', '100mbit', '100mbit', '500mbit', '64kbit']
+rates = ['10mbit', '100mbit', '100mbit', '500mbit', '64kbit']
+assert network.rate_list('10Mbit,100mbps,12.5MB/s,0.5Gbit,64kbit') == rates
 assert network.latency_of('20') == '20ms' and network.latency_of('0.02s') == '0.02s'
 PYTHON
 

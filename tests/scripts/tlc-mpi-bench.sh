@@ -38,7 +38,10 @@ refuses '--kind groups: *' "${lenet[@]}" --kind groups:2
 refuses '--kind gossip: it needs a codec without bias*' "${lenet[@]}" --kind gossip -c 3lc
 refuses '--kind server:2: there are only 1 ranks' "${lenet[@]}" --kind server:2
 refuses '--kind server:1 --apart: of 1 ranks none is left*' "${lenet[@]}" --kind server --apart
-TLC_NETWORK_RATE=10 TLC_NETWORK_LATENCY=0ms refuses 'TLC_NETWORK_RATE is 10, *' "${lenet[@]}"
+TLC_NETWORK_RATE=10 TLC_NETWORK_LATENCY=0ms refuses 'TLC_NETWORK_RATE 10: it is *' "${lenet[@]}"
+refuses '--kind serve: it is *; did you mean server[?]' "${lenet[@]}" --kind serve
+refuses '--handles layer: it is *, or layers; did you mean layers[?]' "${lenet[@]}" --handles layer
+same_options "$bench" "$source_root/bench/tlc-mpi-bench.1"
 
 # ---- bytes, times and predictions
 

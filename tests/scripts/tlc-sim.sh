@@ -62,6 +62,8 @@ accepts --help
 accepts --version
 accepts --list
 
+for pages in "$sim" "$bench" "$groups"; do same_options "$pages" "$source_root/bench/${pages##*/}.1"; done
+
 # ---- formats
 
 two=("${small[@]}" --shapes medium.txt --warmup 0 --rounds 1 --traces "$data")
@@ -79,7 +81,7 @@ accepts "${two[@]}" --format csv
 # rates and times as others write them
 for way in '100Mbit 30' '100Mbps 30ms' '100mbit/s 0.03s' '12.5MB/s 30000us' '0.1Gbit/100000kbps 3e1'; do
   accepts "${small[@]}" --rounds 1 --kind gather -c raw --format json --link "${way% *}" --latency "${way#* }"
-  grep -q '"up_mbit": 100, "down_mbit": 100,' out && grep -qE '"latency_ms": 30[,.]' out ||
+  [[ $(<out) == *'"up_mbit": 100, "down_mbit": 100,'* && $(<out) == *'"latency_ms": 30,'* ]] ||
     bad "$way: $(grep -oE '"(up_mbit|down_mbit|latency_ms)": [0-9.]*' out)"
 done
 accepts "${small[@]}" --link 1000Gbit --kind all-reduce --rounds 1 -c raw
