@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# src/ and include/ can be dropped into another build. All files of src/ but those of modules are compiled in one
-# folder, with no flags but -O3 -march=native, and the golden vectors pass. The compiler refuses -ffast-math.
+# src/ and include/ can be dropped into another build. The files that README's build line names are compiled in one
+# folder, with no flags but -O3 -march=native, and the golden vectors pass.
 # dropin.sh SOURCE_ROOT
 set -euo pipefail
 root=$1
@@ -9,13 +9,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/objects"
 cp -r "$root/src" "$root/include" "$work/"
-cd "$work/objects"
+list=$(sed -n 's/^cc .*\$(\(find src [^)]*\)).*/\1/p' "$root/README.md")
+[[ $list ]] || { echo "README.md: no build line with a list of the sources"; exit 1; }
+cd "$work"
+mapfile -t sources < <(eval "$list")
+cd objects
 
 # Objects are named after their sources, so two sources of the same name would overwrite each other.
 twice=$(find ../src -name '*.c' -printf '%f\n' | sort | uniq -d)
 [[ -z $twice ]] || { echo "several files of src/ have these names:" "$twice"; exit 1; }
 # shellcheck disable=SC2086 # CC may hold options
-find ../src -name '*.c' -not -path '*/mpi/*' -print0 | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
+printf '../%s\0' "${sources[@]}" | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
 
 libs=(-lxxhash -lcmocka -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
@@ -25,8 +29,4 @@ $CC -O3 -march=native -I../include -o vectors "$root"/tests/{test_vectors,record
 # -march=native may stand for AVX512-FP16, with which FLT_EVAL_METHOD is 16.
 if $CC -mavx512fp16 -E - </dev/null >/dev/null 2>&1; then
   $CC -mavx512fp16 -I../include -c -o fp16.o ../src/threelc.c
-fi
-if $CC -ffast-math -I../include -c -o fast.o ../src/threelc.c 2>/dev/null; then
-  echo "-ffast-math is not refused"
-  exit 1
 fi
