@@ -145,11 +145,32 @@ void object_reload(object **o)
     *o = new;
 }
 
+/* One of the states is missing, and it is needed. */
+static void refuse_missing(object *o, const checkpoint *const *c, size_t count)
+{
+    const uint64_t draw = drawn(o->run->sc.seed, ABOUT_WRONG_CALL, o->role, o->rank, count);
+    const size_t missing = (size_t)below(draw, count);
+    const int server = o->role == ROLE_SERVER;
+    const uint32_t before = server ? c[0]->servers : c[0]->workers;
+    const uint32_t now = server ? o->group->servers : o->group->workers;
+    tlc_message states[MOST_RANKS];
+    size_t given = 0;
+
+    if (count < 2 || (before == now && c[missing]->rank != o->rank))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (i != missing)
+            states[given++] = c[i]->state;
+    must_refuse(o, object_load(o, states, given), TLC_ERR_PARAM);
+    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), o->rank, TLC_ALL, 0, role_names[o->role]));
+}
+
 void load_all(object *o, const checkpoint *const *c, size_t count)
 {
     run *r = o->run;
     uint32_t workers = o->group->workers;
 
+    refuse_missing(o, c, count);
     load(o, c, count);
     for (int d = PUSH; d <= PULL; d++)
         for (size_t t = 0; t < r->sc.count; t++)
