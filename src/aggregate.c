@@ -6,34 +6,56 @@
  * Rounding is without bias only if the words of the sum are independent of those that rounded the frames. So they come
  * from indices that no tensor has.
  */
+#include "codec/arguments.h"
 #include "coding/bounds.h"
 #include "coding/decode.h"
 #include "common/bytes.h"
 #include "common/sizes.h"
 #include "common/structs.h"
+#include "formats.h"
 #include <threelc/stages.h>
 
 /* Reads and checks a frame. It must match the first one, if that is not NULL. */
-static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame *first)
+static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame *first, tlc_text *w)
 {
     size_t n = first ? (size_t)first->n : 0;
     uint8_t ids[2], first_ids[2];
     tlc_status status;
 
     if (!message.data && message.len)
-        return TLC_ERR_PARAM;
+        return TLC_FAIL(w, TLC_ERR_PARAM, "data is NULL, but len is %zu", message.len);
     status = tlc_frame_read(f, message.data, message.len, first ? &n : NULL, 1);
-    if (status)
+    if (!status && !tlc_decode_check(tlc_kernels_for(TLC_ISA_AUTO), f))
+        status = TLC_ERR_CORRUPT;
+    if (status) {
+        tlc_frame_say_fault(w, f, message.data, message.len, &n);
         return status;
-    if (!tlc_decode_check(tlc_kernels_for(TLC_ISA_AUTO), f))
-        return TLC_ERR_CORRUPT;
+    }
     if (f->codec.quantizer != &tlc_stage_natural || f->codec.block)
-        return TLC_ERR_UNSUPPORTED;
+        return TLC_FAIL(w, TLC_ERR_UNSUPPORTED, "its codec is \"%s\"%s: natural without blocks can be aggregated",
+                        f->codec.quantizer->name, f->codec.block ? " with blocks" : "");
     if (!first)
         return TLC_OK;
     tlc_codec_ids(&f->codec, 0, ids);
     tlc_codec_ids(&first->codec, 0, first_ids);
-    return ids[1] == first_ids[1] ? TLC_OK : TLC_ERR_PARAM;
+    return ids[1] == first_ids[1] ? TLC_OK
+                                  : TLC_FAIL(w, TLC_ERR_PARAM, "its bits or its shift are not those of frame 0");
+}
+
+/* Reads and checks all frames. */
+static tlc_status read_frames(tlc_frame *first, const tlc_message *frames, size_t count, tlc_text *w)
+{
+    tlc_status status = TLC_OK;
+    tlc_frame other;
+
+    for (size_t i = 0; !status && i < count; i++) {
+        const size_t begin = w->at;
+        tlc_text_format(w, "frame %zu: ", i);
+        status = read_frame(i ? &other : first, frames[i], i ? first : NULL, w);
+        if (!status)
+            tlc_text_cut(w, begin);
+    }
+    return status;
 }
 
 #define SUM_WORDS (UINT64_C(1) << 63) /* the index of the first random word of the sum */
@@ -92,24 +114,32 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
                                  void *dst, size_t cap, size_t *written)
 {
     tlc_natural_aggregate_params p = {0};
-    tlc_frame first, other;
+    tlc_frame first;
     tlc_status status;
     size_t bound, at;
 
-    if (!frames || !count || !dst || !written || (params && !tlc_import(&p, sizeof p, params)) ||
-        (p.rounding != TLC_ROUND_RANDOM && p.rounding != TLC_ROUND_NEAREST))
+    if (params && !tlc_import(&p, sizeof p, params))
         return TLC_ERR_PARAM;
-    if (!tlc_kernels_for(TLC_ISA_AUTO))
-        return TLC_ERR_UNSUPPORTED;
-    status = read_frame(&first, frames[0], NULL);
-    for (size_t i = 1; !status && i < count; i++)
-        status = read_frame(&other, frames[i], &first);
-    if (!status)
-        status = tlc_frame_bound(&first.codec, first.dtype, first.checksum, (size_t)first.n, &bound);
+    tlc_text w = tlc_text_in(p.message, p.message_cap);
+    if (!frames || !count || !dst || !written)
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "%s",
+                        !count    ? "count is 0"
+                        : !frames ? "frames is NULL"
+                        : !dst    ? "dst is NULL"
+                                  : "written is NULL");
+    if (p.rounding != TLC_ROUND_RANDOM && p.rounding != TLC_ROUND_NEAREST)
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "rounding is %d: TLC_ROUND_RANDOM (0) or TLC_ROUND_NEAREST (1)",
+                        (int)p.rounding);
+    if ((status = tlc_isa_check(TLC_ISA_AUTO, &w)))
+        return status;
+    status = read_frames(&first, frames, count, &w);
     if (status)
         return status;
+    if (tlc_frame_bound(&first.codec, first.dtype, first.checksum, (size_t)first.n, &bound))
+        return TLC_FAIL(&w, TLC_ERR_SIZE, "a frame of %llu values has more bytes than the address space",
+                        (unsigned long long)first.n);
     if (cap < bound)
-        return TLC_ERR_CAPACITY;
+        return TLC_FAIL(&w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
     const tlc_quantizer *natural = tlc_stage_natural.quantize;
     const tlc_random random = {p.seed, p.step, SUM_WORDS};
     first.codec.params[TLC_NATURAL_ROUNDING] = p.rounding == TLC_ROUND_NEAREST;

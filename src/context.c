@@ -72,31 +72,19 @@ typedef struct room {
     size_t bound, scratch;
 } room;
 
-/* Long codecs are cut, so that the sentence ends. */
-static void say_codec(tlc_text *w, const char *what, const char *text, size_t len)
-{
-    tlc_text_format(w, "%s ", what);
-    tlc_text_quoted(w, text, len < TLC_CODEC_TEXT ? len : TLC_CODEC_TEXT - 1);
-}
-
 /* Parses a codec string. what: how a sentence calls it. */
 static tlc_status room_for(const tlc_ctx *ctx, const char *what, const char *text, size_t len, room *r, tlc_text *w)
 {
     size_t tasks = ctx->parallel.run ? TLC_RANGES_MAX : 1;
-    tlc_codec_error error;
-    tlc_status status = tlc_codec_parse(&r->codec, text, len, &error);
+    tlc_status status = tlc_codec_read_part(&r->codec, what, text, len, w);
 
-    if (status) {
-        say_codec(w, what, text, len);
-        tlc_text_say(w, " ");
-        tlc_codec_say_error(w, text, &error);
+    if (status)
         return status;
-    }
     status = tlc_frame_bound(&r->codec, ctx->dtype, ctx->checksum, ctx->n, &r->bound);
     if (!status)
         status = tlc_scratch_size(&r->codec, ctx->n, tasks, &r->scratch);
     if (status) {
-        say_codec(w, what, text, len);
+        tlc_codec_say(w, what, text, len);
         tlc_text_format(w, ": what %zu values need has more bytes than the address space", ctx->n);
     }
     return status;
@@ -234,7 +222,7 @@ static tlc_status parse_fitting(const tlc_ctx *ctx, const char *what, const char
     if (status)
         return status == TLC_ERR_PARAM ? status : TLC_ERR_CAPACITY;
     if (r.bound > ctx->bound || r.scratch > ctx->scratch_size)
-        say_codec(&w, what, codec, strlen(codec));
+        tlc_codec_say(&w, what, codec, strlen(codec));
     if (r.bound > ctx->bound)
         return lacks(&w, ctx, "frames of up to", r.bound, ctx->bound);
     if (r.scratch > ctx->scratch_size)

@@ -8,10 +8,10 @@
 #include "delta_frame.h"
 #include "formats.h"
 
-/* Is the delta for these weights? n: how many, or NULL: any. */
-static tlc_status check_fit(tlc_delta *d, const size_t *n, tlc_dtype dtype)
+/* Is the delta for these n weights of dtype? read: it has an n. */
+static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)
 {
-    if (n && d->n != *n)
+    if (read && n && d->n != *n)
         return TLC_FAIL(&d->why, TLC_ERR_SIZE, "the delta is for %llu weights, the caller has %zu",
                         (unsigned long long)d->n, *n);
     if (n && d->dtype != dtype)
@@ -67,7 +67,7 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
     d->flags = p[2];
     d->dtype = (tlc_dtype)(d->flags & TLC_DELTA_FLAG_DTYPE);
     read = tlc_varint_read(p, end, &at, &d->n);
-    tlc_status status = check_fit(d, read ? n : NULL, dtype);
+    tlc_status status = check_fit(d, read, n, dtype);
     if (status)
         return status;
     if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || d->dtype > TLC_BF16 ||

@@ -3,6 +3,7 @@
  * Frames of values that the caller has quantized: what is lossless in a compression. Each unit comes as quartic bytes,
  * which stay as they are, or are shrunk, or become positions.
  */
+#include "codec/arguments.h"
 #include "coding/bounds.h"
 #include "coding/coder.h"
 #include "coding/frame.h"
@@ -21,15 +22,18 @@ typedef struct quartic_job {
     uint64_t *scratch;
 } quartic_job;
 
-static int parse(quartic_job *j, const char *codec, size_t n)
+static tlc_status parse(quartic_job *j, const char *codec, size_t n, tlc_text *w)
 {
-    if (!codec || tlc_codec_parse(&j->codec, codec, strlen(codec), NULL) ||
-        j->codec.quantizer->gives != TLC_KIND_TERNARY)
-        return 0;
+    tlc_status status = tlc_codec_read(&j->codec, "codec", codec, w);
+
+    if (status)
+        return status;
+    if (j->codec.quantizer->gives != TLC_KIND_TERNARY)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "codec \"%s\" has no 3-value symbols", codec);
     j->n = n;
     j->unit = j->codec.block ? tlc_smaller(j->codec.block, n) : n;
     j->units = n ? (size_t)tlc_ceil_div(n, j->unit) : 0;
-    return 1;
+    return TLC_OK;
 }
 
 static size_t unit_size(const quartic_job *j, size_t i)
@@ -56,24 +60,28 @@ static uint64_t scratch_size(const quartic_job *j)
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-static tlc_status check(const quartic_job *j, size_t len)
+static tlc_status check(const quartic_job *j, size_t len, tlc_text *w)
 {
-    size_t last = j->units ? unit_size(j, j->units - 1) : 0;
+    const size_t last = j->units ? unit_size(j, j->units - 1) : 0;
+    const size_t needed = (j->units ? (j->units - 1) * (size_t)tlc_ceil_div(j->unit, STREAMS) : 0) +
+                          (size_t)tlc_ceil_div(last, STREAMS);
     tlc_codec plain;
 
-    if (len != (j->units ? (j->units - 1) * (size_t)tlc_ceil_div(j->unit, STREAMS) : 0) + tlc_ceil_div(last, STREAMS))
-        return TLC_ERR_SIZE;
+    if (len != needed)
+        return TLC_FAIL(w, TLC_ERR_SIZE, "len is %zu, but %zu values have %zu quartic bytes", len, j->n, needed);
     tlc_codec_fill(&plain, j->codec.quantizer, &tlc_stage_quartic, NULL);
     for (size_t i = 0; i < j->units; i++) {
         if (tlc_float_bits(j->scale[i]) >= TLC_F32_INF) /* or negative */
-            return TLC_ERR_NONFINITE;
+            return TLC_FAIL(w, TLC_ERR_NONFINITE, "scales[%zu] is %s", i,
+                            tlc_finite(j->scale[i]) ? "negative" : tlc_nonfinite_name(j->scale[i]));
         const size_t n = unit_size(j, i);
         const tlc_coding c = {.unit = {.k = j->k, .n = n},
                               .codec = &plain,
                               .payload = unit_bytes(j, i),
                               .len = (size_t)tlc_ceil_div(n, STREAMS)};
         if (!tlc_coder_of_symbols.check(&c))
-            return TLC_ERR_CORRUPT;
+            return TLC_FAIL(w, TLC_ERR_CORRUPT, "quartic: the bytes of block %zu of %zu are not those of %zu symbols",
+                            i, j->units, n);
     }
     return TLC_OK;
 }
@@ -152,9 +160,30 @@ static size_t encode(const quartic_job *j, const tlc_quartic_params *p, uint8_t 
 size_t tlc_quartic_scratch(const char *codec, size_t n)
 {
     quartic_job j;
-    uint64_t size = parse(&j, codec, n) ? scratch_size(&j) : 0;
+    uint64_t size = parse(&j, codec, n, NULL) ? 0 : scratch_size(&j);
 
     return size < SIZE_MAX ? (size_t)size : SIZE_MAX;
+}
+
+/* Checks all arguments but the symbols. */
+static tlc_status check_arguments(quartic_job *j, const tlc_quartic_params *p, const void *dst, size_t cap,
+                                  const size_t *written, tlc_text *w)
+{
+    const char *missing = !j->quartic && j->n ? "quartic" : !j->scale && j->n ? "scales" : !dst ? "dst" : "written";
+    tlc_status status = tlc_dtype_check(p->dtype, w);
+    size_t bound;
+
+    if (status)
+        return status;
+    if (!dst || !written || (j->n && (!j->quartic || !j->scale)))
+        return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL", missing);
+    if (scratch_size(j) && !p->scratch)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch tells how much is needed");
+    if (tlc_frame_bound(&j->codec, p->dtype, p->checksum, j->n, &bound))
+        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: a frame has more bytes than the address space", j->n);
+    if (cap < bound)
+        return TLC_FAIL(w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
+    return TLC_OK;
 }
 
 tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
@@ -162,11 +191,13 @@ tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *sc
 {
     tlc_quartic_params p = {0};
     quartic_job j;
-    size_t bound;
 
-    if (!params || !tlc_import(&p, sizeof p, params) || !parse(&j, p.codec, n) || !tlc_dtype_valid(p.dtype) ||
-        (n && (!quartic || !scales)) || !dst || !written || (scratch_size(&j) && !p.scratch))
+    if (!params || !tlc_import(&p, sizeof p, params))
         return TLC_ERR_PARAM;
+    tlc_text w = tlc_text_in(p.message, p.message_cap);
+    tlc_status status = parse(&j, p.codec, n, &w);
+    if (status)
+        return status;
     p.checksum = p.checksum != 0;
     j.k = tlc_kernels_for(TLC_ISA_AUTO);
     if (!j.k)
@@ -174,11 +205,9 @@ tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *sc
     j.scale = scales;
     j.quartic = quartic;
     j.scratch = p.scratch;
-    tlc_status status = tlc_frame_bound(&j.codec, p.dtype, p.checksum, n, &bound);
-    if (!status && cap < bound)
-        status = TLC_ERR_CAPACITY;
+    status = check_arguments(&j, &p, dst, cap, written, &w);
     if (!status)
-        status = check(&j, len);
+        status = check(&j, len, &w);
     if (status)
         return status;
     tlc_float_mode mode = tlc_float_enter();

@@ -409,7 +409,7 @@ static void refused(void **state)
     require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "state 1: the checksum does not match");
     s.bytes[2][4] = 2;
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_VERSION,
-                    "state 0: written by another version of the format");
+                    "state 0: written by another version of the format, or not of this format at all");
     s.bytes[2][0] = 't';
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT, "state 0: the bytes are truncated or altered");
 

@@ -251,6 +251,82 @@ static void arguments_of_decoders(void **state)
     make_samples(NULL);
 }
 
+/* ---- stages.h ---------------------------------------------------------------------------------------------------- */
+
+static void quartic_frames(void **state)
+{
+    const uint8_t symbols[20] = {121, 243};
+    const float scales[] = {1, -2}, infinite[] = {1, INFINITY};
+    const char *codec = "ternary:block=50+quartic";
+    uint8_t dst[ROOM];
+    size_t len;
+
+#define SAYS(c, type, room, src, count, scale, to, cap, status, words)                                                 \
+    memset(message, 'x', sizeof message);                                                                              \
+    require_status(tlc_compress_quartic(src, count, scale, N,                                                          \
+                                        PARAMS(quartic, .codec = c, .dtype = type, .scratch = room,                    \
+                                               .message = message, .message_cap = sizeof message),                     \
+                                        to, cap, &len),                                                                \
+                   status);                                                                                            \
+    require_says(message, words)
+    (void)state;
+    SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
+    SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
+    SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
+    SAYS(codec, 3, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "dtype is 3: ");
+    SAYS(codec, 0, NULL, NULL, 20, scales, dst, ROOM, TLC_ERR_PARAM, "quartic is NULL");
+    SAYS(codec, 0, NULL, symbols, 20, NULL, dst, ROOM, TLC_ERR_PARAM, "scales is NULL");
+    SAYS(codec, 0, NULL, symbols, 20, scales, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    SAYS("3lc-golomb", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch");
+    SAYS(codec, 0, NULL, symbols, 20, scales, dst, 9, TLC_ERR_CAPACITY, "cap is 9 bytes, 42 are needed");
+    SAYS(codec, 0, NULL, symbols, 19, scales, dst, ROOM, TLC_ERR_SIZE, "len is 19, but 100 values have 20 quartic");
+    SAYS(codec, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_CORRUPT, "quartic: the bytes of block 0 of 2");
+    const uint8_t good[20] = {121, 121};
+    SAYS(codec, 0, NULL, good, 20, scales, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is negative");
+    SAYS(codec, 0, NULL, good, 20, infinite, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is infinity");
+#undef SAYS
+}
+
+static void aggregations(void **state)
+{
+    sample f[4];
+    uint8_t dst[ROOM];
+    size_t len;
+
+    (void)state;
+    make_frame(&f[0], "natural", 0);
+    make_frame(&f[1], "natural:bits=9", 0);
+    make_frame(&f[2], "natural:block=50", 0);
+    make_frame(&f[3], "raw", 0);
+    tlc_message frames[] = {{f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}};
+#define SAYS(last, size, which, count, to, cap, status, words)                                                         \
+    frames[2] = (tlc_message){last, size};                                                                             \
+    memset(message, 'x', sizeof message);                                                                              \
+    require_status(tlc_natural_aggregate(frames, count,                                                                \
+                                         PARAMS(natural_aggregate, .rounding = which, .message = message,              \
+                                                .message_cap = sizeof message),                                        \
+                                         to, cap, &len),                                                               \
+                   status);                                                                                            \
+    require_says(message, words)
+    SAYS(f[1].bytes, f[1].len, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: its bits or its shift");
+    SAYS(f[2].bytes, f[2].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"natural\" with blocks");
+    SAYS(f[3].bytes, f[3].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"raw\": natural without");
+    SAYS(samples[DELTA].bytes, samples[DELTA].len, 0, 3, dst, ROOM, TLC_ERR_VERSION,
+         "frame 2: these are the bytes of a");
+    SAYS(NULL, 3, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: data is NULL, but len is 3");
+    SAYS(f[0].bytes, f[0].len, 0, 0, dst, ROOM, TLC_ERR_PARAM, "count is 0");
+    SAYS(f[0].bytes, f[0].len, 0, 3, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    SAYS(f[0].bytes, f[0].len, 9, 3, dst, ROOM, TLC_ERR_PARAM, "rounding is 9: ... (0) or ... (1)");
+    SAYS(f[0].bytes, f[0].len, 0, 3, dst, 5, TLC_ERR_CAPACITY, "cap is 5 bytes, 109 are needed");
+    require_status(tlc_natural_aggregate(frames, 3,
+                                         PARAMS(natural_aggregate, .message = message, .message_cap = sizeof message),
+                                         dst, ROOM, &len),
+                   TLC_OK);
+    require(!*message);
+#undef SAYS
+    make_samples(NULL);
+}
+
 /* ---- one format in place of another ------------------------------------------------------------------------------ */
 
 static void every_format_is_recognised(void **state)
@@ -448,6 +524,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_frames),
         cmocka_unit_test(arguments_of_decoders),
+        cmocka_unit_test(quartic_frames),
+        cmocka_unit_test(aggregations),
         cmocka_unit_test(every_format_is_recognised),
         cmocka_unit_test(explanations_of_any_bytes),
         cmocka_unit_test(damaged_bundles_and_states),

@@ -7,6 +7,9 @@
  * Functions with many parameters take a struct. Start from {.struct_size = sizeof(...)}. A field that is 0 has its
  * default. If struct_size is smaller than the library's, the missing fields are 0. If it is larger, the extra bytes
  * must be 0, else TLC_ERR_PARAM.
+ *
+ * The two functions that read bytes of others or make frames, tlc_compress_quartic and tlc_natural_aggregate, have a
+ * message. The others are over plain arrays: TLC_ERR_PARAM is also an argument that is NULL where its size is not 0.
  */
 #ifndef THREELC_STAGES_H
 #define THREELC_STAGES_H
@@ -56,6 +59,8 @@ typedef struct tlc_quartic_params {
     tlc_dtype dtype;
     int checksum;
     void *scratch;
+    char *message; /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
+    size_t message_cap;
 } tlc_quartic_params;
 TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is needed */
 TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
@@ -178,6 +183,9 @@ typedef struct tlc_natural_aggregate_params {
     size_t struct_size;
     uint64_t seed, step;
     tlc_rounding rounding; /* of the sum */
+    char *message;         /* message_cap bytes: why the call failed, and which frame is at fault; or NULL. As in
+                      tlc_decode_options */
+    size_t message_cap;
 } tlc_natural_aggregate_params;
 TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count,
                                          const tlc_natural_aggregate_params *params, void *dst, size_t cap,

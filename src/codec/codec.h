@@ -92,8 +92,12 @@ typedef struct tlc_codec_error {
 /* Parses len bytes of text. TLC_ERR_PARAM: it is no codec string; *error, if not NULL, says why. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error);
 
-/* Says in a sentence what is wrong with the text of a codec that was parsed, and where. */
-void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *e);
+/* The same, with a sentence that says what is wrong. what: how it calls the codec; text may be NULL. */
+tlc_status tlc_codec_read(tlc_codec *codec, const char *what, const char *text, tlc_text *w);
+tlc_status tlc_codec_read_part(tlc_codec *codec, const char *what, const char *text, size_t len, tlc_text *w);
+
+/* Says `what "text"`. Long texts are cut, so that the sentence ends. */
+void tlc_codec_say(tlc_text *w, const char *what, const char *text, size_t len);
 
 /* Writes what a decoder must know of a codec, as a codec string. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);

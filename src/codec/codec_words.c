@@ -118,7 +118,7 @@ static void say_range(tlc_text *w, const tlc_param *param, tlc_nearest nearest)
     say_nearest(w, &nearest);
 }
 
-void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
+static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
 {
     const tlc_nearest nearest = tlc_nearest_to(codec + e->at, e->len);
 
@@ -145,6 +145,32 @@ void tlc_codec_say_error(tlc_text *w, const char *codec, const tlc_codec_error *
     }
 }
 
+void tlc_codec_say(tlc_text *w, const char *what, const char *text, size_t len)
+{
+    tlc_text_format(w, "%s ", what);
+    if (w)
+        tlc_text_quoted(w, text, len < TLC_CODEC_TEXT ? len : TLC_CODEC_TEXT - 1);
+}
+
+tlc_status tlc_codec_read_part(tlc_codec *codec, const char *what, const char *text, size_t len, tlc_text *w)
+{
+    tlc_codec_error error;
+    tlc_status status = tlc_codec_parse(codec, text, len, &error);
+
+    if (status && w) {
+        tlc_codec_say(w, what, text, len);
+        tlc_text_say(w, " ");
+        say_error(w, text, &error);
+    }
+    return status;
+}
+
+tlc_status tlc_codec_read(tlc_codec *codec, const char *what, const char *text, tlc_text *w)
+{
+    return text ? tlc_codec_read_part(codec, what, text, strlen(text), w)
+                : TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL", what);
+}
+
 tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 {
     tlc_codec_error error;
@@ -154,7 +180,7 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
                                                    : TLC_ERR_PARAM;
 
     if (status && codec && w.cap)
-        tlc_codec_say_error(&w, codec, &error);
+        say_error(&w, codec, &error);
     else if (status)
         tlc_text_say(&w, "no codec string was given");
     return status;

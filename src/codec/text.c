@@ -27,6 +27,12 @@ void tlc_text_say(tlc_text *w, const char *text)
     tlc_text_put(w, text, strlen(text));
 }
 
+void tlc_text_cut(tlc_text *w, size_t at)
+{
+    w->at = at;
+    tlc_text_put(w, "", 0);
+}
+
 void tlc_text_number(tlc_text *w, uint64_t number)
 {
     char digits[20];

@@ -20,6 +20,7 @@ tlc_text tlc_text_in(char *message, size_t cap);
 
 void tlc_text_put(tlc_text *w, const char *text, size_t len);
 void tlc_text_say(tlc_text *w, const char *text);
+void tlc_text_cut(tlc_text *w, size_t at); /* ends the text at an earlier place */
 void tlc_text_number(tlc_text *w, uint64_t number);
 void tlc_text_real(tlc_text *w, double number); /* up to 6 digits: 0.25, 1.5e+60, -inf, nan */
 

@@ -151,18 +151,22 @@ AT(tlc_natural_params, seed, 24, 16);
 AT(tlc_natural_params, step, 32, 24);
 AT(tlc_natural_params, residual, 40, 32);
 
-SIZE(tlc_natural_aggregate_params, 32, 24 + 2 * GAP);
+SIZE(tlc_natural_aggregate_params, 48, 32 + 2 * GAP);
 AT(tlc_natural_aggregate_params, struct_size, 0, 0);
 AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
 AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
 AT(tlc_natural_aggregate_params, rounding, 24, 20 + GAP);
+AT(tlc_natural_aggregate_params, message, 32, 24 + GAP);
+AT(tlc_natural_aggregate_params, message_cap, 40, 28 + GAP);
 
-SIZE(tlc_quartic_params, 32, 20);
+SIZE(tlc_quartic_params, 48, 28);
 AT(tlc_quartic_params, struct_size, 0, 0);
 AT(tlc_quartic_params, codec, 8, 4);
 AT(tlc_quartic_params, dtype, 16, 8);
 AT(tlc_quartic_params, checksum, 20, 12);
 AT(tlc_quartic_params, scratch, 24, 16);
+AT(tlc_quartic_params, message, 32, 20);
+AT(tlc_quartic_params, message_cap, 40, 24);
 
 SIZE(tlc_topk_params, 48, 36 + GAP);
 AT(tlc_topk_params, struct_size, 0, 0);

@@ -186,7 +186,7 @@ class Part(Structure):
 
 class QuarticParams(Structure):
     _fields_ = [("struct_size", c_size_t), ("codec", c_char_p), ("dtype", c_int), ("checksum", c_int),
-                ("scratch", c_void_p)]
+                ("scratch", c_void_p), ("message", c_char_p), ("message_cap", c_size_t)]
 
 
 class PushInfo(Structure):

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets
-from ._library import check, count, lib, listed, real
+from ._library import check, count, lib, listed, message_of, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
 
 
@@ -35,6 +35,7 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
         parameters.scratch = addressof(scratch)
     frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
     target = octets(frame, "frame", writable=True)
+    message = message_of(parameters)
     check(lib.tlc_compress_quartic(source.address, source.size, (c_float * len(scales))(*scales), n, byref(parameters),
-                                   target.address, target.size, byref(written)))
+                                   target.address, target.size, byref(written)), message.value)
     return bytes(memoryview(frame)[:written.value])
