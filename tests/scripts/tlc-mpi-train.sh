@@ -156,7 +156,8 @@ refuses() {
     bad "$*: status $status, said '$(<err)'"
 }
 refuses 2 2 "--kind server:3: there are 2 ranks" --kind server:3
-refuses 1 2 "--kind*" --kind gossip
+refuses 1 2 "--kind gossip:rig: after the colon, it is ring, torus or complete; did you mean ring[?]" --kind gossip:rig
+refuses 1 2 "--kind serve: it is *; did you mean server[?]" --kind serve
 refuses 1 2 "codec 4lc: *" -c 4lc
 refuses 1 2 "--local-steps and *" --local-steps 2
 refuses 1 2 "--steps and --every must be multiples*" --send changes --local-steps 3
@@ -165,7 +166,7 @@ refuses 1 2 "gossip goes without *" --kind gossip:ring --send changes
 refuses 1 2 "--kind gossip:ring: it needs a codec without bias*" --kind gossip:ring -c 3lc
 refuses 1 2 "--participants 3: there are 1 ranks" --participants 3
 refuses 1 2 "--resume: from which*" --resume
-refuses 1 2 "*/train-images-idx3-ubyte.gz: cannot be opened" --data nowhere
+refuses 1 2 "*/train-images-idx3-ubyte.gz: No such file or directory, and none without .gz" --data nowhere
 refuses 1 1 "new: there is no checkpoint" --checkpoint new --resume
 refuses 1 1 "*: No such file or directory" --checkpoint no/where --every 4
 train 2 --steps 4 --checkpoint new --every 4
