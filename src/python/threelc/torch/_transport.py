@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections import deque
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -62,6 +63,14 @@ def _checked(group: Any) -> Any:
     return group
 
 
+# A thread of gloo lets go of the tensors of a collective a moment after the call has returned, and of one that failed
+# much later. Were it the last one, it would need the GIL, and while the interpreter ends that ends the process with a
+# signal. So a transport holds the last ones, and those of transports that are gone, as after Ctrl-C, lie here. The list
+# itself is never freed.
+_LEFT: Deque[torch.Tensor] = deque(maxlen=16)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_LEFT))
+
+
 class Transport:
     """Carries messages between the ranks of a process group. One thread at a time may call it."""
 
@@ -75,10 +84,10 @@ class Transport:
         self.sent = 0
         """bytes to other ranks, with lengths"""
         self.received = 0
-        # Tensors of the last collectives. A thread of gloo lets go of them a moment after the call has returned, and of
-        # one that failed much later. Were it the last one, it would need the GIL, and while the interpreter ends that
-        # ends the process with a signal.
         self._held: Tuple[torch.Tensor, ...] = ()
+
+    def __del__(self, left: Deque[torch.Tensor] = _LEFT) -> None:
+        left.extend(getattr(self, "_held", ()))
 
     def gather(self, value: Any) -> List[Any]:
         """The value of each rank: anything that can be pickled. Not counted."""
@@ -106,7 +115,6 @@ class Transport:
         try:
             yield
         except RuntimeError as error:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._held))  # they are never freed
             raise RuntimeError(
                 f"rank {self.rank} lost another rank {time.monotonic() - start:.1f} s after an exchange with it began "
                 f"(timeout: {timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised "
