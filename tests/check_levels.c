@@ -359,14 +359,8 @@ static check_result call_natural9_decode(const tlc_kernels *k, const check_args 
 #define LEVEL_KINDS level_kinds, COUNT(level_kinds)
 #define BYTE_KINDS byte_kinds, COUNT(byte_kinds)
 #define NATURAL_KINDS natural_kinds, COUNT(natural_kinds)
-#define X                                                                                                              \
-    {                                                                                                                  \
-        "x", F32, IN, 1                                                                                                \
-    }
-#define WORDS                                                                                                          \
-    {                                                                                                                  \
-        "words", WORD, IN, 1                                                                                           \
-    }
+#define X {"x", F32, IN, 1}
+#define WORDS {"words", WORD, IN, 1}
 
 /* clang-format off */
 const check_kernel check_level_kernels[] = {

@@ -7,10 +7,8 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define STREAM(type, a, at, k) (type)(a)->p[(at) + (k)]
 #define FIVE(type, a, at)                                                                                              \
-    {                                                                                                                  \
-        STREAM(type, a, at, 0), STREAM(type, a, at, 1), STREAM(type, a, at, 2), STREAM(type, a, at, 3),                \
-            STREAM(type, a, at, 4)                                                                                     \
-    }
+    {STREAM(type, a, at, 0), STREAM(type, a, at, 1), STREAM(type, a, at, 2), STREAM(type, a, at, 3),                   \
+     STREAM(type, a, at, 4)}
 #define RESULT(value) ((check_result){{(value), 0}})
 #define NOTHING RESULT(0)
 
@@ -459,7 +457,7 @@ const char *const kernel_names[] = {
 int same_kernel(const tlc_kernels *a, const tlc_kernels *b, kernel_id kernel)
 {
     switch (kernel) {
-/* clang-format off */
+        /* clang-format off */
 #define KERNEL(returns, name, parameters, avx2, avx512, neon)                                                          \
     case KERNEL_##name:                                                                                                \
         return a->name == b->name;

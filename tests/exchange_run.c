@@ -4,10 +4,7 @@
 
 const char *const kind_name[KIND_COUNT] = {"sharded", "gathered", "one server", "three servers"};
 
-#define TENSOR(...)                                                                                                    \
-    {                                                                                                                  \
-        .struct_size = sizeof(tlc_tensor), __VA_ARGS__                                                                 \
-    }
+#define TENSOR(...) {.struct_size = sizeof(tlc_tensor), __VA_ARGS__}
 
 const tlc_tensor large_tensors[TENSORS] = {
     TENSOR(.name = "bias", .n = 5),

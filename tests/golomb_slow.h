@@ -251,8 +251,5 @@ static inline size_t judge(arena *a, const uint8_t *bytes_in, size_t len, uint64
     return want.size;
 }
 
-#define DENSITIES                                                                                                      \
-    {                                                                                                                  \
-        0.0005, 0.002, 0.01, 0.05, 0.1, 0.2, 0.3, 0.38, 0.4, 0.6, 0.9, 0.99, 1                                         \
-    }
+#define DENSITIES {0.0005, 0.002, 0.01, 0.05, 0.1, 0.2, 0.3, 0.38, 0.4, 0.6, 0.9, 0.99, 1}
 #endif

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "gossip_run.h"
 
-#define TENSOR(...)                                                                                                    \
-    {                                                                                                                  \
-        .struct_size = sizeof(tlc_tensor), __VA_ARGS__                                                                 \
-    }
+#define TENSOR(...) {.struct_size = sizeof(tlc_tensor), __VA_ARGS__}
 
 const tlc_tensor net_tensors[NET_TENSORS] = {
     TENSOR(.name = "bias", .n = 5),

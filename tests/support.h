@@ -84,7 +84,7 @@ const char *reserve_all(void);
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-int quick(void); /* is TLC_TEST_QUICK set? */
+int quick(void);              /* is TLC_TEST_QUICK set? */
 int print_isas(void **state); /* a setup of groups: comments come after the first lines of TAP */
 
 /* ---- where a test is, for its messages --------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ typedef struct place {
     tlc_isa isa;
     size_t n, i;
 } place;
-extern place at; /* of the main thread */
+extern place at;                 /* of the main thread */
 void set_note(const char *text); /* at.note for a text that may go before the place does: a copy */
 
 /* Fails the test, and says where it was. Main thread only. */

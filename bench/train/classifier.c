@@ -10,22 +10,16 @@
 /* ---- the models -------------------------------------------------------------------------------------------------- */
 
 #define CONV(name, channels, from)                                                                                     \
-    {                                                                                                                  \
-        .kind = LAYER_CONV, .weights = name ".weight", .biases = name ".bias", .in = (from), .out = (channels),        \
-        .kernel = 5                                                                                                    \
-    }
-#define POOL(channels)                                                                                                 \
-    {                                                                                                                  \
-        .kind = LAYER_POOL, .in = (channels), .out = (channels)                                                        \
-    }
+    {.kind = LAYER_CONV,                                                                                               \
+     .weights = name ".weight",                                                                                        \
+     .biases = name ".bias",                                                                                           \
+     .in = (from),                                                                                                     \
+     .out = (channels),                                                                                                \
+     .kernel = 5}
+#define POOL(channels) {.kind = LAYER_POOL, .in = (channels), .out = (channels)}
 #define DENSE(name, features, from)                                                                                    \
-    {                                                                                                                  \
-        .kind = LAYER_DENSE, .weights = name ".weight", .biases = name ".bias", .in = (from), .out = (features)        \
-    }
-#define RELU(features)                                                                                                 \
-    {                                                                                                                  \
-        .kind = LAYER_RELU, .in = (features), .out = (features)                                                        \
-    }
+    {.kind = LAYER_DENSE, .weights = name ".weight", .biases = name ".bias", .in = (from), .out = (features)}
+#define RELU(features) {.kind = LAYER_RELU, .in = (features), .out = (features)}
 
 static const layer mlp[] = {
     DENSE("fc1", 300, PIXELS), RELU(300), DENSE("fc2", 100, 300), RELU(100), DENSE("fc3", CLASSES, 100),

@@ -258,7 +258,7 @@ FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *
             tlc_delta_move_symbol(weights, i, class[i], bits, s.width);
         else
             tlc_weight_store(weights, i, s.width,
-                             bits >> s.mantissa << (s.width - 1) | (uint32_t) class[i] << s.mantissa | (bits & low));
+                             bits >> s.mantissa << (s.width - 1) | (uint32_t)class[i] << s.mantissa | (bits & low));
     }
     return bit;
 }

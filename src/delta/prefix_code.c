@@ -114,8 +114,8 @@ static void fill(uint64_t *at, unsigned bits, uint64_t entry, const sequence *s)
 
     for (unsigned i = 0; count < s->most && i < s->count && s->length[i] <= bits; i++) {
         const unsigned class = s->class[i], length = s->length[i];
-        const uint64_t more = entry + ((uint64_t) class << 8 * count) + ((uint64_t)1 << 32) + ((uint64_t)length << 40) +
-                              ((uint64_t) class << 48);
+        const uint64_t more = entry + ((uint64_t)class << 8 * count) + ((uint64_t)1 << 32) + ((uint64_t)length << 40) +
+                              ((uint64_t)class << 48);
         fill(at, bits - length, more, s);
         at += (size_t)1 << (bits - length);
     }

@@ -42,7 +42,7 @@ void tlc_round_leave(tlc_round *r, uint32_t worker)
 {
     r->push[worker].taken = 0;
     r->taken--;
-    r->bits[worker / 8] &= (uint8_t) ~(1 << worker % 8);
+    r->bits[worker / 8] &= (uint8_t)~(1 << worker % 8);
 }
 
 void tlc_round_start(tlc_round *r)

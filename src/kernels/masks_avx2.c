@@ -152,8 +152,8 @@ __attribute__((target("popcnt"))) uint64_t tlc_count_ones_avx2(const uint8_t *bi
 
 /* For each mask of 8 lanes: a byte for each lane, with the index of the value that it gets, or 128 for none. */
 #define COUNT(m)                                                                                                       \
-    (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
-#define LANE(m, i) ((uint64_t)((m) >> (i)&1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
+    (((m) & 1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
+#define LANE(m, i) ((uint64_t)((m) >> (i) & 1 ? COUNT((m) & ((1 << (i)) - 1)) : 128) << 8 * (i))
 #define SOURCES(m)                                                                                                     \
     (LANE(m, 0) | LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
 #define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)

@@ -146,13 +146,10 @@ uint64_t tlc_count_ones_neon(const uint8_t *bits, size_t len)
 }
 
 /* For each mask of 4 lanes: the indices of the bytes that they get, or 255 for none. */
-#define COUNT(m) (((m)&1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
-#define BYTE(m, i, k) ((m) >> (i)&1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
+#define COUNT(m) (((m) & 1) + ((m) >> 1 & 1) + ((m) >> 2 & 1))
+#define BYTE(m, i, k) ((m) >> (i) & 1 ? 4 * COUNT((m) & ((1 << (i)) - 1)) + (k) : 255)
 #define LANE(m, i) BYTE(m, i, 0), BYTE(m, i, 1), BYTE(m, i, 2), BYTE(m, i, 3)
-#define SOURCES(m)                                                                                                     \
-    {                                                                                                                  \
-        LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)                                                                 \
-    }
+#define SOURCES(m) {LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3)}
 #define SOURCES4(m) SOURCES(m), SOURCES((m) + 1), SOURCES((m) + 2), SOURCES((m) + 3)
 static const uint8_t sources[16][16] = {SOURCES4(0), SOURCES4(4), SOURCES4(8), SOURCES4(12)};
 

@@ -9,8 +9,8 @@
 #if defined(__x86_64__)
 
 /* The positions of the bits set in k, lowest first, one a byte. */
-#define BIT(k, i) ((k) >> (i)&1u)
-#define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i)*BIT(k, i))
+#define BIT(k, i) ((k) >> (i) & 1u)
+#define PUSH(k, i, rest) ((rest) << 8 * BIT(k, i) | (uint64_t)(i) * BIT(k, i))
 #define HIGH(k) PUSH(k, 4, PUSH(k, 5, PUSH(k, 6, PUSH(k, 7, (uint64_t)0))))
 #define PACK1(k) PUSH(k, 0, PUSH(k, 1, PUSH(k, 2, PUSH(k, 3, HIGH(k)))))
 #define PACK4(k) PACK1(k), PACK1((k) + 1), PACK1((k) + 2), PACK1((k) + 3)

@@ -228,8 +228,11 @@ enum { TLC_NATURAL_BITS, TLC_NATURAL_ROUNDING, TLC_NATURAL_SHIFT };
 
 /* The parameter p of sparse quantizers. */
 #define TLC_FRACTION_PARAM(standard, what)                                                                             \
-    {                                                                                                                  \
-        .key = "p", .mantissa = 53, .least = 0x1p-1074, .below = 1.0 + DBL_EPSILON, .fallback = (standard),            \
-        .range = "0 < p <= 1, default " #standard, .meaning = (what)                                                   \
-    }
+    {.key = "p",                                                                                                       \
+     .mantissa = 53,                                                                                                   \
+     .least = 0x1p-1074,                                                                                               \
+     .below = 1.0 + DBL_EPSILON,                                                                                       \
+     .fallback = (standard),                                                                                           \
+     .range = "0 < p <= 1, default " #standard,                                                                        \
+     .meaning = (what)}
 #endif

@@ -18,18 +18,9 @@ typedef struct tlc_selection {
 } tlc_selection;
 
 /* Keys that select by magnitude, the largest positive values, and the negative ones of the largest magnitudes. */
-#define TLC_BY_MAGNITUDE                                                                                               \
-    {                                                                                                                  \
-        .keep = TLC_F32_ABS                                                                                            \
-    }
-#define TLC_POSITIVE                                                                                                   \
-    {                                                                                                                  \
-        .keep = UINT32_MAX                                                                                             \
-    }
-#define TLC_NEGATIVE                                                                                                   \
-    {                                                                                                                  \
-        .flip = ~TLC_F32_ABS, .keep = UINT32_MAX                                                                       \
-    }
+#define TLC_BY_MAGNITUDE {.keep = TLC_F32_ABS}
+#define TLC_POSITIVE {.keep = UINT32_MAX}
+#define TLC_NEGATIVE {.flip = ~TLC_F32_ABS, .keep = UINT32_MAX}
 
 static inline uint32_t tlc_selection_key(const tlc_selection *s, float x)
 {

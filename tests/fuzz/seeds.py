@@ -451,7 +451,9 @@ def unpack(folder):
 def main(args):
     targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, stages, npy, exchange,
                                        exchange_state, gossip)}
-    if len(args) in (2, 3) and args[0] == '--pack':
+    if args in (['-h'], ['--help']):
+        print(__doc__)
+    elif len(args) in (2, 3) and args[0] == '--pack':
         pack(*args[1:])
     elif len(args) == 2 and args[0] == '--unpack':
         unpack(args[1])

@@ -10,6 +10,7 @@
 # size. All else makes programs fail that were built before, so it needs another soname, which is libthreelc.so.0.MINOR
 # before 1.0 and libthreelc.so.MAJOR from then on.
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 shopt -s inherit_errexit
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mode=${1:?}

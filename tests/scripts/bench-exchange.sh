@@ -3,6 +3,7 @@
 # tlc-bench --exchange from outside: lists of tensors, options, rows and formats, the same bytes on every ISA.
 # bench-exchange.sh TLC_BENCH DATA
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1 data=$2
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 shapes=$source_root/bench/shapes

@@ -3,6 +3,7 @@
 # tlc-bench from outside: exit statuses and messages, formats, the same frames on every ISA.
 # bench.sh TLC_BENCH DATA [WRAPPER...]: a wrapper, as an emulator, runs TLC_BENCH.
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1 data=$2
 wrapper=("${@:3}")
 source_root=$(cd "$(dirname "$0")/../.." && pwd)

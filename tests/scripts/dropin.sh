@@ -4,6 +4,7 @@
 # folder, with no flags but -O3 -march=native, and the golden vectors pass.
 # dropin.sh SOURCE_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

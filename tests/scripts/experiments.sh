@@ -3,6 +3,7 @@
 # The experiments in PyTorch: a run that is stopped goes on with the same bits and the same counts; another way trains.
 # experiments.sh SOURCE_ROOT LIBRARY PYTHON
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 python=$3
 "$python" -c 'import torch' 2>/dev/null || { echo 'skipped: there is no torch'; exit 77; }
 work=$(mktemp -d)

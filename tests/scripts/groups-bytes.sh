@@ -3,6 +3,7 @@
 # tlc-groups from outside: options and messages, and bytes that can be told beforehand.
 # groups-bytes.sh TLC_GROUPS DATA
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 groups=$1 data=$2/resnet20-cifar10-s1.00
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -5,6 +5,7 @@
 # all public functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -66,7 +67,8 @@ if pkg-config --exists threelc-mpi; then
   $CC -Wall -Wextra -Werror "${cflags[@]}" mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o mpi
   LD_LIBRARY_PATH=$libdir OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
-    OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=^tcp OMPI_MCA_btl_vader_single_copy_mechanism=none LSAN_OPTIONS=detect_leaks=0 mpiexec -n 4 ./mpi >got &&
+    OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=^tcp OMPI_MCA_btl_vader_single_copy_mechanism=none \
+    LSAN_OPTIONS=detect_leaks=0 mpiexec -n 4 ./mpi >got &&
     diff mpi.expected got || { echo "the example with MPI prints something else"; exit 1; }
 else
   echo "# threelc-mpi was not built: skipped"

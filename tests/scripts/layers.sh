@@ -8,6 +8,7 @@
 #   - when two files of src/ have the same name: an embedder may compile all of them in one folder.
 # layers.sh SOURCE_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 cd "$1"
 exec python3 - <<'PYTHON'
 import os

@@ -4,6 +4,7 @@
 # all frames must be the same for each file. Both start from the recorded residual.
 # model-bits.sh SOURCE_ROOT TLC_BENCH
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 cd "$1"
 bench=$2
 shopt -s nullglob

@@ -4,6 +4,7 @@
 # after signals. Skipped where network namespaces cannot be made.
 # network.sh SOURCE NETWORK_RELAY
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 source_root=$1 relay=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,6 +3,7 @@
 # The experiment about optimisers: a few steps on drawn images, its idx reader, its messages.
 # optimisers.sh PROGRAM
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 program=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,6 +4,7 @@
 # depends on the machine, and 200 steps make much of a little.
 # python-readme.sh SOURCE_ROOT LIBRARY PYTHON
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 python=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"; jobs -p | xargs -r kill 2>/dev/null || true' EXIT

@@ -4,6 +4,7 @@
 # byte order, or the same one twice. The programs of a cross build run in the way that its cross file says.
 # state-exchange.sh BUILD BUILD
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 (($# == 2)) || { echo "usage: $0 BUILD BUILD" >&2; exit 2; }
 
 # The command that runs the programs of a build, a word a line. It is empty for this machine.

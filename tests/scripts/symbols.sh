@@ -8,6 +8,7 @@
 # With the header of a module: the library is that module. It may make strings, and takes memory where the caller gives
 # none.
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 shared=$2 static=$3 module=${4-}
 fail=0
 complain() { echo "$1"; echo "$2"; fail=1; }

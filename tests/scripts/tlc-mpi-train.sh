@@ -4,6 +4,7 @@
 # the same bits, and on other ranks with the residuals that were left; bad options and files.
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 program=$1 mpiexec=$2 source_root=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,6 +3,7 @@
 # tlc-sim from outside: options, bytes, predictions, replays, formats.
 # tlc-sim.sh TLC_SIM TLC_BENCH TLC_GROUPS DATA
 set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 sim=$1 bench=$2 groups=$3 data=$4
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)

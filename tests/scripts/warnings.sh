@@ -4,6 +4,7 @@
 # sanitizers change expressions: what compiles at -O2 may have warnings there.
 # warnings.sh SOURCE_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 cd "$1"
 flags=(-std=gnu11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi -Werror -Iinclude -fsyntax-only)
 cpuid=()

@@ -3,6 +3,7 @@
 # The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch.
 # wheel.sh SOURCE_ROOT LIBRARY PYTHON
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 library=$2 python=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,19 +1,26 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Trains ResNet-20 on CIFAR-10. --data: a folder with data_batch_*.bin and test_batch.bin, perhaps packed."""
-from functools import partial
+from options import options_of
 
-import torch
+OPTIONS = options_of(steps=1500, lr=0.1, batch=32, evaluate_every=250)
 
-import images
-from models import ResNet20
-from training import Task, run
+if __name__ == "__main__":
+    OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+
+from functools import partial  # noqa: E402
+
+import torch  # noqa: E402
+
+import images  # noqa: E402
+from models import ResNet20  # noqa: E402
+from training import Task, run  # noqa: E402
 
 TASK = Task(
     name="cifar", model=lambda o: ResNet20(),
     optimizer=lambda parameters, o: torch.optim.SGD(parameters, o.lr, momentum=0.9, weight_decay=1e-4),
     loss=images.loss, load=images.cifar10, batch=partial(images.batch, augment=True), evaluate=images.evaluate,
-    defaults={"steps": 1500, "lr": 0.1, "batch": 32, "evaluate_every": 250})
+    options=OPTIONS)
 
 if __name__ == "__main__":
     run(TASK)

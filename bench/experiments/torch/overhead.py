@@ -9,18 +9,21 @@ import sys
 import time
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-from training import start_ranks, threelc
-
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
 parser.add_argument("--shapes", type=Path, required=True, help="a list of bench/shapes")
 parser.add_argument("--codec", action="append", help="of gradients; may be given several times")
 parser.add_argument("--mode", choices=("sharded", "gather"), default="sharded")
 parser.add_argument("--workers", type=int, default=4)
 parser.add_argument("--steps", type=int, default=20)
+
+if __name__ == "__main__":
+    parser.parse_args()  # before PyTorch is loaded: --help needs nothing
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from training import start_ranks, threelc  # noqa: E402
 
 
 class Shapes(torch.nn.Module):

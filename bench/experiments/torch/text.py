@@ -2,13 +2,22 @@
 # SPDX-License-Identifier: MIT
 """Trains a small GPT, or an LSTM, to predict the next character. --data: a folder with a text file (*.txt). The last
 tenth of the text is for validation."""
-from pathlib import Path
+from options import options_of
 
-import torch
-import torch.nn.functional as F
+OPTIONS = options_of(steps=1000, lr=1e-3, batch=16, evaluate_every=100)
+OPTIONS.add_argument("--model", choices=("gpt", "lstm"), default="gpt")
+OPTIONS.add_argument("--length", type=int, default=64, help="characters in a piece of text")
 
-from models import CharacterGPT, CharacterLSTM
-from training import Task, chance, run
+if __name__ == "__main__":
+    OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+
+from pathlib import Path  # noqa: E402
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+from models import CharacterGPT, CharacterLSTM  # noqa: E402
+from training import Task, chance, run  # noqa: E402
 
 CHARACTERS = 128  # ASCII
 
@@ -54,17 +63,11 @@ def evaluate(model, data):
     return {"loss": total / len(starts)}
 
 
-def options(parser):
-    parser.add_argument("--model", choices=("gpt", "lstm"), default="gpt")
-    parser.add_argument("--length", type=int, default=64, help="characters in a piece of text")
-
-
 TASK = Task(
     name="text-",
     model=lambda o: CharacterGPT(CHARACTERS, o.length) if o.model == "gpt" else CharacterLSTM(CHARACTERS),
     optimizer=lambda parameters, o: torch.optim.AdamW(parameters, o.lr, betas=(0.9, 0.95)),
-    loss=loss, load=load, batch=batch, evaluate=evaluate, options=options, variant=lambda o: o.model,
-    defaults={"steps": 1000, "lr": 1e-3, "batch": 16, "evaluate_every": 100})
+    loss=loss, load=load, batch=batch, evaluate=evaluate, variant=lambda o: o.model, options=OPTIONS)
 
 if __name__ == "__main__":
     run(TASK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the experiments share: options, ranks, ways to exchange, progress, CSV, checkpoints.
+"""What the experiments share, but for their options: ranks, ways to exchange, progress, CSV, checkpoints.
 
 An experiment gives a Task; run(task) does the rest. Data are drawn by seed, step and rank alone, so a run that was
 stopped goes on with the same bits.
@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -27,19 +27,6 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
 import threelc.torch  # noqa: E402
 
-WAYS = {
-    "alone": "no exchange: what computing takes",
-    "floats": "DistributedDataParallel as it is",
-    "fp16": "torch's fp16_compress_hook",
-    "powersgd": "torch's powerSGD_hook, --rank, one bucket",
-    "sharded": "threelc.torch.register, --codec",
-    "gather": "the same in mode gather",
-    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay",
-    "local-sharded": "the same in mode sharded, with a second lossy step",
-    "push-pull": "threelc.torch.PushPull, --codec, --servers",
-    "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
-    "ecd": "the same with ECD-PSGD",
-}
 COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
            "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
            "wire_seconds"]
@@ -61,39 +48,9 @@ class Task:
     """data, o, step, rank: the batch"""
     evaluate: Callable[[torch.nn.Module, Any], Dict[str, float]]
     """model, data: loss and, if there is one, accuracy"""
-    defaults: Dict[str, Any] = field(default_factory=dict)
-    options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    options: argparse.ArgumentParser
     variant: Callable[[Any], str] = lambda o: ""
     """what the name of a row says besides the experiment"""
-
-
-def options_of(task: Task) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the files")
-    parser.add_argument("--way", choices=WAYS, default="sharded", help="; ".join(f"{k}: {v}" for k, v in WAYS.items()))
-    parser.add_argument("--codec", default="3lc", help="of gradients or changes")
-    parser.add_argument("--pull", help="of what comes back; else as --codec")
-    parser.add_argument("--every", type=int, default=20, help="local steps in a round")
-    parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
-    parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
-    parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
-    parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
-    parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=32, help="of each worker")
-    parser.add_argument("--lr", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--evaluate-every", type=int, default=100, metavar="STEPS")
-    parser.add_argument("--no-evaluation", action="store_true", help="the model is not tested")
-    parser.add_argument("--stop-after", type=int, default=0, metavar="STEPS", help="leave off here; 0: do not")
-    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
-    parser.add_argument("--checkpoint", type=Path, help="folder: saves at each evaluation, and goes on from there")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    task.options(parser)
-    parser.set_defaults(**task.defaults)
-    return parser
 
 
 def chance(o: Any, step: int, rank: int) -> torch.Generator:
@@ -346,10 +303,9 @@ def start_ranks(workers: int) -> int:
 
 def run(task: Task) -> None:
     """The main program of an experiment: starts the ranks, unless torchrun or a user has."""
-    parser = options_of(task)
-    o = parser.parse_args()
+    o = task.options.parse_args()
     if o.checkpoint and o.way == "powersgd":
-        parser.error("torch does not save the state of powersgd")
+        task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:
         sys.exit(start_ranks(o.workers))
     dist.init_process_group("gloo")

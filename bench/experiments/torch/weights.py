@@ -10,15 +10,6 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
-import numpy as np
-import torch
-
-import text
-from models import CharacterGPT
-
-RATES = ("1e-3", "1e-4", "1e-5", "1e-6")
-STEPS = (1, 8)
-
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -31,6 +22,19 @@ def options():
     parser.add_argument("--tensors", nargs="*", default=["*"], metavar="PATTERN", help="which are written")
     parser.set_defaults(device="cpu")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options()  # before PyTorch is loaded: --help needs nothing
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import text  # noqa: E402
+from models import CharacterGPT  # noqa: E402
+
+RATES = ("1e-3", "1e-4", "1e-5", "1e-6")
+STEPS = (1, 8)
 
 
 def train(model, optimizer, data, o, steps):

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""The options of the experiments. Each program reads them before it loads PyTorch, so that --help needs nothing and
+answers at once."""
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+WAYS = {
+    "alone": "no exchange: what computing takes",
+    "floats": "DistributedDataParallel as it is",
+    "fp16": "torch's fp16_compress_hook",
+    "powersgd": "torch's powerSGD_hook, --rank, one bucket",
+    "sharded": "threelc.torch.register, --codec",
+    "gather": "the same in mode gather",
+    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay",
+    "local-sharded": "the same in mode sharded, with a second lossy step",
+    "push-pull": "threelc.torch.PushPull, --codec, --servers",
+    "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
+    "ecd": "the same with ECD-PSGD",
+}
+
+
+def options_of(**defaults: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with the files")
+    parser.add_argument("--way", choices=WAYS, default="sharded", help="; ".join(f"{k}: {v}" for k, v in WAYS.items()))
+    parser.add_argument("--codec", default="3lc", help="of gradients or changes")
+    parser.add_argument("--pull", help="of what comes back; else as --codec")
+    parser.add_argument("--every", type=int, default=20, help="local steps in a round")
+    parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
+    parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
+    parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
+    parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
+    parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=32, help="of each worker")
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--evaluate-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--no-evaluation", action="store_true", help="the model is not tested")
+    parser.add_argument("--stop-after", type=int, default=0, metavar="STEPS", help="leave off here; 0: do not")
+    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
+    parser.add_argument("--checkpoint", type=Path, help="folder: saves at each evaluation, and goes on from there")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(**defaults)
+    return parser
