@@ -29,7 +29,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
+/* Windows: TLC_BUILD_DLL is set while the DLL is compiled, and nowhere else. Programs need no macro, whether they link
+ * with the DLL or with the static library. */
+#if defined(_WIN32) || defined(__CYGWIN__)
+#if defined(TLC_BUILD_DLL)
+#define TLC_API __declspec(dllexport)
+#else
+#define TLC_API
+#endif
+#elif defined(__GNUC__)
 #define TLC_API __attribute__((visibility("default")))
 #else
 #define TLC_API

@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# default_library decides which libraries are built and installed: static, shared or both, and the module for MPI with
+# them. With each, README's examples build by pkg-config (with and without --static) and CMake, and print what README
+# says. A DLL exports the functions of the headers and nothing else.
+# library-kinds.sh SOURCE_ROOT
+set -euo pipefail
+root=$1
+CC=${CC:-cc}
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir examples
+mapfile -t examples < <("$here/readme-examples.sh" "$root/README.md" examples)
+fail() { echo "$*"; exit 1; }
+
+# the example, built with these arguments, prints what README says
+prints() { # EXAMPLE ARGUMENTS...
+  local run=()
+  [[ $1 != mpi ]] || run=(mpiexec -n 4)
+  $CC "examples/$1.c" -o program "${@:2}" || fail "$kind: $1 with ${*:2}: does not build"
+  "${run[@]}" ./program >got && diff "examples/$1.expected" got || fail "$kind: $1 with ${*:2}: prints something else"
+}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+
+for kind in static shared both; do
+  prefix=$work/$kind
+  meson setup "build-$kind" "$root" -Ddefault_library=$kind -Dtests=disabled -Dbench=disabled -Doptimization=0 \
+    --prefix="$prefix" --libdir=lib >log 2>&1 && meson compile -C "build-$kind" >>log 2>&1 || { cat log; exit 1; }
+  built=$(find "build-$kind/src" -maxdepth 2 -name 'libthreelc*' -type f | grep -v symbols | sed 's,.*/,,' | sort | tr '\n' ' ')
+  meson install -C "build-$kind" --quiet >log 2>&1 || { cat log; exit 1; }
+  libraries=(threelc)
+  [[ ! -f $prefix/lib/pkgconfig/threelc-mpi.pc ]] || libraries+=(threelc-mpi)
+  for library in "${libraries[@]}"; do
+    case $kind in static) want=1,0 ;; shared) want=0,1 ;; both) want=1,1 ;; esac
+    for where in "$prefix/lib/lib$library" "build-$kind/src${library#threelc}/lib$library"; do
+      where=${where/src-mpi/src\/mpi}
+      got=$([[ -f $where.a ]] && echo 1 || echo 0),$([[ -e $where.so ]] && echo 1 || echo 0)
+      [[ $got == "$want" ]] || fail "$kind: of $where the static and the shared library are there: $got (built: $built)"
+    done
+  done
+
+  export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+  for example in "${examples[@]}"; do
+    package=threelc
+    [[ $example != mpi ]] || package=threelc-mpi
+    pkg-config --exists $package || { echo "# $package was not built: skipped"; continue; }
+    read -ra flags < <(pkg-config --cflags --libs $package)
+    prints "$example" "${flags[@]}"
+    read -ra flags < <(pkg-config --cflags --libs --static $package)
+    prints "$example" "${flags[@]}"
+    if [[ $kind != shared ]]; then
+      flags=("${flags[@]/#-lthreelc-mpi/-l:libthreelc-mpi.a}")
+      flags=("${flags[@]/%-lthreelc/-l:libthreelc.a}")
+      prints "$example" "${flags[@]}"
+      ldd program | grep -q libthreelc && fail "$kind: $example: a program that is linked statically needs libthreelc.so"
+    fi
+  done
+  unset LD_LIBRARY_PATH
+  if command -v cmake >/dev/null; then
+    mkdir -p "app-$kind"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(app C)' 'find_package(threelc 0.3 REQUIRED)' \
+      "add_executable(app $work/examples/threelc.c)" 'target_link_libraries(app PRIVATE threelc::threelc)' \
+      >"app-$kind/CMakeLists.txt"
+    compiler=${CC#ccache }
+    cmake -S "app-$kind" -B "app-$kind/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
+      >log 2>&1 && cmake --build "app-$kind/build" >>log 2>&1 || { cat log; exit 1; }
+    "app-$kind/build/app" | diff examples/threelc.expected - || fail "$kind: the program of CMake prints something else"
+  else
+    echo "# cmake is not installed: skipped"
+  fi
+done
+
+# The DLL, with stand-ins for what it needs: xxhash.h has all functions inline, and libcpuid a single one.
+mingw=x86_64-w64-mingw32
+if command -v $mingw-gcc >/dev/null && [[ -f /usr/include/xxhash.h && -d /usr/include/libcpuid ]]; then
+  mkdir windows windows/objects
+  cp -r /usr/include/xxhash.h /usr/include/libcpuid windows/
+  [[ ! -f /usr/include/xxh3.h ]] || cp /usr/include/xxh3.h windows/
+  cat >windows/stand_in.c <<'C'
+#include <libcpuid/libcpuid.h>
+__attribute__((visibility("hidden"))) int cpuid_get_raw_data(struct cpu_raw_data_t *data) { (void)data; return -1; }
+C
+  find "$root/src" -name '*.c' -not -path '*/mpi/*' >sources
+  echo "$work/windows/stand_in.c" >>sources
+  compile() { # FLAGS...
+    rm -f windows/objects/*
+    (cd windows/objects && xargs -n 8 -P "$(nproc)" $mingw-gcc -std=gnu11 -DXXH_INLINE_ALL -I"$work/windows" \
+      -I"$root/include" "$@" -c <../../sources)
+  }
+  compile -DTLC_BUILD_DLL
+  $mingw-gcc -shared windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
+  sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' $(printf '%s\n' "$root"/include/threelc/*.h | grep -v '/mpi\.h$') |
+    sort >declared
+  $mingw-objdump -p windows/threelc.dll | awk '/^\[Ordinal\/Name Pointer\] Table/ {on = 1; next} on && NF == 0 {on = 0}
+    on && /\[ *[0-9]+\]/ {print $NF}' | sort >exported
+  diff declared exported || fail "the DLL exports $(wc -l <exported) symbols, the headers declare $(wc -l <declared)"
+  # a program needs no macro, with the DLL and with the static library
+  $mingw-gcc -I"$root/include" examples/threelc.c windows/threelc.dll.a -o windows/with-dll.exe
+  compile
+  $mingw-ar rcs windows/libthreelc.a windows/objects/*.o
+  $mingw-gcc -I"$root/include" examples/threelc.c windows/libthreelc.a -o windows/static.exe
+  [[ $($mingw-objdump -p windows/static.exe | grep -c 'threelc\.dll') == 0 ]] || fail 'the static program needs the DLL'
+else
+  echo "# $mingw-gcc is not installed: the DLL is skipped"
+fi
