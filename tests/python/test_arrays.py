@@ -54,7 +54,7 @@ class Arrays(unittest.TestCase):
 
     def test_refused(self):
         for out, error, words in (
-                (numpy.zeros(6, "f8"), TypeError, "out should have values of float32, float16 or bfloat16, not float64"),
+                (numpy.zeros(6, "f8"), TypeError, "out should have values of .*bfloat16, not float64"),
                 (numpy.zeros(6, ">f4"), TypeError, ">f"),
                 (numpy.zeros(6, "i4"), TypeError, "not int32"),
                 (bytearray(24), TypeError, "out should have values of .*, not uint8"),
@@ -66,7 +66,7 @@ class Arrays(unittest.TestCase):
                 (numpy.zeros(6, "f4")[::-1], ValueError, "out is not contiguous"),
                 (numpy.zeros(6, "O"), TypeError, "not objects"),
                 (numpy.zeros(6, "M8[s]"), ValueError, "out cannot be used where it lies"),
-                (numpy.zeros(6, "u2"), TypeError, 'not uint16; if these are the bits of bfloat16, say so: dtype="bf16"'),
+                (numpy.zeros(6, "u2"), TypeError, 'not uint16; if these are the bits .*: dtype="bf16"'),
                 (numpy.zeros(6, "i2"), TypeError, 'not int16; .*dtype="bf16"'),
                 ([0.0] * 6, TypeError, "out should be an array .*, not a list"),
                 ({}, TypeError, "out should be an array .*, not a dict"),
@@ -139,7 +139,7 @@ class Arrays(unittest.TestCase):
                 (torch.zeros(6, dtype=torch.float64), TypeError, "float64"),
                 (torch.zeros(12)[::2], ValueError, "contiguous"),
                 (torch.zeros(6, device="meta"), TypeError, "meta"),
-                (torch.zeros(6).to_sparse(), TypeError, "out has the layout torch.sparse_coo; a dense tensor is needed"),
+                (torch.zeros(6).to_sparse(), TypeError, "out has the layout torch.sparse_coo"),
                 (torch.zeros(5), threelc.SizeError, "the frame has 6 values, the caller has 5")):
             with self.assertRaisesRegex(error, words):
                 threelc.decompress(FRAME, out)

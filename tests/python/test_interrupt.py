@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ctrl-C at any time, in calls with threads: KeyboardInterrupt reaches the caller, nothing is printed, and each call has
-been made wholly or not at all."""
+"""Ctrl-C at any time, in calls with threads: KeyboardInterrupt reaches the caller, nothing is printed, and each call
+has been made wholly or not at all."""
 import importlib.util
 import os
 import random

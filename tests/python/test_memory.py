@@ -309,7 +309,7 @@ class Versions(unittest.TestCase):
         for name, call in self.writes():
             with self.subTest(name):
                 parameter = torch.nn.Parameter(torch.ones(N))
-                with self.assertRaisesRegex(RuntimeError, "leaf Variable that requires grad .* in-place operation: make"):
+                with self.assertRaisesRegex(RuntimeError, "leaf Variable that requires grad .* in-place operation"):
                     call(parameter)
                 result = parameter * 1
                 if name != "to apply":  # zero_() in it is an in-place operation on the graph
@@ -394,7 +394,6 @@ class WrongArguments(unittest.TestCase):
                 (lambda: AllReduce(config, 0, [Tensor("a\0b", 6)]), ValueError, "no zero byte"),
                 (lambda: AllReduce(config, 0, [Tensor("w", six)]), TypeError, "n of w should be a whole number"),
                 (lambda: AllReduce(Config(workers="2"), 0, tensors), TypeError, "workers should be a whole number"),
-                (lambda: AllReduce(Config(workers=2, push=None), 0, tensors), TypeError, "push should be a str"),
                 (lambda: rank.push(7), TypeError, "gradients should be a list of arrays, not 7"),
                 (lambda: rank.push({"w": six}), TypeError, "gradients should be a list of arrays, not a dict"),
                 (lambda: rank.push([[0.0] * 6]), TypeError, r"gradients\[0\] should be an array .*, not a list"),
@@ -403,7 +402,7 @@ class WrongArguments(unittest.TestCase):
                 (lambda: rank.load_state_dict(7), TypeError, "states should be a list of states, not 7"),
                 (lambda: rank.load_state_dict([7]), TypeError, "what state_dict.. returns, not 7"),
                 (lambda: Graph("star", 3).neighbours(0), ValueError, "kind should be one of ring, .*, not 'star'"),
-                (lambda: Gossip(config, "dcp", 0, [1], [1, 0], tensors, [six]), ValueError, "one of dcd, ecd, not 'dcp"),
+                (lambda: Gossip(config, "dcp", 0, [1], [1, 0], tensors, [six]), ValueError, "dcd, ecd, not 'dcp"),
                 (lambda: Gossip(config, "dcd", 0, 1, [1, 0], tensors, [six]), TypeError, "neighbours should be a list"),
                 (lambda: threelc.Context(6, isa=None), ValueError, "isa should be one of auto, .*, not None")):
             with self.subTest(words), self.assertRaisesRegex(error, words):

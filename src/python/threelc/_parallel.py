@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Threads for the library, which starts none itself (tlc_parallel), and calls that Ctrl-C does not cut in two.
 
-Python handles signals in the main thread, between two steps of any Python code that it runs there. A handler that raises
-an exception in a callback of the library would end the callback before its work is done, and ctypes would print and
-drop the exception. So what must not be cut in two runs in another thread while the main thread waits.
+Python handles signals in the main thread, between two steps of any Python code that it runs there. A handler that
+raises an exception in a callback of the library would end the callback before its work is done, and ctypes would print
+and drop the exception. So what must not be cut in two runs in another thread while the main thread waits.
 """
 from __future__ import annotations
 
