@@ -106,17 +106,17 @@ static void bad_files(void **state)
 
     (void)state;
     f.images_len--;
-    refuses(f, "does not have the");
+    refuses(f, "its header promises");
     f.images_len += 2;
-    refuses(f, "does not have the");
+    refuses(f, "its header promises");
     f.images_len = 15;
     refuses(f, "too short");
     f = good_files();
     f.labels_len--;
-    refuses(f, "does not have the");
+    refuses(f, "its header promises");
     f = good_files();
     f.images[2] = 9;
-    refuses(f, "is not an idx file");
+    refuses(f, "is an idx file of type 0x09");
     f = good_files();
     f.images[11] = SIDE - 1;
     refuses(f, "are not 28 x 28");

@@ -6,6 +6,7 @@
 # - the machine code is the same, or all golden vectors pass, and the kernels of all ISAs make the same bits.
 # float-flags.sh SOURCE_ROOT [COMPILER...]: those that are given, else $CC, gcc and clang
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 shift
 (($#)) || set -- "${CC:-cc}" gcc clang

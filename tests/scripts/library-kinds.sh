@@ -5,6 +5,7 @@
 # says. A DLL exports the functions of the headers and nothing else.
 # library-kinds.sh SOURCE_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 CC=${CC:-cc}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -5,6 +5,7 @@
 # libxxhash and libcpuid with the packages that they depend on: no MPI, no CMake, no meson.
 # readme-build.sh SOURCE_ROOT
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -5,6 +5,7 @@
 # last header of threelc/ that it includes. It prints the names. It fails if an example has no name of its own, or does
 # not say what it prints.
 set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 awk -v folder="$2" '
   function bad(why) { print FILENAME ": line " FNR ": " why >"/dev/stderr"; failed = 1; exit 1 }
   /^```c$/ { code = ""; name = ""; on = "c"; next }
