@@ -138,10 +138,14 @@ def _pool(count: int) -> Threads:
     return Threads(count)
 
 
-def threads_of(count: Optional[int]) -> Optional[Threads]:
-    """The pool of that many threads, shared by all who ask for it. None, 0 and 1: the caller's thread alone."""
+_WORTH = 8192  # values: the library divides less work among no threads (TLC_RANGE_MIN is 16384 values or bytes)
+
+
+def threads_of(count: Optional[int], values: int = _WORTH) -> Optional[Threads]:
+    """The pool of that many threads, shared by all who ask for it. values: of the work. None: the caller's thread alone
+    does it, as count is None, 0 or 1, or the work is little."""
     known = 0 if count is None else whole(count, "threads", 16)
-    return _pool(known) if known > 1 else None
+    return _pool(known) if known > 1 and values >= _WORTH else None
 
 
 def call(threads: Optional[Threads], function: Callable[..., Any], *arguments: Any) -> Any:

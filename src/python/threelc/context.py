@@ -56,7 +56,7 @@ class Context(CObject):
         self.dtype: DType = dtype_of(dtype)
         given = None if residual is None else values(residual, self.n, DType.F32, "residual", writable=True)
         self._given_residual = residual
-        pool = threads_of(threads)
+        pool = threads_of(threads, self.n)
         config.codec = codec.encode()
         config.reserve = codec_list(reserve)
         config.dtype = self.dtype

@@ -45,11 +45,12 @@ class DeltaInfo:
     """of the format"""
 
 
-def _call(threads: Optional[int], function: Callable[..., int], *arguments: Any, without_digests: bool = False) -> None:
+def _call(threads: Optional[int], n: int, function: Callable[..., int], *arguments: Any,
+          without_digests: bool = False) -> None:
     """Calls a function of the library whose last argument are options."""
     options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests))
     message = message_of(options)
-    pool = threads_of(threads)
+    pool = threads_of(threads, n)
     if pool is not None:
         options.parallel = pool.parallel
     check(call(pool, function, *arguments, byref(options)), message.value)
@@ -72,8 +73,8 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     check(lib.tlc_delta_bound(kind, n, byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    _call(threads, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address, room.size,
-          byref(written), without_digests=not digests)
+    _call(threads, n, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address,
+          room.size, byref(written), without_digests=not digests)
     return bytes(memoryview(frame)[:written.value])
 
 
@@ -83,7 +84,7 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     """
     source = octets(frame, "frame")
     target, n, kind = taken(weights, dtype, "weights", writable=True)
-    _call(threads, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind)
+    _call(threads, n, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind)
     return weights
 
 
@@ -104,5 +105,5 @@ def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional
     """What deltas carry of these weights: by it a machine finds the delta that it needs."""
     view, n, kind = taken(weights, dtype, "weights")
     found = c_uint64()
-    _call(threads, lib.tlc_delta_digest, view.address, n, kind, byref(found))
+    _call(threads, n, lib.tlc_delta_digest, view.address, n, kind, byref(found))
     return found.value
