@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/* Start from {sizeof(tlc_delta_options)} with the rest 0. struct_size means what it means in tlc_config. */
+/* Start from tlc_delta_options_init. struct_size means what it means in tlc_config. */
 typedef struct tlc_delta_options {
     size_t struct_size;
     tlc_isa isa;
@@ -47,6 +47,7 @@ typedef struct tlc_delta_options {
                       tlc_decode_options */
     size_t message_cap;
 } tlc_delta_options;
+TLC_API tlc_status tlc_delta_options_init(tlc_delta_options *opt, size_t struct_size);
 
 /* What tlc_delta_inspect tells about a frame. struct_size is as in tlc_frame_info. */
 typedef struct tlc_delta_info {
@@ -61,6 +62,7 @@ typedef struct tlc_delta_info {
     uint64_t blocks[4]; /* how many: unchanged, sparse, dense, raw */
     uint64_t changed;   /* weights in sparse blocks that differ. Those of other blocks are not counted */
 } tlc_delta_info;
+TLC_API tlc_status tlc_delta_info_init(tlc_delta_info *info, size_t struct_size);
 
 /* *bound: the capacity that tlc_delta_compress needs. A frame is at most 0.01% larger than the weights, and 40 bytes.
  * TLC_ERR_PARAM: a bad dtype, or NULL. TLC_ERR_SIZE: overflow. */

@@ -39,7 +39,14 @@ extern "C" {
 
 #define TLC_MESSAGE_VERSION 1 /* the version of messages that this library writes and reads */
 #define TLC_NOBODY UINT32_MAX /* no rank */
-#define TLC_ALL SIZE_MAX      /* all tensors; no tensor */
+
+/* All tensors; no tensor. A constant and a macro, as TLC_UNKNOWN. */
+#if SIZE_MAX > 0xffffffff
+static const size_t TLC_ALL = 18446744073709551615ull;
+#else
+static const size_t TLC_ALL = 4294967295u;
+#endif
+#define TLC_ALL ((size_t)-1)
 
 /* A tensor of the exchange. In an array, the struct_size of the first one is the distance between them. It means what
  * it means in tlc_config. */
@@ -55,6 +62,7 @@ typedef struct tlc_tensor {
     uint32_t only;           /* 0: the pushes of all workers count. i: only those of worker i - 1, as for the batch-norm
                                 statistics of 3LC's section 4; the others do not send this tensor */
 } tlc_tensor;
+TLC_API tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size);
 
 /* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other call
  * that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
@@ -73,6 +81,7 @@ typedef struct tlc_outcome {
     size_t missing;     /* after state_load: tensors here that are in no state */
     char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
 } tlc_outcome;
+TLC_API tlc_status tlc_outcome_init(tlc_outcome *outcome, size_t struct_size);
 
 #define TLC_EXCHANGE_CODEC "3lc"       /* where no codec of pushes is given */
 #define TLC_GOSSIP_CODEC "qsgd:bits=8" /* the same for gossip, whose codecs have no bias and no error feedback */
@@ -118,6 +127,7 @@ typedef struct tlc_exchange_stats {
     uint64_t received;    /* bytes of messages from others that were taken */
     uint64_t dropped;     /* values whose part of a failed step could not go back, as their codec keeps no residual */
 } tlc_exchange_stats;
+TLC_API tlc_status tlc_exchange_stats_init(tlc_exchange_stats *stats, size_t struct_size);
 
 /* A part of a tensor that this server or rank owns. struct_size as in tlc_outcome. */
 typedef struct tlc_part {
@@ -127,6 +137,7 @@ typedef struct tlc_part {
     const float *mean;     /* n values: mean (or sum) of the pushes; valid from reduce until the next reduce */
     const float *residual; /* n values: what answers did not send yet; NULL: the codec keeps no residual */
 } tlc_part;
+TLC_API tlc_status tlc_part_init(tlc_part *part, size_t struct_size);
 
 /* Of a message that a server took. struct_size as in tlc_outcome. */
 typedef struct tlc_push_info {
@@ -136,6 +147,7 @@ typedef struct tlc_push_info {
     int late;     /* 1: its step has been reduced. Send the worker the answers from `step` on (tlc_server_again) */
     int repeated; /* 1: the same message came before; this one is not needed */
 } tlc_push_info;
+TLC_API tlc_status tlc_push_info_init(tlc_push_info *info, size_t struct_size);
 
 /* Sets *cfg to the defaults above. TLC_ERR_PARAM: cfg is NULL, or struct_size is smaller than the first field. */
 TLC_API tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size);
@@ -450,6 +462,7 @@ typedef struct tlc_graph {
     double p;       /* 0 to 1 */
     uint64_t seed;
 } tlc_graph;
+TLC_API tlc_status tlc_graph_init(tlc_graph *graph, size_t struct_size);
 
 /* The neighbours of a node in rising order, at most cap, and *degree, how many they are. weights: degree + 1 Metropolis
  * weights, W_ij = 1 / (1 + max(degree_i, degree_j)), the node's own last. So W is symmetric and doubly stochastic.

@@ -101,6 +101,7 @@ typedef struct tlc_mpi_stats {
     double codec;            /* seconds in calls of the object: compress, average, decompress */
     double waiting;          /* seconds in tlc_mpi_wait and wait_all without anything to do */
 } tlc_mpi_stats;
+TLC_API tlc_status tlc_mpi_stats_init(tlc_mpi_stats *stats, size_t struct_size);
 TLC_API tlc_status tlc_mpi_get_stats(const tlc_mpi *handle, tlc_mpi_stats *stats);
 
 /* ---- all-reduce -------------------------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@
  * of the codecs, bit for bit. The best ISA of the machine is used. Buffers must not overlap unless a comment allows it.
  * Failure, threads, alignment and float mode: as threelc.h says.
  *
- * Functions with many parameters take a struct. Start from {.struct_size = sizeof(...)}. A field that is 0 has its
- * default. If struct_size is smaller than the library's, the missing fields are 0. If it is larger, the extra bytes
- * must be 0, else TLC_ERR_PARAM.
+ * Functions with many parameters take a struct. Start from its `_init`. A field that is 0 has its default. If
+ * struct_size is smaller than the library's, the missing fields are 0. If it is larger, the extra bytes must be 0, else
+ * TLC_ERR_PARAM.
  *
  * The two functions that read bytes of others or make frames, tlc_compress_quartic and tlc_natural_aggregate, have a
  * message. The others are over plain arrays: TLC_ERR_PARAM is also an argument that is NULL where its size is not 0.
@@ -62,6 +62,7 @@ typedef struct tlc_quartic_params {
     char *message; /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
     size_t message_cap;
 } tlc_quartic_params;
+TLC_API tlc_status tlc_quartic_params_init(tlc_quartic_params *params, size_t struct_size);
 TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is needed */
 TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
                                         const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
@@ -99,6 +100,7 @@ typedef struct tlc_stochastic_ternary_params {
     uint64_t seed, step;
     float *residual;
 } tlc_stochastic_ternary_params;
+TLC_API tlc_status tlc_stochastic_ternary_params_init(tlc_stochastic_ternary_params *params, size_t struct_size);
 TLC_API tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params,
                                                  int8_t *q, float *M);
 
@@ -124,6 +126,7 @@ typedef struct tlc_golomb_params {
     tlc_golomb_signs signs;
     uint64_t *scratch;
 } tlc_golomb_params;
+TLC_API tlc_status tlc_golomb_params_init(tlc_golomb_params *params, size_t struct_size);
 TLC_API size_t tlc_golomb_size(size_t n, size_t k, tlc_golomb_signs signs); /* SIZE_MAX on overflow */
 TLC_API tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params *params, void *dst, size_t cap,
                                      size_t *written);
@@ -141,6 +144,7 @@ typedef struct tlc_levels_params {
     uint64_t seed, step;
     float *residual;
 } tlc_levels_params;
+TLC_API tlc_status tlc_levels_params_init(tlc_levels_params *params, size_t struct_size);
 TLC_API tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max);
 
 /* out[i] = max * (q[i] / K). TLC_ERR_PARAM: |q[i]| > K, another K, or max is negative or not finite. */
@@ -163,6 +167,7 @@ typedef struct tlc_natural_params {
     uint64_t seed, step;
     float *residual;
 } tlc_natural_params;
+TLC_API tlc_status tlc_natural_params_init(tlc_natural_params *params, size_t struct_size);
 TLC_API tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params *params, void *codes,
                                       size_t cap, uint64_t *clipped);
 
@@ -187,6 +192,7 @@ typedef struct tlc_natural_aggregate_params {
                       tlc_decode_options */
     size_t message_cap;
 } tlc_natural_aggregate_params;
+TLC_API tlc_status tlc_natural_aggregate_params_init(tlc_natural_aggregate_params *params, size_t struct_size);
 TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count,
                                          const tlc_natural_aggregate_params *params, void *dst, size_t cap,
                                          size_t *written);
@@ -215,6 +221,7 @@ typedef struct tlc_topk_params {
     float *residual;
     tlc_select select;
 } tlc_topk_params;
+TLC_API tlc_status tlc_topk_params_init(tlc_topk_params *params, size_t struct_size);
 TLC_API tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
                                    size_t *written);
 TLC_API tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size_t n); /* TLC_ERR_CORRUPT */
@@ -229,6 +236,7 @@ typedef struct tlc_random_sparse_params {
     uint64_t *scratch;
     float *residual;
 } tlc_random_sparse_params;
+TLC_API tlc_status tlc_random_sparse_params_init(tlc_random_sparse_params *params, size_t struct_size);
 TLC_API tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst,
                                             size_t cap, size_t *written);
 TLC_API tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *out, size_t n); /* TLC_ERR_CORRUPT */

@@ -10,6 +10,9 @@
  * Buffers: `const void *` and `void *` arguments need no alignment, `float *` arguments need 4 bytes. A pointer may be
  * NULL where its size is 0. The buffers of a call must not overlap. Gradients are in the byte order of the machine.
  * Frames and states are the same bytes on every machine.
+ * Structs: those that begin with struct_size have a function, the name of the struct and _init, that sets all other fields
+ * to their defaults. Start from it. The defaults are 0 where nothing else is said. struct_size: the caller's sizeof, by
+ * which the library knows which fields the caller has. TLC_ERR_PARAM: NULL, or less than the first field.
  * Failure: every function that can fail returns a tlc_status. A failed call changes neither output, residual nor state;
  * tlc_config.assume_finite is the one exception. No function aborts, prints or starts a thread. Only tlc_create()
  * allocates.
@@ -124,7 +127,7 @@ typedef struct tlc_config {
     size_t message_cap;
 } tlc_config;
 
-/* Start from {sizeof(tlc_decode_options)} with the rest 0. struct_size means what it means in tlc_config. */
+/* Start from tlc_decode_options_init. struct_size means what it means in tlc_config. */
 typedef struct tlc_decode_options {
     size_t struct_size;
     tlc_isa isa;
@@ -134,8 +137,11 @@ typedef struct tlc_decode_options {
                       the same time need messages of their own */
     size_t message_cap;
 } tlc_decode_options;
+TLC_API tlc_status tlc_decode_options_init(tlc_decode_options *opt, size_t struct_size);
 
-#define TLC_UNKNOWN UINT64_MAX
+/* A typed constant, which generators of bindings read, and a macro, which is a constant expression in C, too. */
+static const uint64_t TLC_UNKNOWN = 18446744073709551615ull;
+#define TLC_UNKNOWN ((uint64_t)-1)
 
 /* What tlc_inspect and tlc_peek tell about a frame. The caller sets struct_size. If it is smaller than the library's,
  * only the fields that fit are written. If it is larger, the extra bytes become 0. */
@@ -154,6 +160,7 @@ typedef struct tlc_frame_info {
     uint64_t clipped;      /* natural: values whose exponent was clipped, so that they have a bias; else 0; TLC_UNKNOWN
                               from tlc_peek */
 } tlc_frame_info;
+TLC_API tlc_status tlc_frame_info_init(tlc_frame_info *info, size_t struct_size);
 
 /* Bytes of the caller, for example a frame. */
 typedef struct tlc_message {
@@ -228,6 +235,7 @@ typedef struct tlc_codec_entry {
     int symbols; /* 1: every decoded value is a scale times -1, 0 or 1 */
     int sparse;  /* 1: some values are sent, the others decode to 0 (sparse-binary, topk, random-sparse) */
 } tlc_codec_entry;
+TLC_API tlc_status tlc_codec_entry_init(tlc_codec_entry *entry, size_t struct_size);
 
 /* The i-th entry; short names come first. TLC_ERR_SIZE: there are no more than i entries. TLC_ERR_PARAM: a bad
  * argument. On failure *entry does not change. */

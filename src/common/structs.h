@@ -31,6 +31,16 @@ static inline int tlc_import(void *ours, size_t size, const void *theirs)
     return tlc_import_sized(ours, size, theirs, given);
 }
 
+/* Sets the caller's struct of `given` bytes to its size and zeros. Returns 0 if there is none, or no room for its size. */
+static inline int tlc_init_zero(void *theirs, size_t given)
+{
+    if (!theirs || given < sizeof given)
+        return 0;
+    memset(theirs, 0, given);
+    memcpy(theirs, &given, sizeof given);
+    return 1;
+}
+
 /* Copies ours, of `size` bytes, to the caller's struct. Its extra bytes become 0. */
 static inline void tlc_export(void *theirs, const void *ours, size_t size)
 {

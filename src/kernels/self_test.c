@@ -80,9 +80,10 @@ static void encode(const tlc_kernels *k, const inputs *in, uint64_t *digest)
 }
 
 /* Values to add to and to add: -0, infinities, NaNs, subnormals. */
-static const uint32_t special[2][SPECIAL] = {
-    {0x80000000, 0x00000000, 0xff800000, 0xff800000, 0x7fc12345, 0x80000003, 0x00000003, 0x7f812345},
-    {0x80000000, 0x80000000, 0x7f800000, 0xff800000, 0x3f800000, 0x00000001, 0x00400001, 0x3f800000}};
+static const uint32_t special[2][SPECIAL] = {{0x80000000, 0x00000000, 0xff800000, 0xff800000, 0x7fc12345, 0x80000003,
+                                              0x00000003, 0x7f812345},
+                                             {0x80000000, 0x80000000, 0x7f800000, 0xff800000, 0x3f800000, 0x00000001,
+                                              0x00400001, 0x3f800000}};
 
 static void set_sum(const inputs *in, float *sum)
 {

@@ -33,7 +33,8 @@ static const tlc_kernels tables[] = {
 
 const char *tlc_kernels_fault(void)
 {
-    static atomic_int known; /* 0: not asked yet; 1: right; 2: wrong. Two threads that ask at the same time find the same */
+    static atomic_int
+        known; /* 0: not asked yet; 1: right; 2: wrong. Two threads that ask at the same time find the same */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
 
     if (!answer) {

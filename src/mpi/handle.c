@@ -299,6 +299,11 @@ tlc_status tlc_mpi_outcome(const tlc_mpi *h, tlc_outcome *outcome)
     return TLC_OK;
 }
 
+tlc_status tlc_mpi_stats_init(tlc_mpi_stats *stats, size_t struct_size)
+{
+    return tlc_init_zero(stats, struct_size) ? TLC_OK : TLC_ERR_PARAM;
+}
+
 tlc_status tlc_mpi_get_stats(const tlc_mpi *h, tlc_mpi_stats *stats)
 {
     if (!h || !stats || stats->struct_size < sizeof stats->struct_size)

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
+# README's C examples, which are also C++17, and public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
 # every C and C++ from C99 and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header,
-# is compiled with $CC.
+# is compiled with $CC. Generators of bindings read all constants: bindgen.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
+here=$(cd "$(dirname "$0")" && pwd)
 CC=${CC:-cc}
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Werror)
 flags=("${warnings[@]}" -fsyntax-only -I"$root/include")
@@ -53,6 +54,63 @@ standards() {
 mapfile -t compilers < <(printf '%s\n' "$CC" gcc clang | awk '!seen[$0]++')
 for compiler in "${compilers[@]}"; do standards c "$compiler"; done
 for compiler in g++ clang++; do standards c++ "$compiler"; done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$here/readme-examples.sh" "$root/README.md" "$work" >"$work/names"
+examples() { # LANGUAGE COMPILER AND FLAGS...
+  local language=$1 example
+  shift
+  while read -r example; do
+    [[ $example == mpi ]] || "$@" -x "$language" -Wall -Wextra -Wpedantic -Werror -I"$root/include" -fsyntax-only \
+      "$work/$example.c" || { echo "$*: README.md, example with threelc/$example.h"; exit 1; }
+  done <"$work/names"
+}
+for compiler in gcc clang; do
+  ! command -v $compiler >/dev/null || examples c $compiler -std=c11
+done
+for compiler in g++ clang++; do
+  ! command -v $compiler >/dev/null || examples c++ $compiler -std=c++17
+done
+
+# Every struct with a size has an _init.
+while read -r type; do
+  grep -hqE "^TLC_API tlc_status ${type}_init\($type \*[a-z]+, size_t struct_size" threelc/*.h ||
+    { echo "$type begins with struct_size, but has no ${type}_init"; exit 1; }
+done < <(awk '/^typedef struct tlc_[a-z_]* \{$/ {name = $3} /^    size_t struct_size;/ {print name}' threelc/*.h)
+
+# Every macro with a value, and every enum, is a constant of the type and the value that C has.
+if command -v bindgen >/dev/null; then
+  includes "${headers[@]}" >"$work/all.h"
+  bindgen --default-enum-style consts --size_t-is-usize "$work/all.h" -- -I. >"$work/bindings.rs" 2>"$work/log" ||
+    { cat "$work/log"; exit 1; }
+  mapfile -t macros < <(sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" | grep -vx TLC_API | sort -u)
+  mapfile -t members < <(sed 's,/\*.*\*/,,' "${headers[@]}" | grep -oE '\bTLC_[A-Z0-9_]+ = ' | sort -u)
+  ((${#macros[@]} >= 6 && ${#members[@]} > 40)) || { echo "no constants found in the headers"; exit 1; }
+  {
+    includes "${headers[@]}"
+    echo '#include <stdio.h>'
+    echo 'int main(void) {'
+    # shellcheck disable=SC2016
+    printf 'printf("%%s %%llu %%d\\n", "%s", (unsigned long long)%s, (int)sizeof(%s));\n' \
+      $(for name in "${macros[@]}"; do echo "$name $name $name"; done)
+    echo '}'
+  } >"$work/values.c"
+  cc -I. "$work/values.c" -o "$work/values"
+  while read -r name value size; do
+    got=$(sed -nE "s/^ *pub const $name: ([a-z0-9]+) = (.*);$/\1 \2/p" "$work/bindings.rs")
+    case $got in
+      "usize $value" | "u64 $value") ((size == 8)) ;;
+      "u32 $value") ((size == 4)) ;;
+      *) false ;;
+    esac || { echo "bindgen: $name is \"$got\", of $size bytes and $value in C"; exit 1; }
+  done < <("$work/values")
+  for name in "${members[@]% = }"; do
+    grep -qE "pub const [a-z_0-9]*$name: " "$work/bindings.rs" || { echo "bindgen: there is no $name"; exit 1; }
+  done
+else
+  echo "# bindgen is not installed: skipped"
+fi
 
 if pkg-config --exists ompi-c; then
   read -ra mpi < <(pkg-config --cflags-only-I ompi-c | sed 's/-I/-isystem /g')
