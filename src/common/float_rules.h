@@ -8,12 +8,14 @@
 #ifndef TLC_FLOAT_RULES_H
 #define TLC_FLOAT_RULES_H
 
-/* Flags that change float results are refused, or switched off for the file. gcc tells of all of them, but contraction,
- * by __GCC_IEC_559: -ffast-math, -Ofast, -funsafe-math-optimizations, -fassociative-math, -freciprocal-math,
- * -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant. clang tells of few, and has a pragma that switches
- * them off, also -fapprox-func, -fno-honor-nans and -fno-honor-infinities. Contraction is off in both, with one
- * exception: clang's -ffp-contract=fast does not heed pragmas. kernels/self_test.c finds that out when the library runs.
- * tests/scripts/float-flags.sh tries them all. */
+/* Flags that change float results are refused, or switched off for the file.
+ * gcc tells of nearly all by __GCC_IEC_559: -ffast-math, -Ofast, -funsafe-math-optimizations, -fassociative-math,
+ * -freciprocal-math, -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant. Contraction is switched off.
+ * clang tells of -ffast-math and -ffinite-math-only. Its pragma switches off the parts: -fassociative-math,
+ * -freciprocal-math, -fno-signed-zeros, -fapprox-func, -fno-honor-infinities. It does not switch off -fno-honor-nans and
+ * -ffp-contract=fast: kernels/self_test.c finds what they change when the library runs.
+ * The others change nothing here: -fno-math-errno, -fno-trapping-math, -frounding-math, -fsignaling-nans, -mrecip,
+ * -fdenormal-fp-math. tests/scripts/float-flags.sh tries them all. */
 #if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0) || (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
 #error "libthreelc must not be built with -ffast-math or a part of it: frames would differ between machines"
 #endif

@@ -31,7 +31,8 @@ static inline int tlc_import(void *ours, size_t size, const void *theirs)
     return tlc_import_sized(ours, size, theirs, given);
 }
 
-/* Sets the caller's struct of `given` bytes to its size and zeros. Returns 0 if there is none, or no room for its size. */
+/* Sets the caller's struct of `given` bytes to its size and zeros. Returns 0 if there is none, or its size does not
+ * fit. */
 static inline int tlc_init_zero(void *theirs, size_t given)
 {
     if (!theirs || given < sizeof given)

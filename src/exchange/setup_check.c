@@ -131,6 +131,8 @@ tlc_status tlc_setup_check(const tlc_setup *x)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "pull is set, but in gossip there are no answers");
     if (!c->alloc.alloc != !c->alloc.free)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "of alloc, only %s is given", c->alloc.alloc ? "alloc" : "free");
+    if (tlc_kernels_fault())
+        return tlc_refuse(x, TLC_ERR_UNSUPPORTED, TLC_ALL, "%s", tlc_kernels_fault());
     if (!tlc_kernels_for(c->isa))
         return tlc_refuse(x, TLC_ERR_UNSUPPORTED, TLC_ALL, "this machine does not have isa %u", (unsigned)c->isa);
     return check_codecs(x);

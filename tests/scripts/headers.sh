@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# README's C examples, which are also C++17, and public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
+# Public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
 # every C and C++ from C99 and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header,
-# is compiled with $CC. Generators of bindings read all constants: bindgen.
+# is compiled with $CC. README's C examples compile as C11 and C++17 without a warning. Every struct that begins with its
+# size has an _init. bindgen, which generates bindings, reads all constants.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -84,7 +85,9 @@ if command -v bindgen >/dev/null; then
   includes "${headers[@]}" >"$work/all.h"
   bindgen --default-enum-style consts --size_t-is-usize "$work/all.h" -- -I. >"$work/bindings.rs" 2>"$work/log" ||
     { cat "$work/log"; exit 1; }
-  mapfile -t macros < <(sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" | grep -vx TLC_API | sort -u)
+  mapfile -t macros < <(
+    sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" |
+      grep -vx TLC_API | sort -u)
   mapfile -t members < <(sed 's,/\*.*\*/,,' "${headers[@]}" | grep -oE '\bTLC_[A-Z0-9_]+ = ' | sort -u)
   ((${#macros[@]} >= 6 && ${#members[@]} > 40)) || { echo "no constants found in the headers"; exit 1; }
   {

@@ -7,26 +7,18 @@
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 build=$2
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# README's examples are its C blocks in this order, the third of them with MPI; what they print is in its text blocks.
 examples=(one many delta)
-c_blocks=(1 2 4)
-text_blocks=(1 2 5)
-block() { # LANGUAGE NUMBER
-  awk -v begin="\`\`\`$1" -v number="$2" '$0 == begin {on = ++count == number; next} $0 == "```" {on = 0} on' \
-    "$root/README.md"
-}
-for i in "${!examples[@]}"; do
-  block c "${c_blocks[i]}" >"${examples[i]}.c"
-  block text "${text_blocks[i]}" >"${examples[i]}.expected"
-  [[ -s ${examples[i]}.c && -s ${examples[i]}.expected ]] || { echo "README.md: no example ${examples[i]}"; exit 1; }
+"$here/readme-examples.sh" "$root/README.md" . >names
+[[ $(sort names | tr '\n' ' ') == 'delta exchange mpi threelc ' ]] || { echo "README.md: other examples"; exit 1; }
+for end in c expected; do
+  mv threelc.$end one.$end
+  mv exchange.$end many.$end
 done
-block c 3 >mpi.c
-block text 3 >mpi.expected
-[[ ! $(block c 5) ]] || { echo "README.md: an example is not tested"; exit 1; }
 # runs all examples of a folder
 print_what_they_say() { # FOLDER [ENVIRONMENT]
   local example
@@ -61,10 +53,25 @@ done
 print_what_they_say shared LD_LIBRARY_PATH="$libdir"
 print_what_they_say static
 
+# README's own command lines, with the compiler of this build as cc. The library is not where the loader looks.
+mkdir verbatim
+printf '#!/bin/sh\nexec %s %s "$@"\n' "$CC" "${cflags[*]}" >verbatim/cc
+chmod +x verbatim/cc
+line=$(grep -o '`cc example\.c [^`]*`' "$root/README.md" | tr -d '`') # one
+sed "s,^prefix=.*,prefix=$prefix," "$pc" >verbatim/threelc.pc
+cp one.c verbatim/example.c
+(cd verbatim && PATH=$PWD:$PATH PKG_CONFIG_PATH=$PWD sh -ec "$line" && LD_LIBRARY_PATH=$libdir ./a.out) >got &&
+  diff one.expected got || { echo "README.md: $line"; exit 1; }
+
 # The example with MPI, if the module for it was built.
 if pkg-config --exists threelc-mpi; then
   read -ra mpi_flags < <(pkg-config --cflags --libs threelc-mpi) # MPI was not moved, so its prefix stays
   $CC -Wall -Wextra -Werror "${cflags[@]}" mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o mpi
+  line=$(grep -o '`mpicc example\.c [^`]*`' "$root/README.md" | tr -d '`')
+  cp mpi.c verbatim/example.c
+  sed "s,^prefix=.*,prefix=$prefix," "$(dirname "$pc")/threelc-mpi.pc" >verbatim/threelc-mpi.pc
+  (cd verbatim && OMPI_CC="$CC ${cflags[*]}" PKG_CONFIG_PATH=$PWD:$PKG_CONFIG_PATH sh -ec "$line") ||
+    { echo "README.md: $line"; exit 1; }
   LD_LIBRARY_PATH=$libdir OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
     OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=^tcp OMPI_MCA_btl_vader_single_copy_mechanism=none \

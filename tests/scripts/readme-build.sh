@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # README's line that builds an example without an installation, as README has it, builds the first of its C examples,
-# which prints what README says. (install.sh has the others.) If it can, it does so in a root folder in which there are only a C compiler,
-# libxxhash and libcpuid with the packages that they depend on: no MPI, no CMake, no meson.
+# which prints what README says. (install.sh has the others.) If it can, it does so in a root folder in which there are
+# only a C compiler, libxxhash and libcpuid with the packages that they depend on: no MPI, no CMake, no meson.
 # readme-build.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -46,7 +46,7 @@ if bare_root 2>"$work/why"; then
   place=$work/root/tmp
   build() { inside /tmp "$1"; }
 else
-  echo "# no root folder with a compiler alone can be made here ($(tail -n 1 "$work/why")): the line runs in this system"
+  echo "# no root folder with a compiler alone can be made: $(tail -n 1 "$work/why"). The line runs in this system"
   place=$work/place
   mkdir -p "$place" "$work/bin"
   printf '#!/bin/sh\nexec %s "$@"\n' "${CC:-cc}" >"$work/bin/cc"

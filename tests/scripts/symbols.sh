@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # What the library exports, calls and keeps:
 # - the exported symbols are the functions of the public headers, and all global symbols begin with tlc_
-# - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU and of itself (P2)
+# - it calls nothing that prints, aborts or starts threads, and its only writable data is what it knows of the CPU and
+#   of itself (P2)
 # - only the file that makes contexts allocates (P5)
 # symbols.sh SOURCE_ROOT SHARED_LIBRARY STATIC_LIBRARY [HEADER]
 # With the header of a module: the library is that module. It may make strings, and takes memory where the caller gives
