@@ -15,9 +15,9 @@ echo 'raise ImportError("--help needs no such module")' | tee "$work"/modules/{t
 tar -C "$root" --exclude='./build*' --exclude=./.git --exclude=__pycache__ -cf - . | tar -C "$work/tree" -xf - || exit 1
 printf '#!/bin/sh\necho "$0 $*" >>%q\nexit 99\n' "$work/started" >"$work/bin/apt-get"
 chmod +x "$work/bin/apt-get"
-for name in apt dpkg dpkg-query sudo debootstrap chroot unshare mount meson ninja make cmake cc c++ gcc g++ clang mpicc \
-  ccache pip pip3 mpiexec mpirun qemu-x86_64 valgrind ip tc clang-format-19 clang-tidy cppcheck shellcheck mandoc gcovr \
-  git curl wget; do
+for name in apt dpkg dpkg-query sudo debootstrap chroot unshare mount meson ninja make cmake cc c++ gcc g++ clang \
+  mpicc ccache pip pip3 mpiexec mpirun qemu-x86_64 valgrind ip tc clang-format-19 clang-tidy cppcheck shellcheck \
+  mandoc gcovr git curl wget; do
   [[ -e $work/bin/$name ]] || ln "$work/bin/apt-get" "$work/bin/$name"
 done
 state() { (cd "$work/tree" && find . -printf '%p %s %T@\n' | LC_ALL=C sort); }
