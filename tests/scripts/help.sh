@@ -20,7 +20,7 @@ for name in apt dpkg dpkg-query sudo debootstrap chroot unshare mount meson ninj
   mandoc gcovr git curl wget; do
   [[ -e $work/bin/$name ]] || ln "$work/bin/apt-get" "$work/bin/$name"
 done
-state() { (cd "$work/tree" && find . -printf '%p %s %T@\n' | LC_ALL=C sort); }
+state() { (cd "$work/tree" && find . -type d -print -o -printf '%p %s %T@\n' | LC_ALL=C sort); }
 
 mapfile -t scripts < <(cd "$root" && find .ci bench tests -type f -perm -u+x -not -path '*/__pycache__/*' |
   LC_ALL=C sort)
