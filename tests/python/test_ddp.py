@@ -453,9 +453,17 @@ def held(rank, world):
     transport = threelc.torch._transport.Transport()
     tensor = torch.ones(1)
     transport.all_reduce(tensor)
-    found = [any(other is tensor for other in transport._held)]
+    found = [any(other is tensor for held in transport._held for other in held)]
     came = transport.all_to_all([memoryview(b"abc")] * world)
-    found.append(any(other.data_ptr() == came[0].data_ptr() for other in transport._held))
+    found.append(any(other.data_ptr() == came[0].data_ptr() for held in transport._held for other in held))
+    if rank == 0:  # and when the collective fails
+        tensor = torch.ones(1)
+        try:
+            transport.all_reduce(tensor)
+        except RuntimeError:
+            found.append(len(transport._held[1]) == 2)
+    else:
+        found.append(True)
     return found
 
 
@@ -474,7 +482,7 @@ class Exit(unittest.TestCase):
 
     def test_tensors_of_collectives_are_held(self):
         """A thread of gloo may not be the last to let go of them: one of 50 scripts ended with a signal then."""
-        self.assertEqual(CLUSTER.run(2, held), [[True, True], [True, True]])
+        self.assertEqual(CLUSTER.run(2, held), [[True, True, True], [True, True, True]])
 
 
 class Modules(unittest.TestCase):

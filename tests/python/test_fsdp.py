@@ -82,7 +82,8 @@ class FSDP2(unittest.TestCase):
             without, found = (CLUSTER.run(4, trained, codec, settings) for codec in (None, "raw"))
             for (ours, _, _), (plain, _, _) in zip(found, without):
                 for one, other in zip(ours, plain):
-                    torch.testing.assert_close(one, other, atol=2e-3 if settings else 1e-6, rtol=1e-2 if settings else 1e-5)
+                    torch.testing.assert_close(one, other, atol=2e-3 if settings else 1e-6,
+                                               rtol=1e-2 if settings else 1e-5)
 
     def test_replicas_are_identical(self):
         for settings in ({}, {"mp_policy": True}):

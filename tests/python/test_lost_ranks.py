@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 import threelc.torch
 from cluster import CLUSTER
-from test_ddp import Scaler, batch, build, train
+from test_ddp import Scaler, build, train
 from threelc.torch._transport import timeout_of
 
 TIMEOUT = 20  # of the process groups here; what is told at once is told long before
@@ -26,20 +26,15 @@ def failing(*arguments, **settings):
     raise Breakage("on this rank alone")
 
 
-def breaks(state, what, model):
+def breaks(state, what):
     """Something fails in the hook, in its thread, or at the end of the backward pass."""
     if what == "hook":
         state._take = failing
     elif what == "scaler":
         state._scaler.get_scale = failing
-        state._scaler = Scaler(1.0)
-        state._scaler.get_scale = failing
     elif what == "exchange":
         for group in state._order:
             group.run = failing
-    elif what == "all_reduce":
-        state._mean = failing
-        state._settings = threelc.torch._ddp_state.replace(state._settings, codec="raw")
     elif what == "end of the step":
         state._end_step = failing
     elif what == "residuals":
@@ -64,7 +59,7 @@ def broken(rank, world, what):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(rank, model, optimizer, range(3))
     if rank == 1:
-        breaks(state, what, model)
+        breaks(state, what)
     start = time.monotonic()
     try:
         train(rank, model, optimizer, range(3, 8))
@@ -157,8 +152,8 @@ class Exceptions(unittest.TestCase):
         for function in (other_state, other_codec):
             for result in CLUSTER.outcomes(2, function, timeout=TIMEOUT):
                 self.assertEqual(result.kind, "OrderError")
-                self.assertRegex(result.words, "rank [01] sends (a message|floats) of [0-9]+ bytes where rank [01] sends "
-                                 "(floats|a message) of [0-9]+: all ranks need the same model")
+                self.assertRegex(result.words, "rank [01] sends (a message|floats) of [0-9]+ bytes where rank [01] "
+                                 "sends (floats|a message) of [0-9]+: all ranks need the same model")
 
     def test_sums_of_other_sizes(self):
         for result in CLUSTER.outcomes(2, sums, (10, 1000), timeout=TIMEOUT):
@@ -172,8 +167,8 @@ class Time(unittest.TestCase):
     def test_a_rank_is_late(self):
         """The others raise, with a sentence, and nothing waits longer."""
         words, seconds, steps = CLUSTER.run(2, late, 9, timeout=4)[0]
-        self.assertIn("rank 0 lost another rank 4.0 s after an exchange with it began (timeout: 0:00:04). That rank has "
-                      "ended, stands still, or has raised an exception: see what it printed", words)
+        self.assertIn("rank 0 lost another rank 4.0 s after an exchange with it began (timeout: 0:00:04). That rank "
+                      "has ended, stands still, or has raised an exception: see what it printed", words)
         self.assertLess(seconds, 8)
         self.assertGreaterEqual(steps, 3)
 

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 import threelc
 import threelc.torch
 from cluster import CLUSTER
-from test_ddp import Scaler, batch, bits, build, train
+from test_ddp import Scaler, batch, build, train
 
 
 class FSDPModule(torch.nn.Module):
@@ -82,7 +82,8 @@ MODULES = {
 }
 ARGUMENTS = [
     ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
-    ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not a"),
+    ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not "
+                                  "a ReLU"),
     ({"reserve": "sbc"}, "TypeError: reserve should be a list of codecs, such as ['sbc'], not a string"),
     ({"reserve": ["nothing"]}, "ParameterError: codec 'nothing'"),
     ({"codec": "nothing"}, "ParameterError: codec 'nothing'"),
@@ -227,8 +228,9 @@ class Warnings(unittest.TestCase):
             found = CLUSTER.run(3, with_nan, codec, at, False, timeout=20)
             for rank in (1,) if codec == "raw" else (0, 1, 2):
                 self.assertEqual(len(found[rank]), 1)
+                step = at + 1 if at or rank == 1 else 2
                 self.assertRegex(found[rank][0], 'threelc: rank 1: NaN or infinity in the gradient of tensor '
-                                 f'"head.weight"(, says rank 0)?, in step {at + 1 if at or rank == 1 else 2}. All ranks')
+                                 f'"head.weight"(, says rank 0)?, in step {step}. All ranks')
                 self.assertIn('give register() on_nonfinite="raise"', found[rank][0])
 
     def test_scaler(self):

@@ -8,6 +8,7 @@ trials.py [--way ddp|local-steps] [--event killed|stopped|interrupted|all] [--tr
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
 """
 import argparse
+import importlib
 import json
 import os
 import random
@@ -26,7 +27,7 @@ SLACK = 5.0  # seconds after the timeout in which a rank must have ended
 LONGEST = 1.0  # seconds of training before the event
 
 
-def ddp(rank, begun):
+def ddp(rank, begun, hooked=True):
     """Trains until something happens. Calls begun() before the hook is registered."""
     import torch
     import threelc.torch
@@ -36,7 +37,8 @@ def ddp(rank, begun):
     model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.03)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     begun()
-    threelc.torch.register(model, mode="sharded")
+    if hooked:
+        threelc.torch.register(model)
     torch.manual_seed(1 + rank)
     while True:
         optimizer.zero_grad()
@@ -61,7 +63,12 @@ def local_steps(rank, begun):
         optimizer.step()
 
 
-WAYS = {"ddp": ddp, "local-steps": local_steps}
+def plain(rank, begun):
+    """Without the hook, to compare."""
+    ddp(rank, begun, False)
+
+
+WAYS = {"ddp": ddp, "plain": plain, "local-steps": local_steps}
 
 
 def be_rank(way, rank, world, port, timeout, pipe):
@@ -191,7 +198,7 @@ def main():
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "python"))
     import torch
-    import threelc.torch  # once, before processes are forked
+    importlib.import_module("threelc.torch")  # once, before processes are forked
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # on one machine floats are faster, which the hook says
     print(f"PyTorch {torch.__version__}, {arguments.way}, {arguments.ranks} ranks, timeout {arguments.timeout:g} s, "

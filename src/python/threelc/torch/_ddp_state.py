@@ -2,10 +2,9 @@
 """What the communication hook of DistributedDataParallel keeps, and how it exchanges gradients in a thread."""
 from __future__ import annotations
 
-import math
 import statistics
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
@@ -16,7 +15,8 @@ from .._errors import Error, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
 from ._arrival import Arrival
-from ._groups import Clock, Group, Traffic, ring_bytes, states_for, traffic_saved
+from ._ddp_counts import Counts, Stats, Step
+from ._groups import Clock, Group, ring_bytes, states_for, traffic_saved
 from ._jobs import Jobs
 from ._transport import Transport
 
@@ -38,50 +38,6 @@ class Settings:
     on_nonfinite: str
 
 
-@dataclass(frozen=True)
-class Stats(Traffic):
-    """What this rank did since register(), and, if it went on from a state_dict(), before."""
-
-    steps: int
-    float_steps: int
-    """of them: those that went as floats, at the start"""
-    skipped: int
-    """steps in which a gradient was not finite on some rank"""
-    dropped: int
-    """values that other buckets sent in skipped steps: nobody used them, as in float training"""
-    thread_seconds: float
-    """of the thread that exchanges gradients: codec, wire, and what Python does in between"""
-    residual_norms: Dict[str, float]
-    """by parameter: the 2-norm of what was not sent yet"""
-
-
-@dataclass
-class _Step:
-    """What happened in the groups of a step."""
-
-    floats: bool = False
-    taken: int = 0
-    """values of groups whose step succeeded"""
-    failure: Optional[StepError] = None
-
-
-@dataclass
-class _Counts:
-    steps: int = 0
-    float_steps: int = 0
-    skipped: int = 0
-    dropped: int = 0
-    float_bytes: int = 0
-    spent: float = 0.0
-    """seconds of all steps in codec and on the wire"""
-    float_seconds: float = math.inf
-    """of the fastest step that went as floats"""
-    step_seconds: List[float] = field(default_factory=list)
-    """of the first steps that did not"""
-    step_codec: float = 0.0
-    """seconds in the codec, of these"""
-
-
 class DDPState:
     """The state of the hook; register() makes it. It belongs to one DistributedDataParallel module.
 
@@ -98,7 +54,7 @@ class DDPState:
         self._seed = seed
         self._threads = threads
         self._quantize = quantize
-        self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
+        self._names: Dict[int, str] = {id(parameter): name for name, parameter in model.module.named_parameters()}
         self._finds_unused: bool = model.find_unused_parameters
         self._results: List[Tuple[str, Any, torch.Tensor]] = []  # of this step: name, parameter, what it should get
         self._sizes = {name: parameter.numel() for name, parameter in model.module.named_parameters()}
@@ -116,8 +72,8 @@ class DDPState:
         self._started = 0  # steps whose first bucket has arrived
         self._joined = False  # in this step: the rank has run out of data
         self._seen: Set[str] = set()  # by the compiled reducer in this step
-        self._step = _Step()
-        self._counts = _Counts()
+        self._step = Step()
+        self._counts = Counts()
         self._clock = Clock()
         self._failure: Optional[BaseException] = None  # to be raised at the end of the backward pass
         self._broken: Optional[BaseException] = None  # no step can succeed any more
@@ -191,10 +147,11 @@ class DDPState:
         self._tell()
 
     def _name_of(self, parameter: Any) -> str:
-        if id(parameter) not in self._names:
+        name = self._names.get(id(parameter))
+        if name is None:
             raise ValueError(f"a gradient of shape {list(parameter.shape)} is of a parameter that the module did not "
                              "have when register() was called: register a new DistributedDataParallel module")
-        return self._names[id(parameter)]
+        return name
 
     def _give_up(self, error: BaseException, arrival: Optional[Arrival] = None) -> None:
         """Something failed before the thread had it, so other ranks would wait for what this one does not send."""
@@ -391,7 +348,7 @@ class DDPState:
         self._failure = self._broken
 
     def _end_step(self) -> None:
-        step, self._step = self._step, _Step()
+        step, self._step = self._step, Step()
         counts = self._counts
         counts.steps += 1
         if step.failure is not None:

@@ -87,8 +87,8 @@ def _check_module(model: Any) -> None:
         raise TypeError("register() takes a DistributedDataParallel module, not FullyShardedDataParallel: of sharded "
                         "modules those of fully_shard() can be compressed, by register_fsdp()")
     if not isinstance(model, DistributedDataParallel):
-        raise TypeError(f"register() takes a DistributedDataParallel module, not {shown(model)}: wrap the module first, "
-                        "model = torch.nn.parallel.DistributedDataParallel(model)")
+        raise TypeError(f"register() takes a DistributedDataParallel module, not {shown(model)}: wrap the module "
+                        "first, model = torch.nn.parallel.DistributedDataParallel(model)")
     if getattr(model, "mixed_precision", None) is not None:
         raise ValueError("mixed_precision of DistributedDataParallel takes the place of the hook, and there is one "
                          "only: use torch.autocast(), or convert the module with model.bfloat16() before it is wrapped")
@@ -100,8 +100,8 @@ def _check_module(model: Any) -> None:
         raise ValueError("all parameters are in delay_all_reduce_named_params, so none comes to a hook: leave it out")
     other = model._get_ddp_logging_data().get("comm_hook")
     if other:
-        raise ValueError(f"this module has a communication hook already, {other}, and there is one only: wrap the module "
-                         "in a new DistributedDataParallel")
+        raise ValueError(f"this module has a communication hook already, {other}, and there is one only: wrap the "
+                         "module in a new DistributedDataParallel")
 
 
 def _check_group(group: Any, of_module: Any) -> None:
