@@ -55,7 +55,7 @@ print_what_they_say static
 
 # README's own command lines, with the compiler of this build as cc. The library is not where the loader looks.
 mkdir verbatim
-printf '#!/bin/sh\nexec %s %s "$@"\n' "$CC" "${cflags[*]}" >verbatim/cc
+printf '#!/bin/sh\nexec %s %s "$@"\n' "${CC#ccache }" "${cflags[*]}" >verbatim/cc
 chmod +x verbatim/cc
 line=$(grep -o '`cc example\.c [^`]*`' "$root/README.md" | tr -d '`') # one
 sed "s,^prefix=.*,prefix=$prefix," "$pc" >verbatim/threelc.pc
