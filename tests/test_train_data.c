@@ -119,7 +119,7 @@ static void bad_files(void **state)
     refuses(f, "is an idx file of type 0x09");
     f = good_files();
     f.images[11] = SIDE - 1;
-    refuses(f, "are not 28 x 28");
+    refuses(f, "dimension 1 is 27; images are 28 x 28");
     f = good_files();
     f.images[7] = 0;
     refuses(f, "has 0 images");

@@ -112,6 +112,8 @@ class Declarations(unittest.TestCase):
         some = {name: what for name, what in functions(self.partly).items() if name in _c.FUNCTIONS}
         self.assertTrue(some)
         found.update(some)
+        for name in {name for name in found if name.endswith("_init")} - _c.FUNCTIONS.keys():
+            del found[name]  # it sets struct_size and zeros, which ctypes does
         self.assertEqual(sorted(found), sorted(_c.FUNCTIONS))
         for name, (result, arguments) in found.items():
             types = [] if arguments.strip() == "void" else [
