@@ -260,7 +260,7 @@ refuses 'broken/a.residual.npy: its shape needs 12 bytes*' broken
 refuses 'no input: *' -q
 refuses '--bogus: there is no such option (--help lists them)' --bogus good.npy
 refuses '-x: there is no such option (--help lists them)' -x good.npy
-refuses '--seeed: there is no such option; did you mean --seed[?]' --seeed=2 good.npy
+refuses '--seeed=2: there is no such option; did you mean --seed[?]' --seeed=2 good.npy
 refuses '--s: it may be --small or --shapes or --sizes or --synthetic or --steps or --seed' --s good.npy
 refuses '--codec 3cl: *: no codec or stage has this name (did you mean 3lc[?]); there are *' -c 3cl good.npy
 refuses '--codec paper: *; did you mean papers[?]' -c paper good.npy
@@ -285,7 +285,7 @@ refuses '--dtype f64: @(it|item|nothing|after) *' --dtype f64 good.npy
 refuses '--format xml: @(it|item|nothing|after) *' --format xml good.npy
 refuses '--feedback maybe: @(it|item|nothing|after) *' --feedback maybe good.npy
 refuses '--synthetic cauchy: @(it|item|nothing|after) *' --synthetic cauchy
-for number in '' -1 x 1.5 0x10 5Gi 99999999999999999999; do
+for number in '' -1 x 1.5 0x10 5Ti 99999999999999999999; do
   refuses "--values $number: @(it|item|nothing|after) *" --synthetic gauss --values "$number"
   refuses "--steps $number: @(it|item|nothing|after) *" --steps "$number" good.npy
 done
