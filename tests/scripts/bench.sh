@@ -255,6 +255,38 @@ refuses 'broken/a.residual.npy: index 0 (from 0) is not finite' broken
 ones broken/a.residual.npy "$(dict '<f4' '(3,)')" 2
 refuses 'broken/a.residual.npy: its shape needs 12 bytes*' broken
 
+# ---- bench/run: which program it runs, and with what
+
+mkdir -p tree/{bench,.ci,build-release/bench/sim} stubs
+cp "$source_root/bench/run" tree/bench/
+for stub in tree/.ci/packages stubs/meson; do printf '#!/bin/bash\n' >"$stub"; done
+for stub in tree/build-release/bench/{tlc-bench,sim/tlc-sim}; do
+  cat >"$stub" <<'END'
+#!/bin/bash
+echo "${0##*/} $*"
+END
+done
+chmod +x tree/.ci/packages stubs/meson tree/build-release/bench/{tlc-bench,sim/tlc-sim}
+: >tree/build-release/build.ninja
+tree=$work/tree
+while read -r arguments && read -r want; do
+  count=$((count + 1))
+  read -ra words <<<"$arguments"
+  got=$(PATH=$work/stubs:$PATH tree/bench/run "${words[@]}" 2>err)
+  [[ $got == "$want" ]] || bad "bench/run $arguments: '$got', not '$want': $(<err)"
+done <<END
+
+tlc-bench --defaults $tree/bench
+nothere
+tlc-bench --defaults $tree/bench nothere
+-q --codec 3lc x.npy
+tlc-bench --defaults $tree/bench -q --codec 3lc x.npy
+sim --kind gather
+tlc-sim --traces $tree/bench/data --kind gather
+-q --link 1Gbit sim
+tlc-sim --traces $tree/bench/data -q --link 1Gbit
+END
+
 # ---- bad options
 
 refuses 'no input: *' -q
