@@ -51,12 +51,11 @@ class CObject:
         self._threads = threads
         self._residuals = [residual for residual in residuals if residual is not None]
 
-    def _do(self, function: Callable[..., Any], *arguments: Any, reads: bool = False) -> Any:
-        """A call of the library that may read and write residuals, and use the threads. reads: it does not write, and
-        is over at once. The lock is held."""
+    def _do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the library that may read and write residuals, and use the threads. The lock is held."""
         for residual in self._residuals:
-            residual.use_again(writable=not reads)
-        return call(None if reads else self._threads, function, self._handle, *arguments)
+            residual.use_again(writable=True)
+        return call(self._threads, function, self._handle, *arguments)
 
     def _check(self, status: int) -> None:
         """Raises what belongs to the status of a call."""

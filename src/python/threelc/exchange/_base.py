@@ -190,9 +190,6 @@ def _coded(codec: Optional[str], what: str) -> Optional[bytes]:
     return None if codec is None else coded(codec, what)
 
 
-_READS = ("again", "part", "pushed_part", "stats", "state_save", "taken")
-
-
 class ExchangeObject(CObject):
     """The calls that every object has. `_name` is its kind as the C functions have it."""
 
@@ -222,7 +219,7 @@ class ExchangeObject(CObject):
 
     def _call(self, verb: str, *arguments: Any) -> None:
         """A call whose outcome tells why it failed."""
-        self._check(self._do(self._function(verb), *arguments, reads=verb in _READS))
+        self._check(self._do(self._function(verb), *arguments))
 
     def _check(self, status: int) -> None:
         if status:
