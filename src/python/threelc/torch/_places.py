@@ -45,10 +45,10 @@ def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequen
     every = [(place, state) for old, found in saved for place, state in zip(old, found["parts"])]
     states = {part: _state_at(place, every) for part, place in zip(parts, places)}
     numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
-    optimizer.load_state_dict(copy.deepcopy({
+    optimizer.load_state_dict({
         "state": {i: states[part] for part, i in numbers.items() if states.get(part)},
         "param_groups": [{**settings, "params": [numbers[part] for part in group["params"]]}
-                         for settings, group in zip(groups, optimizer.param_groups)]}))
+                         for settings, group in zip(groups, optimizer.param_groups)]})
 
 
 def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[str, Any]:
