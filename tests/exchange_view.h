@@ -22,11 +22,13 @@ void watch_close(watch *w);
 void watch_again(watch *w); /* after a call that succeeded */
 void require_unchanged(watch *w);
 
-/* A call that must fail with `want` and change nothing. */
+/* A call that must fail with `want` and change nothing. It is repeated, so that the outcome is its own, and not that of
+ * a question that the look has asked. */
 #define REFUSED(watch, call, want)                                                                                     \
     do {                                                                                                               \
         require_status_is(#call, call, want, __FILE__, __LINE__);                                                      \
         require_unchanged(watch);                                                                                      \
+        require_status_is(#call, call, want, __FILE__, __LINE__);                                                      \
     } while (0)
 
 /* A call that takes a message, with all else as it should be. */

@@ -143,7 +143,7 @@ static void configurations(void **state)
         SAYS(TLC_ERR_PARAM, "split_n is 0|at least 1", a.cfg.split_n = 0);
         SAYS(TLC_ERR_PARAM, gossip ? "dtype is 3|it is 0" : "dtype is 3|0 to 2", a.cfg.dtype = (tlc_dtype)3);
         SAYS(TLC_ERR_PARAM, "isa is 9|0 to 4", a.cfg.isa = (tlc_isa)9);
-        SAYS(TLC_ERR_PARAM, "alloc|free", a.cfg.alloc.alloc = no_allocator.alloc);
+        SAYS(TLC_ERR_PARAM, "of alloc, only alloc is given", a.cfg.alloc.alloc = no_allocator.alloc);
         SAYS(TLC_ERR_PARAM, "push: at 0: \"4lc\": no codec", a.cfg.push = "4lc");
         SAYS(TLC_ERR_PARAM, "push: at 6: ", a.cfg.push = "3lc:s=7");
         SAYS(TLC_ERR_PARAM, gossip ? "pull is set" : "pull: at 0: ", a.cfg.pull = "4lc");

@@ -87,7 +87,7 @@ static void configurations(void **state)
         CHANGED(TLC_ERR_PARAM, a->cfg.keep = 0);
         CHANGED(TLC_OK, a->cfg.keep = 1);
         CHANGED(TLC_ERR_PARAM, a->cfg.assume_finite = 2);
-        CHANGED(TLC_ERR_PARAM, a->cfg.push = NULL);
+        CHANGED(TLC_OK, a->cfg.push = NULL);
         CHANGED(TLC_ERR_PARAM, a->cfg.push = "4lc");
         CHANGED(TLC_OK, a->cfg.reserve = "");
         CHANGED(TLC_ERR_PARAM, a->cfg.isa = (tlc_isa)-1);

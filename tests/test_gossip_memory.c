@@ -29,12 +29,12 @@ static void use_node(network *net, uint32_t i)
 
     NETWORK_CALL(net, size = tlc_gossip_state_size(g));
     uint8_t *state = bytes(size);
-    const tlc_message saved = {state, size};
+    const tlc_message saved[2] = {{state, size}, {state, size}};
     OK(net, tlc_gossip_state_save(g, state, size, &written));
     STATUS(net, tlc_gossip_state_save(g, state, size - 1, &written), TLC_ERR_CAPACITY);
     OK(net, tlc_gossip_again(g, tlc_gossip_step(g) - 1, &kept));
-    OK(net, tlc_gossip_state_load(g, &saved, 1));
-    STATUS(net, tlc_gossip_state_load(g, &saved, 2), TLC_ERR_PARAM);
+    OK(net, tlc_gossip_state_load(g, saved, 1));
+    STATUS(net, tlc_gossip_state_load(g, saved, 2), TLC_ERR_PARAM);
     OK(net, tlc_gossip_set_codec(g, CONV, "random-sparse"));
     STATUS(net, tlc_gossip_set_codec(g, CONV, "sbc"), TLC_ERR_PARAM);
     OK(net, tlc_gossip_stats(g, &stats));

@@ -289,12 +289,15 @@ static tlc_outcome outcome_of(const party *p, uint32_t server)
     return o;
 }
 
+tlc_outcome party_told;
+
 void party_check(const party *p, tlc_status status, uint64_t before)
 {
     tlc_status told = TLC_OK;
 
     for (uint32_t i = 0; i < (p->role == WORKER ? p->plan->cfg.servers : 1); i++) {
         const tlc_outcome o = outcome_of(p, i);
+        party_told = told ? party_told : o;
         told = told ? told : o.status;
     }
     require_status(told, status);

@@ -80,6 +80,9 @@ uint64_t party_digest(const party *p);
 /* Checks what a call said, and that it changed nothing if it failed with anything but TLC_ERR_STEP. */
 void party_check(const party *p, tlc_status status, uint64_t before);
 
+/* The outcome that party_check saw last. What it asked afterwards may have left another one. */
+extern tlc_outcome party_told;
+
 /* The parts that the party owns; 0 for workers. */
 size_t party_parts(const party *p);
 tlc_part party_part(const party *p, size_t i);

@@ -81,7 +81,7 @@ tlc_status run_greet(run *r, uint32_t i, unsigned asked)
     const tlc_status status = tlc_gossip_greet(p->it, from);
     party_check(p, status, before);
     require(p->turn == IDLE ? all == UNSURE || (all == TAKEN) == (status == TLC_OK) : status == TLC_ERR_ORDER);
-    require(p->turn != IDLE || !status || node_names(p, suspects));
+    require(p->turn != IDLE || !status || node_told(suspects));
     require(node_model(p) == model);
     for (size_t k = 0; !status && k < row->degree; k++)
         if (from[k].len)

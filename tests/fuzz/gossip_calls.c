@@ -192,7 +192,7 @@ tlc_status run_pull(run *r, uint32_t i)
     }
     tlc_status status = pull(r, p);
     require(wrong ? status != TLC_OK : suspects || !status);
-    require(p->turn != PUSHED || node_names(p, suspects));
+    require(p->turn != PUSHED || node_told(suspects));
     if (!status || !can)
         return status;
     for (size_t k = 0; k < row->degree; k++) /* with the right messages the step goes on */

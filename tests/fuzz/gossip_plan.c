@@ -160,11 +160,9 @@ tlc_outcome node_outcome(const party *p)
     return o;
 }
 
-int node_names(const party *p, unsigned nodes)
+int node_told(unsigned nodes)
 {
-    const tlc_outcome o = node_outcome(p);
-
-    return o.rank < MOST_NODES && (nodes >> o.rank & 1);
+    return party_told.rank < MOST_NODES && (nodes >> party_told.rank & 1);
 }
 
 uint64_t node_model(const party *p)

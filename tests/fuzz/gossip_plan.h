@@ -58,7 +58,7 @@ int node_model_below(const party *p, float most);
 void node_require_model(const party *p, const float *const *values);
 
 tlc_outcome node_outcome(const party *p);
-int node_names(const party *p, unsigned nodes); /* is the node at fault one of these? */
+int node_told(unsigned nodes); /* is the node at fault, as party_check saw it, one of these? */
 
 /* A number for the model. It is never 0. */
 uint64_t node_model(const party *p);
