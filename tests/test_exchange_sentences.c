@@ -134,7 +134,7 @@ static void configurations(void **state)
         SAYS(TLC_ERR_PARAM, "workers is 1048577|1 to 1048576", a.cfg.workers = 1048577);
         SAYS(TLC_ERR_PARAM, servers ? "servers is 0|1 to 1048576" : "servers is 2|it is 0",
              a.cfg.servers = servers ? 0 : 2);
-        SAYS(TLC_ERR_PARAM, " is 77; |0 to ", a.index = 77);
+        SAYS(TLC_ERR_PARAM, " is 77; |it is 0", a.index = 77);
         SAYS(TLC_ERR_PARAM, "keep is 0|1 to 4294967295", a.cfg.keep = 0);
         SAYS(TLC_ERR_PARAM, servers ? "backup is 3|0 to 2" : "backup is 3|it is 0", a.cfg.backup = 3);
         SAYS(TLC_ERR_PARAM, "gather is 2|it is 0", a.cfg.gather = 2);

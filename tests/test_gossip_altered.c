@@ -104,9 +104,9 @@ static void attack(network *net, taking *take, tlc_message valid, int changes, t
             const tlc_status status = take_forged(net, take, message);
             require(status == TLC_OK || how < some || status == TLC_ERR_CORRUPT);
             if (status || !changes) {
+                require(!status || (node_outcome(net, 0).rank == 1 && node_outcome(net, 0).status == status));
                 tlc_message now = node_look(net, 0);
                 require(blob_same(seen, now));
-                require(!status || (node_outcome(net, 0).rank == 1 && node_outcome(net, 0).status == status));
                 refused += status != TLC_OK;
                 blob_free(&now);
             } else if (before.len)

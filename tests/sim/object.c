@@ -209,6 +209,14 @@ tlc_status object_load(object *o, const tlc_message *states, size_t count)
                                                     : tlc_server_state_load(o->it, states, count));
 }
 
+tlc_status object_salvage(object *o, const tlc_message *states, size_t count)
+{
+    return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_state_salvage(o->it, states, count)
+                           : o->role == ROLE_WORKER ? tlc_worker_state_salvage(o->it, states, count)
+                           : o->role == ROLE_NODE   ? tlc_gossip_state_salvage(o->it, states, count)
+                                                    : tlc_server_state_salvage(o->it, states, count));
+}
+
 static size_t state_size(const object *o)
 {
     return o->role == ROLE_RANK     ? tlc_allreduce_state_size(o->it)

@@ -90,6 +90,7 @@ tlc_status object_scale(object *o, float factor);
 tlc_status object_set_codec(object *o, size_t tensor, int direction, const char *codec);
 tlc_part object_part(const object *o, size_t i);
 tlc_status object_load(object *o, const tlc_message *states, size_t count);
+tlc_status object_salvage(object *o, const tlc_message *states, size_t count); /* of a run of which states are lost */
 
 /* Saves the state, which must be possible. The bytes belong to the run. */
 tlc_message object_save(object *o);

@@ -76,6 +76,8 @@ static void load(object *o, const checkpoint *const *c, size_t count)
     for (size_t i = 0; !step && i < count; i++)
         step = c[i]->step;
     status = object_load(o, states, count);
+    if (status == TLC_ERR_PARAM && count < (o->role == ROLE_SERVER ? c[0]->servers : c[0]->workers))
+        status = object_salvage(o, states, count); /* ranks died without a state */
     must(o->run, CALLS, !status, "state_load: %s (%s)", tlc_status_string(status), object_outcome(o, 0).sentence);
     o->step = step;
     const tlc_outcome outcome = check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
