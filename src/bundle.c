@@ -105,10 +105,14 @@ static tlc_status open_bundle(tlc_bundle_reader *r, const void *src, size_t len,
     size_t at = 2, frames = 0;
     uint64_t count, length;
 
-    if (len < 2 || p[0] != BUNDLE_MAGIC)
-        return tlc_format_fail(w, TLC_ERR_CORRUPT, TLC_FORMAT_BUNDLE, src, len);
-    if (p[1] != BUNDLE_VERSION)
-        return tlc_format_fail(w, TLC_ERR_VERSION, TLC_FORMAT_BUNDLE, src, len);
+    if (len < 2 || p[0] != BUNDLE_MAGIC) {
+        tlc_format_say(w, TLC_FORMAT_BUNDLE, src, len);
+        return TLC_ERR_CORRUPT;
+    }
+    if (p[1] != BUNDLE_VERSION) {
+        tlc_format_say(w, TLC_FORMAT_BUNDLE, src, len);
+        return TLC_ERR_VERSION;
+    }
     if (!tlc_varint_read(p, len, &at, &count) || count > UINT32_MAX || count > len - at)
         return TLC_FAIL(w, TLC_ERR_CORRUPT, "the count of the bundle's frames is none, or more than %zu bytes can hold",
                         len);

@@ -57,10 +57,14 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
     size_t at = 3, end;
     int read;
 
-    if (len < TLC_DELTA_HEAD_MIN + TLC_CHECKSUM_SIZE || p[0] != TLC_DELTA_MAGIC)
-        return tlc_format_fail(&d->why, TLC_ERR_CORRUPT, TLC_FORMAT_DELTA, src, len);
-    if (p[1] != TLC_DELTA_VERSION)
-        return tlc_format_fail(&d->why, TLC_ERR_VERSION, TLC_FORMAT_DELTA, src, len);
+    if (len < TLC_DELTA_HEAD_MIN + TLC_CHECKSUM_SIZE || p[0] != TLC_DELTA_MAGIC) {
+        tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
+        return TLC_ERR_CORRUPT;
+    }
+    if (p[1] != TLC_DELTA_VERSION) {
+        tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
+        return TLC_ERR_VERSION;
+    }
     end = len - TLC_CHECKSUM_SIZE;
     if (tlc_load32(p + end) != tlc_checksum(p, end))
         return TLC_FAIL(&d->why, TLC_ERR_CHECKSUM, "the checksum of the delta does not match: it was altered or cut");

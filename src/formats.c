@@ -33,17 +33,18 @@ static int is(size_t format, const uint8_t *p, size_t len)
     return format != TLC_FORMAT_FRAME || !tlc_frame_read(&f, p, len, NULL, 0);
 }
 
-tlc_status tlc_format_fail(tlc_text *w, tlc_status status, tlc_format wanted, const void *src, size_t len)
+void tlc_format_say(tlc_text *w, tlc_format wanted, const void *src, size_t len)
 {
     const size_t magic = strlen(formats[wanted].magic);
     const uint8_t *p = src;
 
     if (!w || !w->cap)
-        return status;
+        return;
     for (size_t i = 0; i < FORMATS; i++)
-        if (i != wanted && is(i, p, len))
-            return TLC_FAIL(w, status, "these are the bytes of a %s, not of a %s", formats[i].name,
-                            formats[wanted].name);
+        if (i != wanted && is(i, p, len)) {
+            tlc_text_format(w, "these are the bytes of a %s, not of a %s", formats[i].name, formats[wanted].name);
+            return;
+        }
     if (!len)
         tlc_text_format(w, "there are no bytes, where a %s should be", formats[wanted].name);
     else if (!begins_with_magic(wanted, p, len) && len > magic)
@@ -54,7 +55,6 @@ tlc_status tlc_format_fail(tlc_text *w, tlc_status status, tlc_format wanted, co
                         formats[wanted].name, p[magic], (int)formats[wanted].version);
     else
         tlc_text_format(w, "%zu bytes are too few for a %s", len, formats[wanted].name);
-    return status;
 }
 
 tlc_status tlc_explain(const void *src, size_t len, tlc_format format, char *message, size_t cap)

@@ -7,9 +7,8 @@
 
 #include "coding/frame.h"
 
-/* Explains that bytes cannot be of the format `wanted`: they are too short, of another version, or of another format.
- * Is `status`. */
-tlc_status tlc_format_fail(tlc_text *w, tlc_status status, tlc_format wanted, const void *src, size_t len);
+/* Says why bytes cannot be of the format `wanted`: they are too short, of another version, or of another format. */
+void tlc_format_say(tlc_text *w, tlc_format wanted, const void *src, size_t len);
 
 /* Says why tlc_frame_read or tlc_decode_check refused a frame. n: as for tlc_frame_read. */
 void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_t len, const size_t *n);

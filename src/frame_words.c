@@ -44,7 +44,7 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
 
     switch (f->fault) {
     case TLC_FAULT_SHORT:
-    case TLC_FAULT_OTHER: (void)tlc_format_fail(w, TLC_OK, TLC_FORMAT_FRAME, src, len); break;
+    case TLC_FAULT_OTHER: tlc_format_say(w, TLC_FORMAT_FRAME, src, len); break;
     case TLC_FAULT_CODEC:
         tlc_text_format(w, "bytes 2 and 3, the codec of the frame, are %d and %d: this library knows no such codec",
                         p[2], p[3]);
@@ -52,7 +52,7 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
     case TLC_FAULT_CHECKSUM: tlc_text_say(w, "the checksum of the frame does not match: it was altered or cut"); break;
     case TLC_FAULT_N: tlc_text_say(w, "byte 4 and those behind it are no number of values"); break;
     case TLC_FAULT_SIZE:
-        tlc_text_format(w, "the frame has %llu values, the caller has %zu", (unsigned long long)f->n, *n);
+        tlc_text_format(w, "the frame has %llu values, the caller has %zu", (unsigned long long)f->n, n ? *n : 0);
         break;
     case TLC_FAULT_FLAGS: tlc_text_format(w, "byte 1, the flags of the frame, is %d, which no frame has", p[1]); break;
     case TLC_FAULT_BLOCK: tlc_text_say(w, "the number of values in a block is none, or not from 1 to 268435456"); break;

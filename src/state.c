@@ -76,10 +76,14 @@ tlc_status tlc_state_explain(const void *src, size_t len, tlc_text *w)
 {
     const uint8_t *p = src;
 
-    if (len < STATE_LEAST || memcmp(p, magic, sizeof magic) != 0)
-        return tlc_format_fail(w, TLC_ERR_CORRUPT, TLC_FORMAT_STATE, p, len);
-    if (p[4] != STATE_VERSION)
-        return tlc_format_fail(w, TLC_ERR_VERSION, TLC_FORMAT_STATE, p, len);
+    if (len < STATE_LEAST || memcmp(p, magic, sizeof magic) != 0) {
+        tlc_format_say(w, TLC_FORMAT_STATE, p, len);
+        return TLC_ERR_CORRUPT;
+    }
+    if (p[4] != STATE_VERSION) {
+        tlc_format_say(w, TLC_FORMAT_STATE, p, len);
+        return TLC_ERR_VERSION;
+    }
     if (tlc_load32(p + len - TLC_CHECKSUM_SIZE) != tlc_checksum(p, len - TLC_CHECKSUM_SIZE))
         return TLC_FAIL(w, TLC_ERR_CHECKSUM, "the checksum of the state does not match: it was altered or cut");
     return TLC_OK;

@@ -279,7 +279,7 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
         m.from_zero = d.options.from_zero;
         m.parallel = &d.options.parallel;
         status = tlc_many_check(&m, &at_fault);
-        if (status && d.why.cap)
+        if (status && frames && d.why.cap)
             say_frame(&d.why, &m, at_fault);
     }
     if (!status) {

@@ -261,6 +261,7 @@ static void quartic_frames(void **state)
     uint8_t dst[ROOM];
     size_t len;
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): fields of structs */
 #define SAYS(c, type, room, src, count, scale, to, cap, status, words)                                                 \
     memset(message, 'x', sizeof message);                                                                              \
     require_status(tlc_compress_quartic(src, count, scale, N,                                                          \
@@ -326,6 +327,7 @@ static void aggregations(void **state)
 #undef SAYS
     make_samples(NULL);
 }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* ---- one format in place of another ------------------------------------------------------------------------------ */
 

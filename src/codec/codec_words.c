@@ -179,7 +179,7 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
     tlc_status status = codec && (message || !cap) ? tlc_codec_parse(&parsed, codec, strlen(codec), &error)
                                                    : TLC_ERR_PARAM;
 
-    if (status && codec && w.cap)
+    if (status && codec && message)
         say_error(&w, codec, &error);
     else if (status)
         tlc_text_say(&w, "no codec string was given");

@@ -24,7 +24,8 @@ STRUCTS = {
 PARTLY_STRUCTS = {"tlc_quartic_params": _c.QuarticParams}
 ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
-    "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"), "tlc_gossip_kind": (_c.GossipKind, "TLC_"),
+    "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"),
+    "tlc_gossip_kind": (_c.GossipKind, "TLC_"),
     "tlc_graph_kind": (_c.GraphKind, "TLC_")}
 OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip")
 FUNCTIONS = {("tlc_allocator", "alloc"): _c.ALLOC, ("tlc_allocator", "free"): _c.FREE, ("tlc_parallel", "run"): _c.RUN}
