@@ -12,8 +12,8 @@
  * gcc tells of nearly all by __GCC_IEC_559: -ffast-math, -Ofast, -funsafe-math-optimizations, -fassociative-math,
  * -freciprocal-math, -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant. Contraction is switched off.
  * clang tells of -ffast-math and -ffinite-math-only. Its pragma switches off the parts: -fassociative-math,
- * -freciprocal-math, -fno-signed-zeros, -fapprox-func, -fno-honor-infinities. It does not switch off -fno-honor-nans and
- * -ffp-contract=fast: kernels/self_test.c finds what they change when the library runs.
+ * -freciprocal-math, -fno-signed-zeros, -fapprox-func, -fno-honor-infinities. It does not switch off -fno-honor-nans
+ * and -ffp-contract=fast: kernels/self_test.c finds what they change when the library runs.
  * The others change nothing here: -fno-math-errno, -fno-trapping-math, -frounding-math, -fsignaling-nans, -mrecip,
  * -fdenormal-fp-math. tests/scripts/float-flags.sh tries them all. */
 #if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0) || (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)

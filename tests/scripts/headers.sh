@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
 # every C and C++ from C99 and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header,
-# is compiled with $CC. README's C examples compile as C11 and C++17 without a warning. Every struct that begins with its
-# size has an _init. bindgen, which generates bindings, reads all constants.
+# is compiled with $CC. README's C examples compile as C11 and C++17 without a warning. Every struct that begins with
+# its size has an _init. bindgen, which generates bindings, reads all constants.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -94,9 +94,9 @@ if command -v bindgen >/dev/null; then
     includes "${headers[@]}"
     echo '#include <stdio.h>'
     echo 'int main(void) {'
-    # shellcheck disable=SC2016
-    printf 'printf("%%s %%llu %%d\\n", "%s", (unsigned long long)%s, (int)sizeof(%s));\n' \
-      $(for name in "${macros[@]}"; do echo "$name $name $name"; done)
+    for name in "${macros[@]}"; do
+      echo "printf(\"$name %llu %d\\n\", (unsigned long long)$name, (int)sizeof($name));"
+    done
     echo '}'
   } >"$work/values.c"
   cc -I. "$work/values.c" -o "$work/values"

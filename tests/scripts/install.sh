@@ -55,7 +55,8 @@ print_what_they_say static
 
 # README's own command lines, with the compiler of this build as cc. The library is not where the loader looks.
 mkdir verbatim
-printf '#!/bin/sh\nexec %s %s "$@"\n' "${CC#ccache }" "${cflags[*]}" >verbatim/cc
+read -ra words <<<"${CC#ccache }" # ccache would look for cc again
+printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v "${words[0]}") ${words[*]:1} ${cflags[*]}" >verbatim/cc
 chmod +x verbatim/cc
 line=$(grep -o '`cc example\.c [^`]*`' "$root/README.md" | tr -d '`') # one
 sed "s,^prefix=.*,prefix=$prefix," "$pc" >verbatim/threelc.pc
@@ -125,7 +126,7 @@ CMAKE
   print_what_they_say cmake-build LD_LIBRARY_PATH="$libdir"
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
-  for asked in 0.4=TRUE 0.4.0=TRUE 0.3=FALSE 0.3.4=FALSE 0.2.1=FALSE 0.4.1=FALSE 0.5=FALSE 0.40=FALSE 1=FALSE; do
+  for asked in 0.3=TRUE 0.3.0=TRUE 0.3.4=TRUE 0.2=FALSE 0.2.1=FALSE 0.3.5=FALSE 0.4=FALSE 0.30=FALSE 1=FALSE; do
     told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" \
       -P version.cmake 2>&1)
     [[ $told == "${asked#*=}" ]] || { echo "find_package(threelc ${asked%=*}): $told"; exit 1; }

@@ -49,7 +49,9 @@ else
   echo "# no root folder with a compiler alone can be made: $(tail -n 1 "$work/why"). The line runs in this system"
   place=$work/place
   mkdir -p "$place" "$work/bin"
-  printf '#!/bin/sh\nexec %s "$@"\n' "${CC:-cc}" >"$work/bin/cc"
+  CC=${CC:-cc}
+  read -ra words <<<"${CC#ccache }" # ccache would look for cc again
+  printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v "${words[0]}") ${words[*]:1}" >"$work/bin/cc"
   chmod +x "$work/bin/cc"
   build() { (cd "$place" && PATH=$work/bin:$PATH sh -ec "$1"); }
 fi
