@@ -114,8 +114,8 @@ void require_told(const network *net, uint32_t i, tlc_status status, tlc_status 
 /* All that can be seen of a node, but for what `_outcome` tells; blob_free() it. */
 tlc_message node_look(network *net, uint32_t i);
 
-/* A call on node i that must fail with `want` and change nothing. It is repeated, so that the outcome is its own, and not
- * that of a question that the look has asked. */
+/* A call on node i that must fail with `want` and change nothing. It is repeated, so that the outcome is its own, and
+ * not that of a question that the look has asked. */
 #define NODE_REFUSED(net, i, call, want)                                                                               \
     do {                                                                                                               \
         tlc_message before_ = node_look(net, i), after_;                                                               \

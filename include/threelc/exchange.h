@@ -64,8 +64,8 @@ typedef struct tlc_tensor {
 } tlc_tensor;
 TLC_API tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size);
 
-/* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other call
- * that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
+/* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other
+ * call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
     size_t struct_size;
     tlc_status status; /* what the call returned; of a worker: TLC_OK if the message of another server was at fault */
@@ -219,8 +219,8 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * states that do not fit together, or states that are missing: the sentence names their ranks. TLC_ERR_SIZE: a tensor
  * has another n. TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
  *
- * `_state_salvage` is `_state_load` for a run of which states are lost. What they had is taken for 0, so the run goes on
- * without these residuals. `_outcome` names the ranks. */
+ * `_state_salvage` is `_state_load` for a run of which states are lost. What they had is taken for 0, so the run goes
+ * on without these residuals. `_outcome` names the ranks. */
 TLC_API size_t tlc_worker_state_size(const tlc_worker *w);
 TLC_API tlc_status tlc_worker_state_save(const tlc_worker *w, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_worker_state_load(tlc_worker *w, const tlc_message *states, size_t count);
@@ -437,8 +437,9 @@ TLC_API tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *sta
 /* The state has step, codecs, model and replicas. tlc_gossip_state_load takes one state, of the same node: it goes on
  * with the same bits. Replicas of neighbours that are not in the state, or were lost, are lost. Or it takes the states
  * of all nodes of a run, in one step, with any number of nodes here: the model, and all replicas, become the mean of
- * their models, which is the result of that run. tlc_gossip_state_salvage: of those that are there. Tensors that are in no state keep their model, and their replicas
- * become equal to it. TLC_ERR_CORRUPT: also a value that is not finite. Other failures as tlc_worker_state_load. */
+ * their models, which is the result of that run. tlc_gossip_state_salvage: of those that are there. Tensors that are in
+ * no state keep their model, and their replicas become equal to it. TLC_ERR_CORRUPT: also a value that is not finite.
+ * Other failures as tlc_worker_state_load. */
 TLC_API size_t tlc_gossip_state_size(const tlc_gossip *g);
 TLC_API tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, size_t *written);
 TLC_API tlc_status tlc_gossip_state_load(tlc_gossip *g, const tlc_message *states, size_t count);

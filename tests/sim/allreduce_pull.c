@@ -35,7 +35,8 @@ static void pull_wrong(reduction *w, member *m, const tlc_message *from, blame b
     b.causes = CAUSE(status);
     (void)check_outcome(o, 0, status, b);
     check_frozen(o, &before, "pull of a wrong message");
-    must(w->run, CALLS, tlc_allreduce_pull(o->it, from, out) == status, "the same pull is refused otherwise"); /* its outcome again */
+    must(w->run, CALLS, tlc_allreduce_pull(o->it, from, out) == status,
+         "the same pull is refused otherwise"); /* its outcome again */
 }
 
 /* Pulls with damaged messages, and forgets them. Returns 0 if there were any. */

@@ -27,8 +27,8 @@ static void fill_config(creation *c, const object *o)
 
     must(r, CALLS, !tlc_exchange_config_init(cfg, sizeof *cfg), "tlc_exchange_config_init");
     must(r, CALLS,
-         cfg->keep == 4 && cfg->min_n == 256 && cfg->split_n == 65536 && !cfg->push && !cfg->pull &&
-             !cfg->backup && !cfg->sum && !cfg->gather && !cfg->servers && !cfg->owners && !cfg->reserve,
+         cfg->keep == 4 && cfg->min_n == 256 && cfg->split_n == 65536 && !cfg->push && !cfg->pull && !cfg->backup &&
+             !cfg->sum && !cfg->gather && !cfg->servers && !cfg->owners && !cfg->reserve,
          "tlc_exchange_config_init: other defaults");
     cfg->workers = g->workers;
     cfg->servers = with_servers ? g->servers : 0;

@@ -95,7 +95,8 @@ static void pull_wrong(cluster *w, worker_node *n, const tlc_message *from, uint
     b.causes = CAUSE(status);
     (void)check_outcome(o, server, status, b);
     check_frozen(o, &before, "pull of a wrong message");
-    must(w->run, CALLS, tlc_worker_pull(o->it, from, out) == status, "the same pull is refused otherwise"); /* its outcome again */
+    must(w->run, CALLS, tlc_worker_pull(o->it, from, out) == status,
+         "the same pull is refused otherwise"); /* its outcome again */
 }
 
 /* Pulls with damaged messages, and forgets them. Returns 0 if there were any. */
