@@ -11,8 +11,8 @@
  * NULL where its size is 0. The buffers of a call must not overlap. Gradients are in the byte order of the machine.
  * Frames and states are the same bytes on every machine.
  * Structs: those that begin with struct_size have a function, the name of the struct and _init, that sets all other
- * fields to their defaults. Start from it. The defaults are 0 where nothing else is said. struct_size: the caller's sizeof, by
- * which the library knows which fields the caller has. TLC_ERR_PARAM: NULL, or less than the first field.
+ * fields to their defaults. Start from it. The defaults are 0 where nothing else is said. struct_size: the caller's
+ * sizeof, by which the library knows which fields the caller has. TLC_ERR_PARAM: NULL, or less than the first field.
  * Failure: every function that can fail returns a tlc_status. A failed call changes neither output, residual nor state;
  * tlc_config.assume_finite is the one exception. No function aborts, prints or starts a thread. Only tlc_create()
  * allocates.
