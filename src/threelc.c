@@ -166,7 +166,10 @@ static tlc_status decode_options(decoding *d, const tlc_decode_options *opt)
 {
     memset(&d->options, 0, sizeof d->options);
     d->why = (tlc_text){NULL, 0, 0};
-    if (opt && !tlc_import(&d->options, sizeof d->options, opt))
+    d->k = tlc_kernels_for(TLC_ISA_AUTO);
+    if (!opt)
+        return TLC_OK;
+    if (!tlc_import(&d->options, sizeof d->options, opt))
         return TLC_ERR_PARAM;
     d->why = tlc_text_in(d->options.message, d->options.message_cap);
     d->k = tlc_kernels_for(d->options.isa);
@@ -223,7 +226,7 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
     tlc_status status = decode_options(&d, opt);
 
     output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
-    if (!status)
+    if (!status && !tlc_dtype_valid(dtype))
         status = tlc_dtype_check(dtype, &d.why);
     return status ? status : decode(&d, src, len, &output, "out", n);
 }
