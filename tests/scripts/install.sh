@@ -113,7 +113,7 @@ if command -v cmake >/dev/null; then
   cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
 project(examples C)
-find_package(threelc 0.3 REQUIRED)
+find_package(threelc 0.4 REQUIRED)
 foreach(example one many delta)
   add_executable(${example} ${example}.c)
   target_link_libraries(${example} PRIVATE threelc::threelc)
