@@ -201,6 +201,7 @@ def main():
     importlib.import_module("threelc.torch")  # once, before processes are forked
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # on one machine floats are faster, which the hook says
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # no rank is left behind
     print(f"PyTorch {torch.__version__}, {arguments.way}, {arguments.ranks} ranks, timeout {arguments.timeout:g} s, "
           f"{arguments.trials} trials of each event, seed {arguments.seed}")
     print("event         ranks  raised in 3 s  raised after more    median  longest   not raised")
