@@ -7,6 +7,7 @@ and drop the exception. So what must not be cut in two runs in another thread wh
 """
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import deque
@@ -54,7 +55,26 @@ class _Job:
         return self._result
 
 
-def _serve(jobs: "SimpleQueue[_Job]") -> None:
+_BEGUN: List[threading.Event] = []  # of all threads
+
+
+def _after_forks(function: Callable[[], None]) -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+_after_forks(_BEGUN.clear)
+
+
+@atexit.register
+def _let_threads_begin() -> None:
+    """A thread whose start Ctrl-C interrupted may not have begun yet. It must not begin after the interpreter's end."""
+    for begun in _BEGUN:
+        begun.wait(1)
+
+
+def _serve(jobs: "SimpleQueue[_Job]", begun: threading.Event) -> None:
+    begun.set()
     while True:
         job = jobs.get()
         if job.take():
@@ -70,8 +90,7 @@ class Threads:
         self._run = RUN(self._run_tasks)
         self.parallel = Parallel(self._run, None)
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        _after_forks(self._forget)
 
     def _forget(self) -> None:
         """There are no threads: this is the beginning, or they stayed behind in a fork."""
@@ -81,10 +100,13 @@ class Threads:
     def _put(self, job: _Job) -> bool:
         """False: no thread can be started, and there is none."""
         if self._started < self._count:
+            begun = threading.Event()
+            _BEGUN.append(begun)
             try:
-                threading.Thread(target=_serve, args=(self._jobs,), name="threelc", daemon=True).start()
+                threading.Thread(target=_serve, args=(self._jobs, begun), name="threelc", daemon=True).start()
                 self._started += 1
             except RuntimeError:
+                begun.set()
                 if not self._started:
                     return False
         self._jobs.put(job)
