@@ -61,7 +61,7 @@ for kind in static shared both; do
   unset LD_LIBRARY_PATH
   if command -v cmake >/dev/null; then
     mkdir -p "app-$kind"
-    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(app C)' 'find_package(threelc 0.4 REQUIRED)' \
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(app C)' 'find_package(threelc REQUIRED)' \
       "add_executable(app $work/examples/threelc.c)" 'target_link_libraries(app PRIVATE threelc::threelc)' \
       >"app-$kind/CMakeLists.txt"
     compiler=${CC#ccache }
