@@ -57,6 +57,7 @@ static void sizes(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct row *r = &rows[i];
+        set_note(r->name);
         for (size_t size = 0; size <= r->size + 24; size++) {
             uint8_t bytes[ROOM];
             size_t given, end = size;

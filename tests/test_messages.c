@@ -201,10 +201,9 @@ static void values_that_are_not_finite(void **state)
                     at = (place){.codec = c->text, .dtype = dtype, .n = MANY, .i = i};
                     fill_grad(DATA_LAPLACE, i, dtype, grad, MANY);
                     for (size_t more = first; more < MANY; more += 700) {
-                        if (size == 4)
-                            memcpy(grad + more * 4, &wrong[dtype][more == first ? which : 0], 4);
-                        else
-                            memcpy(grad + more * 2, &(uint16_t){(uint16_t)wrong[dtype][more == first ? which : 0]}, 2);
+                        const uint32_t bits = wrong[dtype][more == first ? which : 0];
+                        const uint16_t half = (uint16_t)bits;
+                        memcpy(grad + more * size, size == 4 ? (const void *)&bits : &half, size);
                     }
                     size_t written;
                     require_status(tlc_compress(ctx, grad, dst, tlc_bound(ctx), &written), TLC_ERR_NONFINITE);
