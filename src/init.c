@@ -7,11 +7,13 @@
 #include <threelc/exchange.h>
 #include <threelc/stages.h>
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type */
 #define INIT(type)                                                                                                     \
     tlc_status type##_init(type *theirs, size_t struct_size)                                                           \
     {                                                                                                                  \
         return tlc_init_zero(theirs, struct_size) ? TLC_OK : TLC_ERR_PARAM;                                            \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 INIT(tlc_decode_options)
 INIT(tlc_frame_info)

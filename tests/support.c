@@ -335,6 +335,7 @@ int all_bytes(const void *p, size_t len, uint8_t value)
 
 int same(const void *a, const void *b, size_t len)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
     return !len || memcmp(a, b, len) == 0;
 }
 
@@ -390,6 +391,7 @@ static float *npy_load(const char *path, size_t *rows, size_t *cols)
 
     if (!f || fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY\1", 7) != 0)
         fail_msg("cannot read %s", path);
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
     size_t len = head[8] | (size_t)head[9] << 8;
     if (len >= sizeof text || fread(text, 1, len, f) != len)
         fail_msg("cannot read %s", path);

@@ -60,6 +60,7 @@ tlc_status tlc_worker_create(tlc_worker **out, const tlc_exchange_config *cfg, u
     if (status)
         tlc_worker_destroy(w);
     else
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): calls that refuse do not return TLC_OK */
         *out = w;
     return status;
 }

@@ -296,5 +296,6 @@ _Static_assert(TLC_RING == 0 && TLC_TORUS == 1 && TLC_COMPLETE == 2 && TLC_RANDO
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");
 _Static_assert(TLC_MESSAGE_VERSION == 1, "the version of the message format");
+/* NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(TLC_NOBODY == 0xffffffff && TLC_ALL == (size_t)-1, "TLC_NOBODY and TLC_ALL");
 _Static_assert(TLC_UNKNOWN == 0xffffffffffffffff, "TLC_UNKNOWN");
