@@ -227,6 +227,15 @@ static tlc_status fail(const loading *l, tlc_reason reason, size_t number, tlc_s
     return tlc_gossip_tell(l->g, f.cause, &f);
 }
 
+/* State i is altered where it has this tensor. */
+static tlc_status fail_entry(const loading *l, size_t i, size_t tensor)
+{
+    tlc_status status = fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+
+    l->g->report.finding.tensor = tensor;
+    return status;
+}
+
 /* Two states that are not of one run. */
 static tlc_status fail_pair(const loading *l, tlc_reason reason, const state *s, const state *other)
 {
@@ -304,7 +313,7 @@ static tlc_status check_codec(const loading *l, size_t i, size_t tensor, const e
     char text[TLC_CODEC_TEXT];
 
     if (!entry_codec(e, text))
-        return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+        return fail_entry(l, i, tensor);
     tlc_status status = tlc_refuse_codec(&l->g->setup, tensor, "the codec of a state", text);
     if (status || !ctx)
         return status;
@@ -339,11 +348,8 @@ static tlc_status check_entry(const loading *l, size_t i, const state *s, const 
     if (e->n != g->setup.tensors[t].n)
         return tlc_refuse(&g->setup, TLC_ERR_SIZE, t, "it has %llu values in state %zu, and %zu here",
                           (unsigned long long)e->n, i, g->setup.tensors[t].n);
-    if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays)) {
-        (void)fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
-        g->report.finding.tensor = t;
-        return TLC_ERR_CORRUPT;
-    }
+    if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays))
+        return fail_entry(l, i, t);
     g->setup.seen[t] = i + 1;
     return check_codec(l, i, t, e);
 }

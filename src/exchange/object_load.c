@@ -120,8 +120,12 @@ static tlc_status check_codec(loading *l, size_t i, const tlc_sender *s, size_t 
 {
     char text[TLC_CODEC_TEXT];
 
-    if (s && !codec_of(e, text))
-        return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+    if (s && !codec_of(e, text)) {
+        tlc_status status = fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+        l->report->finding.tensor = tensor;
+        tlc_report_share(s->x);
+        return status;
+    }
     for (size_t p = 0; s && p < s->part_count; p++) {
         int shared;
         tlc_ctx *ctx = tlc_sender_context(s, p, &shared);

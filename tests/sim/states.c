@@ -62,9 +62,37 @@ static size_t count_missing(const object *o, const checkpoint *const *c, size_t 
     return missing;
 }
 
+/* Is a state missing that is needed? With as many ranks as before, each needs its own, else those of all. */
+static int is_missing(const object *o, const checkpoint *const *c, size_t count)
+{
+    const int server = o->role == ROLE_SERVER;
+    const uint32_t before = server ? c[0]->servers : c[0]->workers;
+    int own = 0;
+
+    for (size_t i = 0; i < count; i++)
+        own |= c[i]->rank == o->rank;
+    if (o->role == ROLE_NODE)
+        return count < before && !(count == 1 && own && before == o->group->workers);
+    return before == (server ? o->group->servers : o->group->workers) ? !own : count < before;
+}
+
+/* Some of the states are not given. The caller has to say that they are lost. */
+static tlc_status load_some(object *o, const tlc_message *states, const checkpoint *const *c, size_t count)
+{
+    if (!is_missing(o, c, count))
+        return object_load(o, states, count);
+    must_refuse(o, object_load(o, states, count), TLC_ERR_PARAM);
+    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), o->rank, TLC_ALL, 0, role_names[o->role]));
+    return object_salvage(o, states, count);
+}
+
+/* One of the states is held back, which may be refused; then all are loaded. */
 static void load(object *o, const checkpoint *const *c, size_t count)
 {
-    tlc_message states[MOST_RANKS];
+    const uint64_t draw = drawn(o->run->sc.seed, ABOUT_WRONG_CALL, o->role, o->rank, count);
+    const size_t held = count ? (size_t)below(draw, count) : 0;
+    const checkpoint *others[MOST_RANKS];
+    tlc_message given[MOST_RANKS], states[MOST_RANKS];
     uint64_t step = 0;
     tlc_status status;
 
@@ -75,9 +103,13 @@ static void load(object *o, const checkpoint *const *c, size_t count)
     }
     for (size_t i = 0; !step && i < count; i++)
         step = c[i]->step;
-    status = object_load(o, states, count);
-    if (status == TLC_ERR_PARAM && count < (o->role == ROLE_SERVER ? c[0]->servers : c[0]->workers))
-        status = object_salvage(o, states, count); /* ranks died without a state */
+    for (size_t i = 0; i + 1 < count; i++) {
+        others[i] = c[i < held ? i : i + 1];
+        given[i] = states[i < held ? i : i + 1];
+    }
+    if (count > 1 && falls(draw, o->run->sc.rate[FAULT_WRONG]) && is_missing(o, others, count - 1))
+        must_refuse(o, object_load(o, given, count - 1), TLC_ERR_PARAM);
+    status = load_some(o, states, c, count);
     must(o->run, CALLS, !status, "state_load: %s (%s)", tlc_status_string(status), object_outcome(o, 0).sentence);
     o->step = step;
     const tlc_outcome outcome = check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
@@ -147,32 +179,11 @@ void object_reload(object **o)
     *o = new;
 }
 
-/* One of the states is missing, and it is needed. */
-static void refuse_missing(object *o, const checkpoint *const *c, size_t count)
-{
-    const uint64_t draw = drawn(o->run->sc.seed, ABOUT_WRONG_CALL, o->role, o->rank, count);
-    const size_t missing = (size_t)below(draw, count);
-    const int server = o->role == ROLE_SERVER;
-    const uint32_t before = server ? c[0]->servers : c[0]->workers;
-    const uint32_t now = server ? o->group->servers : o->group->workers;
-    tlc_message states[MOST_RANKS];
-    size_t given = 0;
-
-    if (count < 2 || (before == now && c[missing]->rank != o->rank))
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (i != missing)
-            states[given++] = c[i]->state;
-    must_refuse(o, object_load(o, states, given), TLC_ERR_PARAM);
-    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), o->rank, TLC_ALL, 0, role_names[o->role]));
-}
-
 void load_all(object *o, const checkpoint *const *c, size_t count)
 {
     run *r = o->run;
     uint32_t workers = o->group->workers;
 
-    refuse_missing(o, c, count);
     load(o, c, count);
     for (int d = PUSH; d <= PULL; d++)
         for (size_t t = 0; t < r->sc.count; t++)
