@@ -131,7 +131,7 @@ static void gradients_reach_floats(void **state)
 
     (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
-        draws d = draws_open(models[m], RANKS, 1000, SEEDS);
+        draws d = draws_open(models[m], RANKS, 1000, 2);
         const schedule s = every_gradient(models[m]);
         compare_with_floats(&d, &s, list, COUNT(list));
         draws_close(&d);
@@ -153,7 +153,7 @@ static void rounds_reach_floats(void **state)
 
     (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
-        draws d = draws_open(models[m], RANKS, gradients * federated.batch, SEEDS);
+        draws d = draws_open(models[m], RANKS, gradients * federated.batch, 3);
         trained got;
         schedule plain = every_gradient(models[m]);
         compare_with_floats(&d, &federated, list, COUNT(list));
@@ -193,7 +193,7 @@ static void groups_reach_floats(void **state)
 
     (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
-        draws d = draws_open(models[m], MANY, 250, SEEDS);
+        draws d = draws_open(models[m], MANY, 250, 2);
         schedule s = every_gradient(models[m]);
         trained got;
         s.part = MANY;

@@ -23,8 +23,6 @@ prints() { # EXAMPLE ARGUMENTS...
   $CC "examples/$1.c" -o program "${@:2}" || fail "$kind: $1 with ${*:2}: does not build"
   "${run[@]}" ./program >got && diff "examples/$1.expected" got || fail "$kind: $1 with ${*:2}: prints something else"
 }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 
 for kind in static shared both; do
   prefix=$work/$kind

@@ -10,11 +10,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# Open MPI (4: OMPI, 5: PRTE): more ranks than cores, as root too; waiting ranks give way to others; one
-# rank without mpiexec
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
-  PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_mpi_yield_when_idle=1 \
-  OMPI_MCA_btl=^tcp OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_ess_singleton_isolated=1
 unset TLC_NETWORK_RATE TLC_NETWORK_LATENCY
 
 program=tlc-mpi-bench quick=(--rounds 1)
