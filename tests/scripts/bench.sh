@@ -737,7 +737,7 @@ for dtype in f32 f16 bf16; do
   for input in files drawn; do
     count=$((count + 1))
     case $input in
-      files) options+=("$data/resnet20-cifar10-s1.75") ;;
+      files) options+=("$data/resnet20-cifar10-s1.75/b.3.conv2.weight.npy") ;;
       *) options[-1]=--synthetic options+=(laplace --values 5000 --steps 3 --seed 7) ;;
     esac
     first=$(crcs "${options[@]}")
