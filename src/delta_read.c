@@ -256,7 +256,7 @@ tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info)
     return TLC_OK;
 }
 
-tlc_status tlc_delta_explain(const void *src, size_t len, tlc_text *w)
+tlc_status tlc_delta_explain(const void *src, size_t len, const tlc_text *w)
 {
     tlc_delta d;
     reading r = {.d = &d};

@@ -15,7 +15,7 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
 
 /* Why a reader refuses bytes, whatever n and dtype they have. TLC_OK: it does not. */
 tlc_status tlc_frame_explain(const void *src, size_t len, tlc_text *w);
-tlc_status tlc_delta_explain(const void *src, size_t len, tlc_text *w);
+tlc_status tlc_delta_explain(const void *src, size_t len, const tlc_text *w);
 tlc_status tlc_bundle_explain(const void *src, size_t len, tlc_text *w);
 tlc_status tlc_state_explain(const void *src, size_t len, tlc_text *w);
 #endif

@@ -213,7 +213,7 @@ static void defaults_work(void **state)
 {
     tlc_exchange_config cfg;
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000};
-    static float values[1000];
+    static const float values[1000] = {0};
     const float *model[] = {values};
     const uint32_t neighbours_of[] = {0};
     const double weights[] = {0.5, 0.5};

@@ -19,37 +19,36 @@ static uint64_t count_missing(const tlc_given_states *given)
 }
 
 /* "the states of ranks 1, 2 and 5" */
-static void say_missing(tlc_text *w, const tlc_setup *x, const tlc_given_states *given)
+static void say_missing(tlc_text *w, const tlc_setup *x, const tlc_given_states *given, uint64_t missing)
 {
-    const uint64_t missing = count_missing(given), named = missing < MOST_NAMED ? missing : MOST_NAMED;
     uint64_t rank = given->only == TLC_NOBODY ? 0 : given->only;
 
     tlc_text_say(w, missing > 1 ? "the states of " : "the state of ");
     tlc_text_say(w, tlc_role_word(x->role));
     tlc_text_say(w, missing > 1 ? "s " : " ");
-    for (uint64_t i = 0; i < named; rank++) {
+    for (uint64_t i = 0; i < missing && i < MOST_NAMED; rank++) {
         if (is_given(given, rank))
             continue;
         tlc_text_say(w, i == 0 ? "" : i + 1 == missing ? " and " : ", ");
         tlc_text_number(w, rank);
         i++;
     }
-    if (named == missing)
+    if (missing <= MOST_NAMED)
         return;
     tlc_text_say(w, " and ");
-    tlc_text_number(w, missing - named);
+    tlc_text_number(w, missing - MOST_NAMED);
     tlc_text_say(w, " more");
 }
 
 tlc_status tlc_states_check(const tlc_setup *x, const tlc_given_states *given, int lost)
 {
-    const uint64_t missing = lost ? 0 : count_missing(given);
+    const uint64_t missing = count_missing(given);
     char text[TLC_SENTENCE];
     tlc_text w = {text, 0, sizeof text};
 
-    if (!missing)
+    if (lost || !missing)
         return TLC_OK;
-    say_missing(&w, x, given);
+    say_missing(&w, x, given, missing);
     return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "%s %s missing of a run of %llu; state_salvage takes %s for lost",
                       text, missing > 1 ? "are" : "is", (unsigned long long)given->ranks, missing > 1 ? "them" : "it");
 }
@@ -57,6 +56,7 @@ tlc_status tlc_states_check(const tlc_setup *x, const tlc_given_states *given, i
 void tlc_states_tell(const tlc_setup *x, const tlc_given_states *given, const tlc_report *notes, uint64_t step,
                      size_t missing)
 {
+    const uint64_t lost = count_missing(given);
     tlc_finding names = tlc_finding_of(TLC_REASON_NAMES);
     tlc_report *r = x->report;
     tlc_text w = {r->said, 0, sizeof r->said};
@@ -66,9 +66,9 @@ void tlc_states_tell(const tlc_setup *x, const tlc_given_states *given, const tl
     r->unknown = notes->unknown;
     r->missing = notes->missing;
     memcpy(r->unknown_name, notes->unknown_name, sizeof r->unknown_name);
-    if (count_missing(given)) {
-        say_missing(&w, x, given);
-        tlc_text_say(&w, count_missing(given) > 1 ? " are lost; " : " is lost; ");
+    if (lost) {
+        say_missing(&w, x, given, lost);
+        tlc_text_say(&w, lost > 1 ? " are lost; " : " is lost; ");
     }
     tlc_report_share(x);
 }

@@ -5,6 +5,7 @@
 # - the library refuses to work, and tlc_status_string says why,
 # - the machine code is the same, or all golden vectors pass, and the kernels of all ISAs make the same bits.
 # float-flags.sh SOURCE_ROOT [COMPILER...]: those that are given, else $CC, gcc and clang
+# With TLC_TEST_QUICK=1 only flags that users give.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
@@ -15,12 +16,15 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 # What a compiler does not know is left out, with a line.
+users=(
+  -ffast-math '-ffast-math -fno-finite-math-only' -Ofast -funsafe-math-optimizations -freciprocal-math
+  '-fassociative-math -fno-signed-zeros -fno-trapping-math'
+)
 both=(
-  -ffast-math '-ffast-math -fno-finite-math-only' -Ofast
-  -funsafe-math-optimizations   '-fassociative-math -fno-signed-zeros -fno-trapping-math' -fassociative-math
+  -fassociative-math
   '-funsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros'
   '-ffast-math -fno-finite-math-only -fno-associative-math -fno-reciprocal-math -fsigned-zeros'
-  -freciprocal-math '-freciprocal-math -mrecip -march=native' -mrecip
+  '-freciprocal-math -mrecip -march=native' -mrecip
   -ffinite-math-only -fno-signed-zeros '-fno-math-errno -fno-trapping-math'
   '-ffp-contract=fast -march=native' -ffp-contract=fast
   '-std=c11 -march=native -ffp-contract=fast'
@@ -28,7 +32,7 @@ both=(
 )
 gcc=(
   -fsingle-precision-constant -mno-ieee-fp -fsignaling-nans -fexcess-precision=16 -mfpmath=both
-  '-ffloat-store -fno-fp-int-builtin-inexact -fcx-fortran-rules -mdaz-ftz -fno-math-errno -fno-trapping-math'
+  '-ffloat-store -fno-fp-int-builtin-inexact -fcx-fortran-rules -fno-math-errno -fno-trapping-math' -mdaz-ftz
 )
 clang=(
   '-fapprox-func -fno-honor-nans -fno-honor-infinities' -fno-honor-nans
@@ -91,7 +95,7 @@ runs() {
 failed=0
 for compiler; do
   command -v "${compiler##* }" >/dev/null || { echo "# $compiler is not installed: skipped"; continue; }
-  version=$($compiler --version | head -n 1)
+  version=$($compiler --version | sed 's/^[^ ]* //; q')
   [[ ${seen-} != *"[$version]"* ]] || continue
   seen+="[$version]"
   echo "== $version"
@@ -111,8 +115,11 @@ for compiler; do
   # crtfastmath.o makes the process flush subnormals to zero
   $compiler -ffast-math vectors.o base/*.o -lcmocka "${libs[@]}" -o vectors
   ./vectors "$root/tests/vectors" >said 2>&1 || { echo 'linked with -ffast-math: OTHER BITS'; cat said; exit 1; }
-  flags=("${both[@]}")
-  if $compiler -dM -E -x c /dev/null | grep -q __clang__; then flags+=("${clang[@]}"); else flags+=("${gcc[@]}"); fi
+  flags=("${users[@]}")
+  if [[ ! ${TLC_TEST_QUICK-} ]]; then
+    flags+=("${both[@]}")
+    if $compiler -dM -E -x c /dev/null | grep -q __clang__; then flags+=("${clang[@]}"); else flags+=("${gcc[@]}"); fi
+  fi
   for flag in "${flags[@]}"; do
     read -ra words <<<"$flag"
     if ! $compiler -Werror "${words[@]}" -S -o /dev/null -x c /dev/null 2>/dev/null &&
