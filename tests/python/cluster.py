@@ -37,6 +37,7 @@ def _do(function, rank, world, store, timeout, arguments):
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
                             timeout=timedelta(seconds=timeout))
     try:
+        dist.barrier()  # a function that ends at once must not close connections that others still make
         return "result", function(rank, world, *arguments)
     except Exception as error:  # pylint: disable=broad-except
         return "error", (type(error).__name__, str(error), traceback.format_exc())

@@ -142,11 +142,11 @@ def resumed(rank, world, pieces, settings):
     return bits(model), saved[2]
 
 
-def continued(rank, world, states):
+def continued(rank, world, states, lost=False):
     """Residuals of a run on other ranks, and a step."""
     model = build()
     state = threelc.torch.register(model, codec="3lc", min_numel=1)
-    state.load_state_dict(states)
+    state.load_state_dict(states, lost)
     left = {name: residual.clone() for name, residual in state.residuals.items()}
     owned = {name: torch.zeros(residual.numel()) for name, residual in left.items()}
     for group in state._order:
@@ -199,10 +199,29 @@ class Residuals(unittest.TestCase):
                     after = sum(result[which][name].double() for result in found) / (world if share else 1)
                     torch.testing.assert_close(after, before, atol=1e-6, rtol=1e-5)
             self.assertEqual({str(result[2]) for result in found}, {str(found[0][2])})
-        found = CLUSTER.outcomes(2, continued, states[:3])
-        for result in found:
-            self.assertIn("a run on 4 ranks was saved, this is one on 2: the states of all its ranks", str(result))
+
+    def test_states_that_are_missing(self):
+        """They are named, unless the caller says that they are lost: then the residuals of the others stay."""
+        states = [state for _, state in CLUSTER.run(4, resumed, [(0, 6)], {"codec": "3lc", "min_numel": 1})]
+        for result in CLUSTER.outcomes(2, continued, states[:3] + [states[0]]):
+            self.assertIn("the state of rank 0 is given twice", str(result))
+        for result in CLUSTER.outcomes(2, continued, [states[2], states[0]]):
+            self.assertIn("a run on 4 ranks was saved, this is one on 2: the states of all its ranks are needed, and "
+                          "those of ranks 1, 3 are missing", str(result))
         self.assertIn("the state of rank 1 is needed", str(CLUSTER.outcomes(4, continued, states[:1])[1]))
+        same = CLUSTER.run(4, continued, states)
+        found = CLUSTER.run(4, continued, states[:1] + states[2:], True)  # that of rank 1 is lost
+        for (left, owned, _), (left_before, owned_before, _), rank in zip(found, same, range(4)):
+            for name, residual in left.items():
+                expected = (left_before[name], owned_before[name]) if rank != 1 else [torch.zeros_like(residual)] * 2
+                self.assertTrue(torch.equal(residual, expected[0]) and torch.equal(owned[name], expected[1].view(-1)))
+        self.assertEqual(len({str(result[2]) for result in found}), 1)
+        fewer = CLUSTER.run(2, continued, states[:1] + states[2:], True)
+        for name in fewer[0][0]:
+            before = sum(result[0][name].double() for rank, result in enumerate(same) if rank != 1) / 4
+            after = sum(result[0][name].double() for result in fewer) / 2
+            torch.testing.assert_close(after, before, atol=1e-6, rtol=1e-5)
+        self.assertEqual(len({str(result[2]) for result in fewer}), 1)
 
 
 def with_nan(rank, world, policy, mode):

@@ -109,10 +109,10 @@ def decayed(rank, world, decay):
     return rounds
 
 
-def from_other_ranks(rank, world, states):
+def from_other_ranks(rank, world, states, lost=False):
     model = build(rank)
     optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, every=2, codec="3lc", min_numel=1)
-    optimizer.load_state_dict(states)
+    optimizer.load_state_dict(states, lost)
     left = {name: residual.clone() for name, residual in optimizer.residuals.items()}
     backward(model, rank, 0)
     optimizer.step()
@@ -211,6 +211,13 @@ class LocalSteps(unittest.TestCase):
             torch.testing.assert_close(sum(left[name] for left, _ in found) / 2,
                                        sum(left[name] for left, _ in same) / 3, atol=1e-6, rtol=1e-5)
         self.assertEqual(found[0][1], found[1][1])
+        for result in CLUSTER.outcomes(2, from_other_ranks, states[:2]):
+            self.assertIn("those of ranks 2 are missing; with lost=True", result.words)
+        found = CLUSTER.run(2, from_other_ranks, states[:2], True)
+        for name in found[0][0]:
+            torch.testing.assert_close(sum(left[name] for left, _ in found) / 2,
+                                       sum(left[name] for left, _ in same[:2]) / 3, atol=1e-6, rtol=1e-5)
+        self.assertEqual(found[0][1], found[1][1])
 
     def test_nan(self):
         for policy in ("skip", "raise"):
@@ -245,11 +252,11 @@ def push_pull(model, settings):
     return threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), **settings), None
 
 
-def push_on_other_ranks(rank, world, saved, servers=2, codec="3lc"):
+def push_on_other_ranks(rank, world, saved, servers=2, codec="3lc", lost=False):
     model = build(rank)
     optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=servers, codec=codec)
     model.load_state_dict(saved[0][0])
-    optimizer.load_state_dict([state for _, state in saved])
+    optimizer.load_state_dict([state for _, state in saved], lost)
     optimizer.zero_grad()
     backward(model, rank, 9)
     optimizer.step()
@@ -321,6 +328,17 @@ class PushPull(unittest.TestCase):
             found = CLUSTER.run(world, push_on_other_ranks, [saved for _, *saved in whole])
             self.assertEqual(found[0][0], found[1][0])
             self.assertEqual(found[0][1], 9)
+
+    def test_states_that_are_missing(self):
+        """That of a worker may be lost, that of a server has a part of the model."""
+        saved = [state for _, *state in CLUSTER.run(3, resumed, [(0, 9)], push_pull, {"codec": "3lc", "servers": 2})]
+        found = CLUSTER.run(3, push_on_other_ranks, saved[:2], 2, "3lc", True)
+        self.assertEqual(found[0][0], found[2][0])
+        self.assertEqual([steps for _, steps in found], [10] * 3)
+        for result in CLUSTER.outcomes(2, push_on_other_ranks, saved[:2]):
+            self.assertIn("those of ranks 2 are missing; with lost=True", result.words)
+        found = CLUSTER.outcomes(3, push_on_other_ranks, saved[1:], 2, "3lc", True, timeout=5)
+        self.assertIn("the state of server 0 is needed", found[0].words)
 
     def test_resuming_on_other_servers(self):
         """Where nothing is lost on the way, parts that are divided anew make no difference."""

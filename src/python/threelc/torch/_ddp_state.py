@@ -418,15 +418,16 @@ class DDPState:
         result: Dict[str, Any] = self._jobs.call(collect)
         return result
 
-    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: no residual is lost. Call it before the first backward pass."""
-        found = states_for(states, STATE_VERSION, self._transport)
+        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them. Call
+        it before the first backward pass."""
+        found = states_for(states, STATE_VERSION, self._transport, lost)
         if self._order:
             raise ValueError("states are loaded before the first backward pass")
-        self._jobs.call(lambda: self._load(found))
+        self._jobs.call(lambda: self._load(found, lost))
 
-    def _load(self, states: List[Dict[str, Any]]) -> None:
+    def _load(self, states: List[Dict[str, Any]], lost: bool) -> None:
         for i, saved in enumerate(states[0]["groups"]):
             members = [(name, n) for name, n in zip(saved["names"], saved["sizes"]) if name in self._sizes]
             for name, n in members:
@@ -435,7 +436,7 @@ class DDPState:
             if members:
                 group = self._make_group([name for name, _ in members], [n for _, n in members], DType(saved["dtype"]),
                                          self._devices[members[0][0]])
-                group.load_states([state["groups"][i] for state in states])
+                group.load_states([state["groups"][i] for state in states], lost)
         self._started = states[0]["steps"]
         self._scale = states[0]["scale"]
         self._load_counts(states)

@@ -54,25 +54,34 @@ def check_choices(mode: str, on_nonfinite: str, *codecs: Optional[str]) -> None:
             check_codec(codec)
 
 
-def states_for(states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], version: int,
-               transport: Transport) -> List[Dict[str, Any]]:
+def states_for(states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], version: int, transport: Transport,
+               lost: Optional[bool]) -> List[Dict[str, Any]]:
     """The states that this rank needs, of one rank or of all: its own, or, if there were more or fewer ranks, all of
-    them in the order of ranks."""
+    them in the order of ranks. lost: those that are missing are lost; if its own is, the others tell it the step.
+    None: none may be lost."""
     found = [states] if isinstance(states, dict) else list(states)
     for state in found:
         if state.get("version") != version:
             raise ValueError(f"states of version {version} are needed, not {state.get('version')}")
+    if not found:
+        raise ValueError("there is no state")
     found.sort(key=lambda state: int(state["rank"]))
     world = found[0]["world"]
     if any(state["world"] != world for state in found):
         raise ValueError("the states are of runs on different numbers of ranks")
-    if world == transport.world:
-        found = [state for state in found if state["rank"] == transport.rank]
-        if len(found) != 1:
-            raise ValueError(f"the state of rank {transport.rank} is needed")
-    elif [state["rank"] for state in found] != list(range(world)):
+    for before, state in zip(found, found[1:]):
+        if before["rank"] == state["rank"]:
+            raise ValueError(f"the state of rank {state['rank']} is given twice")
+    own = [state for state in found if state["rank"] == transport.rank]
+    if world == transport.world and own:
+        return own
+    missing = sorted(set(range(world)) - {state["rank"] for state in found})
+    if missing and not lost:
+        hint = "" if lost is None else "; with lost=True the run goes on without the residuals that are missing"
+        if world == transport.world:
+            raise ValueError(f"the state of rank {transport.rank} is needed{hint}")
         raise ValueError(f"a run on {world} ranks was saved, this is one on {transport.world}: the states of all its "
-                         "ranks are needed")
+                         f"ranks are needed, and those of ranks {', '.join(map(str, missing))} are missing{hint}")
     return found
 
 
@@ -210,7 +219,7 @@ class Group:
             state = self.allreduce.state_dict()
         return {"names": list(self.names), "sizes": list(self.sizes), "state": state}
 
-    def load_states(self, states: List[Dict[str, Any]]) -> None:
-        """states: of this group, of one rank or of all."""
+    def load_states(self, states: List[Dict[str, Any]], lost: bool) -> None:
+        """states: of this group, of one rank or of all. lost: others may be missing."""
         with self._on_host():
-            self.allreduce.load_state_dict([state["state"] for state in states])
+            self.allreduce.load_state_dict([state["state"] for state in states], lost)

@@ -33,6 +33,7 @@ class FSDPState:
         self._has_feedback = Context(1, config["push"]).residual is not None
         self._groups: Dict[str, Group] = {}
         self._saved: Dict[str, List[Dict[str, Any]]] = {}  # states of modules that had no gradient yet
+        self._lost = False  # whether others may be missing
         self._clock = Clock()
         self._float_bytes = 0
         self._warned = False  # that a gradient was not finite
@@ -65,7 +66,7 @@ class FSDPState:
                                        self.residuals if self._has_feedback else None,
                                        device=None if gradient.device.type == "cpu" else gradient.device)
             if name in self._saved:
-                self._groups[name].load_states(self._saved.pop(name))
+                self._groups[name].load_states(self._saved.pop(name), self._lost)
         return self._groups[name]
 
     def _compressed(self, group: Group, gradient: torch.Tensor) -> torch.Tensor:
@@ -103,12 +104,14 @@ class FSDPState:
                 "traffic": self._traffic(),
                 "groups": {name: group.state_dict() for name, group in self._groups.items()}}
 
-    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, or, on another number of replicas with as many shards, from those
-        of all replicas of its shard. Call it before the first backward pass."""
+        of all replicas of its shard. lost: states that are missing are lost, and their residuals with them. Call it
+        before the first backward pass."""
         if self._groups:
             raise ValueError("states are loaded before the first backward pass")
-        found = states_for(states, STATE_VERSION, self._transport)
+        found = states_for(states, STATE_VERSION, self._transport, lost)
+        self._lost = lost
         self._saved = {name: [state["groups"][name] for state in found] for name in found[0]["groups"]}
         if "traffic" in found[0]:  # 0.3.4 did not save it
             own = traffic_saved(found, "traffic", self._transport)

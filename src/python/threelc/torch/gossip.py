@@ -150,7 +150,7 @@ class Gossip(InPlaceOfOptimizer):
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: all go on from the mean of their models."""
-        found: List[Dict[str, Any]] = states_for(states, STATE_VERSION, self._transport)
+        found: List[Dict[str, Any]] = states_for(states, STATE_VERSION, self._transport, None)
         self._node.load_state_dict([state["node"] for state in found])
         self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
         self._load_traffic(found)

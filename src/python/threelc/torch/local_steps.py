@@ -225,10 +225,10 @@ class LocalSteps(InPlaceOfOptimizer):
                 "outer": self.outer_optimizer and copy.deepcopy(self.outer_optimizer.state_dict()),
                 "group": self._group.state_dict()}
 
-    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: no residual is lost."""
-        found = states_for(states, STATE_VERSION, self._transport)
+        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them."""
+        found = states_for(states, STATE_VERSION, self._transport, lost)
         for name, anchor in self._anchors.items():
             if name not in found[0]["anchors"] or found[0]["anchors"][name].shape != anchor.shape:
                 raise ValueError(f"{name} of {anchor.numel()} values is not in the state")
@@ -236,7 +236,7 @@ class LocalSteps(InPlaceOfOptimizer):
             raise ValueError("the state is of a run " + ("without" if found[0]["outer"] is None else "with")
                              + " an outer optimizer, and this one is not")
         self._buffers.load(found[0]["buffers"])
-        self._group.load_states([state["group"] for state in found])
+        self._group.load_states([state["group"] for state in found], lost)
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
         if self.outer_optimizer is not None:

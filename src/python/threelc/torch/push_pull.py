@@ -201,18 +201,19 @@ class PushPull(InPlaceOfOptimizer):
                 "parts": [part.detach().clone() for part in self._parts],
                 "optimizer": optimizer_state(self.optimizer, self._parts)}
 
-    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+    def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
         number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
-        each value goes to the server that owns the value now."""
+        each value goes to the server that owns the value now. lost: states of workers that are missing are lost, and
+        their residuals with them; those of servers hold the model and are needed."""
         every = [states] if isinstance(states, dict) else list(states)
-        found = states_for(every, STATE_VERSION, self._transport)
+        found = states_for(every, STATE_VERSION, self._transport, lost)
         servers = self._of_servers(every) if self._server is not None else []
         masters = found[0]["masters"]
         for name, master in self._masters.items():
             if name not in masters or masters[name].shape != master.shape:
                 raise ValueError(f"the float32 weights of {name} are not in the state")
-        self._worker.load_state_dict([state["worker"] for state in found])
+        self._worker.load_state_dict([state["worker"] for state in found], lost)
         self._masters = {name: masters[name].clone() for name in self._masters}
         self._steps, self._failed = found[0]["steps"], found[0]["failed"]
         self._load_traffic(found)
@@ -229,7 +230,10 @@ class PushPull(InPlaceOfOptimizer):
         count = states[0]["servers"]
         found = sorted((state for state in states if state["server"] is not None), key=lambda state: int(state["rank"]))
         if count == self._servers:
-            return [state for state in found if state["rank"] == self._transport.rank]
+            own = [state for state in found if state["rank"] == self._transport.rank]
+            if not own:
+                raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
+            return own
         if [state["rank"] for state in found] != list(range(count)):
             raise ValueError(f"{count} servers were saved, here are {self._servers}: the states of all are needed")
         return found
