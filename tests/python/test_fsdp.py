@@ -119,8 +119,9 @@ class FSDP2(unittest.TestCase):
 
 
 @unittest.skipIf(RUNS or fully_shard is None, "FSDP2 runs here, or there is none")
-class FSDP2OnGPUsOnly(unittest.TestCase):
+class OlderFSDP2(unittest.TestCase):
     def test_sentence(self):
+        """PyTorch 2.6 has no hook, later ones had one on GPUs only."""
         for result in CLUSTER.outcomes(1, no_cpu):
             self.assertEqual(result.kind, "RuntimeError")
-            self.assertIn("does not run on CPUs, with or without this hook", result.words)
+            self.assertRegex(result.words, "does not run on CPUs, with or without this hook|set_all_reduce_hook.*newer")

@@ -2,6 +2,7 @@
 """What help() prints: it can be read, and has what a user needs."""
 import importlib
 import pydoc
+import re
 import unittest
 
 import threelc
@@ -14,7 +15,7 @@ def lines(thing):
 class Help(unittest.TestCase):
     def test_lengths(self):
         """Modules, and each public class: without what enums and exceptions inherit from Python's own."""
-        for name, most in (("threelc", 300), ("threelc.delta", 120), ("threelc.exchange", 1000),
+        for name, most in (("threelc", 300), ("threelc.delta", 140), ("threelc.exchange", 1000),
                            ("threelc.torch", 1500)):
             try:
                 found = lines(importlib.import_module(name))
@@ -34,7 +35,7 @@ class Help(unittest.TestCase):
         for name in {**{name: 0 for name in threelc.__all__}, **vars(threelc)}:
             if not name.startswith("_") and name not in ("codec_strings", "context", "frames", "quartic"):
                 self.assertRegex(page, rf"\b{name}\b")
-        whole = "\n".join(lines(threelc))
+        whole = re.sub(r"\(\s+", "(", "\n".join(lines(threelc)))  # Python 3.13 breaks long signatures
         for words in ("compress(self, gradient", "decompress(frame", "codec_bound(codec", "itemsize"):
             self.assertIn(words, whole)
 

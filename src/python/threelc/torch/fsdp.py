@@ -153,6 +153,9 @@ def _modules_of(model: Any) -> Dict[str, Any]:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
                         "FullyShardedDataParallel, whose replicas cannot be compressed")
     modules = {name: module for name, module in model.named_modules() if hasattr(module, "set_all_reduce_hook")}
+    if not modules and any(hasattr(module, "_get_fsdp_state") for module in model.modules()):
+        raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} gives no access to what replicas exchange "
+                           "(set_all_reduce_hook): it needs a newer PyTorch")
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
     for name, module in modules.items():
