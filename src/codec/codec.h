@@ -92,7 +92,10 @@ typedef struct tlc_codec_error {
 /* Parses len bytes of text. TLC_ERR_PARAM: it is no codec string; *error, if not NULL, says why. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error);
 
-/* The same, with a sentence that says what is wrong. what: how it calls the codec; text may be NULL. */
+/* Copies len bytes that are a codec string. Returns 0, and writes nothing, if they are none. */
+int tlc_codec_copy(const char *bytes, size_t len, char text[TLC_CODEC_TEXT]);
+
+/* As tlc_codec_parse, with a sentence that says what is wrong. what: how it calls the codec; text may be NULL. */
 tlc_status tlc_codec_read(tlc_codec *codec, const char *what, const char *text, tlc_text *w);
 tlc_status tlc_codec_read_part(tlc_codec *codec, const char *what, const char *text, size_t len, tlc_text *w);
 

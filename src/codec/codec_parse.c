@@ -265,3 +265,14 @@ tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_c
         *error = p.error;
     return ok ? TLC_OK : TLC_ERR_PARAM;
 }
+
+int tlc_codec_copy(const char *bytes, size_t len, char text[TLC_CODEC_TEXT])
+{
+    tlc_codec codec;
+
+    if (tlc_codec_parse(&codec, bytes, len, NULL)) /* fails for a NUL or a long text */
+        return 0;
+    memcpy(text, bytes, len);
+    text[len] = 0;
+    return 1;
+}

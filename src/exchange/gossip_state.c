@@ -282,18 +282,6 @@ static tlc_status check_head(loading *l, size_t i, state *s)
     return TLC_OK;
 }
 
-/* The codec of an entry as a string. Returns 0 if it is none. */
-static int entry_codec(const entry *e, char text[TLC_CODEC_TEXT])
-{
-    tlc_codec codec;
-
-    if (tlc_codec_parse(&codec, e->codec, e->codec_len, NULL)) /* fails for a NUL or a long text */
-        return 0;
-    memcpy(text, e->codec, e->codec_len);
-    text[e->codec_len] = 0;
-    return 1;
-}
-
 /* The context of a tensor whose codec may change, or NULL. */
 static tlc_ctx *own_context(const tlc_gossip *g, size_t tensor)
 {
@@ -312,7 +300,7 @@ static tlc_status check_codec(const loading *l, size_t i, size_t tensor, const e
     const tlc_ctx *ctx = own_context(l->g, tensor);
     char text[TLC_CODEC_TEXT];
 
-    if (!entry_codec(e, text))
+    if (!tlc_codec_copy(e->codec, e->codec_len, text))
         return fail_entry(l, i, tensor);
     tlc_status status = tlc_refuse_codec(&l->g->setup, tensor, "the codec of a state", text);
     if (status || !ctx)
@@ -332,7 +320,7 @@ static void adopt_codec(const tlc_gossip *g, size_t tensor, const entry *e)
     tlc_ctx *ctx = own_context(g, tensor);
     char text[TLC_CODEC_TEXT];
 
-    if (ctx && entry_codec(e, text))
+    if (ctx && tlc_codec_copy(e->codec, e->codec_len, text))
         (void)tlc_set_codec(ctx, text);
 }
 

@@ -103,24 +103,12 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
     return TLC_OK;
 }
 
-/* The codec of an entry as a string. Returns 0 if it is none. */
-static int codec_of(const tlc_state_entry *e, char text[TLC_CODEC_TEXT])
-{
-    tlc_codec codec;
-
-    if (tlc_codec_parse(&codec, e->codec, e->codec_len, NULL)) /* fails for a NUL or a long text */
-        return 0;
-    memcpy(text, e->codec, e->codec_len);
-    text[e->codec_len] = 0;
-    return 1;
-}
-
 /* Does the codec of an entry of state i fit to all parts of the tensor that this object sends? */
 static tlc_status check_codec(loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
     char text[TLC_CODEC_TEXT];
 
-    if (s && !codec_of(e, text)) {
+    if (s && !tlc_codec_copy(e->codec, e->codec_len, text)) {
         tlc_status status = fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
         l->report->finding.tensor = tensor;
         tlc_report_share(s->x);
@@ -146,7 +134,7 @@ static void adopt_codec(const tlc_sender *s, size_t tensor, const tlc_state_entr
 {
     char text[TLC_CODEC_TEXT];
 
-    if (!codec_of(e, text))
+    if (!tlc_codec_copy(e->codec, e->codec_len, text))
         return;
     for (size_t p = 0; p < s->part_count; p++) {
         int shared;

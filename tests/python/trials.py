@@ -170,7 +170,7 @@ def trial(way, event, world, timeout, draw):
 
 def outcome(rank, start):
     if rank.ended is None:
-        return "hung", None, rank.words
+        return ("hung", None, "") if rank.raised is None else ("did not end", rank.raised - start, rank.words)
     if os.WIFSIGNALED(rank.status):
         return f"signal {os.WTERMSIG(rank.status)}", rank.ended - start, rank.words
     return ("raised" if rank.raised is not None else "silent"), rank.ended - start, rank.words
