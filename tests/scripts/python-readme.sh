@@ -20,8 +20,8 @@ awk '/^```python train.py$/ {begun = 1} begun && /^```text$/ {on = 1; next} /^``
 
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export THREELC_LIBRARY=$2 PYTHONDONTWRITEBYTECODE=1
-# Debian builds PyTorch 2 without libuv; gloo need not ask DNS for the name of this host
-export USE_LIBUV=0 GLOO_SOCKET_IFNAME=lo
+unset USE_LIBUV # the lines set it
+export GLOO_SOCKET_IFNAME=lo # gloo need not ask DNS for the name of this host
 export PYTHONWARNINGS=ignore
 for word in 'MASTER_PORT=29500' '/usr/bin/python3'; do
   grep -q "$word" start || { echo "README.md: no $word in the lines that start train.py"; exit 1; }
