@@ -27,23 +27,31 @@ def _serve(pipe):
             job = pipe.recv()
         except EOFError:
             return
-        pipe.send(_do(*job))
+        _together(pipe)  # the modules are imported, which takes long on a busy machine: the timeout begins now
+        pipe.send(_do(pipe, *job))
 
 
-def _do(function, rank, world, store, timeout, arguments):
+def _together(pipe):
+    """Waits for the other ranks, without gloo."""
+    pipe.send(None)
+    pipe.recv()
+
+
+def _do(pipe, function, rank, world, store, timeout, arguments):
     import torch
     import torch.distributed as dist
     torch.manual_seed(0)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
-                            timeout=timedelta(seconds=timeout))
     try:
-        dist.barrier()  # a function that ends at once must not close connections that others still make
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+                                timeout=timedelta(seconds=timeout))
+        _together(pipe)  # a function that ends at once must not close connections that others still make
         return "result", function(rank, world, *arguments)
     except Exception as error:  # pylint: disable=broad-except
         return "error", (type(error).__name__, str(error), traceback.format_exc())
     finally:
-        _settle()
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            _settle()
+            dist.destroy_process_group()
 
 
 def _settle():
@@ -52,10 +60,25 @@ def _settle():
     the thread, and hangs: so do six processes that repeat init_process_group(), all_reduce(torch.ones(3)) and
     destroy_process_group()."""
     quiet, own = 0, str(threading.get_native_id())
-    while quiet < 3 and sys.platform == "linux":
+    end = time.monotonic() + 1  # a thread of gloo may turn in circles after a connection was closed
+    while quiet < 3 and time.monotonic() < end and sys.platform == "linux":
         time.sleep(0.01)
         stats = [path.read_text() for path in Path("/proc/self/task").glob("*/stat") if path.parent.name != own]
         quiet = 0 if any(stat.rsplit(")", 1)[1].split()[0] == "R" for stat in stats) else quiet + 1
+
+
+def _lead(pipes):
+    """The ranks' two calls of _together(). Returns what those say that fail before."""
+    pipes, early = list(pipes), {}
+    for _ in range(2):
+        for pipe in pipes:
+            said = pipe.recv()
+            if said is not None:
+                early[pipe] = said
+        pipes = [pipe for pipe in pipes if pipe not in early]
+        for pipe in pipes:
+            pipe.send(None)
+    return early
 
 
 class Failure(Exception):
@@ -93,13 +116,14 @@ class Cluster:
             ranks = [self._rank(i) for i in range(world)]
             for rank, (_, pipe) in enumerate(ranks):
                 pipe.send((function, rank, world, str(Path(folder, "store")), timeout, arguments))
+            early = _lead(pipe for _, pipe in ranks)
             found = []
             for process, pipe in ranks:
                 try:
-                    if not pipe.poll(2 * timeout):
+                    if pipe not in early and not pipe.poll(2 * timeout):
                         process.kill()
                         raise TimeoutError("a rank hangs")
-                    kind, result = pipe.recv()
+                    kind, result = early.get(pipe) or pipe.recv()
                     found.append(result if kind == "result" else Failure(*result))
                 except (EOFError, ConnectionResetError):
                     process.join()

@@ -64,9 +64,10 @@ def _checked(group: Any) -> Any:
 
 
 # A thread of gloo lets go of the tensors of a collective a moment after the call has returned, and of one that failed
-# much later. Were it the last one, it would need the GIL, and while the interpreter ends that ends the process with a
-# signal. So a transport holds the last ones, and those of transports that are gone, as after Ctrl-C, lie here. The list
-# itself is never freed.
+# much later. PyTorch may need the GIL for that, and a thread that waits for it while the interpreter ends, ends the
+# process with a signal. So after a failure a transport waits a moment, before a script may end. It holds the last
+# tensors, and those of transports that are gone, as after Ctrl-C, lie here. The list itself is never freed.
+_UNTIL_FREE = 0.05  # seconds
 _LEFT: Deque[torch.Tensor] = deque(maxlen=16)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_LEFT))
 
@@ -114,11 +115,15 @@ class Transport:
         self._held = (*self._held[-2:], *tensors)
         try:
             yield
-        except RuntimeError as error:
+        except BaseException as error:
+            seconds = time.monotonic() - start
+            time.sleep(_UNTIL_FREE)
+            if not isinstance(error, RuntimeError):
+                raise
             raise RuntimeError(
-                f"rank {self.rank} lost another rank {time.monotonic() - start:.1f} s after an exchange with it began "
-                f"(timeout: {timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised "
-                f"an exception: see what it printed. Gloo says: {error}") from error
+                f"rank {self.rank} lost another rank {seconds:.1f} s after an exchange with it began (timeout: "
+                f"{timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised an "
+                f"exception: see what it printed. Gloo says: {error}") from error
 
     def _announce(self, kind: int, lengths: Sequence[int]) -> List[int]:
         """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""
