@@ -83,7 +83,7 @@ done < <(awk '/^typedef struct tlc_[a-z_]* \{$/ {name = $3} /^    size_t struct_
 # Every macro with a value, and every enum, is a constant of the type and the value that C has.
 if command -v bindgen >/dev/null; then
   includes "${headers[@]}" >"$work/all.h"
-  usize=() # bindgen 0.64 and newer do so without an option
+  usize=() # newer ones do so without an option
   ! bindgen --help | grep -q ' --size_t-is-usize' || usize=(--size_t-is-usize)
   bindgen --default-enum-style consts "${usize[@]}" "$work/all.h" -- -I. >"$work/bindings.rs" 2>"$work/log" ||
     { cat "$work/log"; exit 1; }
