@@ -9,7 +9,7 @@ cd "$1"
 bench=$2
 shopt -s nullglob
 run=bench/data/resnet20-cifar10
-files=("$run"-s1.00/{conv1,b.3.conv2,b.8.conv1,fc}.weight.npy)
+files=("$run"-s1.00/{conv1,b.3.conv2,fc}.weight.npy)
 small=("$run"-s1.00/{conv1,fc}.weight.npy)
 own=("$run"-s1.75/{conv1,b.3.conv2,b.8.conv1,fc}.weight.npy)
 
@@ -41,6 +41,7 @@ compare() {
 for codec in 3lc 3lc:block=4096 ternary+quartic raw 3lc-golomb sbc:p=0.01 onebit topk:p=0.05 int8; do
   compare "$codec" "${files[@]}"
 done
+compare 3lc "$run-s1.00/b.8.conv1.weight.npy" # the largest
 compare 3lc:s=1.75 "${own[@]}"
 compare --cold 3lc "${small[@]}"
 # the folder of runs: tlc-bench takes the run with the s of the codec
