@@ -268,7 +268,7 @@ bool codec_uses_seed(const char *codec)
     bool uses = false;
 
     for (size_t i = 0; values && i < N; i++)
-        values[i] = (float)(i * 40503 % N) - 0.5f * N; /* all different */
+        values[i] = (float)(i * 40503 % N) - 0.5f * (float)N; /* all different */
     for (uint64_t seed = 1; values && !uses && seed < SEEDS; seed++)
         uses = seed_matters(codec, seed, values, N);
     free(values);

@@ -63,8 +63,7 @@ static unsigned char *read_whole(const char *path, size_t *size, char *why)
 
     if (f && !fseek(f, 0, SEEK_END))
         length = ftell(f);
-    if (length >= 0) {
-        rewind(f);
+    if (length >= 0 && !fseek(f, 0, SEEK_SET)) {
         *size = (size_t)length;
         block = malloc(*size + 1);
     }

@@ -173,7 +173,7 @@ bool train(const training_options *o, const image_set *images, const image_set *
     if (ok && !r->diverged)
         r->accuracy = 100.0 * perceptron_correct(t.model, test) / test->count;
     if (ok && t.exchange.bytes)
-        r->ratio = 4.0 * PARAMETERS * (double)(o->steps * o->workers) / (double)t.exchange.bytes;
+        r->ratio = 4.0 * (double)PARAMETERS * (double)(o->steps * o->workers) / (double)t.exchange.bytes;
     close_trainer(&t);
     return ok;
 }
