@@ -129,10 +129,10 @@ TARGET static uint32_t NAME(one_sweep)(const slice *s)
 
 /* ---- decompress ------------------------------------------------------------------------------------------------- */
 
-/* Writes or adds vector k of a group: 1 with a sign from the bytes. */
-INLINE void NAME(put)(NAME(words) w, size_t k, float *out, int how)
+/* Writes or adds vector k of a group: 1 with a sign from the bytes. gcc 14 for AArch64 fails if w comes by value. */
+INLINE void NAME(put)(const NAME(words) * w, size_t k, float *out, int how)
 {
-    NAME(words) value = (w << (uint32_t)k & SIGN) | ONE;
+    NAME(words) value = (*w << (uint32_t)k & SIGN) | ONE;
 
     if (how == PLUS)
         *(NAME(floats) *)out += (NAME(floats))value;
@@ -158,16 +158,16 @@ INLINE uint32_t NAME(backward)(const slice *s, float *out, int how, bool fetch)
         for (size_t v = 0; v < 20; v++) {
             if (fetch && v * VECTOR % 64 == 0)
                 __builtin_prefetch((const char *)(out + v * WIDTH) + AHEAD);
-            NAME(put)(w, v, out + v * WIDTH, how);
+            NAME(put)(&w, v, out + v * WIDTH, how);
         }
     }
     memcpy(rest, bytes, (n + 4) / 5);
     w = *(const NAME(any_words) *)rest;
     for (; n >= WIDTH; n -= WIDTH, out += WIDTH)
-        NAME(put)(w, k++, out, how);
+        NAME(put)(&w, k++, out, how);
     if (n) {
         memcpy(copy, out, n * sizeof *out);
-        NAME(put)(w, k, copy, how == PLUS ? PLUS : WRITE);
+        NAME(put)(&w, k, copy, how == PLUS ? PLUS : WRITE);
         memcpy(out, copy, n * sizeof *out);
     }
     return 0;
@@ -235,10 +235,10 @@ INLINE void NAME(sweep_sum)(const sum_slice *s, int how)
         for (; n - i >= WIDTH; i += WIDTH) { /* with pointers to the end gcc 12 for s390x makes one turn of it */
             if (how == PLUS)
                 __builtin_prefetch((const char *)(sum + i) + AHEAD);
-            NAME(put)(seen, 0, sum + i, how);
+            NAME(put)(&seen, 0, sum + i, how);
         }
         memcpy(copy, sum + i, (n - i) * sizeof *sum);
-        NAME(put)(seen, 0, copy, how);
+        NAME(put)(&seen, 0, copy, how);
         memcpy(sum + i, copy, (n - i) * sizeof *sum);
     }
 }

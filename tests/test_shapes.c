@@ -98,7 +98,7 @@ static bool check_file(const char *name)
 
     if (strlen(name) < 4 || strcmp(name + strlen(name) - 4, ".txt") != 0)
         fail_msg("%s/%s is no .txt file", folder, name);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    require((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path);
     if (!shapes_load(&list, path, why)) {
         if (strstr(why, "too many tensors or values") && SIZE_MAX / 64 < MOST_VALUES)
             return true; /* the largest lists are not for machines with 32 bits */
