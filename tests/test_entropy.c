@@ -233,7 +233,7 @@ static void dgc_ratio(void **state)
     (void)state;
     at = (place){.codec = codec, .n = MI};
     fill(DATA_LAPLACE, 1, g, MI);
-    double ratio = 4.0 * MI / (double)frame_size(codec, g, MI);
+    double ratio = 4.0 * (double)MI / (double)frame_size(codec, g, MI);
     print_message("# %s: x%.1f\n", codec, ratio);
     require(ratio >= 730);
     free(g);
@@ -289,7 +289,7 @@ static void chunked_positions(void **state)
         double sent = 0, least = 0;
         at = (place){.codec = codecs_of[i], .n = MI};
         sum_sizes(codecs_of[i], g, MI, 2, &sent, &least);
-        double members = 0.03 * MI, bits = 8 * sent / members - 2;
+        double members = 0.03 * (double)MI, bits = 8 * sent / members - 2;
         print_message("# %s: %.2f bits a position with all headers, %.4f of the entropy\n", codecs_of[i], bits,
                       sent / least);
         require(bits <= most[i]);

@@ -157,7 +157,7 @@ static void many_neighbours(void **state)
             a->cfg.workers = MANY;
             for (uint32_t i = 0; i < MANY; i++) {
                 neighbours[i] = i < twice ? i : i + 1; /* node `twice`, and all others */
-                weights[i] = 1.0 / MANY;
+                weights[i] = 1.0 / (double)MANY;
             }
             status = tlc_gossip_create(&g, &a->cfg, kind, twice, neighbours, weights, MANY - 1, a->tensors, NET_TENSORS,
                                        a->model);

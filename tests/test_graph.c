@@ -253,12 +253,12 @@ static void random_edges(void **state)
                     of_pair[i][j] += has;
                 }
             total += edges;
-            of_graph += (edges - p * PAIRS) * (edges - p * PAIRS);
+            of_graph += (edges - p * (double)PAIRS) * (edges - p * (double)PAIRS);
         }
         const double sigma = sqrt(p * (1 - p));
-        require(fabs(total - p * PAIRS * seeds) <= 5 * sigma * sqrt((double)PAIRS * seeds));
+        require(fabs(total - p * (double)PAIRS * seeds) <= 5 * sigma * sqrt((double)PAIRS * seeds));
         /* graphs differ from each other as much as independent pairs make them */
-        require(fabs(of_graph / (sigma * sigma * PAIRS * seeds) - 1) <= 6 * sqrt(2.0 / seeds));
+        require(fabs(of_graph / (sigma * sigma * (double)PAIRS * seeds) - 1) <= 6 * sqrt(2.0 / seeds));
         for (uint32_t i = 0; i < NODES_MAX; i++)
             for (uint32_t j = 0; j < i; j++)
                 if (!ring.edge[i][j])

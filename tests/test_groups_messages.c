@@ -267,7 +267,7 @@ static void draw_step(rng *r, books *b, uint64_t seed, int lost[RANKS][SERVERS])
 static void check(books *b)
 {
     for (size_t k = 0; k < b->values; k++) {
-        b->limit[k] += 0x1p-24 * 4 * RANKS * 4 * b->magnitude[k];
+        b->limit[k] += 0x1p-24 * 4 * (double)RANKS * 4 * b->magnitude[k];
         b->magnitude[k] = 0;
         at.i = k;
         require(fabs(b->given[k] - b->got[k] - b->waiting[k]) <= b->limit[k]);

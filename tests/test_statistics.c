@@ -253,14 +253,14 @@ static void seeds_average_out(void **state)
         require_status(tlc_decompress(frame, len, TLC_F32, out, N, NULL), TLC_OK);
         for (size_t i = 0; i < N; i++) {
             sum[i] += out[i];
-            alone += ((double)out[i] - x[i]) * ((double)out[i] - x[i]) / SEEDS;
+            alone += ((double)out[i] - x[i]) * ((double)out[i] - x[i]) / (double)SEEDS;
         }
         tlc_destroy(ctx);
         free(frame);
     }
     for (size_t i = 0; i < N; i++)
-        together += (sum[i] / SEEDS - x[i]) * (sum[i] / SEEDS - x[i]);
-    require(fabs(together / alone * SEEDS - 1) < 0.1);
+        together += (sum[i] / (double)SEEDS - x[i]) * (sum[i] / (double)SEEDS - x[i]);
+    require(fabs(together / alone * (double)SEEDS - 1) < 0.1);
 }
 
 int main(void)

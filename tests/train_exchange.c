@@ -279,5 +279,5 @@ double cluster_server_sent(const cluster *c)
         require(!stats.failed && !stats.late && !stats.dropped);
         sum += (double)stats.sent;
     }
-    return sum / SERVERS;
+    return sum / (double)SERVERS;
 }

@@ -161,7 +161,7 @@ static void draw_teacher(const model *m, size_t rank, rng *r, float *teacher)
         if (!rng_below(r, 8))
             teacher[i] += draw(r, limit);
         if (input < m->inputs && is_loud(rank, input))
-            teacher[i] /= LOUD;
+            teacher[i] /= (float)LOUD;
     }
 }
 
@@ -179,7 +179,7 @@ data data_draw(const model *m, size_t ranks, size_t rows, uint64_t seed)
         if (row % rows == 0)
             draw_teacher(m, rank, &r, teacher);
         for (size_t i = 0; i < m->inputs; i++)
-            x[i] = draw(&r, is_loud(rank, i) ? LOUD * limit : limit);
+            x[i] = draw(&r, is_loud(rank, i) ? (double)LOUD * limit : limit);
         double output = forward(m, teacher, x, hidden), doubt = doubt_of(fabs(output));
         d.label[row] = (output < 0) == (rng_double(&r) < doubt) ? 1 : -1;
     }
