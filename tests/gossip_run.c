@@ -339,8 +339,9 @@ static void add(growing *g, const void *p, size_t len)
 {
     if (g->len + len > g->room) {
         g->room = 2 * (g->len + len);
-        g->p = realloc(g->p, g->room);
-        require(g->p != NULL);
+        void *more = realloc(g->p, g->room);
+        require(more != NULL);
+        g->p = more;
     }
     if (len)
         memcpy(g->p + g->len, p, len);

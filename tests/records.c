@@ -61,7 +61,8 @@ static file load(const char *path)
     if (!in || fseek(in, 0, SEEK_END))
         fail_msg("cannot read %s", path);
     long size = ftell(in);
-    rewind(in);
+    if (fseek(in, 0, SEEK_SET))
+        fail_msg("cannot read %s", path);
     f.text = size > 0 ? calloc((size_t)size + 1, 1) : NULL;
     if (!f.text || fread(f.text, 1, (size_t)size, in) != (size_t)size)
         fail_msg("cannot read %s", path);

@@ -144,7 +144,7 @@ static void e2_gathered_onebit(void **state)
     fleet_gradients(&f, 3);
     for (uint32_t w = 0; w < 2; w++)
         for (size_t i = 0; i < small_tensors[CONV].n; i++)
-            memcpy((uint8_t *)f.grad[w * TENSORS + CONV] + i * sizeof(float), &sides[i % 2], sizeof(float));
+            memcpy(f.grad[w * TENSORS + CONV] + i * sizeof(float), &sides[i % 2], sizeof(float));
     fleet_push(&f);
     fleet_reduce(&f);
     fleet_pull(&f);

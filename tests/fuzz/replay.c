@@ -73,18 +73,18 @@ static size_t replay_lines(FILE *f, const char *path)
 static size_t replay_one(FILE *f)
 {
     uint8_t *input = NULL;
-    size_t len = 0, room = 0, got;
+    size_t len = 0, room = 0;
 
-    do {
+    while (!feof(f) && !ferror(f)) {
         if (len == room) {
             room = room ? 2 * room : 1 << 16;
-            input = realloc(input, room);
-            if (!input)
+            uint8_t *more = realloc(input, room);
+            if (!more)
                 fail_msg("no memory for the test");
+            input = more;
         }
-        got = fread(input + len, 1, room - len, f);
-        len += got;
-    } while (got);
+        len += fread(input + len, 1, room - len, f);
+    }
     feed(input, len);
     free(input);
     return 1;
