@@ -199,7 +199,7 @@ static void p4_same_frames(void **state)
         tlc_destroy(ctx);
     }
     one = (reader){.frames = &f, .out = out + THREADS * N};
-    read_frames(&one);
+    (void)read_frames(&one);
     for (size_t i = 0; i < THREADS; i++) {
         readers[i] = (reader){.start = &start, .frames = &f, .out = out + i * N};
         require(pthread_create(&readers[i].thread, NULL, read_frames, &readers[i]) == 0);
