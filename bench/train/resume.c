@@ -33,7 +33,9 @@ static void path_of_latest(char *path, const trainer *t)
     snprintf(path, PATH_SIZE, "%s/latest", t->o->checkpoint);
 }
 
-/* The last step, and how many ranks wrote it. false: there is none. */
+#define RANKS_MAX (1 << 20)
+
+/* The last step, and how many ranks wrote it, 1 to RANKS_MAX. false: there is none. */
 static bool read_latest(const trainer *t, uint64_t *step, int *ranks)
 {
     char path[PATH_SIZE], line[64] = "", *end = line;
@@ -45,7 +47,8 @@ static bool read_latest(const trainer *t, uint64_t *step, int *ranks)
         return false;
     if (fgets(line, sizeof line, f)) {
         *step = strtoull(line, &end, 10);
-        *ranks = (int)strtol(end, &end, 10);
+        const long count = strtol(end, &end, 10);
+        *ranks = count < 1 || count > RANKS_MAX ? 0 : (int)count;
     }
     fclose(f);
     return end > line && *ranks > 0;
