@@ -569,7 +569,7 @@ grep -qE '^raw \(delay 2\) \* +2 local steps +[0-9]' out || bad "table: no row o
 (($(grep -c '^delay: where the steps do not fill the last frame' out) == 1)) || bad "table: repeated steps not named"
 accepts -c 3lc -c raw "$data"
 ! grep -qE 'in the paper|^delay: ' out || bad "table: says something of papers, and there are none"
-accepts -c papers --threads 2 --assume-finite --per-tensor "$data"
+accepts -c papers --threads 2 --assume-finite --per-tensor "$data"/*-s1.00/{conv1,fc}.weight.npy
 accepts -c papers --synthetic gauss --sizes 0,1,700 --dtype bf16
 # steps that are repeated give the frames of a file that has them twice: 20 steps of 640 values, made of 16
 mkdir once twenty

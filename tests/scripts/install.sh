@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs into a temporary prefix and builds README's examples against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package; a meson subproject. The examples must print what README says. C++ programs link with
-# all public functions.
+# and static; CMake's find_package. The examples must print what README says. C++ programs link with all public functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -131,16 +130,3 @@ message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
 else
   echo "# cmake is not installed: skipped"
 fi
-
-mkdir -p app/subprojects
-ln -s "$root" app/subprojects/threelc
-mv ./*.c app/
-cat >app/meson.build <<'MESON'
-project('app', 'c')
-threelc_dep = subproject('threelc').get_variable('threelc_dep')
-foreach example : ['one', 'many', 'delta']
-  executable(example, example + '.c', dependencies: threelc_dep)
-endforeach
-MESON
-meson setup app-build app >log 2>&1 && meson compile -C app-build >>log 2>&1 || { cat log; exit 1; }
-print_what_they_say app-build

@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The library as a subproject of meson's: README's examples are built in a project that has it, and print what README
+# says.
+# subproject.sh SOURCE_ROOT
+set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
+root=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir -p app/subprojects
+ln -s "$root" app/subprojects/threelc
+mapfile -t examples < <("$here/readme-examples.sh" "$root/README.md" app | grep -v '^mpi$')
+((${#examples[@]})) || { echo "README.md: there is no example"; exit 1; }
+cat >app/meson.build <<MESON
+project('app', 'c')
+threelc_dep = subproject('threelc').get_variable('threelc_dep')
+foreach example : [$(printf "'%s', " "${examples[@]}")]
+  executable(example, example + '.c', dependencies: threelc_dep)
+endforeach
+MESON
+meson setup build app >log 2>&1 && meson compile -C build >>log 2>&1 || { cat log; exit 1; }
+for example in "${examples[@]}"; do
+  "build/$example" >got && diff "app/$example.expected" got || { echo "$example: prints something else"; exit 1; }
+done
