@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs into a temporary prefix and builds README's examples against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package. The examples must print what README says. C++ programs link with all public functions.
+# and static; CMake's find_package. The examples must print what README says. C++ programs link with all public
+# functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
