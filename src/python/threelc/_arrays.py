@@ -15,7 +15,7 @@ import ctypes
 import sys
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, \
     c_uint64, c_void_p, py_object
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union, cast
 
 from ._c import DType, Message
 from ._library import described, listed
@@ -301,7 +301,7 @@ def borrowed(address: Optional[int], size: int, owner: Any, form: str = "B", wri
         return memoryview(b"").cast("B")
     memory = (ctypes.c_uint8 * size).from_address(address)
     memory._owner = owner  # type: ignore[attr-defined]
-    view = memoryview(memory).cast("B")
+    view: Any = memoryview(memory).cast("B")  # for some versions of mypy the form belongs to the type
     if form != "B":
         view = view.cast(form)
-    return view if writable else view.toreadonly()
+    return cast(memoryview, view if writable else view.toreadonly())
