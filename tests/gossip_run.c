@@ -72,13 +72,21 @@ static void *zeros(size_t count, size_t size)
     return memset(bytes(count * size), 0, count * size);
 }
 
+const float *const *network_start(network *net)
+{
+    for (size_t t = 0; t < NET_TENSORS; t++)
+        memcpy(net->unaligned[t], net->start[t], net->tensors[t].n * sizeof(float));
+    return (const float *const *)net->unaligned;
+}
+
 tlc_status network_make(network *net, const tlc_exchange_config *cfg, uint32_t i, tlc_gossip **g)
 {
     const node *n = &net->node[i];
+    const float *const *start = network_start(net);
     tlc_status status;
 
     NETWORK_CALL(net, status = tlc_gossip_create(g, cfg, net->kind, i, n->neighbours, n->weights, n->degree,
-                                                 net->tensors, NET_TENSORS, (const float *const *)net->start));
+                                                 net->tensors, NET_TENSORS, start));
     return status;
 }
 
@@ -109,6 +117,7 @@ void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_
     net->tensors[WIDE].n = wide;
     for (size_t t = 0; t < NET_TENSORS; t++) {
         net->start[t] = floats(net->tensors[t].n);
+        net->unaligned[t] = bytes(net->tensors[t].n * sizeof(float) + 4) + (t + 1) % 4;
         gradient(t + 1, TLC_F32, net->start[t], net->tensors[t].n);
     }
     net->node = zeros(net->nodes, sizeof *net->node);
@@ -139,8 +148,10 @@ void network_close(network *net)
         for (size_t t = 0; t < NET_TENSORS; t++)
             free(n->moved[t] - (i + t) % 4);
     }
-    for (size_t t = 0; t < NET_TENSORS; t++)
+    for (size_t t = 0; t < NET_TENSORS; t++) {
         free(net->start[t]);
+        free(net->unaligned[t] - (t + 1) % 4);
+    }
     free(net->node);
 }
 

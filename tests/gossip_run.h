@@ -40,7 +40,8 @@ struct network {
     tlc_tensor tensors[NET_TENSORS];
     uint32_t nodes;
     node *node;
-    float *start[NET_TENSORS]; /* the model to start with */
+    float *start[NET_TENSORS];       /* the model to start with */
+    uint8_t *unaligned[NET_TENSORS]; /* a copy of it, at any address */
     /* What a message becomes on its way; NULL: it comes as it is. len 0: nothing comes. */
     tlc_message (*via)(network *net, uint32_t from, uint32_t to, tlc_message message);
     /* Called before and after each call; or NULL. */
@@ -63,6 +64,8 @@ void network_close(network *net);
 
 /* Makes node i, with what net->node[i] says of its neighbours. */
 tlc_status network_make(network *net, const tlc_exchange_config *cfg, uint32_t i, tlc_gossip **g);
+/* The model of net->start, for a call. */
+const float *const *network_start(network *net);
 
 /* The result of a local step: mean + a small change, which `seed` decides. */
 void network_move(network *net, uint64_t seed);

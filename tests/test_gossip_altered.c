@@ -250,7 +250,7 @@ static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_g
     network_pull(net);
     require_all_pulled(net);
     for (uint32_t i = 0; i < NODES; i++) /* back to step 1 */
-        require_status(tlc_gossip_join(net->node[i].g, 1, (const float *const *)net->start), TLC_OK);
+        require_status(tlc_gossip_join(net->node[i].g, 1, network_start(net)), TLC_OK);
     network_hello(net, 1);
     for (uint32_t i = 0; i < NODES; i++)
         require_status(greet_node(net, i), TLC_OK);

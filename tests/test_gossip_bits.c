@@ -93,7 +93,7 @@ static void between(uint64_t *digest, network *net)
 
     require(states != NULL);
     OK(net, tlc_gossip_lose(net->node[1].g, 0));
-    OK(net, tlc_gossip_join(net->node[0].g, tlc_gossip_step(net->node[1].g), (const float *const *)net->start));
+    OK(net, tlc_gossip_join(net->node[0].g, tlc_gossip_step(net->node[1].g), network_start(net)));
     greet_all(digest, net, 1);
     for (uint32_t i = 0; i < net->nodes; i++)
         states[i] = node_save(net, i);

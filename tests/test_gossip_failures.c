@@ -334,7 +334,7 @@ static void comes_back(tlc_gossip_kind kind, const char *codec, int with_model)
     require(node_stats(&net, 0).sent == sent + net.node[0].push.len); /* to one neighbour */
     require_mean_without(&net, 0, 1);
 
-    require_status(tlc_gossip_join(net.node[1].g, 5, with_model ? (const float *const *)net.start : NULL), TLC_OK);
+    require_status(tlc_gossip_join(net.node[1].g, 5, with_model ? network_start(&net) : NULL), TLC_OK);
     require(tlc_gossip_step(net.node[1].g) == 5);
     for (size_t k = 0; k < 2; k++)
         require(tlc_gossip_lost(net.node[1].g, k));

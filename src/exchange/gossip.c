@@ -228,8 +228,7 @@ static size_t move_ecd(tlc_gossip *g, const float *const *moved)
     if (bad == TLC_ALL)
         bad = apply(g, &g->estimate);
     for (size_t t = 0; bad == TLC_ALL && moved && t < g->setup.count; t++)
-        if (g->setup.tensors[t].n)
-            memmove(g->x + g->place[t], moved[t], g->setup.tensors[t].n * sizeof(float));
+        tlc_take_values(g->x + g->place[t], moved[t], g->setup.tensors[t].n);
     return bad;
 }
 

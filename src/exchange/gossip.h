@@ -72,6 +72,13 @@ static inline float tlc_value_at(const float *values, size_t i)
     return v;
 }
 
+/* Copies floats of the caller, which need no alignment: compilers take it for granted where they see a float *. */
+static inline void tlc_take_values(float *to, const void *values, size_t n)
+{
+    if (n)
+        memmove(to, values, n * sizeof *to);
+}
+
 /* Do the weights of a row add up to 1, as near as the arithmetic of any caller gets? */
 int tlc_row_valid(double sum);
 
