@@ -5,15 +5,12 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 groups=$1 data=$2/resnet20-cifar10-s1.00
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failed=0 count=0
-
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
+# shellcheck source=tests/scripts/checks.sh
+. "$source_root/tests/scripts/checks.sh"
 
 # refuses MESSAGE ARGUMENTS...: status 2, and one line on stderr that has the message
 refuses() {

@@ -24,11 +24,9 @@ state() { (cd "$work/tree" && find . -type d -print -o -printf '%p %s %T@\n' | L
 
 mapfile -t scripts < <(cd "$root" && find .ci bench tests -type f -perm -u+x -not -path '*/__pycache__/*' |
   LC_ALL=C sort)
-passed=0 failed=0
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
+# shellcheck source=tests/scripts/checks.sh
+. "$root/tests/scripts/checks.sh"
+passed=0
 before=$(state)
 for script in "${scripts[@]}"; do
   rm -f "$work/started"

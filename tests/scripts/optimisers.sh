@@ -5,15 +5,12 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 program=$1
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failed=0 count=0
-
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
+# shellcheck source=tests/scripts/checks.sh
+. "$source_root/tests/scripts/checks.sh"
 
 # train ARGUMENTS...: what a run prints, without times
 train() {

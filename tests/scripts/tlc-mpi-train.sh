@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with
-# the same bits, and on other ranks with the residuals that were left; bad options and files.
+# the same bits, and on other ranks with the residuals that were left; bad options and files; the man page.
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -9,12 +9,8 @@ program=$1 mpiexec=$2 source_root=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failed=0 count=0
-
-bad() {
-  echo "FAILED: $*"
-  failed=$((failed + 1))
-}
+# shellcheck source=tests/scripts/checks.sh
+. "$source_root/tests/scripts/checks.sh"
 
 # train RANKS OPTION...: in out, err and row.csv what it prints
 train() {
@@ -173,9 +169,9 @@ refuses 1 1 "new/step-00000004/rank-0: is of a run with other --steps" --checkpo
 truncate -s 5000 new/step-00000004/rank-1
 refuses 2 1 "new/step-00000004/rank-1: is not a whole checkpoint" --checkpoint new --resume
 
-"$program" --help | grep -q -- '--local-steps' || bad '--help'
+same_options "$program" "$source_root/bench/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
-count=$((count + 2))
+count=$((count + 1))
 # What README quotes is in sync.c, line after line.
 python3 - "$source_root" <<'END' || bad "README.md does not quote bench/train/sync.c"
 import pathlib, re, sys
