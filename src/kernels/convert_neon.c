@@ -50,13 +50,13 @@ void tlc_bf16_to_f32_neon(const void *in, size_t n, float *out)
     tlc_bf16_to_f32_scalar(from + 2 * i, n - i, out + i);
 }
 
-/* Rounds half to even: adds just under half of the last place, adds the last place, and keeps the upper half of the
- * sum. */
-TLC_NEON_INLINE uint16x4_t rounded(uint32x4_t bits)
+/* Rounds half to even: adds just under half of the last place, and the last place. The result is in the upper halves.
+ * Those are taken out by UZP2, as gcc 14 makes of ADDHN with 0x7fff a RADDHN, which adds 0x8000. */
+TLC_NEON_INLINE uint16x8_t rounded(uint32x4_t bits)
 {
     uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
 
-    return vaddhn_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    return vreinterpretq_u16_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd));
 }
 
 void tlc_f32_to_bf16_neon(const float *in, size_t n, void *out)
@@ -67,7 +67,7 @@ void tlc_f32_to_bf16_neon(const float *in, size_t n, void *out)
     for (; n - i >= 8; i += 8) {
         float32x4_t low = vld1q_f32(in + i), high = vld1q_f32(in + i + 4);
         uint32x4_t low_bits = vreinterpretq_u32_f32(low), high_bits = vreinterpretq_u32_f32(high);
-        uint16x8_t half = vcombine_u16(rounded(low_bits), rounded(high_bits));
+        uint16x8_t half = vuzp2q_u16(rounded(low_bits), rounded(high_bits));
         uint16x8_t number = vuzp1q_u16(vreinterpretq_u16_u32(vceqq_f32(low, low)),
                                        vreinterpretq_u16_u32(vceqq_f32(high, high)));
         uint16x8_t quiet = vorrq_u16(vuzp2q_u16(vreinterpretq_u16_u32(low_bits), vreinterpretq_u16_u32(high_bits)),
