@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What bench.sh, bench-exchange.sh and tlc-sim.sh share. They set work, a folder; run, which runs the program of that
-# name; and quick, options that make it quick.
+# What tests of tlc-bench, tlc-sim and others share. They set source_root; work, a folder; program, a name, and run, which
+# runs it; and quick, options that make it quick.
 : "${source_root:?}" "${work:?}" "${program:?}" "${quick[0]:?}"
-# shellcheck source=tests/scripts/checks.sh
+# shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"
 
 # refuses MESSAGE ARGUMENTS...: status 2, and on stderr the name of the program, a colon and MESSAGE, a pattern

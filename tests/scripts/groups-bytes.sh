@@ -9,7 +9,7 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-# shellcheck source=tests/scripts/checks.sh
+# shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"
 
 # refuses MESSAGE ARGUMENTS...: status 2, and one line on stderr that has the message

@@ -24,7 +24,7 @@ state() { (cd "$work/tree" && find . -type d -print -o -printf '%p %s %T@\n' | L
 
 mapfile -t scripts < <(cd "$root" && find .ci bench tests -type f -perm -u+x -not -path '*/__pycache__/*' |
   LC_ALL=C sort)
-# shellcheck source=tests/scripts/checks.sh
+# shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$root/tests/scripts/checks.sh"
 passed=0
 before=$(state)

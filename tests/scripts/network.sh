@@ -14,7 +14,7 @@ program='bench/network: error'
 quick=(--hosts 2)
 network=$source_root/bench/network
 run() { "$network" --relay "$relay" "$@"; }
-# shellcheck source-path=SCRIPTDIR
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
 . "$source_root/tests/scripts/bench-checks.sh"
 
 # start ARGUMENTS...: in the background, pid

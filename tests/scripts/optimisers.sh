@@ -9,7 +9,7 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-# shellcheck source=tests/scripts/checks.sh
+# shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"
 
 # train ARGUMENTS...: what a run prints, without times

@@ -14,7 +14,7 @@ unset TLC_NETWORK_RATE TLC_NETWORK_LATENCY
 
 program=tlc-mpi-bench quick=(--rounds 1)
 run() { "$bench" "$@"; }
-# shellcheck source-path=SCRIPTDIR
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
 . "$source_root/tests/scripts/bench-checks.sh"
 
 # ranks N ARGUMENTS...: status 0, nothing on stderr; the report is in out

@@ -9,7 +9,7 @@ program=$1 mpiexec=$2 source_root=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-# shellcheck source=tests/scripts/checks.sh
+# shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"
 
 # train RANKS OPTION...: in out, err and row.csv what it prints

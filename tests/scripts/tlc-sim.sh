@@ -12,7 +12,7 @@ cd "$work" || exit 1
 
 program=tlc-sim quick=(--rounds 1)
 run() { "$sim" "$@"; }
-# shellcheck source-path=SCRIPTDIR
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
 . "$source_root/tests/scripts/bench-checks.sh"
 
 # accepts ARGUMENTS...: status 0, nothing on stderr; the report is in out

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What bench.sh, bench-files.sh and bench-rows.sh share: a folder to work in, tlc-bench in it, files for it. They set
+# source_root and bench, the program.
+: "${source_root:?}" "${bench:?}"
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+program=tlc-bench quick=(-t 0)
+run() { "$bench" "$@"; }
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
+. "$source_root/tests/scripts/bench-checks.sh"
+
+# accepts ARGUMENTS...: status 0, nothing on stderr; the report is in $work/out
+accepts() {
+  count=$((count + 1))
+  run -t 0 "$@" >"$work/out" 2>"$work/err" || bad "$*: exit status $?: $(<"$work/err")"
+  [[ ! -s $work/err ]] || bad "$*: said '$(<"$work/err")'"
+}
+
+# npy FILE DICT BYTES: a .npy file of version 1.0 with so many bytes of zeros
+npy() {
+  local dict=$2$'\n'
+  {
+    # shellcheck disable=SC2059 # the format is made of the length
+    printf "\x93NUMPY\x01\x00\\x$(printf %02x $((${#dict} & 255)))\\x$(printf %02x $((${#dict} >> 8)))"
+    printf '%s' "$dict"
+    head -c "$3" /dev/zero
+  } >"$work/$1"
+}
+
+dict() { echo "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
+
+# ones FILE DICT VALUES: the same, with values 1.0 (or, from $4, of these four bytes)
+ones() {
+  npy "$1" "$2" 0
+  for ((i = 0; i < $3; i++)); do printf '%b' "${4:-\\x00\\x00\\x80\\x3f}"; done >>"$work/$1"
+}
+
+# codec, bytes of frames and CRC-32 of the codecs' rows (a codec may have a comma: count from the end)
+crcs() { accepts --format csv "$@" && awk -F, '$2 == "codec" {print $3 "," $(NF - 2) "," $(NF - 1)}' "$work/out"; }
+
+npy good.npy "$(dict '<f4' '(2, 3)')" 24
+ones large.npy "$(dict '<f4' '(4,)')" 4 '\x00\x24\x74\x49' # 1e6
