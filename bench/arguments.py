@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts of bench/ say of options that they do not have."""
+"""What the scripts of bench/ say of options, and of their words, that there are not."""
+import argparse
 import difflib
 
 
-def parse(parser, arguments=None):
-    """As parser.parse_args. An unknown option ends with a sentence that names the nearest one."""
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        names = [name for action in parser._actions for name in action.option_strings]
-        near = difflib.get_close_matches(unknown[0].split('=')[0], names, 1)
-        advice = f'; did you mean {near[0]}?' if near else ' (--help lists them)'
-        parser.error(f'{unknown[0]}: there is no such option{advice}')
-    return options
+def _advice(given, names, otherwise=''):
+    near = difflib.get_close_matches(given, names, 1)
+    return f'; did you mean {near[0]}?' if near else otherwise
+
+
+class Parser(argparse.ArgumentParser):
+    """Names what was given, what is allowed, and the nearest."""
+
+    def parse_args(self, args=None, namespace=None):
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            names = [name for action in self._actions for name in action.option_strings]
+            advice = _advice(unknown[0].split('=')[0], names, ' (--help lists them)')
+            self.error(f'{unknown[0]}: there is no such option{advice}')
+        return options
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            *most, last = action.choices
+            raise argparse.ArgumentError(action, f"{value}: it is {', '.join(most)} or {last}"
+                                         f'{_advice(value, action.choices)}')

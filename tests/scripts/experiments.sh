@@ -31,6 +31,21 @@ diff <(same whole.csv) <(same parts.csv)
 text --way dcd --codec qsgd:bits=8 --steps 3
 grep -q 'text-lstm dcd qsgd:bits=8 step 3: loss' out
 
+# refuses MESSAGE PROGRAM OPTION...: status 2, before anything is started
+refuses() {
+  local status=0
+  "$python" "$root/bench/experiments/torch/$2" "${@:3}" >out 2>&1 || status=$?
+  # shellcheck disable=SC2053 # it is a pattern
+  [[ $status == 2 && $(tail -n 1 out) == "$2: error: "$1 ]] || { echo "${*:2}: status $status:"; cat out; exit 1; }
+}
+refuses '--wy: there is no such option; did you mean --way[?]' text.py --data data --wy dcd
+refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.py --data data --way shardd
+refuses '*3cl*(did you mean 3lc[?])*' text.py --data data --codec 3cl
+refuses '*3cl*(did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
+for program in text.py cifar.py mnist.py weights.py; do
+  refuses 'argument --data: nothere: there is no such folder' $program --data nothere
+done
+
 # recorded weights: those of a smaller rate differ less
 "$python" "$root/bench/experiments/torch/weights.py" --data data --out weights --length 4 --batch 2 --steps 2 \
   --tensors 'norm.*' head.weight >out 2>&1 || { cat out; exit 1; }

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from arguments import Parser  # noqa: E402
+
 WAYS = {
     "alone": "no exchange: what computing takes",
     "floats": "DistributedDataParallel as it is",
@@ -21,10 +24,16 @@ WAYS = {
 }
 
 
-def options_of(**defaults: Any) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the files")
+def folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: there is no such folder")
+    return Path(text)
+
+
+def options_of(**defaults: Any) -> Parser:
+    parser = Parser(description=sys.modules["__main__"].__doc__,
+                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", type=folder, required=True, help="folder with the files")
     parser.add_argument("--way", choices=WAYS, default="sharded", help="; ".join(f"{k}: {v}" for k, v in WAYS.items()))
     parser.add_argument("--codec", default="3lc", help="of gradients or changes")
     parser.add_argument("--pull", help="of what comes back; else as --codec")

@@ -9,7 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+from options import Parser
+
+parser = Parser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
 parser.add_argument("--shapes", type=Path, required=True, help="a list of bench/shapes")
 parser.add_argument("--codec", action="append", help="of gradients; may be given several times")
 parser.add_argument("--mode", choices=("sharded", "gather"), default="sharded")
@@ -23,7 +25,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from training import start_ranks, threelc  # noqa: E402
+from training import check_codecs, start_ranks, threelc  # noqa: E402
 
 
 class Shapes(torch.nn.Module):
@@ -69,6 +71,7 @@ def main(o):
 
 if __name__ == "__main__":
     options = parser.parse_args()
+    check_codecs(parser, options.codec or ())
     if "RANK" not in os.environ:
         print(f"{'shapes':16} {'ranks':>5} {'codec':12} {'step ms':>9} {'codec ms':>9} {'wire ms':>9} {'Python ms':>9} "
               f"{'sent kB':>12} {'Mvalues':>8}")

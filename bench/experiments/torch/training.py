@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterable, List
 
 import torch
 import torch.distributed as dist
@@ -301,9 +301,18 @@ def start_ranks(workers: int) -> int:
     return max(abs(rank.wait()) if rank.returncode != -signal.SIGTERM else 0 for rank in ranks)
 
 
+def check_codecs(parser: argparse.ArgumentParser, codecs: Iterable[str]) -> None:
+    for codec in codecs:
+        try:
+            threelc.codec_bound(codec, 1)
+        except threelc.Error as error:
+            parser.error(str(error))
+
+
 def run(task: Task) -> None:
     """The main program of an experiment: starts the ranks, unless torchrun or a user has."""
     o = task.options.parse_args()
+    check_codecs(task.options, filter(None, (o.codec, o.pull)))
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:

@@ -10,10 +10,12 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
+from options import Parser, folder
+
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with a text file (*.txt)")
+    parser = Parser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", type=folder, required=True, help="folder with a text file (*.txt)")
     parser.add_argument("--out", type=Path, required=True, help="folder for the weights")
     parser.add_argument("--steps", type=int, default=2000, help="before the weights are recorded")
     parser.add_argument("--batch", type=int, default=64)
