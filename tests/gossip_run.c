@@ -75,7 +75,7 @@ static void *zeros(size_t count, size_t size)
 const float *const *network_start(network *net)
 {
     for (size_t t = 0; t < NET_TENSORS; t++)
-        memcpy(net->unaligned[t], net->start[t], net->tensors[t].n * sizeof(float));
+        memcpy(net->unaligned[t], net->start[t], net->start_size[t]);
     return (const float *const *)net->unaligned;
 }
 
@@ -117,7 +117,8 @@ void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_
     net->tensors[WIDE].n = wide;
     for (size_t t = 0; t < NET_TENSORS; t++) {
         net->start[t] = floats(net->tensors[t].n);
-        net->unaligned[t] = bytes(net->tensors[t].n * sizeof(float) + 4) + (t + 1) % 4;
+        net->start_size[t] = net->tensors[t].n * sizeof(float);
+        net->unaligned[t] = bytes(net->start_size[t] + 4) + (t + 1) % 4;
         gradient(t + 1, TLC_F32, net->start[t], net->tensors[t].n);
     }
     net->node = zeros(net->nodes, sizeof *net->node);

@@ -41,6 +41,7 @@ struct network {
     uint32_t nodes;
     node *node;
     float *start[NET_TENSORS];       /* the model to start with */
+    size_t start_size[NET_TENSORS];  /* its bytes, whatever becomes of `tensors` */
     uint8_t *unaligned[NET_TENSORS]; /* a copy of it, at any address */
     /* What a message becomes on its way; NULL: it comes as it is. len 0: nothing comes. */
     tlc_message (*via)(network *net, uint32_t from, uint32_t to, tlc_message message);

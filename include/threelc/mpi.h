@@ -170,7 +170,9 @@ TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cf
                                          const float *const *model);
 
 /* A communicator of the same ranks with this graph, without weights. Collective. graph->nodes is the size of comm, and
- * is not read. The caller frees the communicator with MPI_Comm_free. */
+ * is not read. The caller frees the communicator with MPI_Comm_free. All ranks fail together, with the largest status
+ * of one. TLC_ERR_PARAM: graph or out is NULL, struct_size is wrong, tlc_graph_neighbours refuses the graph, or two
+ * ranks have different ones; or comm is MPI_COMM_NULL, which no other rank hears of. TLC_ERR_NOMEM, _TRANSPORT. */
 TLC_API tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out);
 
 /* Starts a step: as tlc_gossip_push. The step starts from tlc_gossip_mean, and tlc_gossip_model has its result.

@@ -228,7 +228,7 @@ static size_t move_ecd(tlc_gossip *g, const float *const *moved)
     if (bad == TLC_ALL)
         bad = apply(g, &g->estimate);
     for (size_t t = 0; bad == TLC_ALL && moved && t < g->setup.count; t++)
-        tlc_take_values(g->x + g->place[t], moved[t], g->setup.tensors[t].n);
+        tlc_take_model(g, t, moved[t]);
     return bad;
 }
 

@@ -72,11 +72,14 @@ static inline float tlc_value_at(const float *values, size_t i)
     return v;
 }
 
-/* Copies floats of the caller, which need no alignment: compilers take it for granted where they see a float *. */
-static inline void tlc_take_values(float *to, const void *values, size_t n)
+/* The model of tensor t becomes that of the caller. It needs no alignment, which compilers take for granted where they
+ * see a float *. */
+static inline void tlc_take_model(tlc_gossip *g, size_t t, const void *values)
 {
+    const size_t n = g->setup.tensors[t].n;
+
     if (n)
-        memmove(to, values, n * sizeof *to);
+        memmove(g->x + g->place[t], values, n * sizeof *g->x);
 }
 
 /* Do the weights of a row add up to 1, as near as the arithmetic of any caller gets? */

@@ -247,7 +247,7 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
         return tlc_gossip_tell(g, finding.cause, &finding);
     }
     for (size_t t = 0; model && t < g->setup.count; t++)
-        tlc_take_values(g->x + g->place[t], model[t], g->setup.tensors[t].n);
+        tlc_take_model(g, t, model[t]);
     if (g->estimate)
         memcpy(g->estimate, g->x, g->room * sizeof(float));
     for (size_t i = 0; i < g->degree; i++)

@@ -119,7 +119,7 @@ static tlc_status take_model(tlc_gossip *g, const float *const *model)
     size_t bytes = g->room * sizeof(float);
 
     for (size_t t = 0; t < g->setup.count; t++)
-        tlc_take_values(g->x + g->place[t], model[t], g->setup.tensors[t].n);
+        tlc_take_model(g, t, model[t]);
     size_t bad = tlc_gossip_nonfinite(g, g->x);
     if (bad != TLC_ALL)
         return tlc_refuse(&g->setup, TLC_ERR_NONFINITE, bad, "NaN or infinity in its model");

@@ -98,9 +98,13 @@ static void add(text *t, const char *format, ...)
 
 enum { HEAD_LINES = 14, TENSOR_LINES = 5 };
 
+/* Nothing if the configuration is not what it should be. */
 static void describe(const tlc_mpi_making *m, const char *kind, text *t)
 {
     const tlc_exchange_config *x = &m->exchange;
+
+    if (!m->complete)
+        return;
     add(t, "the handle is for %s", kind);
     add(t, "messages have version %d", TLC_MESSAGE_VERSION);
     add(t, "there are %u workers", x->workers);
@@ -136,10 +140,36 @@ typedef struct verdict {
     char sentence[200];
 } verdict;
 
+enum { PART = 80 }; /* characters of a line in a sentence */
+
+/* Writes a line. If it is long: its head, and what is around the first character that differs. */
+static void shorten(char to[PART + 1], const char *line, size_t differs)
+{
+    enum { HEAD = 30, DOTS = 3, TAIL = PART - HEAD - DOTS, BEFORE = 12 };
+    const size_t len = strlen(line);
+    size_t at = differs > BEFORE ? differs - BEFORE : 0;
+
+    to[len < PART ? len : PART] = 0;
+    if (len <= PART) {
+        memcpy(to, line, len);
+        return;
+    }
+    if (at > len - TAIL)
+        at = len - TAIL;
+    memset(to, '.', PART);
+    if (at <= HEAD + DOTS) {
+        memcpy(to, line, PART - DOTS);
+        return;
+    }
+    memcpy(to, line, HEAD);
+    memcpy(to + HEAD + DOTS, line + at, at + TAIL < len ? TAIL - DOTS : TAIL);
+}
+
 /* The first line that is not the same. There are as many on both sides before it. */
 static void compare(const char *mine, const char *first, int rank, verdict *v)
 {
-    size_t line = 0;
+    char ours[PART + 1], theirs[PART + 1];
+    size_t line = 0, same = 0;
 
     while (*mine && *first && strcmp(mine, first) == 0) {
         mine += strlen(mine) + 1;
@@ -150,7 +180,11 @@ static void compare(const char *mine, const char *first, int rank, verdict *v)
         return;
     v->status = TLC_ERR_PARAM;
     v->tensor = line < HEAD_LINES ? -1 : (int64_t)((line - HEAD_LINES) / TENSOR_LINES);
-    snprintf(v->sentence, sizeof v->sentence, "on rank %d %.80s; on rank 0 %.80s", rank, mine, first);
+    while (mine[same] && mine[same] == first[same])
+        same++;
+    shorten(ours, mine, same);
+    shorten(theirs, first, same);
+    snprintf(v->sentence, sizeof v->sentence, "on rank %d %s; on rank 0 %s", rank, ours, theirs);
 }
 
 /* ---- agreement --------------------------------------------------------------------------------------------------- */
@@ -217,7 +251,8 @@ tlc_status tlc_mpi_agree(tlc_mpi_making *m)
     return agree(m, &v);
 }
 
-/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. */
+/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is
+ * wrong on a rank whatever others have comes first, unless it makes a handle of another kind. */
 static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
 {
     verdict v = verdict_of(m);
@@ -228,7 +263,7 @@ static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char 
             return TLC_ERR_TRANSPORT;
         done += (uint64_t)part;
     }
-    if (m->complete)
+    if (*mine && *first && (!v.status || strcmp(mine, first) != 0)) /* the first line is the kind */
         compare(mine, first, m->rank, &v);
     return agree(m, &v);
 }

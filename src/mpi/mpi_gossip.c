@@ -96,15 +96,39 @@ static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
     return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target ? TLC_OK : TLC_ERR_NOMEM;
 }
 
-/* Does each edge go both ways, with the same weight? */
-static int is_symmetric(const row *r, size_t out)
+static size_t count(const int *list, size_t len, int rank)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < r->degree; i++)
-        for (size_t j = 0; j < out; j++)
-            found += r->neighbour[i] == r->target[j] && r->in_weight[i] == r->out_weight[j];
-    return r->degree == out && found == out;
+    for (size_t i = 0; i < len; i++)
+        found += list[i] == rank;
+    return found;
+}
+
+/* Does each edge go both ways, once, with the same weight? */
+static tlc_status check_edges(tlc_mpi_making *m, const row *r, size_t out)
+{
+    for (size_t j = 0; j < out; j++)
+        if (!count(r->neighbour, r->degree, r->target[j]))
+            return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "an edge goes from this rank to rank %d, and none comes back",
+                                       r->target[j]);
+    for (size_t i = 0; i < r->degree; i++) {
+        const int other = r->neighbour[i];
+        const size_t come = count(r->neighbour, r->degree, other), go = count(r->target, out, other);
+        size_t j = 0;
+        if (!go)
+            return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "an edge comes from rank %d to this rank, and none goes back",
+                                       other);
+        if (come > 1 || go > 1)
+            return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "there are %zu edges from rank %d and %zu to it", come, other,
+                                       go);
+        while (r->target[j] != other)
+            j++;
+        if (r->in_weight[i] != r->out_weight[j])
+            return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the edge from rank %d has the weight %d, the one to it %d",
+                                       other, r->in_weight[i], r->out_weight[j]);
+    }
+    return TLC_OK;
 }
 
 /* Reads the neighbours of this rank and the weights of the edges. */
@@ -128,9 +152,7 @@ static tlc_status read_graph(tlc_mpi_making *m, row *r, int *weighted)
         r->in_weight[i] = *weighted ? r->in_weight[i] : 0;
         r->node[i] = (uint32_t)r->neighbour[i];
     }
-    if (is_symmetric(r, (size_t)out))
-        return TLC_OK;
-    return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "an edge of the graph goes one way, or has two weights");
+    return check_edges(m, r, (size_t)out);
 }
 
 /* The row of W: from the weights of edges, or Metropolis weights. All ranks call it. */
@@ -202,34 +224,67 @@ tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_g
     return status ? status : greet_all(&m, out, h);
 }
 
+/* The neighbours of this rank in a graph. */
+static tlc_status take_neighbours(const tlc_mail *memory, const tlc_graph *graph, int rank, row *r)
+{
+    size_t degree = 0;
+    uint32_t none;
+    double own;
+    tlc_status status = tlc_graph_neighbours(graph, (uint32_t)rank, &none, &own, 0, &degree);
+
+    if (status == TLC_OK || status == TLC_ERR_CAPACITY)
+        status = take_row(memory, r, degree, degree);
+    if (!status)
+        status = tlc_graph_neighbours(graph, (uint32_t)rank, r->node, r->weight, degree, &degree);
+    for (size_t i = 0; i < degree && !status; i++)
+        r->neighbour[i] = (int)r->node[i];
+    return status;
+}
+
+/* The status of all ranks: the largest one, or TLC_ERR_PARAM if they do not have the same graph. */
+static tlc_status agree_on_graph(tlc_mail *memory, const tlc_graph *graph, tlc_status own)
+{
+    uint64_t p, numbers[9];
+
+    memcpy(&p, &graph->p, sizeof p);
+    const uint64_t fields[] = {graph->kind, graph->rows, p, graph->seed};
+    for (size_t i = 0; i < 4; i++) { /* the largest one of each, and the smallest */
+        numbers[i] = fields[i];
+        numbers[4 + i] = ~fields[i];
+    }
+    numbers[8] = own;
+    if (tlc_mail_check(memory, MPI_Allreduce(MPI_IN_PLACE, numbers, 9, MPI_UINT64_T, MPI_MAX, memory->comm)))
+        return TLC_ERR_TRANSPORT;
+    for (size_t i = 0; i < 4 && !numbers[8]; i++)
+        if (numbers[i] != ~numbers[4 + i])
+            return TLC_ERR_PARAM;
+    return (tlc_status)numbers[8];
+}
+
 tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out)
 {
     tlc_graph ours = {.kind = TLC_RING};
     int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
     int rank, ranks;
     tlc_mail memory = {.comm = comm};
-    size_t degree = 0;
     row r = {.degree = 0};
-    uint32_t none;
-    double own;
 
-    if (!graph || !out || comm == MPI_COMM_NULL || !tlc_import(&ours, sizeof ours, graph))
+    if (comm == MPI_COMM_NULL)
         return TLC_ERR_PARAM;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
+    tlc_status status = graph && out && tlc_import(&ours, sizeof ours, graph) ? TLC_OK : TLC_ERR_PARAM;
     ours.struct_size = sizeof ours;
     ours.nodes = (uint32_t)ranks;
-    tlc_status status = tlc_graph_neighbours(&ours, (uint32_t)rank, &none, &own, 0, &degree);
-    if (status == TLC_OK || status == TLC_ERR_CAPACITY)
-        status = take_row(&memory, &r, degree, degree);
     if (!status)
-        status = tlc_graph_neighbours(&ours, (uint32_t)rank, r.node, r.weight, degree, &degree);
-    for (size_t i = 0; i < degree && !status; i++)
-        r.neighbour[i] = (int)r.node[i];
-    if (!status)
+        status = take_neighbours(&memory, &ours, rank, &r);
+    status = agree_on_graph(&memory, &ours, status);
+    if (!status) {
+        const int degree = (int)r.degree;
         status = tlc_mail_check(&memory,
-                                MPI_Dist_graph_create_adjacent(comm, (int)degree, r.neighbour, unweighted, (int)degree,
+                                MPI_Dist_graph_create_adjacent(comm, degree, r.neighbour, unweighted, degree,
                                                                r.neighbour, unweighted, MPI_INFO_NULL, 0, out));
+    }
     free_row(&memory, &r);
     return status;
 }

@@ -123,7 +123,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
             failed = TLC_OK;
         }
     } else if (!failed && count_of(h, h->over) == h->peers)
-        end(h, TLC_MPI_IDLE, TLC_ERR_ORDER);
+        end(h, TLC_MPI_IDLE, tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL, "all workers have destroyed their handles"));
     if (failed)
         tlc_mpi_break(h, failed, NULL);
     return TLC_OK;
@@ -365,7 +365,7 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
         (void)tlc_mpi_server_start(h);
         status = tlc_mpi_wait(h);
         if (status == TLC_ERR_ORDER) { /* all workers have left */
-            status = TLC_OK;
+            status = h->refused = TLC_OK;
             break;
         }
         if (status && status != TLC_ERR_STEP)

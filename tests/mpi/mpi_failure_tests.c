@@ -1,225 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What goes wrong is told: to all ranks where handles are made, by the status of a call elsewhere.
+ * What goes wrong in steps is told by the status of a call, and in words.
  */
-#include "mpi_run.h"
-
-/* ---- failures of memory ------------------------------------------------------------------------------------------ */
-
-typedef struct heap {
-    int left; /* blocks that there are; -1: any number */
-    int used;
-} heap;
-
-static void *take(void *opaque, size_t size)
-{
-    heap *h = opaque;
-    void *memory = h->left ? malloc(size) : NULL;
-
-    h->left -= h->left > 0;
-    h->used += memory != NULL;
-    return memory;
-}
-
-static void give_back(void *opaque, void *memory)
-{
-    heap *h = opaque;
-
-    h->used -= memory != NULL;
-    free(memory);
-}
-
-/* ---- two tensors ------------------------------------------------------------------------------------------------- */
-
-typedef struct scene {
-    tlc_tensor tensors[2];
-    tlc_exchange_config exchange;
-    tlc_mpi_config cfg;
-    tlc_outcome found;
-    heap memory;
-} scene;
-
-static void set(scene *s)
-{
-    *s = (scene){.memory.left = -1};
-    s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300};
-    s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400};
-    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
-    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
-    s->cfg = mpi_config(&s->exchange, s->tensors, 2);
-    s->found.struct_size = sizeof s->found;
-    s->cfg.outcome = &s->found;
-}
-
-static void set_memory(scene *s, int blocks)
-{
-    s->memory.left = blocks;
-}
-
-/* All ranks get the same status, rank, tensor and sentence. */
-static void require_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
-                         const char *sentence)
-{
-    require_status(got, status);
-    require(s->found.status == status && s->found.cause == status);
-    require(s->found.rank == at_fault && s->found.tensor == tensor);
-    if (rank == 0 && strcmp(s->found.sentence, sentence) != 0)
-        fprintf(stderr, "\"%s\" instead of \"%s\"\n", s->found.sentence, sentence);
-    require(strcmp(s->found.sentence, sentence) == 0);
-}
-
-/* ---- tests ------------------------------------------------------------------------------------------------------- */
-
-/* The last rank has something else. What it has is changed by `change`, and set back for the next one. */
-static void differs(void (*change)(scene *s), size_t tensor, const char *theirs, const char *first)
-{
-    char sentence[200];
-    tlc_mpi *h = NULL;
-    scene s;
-
-    set(&s);
-    if (rank == ranks - 1)
-        change(&s);
-    snprintf(sentence, sizeof sentence, "on rank %d %s; on rank 0 %s", ranks - 1, theirs, first);
-    tlc_status status = tlc_mpi_allreduce_create(&h, &s.cfg);
-    require_told(&s, status, TLC_ERR_PARAM, (uint32_t)ranks - 1, tensor, sentence);
-    require(!h);
-}
-
-static void other_codec(scene *s)
-{
-    s->exchange.push = "sbc";
-}
-static void other_answers(scene *s)
-{
-    s->exchange.pull = "natural";
-}
-static void other_codec_of_tensor(scene *s)
-{
-    s->tensors[1].push = "natural";
-}
-static void other_size(scene *s)
-{
-    s->tensors[1].n = 401;
-}
-static void other_name(scene *s)
-{
-    s->tensors[0].name = "conv\n1";
-}
-static void one_tensor(scene *s)
-{
-    s->cfg.count = 1;
-}
-static void other_chunk(scene *s)
-{
-    s->cfg.chunk = 5;
-}
-static void gathers(scene *s)
-{
-    s->exchange.gather = 1;
-}
-
-static void differences(void)
-{
-    if (ranks < 2)
-        return;
-    differs(other_codec, TLC_ALL, "pushes have the codec sbc", "pushes have the codec 3lc");
-    differs(other_answers, TLC_ALL, "answers have the codec natural", "answers have the codec 3lc");
-    differs(other_codec_of_tensor, 1, "pushes of fc have the codec natural",
-            "pushes of fc have the codec of the configuration");
-    differs(other_size, 1, "fc has 401 values", "fc has 400 values");
-    differs(other_name, 0, "tensor 0 is conv?1", "tensor 0 is conv");
-    differs(one_tensor, TLC_ALL, "there are 1 tensors", "there are 2 tensors");
-    differs(other_chunk, TLC_ALL, "chunk is 5", "chunk is 1073741824");
-    differs(gathers, TLC_ALL, "gather is 1", "gather is 0");
-}
-
-/* Ranks that call different functions, or the same one with nothing. */
-static void other_calls(void)
-{
-    tlc_mpi *h = NULL;
-    tlc_status status;
-    char sentence[200];
-    scene s;
-
-    set(&s);
-    s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks - 1;
-    if (ranks > 1) {
-        s.exchange.servers = rank != 0;
-        status = rank == 0 ? tlc_mpi_allreduce_create(&h, &s.cfg) : tlc_mpi_worker_create(&h, &s.cfg);
-        require_told(&s, status, TLC_ERR_PARAM, 1, TLC_ALL,
-                     "on rank 1 the handle is for parameter servers; on rank 0 the handle is for all-reduce");
-    }
-    set(&s);
-    if (rank == ranks - 1)
-        s.cfg.exchange = NULL;
-    snprintf(sentence, sizeof sentence, "rank %d: exchange is NULL", ranks - 1);
-    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
-    set(&s);
-    s.exchange.isa = (tlc_isa)(rank == ranks - 1 ? 99 : 0);
-    snprintf(sentence, sizeof sentence, "rank %d: isa is 99; in an all-reduce it is 0 to 4", ranks - 1);
-    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
-    set(&s);
-    if (rank == ranks - 1)
-        s.exchange.alloc.free = NULL;
-    snprintf(sentence, sizeof sentence, "rank %d: of alloc, only alloc is given", ranks - 1);
-    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
-    require(!s.memory.used); /* nothing was taken that cannot be given back */
-    set(&s);                 /* a server on a rank that has a worker, without that worker */
-    s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks;
-    if (ranks == 1)
-        require_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL,
-                     "rank 0: this rank is a worker, too, and gives its handle as `worker`");
-    s.exchange.workers = (uint32_t)ranks + 1; /* more workers than ranks */
-    snprintf(
-        sentence, sizeof sentence,
-        "rank 0: workers is %d and servers is 1, but there are %d ranks; each is 1 to %d, and together they are at "
-        "least %d",
-        ranks + 1, ranks, ranks, ranks);
-    require_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
-    require(!h);
-    set(&s);
-    s.cfg.comm = MPI_COMM_NULL;
-    require_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, TLC_NOBODY, TLC_ALL, "comm is MPI_COMM_NULL");
-    require_status(tlc_mpi_allreduce_create(&h, NULL), TLC_ERR_PARAM);
-    require_status(tlc_mpi_config_init(NULL, sizeof s.cfg, MPI_COMM_WORLD), TLC_ERR_PARAM);
-    require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
-}
-
-/* The last rank has memory for so many blocks only. In the end it suffices, and a step works. */
-static void no_memory(void)
-{
-    const float zeros[400] = {0};
-    float a[300] = {0}, b[400] = {0};
-    const void *grads[] = {zeros, zeros};
-    void *out[] = {a, b};
-    tlc_mpi *h = NULL;
-    int blocks = 0;
-    scene s;
-
-    for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
-        set(&s);
-        set_memory(&s, rank == ranks - 1 ? blocks : -1);
-        status = tlc_mpi_allreduce_create(&h, &s.cfg);
-        require(status == TLC_OK || status == TLC_ERR_NOMEM);
-        require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
-        require(!status || !s.memory.used);
-    }
-    require(blocks > 5);
-    set_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
-    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
-    if (ranks == 1)
-        require_status(status, TLC_OK);
-    else {
-        require_status(status, TLC_ERR_NOMEM);
-        require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
-    }
-    set_memory(&s, -1);
-    tlc_mpi_destroy(h);
-    require(!s.memory.used);
-}
+#include "mpi_scene.h"
 
 /* A rank without room for what comes can go on as soon as there is room. */
 static void room_later(void)
@@ -233,16 +16,16 @@ static void room_later(void)
     scene s;
 
     require(values);
-    set(&s);
+    scene_set(&s);
     s.cfg.tensors = &tensor;
     s.cfg.count = 1;
     s.exchange.gather = 1;
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    set_memory(&s, rank == 0 ? 0 : -1);
+    s.memory.left = rank == 0 ? 0 : -1;
     status = tlc_mpi_wait(h);
     require_status(status, rank == 0 && ranks > 1 ? TLC_ERR_NOMEM : TLC_OK);
-    set_memory(&s, -1);
+    s.memory.left = -1;
     if (status)
         require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_mpi_destroy(h);
@@ -265,7 +48,7 @@ static void broken(void)
 
     if (ranks < 2)
         return;
-    set(&s);
+    scene_set(&s);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
@@ -307,7 +90,7 @@ static void turns(void)
     int done;
     scene s;
 
-    set(&s);
+    scene_set(&s);
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
 #define REFUSED(call, want, tensor, sentence) refused(h, call, want, tensor, sentence)
 #define OTHER_KIND(call, name)                                                                                         \
@@ -358,7 +141,7 @@ static void waits_for_itself(void)
     tlc_mpi *worker = NULL, *server = NULL, *both[2];
     scene s;
 
-    set(&s);
+    scene_set(&s);
     s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
     require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
     require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
@@ -405,7 +188,7 @@ static void ahead_of_itself(void)
 
     if (ranks < 2)
         return;
-    set(&s);
+    scene_set(&s);
     s.exchange.servers = s.exchange.backup = 1;
     s.exchange.keep = 2;
     s.exchange.workers = (uint32_t)ranks;
@@ -449,7 +232,7 @@ static void server_ends(void)
 
     if (ranks < 2)
         return;
-    set(&s);
+    scene_set(&s);
     s.exchange.servers = 1;
     s.exchange.workers = (uint32_t)ranks - 1;
     require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
@@ -464,26 +247,28 @@ static void server_ends(void)
     require(!s.memory.used);
 }
 
-/* A rank that is both can make its worker, but not its server: nobody is left waiting. */
-static void server_not_made(void)
+/* A server that waits for pushes of workers that have all gone. */
+static void workers_gone(void)
 {
     tlc_outcome found = {.struct_size = sizeof found};
-    tlc_mpi *worker = NULL, *server = NULL;
+    tlc_mpi *h = NULL;
     scene s;
 
-    set(&s);
+    if (ranks < 2)
+        return;
+    scene_set(&s);
     s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
+                   TLC_OK);
     if (rank == ranks - 1) {
-        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
-        s.exchange.isa = (tlc_isa)99;
-        require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_ERR_PARAM);
-        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
-        require(strcmp(found.sentence, "the server of this rank was not made") == 0);
-    } else
-        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_ERR_PARAM);
-    require(s.found.status == TLC_ERR_PARAM && s.found.rank == (uint32_t)ranks - 1 && !server);
-    tlc_mpi_destroy(worker);
+        require_status(tlc_mpi_server_start(h), TLC_OK);
+        refused(h, tlc_mpi_wait(h), TLC_ERR_ORDER, TLC_ALL, "all workers have destroyed their handles");
+        require_status(tlc_mpi_server_run(h, NULL, NULL), TLC_OK); /* as it should end: nothing is wrong */
+        require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+        require(found.status == TLC_OK);
+    }
+    tlc_mpi_destroy(h);
     require(!s.memory.used);
 }
 
@@ -508,7 +293,7 @@ static void update_fails(void)
 
     if (ranks < 2)
         return;
-    set(&s);
+    scene_set(&s);
     s.exchange.servers = 1;
     s.exchange.workers = (uint32_t)ranks - 1;
     if (rank == ranks - 1) {
@@ -527,16 +312,13 @@ static void update_fails(void)
 }
 
 const mpi_test failure_tests[] = {
-    {"a rank that differs", differences},
-    {"ranks that call something else", other_calls},
-    {"a rank without memory", no_memory},
     {"a rank with memory later", room_later},
     {"MPI fails", broken},
     {"calls out of turn", turns},
     {"a rank that would wait for itself", waits_for_itself},
     {"a server ahead of the worker of its rank", ahead_of_itself},
     {"a server that ends", server_ends},
-    {"a server that is not made", server_not_made},
+    {"workers that are gone", workers_gone},
     {"an optimiser that fails", update_fails},
     {NULL, NULL},
 };

@@ -8,13 +8,13 @@
 
 enum { STEPS = 25, BAD_STEP = 7, LOST_STEP = 12 };
 
-static tlc_mpi *open_handle(const network *net, MPI_Comm comm)
+static tlc_mpi *open_handle(network *net, MPI_Comm comm)
 {
     tlc_mpi_config cfg = mpi_config(&net->cfg, net->tensors, NET_TENSORS);
     tlc_mpi *h = NULL;
 
     cfg.comm = comm;
-    require_status(tlc_mpi_gossip_create(&h, &cfg, net->kind, (const float *const *)net->start), TLC_OK);
+    require_status(tlc_mpi_gossip_create(&h, &cfg, net->kind, network_start(net)), TLC_OK);
     return h;
 }
 
@@ -95,6 +95,17 @@ static MPI_Comm weighted(int weight_of_rank_0, int weight)
     return comm;
 }
 
+/* A ring whose edges have, from each rank, its own weight. */
+static MPI_Comm directed(void)
+{
+    const int other[] = {(rank + 1) % ranks, (rank + ranks - 1) % ranks}, sides = ranks == 2 ? 1 : 2;
+    const int one = TLC_MPI_WEIGHT_ONE / 8, come[] = {one + other[0], one + other[1]}, go[] = {one + rank, one + rank};
+    MPI_Comm comm;
+
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, sides, other, come, sides, other, go, MPI_INFO_NULL, 0, &comm);
+    return comm;
+}
+
 /* One tensor of two values, which all start with. Returns what create does, after all have the same sentence. */
 static tlc_status try(MPI_Comm comm, float second, tlc_mpi **h, tlc_outcome *found)
 {
@@ -154,14 +165,57 @@ static void refusals(void)
     int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
     MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, unweighted, 1, &next, unweighted, MPI_INFO_NULL, 0, &comm);
     require_status(try(comm, 2, &h, &found), ranks == 2 ? TLC_OK : TLC_ERR_PARAM);
-    require(ranks == 2 || strstr(found.sentence, "goes one way"));
+    require(ranks == 2 ||
+            strcmp(found.sentence, "rank 0: an edge goes from this rank to rank 1, and none comes back") == 0);
     MPI_Comm_free(&comm);
     tlc_mpi_destroy(h);
+    comm = directed();
+    require_status(try(comm, 2, &h, &found), TLC_ERR_PARAM);
+    require(strcmp(found.sentence, "rank 0: the edge from rank 1 has the weight 134217729, the one to it 134217728") ==
+            0);
+    MPI_Comm_free(&comm);
+    for (int times = 1; times <= 2; times++) { /* an edge that comes twice; in the first graph none is wrong */
+        const int other = 1 - rank, twice[] = {other, other}, in = rank < 2 ? times : 0;
+        MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, twice, unweighted, in > 0, twice, unweighted, MPI_INFO_NULL,
+                                       0, &comm);
+        h = NULL;
+        require_status(try(comm, 2, &h, &found), times > 1 ? TLC_ERR_PARAM : TLC_OK);
+        require(times == 1 || strcmp(found.sentence, "rank 0: there are 2 edges from rank 1 and 1 to it") == 0);
+        MPI_Comm_free(&comm);
+        tlc_mpi_destroy(h);
+    }
+}
+
+/* A graph that one rank cannot make, or that is not the same everywhere: no rank is left waiting. */
+static void bad_graphs(void)
+{
+    const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_RING};
+    tlc_graph graph = ring;
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    graph.kind = rank == ranks - 1 ? (tlc_graph_kind)99 : TLC_RING;
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), TLC_ERR_PARAM);
+    graph = ring;
+    graph.kind = rank == 0 ? TLC_TORUS : TLC_RING;
+    graph.rows = rank == 0 ? (uint32_t)ranks + 1 : 0;
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), TLC_ERR_PARAM);
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, rank == 0 ? NULL : &ring, &comm), TLC_ERR_PARAM);
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &ring, rank == ranks - 1 ? NULL : &comm), TLC_ERR_PARAM);
+    graph = ring;
+    graph.kind = TLC_RANDOM;
+    graph.p = 0.5;
+    graph.seed = rank == 0;
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), ranks > 1 ? TLC_ERR_PARAM : TLC_OK);
+    if (ranks == 1)
+        MPI_Comm_free(&comm);
+    require(comm == MPI_COMM_NULL);
+    require_status(tlc_mpi_graph_create(MPI_COMM_NULL, &ring, &comm), TLC_ERR_PARAM);
 }
 
 const mpi_test gossip_tests[] = {
     {"gossip on four graphs", graphs},
     {"weights of a graph", weights},
     {"graphs and models that do not fit", refusals},
+    {"graphs that cannot be made", bad_graphs},
     {NULL, NULL},
 };

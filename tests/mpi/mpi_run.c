@@ -38,6 +38,7 @@ int main(int argc, char **argv)
     run(server_tests);
     run(gossip_tests);
     run(message_tests);
+    run(create_tests);
     run(failure_tests);
     if (rank == 0)
         printf("1..%d\n", number);

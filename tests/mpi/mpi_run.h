@@ -22,7 +22,9 @@ typedef struct mpi_test {
     void (*run)(void);
 } mpi_test;
 
-extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], failure_tests[]; /* to NULL */
+/* each up to NULL */
+extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], create_tests[],
+    failure_tests[];
 
 /* The same text on all ranks. */
 void require_same_text(const char *text);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What tests of tlc-bench, tlc-sim and others share. They set source_root; work, a folder; program, a name, and run, which
-# runs it; and quick, options that make it quick.
+# What tests of tlc-bench, tlc-sim and others share. They set source_root; work, a folder; program, a name, and run,
+# which runs it; and quick, options that make it quick.
 : "${source_root:?}" "${work:?}" "${program:?}" "${quick[0]:?}"
 # shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"

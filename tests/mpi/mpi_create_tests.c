@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Handles are made by all ranks together, or by none: what is wrong is told to all.
+ */
+#include "mpi_scene.h"
+
+/* The last rank has something else. What it has is changed by `change`. name: of tensor 1; NULL: "fc". */
+static void differs_named(const char *name, void (*change)(scene *s), size_t tensor, const char *theirs,
+                          const char *first)
+{
+    char sentence[200];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    if (name)
+        s.tensors[1].name = name;
+    if (rank == ranks - 1)
+        change(&s);
+    snprintf(sentence, sizeof sentence, "on rank %d %s; on rank 0 %s", ranks - 1, theirs, first);
+    tlc_status status = tlc_mpi_allreduce_create(&h, &s.cfg);
+    require_all_told(&s, status, TLC_ERR_PARAM, (uint32_t)ranks - 1, tensor, sentence);
+    require(!h);
+}
+
+static void differs(void (*change)(scene *s), size_t tensor, const char *theirs, const char *first)
+{
+    differs_named(NULL, change, tensor, theirs, first);
+}
+
+static void other_codec(scene *s)
+{
+    s->exchange.push = "sbc";
+}
+static void other_answers(scene *s)
+{
+    s->exchange.pull = "natural";
+}
+static void other_codec_of_tensor(scene *s)
+{
+    s->tensors[1].push = "natural";
+}
+static void other_size(scene *s)
+{
+    s->tensors[1].n = 401;
+}
+static void other_name(scene *s)
+{
+    s->tensors[0].name = "conv\n1";
+}
+static void one_tensor(scene *s)
+{
+    s->cfg.count = 1;
+}
+static void other_chunk(scene *s)
+{
+    s->cfg.chunk = 5;
+}
+static void gathers(scene *s)
+{
+    s->exchange.gather = 1;
+}
+
+/* Names as long as those of adapters: what differs is shown, wherever it is. */
+static const char layer[] = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight";
+static void long_and_larger(scene *s)
+{
+    s->tensors[1].n = 401;
+}
+static void long_with_codec(scene *s)
+{
+    s->tensors[1].push = "natural";
+}
+static void long_and_other_end(scene *s)
+{
+    s->tensors[1].name = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight.2";
+}
+static void long_and_other_middle(scene *s)
+{
+    s->tensors[1].name = "base_model.model.model.layers.30.mlp.experts.7.down_proj.lora_A.default.weight";
+}
+
+static void differences(void)
+{
+    if (ranks < 2)
+        return;
+    differs(other_codec, TLC_ALL, "pushes have the codec sbc", "pushes have the codec 3lc");
+    differs(other_answers, TLC_ALL, "answers have the codec natural", "answers have the codec 3lc");
+    differs(other_codec_of_tensor, 1, "pushes of fc have the codec natural",
+            "pushes of fc have the codec of the configuration");
+    differs(other_size, 1, "fc has 401 values", "fc has 400 values");
+    differs(other_name, 0, "tensor 0 is conv?1", "tensor 0 is conv");
+    differs(one_tensor, TLC_ALL, "there are 1 tensors", "there are 2 tensors");
+    differs(other_chunk, TLC_ALL, "chunk is 5", "chunk is 1073741824");
+    differs(gathers, TLC_ALL, "gather is 1", "gather is 0");
+    differs_named(layer, long_and_larger, 1,
+                  "base_model.model.model.layers.....down_proj.lora_A.default.weight has 401 values",
+                  "base_model.model.model.layers.....down_proj.lora_A.default.weight has 400 values");
+    differs_named(layer, long_with_codec, 1,
+                  "pushes of base_model.model.mod...oj.lora_A.default.weight have the codec natural",
+                  "pushes of base_model.model.mod...ault.weight have the codec of the configuration");
+    differs_named(layer, long_and_other_end, 1,
+                  "tensor 1 is base_model.model.m...mlp.experts.7.down_proj.lora_A.default.weight.2",
+                  "tensor 1 is base_model.model.m...1.mlp.experts.7.down_proj.lora_A.default.weight");
+    differs_named(layer, long_and_other_middle, 1,
+                  "tensor 1 is base_model.model.model.layers.30.mlp.experts.7.down_proj.lora_A.d...",
+                  "tensor 1 is base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.d...");
+}
+
+/* The last rank has something that is wrong whatever others have: it says what, and what is right. */
+static void is_wrong(void (*change)(scene *s), size_t tensor, const char *sentence)
+{
+    char whole[200];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    if (rank == ranks - 1)
+        change(&s);
+    snprintf(whole, sizeof whole, "rank %d: %s", ranks - 1, sentence);
+    require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, tensor, whole);
+    require(!h && !s.memory.used);
+}
+
+static void no_tensors(scene *s)
+{
+    s->cfg.tensors = NULL;
+}
+static void no_codec(scene *s)
+{
+    s->tensors[1].push = "3cl";
+}
+static void no_split(scene *s)
+{
+    s->exchange.split_n = 0;
+}
+static void no_worker(scene *s)
+{
+    s->tensors[1].only = 99;
+}
+static void no_name(scene *s)
+{
+    s->tensors[1].name = NULL;
+}
+
+static void wrong_alone(void)
+{
+    char only[80];
+
+    is_wrong(no_tensors, TLC_ALL, "tensors is NULL, but their count is 2");
+    is_wrong(no_codec, 1,
+             "tensor 1 (\"fc\"): push: at 0: \"3cl\": no codec or stage has this name (did you mean 3lc?)");
+    is_wrong(no_split, TLC_ALL, "split_n is 0; it is at least 1");
+    snprintf(only, sizeof only, "tensor 1 (\"fc\"): only is 99; it is 0 to %d", ranks);
+    is_wrong(no_worker, 1, only);
+    is_wrong(no_name, 1, "tensor 1: its name is NULL");
+}
+
+/* Ranks that call different functions, or the same one with nothing. */
+static void other_calls(void)
+{
+    tlc_mpi *h = NULL;
+    tlc_status status;
+    char sentence[200];
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    if (ranks > 1) {
+        s.exchange.servers = rank != 0;
+        status = rank == 0 ? tlc_mpi_allreduce_create(&h, &s.cfg) : tlc_mpi_worker_create(&h, &s.cfg);
+        require_all_told(&s, status, TLC_ERR_PARAM, 1, TLC_ALL,
+                         "on rank 1 the handle is for parameter servers; on rank 0 the handle is for all-reduce");
+    }
+    scene_set(&s);
+    if (rank == ranks - 1)
+        s.cfg.exchange = NULL;
+    snprintf(sentence, sizeof sentence, "rank %d: exchange is NULL", ranks - 1);
+    require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    scene_set(&s);
+    s.exchange.isa = (tlc_isa)(rank == ranks - 1 ? 99 : 0);
+    snprintf(sentence, sizeof sentence, "rank %d: isa is 99; in an all-reduce it is 0 to 4", ranks - 1);
+    require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    scene_set(&s);
+    if (rank == ranks - 1)
+        s.exchange.alloc.free = NULL;
+    snprintf(sentence, sizeof sentence, "rank %d: of alloc, only alloc is given", ranks - 1);
+    require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    require(!s.memory.used); /* nothing was taken that cannot be given back */
+    scene_set(&s);           /* a server on a rank that has a worker, without that worker */
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks;
+    if (ranks == 1)
+        require_all_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL,
+                         "rank 0: this rank is a worker, too, and gives its handle as `worker`");
+    s.exchange.workers = (uint32_t)ranks + 1; /* more workers than ranks */
+    snprintf(
+        sentence, sizeof sentence,
+        "rank 0: workers is %d and servers is 1, but there are %d ranks; each is 1 to %d, and together they are at "
+        "least %d",
+        ranks + 1, ranks, ranks, ranks);
+    require_all_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
+    require(!h);
+    scene_set(&s);
+    s.cfg.comm = MPI_COMM_NULL;
+    require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, TLC_NOBODY, TLC_ALL,
+                     "comm is MPI_COMM_NULL");
+    require_status(tlc_mpi_allreduce_create(&h, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mpi_config_init(NULL, sizeof s.cfg, MPI_COMM_WORLD), TLC_ERR_PARAM);
+    require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
+}
+
+/* The last rank has memory for so many blocks only. In the end it suffices, and a step works. */
+static void no_memory(void)
+{
+    const float zeros[400] = {0};
+    float a[300] = {0}, b[400] = {0};
+    const void *grads[] = {zeros, zeros};
+    void *out[] = {a, b};
+    tlc_mpi *h = NULL;
+    int blocks = 0;
+    scene s;
+
+    for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
+        scene_set(&s);
+        s.memory.left = rank == ranks - 1 ? blocks : -1;
+        status = tlc_mpi_allreduce_create(&h, &s.cfg);
+        require(status == TLC_OK || status == TLC_ERR_NOMEM);
+        require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
+        require(!status || !s.memory.used);
+    }
+    require(blocks > 5);
+    s.memory.left = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
+    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
+    if (ranks == 1)
+        require_status(status, TLC_OK);
+    else {
+        require_status(status, TLC_ERR_NOMEM);
+        require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
+    }
+    s.memory.left = -1;
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
+}
+
+/* A rank that is both can make its worker, but not its server: nobody is left waiting. */
+static void server_not_made(void)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks;
+    if (rank == ranks - 1) {
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+        s.exchange.isa = (tlc_isa)99;
+        require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_ERR_PARAM);
+        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
+        require(strcmp(found.sentence, "the server of this rank was not made") == 0);
+    } else
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_ERR_PARAM);
+    require(s.found.status == TLC_ERR_PARAM && s.found.rank == (uint32_t)ranks - 1 && !server);
+    tlc_mpi_destroy(worker);
+    require(!s.memory.used);
+}
+
+const mpi_test create_tests[] = {
+    {"a rank that differs", differences},
+    {"a rank that is wrong", wrong_alone},
+    {"ranks that call something else", other_calls},
+    {"a rank without memory", no_memory},
+    {"a server that is not made", server_not_made},
+    {NULL, NULL},
+};

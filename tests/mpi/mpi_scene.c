@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "mpi_scene.h"
+
+static void *take(void *opaque, size_t size)
+{
+    heap *h = opaque;
+    void *memory = h->left ? malloc(size) : NULL;
+
+    h->left -= h->left > 0;
+    h->used += memory != NULL;
+    return memory;
+}
+
+static void give_back(void *opaque, void *memory)
+{
+    heap *h = opaque;
+
+    h->used -= memory != NULL;
+    free(memory);
+}
+
+void scene_set(scene *s)
+{
+    *s = (scene){.memory.left = -1};
+    s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300};
+    s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400};
+    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
+    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
+    s->cfg = mpi_config(&s->exchange, s->tensors, 2);
+    s->found.struct_size = sizeof s->found;
+    s->cfg.outcome = &s->found;
+}
+
+void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
+                      const char *sentence)
+{
+    require_status(got, status);
+    require(s->found.status == status && s->found.cause == status);
+    require(s->found.rank == at_fault && s->found.tensor == tensor);
+    if (rank == 0 && strcmp(s->found.sentence, sentence) != 0)
+        fprintf(stderr, "\"%s\" instead of \"%s\"\n", s->found.sentence, sentence);
+    require(strcmp(s->found.sentence, sentence) == 0);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A configuration with two tensors and an allocator that counts, and what all ranks are told.
+ */
+#ifndef TLC_MPI_SCENE_H
+#define TLC_MPI_SCENE_H
+
+#include "mpi_run.h"
+
+typedef struct heap {
+    int left; /* blocks that there are; -1: any number */
+    int used;
+} heap;
+
+typedef struct scene {
+    tlc_tensor tensors[2]; /* conv, 300 values, and fc, 400 */
+    tlc_exchange_config exchange;
+    tlc_mpi_config cfg;
+    tlc_outcome found;
+    heap memory;
+} scene;
+
+void scene_set(scene *s);
+
+/* All ranks get the same status, rank, tensor and sentence. */
+void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
+                      const char *sentence);
+#endif
