@@ -79,7 +79,7 @@ int inputs_load(const char *directory)
 
     if (!dir)
         return 0;
-    for (struct dirent *entry; (entry = readdir(dir));) {
+    for (const struct dirent *entry; (entry = readdir(dir));) {
         size_t length = strlen(entry->d_name);
 
         if (length > 4 && strcmp(entry->d_name + length - 4, ".npy") == 0 &&

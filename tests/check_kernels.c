@@ -234,7 +234,8 @@ static int same_values(const check_case *c, size_t i, size_t bytes)
 
 static int untouched_around(const check_case *c, size_t i)
 {
-    uint8_t *p = c->tested.p[i], *end = p + c->tested.size[i], *from, *to, *after = end;
+    const uint8_t *p = c->tested.p[i], *end = p + c->tested.size[i], *after = end;
+    uint8_t *from, *to;
 
     watched(c, i, &from, &to);
     while (from < p && *from == CANARY_BYTE)

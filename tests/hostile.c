@@ -49,7 +49,7 @@ static int all_finite(const uint8_t *values, size_t n)
     return 1;
 }
 
-static void inspect(hostile *h, const uint8_t *src, size_t len, size_t n, tlc_status decoded, tlc_status mask,
+static void inspect(const hostile *h, const uint8_t *src, size_t len, size_t n, tlc_status decoded, tlc_status mask,
                     int finite)
 {
     tlc_frame_info info;

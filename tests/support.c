@@ -192,7 +192,7 @@ snapshot snap(const tlc_ctx *ctx)
     return s;
 }
 
-void require_same_state(tlc_ctx *ctx, const snapshot *before)
+void require_same_state(const tlc_ctx *ctx, const snapshot *before)
 {
     snapshot now = snap(ctx);
 

@@ -127,7 +127,7 @@ typedef struct snapshot {
     size_t size, bound;
 } snapshot;
 snapshot snap(const tlc_ctx *ctx);
-void require_same_state(tlc_ctx *ctx, const snapshot *before);
+void require_same_state(const tlc_ctx *ctx, const snapshot *before);
 void snap_free(snapshot *s);
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */

@@ -133,7 +133,8 @@ static void too_many_values(void **state)
         fleet_step(&f, 1); /* now there are means, which the watch reads */
         watch_open(&w, &f, f.worker[0], 0);
         tlc_message saved = member_save(f.worker[0]);
-        uint8_t *p = (uint8_t *)(uintptr_t)saved.data, *end = p + saved.len;
+        uint8_t *p = (uint8_t *)(uintptr_t)saved.data;
+        const uint8_t *end = p + saved.len;
         while ((p = memmem(p, (size_t)(end - p), begin, sizeof begin))) {
             p += sizeof begin; /* the first value, and how many, of a byte each: object_state.h */
             const uint8_t first = p[0], count = p[1];

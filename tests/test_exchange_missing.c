@@ -204,7 +204,7 @@ static void many(void **state)
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-static tlc_message save_node(tlc_gossip *g)
+static tlc_message save_node(const tlc_gossip *g)
 {
     size_t size = tlc_gossip_state_size(g), written;
     uint8_t *state = malloc(size);

@@ -250,7 +250,7 @@ static void refused(member m, uint32_t servers, tlc_status got, tlc_status want,
 
 #define CALL(call, want, words) refused(m, f->cfg.servers, call, want, words, #call)
 
-static void general(fleet *f, member m, int idle)
+static void general(const fleet *f, member m, int idle)
 {
     tlc_exchange_stats stats = {.struct_size = 1};
     size_t size = member_state_size(m), written;
@@ -281,7 +281,7 @@ static tlc_status set(member m, size_t tensor, const char *codec)
                       : tlc_server_set_codec(m.server, tensor, codec);
 }
 
-static void other_codecs(fleet *f, member m)
+static void other_codecs(const fleet *f, member m)
 {
     CALL(set(m, CONV_T, "4lc"), TLC_ERR_PARAM, "tensor 1 (\"conv\")|at 0: \"4lc\"");
     CALL(set(m, 99, "3lc"), TLC_ERR_PARAM, "there is no tensor 99; there are 7");
@@ -291,7 +291,7 @@ static void other_codecs(fleet *f, member m)
         CALL(set(m, CONV_T, NULL), TLC_ERR_PARAM, "codec is NULL");
 }
 
-static void parts(fleet *f, member m)
+static void parts(const fleet *f, member m)
 {
     tlc_part p = {.struct_size = 1};
 
@@ -336,7 +336,7 @@ static void pushes(fleet *f, member m, uint32_t index, int idle)
         CALL(PUSH(NULL, 1, to), TLC_ERR_ORDER, "push was called again|step 2");
 }
 
-static void pulls(fleet *f, member m, uint32_t index, int idle)
+static void pulls(const fleet *f, member m, uint32_t index, int idle)
 {
     const tlc_message none[RANKS] = {{NULL, 0}};
     void *out[TENSORS];
@@ -353,7 +353,7 @@ static void pulls(fleet *f, member m, uint32_t index, int idle)
          "momentum is NULL");
 }
 
-static void ranks(fleet *f, member m, int idle)
+static void ranks(const fleet *f, member m, int idle)
 {
     const tlc_message none[RANKS] = {{NULL, 0}};
     tlc_message message;
@@ -378,14 +378,14 @@ static void ranks(fleet *f, member m, int idle)
              "pull was called before reduce|step 2");
 }
 
-static void workers(fleet *f, member m, int idle)
+static void workers(const fleet *f, member m, int idle)
 {
     CALL(tlc_worker_join(m.worker, 0, NULL), TLC_ERR_PARAM, "step 0|1 to 2^63 - 1");
     if (!idle)
         CALL(tlc_worker_join(m.worker, 1, NULL), TLC_ERR_ORDER, "join was called with step 1|push of step 2");
 }
 
-static void servers_idle(fleet *f, member m)
+static void servers_idle(const fleet *f, member m)
 {
     tlc_push_info info = {.struct_size = 1};
     const tlc_message none = {NULL, 0};
@@ -403,7 +403,7 @@ static void servers_idle(fleet *f, member m)
     CALL(tlc_server_taken(m.server, 0, NULL), TLC_ERR_PARAM, "step is NULL");
 }
 
-static void server_reduced(fleet *f, member m)
+static void server_reduced(const fleet *f, member m)
 {
     const float *delta[64] = {NULL};
     tlc_message message;
@@ -479,7 +479,7 @@ static void scales(void **state)
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-static void node_refused(tlc_gossip *g, tlc_status got, tlc_status want, const char *words, const char *call)
+static void node_refused(const tlc_gossip *g, tlc_status got, tlc_status want, const char *words, const char *call)
 {
     tlc_outcome o = {.struct_size = sizeof o};
 

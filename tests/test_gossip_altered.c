@@ -311,7 +311,7 @@ static void wrong_messages(void **state)
 }
 
 /* The push of node 1, with another first value in the frame of WIDE. */
-static tlc_message with_value(network *net, float value)
+static tlc_message with_value(const network *net, float value)
 {
     tlc_message push = blob_copy(net->node[1].push);
     float *values[NET_TENSORS];

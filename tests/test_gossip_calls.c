@@ -12,7 +12,7 @@ static const char *const biased[] = {"3lc",  "sbc",      "int8",           "oneb
                                      "topk", "topk:p=1", "ternary+golomb", "natural:rounding=nearest"};
 
 /* The codec of a tensor, as its frame tells it, is this one or another of the same decoding form. */
-static void require_codecs(network *net, const char *conv, const char *wide)
+static void require_codecs(const network *net, const char *conv, const char *wide)
 {
     tlc_message state = node_save(net, 0);
     const char *const want[] = {conv, wide};

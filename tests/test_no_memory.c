@@ -124,7 +124,7 @@ static void use(tlc_ctx *ctx, const codec_case *c, const tlc_config *cfg, const 
     const int feedback = cfg->feedback;
     size_t cap = 0, len = 0;
     tlc_isa isa = TLC_ISA_AUTO;
-    float *residual = NULL;
+    const float *residual = NULL;
 
     starved_run(cap = tlc_bound(ctx));
     starved_run(isa = tlc_isa_used(ctx));

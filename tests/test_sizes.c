@@ -73,7 +73,7 @@ static void on_the_line(const codec_case *c, size_t n, const line *l, tlc_status
 
 static void bound_of(const codec_case *c, size_t n, void *arg)
 {
-    line *l = arg;
+    const line *l = arg;
     size_t bound = 77;
     tlc_status status = tlc_codec_bound(c->text, l->dtype, n, &bound);
 

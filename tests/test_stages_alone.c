@@ -95,7 +95,7 @@ static void stochastic_of(const float *x, size_t n, float *out, float *residual)
     size_t written = 0;
     float M = -1;
 
-    tlc_stochastic_ternary_params *params = PARAMS(stochastic_ternary, .seed = SEED, .residual = residual);
+    const tlc_stochastic_ternary_params *params = PARAMS(stochastic_ternary, .seed = SEED, .residual = residual);
     require_status(tlc_stochastic_ternary_encode(x, n, params, q, &M), TLC_OK);
     require(M == s.scalar[0]);
     require_residual(residual, s.residual, n);
@@ -126,7 +126,7 @@ static void sparse_binary_of(const float *x, size_t n, float *out, float *residu
     require_status(tlc_sparse_binary_encode(x, n, 0.05, q, residual, &mean), TLC_OK);
     require(!n || float_bits(mean) == float_bits(s.scalar[0]));
     require_residual(residual, s.residual, n);
-    tlc_golomb_params *params = PARAMS(golomb, .scratch = scratch);
+    const tlc_golomb_params *params = PARAMS(golomb, .scratch = scratch);
     require_status(tlc_golomb_encode(q, n, params, code, cap, &written), TLC_OK);
     require(n ? written == s.size && same(code, s.payload, written) : written == 2);
     require_status(tlc_golomb_encode(q, n, params, code, written - 1, &written), TLC_ERR_CAPACITY);
@@ -158,7 +158,7 @@ static void golomb_of(const float *x, size_t n, float *out, float *residual)
     at.codec = "ternary+golomb";
     at.n = n;
     require_status(tlc_ternary_encode(x, n, 1.5f, q, residual, &M), TLC_OK);
-    tlc_golomb_params *params = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = scratch);
+    const tlc_golomb_params *params = PARAMS(golomb, .signs = TLC_GOLOMB_SIGNED, .scratch = scratch);
     require_status(tlc_golomb_encode(q, n, params, code, cap, &written), TLC_OK);
     require_status(tlc_golomb_decode(code, written, TLC_GOLOMB_SIGNED, back, n), TLC_OK);
     require(same(q, back, n));
@@ -201,8 +201,8 @@ static void levels_of(const float *x, size_t n, float *out, float *residual)
         int8_t *q = (int8_t *)bytes(n);
         float max = -1;
 
-        tlc_levels_params *params = PARAMS(levels, .levels = forms[i].K, .rounding = forms[i].rounding, .seed = SEED,
-                                           .residual = residual);
+        const tlc_levels_params *params = PARAMS(levels, .levels = forms[i].K, .rounding = forms[i].rounding,
+                                                 .seed = SEED, .residual = residual);
         require_status(tlc_levels_encode(x, n, params, q, &max), TLC_OK);
         require(max == s.scalar[0]);
         require_residual(residual, s.residual, n);
@@ -238,8 +238,8 @@ static void natural_of(const float *x, size_t n, float *out, float *residual)
         uint8_t *codes = bytes(size);
         uint64_t clipped = 1;
 
-        tlc_natural_params *params = PARAMS(natural, .bits = forms[i].bits, .rounding = forms[i].rounding,
-                                            .shift = forms[i].shift, .seed = SEED, .residual = residual);
+        const tlc_natural_params *params = PARAMS(natural, .bits = forms[i].bits, .rounding = forms[i].rounding,
+                                                  .shift = forms[i].shift, .seed = SEED, .residual = residual);
         require_status(tlc_natural_encode(x, n, params, codes, size, &clipped), TLC_OK);
         require(clipped == (n ? load32(s.payload) : 0));
         require_residual(residual, s.residual, n);
@@ -303,7 +303,7 @@ static void topk_of(const float *x, size_t n, float *out, float *residual)
     size_t cap = (n + 7) / 8 + 4 * n, written = 0;
     uint8_t *code = bytes(cap);
 
-    tlc_topk_params *params = PARAMS(topk, .p = 0.1, .seed = SEED, .residual = residual);
+    const tlc_topk_params *params = PARAMS(topk, .p = 0.1, .seed = SEED, .residual = residual);
     require_status(tlc_topk_encode(x, n, params, code, cap, &written), TLC_OK);
     require_residual(residual, s.residual, n);
     require(written == s.size && same(code, s.payload, written));
@@ -324,8 +324,8 @@ static void random_sparse_of(const float *x, size_t n, float *out, float *residu
     uint64_t *scratch = (uint64_t *)(void *)bytes((n + 63) / 64 * 8);
     uint8_t *code = bytes(cap);
 
-    tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.3, .seed = SEED, .scratch = scratch,
-                                              .residual = residual);
+    const tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.3, .seed = SEED, .scratch = scratch,
+                                                    .residual = residual);
     require_status(tlc_random_sparse_encode(x, n, params, code, cap, &written), TLC_OK);
     require_residual(residual, s.residual, n);
     require(written == s.size && same(code, s.payload, written));
@@ -372,7 +372,7 @@ static void require_refusals(const float *x, double p, tlc_status want)
     }
     require_status(tlc_sparse_binary_encode(x, N, p, (int8_t *)out, residual, mean), want);
     require_status(tlc_topk_encode(x, N, PARAMS(topk, .p = p, .residual = residual), out, sizeof out, &written), want);
-    tlc_random_sparse_params *params = PARAMS(random_sparse, .p = p, .scratch = scratch, .residual = residual);
+    const tlc_random_sparse_params *params = PARAMS(random_sparse, .p = p, .scratch = scratch, .residual = residual);
     require_status(tlc_random_sparse_encode(x, N, params, out, sizeof out, &written), want);
     require(same(out, before, sizeof out) && all_bytes(residual, sizeof residual, 0x5a) && written == 55);
     require(mean[0] == 3 && mean[1] == 4);
@@ -408,7 +408,7 @@ static void refusals(void **state)
     q[2] = -128;
     require_status(tlc_levels_decode(q, N, TLC_LEVELS_255, 1.0f, x), TLC_ERR_PARAM);
     require_status(tlc_sparse_binary_decode(q, N, 1.0f, x), TLC_ERR_PARAM);
-    tlc_natural_params *natural_params = PARAMS(natural, .bits = (tlc_natural_bits)7);
+    const tlc_natural_params *natural_params = PARAMS(natural, .bits = (tlc_natural_bits)7);
     require_status(tlc_natural_encode(x, N, natural_params, out, sizeof out, NULL), TLC_ERR_PARAM);
     require_status(tlc_natural_encode(x, N, PARAMS(natural, .shift = 118), out, sizeof out, NULL), TLC_ERR_PARAM);
     require_status(tlc_natural_encode(x, N, PARAMS(natural, .shift = -1), out, sizeof out, NULL), TLC_ERR_PARAM);

@@ -121,7 +121,7 @@ static void remove_step(const trainer *t, uint64_t step, int ranks)
     rmdir(path);
 }
 
-bool resume_save(trainer *t, char *why)
+bool resume_save(const trainer *t, char *why)
 {
     char path[PATH_SIZE];
     uint64_t before = 0;

@@ -9,7 +9,7 @@
 #include "trainer.h"
 
 /* Writes the step, then removes the one before. */
-bool resume_save(trainer *t, char *why);
+bool resume_save(const trainer *t, char *why);
 
 /* Goes on from the last step. With as many ranks and servers as before with the same bits. Else each rank takes the
  * files of all: exchange.h says what becomes of residuals; of old rank i, the optimiser of local steps goes to the new

@@ -158,7 +158,7 @@ static void group_owner(tlc_grouping *g, const tlc_ownership *own, uint32_t owne
             if (t->small[direction] && only >= next && only < last)
                 last = only;
         }
-        tlc_ownership_group *group = add_group(g, at, (uint32_t)last, 1);
+        const tlc_ownership_group *group = add_group(g, at, (uint32_t)last, 1);
         for (size_t p = from; p < to; p++) {
             const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
             if (t->small[direction] && (direction == TLC_PULL || t->only == last))

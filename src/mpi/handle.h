@@ -108,7 +108,7 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc
 tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
 
 /* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. */
-tlc_status tlc_mpi_agree(tlc_mpi_making *m);
+tlc_status tlc_mpi_agree(const tlc_mpi_making *m);
 
 /* Frees all. Others are not told. */
 void tlc_mpi_free(tlc_mpi *h);

@@ -245,7 +245,7 @@ static verdict verdict_of(const tlc_mpi_making *m)
     return v;
 }
 
-tlc_status tlc_mpi_agree(tlc_mpi_making *m)
+tlc_status tlc_mpi_agree(const tlc_mpi_making *m)
 {
     verdict v = verdict_of(m);
     return agree(m, &v);

@@ -96,7 +96,7 @@ static void whole_step(program *p)
 
 static void again(program *p)
 {
-    party *from = p->run.plan.cfg.servers ? server(p) : pusher(p);
+    const party *from = p->run.plan.cfg.servers ? server(p) : pusher(p);
     run_again(&p->run, from, ON(from, step, from->it) + 1 - below(p, 8));
 }
 

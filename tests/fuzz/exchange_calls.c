@@ -331,7 +331,7 @@ tlc_status run_pull(run *r, party *p)
 
 /* ---- again, cancel, join ----------------------------------------------------------------------------------------- */
 
-void run_again(run *r, party *p, uint64_t step)
+void run_again(run *r, const party *p, uint64_t step)
 {
     tlc_message m = {NULL, 77};
     const uint64_t now = step_of(p);

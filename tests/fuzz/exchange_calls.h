@@ -50,7 +50,7 @@ tlc_status run_answer(run *r, party *server, int with_delta, values v);
 tlc_status run_pull(run *r, party *p);
 tlc_status run_cancel(party *rank);
 tlc_status run_join(run *r, party *worker, uint64_t step, int ask);
-void run_again(run *r, party *p, uint64_t step);
+void run_again(run *r, const party *p, uint64_t step);
 
 /* Destroys an object and makes it again. */
 void run_restart(run *r, party *p);

@@ -253,7 +253,7 @@ static void receive(reduction *w, member *m, packet *p)
 }
 
 /* Asks the object for its answer, or gathered push, of the step before. */
-static void check_again(reduction *w, member *m, uint64_t step, const blob *sent)
+static void check_again(reduction *w, const member *m, uint64_t step, const blob *sent)
 {
     /* an object keeps answers, and at least two gathered pushes */
     int kept = is_gathered(w) || w->run->sc.keep > 1 || m->phase != REDUCED;

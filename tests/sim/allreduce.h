@@ -102,7 +102,7 @@ void step_reduce(reduction *w, member *m);
 int step_pull(reduction *w, member *m);
 
 /* Calls that must fail in this phase. */
-void refuse_calls(reduction *w, member *m);
+void refuse_calls(const reduction *w, member *m);
 
 /* Forgets the step before last, if this is the first look at the step. */
 void begin_common(reduction *w, uint64_t step);

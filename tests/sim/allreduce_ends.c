@@ -177,9 +177,9 @@ static void refuse_out_of_turn(object *o, tlc_status got, const frozen *before, 
     check_frozen(o, before, call);
 }
 
-void refuse_calls(reduction *w, member *m)
+void refuse_calls(const reduction *w, member *m)
 {
-    run *r = w->run;
+    const run *r = w->run;
     object *o = m->o;
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, o->step, o->rank, m->phase);
     const tlc_message from[MOST_RANKS] = {{NULL, 0}};

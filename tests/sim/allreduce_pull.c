@@ -233,7 +233,7 @@ static void check_results(reduction *w, member *m)
 }
 
 /* E6a: what was pushed is either in the results or back in the residual. */
-static void check_pushed(reduction *w, member *m, const common *c)
+static void check_pushed(const reduction *w, member *m, const common *c)
 {
     for (const part_place *p = w->group.part; p < w->group.part + w->group.parts; p++) {
         int reduced = p->owner != TLC_NOBODY && (c->reduced >> p->owner & 1);
@@ -280,7 +280,7 @@ static void check_owned(reduction *w, member *m, const common *c)
 }
 
 /* E6a with gather: the results are the means. The first to have them checks them; all others still are in this step. */
-static void check_gathered(reduction *w, member *m)
+static void check_gathered(reduction *w, const member *m)
 {
     static const double errors[] = {0, 0x1p-10, 0x1p-7};
     float *wide = take(w->run, w->run->sc.values * sizeof *wide);

@@ -249,7 +249,7 @@ static void check_means(reduction *w, member *m, const tlc_outcome *outcome)
 /* Reduces and checks what the owner found. */
 static void check_reduce(reduction *w, member *m)
 {
-    object *o = m->o;
+    const object *o = m->o;
     common *c = common_of(w, o->step);
     blame faulty[MOST_RANKS] = {{.causes = 0}};
     uint32_t faults = list_faults(w, m, faulty);

@@ -85,7 +85,7 @@ static void change_codec(object *o, uint64_t draw)
 
 void between_steps(object **o, int may_reload)
 {
-    run *r = (*o)->run;
+    const run *r = (*o)->run;
     uint64_t draw = drawn(r->sc.seed, ABOUT_BOUNDARY, (*o)->step, (*o)->rank, (*o)->role);
 
     if (falls(draw, r->sc.rate_boundary)) {

@@ -206,7 +206,7 @@ static void try_greet(gossip *w, node *n)
 static void prepare(gossip *w, node *n)
 {
     uint64_t step = n->o->step;
-    object *before = n->o;
+    const object *before = n->o;
 
     if (step % w->run->sc.checkpoint == 0 || step == w->first) {
         checkpoint_give(w->run, &n->saved);
@@ -293,7 +293,7 @@ static void give_up(gossip *w, node *n, int kind, uint64_t step, uint32_t from)
 }
 
 /* A neighbour asks for a message again. */
-static void serve(gossip *w, node *n, const packet *p)
+static void serve(gossip *w, const node *n, const packet *p)
 {
     int kind = p->kind == PACKET_REQUEST_PUSH ? PUSHES : HELLOS;
 

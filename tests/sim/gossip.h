@@ -153,7 +153,7 @@ int node_pull(gossip *w, node *n);
 void check_again(gossip *w, const node *n, uint64_t step);
 
 /* Calls that must fail now. */
-void node_refuse_calls(gossip *w, node *n);
+void node_refuse_calls(const gossip *w, node *n);
 
 /* Is the message of neighbours[i] one of those that a call waits for? */
 int waits_for(const gossip *w, const node *n, int kind, size_t i);

@@ -47,7 +47,7 @@ void node_hello(gossip *w, node *n, int full)
     digest(r, OF_ANSWER, step, n->o->rank, to.data, to.len);
 }
 
-static void list_hellos(gossip *w, node *n, tlc_message *from)
+static void list_hellos(const gossip *w, const node *n, tlc_message *from)
 {
     for (size_t i = 0; i < n->edges->degree; i++) {
         const tlc_message nothing = {(const void *)(uintptr_t)64, 0};

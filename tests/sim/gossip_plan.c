@@ -18,7 +18,7 @@ size_t place_of(const node *n, uint32_t neighbour)
 }
 
 /* A tree, and each other pair with a chance. The weights of edges leave something to each node, or nothing. */
-static void draw_by_hand(run *r, uint32_t nodes, edges *e)
+static void draw_by_hand(const run *r, uint32_t nodes, edges *e)
 {
     double weight[MOST_NODES][MOST_NODES] = {{0}}, most = 0, sum[MOST_NODES] = {0};
     uint64_t draw = drawn(r->sc.seed, ABOUT_GRAPH, nodes, 0, 0);
@@ -186,7 +186,7 @@ static void check_edges(run *r, const tlc_graph *graph, const edges *e)
 }
 
 /* The order of neighbours is free. */
-static void shuffle(run *r, uint32_t rank, edges *e)
+static void shuffle(const run *r, uint32_t rank, edges *e)
 {
     for (size_t i = e->degree; i > 1; i--) {
         size_t j = (size_t)below(drawn(r->sc.seed, ABOUT_GRAPH, UINT64_MAX, rank, i), i);

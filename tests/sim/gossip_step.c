@@ -89,7 +89,7 @@ void check_again(gossip *w, const node *n, uint64_t step)
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
 
 /* That of a lost neighbour must not be read. */
-static void list_pushes(gossip *w, node *n, tlc_message *from)
+static void list_pushes(const gossip *w, const node *n, tlc_message *from)
 {
     for (size_t i = 0; i < n->edges->degree; i++)
         from[i] = waits_for(w, n, PUSHES, i) ? blob_message(inbox_of(n, PUSHES, n->o->step, i)->bytes)

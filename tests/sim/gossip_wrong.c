@@ -138,7 +138,7 @@ size_t spoil_push(gossip *w, const node *n, tlc_message *from)
     run *r = w->run;
     const uint64_t draw = drawn(r->sc.seed, ABOUT_FORGERY, n->o->step, n->o->rank, 0);
     const size_t degree = n->edges->degree, i = degree ? (size_t)below(draw, degree) : 0;
-    blob *spoiled;
+    const blob *spoiled;
 
     if (!degree || !falls(draw, r->sc.rate[FAULT_FORGED]) || !waits_for(w, n, PUSHES, i))
         return degree;
@@ -194,9 +194,9 @@ static void refuse_between(object *o, uint64_t draw, const void **moved)
     must_refuse(o, tlc_gossip_push(o->it, NULL, &to), TLC_ERR_PARAM);
 }
 
-void node_refuse_calls(gossip *w, node *n)
+void node_refuse_calls(const gossip *w, node *n)
 {
-    run *r = w->run;
+    const run *r = w->run;
     object *o = n->o;
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, o->step, o->rank, (uint64_t)n->has_pushed);
     const void *moved[MOST_TENSORS];

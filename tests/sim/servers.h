@@ -117,7 +117,7 @@ void worker_push(cluster *w, worker_node *n);
 /* Returns 0 if a message was bad: it must be fetched again. */
 int worker_pull(cluster *w, worker_node *n);
 void worker_join(cluster *w, worker_node *n, uint64_t step, int with_taken);
-void worker_refuse_calls(cluster *w, worker_node *n);
+void worker_refuse_calls(const cluster *w, worker_node *n);
 
 /* Checks the status of a pull, and counts. */
 void check_pull(cluster *w, object *o, tlc_status status, const tlc_message *from);

@@ -102,7 +102,7 @@ static verdict expect(const cluster *w, const server_node *n)
 }
 
 /* Checks the means. A mean that is not finite fails the step. */
-static void check_means(cluster *w, server_node *n, verdict *v, tlc_status status)
+static void check_means(cluster *w, const server_node *n, verdict *v, tlc_status status)
 {
     certainty worst = NO;
 

@@ -200,7 +200,7 @@ static void check_pushed(cluster *w, worker_node *n)
         o->expected.late += verdict_of(w, s, o->step)->failed || !is_taken(verdict_of(w, s, o->step)->taken, o->rank);
 }
 
-static void check_verdicts(cluster *w, worker_node *n)
+static void check_verdicts(cluster *w, const worker_node *n)
 {
     for (uint32_t s = 0; s < w->servers; s++) {
         const verdict *v = verdict_of(w, s, n->o->step);

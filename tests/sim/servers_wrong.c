@@ -15,9 +15,9 @@ static void refuse(object *o, tlc_status got, tlc_status want, const frozen *bef
     check_frozen(o, before, call);
 }
 
-void worker_refuse_calls(cluster *w, worker_node *n)
+void worker_refuse_calls(const cluster *w, worker_node *n)
 {
-    run *r = w->run;
+    const run *r = w->run;
     object *o = n->o;
     int pending = n->mine[0] != NULL;
     uint64_t draw = drawn(r->sc.seed, ABOUT_WRONG_CALL, o->step, o->rank, (uint64_t)pending);
@@ -90,7 +90,7 @@ static tlc_status status_of(unsigned causes)
 static void refuse_pushes(cluster *w, server_node *n, uint64_t draw)
 {
     run *r = w->run;
-    object *o = n->o;
+    const object *o = n->o;
     uint32_t i = (uint32_t)below(draw, w->workers), other = (o->rank + 1) % w->servers;
     const blame order = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, o->step + 5, "worker"},
                 twice = {CAUSE(TLC_ERR_ORDER), i, TLC_ALL, 0, "worker"};

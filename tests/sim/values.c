@@ -43,7 +43,7 @@ uint8_t *new_results(run *r, tlc_dtype dtype)
     return results;
 }
 
-void clear_results(run *r, tlc_dtype dtype, uint8_t *results)
+void clear_results(const run *r, tlc_dtype dtype, uint8_t *results)
 {
     memset(results, PATTERN, results_size(r, dtype));
 }

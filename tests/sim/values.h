@@ -14,7 +14,7 @@ float *new_f32_results(run *r); /* all bytes have the pattern */
 
 /* Arrays of another dtype. They have no alignment. All bytes have the pattern. */
 uint8_t *new_results(run *r, tlc_dtype dtype);
-void clear_results(run *r, tlc_dtype dtype, uint8_t *results);
+void clear_results(const run *r, tlc_dtype dtype, uint8_t *results);
 int is_cleared(const run *r, tlc_dtype dtype, const uint8_t *results, size_t first, size_t n);
 void check_gaps(run *r, const void *values, size_t size, const char *what);
 size_t results_size(const run *r, tlc_dtype dtype);
