@@ -321,6 +321,12 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     return TLC_OK;
 }
 
+/* The parameter p of a sparse quantizer, its first one. */
+static double fraction_of(const tlc_stage *stage, double p)
+{
+    return p != 0 ? p : stage->params[0].fallback;
+}
+
 tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
                            size_t *written)
 {
@@ -330,7 +336,7 @@ tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *para
         return TLC_ERR_PARAM;
     if (p.select != TLC_SELECT_SAMPLED && p.select != TLC_SELECT_EXACT)
         return TLC_ERR_PARAM;
-    const double values[TLC_MAX_PARAMS] = {p.p, p.select == TLC_SELECT_EXACT};
+    const double values[TLC_MAX_PARAMS] = {fraction_of(&tlc_stage_topk, p.p), p.select == TLC_SELECT_EXACT};
     const request r = {&tlc_stage_topk, values, x, n, p.residual, {p.seed, p.step, 0}};
     return encode_payload(&r, NULL, dst, cap, written);
 }
@@ -347,7 +353,7 @@ tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_s
 
     if ((cap && !dst) || !written || (params && !tlc_import(&p, sizeof p, params)) || (n && !p.scratch))
         return TLC_ERR_PARAM;
-    const double values[TLC_MAX_PARAMS] = {p.p};
+    const double values[TLC_MAX_PARAMS] = {fraction_of(&tlc_stage_random_sparse, p.p)};
     const request r = {&tlc_stage_random_sparse, values, x, n, p.residual, {p.seed, p.step, 0}};
     return encode_payload(&r, p.scratch, dst, cap, written);
 }

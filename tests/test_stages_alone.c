@@ -380,7 +380,7 @@ static void require_refusals(const float *x, double p, tlc_status want)
 
 static void refusals(void **state)
 {
-    static const double bad_p[] = {0, -0.5, 1.0000001, 2, 1e300};
+    static const double bad_p[] = {-0x1p-1074, -0.5, 1.0000001, 2, 1e300};
     static const uint32_t bad_x[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001};
     float x[N] = {1, 2, 3, -4, 5, 6, 7, 8, 9};
     int8_t q[N] = {0, 1, -1};
@@ -392,6 +392,7 @@ static void refusals(void **state)
     for (size_t i = 0; i < COUNT(bad_p); i++)
         require_refusals(x, bad_p[i], TLC_ERR_PARAM);
     require_refusals(x, (double)bits_float(0x7fc00000), TLC_ERR_PARAM);
+    require_status(tlc_sparse_binary_encode(x, N, 0, q, NULL, x), TLC_ERR_PARAM); /* an argument has no default */
     for (size_t i = 0; i < COUNT(bad_x); i++)
         for (size_t k = 0; k < N; k++) {
             float old = x[k];

@@ -129,7 +129,7 @@ static const params_case cases[CASES] = {
     [NATURAL_AGGREGATE] = {CASE(natural_aggregate), .null = TLC_OK,
                            .fields = {FIELD(natural_aggregate, seed), FIELD(natural_aggregate, step),
                                       FIELD(natural_aggregate, rounding)}},
-    [TOPK] = {CASE(topk), .null = TLC_ERR_PARAM,
+    [TOPK] = {CASE(topk), .null = TLC_OK,
               .fields = {FIELD(topk, p), FIELD(topk, seed), FIELD(topk, step), FIELD(topk, residual),
                          FIELD(topk, select)}},
     [RANDOM_SPARSE] = {CASE(random_sparse), .null = TLC_ERR_PARAM,
@@ -295,8 +295,10 @@ static void zero_is_the_default(void **state)
     require_call(&cases[GOLOMB], PARAMS(golomb, .scratch = scratch), TLC_ERR_PARAM);    /* no signs */
     require_status(tlc_golomb_encode(q, 0, NULL, now.out, ROOM, &now.written), TLC_OK); /* no scratch is needed */
     require(now.written == 2);
-    require_status(tlc_topk_encode(x, 0, NULL, now.out, ROOM, &now.written), TLC_ERR_PARAM); /* p has no default */
-    require_status(tlc_random_sparse_encode(x, 0, NULL, now.out, ROOM, &now.written), TLC_ERR_PARAM);
+    require_same_call(&cases[TOPK], PARAMS(topk, .seed = 9), PARAMS(topk, .p = 0.05, .seed = 9));
+    require_same_call(&cases[RANDOM_SPARSE], PARAMS(random_sparse, .seed = 9, .scratch = scratch),
+                      PARAMS(random_sparse, .p = 0.25, .seed = 9, .scratch = scratch));
+    require_call(&cases[RANDOM_SPARSE], PARAMS(random_sparse, .p = 0.25), TLC_ERR_PARAM); /* no scratch */
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */

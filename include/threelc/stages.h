@@ -48,7 +48,7 @@ TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, si
  * these symbols. quartic: what tlc_quartic_encode makes of the symbols, len bytes; of a codec with blocks that of each
  * block, one behind the other. scales: M of tlc_ternary_encode, one, or one for each block.
  * codec: a codec of 3-value symbols: 3lc, 3lc-golomb, ternary:block=4096+golomb and so on; s is not used. dtype: of the
- * values before. scratch: tlc_quartic_scratch bytes, with the alignment of malloc.
+ * values before. codec has no default. scratch: tlc_quartic_scratch bytes, with the alignment of malloc.
  * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst behind *written may be
  * overwritten.
  * TLC_ERR_PARAM: another codec. TLC_ERR_SIZE: another len. TLC_ERR_NONFINITE: a scale is negative or not finite.
@@ -212,7 +212,7 @@ TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float m
  * max(4096, ceil(200 / p))) samples; the j-th is drawn from floor(j n / m) .. floor((j + 1) n / m) - 1.
  * TLC_SELECT_EXACT: max(1, rint(p n)) values, fewer if the others are 0; of equal magnitudes the first.
  * TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 k, where k is the largest number of values, at most n. TLC_ERR_PARAM: p is
- * not in (0, 1], or a number that is not in the enum. */
+ * not in (0, 1], or a number that is not in the enum. p 0 is 0.05. */
 typedef enum tlc_select { TLC_SELECT_SAMPLED = 0, TLC_SELECT_EXACT = 1 } tlc_select;
 typedef struct tlc_topk_params {
     size_t struct_size;
@@ -228,7 +228,8 @@ TLC_API tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size
 
 /* x / p with probability p, else 0 (Tang et al., DCD-PSGD, 2018, footnote 2). dst gets Golomb-coded positions, then the
  * values as f32. scratch: ceil(n / 64) words.
- * TLC_ERR_CAPACITY: cap < tlc_golomb_size(n, n, TLC_GOLOMB_UNSIGNED) + 4 n. TLC_ERR_PARAM: p is not in (0, 1]. */
+ * TLC_ERR_CAPACITY: cap < tlc_golomb_size(n, n, TLC_GOLOMB_UNSIGNED) + 4 n. TLC_ERR_PARAM: p is not in (0, 1].
+ * p 0 is 0.25. */
 typedef struct tlc_random_sparse_params {
     size_t struct_size;
     double p;
