@@ -10,14 +10,15 @@
 
 /* Flags that change float results are refused, or switched off for the file.
  * gcc tells of nearly all by __GCC_IEC_559: -ffast-math, -Ofast, -funsafe-math-optimizations, -fassociative-math,
- * -freciprocal-math, -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant. Contraction is switched off.
+ * -freciprocal-math, -ffinite-math-only, -fno-signed-zeros, -fsingle-precision-constant, -std=c11 -ffp-contract=fast.
+ * With gnu11 contraction is switched off.
  * clang tells of -ffast-math and -ffinite-math-only. Its pragma switches off the parts: -fassociative-math,
  * -freciprocal-math, -fno-signed-zeros, -fapprox-func, -fno-honor-infinities. It does not switch off -fno-honor-nans
  * and -ffp-contract=fast: kernels/self_test.c finds what they change when the library runs.
  * The others change nothing here: -fno-math-errno, -fno-trapping-math, -frounding-math, -fsignaling-nans, -mrecip,
  * -fdenormal-fp-math. tests/scripts/float-flags.sh tries them all. */
 #if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0) || (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
-#error "libthreelc must not be built with -ffast-math or a part of it: frames would differ between machines"
+#error "libthreelc must not be built with a part of -ffast-math, or in ISO C with contraction: frames would differ"
 #endif
 #if defined(__clang__)
 #pragma clang diagnostic push
