@@ -28,7 +28,8 @@ for kind in static shared both; do
   prefix=$work/$kind unity=off
   [[ $kind != both ]] || unity=on # distributions may build all they have so
   meson setup "build-$kind" "$root" -Ddefault_library=$kind -Dtests=disabled -Dbench=disabled -Dunity=$unity \
-    -Doptimization=0 --prefix="$prefix" --libdir=lib >log 2>&1 && meson compile -C "build-$kind" >>log 2>&1 || { cat log; exit 1; }
+    -Doptimization=0 --prefix="$prefix" --libdir=lib >log 2>&1 &&
+    meson compile -C "build-$kind" >>log 2>&1 || { cat log; exit 1; }
   meson install -C "build-$kind" --quiet >log 2>&1 || { cat log; exit 1; }
   libraries=(threelc)
   [[ ! -f $prefix/lib/pkgconfig/threelc-mpi.pc ]] || libraries+=(threelc-mpi)
