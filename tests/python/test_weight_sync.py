@@ -86,6 +86,15 @@ def neighbours(seed=0):
     return Tensors(a=flat[:100], b=flat[100:200], even=flat[200::2], odd=flat[201::2])
 
 
+def two_storages(seed=0):
+    """Memory of another library, of which torch makes two storages: the second one is a part of the first."""
+    torch.manual_seed(seed)
+    memory = bytearray(1200)
+    whole = torch.frombuffer(memory, dtype=torch.float32)
+    whole.copy_(torch.randn(300))
+    return Tensors(whole=whole, part=torch.frombuffer(memory, dtype=torch.float32, offset=400, count=100))
+
+
 class Sharing(unittest.TestCase):
     def follows(self, source, served):
         publisher, receiver = WeightSync(source), WeightSync(served)
@@ -98,7 +107,7 @@ class Sharing(unittest.TestCase):
         return message
 
     def test_following(self):
-        for build in tied, same, flattened, turned, neighbours, separate, alone:
+        for build in tied, same, flattened, turned, neighbours, two_storages, separate, alone:
             with self.subTest(build.__name__):
                 self.follows(build(1), build(2))
 
@@ -138,6 +147,15 @@ class Sharing(unittest.TestCase):
                 other = other.view(torch.bfloat16)
             with self.assertRaisesRegex(ValueError, "one and other have memory in common|other and one have memory"):
                 WeightSync(Tensors(one=one, other=other)).publish()
+
+    def test_a_tensor_that_overlaps_itself(self):
+        """Several of its values are the same memory, and a message has more values than it can hold."""
+        served = Tensors(w=torch.zeros(10).as_strided((4, 4), (2, 1)))
+        before = bits(served)
+        with self.assertRaisesRegex(ValueError, "several values of w are the same memory"):
+            WeightSync(served).receive(WeightSync(Tensors(w=torch.randn(4, 4))).publish())
+        self.assertEqual(bits(served), before)
+        self.follows(Tensors(w=torch.randn(4, 4)), Tensors(w=torch.zeros(40).as_strided((4, 4), (9, 2))))
 
     def test_places(self):
         from threelc.torch import _sharing  # pylint: disable=import-outside-toplevel

@@ -2,7 +2,7 @@
 """Which tensors of a model have memory in common: tied weights, views, flattened parameters."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """The bytes of a storage that a tensor reaches over."""
+    """The addresses that a tensor reaches over."""
 
     start: int
     end: int
@@ -50,17 +50,25 @@ def dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether several of its values are the same memory."""
+    if not tensor.numel() or dense(tensor.shape, tensor.stride()):
+        return False
+    touched = torch.zeros(reach(tensor.shape, tensor.stride()), dtype=torch.bool)
+    touched.as_strided(tensor.shape, tensor.stride()).fill_(True)
+    return int(touched.sum()) < tensor.numel()
+
+
 def places(tensors: Dict[str, torch.Tensor]) -> Dict[str, Place]:
     """The place of each tensor. ValueError: two have some memory in common, but neither is a part of the other."""
-    storages: Dict[Any, List[_Extent]] = {}
+    devices: Dict[torch.device, List[_Extent]] = {}  # by addresses: two storages may have the same memory
     for name, tensor in tensors.items():
         if tensor.numel():
-            size, start = tensor.element_size(), tensor.storage_offset() * tensor.element_size()
-            key = tensor.device, tensor.data_ptr() - start
-            storages.setdefault(key, []).append(
+            start, size = tensor.data_ptr(), tensor.element_size()
+            devices.setdefault(tensor.device, []).append(
                 _Extent(start, start + size * reach(tensor.shape, tensor.stride()), name, tensor))
     found = {name: Place(name) for name in tensors}
-    for extents in storages.values():
+    for extents in devices.values():
         roots: List[_Extent] = []  # those that may reach over the next one
         for extent in sorted(extents, key=lambda e: (e.start, -e.end, -e.tensor.numel())):
             roots = [root for root in roots if root.end > extent.start]
@@ -82,7 +90,7 @@ def _place_in(root: _Extent, extent: _Extent) -> Optional[Place]:
             return Place(root.name)
         if dense(whole.shape, whole.stride()) and extent.end <= root.end:
             return Place(root.name, strides_of(whole), strides, first)
-        touched = torch.zeros(max(root.end, extent.end) // size - root.start // size, dtype=torch.bool)
+        touched = torch.zeros((max(root.end, extent.end) - root.start) // size, dtype=torch.bool)
         touched.as_strided(whole.shape, whole.stride()).fill_(True)
         if not touched.as_strided(part.shape, part.stride(), first).any():
             return None

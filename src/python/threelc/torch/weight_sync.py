@@ -15,7 +15,7 @@ from .._arrays import check_memory, check_writable, dtype_of
 from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
-from ._sharing import Place, check_same, dense, places, reach, values_in
+from ._sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
 
 FORMAT = 2  # of messages
 STATE_VERSION = 1  # of state_dict()
@@ -153,6 +153,8 @@ class WeightSync:
                  if entry.frame is None and here[name].root != here[entry.place.root].root]
         for name in [*hosts, *apart]:
             check_writable(mine[name], name)
+            if overlaps_itself(mine[name]):
+                raise ValueError(f"several values of {name} are the same memory: give it memory of its own")
         uninterrupted(self._write, came, mine, hosts, apart, torch.is_inference_mode_enabled())
 
     def _check_order(self, came: _Message, full: bool) -> None:
@@ -187,7 +189,7 @@ class WeightSync:
                     entry = came.entries[name]
                     mine[name].copy_(values_in(hosts[entry.place.root], entry.place, entry.shape))
             except BaseException:
-                for tensor, values in before:
+                for tensor, values in reversed(before):
                     tensor.copy_(values)
                 raise
         if self._heard is not None and self._heard[0] != came.trainer:
