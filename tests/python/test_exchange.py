@@ -214,6 +214,18 @@ class AllReduces(unittest.TestCase):
         with self.assertRaisesRegex(threelc.ParameterError, "at 0"):
             ranks[0].set_codec("weight", "nothing")
 
+    def test_arrays_that_are_one(self):
+        """Each tensor has a residual, and gets a mean, of its own."""
+        one = numpy.zeros(400, "f4")
+        tensors = [threelc.exchange.Tensor("a", 300, residual=one[:300]),
+                   threelc.exchange.Tensor("b", 300, residual=one[100:])]
+        with self.assertRaisesRegex(ValueError, "residual of a and residual of b have memory in common"):
+            threelc.exchange.AllReduce(threelc.exchange.Config(workers=1, push="3lc"), 0, tensors)
+        rank = threelc.exchange.AllReduce(threelc.exchange.Config(workers=1), 0,
+                                          [threelc.exchange.Tensor("a", 300), threelc.exchange.Tensor("b", 300)])
+        with self.assertRaisesRegex(ValueError, r"out\[0\] and out\[1\] have memory in common"):
+            rank.pull([None], out=[one[:300], one[:300]])
+
     def test_mask(self):
         ranks = ranks_of(2, push="sbc:p=0.01", gather=True)
         given = [gradients(i) for i in range(2)]

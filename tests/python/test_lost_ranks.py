@@ -117,6 +117,19 @@ def late(rank, world, seconds):
     return "trained", time.monotonic() - start, 0
 
 
+def late_to_make(rank, world, seconds):
+    """Rank 1 comes late to make an object: what rank 0 says, and after how long."""
+    model = build()
+    if rank == 1:
+        time.sleep(seconds)
+    start = time.monotonic()
+    try:
+        threelc.torch.register(model)
+    except RuntimeError as error:
+        return str(error), time.monotonic() - start
+    return "made", time.monotonic() - start
+
+
 def timeouts(rank, world):
     """Of the groups that each way makes, and of one that is made for the module."""
     found = []
@@ -171,6 +184,12 @@ class Time(unittest.TestCase):
                       "has ended, stands still, or has raised an exception: see what it printed", words)
         self.assertLess(seconds, 8)
         self.assertGreaterEqual(steps, 3)
+
+
+    def test_a_rank_is_late_to_make_an_object(self):
+        words, seconds = CLUSTER.run(2, late_to_make, 6, timeout=3)[0]
+        self.assertRegex(words, r"^rank 0 (waited for the others, .* not all have come \(timeout: 0:00:03\)|lost another)")
+        self.assertLess(seconds, 6)
 
 
 class Trials(unittest.TestCase):

@@ -261,7 +261,7 @@ class Arguments(Refusals):
                     ({"codec": None}, "TypeError", "a codec is a string such as"),
                     ({"min_numel": -1}, "ValueError", "min_numel should be at least 0, not -1"),
                     ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
-                    ({"seed": 2**64}, "ValueError", "seed should be from 0 to 18446744073709551615"),
+                    ({"seed": 2**64}, "ValueError", "seed should be at most 18446744073709551615"),
                     ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")):
                 self.refused(CLUSTER.outcomes(2, argument, way, settings), error, words)
 
@@ -273,6 +273,7 @@ class Arguments(Refusals):
                 ({"pull": "4lc"}, "ParameterError", "4lc"),
                 ({"participants": 3}, "ValueError", "participants should be from 1 to 2, not 3"),
                 ({"participants": 0}, "ValueError", "participants should be from 1 to 2, not 0"),
+                ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD or RMSprop, and this SGD has none"),
                 ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
                 ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
                 ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),

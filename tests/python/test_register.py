@@ -84,16 +84,21 @@ ARGUMENTS = [
     ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
     ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not "
                                   "a ReLU"),
-    ({"reserve": "sbc"}, "TypeError: reserve should be a list of codecs, such as ['sbc'], not a string"),
+    ({"scaler": torch.cuda.amp.GradScaler}, "TypeError: scaler should be a GradScaler, not the class: give GradScaler()"),
+    ({"reserve": "sbc"}, "TypeError: reserve should be a list of codecs, such as ['3lc'], not 'sbc'"),
+    ({"reserve": None}, "TypeError: reserve should be a list of codecs, such as ['3lc'], not None"),
+    ({"reserve": ["3lc", None]}, "TypeError: reserve should have codecs, such as '3lc', not None"),
     ({"reserve": ["nothing"]}, "ParameterError: codec 'nothing'"),
     ({"codec": "nothing"}, "ParameterError: codec 'nothing'"),
     ({"pull": "nothing"}, "ParameterError: codec 'nothing'"),
     ({"mode": "ring"}, "ValueError: mode should be one of sharded, gather, not 'ring'"),
     ({"quantize": "gpu"}, "ValueError: quantize should be one of auto, host, device, not 'gpu'"),
     ({"min_numel": -1}, "ValueError: min_numel should be at least 0, not -1"),
+    ({"min_numel": 2**70}, f"ValueError: min_numel should be at most {2**62}, not {2**70}"),
     ({"min_numel": 1.5}, "TypeError: min_numel should be a whole number at least 0, not 1.5"),
     ({"warmup_steps": None}, "TypeError: warmup_steps should be a whole number at least 0, not None"),
-    ({"seed": -1}, "ValueError: seed should be from 0 to"),
+    ({"seed": -1}, "ValueError: seed should be at least 0, not -1"),
+    ({"threads": 100000}, "ValueError: threads should be at most 65535, not 100000"),
     ({"threads": "two"}, "TypeError: threads should be a whole number at least 0, not 'two'"),
     ({"process_group": "module"}, "ValueError: process_group is the one that the module uses itself: make another one"),
     ({"process_group": "text"}, "ValueError: process_group should be a process group that this rank is in"),
@@ -204,9 +209,13 @@ def fsdp_refusals(rank, world):
 
 
 def with_nan(rank, world, codec, at, scaler, policy="skip"):
-    """NaN on rank 1 from a step on: the warnings."""
+    """NaN on rank 1 from a step on: the warnings. scaler: whether there is one; "off": it is switched off."""
     model = build()
-    threelc.torch.register(model, codec=codec, scaler=Scaler(1.0) if scaler else None, on_nonfinite=policy)
+    if scaler == "off":
+        scaler = torch.cuda.amp.GradScaler(enabled=False)
+    elif scaler:
+        scaler = Scaler(1.0)
+    threelc.torch.register(model, codec=codec, scaler=scaler or None, on_nonfinite=policy)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for step in range(6):
@@ -236,6 +245,7 @@ class Warnings(unittest.TestCase):
     def test_scaler(self):
         """It expects NaN now and then."""
         self.assertEqual(CLUSTER.run(2, with_nan, "3lc", 2, True, timeout=20), [[], []])
+        self.assertEqual([len(found) for found in CLUSTER.run(2, with_nan, "3lc", 2, "off", timeout=20)], [1, 1])
 
     def test_raise(self):
         self.assertEqual(CLUSTER.run(2, with_nan, "3lc", 2, False, "raise", timeout=20), [[], []])

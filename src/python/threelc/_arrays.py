@@ -143,14 +143,14 @@ _NOTHING = ctypes.create_string_buffer(8)
 
 
 class View:
-    """The memory of an array: `address`, `size` in bytes, `kind` of its values. It keeps the memory alive. An empty
+    """The memory of an array: `address`, `size` in bytes, `kind` of its values, `what` it is. It keeps the memory alive. An empty
     array has an address, too: NULL may mean another thing to the library."""
 
-    __slots__ = ("address", "size", "kind", "_what", "_tensor", "_keep")
+    __slots__ = ("address", "size", "kind", "what", "_tensor", "_keep")
 
     def __init__(self, array: Any, writable: bool, what: str) -> None:
         self._tensor: Any = None
-        self._what = what
+        self.what = what
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(array, getattr(torch, "Tensor", ())):
             self._of_torch(array, writable)
@@ -165,7 +165,7 @@ class View:
             self.address = ctypes.addressof(_NOTHING)
 
     def _of_torch(self, tensor: Any, writable: bool) -> None:
-        what = self._what
+        what = self.what
         if tensor.device.type != "cpu":
             raise TypeError(f"{what} is on {tensor.device}; only tensors on the CPU can be used without a copy")
         check_memory(tensor, what)
@@ -182,9 +182,9 @@ class View:
     def _of_buffer(self, array: Any, writable: bool) -> None:
         memory = self._memory(array)
         if writable and memory.readonly:
-            raise ValueError(f"{self._what} is read-only, and would be written")
+            raise ValueError(f"{self.what} is read-only, and would be written")
         if not memory.c_contiguous:
-            raise ValueError(f"{self._what} is not contiguous; give a contiguous copy")
+            raise ValueError(f"{self.what} is not contiguous; give a contiguous copy")
         buffer = _Buffer()
         try:
             _GET_BUFFER(memory, buffer, _FORMAT | _C_CONTIGUOUS)
@@ -201,12 +201,12 @@ class View:
             return memoryview(array)
         except (TypeError, ValueError, BufferError) as error:
             if hasattr(array, "__array_interface__") or isinstance(error, BufferError):
-                raise type(error)(f"{self._what} cannot be used where it lies: {error}") from None
-        raise TypeError(f"{self._what} should be an array (of numpy, a torch tensor on the CPU, or with the buffer "
+                raise type(error)(f"{self.what} cannot be used where it lies: {error}") from None
+        raise TypeError(f"{self.what} should be an array (of numpy, a torch tensor on the CPU, or with the buffer "
                         f"protocol or DLPack), not {described(array)}")
 
     def _of_dlpack(self, array: Any) -> None:
-        what = self._what
+        what = self.what
         if array.__dlpack_device__()[0] != _DL_CPU:
             raise TypeError(f"{what} is not on the CPU")
         capsule = array.__dlpack__()
@@ -232,13 +232,13 @@ class View:
         tensor = self._tensor
         if tensor is None:
             return
-        check_memory(tensor, self._what)
+        check_memory(tensor, self.what)
         size = tensor.numel() * tensor.element_size()
         if size != self.size or size and tensor.data_ptr() != self.address:
-            raise ValueError(f"{self._what} has other memory than when it was given (by resize_, set_ or .data): its "
+            raise ValueError(f"{self.what} has other memory than when it was given (by resize_, set_ or .data): its "
                              "owner is needed anew")
         if writable:
-            _is_written(tensor, self._what)
+            _is_written(tensor, self.what)
 
 
 def taken(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
@@ -259,6 +259,14 @@ def values(array: Any, n: int, dtype: DType, what: str, writable: bool = False) 
     if found != n:
         raise ValueError(f"{what} should have {n} values, not {found}")
     return view
+
+
+def check_apart(views: Sequence[Optional[View]]) -> None:
+    """Raises ValueError if two arrays that are written have memory in common."""
+    spans = sorted((view.address, view.address + view.size, view.what) for view in views if view and view.size)
+    for (_, end, one), (start, _, other) in zip(spans, spans[1:]):
+        if start < end:
+            raise ValueError(f"{one} and {other} have memory in common, and each gets values of its own")
 
 
 def octets(array: Any, what: str, writable: bool = False) -> View:
@@ -292,6 +300,8 @@ class Lists:
                  writable: bool = False) -> None:
         self.views = [None if array is None else values(array, n, dtype, f"{what}[{i}]", writable)
                       for i, (array, n) in enumerate(zip(listed(arrays, len(sizes), what, "arrays"), sizes))]
+        if writable:
+            check_apart(self.views)
         self.array = (c_void_p * len(sizes))(*[None if view is None else view.address for view in self.views])
 
 

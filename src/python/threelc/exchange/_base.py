@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
 
 from .. import _c
-from .._arrays import DTypeLike, Messages, borrowed, dtype_of, values
+from .._arrays import DTypeLike, Messages, borrowed, check_apart, dtype_of, values
 from .._c import DType, Isa
 from .._errors import Status, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
@@ -177,6 +177,7 @@ class Arguments:
             self.config.parallel = self.threads.parallel
         self.residuals = [None if t.residual is None else
                           values(t.residual, t.n, DType.F32, f"residual of {t.name}", writable=True) for t in tensors]
+        check_apart(self.residuals)
         self.tensors = (_c.Tensor * len(tensors))()
         for entry, tensor, n, residual in zip(self.tensors, tensors, self.sizes, self.residuals):
             entry.struct_size = sizeof(_c.Tensor)

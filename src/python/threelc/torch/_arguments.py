@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from typing import Any, Optional, Sequence
+from typing import Any, Iterable, Optional, Sequence, Tuple
 
 
 def shown(value: Any) -> str:
@@ -15,21 +15,45 @@ def shown(value: Any) -> str:
 
 def whole(value: Any, name: str, low: int, high: Optional[int] = None) -> int:
     """A whole number of a range."""
-    allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+    few = high is not None and high < 2**16 - 1
+    allowed = f"from {low} to {high}" if few else f"at least {low}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} should be a whole number {allowed}, not {shown(value)}")
     number = operator.index(value)
     if number < low or (high is not None and number > high):
-        raise ValueError(f"{name} should be {allowed}, not {number}")
+        raise ValueError(f"{name} should be {allowed if few or number < low else f'at most {high}'}, not {number}")
     return number
+
+
+def codec_list(codecs: Any, name: str) -> Tuple[str, ...]:
+    """A list of codecs."""
+    if isinstance(codecs, str) or not isinstance(codecs, Iterable):
+        raise TypeError(f"{name} should be a list of codecs, such as ['3lc'], not {shown(codecs)}")
+    found = tuple(codecs)
+    for codec in found:
+        if not isinstance(codec, str):
+            raise TypeError(f"{name} should have codecs, such as '3lc', not {shown(codec)}")
+    return found
+
+
+def scaler_of(scaler: Any) -> Any:
+    """A loss scaler. None: there is none, or it is switched off."""
+    if scaler is None:
+        return None
+    if isinstance(scaler, type):
+        raise TypeError(f"scaler should be a GradScaler, not the class: give {scaler.__name__}()")
+    if not callable(getattr(scaler, "get_scale", None)):
+        raise TypeError(f"scaler should be a GradScaler, or another object with get_scale(), not {shown(scaler)}")
+    is_enabled = getattr(scaler, "is_enabled", None)
+    return scaler if is_enabled is None or is_enabled() else None
 
 
 def check_numbers(min_numel: Any, seed: Any, threads: Any) -> None:
     """Arguments that all ways have."""
-    whole(min_numel, "min_numel", 0)
+    whole(min_numel, "min_numel", 0, 2**62)
     whole(seed, "seed", 0, 2**64 - 1)
     if threads is not None:
-        whole(threads, "threads", 0)
+        whole(threads, "threads", 0, 2**16 - 1)
 
 
 def weight_of(value: Any) -> float:

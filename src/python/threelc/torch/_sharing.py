@@ -56,7 +56,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
         return False
     touched = torch.zeros(reach(tensor.shape, tensor.stride()), dtype=torch.bool)
     touched.as_strided(tensor.shape, tensor.stride()).fill_(True)
-    return int(touched.sum()) < tensor.numel()
+    return bool(touched.sum() < tensor.numel())
 
 
 def places(tensors: Dict[str, torch.Tensor]) -> Dict[str, Place]:

@@ -50,7 +50,12 @@ def _made(like: Any) -> Any:
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("there are no other ranks yet: call torch.distributed.init_process_group() first")
     timeout = timeout_of(dist.distributed_c10d._get_default_group() if like is None else like)
-    return dist.new_group(backend="gloo", **({} if timeout is None else {"timeout": timeout}))
+    try:
+        return dist.new_group(backend="gloo", **({} if timeout is None else {"timeout": timeout}))
+    except RuntimeError as error:
+        raise RuntimeError(f"rank {dist.get_rank()} waited for the others, with which it makes a process group, and "
+                           f"not all have come (timeout: {timeout or 'unknown'}): all ranks make the same objects of "
+                           f"threelc.torch, in the same order. PyTorch says: {error}") from error
 
 
 def _checked(group: Any) -> Any:
@@ -118,7 +123,7 @@ class Transport:
         except BaseException as error:
             seconds = time.monotonic() - start
             time.sleep(_UNTIL_FREE)
-            if not isinstance(error, RuntimeError):
+            if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
                 raise
             raise RuntimeError(
                 f"rank {self.rank} lost another rank {seconds:.1f} s after an exchange with it began (timeout: "
@@ -224,7 +229,12 @@ class Transport:
         tensor.copy_(wide)
 
     def _sparse_all_reduce(self, tensor: torch.Tensor) -> int:
-        """gloo gathers indices and values of all ranks, and adds them up."""
+        """gloo gathers indices and values of all ranks, and adds them up, but not those of float16."""
+        if tensor.dtype == torch.float16:
+            wide = tensor.float()
+            size = self._sparse_all_reduce(wide)
+            tensor.copy_(wide.half())
+            return size
         indices, values = tensor._indices(), tensor._values()
         size = indices.numel() * indices.element_size() + values.numel() * values.element_size()
         self._announce(_SPARSE_SUM, [size] * self.world)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._arguments import check_numbers, one_of, shown, whole
+from ._arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
 from ._ddp_state import DDPState, Settings
 from ._groups import check_choices
 from ._transport import Transport
@@ -59,17 +59,15 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     Returns the state: its stats, state_dict() and load_state_dict().
     """
     _check_module(model)
-    if isinstance(reserve, str):
-        raise TypeError(f"reserve should be a list of codecs, such as [{reserve!r}], not a string")
+    reserve = codec_list(reserve, "reserve")
     check_choices(mode, on_nonfinite, codec, pull, *reserve)
     one_of(quantize, ("auto", "host", "device"), "quantize")
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
-    if scaler is not None and not callable(getattr(scaler, "get_scale", None)):
-        raise TypeError(f"scaler should be a GradScaler, or another object with get_scale(), not {shown(scaler)}")
+    scaler = scaler_of(scaler)
     _check_group(process_group, model.process_group)
     transport = Transport(process_group, model.process_group)
-    settings = Settings(codec, pull, tuple(reserve), mode, min_numel, warmup_steps, on_nonfinite)
+    settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite)
     transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)

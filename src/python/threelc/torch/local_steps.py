@@ -87,6 +87,9 @@ class LocalSteps(InPlaceOfOptimizer):
         self.every = every
         self._model = Model(model, "LocalSteps")
         check_optimizer(inner_optimizer, self._model, "inner_optimizer")
+        if mask_momentum and not any(group.get("momentum") for group in inner_optimizer.param_groups):
+            raise ValueError(f"mask_momentum masks the momentum of SGD or RMSprop, and this "
+                             f"{type(inner_optimizer).__name__} has none")
         if outer is not None:
             check_maker(outer, "outer", "lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)")
         transport = Transport(process_group)
