@@ -84,7 +84,8 @@ ARGUMENTS = [
     ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
     ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not "
                                   "a ReLU"),
-    ({"scaler": torch.cuda.amp.GradScaler}, "TypeError: scaler should be a GradScaler, not the class: give GradScaler()"),
+    ({"scaler": torch.cuda.amp.GradScaler},
+     "TypeError: scaler should be a GradScaler, not the class: give GradScaler()"),
     ({"reserve": "sbc"}, "TypeError: reserve should be a list of codecs, such as ['3lc'], not 'sbc'"),
     ({"reserve": None}, "TypeError: reserve should be a list of codecs, such as ['3lc'], not None"),
     ({"reserve": ["3lc", None]}, "TypeError: reserve should have codecs, such as '3lc', not None"),
