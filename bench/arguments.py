@@ -11,9 +11,12 @@ def _advice(given, names, otherwise=''):
 
 class Parser(argparse.ArgumentParser):
     """Names what was given, what is allowed, and the nearest."""
+    word_advice = ' (--help lists the options)'  # on words that are no options, where there are none
 
     def parse_args(self, args=None, namespace=None):
         options, unknown = self.parse_known_args(args, namespace)
+        if unknown and not unknown[0].startswith('-'):
+            self.error(f'{unknown[0]}: it is no option{self.word_advice}')
         if unknown:
             names = [name for action in self._actions for name in action.option_strings]
             advice = _advice(unknown[0].split('=')[0], names, ' (--help lists them)')

@@ -124,6 +124,12 @@ static bool take_decimal(const char *text, double *number, const char **end)
     return stop > text && isfinite(*number);
 }
 
+/* Moves behind the blank between a number and its unit, if there is one. */
+static void skip_blank(const char **at)
+{
+    *at += (*at)[0] == ' ' && (*at)[1];
+}
+
 bool parse_positive(const char *text, double *number, char *why)
 {
     const char *end;
@@ -133,17 +139,22 @@ bool parse_positive(const char *text, double *number, char *why)
 
 bool parse_time(const char *text, double unit, double *seconds, char *why)
 {
-    static const char *const names[] = {"s", "ms", "us", NULL};
-    static const double units[] = {1, 1e-3, 1e-6};
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1},     {"sec", 1},     {"ms", 1e-3}, {"msec", 1e-3},
+                 {"us", 1e-6}, {"usec", 1e-6}, {"ns", 1e-9}, {"min", 60}};
+    const size_t count = sizeof units / sizeof units[0];
     const char *end = text;
     double number;
-    int i = 0;
+    size_t i = 0;
 
     if (take_decimal(text, &number, &end)) {
-        while (names[i] && strcmp(end, names[i]) != 0)
+        skip_blank(&end);
+        while (i < count && strcmp(end, units[i].name) != 0)
             i++;
-        *seconds = number * (names[i] ? units[i] : unit);
-        if ((names[i] || !*end) && isfinite(*seconds))
+        *seconds = number * (i < count ? units[i].seconds : unit);
+        if ((i < count || !*end) && isfinite(*seconds))
             return true;
     }
     return explain(why, "it is a time from 0 on, as 2s, 30ms or 50us; a bare number is %s",
@@ -168,24 +179,35 @@ static bool skip_word(const char **at, const char *word)
     return !word[i];
 }
 
-/* Moves behind bit, bit/s, bps or B/s. *bytes: how many of its units are a byte. */
+/* The same, but capitals count: b is a bit, B a byte. */
+static bool skip_exactly(const char **at, const char *word)
+{
+    const size_t len = strlen(word);
+    const bool is = !strncmp(*at, word, len);
+
+    *at += is ? len : 0;
+    return is;
+}
+
+static bool skip_per_second(const char **at)
+{
+    return skip_exactly(at, "/sec") || skip_exactly(at, "/s");
+}
+
+/* Moves behind a unit. *bytes: how many bytes it is. Bits may go without a second, bytes may not: 10MB is a size. */
 static bool skip_unit(const char **at, double *bytes)
 {
     *bytes = 1.0 / 8;
-    if (skip_word(at, "bit")) {
-        if ((*at)[0] == '/' && (*at)[1] == 's')
-            *at += 2;
+    if (skip_word(at, "bits") || skip_word(at, "bit")) {
+        (void)skip_per_second(at);
         return true;
     }
-    if (!strncmp(*at, "bps", 3)) {
-        *at += 3;
+    if (skip_exactly(at, "bps"))
         return true;
-    }
     *bytes = 1;
-    if (strncmp(*at, "B/s", 3) != 0)
-        return false;
-    *at += 3;
-    return true;
+    if (skip_exactly(at, "Bps"))
+        return true;
+    return (skip_word(at, "bytes") || skip_word(at, "byte") || skip_exactly(at, "B")) && skip_per_second(at);
 }
 
 static bool say_rate(const char *what, char *why)
@@ -200,14 +222,15 @@ static bool take_rate(const char *text, double *bytes, const char **end)
     double number, unit = 1, each;
     const char *prefix;
 
-    if (!take_decimal(text, &number, end) || !**end)
+    if (!take_decimal(text, &number, end))
         return false;
-    prefix = strchr(prefixes, small(**end));
+    skip_blank(end);
+    prefix = **end ? strchr(prefixes, small(**end)) : NULL;
     for (const char *p = prefixes; prefix && p <= prefix; p++)
         unit *= 1e3;
     if (prefix)
         ++*end;
-    if (!prefix || !skip_unit(end, &each))
+    if (!skip_unit(end, &each))
         return false;
     *bytes = number * unit * each;
     return *bytes > 0 && isfinite(*bytes);

@@ -32,12 +32,14 @@ bool parse_items(const char *text, bool (*take)(void *to, const char *item, char
 /* A finite number above 0. */
 bool parse_positive(const char *text, double *number, char *why);
 
-/* 2s, 30ms, 50us or a bare number, which is in units of so many seconds: 1 or 1e-3. */
+/* 2s, 30ms, 50us, 500ns, 1min or a bare number, which is in units of so many seconds: 1 or 1e-3. s may be sec, and
+ * there may be a blank before the unit. */
 bool parse_time(const char *text, double unit, double *seconds, char *why);
 
-/* Rates of links, to bytes a second. Bits are written 10Mbit, 10Mbit/s or 10Mbps, bytes 10MB/s. There are k, M, G and
- * T, which are powers of 1000 and may be small or capital; so may bit, not bps and B. One rate is that of both
- * directions; 1Mbit/10Mbit is up and down. */
+/* Rates of links, to bytes a second. Bits are written 10Mbit, 10Mbit/s or 10Mbps, bytes 10MB/s or 10MBps; also bits,
+ * byte/s, bytes/s and /sec, and there may be a blank before the unit. There are k, M, G and T, which are powers of 1000
+ * and may be small or capital; so may bit and byte, not bps and B. One rate is that of both directions; 1Mbit/10Mbit is
+ * up and down. */
 bool parse_rate(const char *text, double *bytes, char *why);
 bool parse_link(const char *text, double *up, double *down, char *why);
 

@@ -45,6 +45,8 @@ nothing_left() {
 rate=(--rate 1gbit)
 refuses 'name rates with --rate' -- true
 refuses 'name a command' "${rate[@]}"
+refuses 'true: it is no option; a command goes behind --' "${rate[@]}" true
+refuses 'ls: it is no option; a command goes behind --' "${rate[@]}" ls -l
 for option in '--rate 10' '--rate 0mbit' '--rate -1mbit' '--rate 1mbit,' '--rate 1mb' '--hosts 1' '--hosts 251' \
   '--hosts x' '--latency 5m' '--latency -1ms' '--burst 1513b' '--burst 4' '--repeat 0' '--commands missing.txt'; do
   read -ra words <<<"$option"
@@ -67,8 +69,9 @@ sys.path.insert(0, root + '/bench')
 loader = importlib.machinery.SourceFileLoader('network', root + '/bench/network')
 network = importlib.util.module_from_spec(importlib.util.spec_from_loader('network', loader))
 loader.exec_module(network)
-lines = [line.split() for line in open(root + '/tests/units.txt') if line.strip() and line[0] != '#']
-assert len(lines) > 40
+lines = [line.rstrip('\n') for line in open(root + '/tests/units.txt') if line[0] != '#']
+lines = [(*line[:at].split(' ', 1), line[at + 1:]) for line in lines for at in [line.rindex(' ')]]
+assert len(lines) > 80
 for kind, text, value in lines:
     try:
         got = network.bits_a_second(text) / 8 if kind == 'rate' else network.seconds_of(text)
@@ -78,7 +81,8 @@ for kind, text, value in lines:
         assert value != '-' and math.isclose(got, float(value)), (text, value, got)
 rates = ['10mbit', '100mbit', '100mbit', '500mbit', '64kbit']
 assert network.rate_list('10Mbit,100mbps,12.5MB/s,0.5Gbit,64kbit') == rates
-assert network.latency_of('20') == '20ms' and network.latency_of('0.02s') == '0.02s'
+latencies = [network.latency_of(text) for text in ('20', '0.02s', '20 ms', '50us', '2sec', '1min', '0')]
+assert latencies == ['20ms', '20ms', '20ms', '0.05ms', '2000ms', '60000ms', '0ms'], latencies
 PYTHON
 
 # ---- rights
