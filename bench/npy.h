@@ -2,8 +2,8 @@
  *
  * Reads arrays of 16- and 32-bit floats, row by row: .npy files (versions 1.0, 2.0 and 3.0, in either order; 'f2',
  * 'f4', or 'u2' and 'V2' for the bits of bfloat16, which NumPy lacks; of either byte order), and raw files
- * (little-endian, no header). Files may hold any bytes: the shape in a header is used only if it agrees with the size
- * of the file.
+ * (little-endian, no header). Files may hold any bytes: the shape in a header is used only if the file has as many
+ * values. More may follow the array, as after two calls of numpy.save; as NumPy does, only the first array is read.
  *
  * A function that fails returns false and writes the reason, without the name of the file, to why (WHY_SIZE bytes,
  * explain.h).
@@ -26,9 +26,10 @@ typedef struct npy_header {
     size_t offset; /* of the first value, from the start of the file */
     unsigned dims; /* 0: one value */
     uint64_t shape[NPY_MAX_DIMS];
-    uint64_t rows;  /* 1 if there is one dimension or none, else the first dimension */
-    uint64_t cols;  /* values in a row: the product of the other dimensions */
-    unsigned width; /* bytes in a value, 2 or 4 */
+    uint64_t rows;   /* 1 if there is one dimension or none, else the first dimension */
+    uint64_t cols;   /* values in a row: the product of the other dimensions */
+    uint64_t behind; /* bytes of the file behind the array, which are not read */
+    unsigned width;  /* bytes in a value, 2 or 4 */
     tlc_dtype dtype;
     bool big_endian;
     bool fortran;                   /* the first index moves fastest in the file; false if that makes no difference */
@@ -44,8 +45,8 @@ typedef struct npy_file {
 } npy_file;
 
 /* bytes: the first len bytes of a file of file_size bytes; len is file_size or at least NPY_HEADER_MAX. On success
- * offset + rows * cols * width is exactly file_size, and the size of a row fits a size_t. After a failure
- * other_dtype says whether a dtype is the reason. */
+ * offset + rows * cols * width + behind is file_size, and the size of a row fits a size_t. After a failure other_dtype
+ * says whether a dtype is the reason. */
 bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_header *header, char *why);
 
 /* Opens a .npy file. After a failure there is nothing to close. */

@@ -139,6 +139,10 @@ static bool parse_number(cursor *c, uint64_t *value)
     }
     if (c->at == start)
         return false;
+    if (*start == '0' && *value) { /* 04 is no number in Python; 00 is */
+        c->at = start;
+        return false;
+    }
     (void)accept(c, 'L'); /* of Python 2 */
     return true;
 }
@@ -333,8 +337,9 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
     if (__builtin_mul_overflow(header->cols, header->width, &row) || row > SIZE_MAX ||
         __builtin_mul_overflow(row, header->rows, &size))
         return explain(why, "its shape (%" PRIu64 ", %" PRIu64 ") is too large", header->rows, header->cols);
-    if (file_size - end != size)
+    if (file_size - end < size)
         return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size,
                        file_size - end);
+    header->behind = file_size - end - size;
     return true;
 }

@@ -117,21 +117,40 @@ void source_free(source *s)
 
 /* ---- what is left out -------------------------------------------------------------------------------------------- */
 
+static void add_name(name_list *l, const char *path, const char *what)
+{
+    char *end = l->text + strlen(l->text);
+    const size_t room = sizeof l->text - (size_t)(end - l->text);
+
+    if (snprintf(end, room, "%s%s (%s)", l->count ? ", " : "", path, what) >= (int)room)
+        *end = '\0'; /* only those that fit are named */
+    l->count++;
+}
+
 void source_leave_out(source *s, const char *path, const char *dtype)
 {
-    char *end = s->left_out_names + strlen(s->left_out_names);
-    const size_t room = sizeof s->left_out_names - (size_t)(end - s->left_out_names);
+    add_name(&s->left_out, path, dtype);
+}
 
-    if (snprintf(end, room, "%s%s (%s)", s->left_out ? ", " : "", path, dtype) >= (int)room)
-        *end = '\0'; /* only those that fit are named */
-    s->left_out++;
+void source_note_behind(source *s, const char *path, const npy_file *file)
+{
+    char what[48];
+
+    snprintf(what, sizeof what, "%" PRIu64 " byte%s", file->header.behind, file->header.behind == 1 ? "" : "s");
+    if (file->header.behind)
+        add_name(&s->read_partly, path, what);
+}
+
+static void tell(const name_list *l, const char *program, const char *what)
+{
+    if (l->count)
+        fprintf(stderr, "%s: %zu file%s %s: %s\n", program, l->count, l->count == 1 ? "" : "s", what, l->text);
 }
 
 void source_tell_left_out(const source *s, const char *program)
 {
-    if (s->left_out)
-        fprintf(stderr, "%s: %zu file%s left out, of another dtype: %s\n", program, s->left_out,
-                s->left_out == 1 ? "" : "s", s->left_out_names);
+    tell(&s->left_out, program, "left out, of another dtype");
+    tell(&s->read_partly, program, "read without what follows the first array");
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -226,7 +245,7 @@ static bool read_residual(tensor *t, npy_file *file, char *why)
 }
 
 /* NAME.residual.npy beside the gradients, if there is one. */
-static bool load_residual(tensor *t, char *why)
+static bool load_residual(source *s, tensor *t, char *why)
 {
     char reason[WHY_SIZE];
     size_t stem = (size_t)(strrchr(t->path, '.') - t->path);
@@ -244,6 +263,7 @@ static bool load_residual(tensor *t, char *why)
     ok = npy_open(&file, path, reason);
     if (ok) {
         ok = read_residual(t, &file, reason);
+        source_note_behind(s, path, &file);
         npy_close(&file);
     }
     if (!ok)
@@ -267,7 +287,7 @@ bool tensor_open(tensor *t, npy_file *file, size_t row_values, char *why)
     return explain(why, "is no .npy, .f32, .f16 or .bf16 file");
 }
 
-static bool load_file(tensor *t, const source_options *options, char *why)
+static bool load_file(source *s, tensor *t, const source_options *options, char *why)
 {
     npy_file file;
     bool ok;
@@ -279,6 +299,7 @@ static bool load_file(tensor *t, const source_options *options, char *why)
          explain(why, "has %u dimensions; gradients have at most 2, steps and values", file.header.dims);
     ok = ok && decide_steps(t, file.header.rows, options->steps, why);
     ok = ok && load_rows(t, &file, options->dtype, why);
+    source_note_behind(s, t->path, &file);
     npy_close(&file);
     return ok;
 }
@@ -333,7 +354,7 @@ static bool add_folder(source *s, const char *folder, char *why)
     }
     free(entries);
     return ok && (s->count > before ||
-                  explain(why, "%s: no file in it has a dtype that is read: %s", folder, s->left_out_names));
+                  explain(why, "%s: no file in it has a dtype that is read: %s", folder, s->left_out.text));
 }
 
 static bool add_path(source *s, const char *path, char *why)
@@ -399,8 +420,8 @@ bool source_load(source *s, char *const *paths, size_t count, const source_optio
     bool ok = source_list(s, paths, count, why) && check_values(s, options, why);
     for (size_t i = 0; ok && i < s->count; i++) {
         tensor *t = &s->tensors[i];
-        ok = load_file(t, options, reason) || explain(why, "%s: %s", t->path, reason);
-        ok = ok && (options->cold || load_residual(t, why));
+        ok = load_file(s, t, options, reason) || explain(why, "%s: %s", t->path, reason);
+        ok = ok && (options->cold || load_residual(s, t, why));
         if (ok && __builtin_add_overflow(s->values, t->n, &s->values))
             ok = explain(why, "%s: is too large", t->path);
     }

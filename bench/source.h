@@ -29,6 +29,12 @@ typedef struct tensor {
     double bad_value; /* as it was read; it is finite if only the dtype is too narrow for it */
 } tensor;
 
+/* Files to be told of: how many, and the names of the first ones, with what is to be said of each. */
+typedef struct name_list {
+    size_t count;
+    char text[256];
+} name_list;
+
 typedef struct source {
     char *run; /* name of the folder of a run (runs.h), or of the file or folder of weights (weights.h); else NULL */
     double s;  /* that the run was trained with */
@@ -36,8 +42,8 @@ typedef struct source {
     size_t count, steps;
     size_t values; /* in a step, of all tensors */
     tensor *tensors;
-    size_t left_out; /* files of folders that are not read: their dtype is another one */
-    char left_out_names[256];
+    name_list left_out;    /* files of folders that are not read: their dtype is another one */
+    name_list read_partly; /* files with bytes behind the array */
 } source;
 
 typedef struct source_options {
@@ -76,7 +82,9 @@ void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const v
 
 /* Notes a file that is left out, and its dtype. */
 void source_leave_out(source *s, const char *path, const char *dtype);
-/* Says on stderr, in a line, which files were left out, if there are any. */
+/* Notes a file that was read, if there are bytes behind its array. */
+void source_note_behind(source *s, const char *path, const npy_file *file);
+/* Says on stderr, in a line each, which files were left out, and in which ones bytes were, if there are any. */
 void source_tell_left_out(const source *s, const char *program);
 
 /* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /

@@ -87,6 +87,7 @@ static bool load_tensor(source *s, size_t i, char *why)
         return false;
     if (file.header.dtype == s->dtype) {
         ok = read_tensor(t, &file, why);
+        source_note_behind(s, t->path, &file);
         s->values += t->n;
     } else {
         source_leave_out(s, t->path, dtype_name(file.header.dtype));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input is a file for the bench's readers, .npy and raw: what they accept must fit the file exactly, and what they
- * refuse they must explain.
+ * The input is a file for the bench's readers, .npy and raw: what they accept must be in the file, a raw file must fit
+ * exactly, and what they refuse they must explain.
  */
 #include "../../bench/explain.h"
 #include "../../bench/npy.h"
@@ -30,9 +30,15 @@ static bool header(const uint8_t *data, size_t size, npy_header *h)
         return false;
     }
     require(h->offset <= size && h->width == (h->dtype == TLC_F32 ? 4 : 2));
-    require(h->rows * h->cols * h->width == size - h->offset);
+    const size_t values = (size_t)(h->rows * h->cols * h->width);
+    require(values + h->behind == size - h->offset);
     require(h->cols <= SIZE_MAX / h->width);
-    require(!npy_parse_header(data, size, (uint64_t)size + 1, &other, why)); /* or the values are not all there */
+    require(npy_parse_header(data, size, (uint64_t)size + 1, &other, why) && other.behind == h->behind + 1);
+    if (values) { /* which are not all there if the file ends sooner */
+        require(!npy_parse_header(data, size, (uint64_t)h->offset + values - 1, &other, why));
+        explained(why);
+    }
+    fuzz_fold_number(h->behind);
     fuzz_fold_number(h->rows);
     fuzz_fold_number(h->cols);
     return true;
