@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "codecs.h"
+#include "explain.h"
 #include "papers.h"
+#include "parse.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +191,17 @@ static unsigned char *one_frame(const char *codec, uint64_t seed, const float *v
     }
     tlc_destroy(ctx);
     return frame;
+}
+
+bool codec_check(const char *option, const char *codec, const char *const *sets, char *why)
+{
+    char message[1024];
+
+    if (!tlc_codec_check(codec, message, sizeof message))
+        return true;
+    explain(why, "%s %s: %s", option, codec, message);
+    (void)parse_suggest(codec, "", sets, why);
+    return false;
 }
 
 bool codec_is_raw(const char *codec)

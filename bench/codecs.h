@@ -27,6 +27,10 @@ bool codecs_all(codec_set *set);
 /* Prints the library's list, then the codecs of codecs_all and the rows of papers.h. */
 void codecs_print(FILE *f);
 
+/* Whether it is a codec. If not, why (WHY_SIZE bytes) says what is wrong with it as the value of an option (--codec,
+ * --pull ...), and which word was probably meant. sets: what else the option takes, as "all"; NULL ends it. */
+bool codec_check(const char *option, const char *codec, const char *const *sets, char *why);
+
 /* Whether the receiver gets the very bits of the gradient. */
 bool codec_is_raw(const char *codec);
 /* Whether the codec takes values that are not finite. */

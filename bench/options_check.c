@@ -30,17 +30,13 @@ const char *options_view_name(report_view view)
 
 static bool check_codecs(const options *o, char *why)
 {
-    char message[1024];
+    static const char *const sets[] = {"all", "papers", NULL};
 
     for (size_t i = 0; i < o->codec_count; i++) {
         const char *codec = o->codecs[i].codec;
         channel_options sent = options_channel(o, &o->codecs[i]);
-        if (tlc_codec_check(codec, message, sizeof message)) {
-            static const char *const sets[] = {"all", "papers", NULL};
-            explain(why, "--codec %s: %s", codec, message);
-            (void)parse_suggest(codec, "", sets, why);
+        if (!codec_check("--codec", codec, sets, why))
             return false;
-        }
         if (sent.delay > 1 && !codec_has_residual(codec, sent.feedback))
             return explain(why, "--delay %zu: %s has no error feedback (--feedback on gives it)", sent.delay, codec);
         if (o->view == VIEW_AGGREGATE && !codec_aggregates(codec))
@@ -57,9 +53,12 @@ static bool check_exchange(const options *o, char *why)
         const char *name;
     } own[] = {{o->shape_count, "--shapes"}, {o->algorithms, "--algorithm"}, {o->owners.count, "--owners"}};
 
-    if (o->view == VIEW_EXCHANGE)
+    if (o->view == VIEW_EXCHANGE) {
+        if (o->owners.count && o->algorithms && !(o->algorithms & ALL_REDUCE))
+            return explain(why, "--owners goes with --algorithm all-reduce");
         return o->shape_count ||
                explain(why, "--exchange: name a list of tensors with --shapes, as bench/shapes/resnet50.txt");
+    }
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (own[i].given)
             return explain(why, "%s goes with --exchange", own[i].name);

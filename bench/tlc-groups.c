@@ -368,14 +368,6 @@ static void print_help(FILE *f)
           f);
 }
 
-static bool check_codec(const char *option, const char *codec, char *why)
-{
-    char message[1024];
-
-    return !codec || !tlc_codec_check(codec, message, sizeof message) ||
-           explain(why, "--%s %s: %s", option, codec, message);
-}
-
 static bool parse_options(options *o, int argc, char **argv, int *files, char *why)
 {
     *o = (options){.ranks = 64, .group = 8, .codec = "3lc", .split = 65536, .warmup = 8, .steps = 8, .seed = 1};
@@ -383,7 +375,9 @@ static bool parse_options(options *o, int argc, char **argv, int *files, char *w
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    if (!check_codec("codec", o->codec, why) || !check_codec("inside", o->inside, why))
+    static const char *const no_sets[] = {NULL};
+    if (!codec_check("--codec", o->codec, no_sets, why) ||
+        (o->inside && !codec_check("--inside", o->inside, no_sets, why)))
         return false;
     if (o->ranks % o->group)
         return explain(why, "--ranks %zu: not a multiple of --group %zu", o->ranks, o->group);

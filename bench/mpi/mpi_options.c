@@ -108,11 +108,19 @@ static bool add_codec(mpi_options *o, const char *codec, char *why)
     return true;
 }
 
+static bool set_shapes(mpi_options *o, const char *path, char *why)
+{
+    if (o->shapes)
+        return explain(why, "there may be one list of tensors, and --shapes %.4000s was given before", o->shapes);
+    o->shapes = path;
+    return true;
+}
+
 static bool add_kind(void *options, const char *item, char *why)
 {
     mpi_options *o = options;
 
-    return o->kind_count < MAX_LIST ? sim_kind_parse(item, &o->kinds[o->kind_count++], why)
+    return o->kind_count < MAX_LIST ? sim_kind_parse(item, false, &o->kinds[o->kind_count++], why)
                                     : explain(why, "there may be %d kinds", MAX_LIST);
 }
 
@@ -144,7 +152,7 @@ static bool take(void *options, int key, const char *value, char *why)
     mpi_options *o = options;
 
     switch (key) {
-    case KEY_SHAPES: o->shapes = value; return true;
+    case KEY_SHAPES: return set_shapes(o, value, why);
     case 'c': return add_codec(o, value, why);
     case KEY_KIND: return parse_items(value, add_kind, o, why);
     case KEY_APART: o->apart = true; return true;
@@ -178,14 +186,18 @@ static bool take(void *options, int key, const char *value, char *why)
 static void set_defaults(mpi_options *o)
 {
     static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
+    const bool chosen = o->codec_count;
     char why[WHY_SIZE]; /* defaults are no errors */
 
     if (!o->kind_count)
         (void)parse_items("all-reduce,gather,server", add_kind, o, why);
-    for (size_t i = 0; !o->codec_count && i < sizeof codecs / sizeof codecs[0]; i++)
-        o->codecs[i] = codecs[i];
-    if (!o->codec_count)
-        o->codec_count = sizeof codecs / sizeof codecs[0];
+    for (size_t i = 0; !chosen && i < sizeof codecs / sizeof codecs[0]; i++) {
+        bool any = false;
+        for (size_t k = 0; k < o->kind_count; k++)
+            any = any || sim_kind_takes(&o->kinds[k], codecs[i]);
+        if (any)
+            o->codecs[o->codec_count++] = codecs[i];
+    }
     if (!o->handles.count)
         o->handles = (size_list){.count = 1, .items = {1}};
 }
@@ -197,6 +209,8 @@ static bool set_link(mpi_options *o, char *why)
 
     if (!network_link_ask(&network, why))
         return false;
+    if (o->latency >= 0 && o->link.up <= 0 && !network.known)
+        return explain(why, "--latency goes with --link: without it nothing is predicted");
     o->from_network = network.known;
     if (o->link.up <= 0 && network.known)
         o->link = network.link;
@@ -205,22 +219,11 @@ static bool set_link(mpi_options *o, char *why)
     return true;
 }
 
-static bool check_kind(const mpi_options *o, const sim_kind *kind, char *why)
-{
-    bool any = false;
-
-    if (kind->site)
-        return explain(why, "--kind groups: it is no kind of exchange over MPI");
-    for (size_t i = 0; i < o->codec_count; i++)
-        any = any || sim_kind_takes(kind, o->codecs[i]);
-    return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
-                          kind->kind->name);
-}
-
 static bool check(const mpi_options *o, char *why)
 {
+    static const char *const no_sets[] = {NULL};
+    const codec_set none = {.count = 0};
     bool servers = false;
-    char message[1024];
 
     if (!o->shapes)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet110.txt (--help tells more)");
@@ -231,15 +234,14 @@ static bool check(const mpi_options *o, char *why)
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
     for (size_t i = 0; i < o->codec_count; i++) {
-        if (tlc_codec_check(o->codecs[i], message, sizeof message))
-            return explain(why, "--codec %s: %s", o->codecs[i], message);
-    }
-    for (size_t i = 0; i < o->kind_count; i++) {
-        servers = servers || o->kinds[i].servers;
-        if (!check_kind(o, &o->kinds[i], why))
+        if (!codec_check("--codec", o->codecs[i], no_sets, why))
             return false;
     }
-    return servers || !o->apart || explain(why, "--apart goes with --kind server");
+    for (size_t i = 0; i < o->kind_count; i++)
+        servers = servers || o->kinds[i].servers;
+    if (o->apart && !servers)
+        return explain(why, "--apart goes with --kind server");
+    return sim_kind_check(o->kinds, o->kind_count, o->codecs, o->codec_count, &none, why);
 }
 
 bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
@@ -253,6 +255,8 @@ bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
         return true;
     if (files < argc)
         return explain(why, "%s: it is no option; a list of tensors goes with --shapes", argv[files]);
+    if (o->no_predict && (o->link.up > 0 || o->latency >= 0))
+        return explain(why, "--%s goes without --no-predict", o->link.up > 0 ? "link" : "latency");
     set_defaults(o);
     return set_link(o, why) && check(o, why);
 }

@@ -59,10 +59,14 @@ static void start_rank(const drive *d, size_t rank)
 
 static bool check_memory(const drive_options *o, const char *what, size_t bytes, char *why)
 {
-    double mib = 1 << 20;
+    const double mib = 1 << 20, needed = ceil((double)bytes / mib);
 
-    return bytes <= o->memory || explain(why, "%s %.0f MiB, and --memory allows %.0f", what, ceil((double)bytes / mib),
-                                         (double)o->memory / mib);
+    if (bytes <= o->memory)
+        return true;
+    return o->memory_text ? explain(why, "%s %.0f MiB, and --memory allows %s%s", what, needed, o->memory_text,
+                                    strpbrk(o->memory_text, "KMG") ? "" : " bytes")
+                          : explain(why, "%s %.0f MiB, and half of the memory is %.0f MiB (--memory allows more)", what,
+                                    needed, (double)o->memory / mib);
 }
 
 /* Whether the step is to be replayed, and has the memory. */

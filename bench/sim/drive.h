@@ -15,11 +15,12 @@
 
 typedef struct drive_options {
     const layout_kind *kind;
-    layout_options layout; /* replay is set by drive_run */
-    const source *from;    /* gradients are made of it */
-    size_t warmup, rounds; /* steps before anything is counted, and those that are */
-    size_t memory;         /* bytes that machines may take */
-    size_t cache;          /* bytes of the last-level cache; 0: not known */
+    layout_options layout;   /* replay is set by drive_run */
+    const source *from;      /* gradients are made of it */
+    size_t warmup, rounds;   /* steps before anything is counted, and those that are */
+    size_t memory;           /* bytes that machines may take */
+    const char *memory_text; /* of --memory; NULL: memory is the default */
+    size_t cache;            /* bytes of the last-level cache; 0: not known */
 } drive_options;
 
 /* Of a class of machines, in a mean step. */

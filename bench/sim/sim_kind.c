@@ -38,22 +38,58 @@ static bool parse_detail(const layout_kind *kind, const char *text, sim_kind *pa
     return true;
 }
 
-bool sim_kind_parse(const char *text, sim_kind *kind, char *why)
+bool sim_kind_parse(const char *text, bool sites, sim_kind *kind, char *why)
 {
     const size_t len = strcspn(text, ":");
+    const layout_kind *kinds[LAYOUT_KINDS];
     const char *names[LAYOUT_KINDS + 1] = {NULL};
     char name[KIND_TEXT], reason[WHY_SIZE];
     int choice;
 
-    for (size_t i = 0; i < LAYOUT_KINDS; i++)
-        names[i] = layout_kinds[i]->name;
+    for (size_t i = 0, count = 0; i < LAYOUT_KINDS; i++) {
+        if (layout_kinds[i]->has_site && !sites)
+            continue;
+        kinds[count] = layout_kinds[i];
+        names[count++] = layout_kinds[i]->name;
+    }
     snprintf(name, sizeof name, "%.*s", (int)len, text);
     if (!parse_choice(name, names, &choice, why))
         return false;
     if (!text[len])
-        return parse_detail(layout_kinds[choice], NULL, kind, why);
-    return parse_detail(layout_kinds[choice], text + len + 1, kind, reason) ||
+        return parse_detail(kinds[choice], NULL, kind, why);
+    return parse_detail(kinds[choice], text + len + 1, kind, reason) ||
            explain(why, "after the colon, %.4000s", reason);
+}
+
+static bool is_in(const codec_set *set, const char *codec)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (!strcmp(set->codecs[i], codec))
+            return true;
+    }
+    return false;
+}
+
+bool sim_kind_check(const sim_kind *kinds, size_t kind_count, const char *const *codecs, size_t codec_count,
+                    const codec_set *all, char *why)
+{
+    for (size_t k = 0; k < kind_count; k++) {
+        bool any = false;
+        for (size_t c = 0; c < codec_count; c++)
+            any = any || sim_kind_takes(&kinds[k], codecs[c]);
+        if (!any)
+            return explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
+                           kinds[k].kind->name);
+    }
+    for (size_t c = 0; c < codec_count; c++) {
+        bool any = is_in(all, codecs[c]);
+        for (size_t k = 0; k < kind_count; k++)
+            any = any || sim_kind_takes(&kinds[k], codecs[c]);
+        if (!any)
+            return explain(why, "--codec %s: --kind %s needs a codec without bias and error feedback, as qsgd:bits=8",
+                           codecs[c], kinds[0].kind->name);
+    }
+    return true;
 }
 
 const char *sim_kind_text(const sim_kind *kind, char *buffer)

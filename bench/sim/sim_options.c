@@ -149,7 +149,7 @@ static bool add_kind(void *options, const char *item, char *why)
 {
     sim_options *o = options;
 
-    return o->kind_count < MAX_LIST ? sim_kind_parse(item, &o->kinds[o->kind_count++], why)
+    return o->kind_count < MAX_LIST ? sim_kind_parse(item, true, &o->kinds[o->kind_count++], why)
                                     : explain(why, "there may be %d kinds", MAX_LIST);
 }
 
@@ -183,7 +183,7 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
     case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
     case KEY_ROUNDS: return parse_steps(value, &o->rounds, why);
-    case KEY_MEMORY: return parse_size(value, 1, SIZE_MAX, &o->memory, why);
+    case KEY_MEMORY: o->memory_text = value; return parse_size(value, 1, SIZE_MAX, &o->memory, why);
     case KEY_ISA: return parse_isa(value, &o->isa, why);
     case KEY_WIDE: o->wide = true; return true;
     case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
@@ -225,26 +225,19 @@ static void set_defaults(sim_options *o)
         (void)parse_items("100Mbit,1Gbit,10Gbit", add_link, o, why);
 }
 
-/* Codecs that the kind does not take are left out, but not all of them. */
-static bool check_kind(const sim_options *o, const sim_kind *kind, char *why)
+static bool check_sites(const sim_options *o, const sim_kind *kind, char *why)
 {
-    bool any = false;
-
     for (size_t i = 0; kind->site && i < o->ranks.count; i++) {
         if (o->ranks.items[i] % kind->site)
             return explain(why, "--kind groups:%zu: %zu ranks are not a multiple of it", kind->site, o->ranks.items[i]);
     }
-
-    for (size_t i = 0; i < o->codec_count; i++)
-        any = any || sim_kind_takes(kind, o->codecs[i]);
-    return any || explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
-                          kind->kind->name);
+    return true;
 }
 
 static bool check(const sim_options *o, char *why)
 {
+    static const char *const sets[] = {"all", NULL};
     bool servers = false, sites = false;
-    char message[1024];
 
     for (size_t i = 0; i < o->kind_count; i++) {
         servers = servers || o->kinds[i].servers;
@@ -263,14 +256,14 @@ static bool check(const sim_options *o, char *why)
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
     for (size_t i = 0; i < o->codec_count; i++) {
-        if (tlc_codec_check(o->codecs[i], message, sizeof message))
-            return explain(why, "--codec %s: %s", o->codecs[i], message);
-    }
-    for (size_t i = 0; i < o->kind_count; i++) {
-        if (!check_kind(o, &o->kinds[i], why))
+        if (!codec_check("--codec", o->codecs[i], sets, why))
             return false;
     }
-    return true;
+    for (size_t i = 0; i < o->kind_count; i++) {
+        if (!check_sites(o, &o->kinds[i], why))
+            return false;
+    }
+    return sim_kind_check(o->kinds, o->kind_count, o->codecs, o->codec_count, &o->all, why);
 }
 
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)

@@ -34,7 +34,8 @@ typedef struct sim_options {
     char *traces;            /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;
-    size_t memory; /* bytes that machines may take; 0: half of what there is */
+    size_t memory;           /* bytes that machines may take; 0: half of what there is */
+    const char *memory_text; /* as it was given; NULL: it was not */
     tlc_isa isa;
     report_format format;
     bool wide, quiet;

@@ -66,6 +66,7 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                              .warmup = o->warmup,
                              .rounds = o->rounds,
                              .memory = in->memory,
+                             .memory_text = o->memory_text,
                              .cache = in->cache};
     char reason[WHY_SIZE], kind[KIND_TEXT];
 

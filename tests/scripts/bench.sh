@@ -108,6 +108,7 @@ refuses '--codec int8: --aggregate takes natural only, and no blocks' --aggregat
 refuses '--codec raw: --aggregate *' --aggregate -c papers
 refuses '--codec natural:block=9: --aggregate *' --aggregate -c natural:block=9
 refuses '--delay 2: natural has no error feedback (--feedback on gives it)' --delay 2 -c 3lc -c natural good.npy
+refuses '--owners goes with --algorithm all-reduce' --exchange --shapes x.txt --algorithm gather --owners 2
 refuses '--delay 2: --feedback off leaves no residual' --delay 2 --feedback off good.npy
 refuses '--delay does not go with --codec papers: its rows have their own' --delay 1 -c papers good.npy
 refuses '--feedback does not go with --codec papers: *' -c 3lc -c papers --feedback off good.npy

@@ -31,7 +31,13 @@ lenet=(--shapes "$source_root/bench/shapes/lenet5.txt")
 refuses 'name a list of tensors with --shapes*'
 refuses '--handles 0: @(it|item|nothing|after) *' "${lenet[@]}" --handles 0
 refuses '--kind ring: @(it|item|nothing|after) *' "${lenet[@]}" --kind ring
-refuses '--kind groups: *' "${lenet[@]}" --kind groups:2
+refuses '--kind groups:2: it is all-reduce, gather, server or gossip' "${lenet[@]}" --kind groups:2
+refuses '--kind servr: it is all-reduce, gather, server or gossip; did you mean server[?]' "${lenet[@]}" --kind servr
+refuses '--shapes other.txt: there may be one list of tensors, and --shapes */lenet5.txt was given before' \
+  "${lenet[@]}" --shapes other.txt
+refuses '--latency goes with --link: *' "${lenet[@]}" --latency 5
+refuses '--link goes without --no-predict' "${lenet[@]}" --no-predict --link 1Gbit
+refuses '--codec 3lc: --kind gossip needs a codec without bias*' "${lenet[@]}" --kind gossip -c natural -c 3lc
 refuses '--kind gossip: it needs a codec without bias*' "${lenet[@]}" --kind gossip -c 3lc
 refuses '--kind server:2: there are only 1 ranks' "${lenet[@]}" --kind server:2
 refuses '--kind server:1 --apart: of 1 ranks none is left*' "${lenet[@]}" --kind server --apart

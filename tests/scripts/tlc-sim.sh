@@ -54,6 +54,9 @@ refuses '--site-link goes with --kind groups' "${small[@]}" --kind gossip --site
 refuses '--site-latency goes with --kind groups' "${small[@]}" --site-latency 0
 refuses '--kind groups:4: 6 ranks are not a multiple of it' "${small[@]}" --kind groups:4 --ranks 4,6
 refuses '--kind gossip: it needs a codec without bias and error feedback*' "${small[@]}" --kind gossip -c 3lc -c sbc
+refuses '--codec 3lc: --kind gossip needs a codec without bias and error feedback*' "${small[@]}" --kind gossip \
+  -c natural -c 3lc
+refuses '--codec alll: *; did you mean all[?]' "${small[@]}" -c alll
 refuses '--cold goes with --traces' "${small[@]}" --cold
 refuses '--codec 3lc:s=3: *' "${small[@]}" -c 3lc:s=3
 refuses 'nowhere: *' "${small[@]}" --traces nowhere
@@ -80,7 +83,8 @@ accepts "${two[@]}" --format csv
 [[ $(awk -F, '{print NF}' out | sort -u | wc -l) == 1 ]] || bad "csv: rows of different length"
 (($(wc -l <out) == 1 + 2 * 4 * 3 * 3)) || bad "csv: other rows by default"
 # rates and times as others write them
-for way in '100Mbit 30' '100Mbps 30ms' '100mbit/s 0.03s' '12.5MB/s 30000us' '0.1Gbit/100000kbps 3e1'; do
+for way in '100Mbit 30' '100Mbps 30ms' '100mbit/s 0.03s' '12.5MB/s 30000us' \
+  '100Mbits/sec 30msec' '12.5MBps 0.0005min' '0.1Gbit/100000kbps 3e1'; do
   accepts "${small[@]}" --rounds 1 --kind gather -c raw --format json --link "${way% *}" --latency "${way#* }"
   [[ $(<out) == *'"up_mbit": 100, "down_mbit": 100,'* && $(<out) == *'"latency_ms": 30,'* ]] ||
     bad "$way: $(grep -oE '"(up_mbit|down_mbit|latency_ms)": [0-9.]*' out)"
@@ -220,7 +224,7 @@ PYTHON
 # gossip_of OPTIONS...: the report is in out
 gossip_of() {
   accepts --shapes medium.txt --ranks '6,12' --warmup 0 --rounds 1 --link 1Gbit -c qsgd:bits=8 -c natural -c raw \
-    -c 3lc --kind 'gossip,gossip:torus,gossip:complete' --format json --traces "$data" "$@"
+    --kind 'gossip,gossip:torus,gossip:complete' --format json --traces "$data" "$@"
 }
 gossip_of
 cp out whole.json
@@ -270,9 +274,13 @@ count=$((count + 2))
 for kind in groups:4 gossip; do
   run --shapes medium.txt --kind $kind -c raw --memory 1Mi >out 2>err
   (($? == 1)) && [[ ! -s out ]] || bad "$kind that does not fit: a report"
-  [[ $(<err) == "tlc-sim: medium, $kind"*' of 4 ranks, raw: the machines need about '*' MiB, '* ]] ||
+  [[ $(<err) == "tlc-sim: medium, $kind"*' of 4 ranks, raw: the machines need about '*' MiB, and --memory '*' 1Mi' ]] ||
     bad "$kind that does not fit: $(<err)"
 done
+count=$((count + 1))
+run "${small[@]}" --kind gossip -c raw --memory 10 >out 2>err
+[[ $(<err) == *' MiB, and --memory allows 10 bytes' ]] || bad "--memory 10: $(<err)"
+accepts "${small[@]}" --kind gossip -c all --rounds 1 --link 1Gbit # those of the set that gossip takes
 
 accepts "${small[@]}" --ranks 70 --kind gather -c 3lc --rounds 1 --format json
 grep -q '"replayed": 1' out || bad "70 ranks that gather are not replayed"
