@@ -57,10 +57,12 @@ bool checkpoint_write(const checkpoint *c, const char *path, char *why)
 /* The whole file, in new memory. */
 static unsigned char *read_whole(const char *path, size_t *size, char *why)
 {
-    FILE *f = fopen(path, "rb");
     unsigned char *block = NULL;
     long length = -1;
+    FILE *f;
 
+    errno = 0;
+    f = fopen(path, "rb");
     if (f && !fseek(f, 0, SEEK_END))
         length = ftell(f);
     if (length >= 0 && !fseek(f, 0, SEEK_SET)) {
@@ -71,10 +73,10 @@ static unsigned char *read_whole(const char *path, size_t *size, char *why)
         free(block);
         block = NULL;
     }
+    if (!block)
+        explain(why, "%s: %s", path, errno ? strerror(errno) : "is shorter than it was");
     if (f)
         fclose(f);
-    if (!block)
-        explain(why, "%s: cannot be read", path);
     return block;
 }
 
@@ -103,11 +105,13 @@ static bool take_all(checkpoint *c, const unsigned char *block, size_t size)
     if (memcmp(h->magic, magic, sizeof magic) != 0 || h->values > size)
         return false;
     c->settings = take(&at, &size, h->settings);
+    if (!c->settings || !memchr(c->settings, '\0', (size_t)h->settings))
+        return false;
     c->weights = take(&at, &size, floats);
     c->mean = take(&at, &size, floats);
     c->square = take(&at, &size, floats);
     c->state = (tlc_message){take(&at, &size, h->state), (size_t)h->state};
-    return c->settings && c->weights && c->mean && c->square && c->state.data && !size;
+    return c->weights && c->mean && c->square && c->state.data && !size;
 }
 
 bool checkpoint_read(checkpoint *c, const char *path, char *why)

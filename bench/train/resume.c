@@ -142,18 +142,39 @@ bool resume_save(const trainer *t, char *why)
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
+static bool check_kind(const trainer *t, const checkpoint *c, const char *path, char *why)
+{
+    char theirs[KIND_SIZE], ours[KIND_SIZE];
+
+    if (c->head.kind == t->sync.o.kind && c->head.graph == t->sync.o.graph)
+        return true;
+    train_kind(c->head.kind, c->head.graph, theirs);
+    train_kind(t->sync.o.kind, t->sync.o.graph, ours);
+    return explain(why, "%s: is of a run with --kind %s, this one with --kind %s", path, theirs, ours);
+}
+
 static bool check(const trainer *t, const checkpoint *c, const char *path, char *why)
 {
-    char settings[SETTINGS_SIZE];
+    char settings[SETTINGS_SIZE], differ[WHY_SIZE];
+    const checkpoint_head *h = &c->head;
 
     train_settings(t->o, settings);
-    if (c->head.kind != t->sync.o.kind || c->head.graph != t->sync.o.graph)
-        return explain(why, "%s: is of a run of another --kind", path);
-    if (c->head.settings != strlen(settings) + 1 || strcmp(c->settings, settings) != 0)
-        return explain(why, "%s: is of a run with other options: %s; not %s", path, c->settings, settings);
-    if (c->head.last != last_step(t) || c->head.step > t->o->steps)
-        return explain(why, "%s: is of a run with other --steps", path);
-    return c->head.values == t->model.values || explain(why, "%s: is of another model", path);
+    if (!check_kind(t, c, path, why))
+        return false;
+    if (strcmp(c->settings, settings) != 0) {
+        train_settings_compare(c->settings, settings, differ);
+        return explain(why, "%.2000s: is of a run %.3000s", path, differ);
+    }
+    if (h->last != last_step(t))
+        return explain(why,
+                       "%s: is of a run with --steps %" PRIu64 ", this one with --steps %zu: with --decay linear "
+                       "the learning rate depends on it",
+                       path, h->last, t->o->steps);
+    if (h->step > t->o->steps)
+        return explain(why, "%s: is of step %" PRIu64 ", this run with --steps %zu ends before it", path, h->step,
+                       t->o->steps);
+    return h->values == t->model.values ||
+           explain(why, "%s: has %" PRIu64 " values, the model %zu", path, h->values, t->model.values);
 }
 
 /* Adds up what servers keep of an optimiser: each has its own parts, and 0 elsewhere. */

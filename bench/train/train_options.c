@@ -159,6 +159,7 @@ static bool take_choice(train_options *o, int key, const char *value, char *why)
     case KEY_ALGORITHM:
         ok = parse_choice(value, algorithms, &choice, why);
         o->sync.algorithm = (tlc_gossip_kind)choice;
+        o->has_algorithm = true;
         return ok;
     case KEY_SEND:
         ok = parse_choice(value, sends, &choice, why);
@@ -207,18 +208,34 @@ static bool take(void *options, int key, const char *value, char *why)
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
 
-static bool check_codec(const char *codec, char *why)
+static bool check_codec(const char *option, const char *codec, char *why)
 {
-    char message[1024];
+    static const char *const no_sets[] = {NULL};
 
-    return !codec || !tlc_codec_check(codec, message, sizeof message) || explain(why, "codec %s: %s", codec, message);
+    return !codec || codec_check(option, codec, no_sets, why);
+}
+
+/* Options that would have no effect. */
+static bool check_effects(const train_options *o, char *why)
+{
+    const sync_options *s = &o->sync;
+
+    if (s->kind == SYNC_MPI && (s->push || s->pull))
+        return explain(why, "--%s goes without --kind mpi, which sends floats", s->push ? "codec" : "pull");
+    if (s->kind == SYNC_MPI && o->mask)
+        return explain(why, "--mask-momentum goes without --kind mpi, which sends all values");
+    if (s->kind == SYNC_GATHER && s->pull)
+        return explain(why, "--pull goes without --kind gather, where all ranks compute the results");
+    if (s->kind != SYNC_GOSSIP && o->has_algorithm)
+        return explain(why, "--algorithm goes with --kind gossip");
+    return !o->every || o->checkpoint || explain(why, "--every goes with --checkpoint");
 }
 
 static bool check(const train_options *o, int ranks, char *why)
 {
     const sync_options *s = &o->sync;
 
-    if (!check_codec(s->push, why) || !check_codec(s->pull, why))
+    if (!check_codec("--codec", s->push, why) || !check_codec("--pull", s->pull, why))
         return false;
     if (s->kind == SYNC_SERVER && s->servers > (uint32_t)ranks)
         return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
@@ -257,6 +274,8 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
         return true;
     if (files < argc)
         return explain(why, "%s: there are options only", argv[files]);
+    if (!check_effects(o, why))
+        return false;
     if (!o->sync.push)
         o->sync.push = o->sync.kind == SYNC_GOSSIP ? "qsgd:bits=8" : o->sync.kind == SYNC_MPI ? "raw" : "3lc";
     if (!(o->rate > 0))
@@ -269,6 +288,16 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
+void train_kind(uint64_t kind, uint64_t graph, char *text)
+{
+    if (kind > SYNC_GOSSIP || graph > TLC_COMPLETE)
+        snprintf(text, KIND_SIZE, "of another version");
+    else if (kind == SYNC_GOSSIP)
+        snprintf(text, KIND_SIZE, "gossip:%s", graphs[graph]);
+    else
+        snprintf(text, KIND_SIZE, "%s", kinds[kind]);
+}
+
 const char train_settings_names[] = "model,algorithm,codec,pull,send,mask,optimiser,rate,decay,batch,local_steps,"
                                     "participants,classes,seed";
 
@@ -280,4 +309,57 @@ void train_settings(const train_options *o, char *text)
              gossip ? algorithms[o->sync.algorithm] : "", o->sync.push, o->sync.pull ? o->sync.pull : "",
              sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant], o->batch,
              o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
+}
+
+/* The options that the columns stand for, and how a column says that its option was not given; NULL: it always has a
+ * value. */
+static const struct {
+    const char *option, *absent;
+    bool flag; /* it takes no value */
+} columns[] = {
+    {"model", NULL, false},  {"algorithm", "", false},     {"codec", NULL, false},       {"pull", "", false},
+    {"send", NULL, false},   {"mask-momentum", "0", true}, {"optimiser", NULL, false},   {"rate", NULL, false},
+    {"decay", NULL, false},  {"batch", NULL, false},       {"local-steps", NULL, false}, {"participants", "0", false},
+    {"non-iid", "0", false}, {"seed", NULL, false},
+};
+
+/* A column, without quotes. *at: moves behind it. */
+static void cut_column(const char **at, char *value, size_t size)
+{
+    const bool quoted = **at == '"';
+    const char *start = *at + quoted;
+    const size_t len = strcspn(start, quoted ? "\"" : ",");
+
+    snprintf(value, size, "%.*s", (int)len, start);
+    *at = start + len;
+    *at += quoted && **at;
+    *at += **at == ',';
+}
+
+static void describe(size_t column, const char *value, char *text, size_t size)
+{
+    const char *option = columns[column].option, *absent = columns[column].absent;
+
+    if (absent && !strcmp(value, absent))
+        snprintf(text, size, "without --%s", option);
+    else
+        snprintf(text, size, "with --%s%s%s", option, columns[column].flag ? "" : " ",
+                 columns[column].flag ? "" : value);
+}
+
+void train_settings_compare(const char *theirs, const char *ours, char *text)
+{
+    char a[SETTINGS_SIZE], b[SETTINGS_SIZE], first[SETTINGS_SIZE + 32], second[SETTINGS_SIZE + 32];
+
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        cut_column(&theirs, a, sizeof a);
+        cut_column(&ours, b, sizeof b);
+        if (strcmp(a, b) != 0) {
+            describe(i, a, first, sizeof first);
+            describe(i, b, second, sizeof second);
+            snprintf(text, WHY_SIZE, "%s, this one %s", first, second);
+            return;
+        }
+    }
+    snprintf(text, WHY_SIZE, "of another version");
 }

@@ -30,6 +30,7 @@ typedef struct train_options {
     const char *checkpoint; /* folder; NULL: none */
     size_t every;           /* steps from one checkpoint to the next */
     bool resume;
+    bool has_algorithm; /* --algorithm was given */
     const char *csv;
     bool quiet;
 } train_options;
@@ -39,9 +40,17 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 void train_options_print_help(FILE *f);
 
+/* The option --kind of such an exchange. text: KIND_SIZE bytes. The numbers may be any. */
+enum { KIND_SIZE = 32 };
+void train_kind(uint64_t kind, uint64_t graph, char *text);
+
 /* What a run and its checkpoints have in common, with the names: columns of a CSV. Kind, ranks and steps are not among
  * it. */
 extern const char train_settings_names[];
 enum { SETTINGS_SIZE = 1024 };
 void train_settings(const train_options *o, char *text);
+
+/* Of two texts of train_settings the first option that differs, as "with --seed 1, this one without --seed". text:
+ * WHY_SIZE bytes. */
+void train_settings_compare(const char *theirs, const char *ours, char *text);
 #endif

@@ -151,7 +151,14 @@ refuses() {
 refuses 2 2 "--kind server:3: there are 2 ranks" --kind server:3
 refuses 1 2 "--kind gossip:rig: after the colon, it is ring, torus or complete; did you mean ring[?]" --kind gossip:rig
 refuses 1 2 "--kind serve: it is *; did you mean server[?]" --kind serve
-refuses 1 2 "codec 4lc: *" -c 4lc
+refuses 1 2 "--codec 4lc: *(did you mean 3lc[?])*" -c 4lc
+refuses 1 2 "--pull 4lc: *(did you mean 3lc[?])*" --pull 4lc
+refuses 1 2 "--codec goes without --kind mpi, which sends floats" --kind mpi -c 3lc
+refuses 1 2 "--pull goes without --kind mpi, which sends floats" --kind mpi --pull 3lc
+refuses 1 2 "--pull goes without --kind gather, *" --kind gather --pull 3lc
+refuses 1 2 "--mask-momentum goes without --kind mpi, *" --kind mpi --send changes --mask-momentum
+refuses 1 2 "--algorithm goes with --kind gossip" --algorithm ecd
+refuses 1 2 "--every goes with --checkpoint" --every 2
 refuses 1 2 "--local-steps and *" --local-steps 2
 refuses 1 2 "--steps and --every must be multiples*" --send changes --local-steps 3
 refuses 1 2 "--layers goes with *" --layers --kind server:1
@@ -163,11 +170,33 @@ refuses 1 2 "*/train-images-idx3-ubyte.gz: No such file or directory, and none w
 refuses 1 1 "new: there is no checkpoint" --checkpoint new --resume
 refuses 1 1 "*: No such file or directory" --checkpoint no/where --every 4
 train 2 --steps 4 --checkpoint new --every 4
-refuses 1 1 "new/step-00000004/rank-0: is of a run of another --kind" --checkpoint new --resume --kind gather
-refuses 1 1 "new/step-00000004/rank-0: is of a run with other options: *" --checkpoint new --resume --seed 2
-refuses 1 1 "new/step-00000004/rank-0: is of a run with other --steps" --checkpoint new --resume --steps 8
+first=new/step-00000004/rank-0
+refuses 1 1 "$first: is of a run with --kind all-reduce, this one with --kind gather" --checkpoint new --resume \
+  --kind gather
+refuses 1 1 "$first: is of a run with --kind all-reduce, this one with --kind gossip:torus" --checkpoint new --resume \
+  --kind gossip:torus
+refuses 1 1 "$first: is of a run with --seed 1, this one with --seed 2" --checkpoint new --resume --seed 2
+refuses 1 1 "$first: is of a run with --codec 3lc, this one with --codec sbc:p=0.1,block=99" --checkpoint new --resume \
+  -c sbc:p=0.1,block=99 --seed 2
+refuses 1 1 "$first: is of a run without --pull, this one with --pull raw" --checkpoint new --resume --pull raw
+refuses 1 1 "$first: is of a run with --steps 4, this one with --steps 8: *" --checkpoint new --resume --steps 8
 truncate -s 5000 new/step-00000004/rank-1
 refuses 2 1 "new/step-00000004/rank-1: is not a whole checkpoint" --checkpoint new --resume
+rm new/step-00000004/rank-1
+refuses 2 1 "new/step-00000004/rank-1: No such file or directory" --checkpoint new --resume
+
+# A file of another rank in the place of one's own: what is said names the rank whose state is missing, or there twice.
+for kind in all-reduce gather server:3 gossip:ring; do
+  rm -rf new
+  train 3 --kind $kind --steps 4 --decay constant --checkpoint new --every 4 --quiet
+  cp $first new/step-00000004/rank-2
+  refuses 3 1 "the state of rank 2: *2 *missing of a run of 3; *" --kind $kind --decay constant --checkpoint new \
+    --resume
+  refuses 1 1 "the state of rank 0: * 0 has two states" --kind "${kind/:3/:1}" --decay constant --checkpoint new \
+    --resume
+done
+refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kind gossip:ring --decay constant \
+  --checkpoint new --resume --steps 2
 
 same_options "$program" "$source_root/bench/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
