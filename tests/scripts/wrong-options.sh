@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What scripts say of options, names and files that there are not: what was given, what is allowed, and the nearest.
+# Nothing is built, installed or started.
+# wrong-options.sh SOURCE_ROOT
+set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
+root=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+. "$root/tests/scripts/checks.sh"
+
+# The scripts without what they install and build: packages are there, and meson can only tell its options.
+mkdir -p "$work"/{tree/.ci,bin}
+cp -r "$root/bench" "$root/tests" "$work/tree"
+printf '#!/bin/sh\n' >"$work/tree/.ci/packages"
+cat >"$work/bin/meson" <<'END'
+#!/bin/sh
+[ "$*" = 'test --help' ] || exit 99
+echo 'usage: meson test [--print-errorlogs] [--no-suite SUITE] [-v] [args ...]'
+echo '  --list                                List available tests.'
+END
+chmod +x "$work/tree/.ci/packages" "$work/bin/meson"
+
+# refuses STATUS MESSAGE SCRIPT ARGUMENT...: a line on stderr, a pattern
+refuses() {
+  local want=$1 message=$2 script=$3 status
+  shift 3
+  count=$((count + 1))
+  (cd "$work/tree" && PATH=$work/bin:$PATH PYTHONDONTWRITEBYTECODE=1 "./$script" "$@") >"$work/out" 2>"$work/err" \
+    </dev/null
+  status=$?
+  # shellcheck disable=SC2053 # it is a pattern
+  [[ $status == "$want" && ! -s $work/out && $(tail -n 1 "$work/err") == *$message ]] ||
+    bad "$script $*: status $status, said '$(<"$work/err")', not '$message'"
+}
+
+refuses 2 'matrix: --lst: there is no such option; there are --list, *. Did you mean --list[?]' tests/matrix --lst
+refuses 2 'matrix: -x: there is no such option; there are --list, --markdown and --help.' tests/matrix -x
+refuses 2 "matrix: no row is named gcc-O4; --list lists them. Did you mean gcc-O[0-3][?]" tests/matrix gcc-O4
+refuses 2 'run: --lst: there is no such option of meson test; there are --list *. Did you mean --list[?]' \
+  tests/run npy --lst
+refuses 2 'run: --print-errrologs: *. Did you mean --print-errorlogs[?]' tests/run --print-errrologs
+refuses 99 '' tests/run --print-err --no-suite=slow -v # they are taken, and meson is started
+refuses 1 'plot: tests/README.md: it is no JSON (*); a file is JSON of tlc-bench or tlc-sim --format json, or *' \
+  bench/plot tests/README.md
+refuses 1 'plot: missing.json: No such file or directory' bench/plot missing.json
+echo "$count checks, $failed failed"
+((failed == 0))
