@@ -2,25 +2,26 @@
 """The buffers of a module, from which all ranks go on alike: statistics of batch normalization, counters, masks.
 
 What all ranks have alike, bit for bit, is not sent. Of other buffers an owner gets those of all ranks in the round,
-and sends all what they become.
+and sends all what they become. Buffers that come later, on all ranks, are exchanged from then on.
 """
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import struct
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from .._arrays import borrowed
 from .._errors import Status, StepError
 from ..exchange import Outcome
-from ._module import Model, size_of
+from ._module import Model, problem_of, size_of
 from ._transport import Transport
 
 _DIGEST = 16  # bytes
-_HEAD = struct.Struct("<d")  # weight of a rank in the mean, 0: it is not in the round; then follow digests
+_HEAD = struct.Struct(f"<d{_DIGEST}s")  # weight of a rank in the mean, 0: it is not in the round; a digest of names,
+#                                         shapes and dtypes; then follow digests of values
 _FAULT = struct.Struct("<I")  # before each answer: 1 + the rank whose buffer is not finite, or 0
 
 
@@ -43,14 +44,20 @@ class Buffers:
 
     def merge(self, transport: Transport, weight: Optional[float], step: int) -> Dict[str, torch.Tensor]:
         """What the buffers of all ranks become, of those that differ. weight: of this rank; None: it is not in the
-        round. StepError on all ranks: a value is not finite on a rank, and another one elsewhere."""
-        memory = {name: _octets(buffer) for name, buffer in self._checked().items()}
-        if not memory:
+        round. StepError on all ranks: a value is not finite on a rank, and another one elsewhere. ValueError on all
+        ranks: a rank has other buffers than rank 0, or another one in place of one that it had."""
+        if not self._exchanged:
             return {}
-        digests = [hashlib.blake2b(_view(octets), digest_size=_DIGEST).digest() for octets in memory.values()]
-        heads = [_bytes(head) for head in transport.all_gather(
-            memoryview(_HEAD.pack(weight or 0.0) + b"".join(digests)))]
-        weights = {rank: head for rank, (head,) in enumerate(map(_HEAD.unpack_from, heads)) if head}
+        now = dict(sorted(self._now().items()))
+        problem = self._problem(now)
+        kinds = {name: f"of shape {list(buffer.shape)}, {buffer.dtype}" for name, buffer in now.items()}
+        memory = {} if problem else {name: _octets(buffer) for name, buffer in now.items()}
+        digests = [_digest(_view(octets)) for octets in memory.values()]
+        heads = [_bytes(head) for head in transport.all_gather(memoryview(
+            _HEAD.pack(weight or 0.0, _digest(repr((problem, kinds)).encode())) + b"".join(digests)))]
+        if problem or len({_HEAD.unpack_from(head)[1] for head in heads}) > 1:
+            _refuse(transport.gather((problem, kinds)))
+        weights = {rank: head for rank, (head, _) in enumerate(map(_HEAD.unpack_from, heads)) if head}
         names = [name for i, name in enumerate(memory)
                  if len({head[_HEAD.size + _DIGEST * i:][:_DIGEST] for head in heads}) > 1]
         if not names:
@@ -61,7 +68,7 @@ class Buffers:
         came = transport.all_to_all(to)
         mine = of_owner[transport.rank]
         pieces = {rank: came[rank].split([len(memory[name]) for name in mine]) for rank in weights} if mine else {}
-        answer = b"".join(_answer({rank: of_rank[i] for rank, of_rank in pieces.items()}, weights, self.start[name])
+        answer = b"".join(_answer({rank: of_rank[i] for rank, of_rank in pieces.items()}, weights, now[name])
                           for i, name in enumerate(mine))
         found: Dict[str, torch.Tensor] = {}
         for owned, octets in zip(of_owner, transport.all_gather(memoryview(answer))):
@@ -71,16 +78,19 @@ class Buffers:
                 if fault:
                     raise _not_finite(name, fault - 1, step)
                 at += _FAULT.size + len(memory[name])
-                found[name] = octets[at - len(memory[name]):at].clone().view(self.start[name].dtype)
+                found[name] = octets[at - len(memory[name]):at].clone().view(now[name].dtype)
         return found
 
-    def _checked(self) -> Dict[str, torch.Tensor]:
-        now = self._now()
+    def _problem(self, now: Dict[str, torch.Tensor]) -> str:
+        """Why the buffers of this rank cannot be exchanged; else empty."""
         for name, start in self.start.items():
             if name not in now or now[name].shape != start.shape or now[name].dtype != start.dtype:
-                raise ValueError(f"buffer {name} of shape {list(start.shape)}, {start.dtype}, is another one now, or "
-                                 "gone: average_buffers=False leaves buffers to each rank")
-        return now
+                return f"buffer {name} of shape {list(start.shape)}, {start.dtype}, is another one now, or gone"
+        for name, buffer in now.items():
+            problem = problem_of(buffer, False)
+            if problem:
+                return f"buffer {name} {problem}"
+        return ""
 
     def end_round(self, merged: Dict[str, torch.Tensor]) -> None:
         """The buffers become what merge() found."""
@@ -88,12 +98,17 @@ class Buffers:
             if name in merged:
                 with torch.no_grad():
                     buffer.copy_(merged[name].view(buffer.shape))
-            self.start[name].copy_(buffer)
+            if name in self.start:
+                self.start[name].copy_(buffer)
+            else:
+                self.start[name] = buffer.detach().clone()
 
     def go_back(self) -> None:
+        """Those that came in this round stay what they are."""
         for name, buffer in self._now().items():
-            with torch.no_grad():
-                buffer.copy_(self.start[name])
+            if name in self.start:
+                with torch.no_grad():
+                    buffer.copy_(self.start[name])
 
     def load(self, start: Dict[str, torch.Tensor]) -> None:
         """ValueError: other buffers were saved."""
@@ -102,6 +117,21 @@ class Buffers:
                 raise ValueError(f"buffer {name} of shape {list(buffer.shape)}, {buffer.dtype}, is not in the state")
         for name, buffer in self.start.items():
             buffer.copy_(start[name])
+
+
+def _refuse(found: List[Tuple[str, Dict[str, str]]]) -> None:
+    """ValueError, the same on all ranks. found: of each rank its problem and its buffers."""
+    advice = "average_buffers=False leaves buffers to each rank"
+    for rank, (problem, _) in enumerate(found):
+        if problem:
+            raise ValueError(f"rank {rank}: {problem}: {advice}")
+    first = found[0][1]
+    for rank, (_, kinds) in enumerate(found):
+        for name in sorted({*first, *kinds}):
+            if kinds.get(name) != first.get(name):
+                raise ValueError(f"all ranks need the same buffers at the end of a round: {name} is "
+                                 f"{kinds.get(name, 'missing')} on rank {rank} and {first.get(name, 'missing')} on "
+                                 f"rank 0. {advice}")
 
 
 def _answer(octets: Dict[int, torch.Tensor], weights: Dict[int, float], like: torch.Tensor) -> bytes:
@@ -133,6 +163,10 @@ def _not_finite(name: str, rank: int, step: int) -> StepError:
     return StepError(Status.STEP, sentence, Outcome(
         status=Status.STEP, cause=Status.NONFINITE, step=step, rank=rank, tensor=None, taken=None, unknown=0, missing=0,
         sentence=sentence))
+
+
+def _digest(octets: Any) -> bytes:
+    return hashlib.blake2b(octets, digest_size=_DIGEST).digest()
 
 
 def _octets(tensor: torch.Tensor) -> torch.Tensor:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import torch
 
 from .._arrays import View
+from ._sharing import overlaps_itself, shared
 from ._transport import Transport
 
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
@@ -60,8 +61,9 @@ def assign(tensor: torch.Tensor, values: torch.Tensor) -> None:
 class Model:
     """A module that is trained: each rank has all of it, and the same one."""
 
-    def __init__(self, module: Any, who: str) -> None:
-        """who: takes the module, for messages. TypeError: the module is one that others exchange already."""
+    def __init__(self, module: Any, who: str, may_share: bool = True) -> None:
+        """who: takes the module, for messages. may_share: several parameters may lie in one memory. TypeError: the
+        module is one that others exchange already."""
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"{who} takes a torch.nn.Module, not {type(module).__name__}")
         for part in module.modules():
@@ -75,6 +77,9 @@ class Model:
         self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
         """those that are trained, by name"""
         self._frozen = {name: p for name, p in self.module.named_parameters() if not p.requires_grad}
+        self._kinds: Dict[str, Tuple[torch.Size, torch.dtype]] = {}  # of parameters
+        self._who = who
+        self._may_share = may_share
         if not self.parameters:
             raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
 
@@ -87,18 +92,55 @@ class Model:
         names, shapes or dtypes, or if one cannot be carried."""
         tensors = list(self._tensors())
         _compare([_description(*tensor) for tensor in tensors], transport)
-        for kind, name, tensor in tensors:
-            problem = _problem(tensor, kind == "parameter")
+        problems = transport.gather(self._problem())
+        for rank, problem in enumerate(problems):
             if problem:
-                raise TypeError(f"{kind} {name} {problem}")
+                raise TypeError(problem if len(set(problems)) == 1 else f"rank {rank}: {problem}")
+        self._kinds = {name: (p.shape, p.dtype) for name, p in self.parameters.items()}
         transport.copy_model([tensor for _, _, tensor in tensors])
 
+    def _problem(self) -> str:
+        """Why this rank's tensors cannot be carried; else empty."""
+        for kind, name, tensor in self._tensors():
+            problem = problem_of(tensor, kind == "parameter")
+            if problem:
+                return f"{kind} {name} {problem}"
+        both = None if self._may_share else shared(self.parameters)
+        return "" if both is None else (
+            f"parameters {both[0]} and {both[1]} have memory in common, but are two objects, and {self._who} would "
+            "train each as if it were alone: make them one, as in b.weight = a.weight, or give each its own memory")
+
     def check(self) -> None:
-        """ValueError: a parameter that was frozen is trained now."""
+        """ValueError: the parameters are not those of the start, or one that was frozen is trained now."""
+        known = {*map(id, self.parameters.values()), *map(id, self._frozen.values())}
+        now = set()
+        for name, parameter in self.module.named_parameters():
+            now.add(id(parameter))
+            if id(parameter) not in known:
+                raise ValueError(f"parameter {name} was added or replaced after the start, so it is not exchanged: "
+                                 f"change the model first, then make {self._who}")
+        for name, parameter in self.parameters.items():
+            if id(parameter) not in now:
+                raise ValueError(f"parameter {name} is no longer in the model, but it is exchanged: change the model "
+                                 f"first, then make {self._who}")
+            if (parameter.shape, parameter.dtype) != self._kinds[name]:
+                shape, dtype = self._kinds[name]
+                raise ValueError(f"parameter {name} was of shape {list(shape)}, {dtype} at the start, and is of shape "
+                                 f"{list(parameter.shape)}, {parameter.dtype} now: convert the model first, then make "
+                                 f"{self._who}")
         for name, parameter in self._frozen.items():
             if parameter.requires_grad:
                 raise ValueError(f"parameter {name} was frozen at the start, so it is not exchanged: let it be trained "
                                  "first, then begin anew with the state of this one")
+
+    def check_start(self, starts: Iterable[torch.Tensor]) -> None:
+        """ValueError: before the first step the parameters are not `starts`, flat, from which all ranks began."""
+        for (name, parameter), start in zip(self.parameters.items(), starts):
+            here, there = flat(parameter), rounded(start, parameter)
+            if not ((here == there) | (here.isnan() & there.isnan())).all():
+                raise ValueError(f"parameter {name} has other values than those from which all ranks began: load "
+                                 f"weights before {self._who} is made; with a checkpoint of {self._who}, load its "
+                                 "state_dict(), too")
 
     def _tensors(self) -> Iterator[Tuple[str, str, torch.Tensor]]:
         """Kind, name and tensor of all parameters and buffers."""
@@ -113,7 +155,7 @@ def _description(kind: str, name: str, tensor: torch.Tensor) -> str:
     return f"{kind} {name} of {shape}, {tensor.dtype}"
 
 
-def _problem(tensor: torch.Tensor, exchanged: bool) -> str:
+def problem_of(tensor: torch.Tensor, exchanged: bool) -> str:
     """Why a tensor cannot be carried, as the end of a sentence; else empty. exchanged: through float32."""
     if torch.nn.parameter.is_lazy(tensor):
         return "has no shape yet: call the model once before"
@@ -123,6 +165,11 @@ def _problem(tensor: torch.Tensor, exchanged: bool) -> str:
         return "has no values, as it is on the device meta"
     if tensor.layout != torch.strided or tensor.is_quantized:
         return "is sparse or quantized: a dense tensor is needed"
+    if tensor.is_conj() or tensor.is_neg():
+        return ("is a conjugate or negative view of other memory: give it memory of its own, as with "
+                ".resolve_conj().resolve_neg().clone()")
+    if overlaps_itself(tensor):
+        return "is expanded, several of its values are one in memory: give it memory of its own, as with .contiguous()"
     if exchanged and real(tensor).dtype not in _CARRIED:
         return (f"is of {tensor.dtype}, whose bits would be lost on the way: float32, float16, bfloat16 and complex "
                 "values of them are exchanged. Convert the model, as with model.float(), or freeze the parameter with "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any, Callable, Dict, List, Sequence, Set
+from collections import OrderedDict
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 
 import torch
 
@@ -19,12 +20,45 @@ _PATIENCE = 3  # steps in a row that are left out before a warning
 class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """Groups and state are those of the optimizer inside, so that schedules and loss scalers act on it."""
 
-    def __init__(self, inside: Any, transport: Transport) -> None:
+    _step_supports_amp_scaling = True  # for GradScaler: see _scaler.py
+
+    def __init__(self, inside: Any, transport: Transport, model: Model) -> None:
         # The constructor of Optimizer would make groups of its own, and load_state_dict() of `inside` makes new ones.
+        for hooks in ("step_pre", "step_post"):
+            setattr(self, f"_optimizer_{hooks}_hooks", OrderedDict())
+        # around step(), for hooks and profilers; PyTorch 1 has another name for it
+        (self._patch_step_function if hasattr(self, "_patch_step_function") else self._hook_for_profile)()
         self._inside = inside
         self._transport = transport
+        self._model = model
         self._clock = Clock()
         self._float_bytes = 0
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} has connections to other ranks, so it cannot be copied or pickled: "
+                        "save its state_dict()")
+
+    def _no_hooks(self, *arguments: Any, **settings: Any) -> Any:
+        raise TypeError(f"state_dict() and load_state_dict() of {type(self).__name__} call no hooks")
+
+    register_state_dict_pre_hook = register_state_dict_post_hook = _no_hooks
+    register_load_state_dict_pre_hook = register_load_state_dict_post_hook = _no_hooks
+
+    def _check(self, starts: Optional[Callable[[], Iterable[torch.Tensor]]] = None) -> None:
+        """ValueError: the model is no longer what is exchanged, or the optimizer has not its parameters. starts: gives
+        what parameters were at the start, if this is the first step. Ranks that are content get an error, too, when
+        they wait for this one."""
+        try:
+            self._model.check()
+            self._check_inside()
+            if starts is not None:
+                self._model.check_start(starts())
+        except Exception:
+            self._transport.abort()
+            raise
+
+    def _check_inside(self) -> None:
+        check_optimizer(self._inside, self._model, "the optimizer")
 
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
@@ -73,7 +107,7 @@ def check_optimizer(optimizer: Any, model: Model, name: str) -> None:
         raise ValueError(f"{name} has parameters that are not the model's: each rank would train its own. Put all into "
                          "one module")
     for parameter, tensor in model.parameters.items():
-        if id(tensor) not in theirs:
+        if id(tensor) not in theirs and tensor.requires_grad:
             raise ValueError(f"{name} has not the parameter {parameter}, which would never be trained: give it to the "
                              "optimizer, or freeze it with requires_grad_(False)")
 
@@ -83,10 +117,15 @@ def made_optimizer(make: Any, parameters: Sequence[torch.Tensor], name: str) -> 
     optimizer = make(list(parameters))
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
         raise TypeError(f"{name} should make an optimizer, not {shown(optimizer)}")
-    if _parameters_of(optimizer) != set(map(id, parameters)):
-        raise ValueError(f"{name} made an optimizer that has not just the parameters it was given")
+    check_made(optimizer, parameters, name)
     check_closure(optimizer, name)
     return optimizer
+
+
+def check_made(optimizer: Any, parameters: Sequence[torch.Tensor], name: str) -> None:
+    """An optimizer that was made for parameters must have them, and no others."""
+    if _parameters_of(optimizer) != set(map(id, parameters)):
+        raise ValueError(f"{name} made an optimizer that has not just the parameters it was given")
 
 
 def check_maker(make: Any, name: str, example: str) -> None:

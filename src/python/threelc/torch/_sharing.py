@@ -30,6 +30,15 @@ class _Extent(NamedTuple):
     tensor: torch.Tensor
 
 
+class Overlap(ValueError):
+    """Two tensors have some memory in common, but neither is a part of the other."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} and {other} have memory in common, but neither is a view of the other that can be "
+                         "sent: give one of them memory of its own")
+        self.names = one, other
+
+
 def strides_of(tensor: torch.Tensor) -> Strides:
     """Its strides, 0 for dimensions of one value."""
     return tuple(stride if length > 1 else 0 for length, stride in zip(tensor.shape, tensor.stride()))
@@ -51,7 +60,7 @@ def dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether several of its values are the same memory."""
+    """Whether several of its values are the same memory, as after expand()."""
     if not tensor.numel() or dense(tensor.shape, tensor.stride()):
         return False
     touched = torch.zeros(reach(tensor.shape, tensor.stride()), dtype=torch.bool)
@@ -60,7 +69,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def places(tensors: Dict[str, torch.Tensor]) -> Dict[str, Place]:
-    """The place of each tensor. ValueError: two have some memory in common, but neither is a part of the other."""
+    """The place of each tensor. Overlap: two have some memory in common, but neither is a part of the other."""
     devices: Dict[torch.device, List[_Extent]] = {}  # by addresses: two storages may have the same memory
     for name, tensor in tensors.items():
         if tensor.numel():
@@ -80,6 +89,15 @@ def places(tensors: Dict[str, torch.Tensor]) -> Dict[str, Place]:
     return found
 
 
+def shared(tensors: Dict[str, torch.Tensor]) -> Optional[Tuple[str, str]]:
+    """The names of two that have some memory in common. None: there are none."""
+    try:
+        found = places(tensors)
+    except Overlap as error:
+        return error.names
+    return next(((place.root, name) for name, place in found.items() if place.root != name), None)
+
+
 def _place_in(root: _Extent, extent: _Extent) -> Optional[Place]:
     """None: they have no memory in common."""
     whole, part = root.tensor, extent.tensor
@@ -94,8 +112,7 @@ def _place_in(root: _Extent, extent: _Extent) -> Optional[Place]:
         touched.as_strided(whole.shape, whole.stride()).fill_(True)
         if not touched.as_strided(part.shape, part.stride(), first).any():
             return None
-    raise ValueError(f"{root.name} and {extent.name} have memory in common, but neither is a view of the other that "
-                     "can be sent: give one of them memory of its own")
+    raise Overlap(root.name, extent.name)
 
 
 def values_in(root: torch.Tensor, place: Place, shape: Sequence[int]) -> torch.Tensor:

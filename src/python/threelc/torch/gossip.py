@@ -15,6 +15,7 @@ from ._arguments import check_numbers, one_of
 from ._groups import Traffic, states_for
 from ._module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
+from ._scaler import take_scale
 from ._transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
@@ -39,9 +40,10 @@ class Gossip(InPlaceOfOptimizer):
     model:     the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of rank 0.
                Then each has a model of its own; the result of a training is their mean, average(). Buffers are each
                rank's own. Parameters are of float32, float16 or bfloat16, or complex; a complex value is two floats.
-               Models are float32, and a parameter of another dtype is its model's, rounded once.
+               Models are float32, and a parameter of another dtype is its model's, rounded once. Load weights before
+               Gossip is made: those that are loaded later would be lost, and the first step refuses them.
     optimizer: over the model's parameters. Schedules of learning rates take it, or this object, whose groups are the
-               same.
+               same. A GradScaler may call step(): where it finds infinities, the optimizer makes no step.
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
     kind:      "dcd" or "ecd".
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
@@ -73,7 +75,7 @@ class Gossip(InPlaceOfOptimizer):
             raise ValueError(f"the graph has {graph.nodes} nodes, but there are {transport.world} ranks")
         transport.agree({"codec": codec, "graph": graph, "kind": kind, "min_numel": min_numel})
         self._model.start(transport)
-        super().__init__(optimizer, transport)
+        super().__init__(optimizer, transport, self._model)
         self.optimizer = optimizer
         self._parameters = self._model.parameters
         config = exchange.Config(workers=transport.world, push=codec, min_n=min_numel, seed=seed, threads=threads)
@@ -84,11 +86,12 @@ class Gossip(InPlaceOfOptimizer):
         self._patience = Patience("this rank stayed where it was")
         self._steps = self._stayed = 0
 
-    def step(self) -> None:
+    def step(self, **scaling: Any) -> None:
         """A step: gradients are those at this rank's model. If a weight would not be finite, the rank stays where it
         is, and its neighbours go on; if that happens three times in a row, a warning names the rank and the parameter.
         """
-        self._model.check()
+        self._check(self._models if self._steps == 0 else None)
+        finite = take_scale(self, scaling)
         transport, clock = self._transport, self._clock
         self._steps += 1
         clock.start()
@@ -96,7 +99,8 @@ class Gossip(InPlaceOfOptimizer):
         for parameter, start in zip(self._parameters.values(), starts):
             assign(parameter, start)
         clock.was_codec()
-        self.optimizer.step()
+        if finite:
+            self.optimizer.step()
         moved = [self._moved(*pair) for pair in zip(self._parameters.values(), starts)]
         self._float_bytes += len(self._node.neighbours) * sum(4 * m.numel() for m in moved)
         clock.start()
@@ -121,9 +125,12 @@ class Gossip(InPlaceOfOptimizer):
         values = flat(parameter)
         return start + (values - rounded(start, parameter)) if is_rounded(parameter) else values
 
+    def _models(self) -> List[torch.Tensor]:
+        return [copied(self._node.model(i)) for i in range(len(self._parameters))]
+
     def _set_model(self) -> None:
-        for i, parameter in enumerate(self._parameters.values()):
-            assign(parameter, copied(self._node.model(i)))
+        for parameter, model in zip(self._parameters.values(), self._models()):
+            assign(parameter, model)
 
     def average(self) -> Dict[str, torch.Tensor]:
         """The mean of the models of all ranks, by name of parameter, as float32 or complex64: the result. All ranks

@@ -21,6 +21,7 @@ from ._buffers import Buffers
 from ._groups import Group, Traffic, check_choices, ring_bytes, states_for
 from ._module import Model, assign, flat, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
+from ._scaler import take_scale
 from ._transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
@@ -47,9 +48,12 @@ class LocalSteps(InPlaceOfOptimizer):
 
     model:           the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of
                      rank 0. Parameters are of float32, float16 or bfloat16, or complex; a complex value is two floats.
-                     The model of all ranks is kept in float32, and parameters are that model, rounded once.
+                     The model of all ranks is kept in float32, and parameters are that model, rounded once. Load
+                     weights before LocalSteps is made: later they would count as a change that this rank made, and the
+                     first step refuses them.
     inner_optimizer: of the local steps, over the model's parameters. Schedules of learning rates take it, or this
-                     object, whose groups are the same.
+                     object, whose groups are the same. A GradScaler may call step(): where it finds infinities, the
+                     local step is left out on this rank, and counted.
     outer:           makes the outer optimizer: a function of a list of parameters, for DiLoCo
                      `lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)`. None: the mean change is added
                      as it is (federated averaging, SBC).
@@ -64,7 +68,8 @@ class LocalSteps(InPlaceOfOptimizer):
     average_buffers: buffers are the same on all ranks after a round. What all ranks have alike, bit for bit, stays as
                      it is, a mask of -inf, too. Of the others, floats, such as batch-norm statistics, become their
                      mean. Integers and booleans, such as counters, become those of the first rank in the round;
-                     DistributedDataParallel takes those of rank 0, too. False: each rank keeps its own.
+                     DistributedDataParallel takes those of rank 0, too. A buffer that is added or filled later is
+                     one of them, if it has the same shape on all ranks. False: each rank keeps its own.
     on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round;
                      if that happens three times in a row, a warning names the rank and the tensor.
 
@@ -99,7 +104,7 @@ class LocalSteps(InPlaceOfOptimizer):
                          "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
                          "seed": seed, "on_nonfinite": on_nonfinite, "outer": outer is not None})
         self._model.start(transport)
-        super().__init__(inner_optimizer, transport)
+        super().__init__(inner_optimizer, transport, self._model)
         self.inner_optimizer = inner_optimizer
         self._participants = participants
         self._residual_decay = residual_decay
@@ -147,9 +152,12 @@ class LocalSteps(InPlaceOfOptimizer):
         draw = random.Random(f"{self._seed}/{self._rounds}")
         return self._transport.rank in draw.sample(range(self._transport.world), self._participants)
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+    def step(self, closure: Optional[Callable[[], Any]] = None, **scaling: Any) -> Any:
         """A local step, and at the end of a round the exchange. Returns what the inner optimizer returns."""
-        result = self.inner_optimizer.step(closure) if closure else self.inner_optimizer.step()
+        self._check(self._anchors.values if self._steps == self._rounds == 0 else None)
+        result = None
+        if take_scale(self, scaling):
+            result = self.inner_optimizer.step(closure) if closure else self.inner_optimizer.step()
         self._steps += 1
         if self._steps % self.every == 0:
             self.synchronize()
@@ -157,7 +165,7 @@ class LocalSteps(InPlaceOfOptimizer):
 
     def synchronize(self) -> None:
         """Ends a round now, on all ranks together."""
-        self._model.check()
+        self._check()
         transport, clock = self._transport, self._clock
         changes = [flat(parameter).sub_(rounded(self._anchors[name], parameter))
                    for name, parameter in self._parameters.items()]

@@ -13,8 +13,9 @@ from ..codec_strings import check_codec
 from ._arguments import check_numbers, weight_of, whole
 from ._groups import Traffic, ring_bytes, states_for
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
-from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, made_optimizer
+from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_made, check_maker, made_optimizer
 from ._places import Place, load_optimizer, optimizer_state, values_at
+from ._scaler import forget, is_scaled
 from ._transport import Transport
 
 STATE_VERSION = 3  # of state_dict()
@@ -37,7 +38,9 @@ class PushPull(InPlaceOfOptimizer):
     model:     the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of rank 0,
                and parameters stay bit-identical; buffers are each rank's own. Parameters are of float32, float16 or
                bfloat16, or complex; a complex value is two floats. Servers have float32 weights, and so have workers:
-               a parameter of another dtype is that weight, rounded once. Sparse gradients are made dense.
+               a parameter of another dtype is that weight, rounded once. Sparse gradients are made dense. Tied
+               weights are one parameter; two that only have memory in common are refused. A GradScaler cannot call
+               step().
     optimizer: makes the optimizer: a function of a list of parameters, for example
                `lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)`. Parameters are flat float32 parts of tensors, so it
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
@@ -57,7 +60,7 @@ class PushPull(InPlaceOfOptimizer):
         if pull is not None:
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
-        self._model = Model(model, "PushPull")
+        self._model = Model(model, "PushPull", may_share=False)
         check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
         transport = Transport(process_group)
         whole(servers, "servers", 1, transport.world)
@@ -74,9 +77,10 @@ class PushPull(InPlaceOfOptimizer):
         weights = [flat(p) for p in self._parameters.values()]
         self._parts = [torch.nn.Parameter(weights[part.tensor][part.first:part.first + part.n].clone())
                        for part in self._owned()]
-        self.optimizer = made_optimizer(optimizer, self._parts or [torch.nn.Parameter(torch.empty(0))], "optimizer")
+        self._given = self._parts or [torch.nn.Parameter(torch.empty(0))]
+        self.optimizer = made_optimizer(optimizer, self._given, "optimizer")
         check_closure(self.optimizer, "optimizer")
-        super().__init__(self.optimizer, transport)
+        super().__init__(self.optimizer, transport, self._model)
         self._patience = Patience("the gradients of this rank were left out")
         self._steps = self._failed = 0
 
@@ -102,13 +106,21 @@ class PushPull(InPlaceOfOptimizer):
         if name in self._masters:
             self._masters[name] = weights
 
-    def step(self, weight: float = 1.0) -> None:
+    def _check_inside(self) -> None:
+        check_made(self.optimizer, self._given, "optimizer")
+
+    def step(self, weight: float = 1.0, **scaling: Any) -> None:
         """Pushes the gradients, and pulls the change of the model. weight: of these gradients in the mean.
 
         A gradient that is not finite is left out; if that happens three times in a row, a warning names the rank and
         the parameter. StepError: there was none that is finite; the model stays what it was.
         """
-        self._model.check()
+        self._check()
+        if is_scaled(self, scaling):
+            forget(self)
+            raise TypeError("a GradScaler cannot call step() of PushPull: it looks at the parameters of the servers, "
+                            "which have no gradients. Use bfloat16, or multiply the loss by a number, divide the "
+                            "gradients by it, and call step(), which leaves out what is not finite")
         weight = weight_of(weight)
         transport, clock = self._transport, self._clock
         gradients = [self._gradient(p) for p in self._parameters.values()]
