@@ -219,6 +219,25 @@ def late_buffers(rank, world, kind):
     return [*found, model.filled.tolist()]
 
 
+def taken_back(rank, world, late):
+    """Goes back to a state from before the buffers came, or from after it."""
+    model = Caches()
+    optimizer = make("LocalSteps", model, every=1)
+    saved = model.weight.detach().clone(), optimizer.state_dict()
+    model.fill(rank, "values")
+    steps(model, optimizer, 1)
+    if late:
+        saved = model.weight.detach().clone(), optimizer.state_dict()
+        model = Caches()
+        optimizer = make("LocalSteps", model, every=1)
+        model.fill(rank, "values")
+    model.load_state_dict({**model.state_dict(), "weight": saved[0]})
+    optimizer.load_state_dict(saved[1])
+    model.filled += rank
+    steps(model, optimizer, 1)
+    return model.filled.tolist()
+
+
 def another_on_one_rank(rank, world):
     model = Caches()
     model.fill(0, "same")
@@ -232,6 +251,10 @@ class LateBuffers(Refusals):
     def test_on_all_ranks(self):
         self.assertEqual(CLUSTER.run(2, late_buffers, "same"), [[[0, 1, 2, 3], [1] * 3, [2] * 3]] * 2)
         self.assertEqual(CLUSTER.run(2, late_buffers, "values"), [[[0, 1, 2, 3], [1.5] * 3, [2.5] * 3]] * 2)
+
+    def test_states(self):
+        self.assertEqual(CLUSTER.run(2, taken_back, False), [[2.0] * 3] * 2)
+        self.assertEqual(CLUSTER.run(2, taken_back, True), [[2.0] * 3] * 2)
 
     def test_that_differ(self):
         """All ranks say which, and where."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import struct
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
@@ -34,6 +34,7 @@ class Buffers:
         self._exchanged = exchanged
         self.start = {name: buffer.detach().clone() for name, buffer in self._now().items()}
         """where a round that fails goes back to"""
+        self._late: Set[str] = set()  # of them, those that came later
 
     def _now(self) -> Dict[str, torch.Tensor]:
         return {name: b for name, b in self._model.buffers().items() if b.numel()} if self._exchanged else {}
@@ -102,6 +103,7 @@ class Buffers:
                 self.start[name].copy_(buffer)
             else:
                 self.start[name] = buffer.detach().clone()
+                self._late.add(name)
 
     def go_back(self) -> None:
         """Those that came in this round stay what they are."""
@@ -111,10 +113,15 @@ class Buffers:
                     buffer.copy_(self.start[name])
 
     def load(self, start: Dict[str, torch.Tensor]) -> None:
-        """ValueError: other buffers were saved."""
+        """ValueError: other buffers were saved. Those that came after the state was taken come anew."""
+        come = {name for name in self._late if name not in start}
         for name, buffer in self.start.items():
+            if name in come:
+                continue
             if name not in start or start[name].shape != buffer.shape or start[name].dtype != buffer.dtype:
                 raise ValueError(f"buffer {name} of shape {list(buffer.shape)}, {buffer.dtype}, is not in the state")
+        self._late -= come
+        self.start = {name: buffer for name, buffer in self.start.items() if name not in come}
         for name, buffer in self.start.items():
             buffer.copy_(start[name])
 
