@@ -143,8 +143,8 @@ _NOTHING = ctypes.create_string_buffer(8)
 
 
 class View:
-    """The memory of an array: `address`, `size` in bytes, `kind` of its values, `what` it is called. It keeps the memory
-    alive. An empty array has an address, too: NULL may mean another thing to the library."""
+    """The memory of an array: `address`, `size` in bytes, `kind` of its values, `what` it is called. It keeps the
+    memory alive. An empty array has an address, too: NULL may mean another thing to the library."""
 
     __slots__ = ("address", "size", "kind", "what", "_tensor", "_keep")
 
