@@ -409,7 +409,7 @@ bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why)
         tlc_status status = load(s, i, states, found);
         tlc_outcome outcome;
         if (status)
-            ok = explain(why, "the state of rank %d: %s", s->rank,
+            ok = explain(why, "the checkpoint: %s",
                          outcome_of(s, i, &outcome) ? tlc_status_string(status) : outcome.sentence);
     }
     free(states);

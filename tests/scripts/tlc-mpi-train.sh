@@ -190,9 +190,9 @@ for kind in all-reduce gather server:3 gossip:ring; do
   rm -rf new
   train 3 --kind $kind --steps 4 --decay constant --checkpoint new --every 4 --quiet
   cp $first new/step-00000004/rank-2
-  refuses 3 1 "the state of rank 2: *2 *missing of a run of 3; *" --kind $kind --decay constant --checkpoint new \
+  refuses 3 1 "the checkpoint: *2 *missing of a run of 3; *" --kind $kind --decay constant --checkpoint new \
     --resume
-  refuses 1 1 "the state of rank 0: * 0 has two states" --kind "${kind/:3/:1}" --decay constant --checkpoint new \
+  refuses 1 1 "the checkpoint: * 0 has two states" --kind "${kind/:3/:1}" --decay constant --checkpoint new \
     --resume
 done
 refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kind gossip:ring --decay constant \
