@@ -11,11 +11,10 @@ static const struct {
     [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1},
     [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2},
     [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1},
-    {"E", "message of the exchange (threelc/exchange.h)", 1},
-    {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1},
-    {"TLCG", "state of a node (threelc/exchange.h)", 1},
+    [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1},
+    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1},
+    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/exchange.h)", 1},
 };
-enum { FORMATS = sizeof formats / sizeof formats[0] };
 
 static int begins_with_magic(size_t format, const uint8_t *p, size_t len)
 {
@@ -23,9 +22,9 @@ static int begins_with_magic(size_t format, const uint8_t *p, size_t len)
     return len > magic && memcmp(p, formats[format].magic, magic) == 0;
 }
 
-/* Are these bytes of this format? They may be damaged behind what tells it. */
-static int is(size_t format, const uint8_t *p, size_t len)
+int tlc_format_is(unsigned format, const void *src, size_t len)
 {
+    const uint8_t *p = src;
     tlc_frame f;
 
     if (!begins_with_magic(format, p, len) || p[strlen(formats[format].magic)] != formats[format].version)
@@ -33,15 +32,28 @@ static int is(size_t format, const uint8_t *p, size_t len)
     return format != TLC_FORMAT_FRAME || !tlc_frame_read(&f, p, len, NULL, 0);
 }
 
-void tlc_format_say(tlc_text *w, tlc_format wanted, const void *src, size_t len)
+unsigned tlc_format_of(const void *src, size_t len)
+{
+    for (unsigned i = TLC_FORMATS; i-- > 0;) /* frames, which have no magic, last */
+        if (tlc_format_is(i, src, len))
+            return i;
+    return TLC_FORMATS;
+}
+
+const char *tlc_format_name(unsigned format)
+{
+    return format < TLC_FORMATS ? formats[format].name : "message of another library";
+}
+
+void tlc_format_say(tlc_text *w, unsigned wanted, const void *src, size_t len)
 {
     const size_t magic = strlen(formats[wanted].magic);
     const uint8_t *p = src;
 
     if (!w || !w->cap)
         return;
-    for (size_t i = 0; i < FORMATS; i++)
-        if (i != wanted && is(i, p, len)) {
+    for (unsigned i = 0; i < TLC_FORMATS; i++)
+        if (i != wanted && tlc_format_is(i, p, len)) {
             tlc_text_format(w, "these are the bytes of a %s, not of a %s", formats[i].name, formats[wanted].name);
             return;
         }

@@ -50,8 +50,15 @@ static void e1_wrong_pushes(void **state)
     fleet_push(&f);
     watch_open(&c.w, &f, f.owner[0], 0);
     misdeliver(&c, f.push[1], TLC_ERR_PARAM, 0, "the message of worker 0 is for number 1");
-    misdeliver(&c, f.answer[0], TLC_ERR_PARAM, TLC_NOBODY, "the message of unknown worker is of another kind");
-    misdeliver(&c, stranger.push[3], TLC_ERR_PARAM, TLC_NOBODY, "unknown worker has other tensors, codecs or settings");
+    misdeliver(&c, f.answer[0], TLC_ERR_PARAM, TLC_NOBODY,
+               "the message of unknown worker is an answer of an exchange with servers, not a push of an exchange with "
+               "servers");
+    misdeliver(&c, (tlc_message){"TLCG\1", 6}, TLC_ERR_CORRUPT, TLC_NOBODY,
+               "the message of unknown worker is no message of the exchange, but a state of a node "
+               "(threelc/exchange.h)");
+    misdeliver(&c, (tlc_message){"E\2 of a later version, which is long enough", 40}, TLC_ERR_VERSION, TLC_NOBODY,
+               "the message of unknown worker has version 2 of its format, this library reads 1");
+    misdeliver(&c, stranger.push[3], TLC_ERR_PARAM, 1, "worker 1 has other tensors, codecs or settings");
     fleet_pull(&other); /* to step 4 */
     require_status(fleet_push_one(&other, 2), TLC_OK);
     misdeliver(&c, other.push[6], TLC_ERR_ORDER, 2, "worker 2 sent step 4, this is step 3");
@@ -77,7 +84,7 @@ static void wrong_answers(fleet_kind kind)
     tlc_message old, own;
     call c = {.take = take_answer, .turn = 1};
     fleet f, stranger;
-    char text[100];
+    char text[200];
 
     fleet_open(&f, &cfg, small_tensors, 1);
     open_like(&stranger, &f, 48);
@@ -97,7 +104,8 @@ static void wrong_answers(fleet_kind kind)
     snprintf(text, sizeof text, "%s 1 sent step 2, this is step 3", who);
     misdeliver(&c, old, TLC_ERR_ORDER, 1, text);
     if (kind != GATHERED) {
-        snprintf(text, sizeof text, "the message of %s 1 is of another kind", who);
+        const char *what = cfg.servers ? "an exchange with servers" : "an all-reduce";
+        snprintf(text, sizeof text, "the message of %s 1 is a push of %s, not an answer of %s", who, what, what);
         misdeliver(&c, f.push[f.lanes], TLC_ERR_PARAM, 1, text);
     }
     own = kind == GATHERED ? stranger.push[RANKS] : stranger.answer[1];
@@ -136,7 +144,7 @@ static void e1_taken(void **state)
         tlc_message altered = blob_copy(f.answer[liar]);
         uint8_t *p = (uint8_t *)(uintptr_t)altered.data;
         uint32_t named = liar ? liar : 1;
-        char text[100];
+        char text[200];
         memcpy(c.from, f.answer, sizeof c.from);
         require(p[PLACE] == 7);
         p[PLACE] = 5;

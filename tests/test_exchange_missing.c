@@ -202,6 +202,32 @@ static void many(void **state)
     fleet_close(&new);
 }
 
+/* A tensor that becomes that of one worker alone: with its own state each goes on, and what the others did not send yet
+ * has no place. */
+static void one_worker_alone(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        tlc_message workers[MOST], servers[MOST];
+        tlc_tensor tensors[TENSORS];
+        fleet old, new;
+        save(&old, kind, OLD, workers, servers);
+        const tlc_exchange_config cfg = fleet_config(kind, OLD, small_tensors);
+        memcpy(tensors, small_tensors, sizeof tensors);
+        tensors[3].only = 2; /* wide */
+        fleet_open(&new, &cfg, tensors, 1);
+        for (uint32_t i = 0; i < OLD; i++) {
+            const int own[] = {(int)i, -1};
+            require_status(take(new.worker[i], load, workers, own), TLC_OK);
+            says(new.worker[i], i == 1 ? "without a place here: 0" : ", first \"wide\"");
+            require_status(take(new.worker[i], load, workers, RANKS(0, 1, 2, 3)), TLC_OK);
+            says(new.worker[i], "without a place here: 0"); /* worker 1 has them all */
+        }
+        give_back(&old, workers, servers);
+        fleet_close(&new);
+    }
+}
+
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
 static tlc_message save_node(const tlc_gossip *g)
@@ -262,8 +288,9 @@ static void gossip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_numbers), cmocka_unit_test(lost_residuals), cmocka_unit_test(same_numbers),
-        cmocka_unit_test(other_owners),  cmocka_unit_test(many),           cmocka_unit_test(gossip),
+        cmocka_unit_test(other_numbers),    cmocka_unit_test(lost_residuals), cmocka_unit_test(same_numbers),
+        cmocka_unit_test(other_owners),     cmocka_unit_test(many),           cmocka_unit_test(gossip),
+        cmocka_unit_test(one_worker_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

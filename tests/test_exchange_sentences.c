@@ -149,7 +149,9 @@ static void configurations(void **state)
         SAYS(TLC_ERR_PARAM, "push: at 6: ", a.cfg.push = "3lc:s=7");
         SAYS(TLC_ERR_PARAM, gossip ? "pull is set" : "pull: at 0: ", a.cfg.pull = "4lc");
         SAYS(TLC_ERR_PARAM, "reserve: at 0: \"4lc\": no codec", a.cfg.reserve = "raw;4lc");
-        SAYS(TLC_ERR_NOMEM, "memory", a.cfg.alloc = no_allocator);
+        SAYS(TLC_ERR_NOMEM, "out of memory: the allocator has not given | bytes", a.cfg.alloc = no_allocator);
+        SAYS(TLC_ERR_SIZE, "tensor 0 (\"|values are too many", a.tensors[0].n = SIZE_MAX);
+        SAYS(TLC_ERR_PARAM, "push: at 0: \"3cl\"|(did you mean 3lc?)", a.cfg.push = "3cl");
         for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
             if (!tlc_isa_supported(isa))
                 SAYS(TLC_ERR_UNSUPPORTED, "this machine does not have isa ", a.cfg.isa = isa);

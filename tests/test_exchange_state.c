@@ -409,9 +409,18 @@ static void refused(void **state)
     require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "state 1: the checksum does not match");
     s.bytes[2][4] = 2;
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_VERSION,
-                    "state 0: written by another version of the format, or not of this format at all");
+                    "rank 0: state 0: byte 4, the format version of a state of a worker, a server or a rank "
+                    "(threelc/exchange.h), is 2: this library reads 1");
     s.bytes[2][0] = 't';
-    require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT, "state 0: the bytes are truncated or altered");
+    require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT,
+                    "rank 0: state 0: these are not the bytes of a state of a worker, a server or a rank "
+                    "(threelc/exchange.h), which begins with \"TLCX\"");
+    require_refused(
+        rank, residual, &(tlc_message){"TLCG\1", 6}, 1, TLC_ERR_CORRUPT,
+        "rank 0: state 0: these are the bytes of a state of a node (threelc/exchange.h), not of a state of a "
+        "worker, a server or a rank (threelc/exchange.h)");
+    require_refused(rank, residual, &(tlc_message){NULL, 4}, 1, TLC_ERR_CORRUPT,
+                    "rank 0: state 0: its data is NULL, but its length is 4");
 
     b->tensors[3].n--;
     for (size_t t = 0; t < TENSORS; t++)

@@ -233,7 +233,7 @@ static void wrong_frames(void **state)
 
 /* ---- messages of others ------------------------------------------------------------------------------------------ */
 
-/* Messages of a node that differs in one thing. */
+/* Messages of a node that differs in one thing. sentence NULL: in its kind, of which both messages tell. */
 static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const char *sentence)
 {
     const tlc_graph graph = ring_of(cfg->workers);
@@ -241,12 +241,19 @@ static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_g
 
     network_open(&other, cfg, kind, &graph);
     require_status(tlc_gossip_hello(other.node[1].g, 1, &other.node[1].hello), TLC_OK);
-    REFUSED(net, greet_node, other.node[1].hello, TLC_ERR_PARAM, sentence);
+    const char *words[] = {"DCD", "ECD"}, *came = words[kind == TLC_ECD], *should = words[net->kind == TLC_ECD];
+    char text[200];
+
+    snprintf(text, sizeof text, "the message of node 1 is a hello of gossip (%s), not a hello of gossip (%s)", came,
+             should);
+    REFUSED(net, greet_node, other.node[1].hello, TLC_ERR_PARAM, sentence ? sentence : text);
     network_move(net, 1);
     network_move(&other, 1);
     network_push(net);
     network_push(&other);
-    REFUSED(net, pull_node, other.node[1].push, TLC_ERR_PARAM, sentence);
+    snprintf(text, sizeof text, "the message of node 1 is a push of gossip (%s), not a push of gossip (%s)", came,
+             should);
+    REFUSED(net, pull_node, other.node[1].push, TLC_ERR_PARAM, sentence ? sentence : text);
     network_pull(net);
     require_all_pulled(net);
     for (uint32_t i = 0; i < NODES; i++) /* back to step 1 */
@@ -259,7 +266,6 @@ static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_g
 
 static void strangers(void **state)
 {
-    static const char kinds[] = "the message of node 1 is of another kind";
     static const char settings[] = "node 1 has other tensors, codecs or settings";
 
     (void)state;
@@ -269,7 +275,7 @@ static void strangers(void **state)
         tlc_exchange_config other = cfg;
         network net;
         network_open(&net, &cfg, kind, &graph);
-        require_stranger(&net, &cfg, kind == TLC_DCD ? TLC_ECD : TLC_DCD, kinds);
+        require_stranger(&net, &cfg, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NULL);
         other.push = "qsgd:bits=4";
         require_stranger(&net, &other, kind, settings);
         other = cfg;
@@ -293,12 +299,18 @@ static void wrong_messages(void **state)
         REFUSED(&a, greet_node, a.node[3].hello, TLC_ERR_PARAM, "the message of node 1 was made by number 3");
         REFUSED(&a, greet_node, a.node[0].hello, TLC_ERR_PARAM, "the message of node 1 was made by number 0");
         tlc_message hello = blob_copy(a.node[1].hello);
-        REFUSED(&a, greet_node, a.node[1].push, TLC_ERR_PARAM, "the message of node 1 is of another kind");
+        char text[200];
+        const char *word = kind == TLC_DCD ? "DCD" : "ECD";
+        snprintf(text, sizeof text, "the message of node 1 is a push of gossip (%s), not a hello of gossip (%s)", word,
+                 word);
+        REFUSED(&a, greet_node, a.node[1].push, TLC_ERR_PARAM, text);
         network_move(&a, 3);
         network_push(&a);
         REFUSED(&a, pull_node, a.node[3].push, TLC_ERR_PARAM, "the message of node 1 was made by number 3");
         REFUSED(&a, pull_node, a.node[0].push, TLC_ERR_PARAM, "the message of node 1 was made by number 0");
-        REFUSED(&a, pull_node, hello, TLC_ERR_PARAM, "the message of node 1 is of another kind");
+        snprintf(text, sizeof text, "the message of node 1 is a hello of gossip (%s), not a push of gossip (%s)", word,
+                 word);
+        REFUSED(&a, pull_node, hello, TLC_ERR_PARAM, text);
         REFUSED(&a, pull_node, ((tlc_message){NULL, 0}), TLC_ERR_CORRUPT, "no message came from node 1");
         network_pull(&a);
         require_all_pulled(&a);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "finding.h"
+#include "../formats.h"
+#include "message.h"
 
 /* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the
- * step, %c the cause. */
+ * step, %c the cause, %m more of what is wrong with a message. */
 static const struct {
     tlc_status cause;
     const char *sentence;
@@ -13,10 +14,10 @@ static const struct {
     [TLC_REASON_MEAN] = {TLC_ERR_NONFINITE, "%pthe mean of tensor %t is not finite"},
     [TLC_REASON_DELTA] = {TLC_ERR_NONFINITE, "%w: the delta of tensor %t is not finite"},
     [TLC_REASON_MISSING] = {TLC_ERR_CORRUPT, "no message came from %w"},
-    [TLC_REASON_CORRUPT] = {TLC_ERR_CORRUPT, "the message of %w is truncated or altered"},
+    [TLC_REASON_CORRUPT] = {TLC_ERR_CORRUPT, "the message of %w %m"},
     [TLC_REASON_CHECKSUM] = {TLC_ERR_CHECKSUM, "the message of %w has a wrong checksum"},
-    [TLC_REASON_VERSION] = {TLC_ERR_VERSION, "the message of %w has another version"},
-    [TLC_REASON_KIND] = {TLC_ERR_PARAM, "the message of %w is of another kind"},
+    [TLC_REASON_VERSION] = {TLC_ERR_VERSION, "the message of %w %m"},
+    [TLC_REASON_KIND] = {TLC_ERR_PARAM, "the message of %w %m"},
     [TLC_REASON_FINGERPRINT] = {TLC_ERR_PARAM, "%w has other tensors, codecs or settings"},
     [TLC_REASON_SENDER] = {TLC_ERR_PARAM, "the message of %w was made by number %g"},
     [TLC_REASON_STEP] = {TLC_ERR_ORDER, "%w sent step %g, this is step %s"},
@@ -90,6 +91,40 @@ static void say_names(tlc_text *w, const tlc_report *r, const char *name)
     }
 }
 
+/* "a push of an all-reduce, not an answer of one": what a message is, and what it should be. */
+static void say_kind(tlc_text *w, unsigned kind)
+{
+    static const char *const phases[] = {"a message", "a push", "an answer", "a hello"};
+    const unsigned phase = kind >> 4;
+
+    tlc_text_say(w, phases[phase <= TLC_PHASE_HELLO ? phase : 0]);
+    tlc_text_say(w, " of ");
+    tlc_text_say(w, (kind & 15) - 1 < TLC_EXCHANGE_ECD ? tlc_kind_words((tlc_exchange_kind)(kind & 15))
+                                                       : "an unknown exchange");
+}
+
+/* What is wrong with a message. */
+static void say_more(tlc_text *w, const tlc_finding *f)
+{
+    const unsigned got = (unsigned)f->got; /* without TLC_GOT_MORE */
+
+    if (f->reason == TLC_REASON_VERSION && f->got >= TLC_GOT_MORE)
+        tlc_text_format(w, "has version %u of its format, this library reads %d", got, TLC_MESSAGE_VERSION);
+    else if (f->reason == TLC_REASON_VERSION)
+        tlc_text_say(w, "has another version");
+    else if (f->reason == TLC_REASON_KIND && f->got >= TLC_GOT_MORE) {
+        tlc_text_say(w, "is ");
+        say_kind(w, got & 255);
+        tlc_text_say(w, ", not ");
+        say_kind(w, got >> 8);
+    } else if (f->reason == TLC_REASON_KIND)
+        tlc_text_say(w, "is of another kind");
+    else if (f->got >= TLC_GOT_MORE)
+        tlc_text_format(w, "is no message of the exchange, but a %s", tlc_format_name(got));
+    else
+        tlc_text_say(w, "is truncated or altered");
+}
+
 void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size_t cap)
 {
     const tlc_finding *f = &r->finding;
@@ -116,6 +151,7 @@ void tlc_report_sentence(const tlc_report *r, const char *name, char *text, size
         case 't': tlc_say_name(&w, name); break;
         case 'g': tlc_text_number(&w, f->got); break;
         case 's': tlc_text_number(&w, r->step); break;
+        case 'm': say_more(&w, f); break;
         default: tlc_text_say(&w, tlc_status_string(f->cause)); break;
         }
     }

@@ -55,6 +55,10 @@ typedef struct tlc_finding {
     uint64_t got;
 } tlc_finding;
 
+/* `got` with this bit says more of three reasons: of CORRUPT which format the bytes have (formats.h), of VERSION which
+ * version, of KIND in the lowest byte what it is (message.h), and above it what it should be. */
+#define TLC_GOT_MORE (UINT64_C(1) << 40)
+
 #define TLC_SENTENCE sizeof((tlc_outcome *)0)->sentence
 
 /* What `_outcome` tells: a finding, and how the call ended. */

@@ -20,6 +20,7 @@
  *           arrays of n f32: the model, of ECD the estimate, the replica of each neighbour that is not lost
  */
 #include "../context.h"
+#include "../formats.h"
 #include "gossip.h"
 #include "missing_states.h"
 #include "object.h"
@@ -261,6 +262,8 @@ static tlc_status check_head(loading *l, size_t i, state *s)
         status = TLC_ERR_CHECKSUM;
     if (!status && !read_neighbours(s, x->rank, &which))
         status = TLC_ERR_CORRUPT;
+    if (status && !tlc_format_is(TLC_FORMAT_NODE_STATE, l->states[i].data, s->in.len))
+        return tlc_refuse_bytes(x, status, TLC_FORMAT_NODE_STATE, i, l->states[i]);
     if (status)
         return fail(l, TLC_REASON_STATE, i, status);
     if (i == 0) {

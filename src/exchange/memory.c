@@ -12,10 +12,13 @@ void *tlc_memory_take(tlc_memory *m, uint64_t count, size_t size)
     uint64_t bytes = tlc_product(count, size), all = tlc_sum(bytes, sizeof(tlc_memory_block) + LINE);
     tlc_memory_block *block = NULL;
 
-    if (all >= SIZE_MAX)
-        m->status = m->status ? m->status : TLC_ERR_SIZE;
     if (m->status)
         return NULL;
+    m->refused = all;
+    if (all >= SIZE_MAX) {
+        m->status = TLC_ERR_SIZE;
+        return NULL;
+    }
     block = m->alloc.alloc(m->alloc.opaque, (size_t)all);
     if (!block) {
         m->status = TLC_ERR_NOMEM;

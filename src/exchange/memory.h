@@ -12,6 +12,7 @@ typedef struct tlc_memory {
     tlc_allocator alloc;
     struct tlc_memory_block *last;
     tlc_status status; /* of the first block that could not be taken */
+    uint64_t refused;  /* its bytes */
 } tlc_memory;
 
 /* count elements of `size` bytes, all 0, at a cache line. NULL: m->status says why. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
 #include "../coding/frame.h"
+#include "../formats.h"
 #include "reader.h"
 
 #define MAGIC 'E'
@@ -170,7 +171,7 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, tlc_re
                                tlc_bundle_reader *frames)
 {
     uint32_t senders = e->phase == TLC_PHASE_PUSH || !x->cfg.servers ? x->cfg.workers : x->cfg.servers;
-    uint64_t sender, receiver = x->rank;
+    uint64_t sender = 0, receiver = x->rank;
 
     if (!r->len)
         return TLC_REASON_MISSING;
@@ -183,12 +184,14 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, tlc_re
         return TLC_REASON_CHECKSUM;
     if (r->p[2] != (uint8_t)(x->kind | e->phase << 4))
         return TLC_REASON_KIND;
+    r->at = FIXED;
+    const int known = tlc_read_below(r, senders, &sender);
+    if (known)
+        h->sender = (uint32_t)sender;
     if (tlc_load64(r->p + 4) != x->fingerprint)
         return TLC_REASON_FINGERPRINT;
-    r->at = FIXED;
-    if (!tlc_read_below(r, senders, &sender))
+    if (!known)
         return TLC_REASON_CORRUPT;
-    h->sender = (uint32_t)sender;
     if ((has_receiver(x, e->phase) && !tlc_read_below(r, x->owners, &receiver)) ||
         !tlc_read_below(r, UINT64_MAX, &h->step) || !tlc_step_valid(h->step))
         return TLC_REASON_CORRUPT;
@@ -200,6 +203,25 @@ static tlc_reason read_message(const tlc_setup *x, const tlc_expected *e, tlc_re
     if (e->step && h->step != e->step)
         return TLC_REASON_STEP;
     return read_rest(x, r, h, frames) ? TLC_REASON_NONE : TLC_REASON_CORRUPT;
+}
+
+/* What is told of a message that was refused. */
+static uint64_t got_of(const tlc_setup *x, const tlc_expected *e, tlc_message message, const tlc_head *h,
+                       tlc_reason reason)
+{
+    const uint8_t *p = message.data;
+
+    switch (reason) {
+    case TLC_REASON_CORRUPT: {
+        const unsigned format = tlc_format_of(p, message.len);
+        return format == TLC_FORMAT_MESSAGE || format == TLC_FORMATS ? h->sender : TLC_GOT_MORE | format;
+    }
+    case TLC_REASON_VERSION: return TLC_GOT_MORE | p[1];
+    case TLC_REASON_KIND: return TLC_GOT_MORE | p[2] | ((unsigned)x->kind | (unsigned)e->phase << 4) << 8;
+    case TLC_REASON_STEP: return h->step;
+    case TLC_REASON_RECEIVER: return h->receiver;
+    default: return h->sender;
+    }
 }
 
 tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tlc_message message, tlc_head *head,
@@ -216,9 +238,7 @@ tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tl
         return TLC_OK;
     finding->role = expected->phase == TLC_PHASE_ANSWER ? tlc_setup_owner(x) : tlc_setup_pusher(x);
     finding->rank = expected->sender != TLC_NOBODY ? expected->sender : head->sender;
-    finding->got = finding->reason == TLC_REASON_STEP       ? head->step
-                   : finding->reason == TLC_REASON_RECEIVER ? head->receiver
-                                                            : head->sender;
+    finding->got = got_of(x, expected, message, head, finding->reason);
     return finding->cause;
 }
 

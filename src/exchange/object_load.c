@@ -5,6 +5,7 @@
 #include "../codec/codec.h"
 #include "../coding/frame.h"
 #include "../context.h"
+#include "../formats.h"
 #include "missing_states.h"
 #include "object_state.h"
 
@@ -16,7 +17,7 @@ typedef struct loading {
     size_t count;
     tlc_report *report;        /* the object's first */
     uint64_t workers, servers; /* of the old run */
-    int own_given;
+    int own_given, lost;
 } loading;
 
 static tlc_status fail(loading *l, tlc_reason reason, size_t number, tlc_status cause)
@@ -75,6 +76,8 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
 
     if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
         status = TLC_ERR_CHECKSUM;
+    if (status && !tlc_format_is(TLC_FORMAT_OBJECT_STATE, l->states[i].data, s->in.len))
+        return tlc_refuse_bytes(x, status, TLC_FORMAT_OBJECT_STATE, i, l->states[i]);
     if (status) {
         (void)fail(l, TLC_REASON_STATE, i, status);
         return status;
@@ -161,13 +164,17 @@ static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
             s->x->covered[tensor] += (size_t)overlap(tlc_sender_part(s, p), e);
 }
 
-/* Does this object keep a residual for the entry? */
-static int has_place(const tlc_sender *s, size_t tensor)
+/* Is there a residual for the entry, of this object or of another one? */
+static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
+    const tlc_setup *x = l->o->x;
+    const uint32_t only = x->tensors[tensor].only;
+
     for (size_t p = 0; s && p < s->part_count; p++)
         if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
             return s->residual[p] != NULL;
-    return 1; /* another rank has it */
+    /* a push that became that of one worker alone: it must have been given this state, too */
+    return e->pull || !only || only == x->rank + 1 || l->lost || l->count == ranks_of(x, l->workers, l->servers);
 }
 
 /* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
@@ -206,7 +213,7 @@ static tlc_status check_entries(loading *l, size_t i, tlc_state *s, tlc_report *
             return status;
         if (e.pull)
             cover(sender, t, &e);
-        if (e.residual && !has_place(sender, t))
+        if (e.residual && !has_place(l, sender, t, &e))
             tlc_report_unknown(notes, e.name, e.name_len);
         x->seen[t] = 1;
     }
@@ -345,7 +352,7 @@ static tlc_given_states needed(const loading *l)
 tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, int lost)
 {
     const tlc_setup *x = o->x;
-    loading l = {.o = o, .states = states, .count = count, .report = x->report};
+    loading l = {.o = o, .states = states, .count = count, .report = x->report, .lost = lost};
     tlc_report notes = {.unknown = 0};
     size_t missing = TLC_ALL;
     tlc_status status = TLC_OK;

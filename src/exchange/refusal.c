@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "refusal.h"
+#include "../formats.h"
 
 void tlc_report_share(const tlc_setup *x)
 {
@@ -34,6 +35,10 @@ tlc_status tlc_refuse(const tlc_setup *x, tlc_status status, size_t tensor, cons
     va_start(arguments, format);
     tlc_text_vformat(&w, format, arguments);
     va_end(arguments);
+    if (w.at + 1 == w.cap) { /* it may be cut */
+        tlc_text_cut(&w, w.at - 3);
+        tlc_text_say(&w, "...");
+    }
     tlc_report_set(r, x->step ? *x->step : 0, status, &f);
     tlc_report_share(x);
     return status;
@@ -58,10 +63,16 @@ tlc_status tlc_refuse_step(const tlc_setup *x, const char *call)
 
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec)
 {
-    char why[TLC_SENTENCE];
+    char why[TLC_MESSAGE_SIZE];
 
-    if (tlc_codec_check(codec, why, sizeof why))
-        return tlc_refuse(x, TLC_ERR_PARAM, tensor, "%s: %s", what, why);
+    if (tlc_codec_check(codec, why, sizeof why)) {
+        const tlc_status status = tlc_refuse(x, TLC_ERR_PARAM, tensor, "%s: %s", what, why);
+        char *names = strstr(why, "; there are ");
+        if (!names || strlen(x->report->said) + 1 < sizeof x->report->said)
+            return status;
+        *names = 0; /* the codecs that there are have no room */
+        return tlc_refuse(x, status, tensor, "%s: %s", what, why);
+    }
     if (!tlc_setup_allows(x, codec))
         return tlc_refuse(x, TLC_ERR_PARAM, tensor,
                           "%s: \"%.40s\" has a bias or keeps a residual; gossip takes qsgd, random-sparse, natural, "
@@ -70,7 +81,44 @@ tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what,
     return TLC_OK;
 }
 
+tlc_status tlc_refuse_bytes(const tlc_setup *x, tlc_status status, unsigned format, size_t i, tlc_message state)
+{
+    char why[TLC_SENTENCE];
+    tlc_text w = tlc_text_in(why, sizeof why);
+
+    if (!state.data && state.len)
+        tlc_text_format(&w, "its data is NULL, but its length is %zu", state.len);
+    else
+        tlc_format_say(&w, format, state.data, state.len);
+    (void)tlc_refuse(x, status, TLC_ALL, "state %zu: %s", i, why);
+    x->report->finding.rank = TLC_NOBODY; /* no rank is at fault */
+    tlc_report_share(x);
+    return status;
+}
+
+/* The largest tensor, if it alone is too large. */
+static size_t too_large(const tlc_setup *x)
+{
+    size_t largest = TLC_ALL;
+
+    for (size_t t = 0; x->tensors && t < x->count; t++)
+        if (x->tensors[t].n > SIZE_MAX / 64 && (largest == TLC_ALL || x->tensors[t].n > x->tensors[largest].n))
+            largest = t;
+    return largest;
+}
+
 tlc_status tlc_refuse_status(const tlc_setup *x, size_t tensor, tlc_status status)
 {
-    return status ? tlc_refuse(x, status, tensor, "%s", tlc_status_string(status)) : TLC_OK;
+    if (!status)
+        return TLC_OK;
+    if (status == TLC_ERR_NOMEM && x->memory.status)
+        return tlc_refuse(x, status, tensor, "out of memory: the allocator has not given %llu bytes",
+                          (unsigned long long)x->memory.refused);
+    if (status == TLC_ERR_SIZE && tensor == TLC_ALL)
+        tensor = too_large(x);
+    if (status == TLC_ERR_SIZE && tensor < x->count)
+        return tlc_refuse(x, status, tensor, "%zu values are too many", x->tensors[tensor].n);
+    if (status == TLC_ERR_SIZE)
+        return tlc_refuse(x, status, tensor, "its buffers are larger than the memory that this machine can address");
+    return tlc_refuse(x, status, tensor, "%s", tlc_status_string(status));
 }

@@ -53,7 +53,12 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
         }
     }
     cfg.residual = s->together[g];
-    return tlc_refuse_status(x, first->tensor, tlc_create(&s->ctx[g], &cfg, group->n));
+    char why[TLC_SENTENCE] = "";
+    cfg.message = why;
+    cfg.message_cap = sizeof why;
+    tlc_status status = tlc_create(&s->ctx[g], &cfg, group->n);
+    return status == TLC_ERR_NOMEM ? tlc_refuse(x, status, first->tensor, "%s", why)
+                                   : tlc_refuse_status(x, first->tensor, status);
 }
 
 /* The buffers of the messages to one owner. */
