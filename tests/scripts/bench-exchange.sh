@@ -7,17 +7,11 @@ set -uo pipefail
 bench=$1 data=$2
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 shapes=$source_root/bench/shapes
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+# shellcheck source-path=SCRIPTDIR source=bench-run.sh
+. "$source_root/tests/scripts/bench-run.sh"
 
-program=tlc-bench quick=(-t 0)
-run() { "$bench" "$@"; }
-# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
-. "$source_root/tests/scripts/bench-checks.sh"
-
-# accepts ARGUMENTS...: status 0, nothing on stderr; the report is in out
-accepts() {
+# exchanges ARGUMENTS...: status 0, nothing on stderr; the report is in out
+exchanges() {
   count=$((count + 1))
   "$bench" -t 0 --warmup 3 --exchange "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
   [[ ! -s err ]] || bad "$*: said '$(<err)'"
@@ -25,7 +19,7 @@ accepts() {
 
 # cells KEYS ARGUMENTS...: these columns of each row
 cells() {
-  accepts "${@:2}" --format csv
+  exchanges "${@:2}" --format csv
   awk -F, -v keys="$1" '{sub(/\r$/, "")}
     NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; n = split(keys, key, " ")}
     NR > 1 {for (i = 1; i <= n; i++) printf "%s%s", $at[key[i]], i < n ? " " : "\n"}' out
@@ -140,21 +134,21 @@ first=$(cells frame_bytes "${words[@]}")
 
 # ---- all codecs, and formats
 
-accepts 3 --shapes small.txt -c all --assume-finite
+exchanges 3 --shapes small.txt -c all --assume-finite
 [[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
-accepts 2,11 --shapes small.txt --shapes resnet-medium.txt -c 3lc:s=1.75 "$data"
+exchanges 2,11 --shapes small.txt --shapes resnet-medium.txt -c 3lc:s=1.75 "$data"
 [[ $(awk 'length > 100' out) == '' ]] || bad "table: wider than 100 columns"
 (($(grep -c '^codec ' out) == 1)) || bad "more than one table"
 grep -q '^every message and output verified$' out || bad "table: no word of what was verified"
 ! grep -q 'add many' out || bad "table: a wide column without --wide"
-accepts 2 --shapes small.txt --wide "$data"
+exchanges 2 --shapes small.txt --wide "$data"
 grep -q 'add many' out || bad "table: --wide: a column is missing"
-accepts 2 --shapes small.txt -c sbc "$data"
+exchanges 2 --shapes small.txt -c sbc "$data"
 grep -qF '*: no run has its s' out || bad "table: no note of the run"
-accepts 2 --shapes small.txt --format markdown
+exchanges 2 --shapes small.txt --format markdown
 [[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
 if command -v python3 >/dev/null; then
-  accepts 2,3 --shapes small.txt --format json "$data"
+  exchanges 2,3 --shapes small.txt --format json "$data"
   count=$((count + 1))
   python3 - <<'PYTHON' || bad "json: other values"
 import json

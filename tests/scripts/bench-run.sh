@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What bench.sh, bench-files.sh and bench-rows.sh share: a folder to work in, tlc-bench in it, files for it. They set
+# What bench.sh and bench-*.sh share: a folder to work in, tlc-bench in it, files for it. They set
 # source_root and bench, the program.
 : "${source_root:?}" "${bench:?}"
 work=$(mktemp -d)
