@@ -224,14 +224,14 @@ static void no_memory(void)
 
     for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
         scene_set(&s);
-        s.memory.left = rank == ranks - 1 ? blocks : -1;
+        scene_memory(&s, rank == ranks - 1 ? blocks : -1);
         status = tlc_mpi_allreduce_create(&h, &s.cfg);
         require(status == TLC_OK || status == TLC_ERR_NOMEM);
         require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
         require(!status || !s.memory.used);
     }
     require(blocks > 5);
-    s.memory.left = 0; /* no step can end now, if it needs room for messages of others; with room it goes on */
+    scene_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
     tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
     if (ranks == 1)
         require_status(status, TLC_OK);
@@ -239,7 +239,7 @@ static void no_memory(void)
         require_status(status, TLC_ERR_NOMEM);
         require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
     }
-    s.memory.left = -1;
+    scene_memory(&s, -1);
     tlc_mpi_destroy(h);
     require(!s.memory.used);
 }

@@ -22,10 +22,10 @@ static void room_later(void)
     s.exchange.gather = 1;
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    s.memory.left = rank == 0 ? 0 : -1;
+    scene_memory(&s, rank == 0 ? 0 : -1);
     status = tlc_mpi_wait(h);
     require_status(status, rank == 0 && ranks > 1 ? TLC_ERR_NOMEM : TLC_OK);
-    s.memory.left = -1;
+    scene_memory(&s, -1);
     if (status)
         require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_mpi_destroy(h);

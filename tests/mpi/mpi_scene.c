@@ -31,6 +31,11 @@ void scene_set(scene *s)
     s->cfg.outcome = &s->found;
 }
 
+void scene_memory(scene *s, int blocks)
+{
+    s->memory.left = blocks;
+}
+
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
                       const char *sentence)
 {

@@ -21,6 +21,8 @@ typedef struct scene {
 } scene;
 
 void scene_set(scene *s);
+/* It has memory for so many blocks from now on; -1: for any number. */
+void scene_memory(scene *s, int blocks);
 
 /* All ranks get the same status, rank, tensor and sentence. */
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
