@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The model that the tests of ways to train share, its data, and trainings that are stopped and go on."""
+"""The models that the tests of ways to train share, their data, and trainings that are stopped and go on."""
 import torch
 
 
@@ -14,6 +14,21 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.second(torch.relu(self.norm(self.first(x))))
+
+
+class Sharded(torch.nn.Module):
+    """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.n, self.hook = n, None
+
+    def set_all_reduce_hook(self, hook, *, stream=None):
+        self.hook = hook
+
+    def backward_ends(self, gradient):
+        self.hook(gradient)
+        return gradient
 
 
 def build(rank):

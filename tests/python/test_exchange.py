@@ -153,7 +153,7 @@ class AllReduces(unittest.TestCase):
             rank = ranks_of(workers)[0]
             for given, words in ((states[:3], "state of rank 3 is"), (states[1::2], "states of ranks 0 and 2 are"),
                                  (states[2:3], "states of ranks 0, 1 and 3 are")):
-                with self.assertRaisesRegex(threelc.ParameterError, words):
+                with self.assertRaisesRegex(threelc.ParameterError, f"{words} missing.*; lost=True takes"):
                     rank.load_state_dict(given)
                 rank.load_state_dict(given, lost=True)
                 self.assertRegex(rank.outcome().sentence, words + " lost")
@@ -163,6 +163,25 @@ class AllReduces(unittest.TestCase):
         rank.load_state_dict(states[1])
         with self.assertRaisesRegex(threelc.ParameterError, "the state of rank 1 is missing"):
             rank.load_state_dict(states[2])
+
+    def test_residuals_without_a_place(self):
+        """They would vanish without a word. The object stays what it was, with the messages that it keeps."""
+        ranks = ranks_of(1)
+        all_reduce(ranks, [gradients(0)])
+        state = ranks[0].state_dict()
+        for other in (AllReduce(Config(workers=1, push="raw"), 0, TENSORS),
+                      AllReduce(Config(workers=1), 0, [*TENSORS[1:], Tensor("other", 300)])):
+            mine = [numpy.zeros(tensor.n, "f4") for tensor in other.tensors]
+            kept = bytes(other.reduce([other.push(mine)[0]]))
+            other.pull([kept], mine)
+            before = other.state_dict()
+            for check in other.load_state_dict, other.check_states:
+                with self.assertRaisesRegex(threelc.ParameterError, 'without a place here: [1-9].*lost=True takes it'):
+                    check(state)
+            self.assertEqual(other.state_dict(), before)
+            self.assertEqual(bytes(other.again(1)), kept)
+            other.load_state_dict(state, lost=True)
+        ranks[0].check_states(state)
 
     def test_sentences(self):
         def fails(words, *tensors, **settings):

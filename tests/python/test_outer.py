@@ -7,7 +7,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER
-from outer_models import backward, bits, build, nesterov, resumed, sgd
+from outer_models import Sharded, backward, bits, build, nesterov, resumed, sgd
 
 
 # ---- local steps ----
@@ -441,21 +441,6 @@ class Gossip(unittest.TestCase):
 
 
 # ---- FSDP2 ----
-
-class Sharded(torch.nn.Module):
-    """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
-
-    def __init__(self, n):
-        super().__init__()
-        self.n, self.hook = n, None
-
-    def set_all_reduce_hook(self, hook, *, stream=None):
-        self.hook = hook
-
-    def backward_ends(self, gradient):
-        self.hook(gradient)
-        return gradient
-
 
 def sharded(rank, world, pieces, settings, dtype=torch.float32):
     """Two sharded modules: their averaged gradients of all steps, and what stays."""

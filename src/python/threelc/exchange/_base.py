@@ -2,14 +2,14 @@
 """What the objects of the exchange have in common: tensors, configuration, outcomes, states."""
 from __future__ import annotations
 
-from ctypes import byref, c_uint64, c_void_p, pointer, sizeof
-from dataclasses import dataclass
+from ctypes import byref, c_float, c_uint64, c_void_p, pointer, sizeof
+from dataclasses import dataclass, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
 
 from .. import _c
 from .._arrays import DTypeLike, Messages, borrowed, check_apart, dtype_of, values
 from .._c import DType, Isa
-from .._errors import Status, error_of
+from .._errors import ParameterError, Status, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
 from .._object import CObject, saved_state
 from .._parallel import threads_of
@@ -137,7 +137,8 @@ def outcome_of(found: _c.Outcome) -> Outcome:
     return Outcome(status=Status(found.status), cause=Status(found.cause), step=found.step,
                    rank=None if found.rank == _c.NOBODY else found.rank,
                    tensor=None if found.tensor == _c.ALL else found.tensor, taken=taken, unknown=found.unknown,
-                   missing=found.missing, sentence=text(found.sentence))
+                   missing=found.missing,
+                   sentence=text(found.sentence).replace("state_salvage takes", "lost=True takes"))
 
 
 def tensors_of(tensors: Any) -> List[Tensor]:
@@ -147,6 +148,13 @@ def tensors_of(tensors: Any) -> List[Tensor]:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"tensors[{i}] should be a threelc.exchange.Tensor(name, n), not {described(tensor)}")
     return found
+
+
+def _check_places(found: Outcome) -> None:
+    """ParameterError: states that were loaded had more than there is a place for."""
+    if found.unknown:
+        raise ParameterError(Status.PARAM, f"{found.sentence}. What these entries hold would be lost; lost=True takes "
+                                           "it for lost", found)
 
 
 class Arguments:
@@ -209,6 +217,7 @@ class ExchangeObject(CObject):
             raise error_of(status, text(found.sentence), outcome_of(found))
         super().__init__(handle.value or 0, self._function("destroy"), arguments.threads, arguments.residuals)
         self.config = config
+        self._which = which
         self.tensors = tuple(tensors)
         self._dtype = arguments.dtype
         self._sizes = arguments.sizes
@@ -295,12 +304,49 @@ class ExchangeObject(CObject):
         """Goes on from a state_dict(). With as many ranks as before, each needs its own; otherwise give each the states
         of all ranks, and residuals are dealt out so that means stay what they would have been.
 
-        ParameterError: also if states are missing; it names their ranks. lost: those that are missing are lost, and
-        the run goes on without their residuals."""
-        every = [states] if isinstance(states, Mapping) else listed(states, None, "states", "states")
-        messages = Messages([saved_state(state, STATE_VERSION, self._name) for state in every], "states")
+        ParameterError: also if states are missing, or have residuals of tensors that keep none here; it names them.
+        lost: these are lost, and the run goes on without their residuals."""
+        messages = self._states(states)
+        if not lost:
+            twin = self._twin()
+            if twin._try_states(messages, lost) == Status.OK:
+                _check_places(twin._outcome())
+        self._load(messages, lost)
+
+    def load_checked(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]], lost: bool = False) -> None:
+        """load_state_dict() of states that check_states() took."""
+        self._load(self._states(states), lost)
+
+    def _load(self, messages: Messages, lost: bool) -> None:
         with self._lock:
-            self._call("state_salvage" if lost else "state_load", messages.array, len(messages))
+            self._check(self._try_states(messages, lost))
+
+    def check_states(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]], lost: bool = False,
+                     partly: Optional[bool] = None) -> None:
+        """Raises what load_state_dict() would raise, and changes nothing. partly: whether states may have more than
+        there is a place for; None: as lost."""
+        twin = self._twin()
+        twin._check(twin._try_states(self._states(states), lost))
+        if not (lost if partly is None else partly):
+            _check_places(twin._outcome())
+
+    def _states(self, states: Any) -> Messages:
+        every = [states] if isinstance(states, Mapping) else listed(states, None, "states", "states")
+        return Messages([saved_state(state, STATE_VERSION, self._name) for state in every], "states")
+
+    def _try_states(self, messages: Messages, lost: bool) -> int:
+        """Returns the status. The lock is held, or nobody else has this object."""
+        verb = "state_salvage" if lost else "state_load"
+        return int(self._do(self._function(verb), messages.array, len(messages)))
+
+    def _twin(self) -> ExchangeObject:
+        """A new object as this one was made, with residuals of its own, that states can be tried on."""
+        tensors = [tensor if tensor.residual is None else replace(tensor, residual=(c_float * n)())
+                   for tensor, n in zip(self.tensors, self._sizes)]
+        return self._made_again(replace(self.config, threads=None), tensors)
+
+    def _made_again(self, config: Config, tensors: Sequence[Tensor]) -> ExchangeObject:
+        return type(self)(config, *self._which, tensors)
 
     def __repr__(self) -> str:
         return f"<threelc.exchange.{type(self).__name__} of {len(self._sizes)} tensors, step {self.step}>"

@@ -2,7 +2,7 @@
 """Decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., 2018, Algorithms 1 and 2)."""
 from __future__ import annotations
 
-from ctypes import byref, c_double, c_size_t, c_uint32, sizeof
+from ctypes import byref, c_double, c_float, c_size_t, c_uint32, sizeof
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -64,6 +64,12 @@ class Gossip(ExchangeObject):
         super().__init__(config, tensors, choice(GossipKind, kind, "kind"), count(node, "node", 32),
                          (c_uint32 * len(near))(*near), (c_double * len(own))(*own), len(near), after=(start.array,))
         self.neighbours = tuple(near)
+        self._weights = tuple(own)
+
+    def _made_again(self, config: Config, tensors: Sequence[Tensor]) -> Gossip:
+        kind, node, *_ = self._which
+        model = [(c_float * n)() for n in self._sizes]
+        return Gossip(config, kind, node, self.neighbours, self._weights, tensors, model)
 
     def hello(self, full: bool = False) -> memoryview:
         """A message for the neighbours, between two steps: what greet compares. full: with the whole model, for those

@@ -112,16 +112,18 @@ class Buffers:
                 with torch.no_grad():
                     buffer.copy_(self.start[name])
 
-    def load(self, start: Dict[str, torch.Tensor]) -> None:
-        """ValueError: other buffers were saved. Those that came after the state was taken come anew."""
-        come = {name for name in self._late if name not in start}
+    def check(self, start: Dict[str, torch.Tensor]) -> None:
+        """ValueError: other buffers were saved."""
         for name, buffer in self.start.items():
-            if name in come:
+            if name in self._late and name not in start:
                 continue
             if name not in start or start[name].shape != buffer.shape or start[name].dtype != buffer.dtype:
                 raise ValueError(f"buffer {name} of shape {list(buffer.shape)}, {buffer.dtype}, is not in the state")
-        self._late -= come
-        self.start = {name: buffer for name, buffer in self.start.items() if name not in come}
+
+    def load(self, start: Dict[str, torch.Tensor]) -> None:
+        """After check(). Buffers that came after the state was taken come anew."""
+        self._late.intersection_update(start)
+        self.start = {name: buffer for name, buffer in self.start.items() if name in start}
         for name, buffer in self.start.items():
             buffer.copy_(start[name])
 

@@ -16,12 +16,18 @@ from ..codec_strings import check_codec
 from ..context import Context
 from ._arrival import Arrival
 from ._ddp_counts import Counts, Stats, Step
-from ._groups import Clock, Group, ring_bytes, states_for, traffic_saved
+from ._ddp_places import DTYPES, Places
+from ._groups import Clock, Group, ring_bytes
 from ._jobs import Jobs
+from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for, traffic_saved
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
-DTYPES = {torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16}
+_COUNTS = {**TRAFFIC, "steps": int, "float_steps": int, "skipped": int, "dropped": int, "thread_seconds": float}
+_STATE = Kind("register()", STATE_VERSION, {
+    **RANKS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
+    "changed": Optionally({"codec": str, "pull": Optionally(str)}),
+    "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
 _JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
 
 
@@ -54,11 +60,11 @@ class DDPState:
         self._seed = seed
         self._threads = threads
         self._quantize = quantize
-        self._names: Dict[int, str] = {id(parameter): name for name, parameter in model.module.named_parameters()}
+        self._made = made_with(settings.codec, settings.min_numel, settings.pull, settings.mode)
+        self._changed: Optional[Dict[str, Optional[str]]] = None  # by set_codec()
+        self._places = Places(model.module)
         self._finds_unused: bool = model.find_unused_parameters
         self._results: List[Tuple[str, Any, torch.Tensor]] = []  # of this step: name, parameter, what it should get
-        self._sizes = {name: parameter.numel() for name, parameter in model.module.named_parameters()}
-        self._devices = {name: parameter.device for name, parameter in model.module.named_parameters()}
         has_feedback = Context(1, settings.codec).residual is not None
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
@@ -66,7 +72,6 @@ class DDPState:
         self._groups: Dict[str, Group] = {}  # by the name of each of its parameters
         self._waiting: Dict[str, Tuple[Arrival, int, int]] = {}  # parameters whose group is not complete yet
         self._order: List[Group] = []
-        self._dtypes: Dict[str, DType] = {}
         self._scale: Optional[float] = None
         self._scale_known = True  # of this step
         self._started = 0  # steps whose first bucket has arrived
@@ -147,7 +152,7 @@ class DDPState:
         self._tell()
 
     def _name_of(self, parameter: Any) -> str:
-        name = self._names.get(id(parameter))
+        name = self._places.name_of(parameter)
         if name is None:
             raise ValueError(f"a gradient of shape {list(parameter.shape)} is of a parameter that the module did not "
                              "have when register() was called: register a new DistributedDataParallel module")
@@ -193,7 +198,8 @@ class DDPState:
             return
         fresh = [(name, n) for name, _, n in arrival.parts if name not in self._groups]
         if fresh:
-            self._make_group([name for name, _ in fresh], [n for _, n in fresh], dtype, arrival.buffer.device)
+            self._add(self._make_group([name for name, _ in fresh], [n for _, n in fresh], dtype,
+                                       arrival.buffer.device))
         for name, first, n in arrival.parts:
             self._waiting[name] = (arrival, first, n)
         complete = {id(self._groups[name]): self._groups[name] for name, _, _ in arrival.parts}
@@ -201,19 +207,25 @@ class DDPState:
             if all(name in self._waiting for name in group.names):
                 self._put(self._job_of(group, [self._waiting.pop(name) for name in group.names], self._joined))
 
-    def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType, device: torch.device) -> Group:
+    def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType, device: torch.device,
+                    saved: Optional[Dict[str, Any]] = None, called: Optional[Sequence[str]] = None) -> Group:
+        """saved: it was made once, and will go on from this state. called: as Group has it."""
         settings = self._settings
+        push, pull = settings.codec, settings.pull
+        if saved is not None and saved.get("push"):  # set_codec() may have been called before it was made
+            push, pull = saved["push"], saved["pull"]
         config = exchange.Config(
-            workers=self._transport.world, push=settings.codec, pull=settings.pull, reserve=settings.reserve or None,
+            workers=self._transport.world, push=push, pull=pull, reserve=settings.reserve or None,
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
         there = self._quantize == "device" or (self._quantize == "auto" and device.type != "cpu")
-        group = Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None)
+        return Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None,
+                     called=called)
+
+    def _add(self, group: Group) -> None:
         self._order.append(group)
-        for name in names:
+        for name in group.names:
             self._groups[name] = group
-            self._dtypes[name] = dtype
-        return group
 
     def _backward_ends(self) -> None:
         """Called when all buckets have arrived, before DistributedDataParallel waits for them."""
@@ -406,40 +418,65 @@ class DDPState:
 
         self._jobs.call(change)
         self._settings = replace(self._settings, codec=codec, pull=pull)
+        self._changed = {"codec": codec, "pull": pull}
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals and steps of this rank, by names of parameters, and its stats. Each rank saves its own."""
         def collect() -> Dict[str, Any]:
-            return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
+            return {**_STATE.head(self._transport), "made": dict(self._made),
+                    "changed": self._changed and dict(self._changed),
                     "steps": self._started, "scale": self._scale, "counts": self._saved_counts(),
-                    "groups": [{**group.state_dict(), "dtype": int(self._dtypes[group.names[0]])}
-                               for group in self._order]}
+                    "groups": [self._saved_group(group) for group in self._order]}
 
         result: Dict[str, Any] = self._jobs.call(collect)
         return result
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them. Call
-        it before the first backward pass."""
-        found = states_for(states, STATE_VERSION, self._transport, lost)
+        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them; so is
+        what the state has of parameters that are not trained here. Call it before the first backward pass. An exception
+        changes nothing."""
+        found = states_for(states, _STATE, self._transport, lost)
         if self._order:
             raise ValueError("states are loaded before the first backward pass")
+        groups = found[0]["groups"]
+        if groups:
+            check_made(_STATE, found, self._made, [n for group in groups for n in group["sizes"]])
+        self._places.check(found, lost)
         self._jobs.call(lambda: self._load(found, lost))
 
+    def _saved_group(self, group: Group) -> Dict[str, Any]:
+        config = group.allreduce.config
+        return {**group.state_dict(), "dtype": int(group.dtype), "push": config.push, "pull": config.pull}
+
     def _load(self, states: List[Dict[str, Any]], lost: bool) -> None:
-        for i, saved in enumerate(states[0]["groups"]):
-            members = [(name, n) for name, n in zip(saved["names"], saved["sizes"]) if name in self._sizes]
-            for name, n in members:
-                if self._sizes[name] != n:
-                    raise ValueError(f"{name} has {self._sizes[name]} values, in the state it has {n}")
-            if members:
-                group = self._make_group([name for name, _ in members], [n for _, n in members], DType(saved["dtype"]),
-                                         self._devices[members[0][0]])
-                group.load_states([state["groups"][i] for state in states], lost)
+        try:
+            groups = [group for i in range(len(states[0]["groups"]))
+                      for group in self._loaded([state["groups"][i] for state in states], lost)]
+        except BaseException:
+            self.residuals.clear()  # of groups that nobody has
+            raise
+        for group in groups:
+            self._add(group)
         self._started = states[0]["steps"]
         self._scale = states[0]["scale"]
+        changed = states[0].get("changed")
+        if changed and states[0]["made"] == self._made:
+            self._settings = replace(self._settings, codec=changed["codec"], pull=changed["pull"])
+            self._changed = dict(changed)
         self._load_counts(states)
+
+    def _loaded(self, saved: List[Dict[str, Any]], lost: bool) -> List[Group]:
+        """A group that goes on from the states of one rank or of all; none, if none of its parameters is here."""
+        members = self._places.members(saved[0])
+        if not members:
+            return []
+        names, called, sizes = zip(*members)
+        group = self._make_group(names, sizes, DType(saved[0]["dtype"]), self._places.device_of(names[0]), saved[0],
+                                 called)
+        group.check_states(saved, lost)
+        group.load_states(saved, lost)
+        return [group]
 
     def _saved_counts(self) -> Dict[str, Any]:
         counts = self._counts
@@ -450,7 +487,7 @@ class DDPState:
 
     def _load_counts(self, states: List[Dict[str, Any]]) -> None:
         """Steps are those of all ranks, bytes and seconds those of each."""
-        if "counts" not in states[0]:  # 0.3.4 did not save them
+        if any(state.get("counts") is None for state in states):  # 0.3.4 did not save them
             return
         counts, all_ranks = self._counts, states[0]["counts"]
         own = traffic_saved(states, "counts", self._transport)

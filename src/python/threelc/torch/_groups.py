@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Parameters that travel together: an all-reduce object, and the steps of a message exchange around it.
 
-What all ways of training have in common is here, too: traffic, and states of all ranks.
+What all ways of training have in common is here, too: traffic.
 """
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 import torch
 
 from .. import exchange
+from .._arrays import dtype_of
+from .._c import DType
 from .._errors import StepError
 from ..codec_strings import check_codec
 from ._device import OnDevice, Quantizer
@@ -54,44 +56,6 @@ def check_choices(mode: str, on_nonfinite: str, *codecs: Optional[str]) -> None:
             check_codec(codec)
 
 
-def states_for(states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], version: int, transport: Transport,
-               lost: Optional[bool]) -> List[Dict[str, Any]]:
-    """The states that this rank needs, of one rank or of all: its own, or, if there were more or fewer ranks, all of
-    them in the order of ranks. lost: those that are missing are lost; if its own is, the others tell it the step.
-    None: none may be lost."""
-    found = [states] if isinstance(states, dict) else list(states)
-    for state in found:
-        if state.get("version") != version:
-            raise ValueError(f"states of version {version} are needed, not {state.get('version')}")
-    if not found:
-        raise ValueError("there is no state")
-    found.sort(key=lambda state: int(state["rank"]))
-    world = found[0]["world"]
-    if any(state["world"] != world for state in found):
-        raise ValueError("the states are of runs on different numbers of ranks")
-    for before, state in zip(found, found[1:]):
-        if before["rank"] == state["rank"]:
-            raise ValueError(f"the state of rank {state['rank']} is given twice")
-    own = [state for state in found if state["rank"] == transport.rank]
-    if world == transport.world and own:
-        return own
-    missing = sorted(set(range(world)) - {state["rank"] for state in found})
-    if missing and not lost:
-        hint = "" if lost is None else "; with lost=True the run goes on without the residuals that are missing"
-        if world == transport.world:
-            raise ValueError(f"the state of rank {transport.rank} is needed{hint}")
-        raise ValueError(f"a run on {world} ranks was saved, this is one on {transport.world}: the states of all its "
-                         f"ranks are needed, and those of ranks {', '.join(map(str, missing))} are missing{hint}")
-    return found
-
-
-def traffic_saved(states: Sequence[Dict[str, Any]], key: str, transport: Transport) -> Dict[str, Any]:
-    """The counts that this rank goes on from, of states_for(): its own. On another number of ranks the counts of all go
-    to those that there are now, so that sums over all ranks stay."""
-    mine = [state[key] for state in states if state["rank"] % transport.world == transport.rank]
-    return {name: sum(counts[name] for counts in mine) for name in states[0][key]}
-
-
 class Clock:
     """Seconds spent in codecs and on the wire, summed up."""
 
@@ -120,28 +84,30 @@ class Group:
 
     def __init__(self, config: exchange.Config, rank: int, names: Sequence[str], sizes: Sequence[int],
                  residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = (),
-                 device: Optional[torch.device] = None) -> None:
+                 device: Optional[torch.device] = None, called: Optional[Sequence[str]] = None) -> None:
         """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none. raw:
         the names of those that go as floats. device: where gradients are quantized, if the codec has 3-value symbols.
-        None: on the host."""
+        None: on the host. called: other names in messages and states, as those of a state before this one."""
         self.names: Tuple[str, ...] = tuple(names)
         self.sizes: Tuple[int, ...] = tuple(sizes)
+        self.called: Tuple[str, ...] = self.names if called is None else tuple(called)
         self.gather = config.gather
+        self.dtype: DType = dtype_of(config.dtype)
         self._residuals = residuals
         self._host: Dict[int, torch.Tensor] = {}  # of the object, by index
         self._quantizable: Dict[int, str] = {}
         self._device = device
         self._on_device: Optional[OnDevice] = None
         tensors = []
-        for i, (name, n) in enumerate(zip(names, sizes)):
+        for i, (name, n, word) in enumerate(zip(names, sizes, self.called)):
             if name in raw:
-                tensors.append(exchange.Tensor(name, n, push="raw", pull="raw"))
+                tensors.append(exchange.Tensor(word, n, push="raw", pull="raw"))
                 continue
             if residuals is not None:
                 self._host[i] = residuals.setdefault(name, torch.zeros(n))
                 if n >= config.min_n:
                     self._quantizable[i] = name
-            tensors.append(exchange.Tensor(name, n, residual=self._host.get(i)))
+            tensors.append(exchange.Tensor(word, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
         self._choose_place(config.push or "")
 
@@ -217,9 +183,13 @@ class Group:
     def state_dict(self) -> Dict[str, Any]:
         with self._on_host():
             state = self.allreduce.state_dict()
-        return {"names": list(self.names), "sizes": list(self.sizes), "state": state}
+        return {"names": list(self.called), "sizes": list(self.sizes), "state": state}
 
-    def load_states(self, states: List[Dict[str, Any]], lost: bool) -> None:
-        """states: of this group, of one rank or of all. lost: others may be missing."""
+    def check_states(self, states: Sequence[Dict[str, Any]], lost: bool) -> None:
+        """Raises what load_states() would raise, and changes nothing."""
+        self.allreduce.check_states([state["state"] for state in states], lost)
+
+    def load_states(self, states: Sequence[Dict[str, Any]], lost: bool) -> None:
+        """states: of this group, of one rank or of all, that check_states() took. lost: others may be missing."""
         with self._on_host():
-            self.allreduce.load_state_dict([state["state"] for state in states], lost)
+            self.allreduce.load_checked([state["state"] for state in states], lost)

@@ -10,8 +10,9 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 import torch
 
 from ._arguments import shown
-from ._groups import Clock, traffic_saved
+from ._groups import Clock
 from ._module import Model
+from ._states import traffic_saved
 from ._transport import Transport
 
 _PATIENCE = 3  # steps in a row that are left out before a warning
@@ -117,12 +118,12 @@ def made_optimizer(make: Any, parameters: Sequence[torch.Tensor], name: str) -> 
     optimizer = make(list(parameters))
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
         raise TypeError(f"{name} should make an optimizer, not {shown(optimizer)}")
-    check_made(optimizer, parameters, name)
+    check_trains(optimizer, parameters, name)
     check_closure(optimizer, name)
     return optimizer
 
 
-def check_made(optimizer: Any, parameters: Sequence[torch.Tensor], name: str) -> None:
+def check_trains(optimizer: Any, parameters: Sequence[torch.Tensor], name: str) -> None:
     """An optimizer that was made for parameters must have them, and no others."""
     if _parameters_of(optimizer) != set(map(id, parameters)):
         raise ValueError(f"{name} made an optimizer that has not just the parameters it was given")

@@ -34,10 +34,11 @@ def optimizer_state(optimizer: Any, parts: Sequence[torch.Tensor]) -> Dict[str, 
                                      for group in optimizer.param_groups]})
 
 
-def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequence[Place],
-                   saved: Sequence[Tuple[Sequence[Place], Dict[str, Any]]]) -> None:
-    """saved: places and optimizer_state() of each server. What has the shape of its part is kept for each value, and
-    is divided anew; the rest, as a number of steps, is that of the first part that overlaps."""
+def optimizer_for(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequence[Place],
+                  saved: Sequence[Tuple[Sequence[Place], Dict[str, Any]]]) -> Dict[str, Any]:
+    """What the optimizer's load_state_dict() takes. saved: places and optimizer_state() of each server. What has the
+    shape of its part is kept for each value, and is divided anew; the rest, as a number of steps, is that of the first
+    part that overlaps."""
     groups = saved[0][1]["groups"]
     if len(groups) != len(optimizer.param_groups):
         raise ValueError(f"an optimizer of {len(groups)} groups was saved, this one has "
@@ -45,10 +46,10 @@ def load_optimizer(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequen
     every = [(place, state) for old, found in saved for place, state in zip(old, found["parts"])]
     states = {part: _state_at(place, every) for part, place in zip(parts, places)}
     numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
-    optimizer.load_state_dict({
+    return {
         "state": {i: states[part] for part, i in numbers.items() if states.get(part)},
         "param_groups": [{**settings, "params": [numbers[part] for part in group["params"]]}
-                         for settings, group in zip(groups, optimizer.param_groups)]})
+                         for settings, group in zip(groups, optimizer.param_groups)]}
 
 
 def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
 import torch
 
@@ -16,24 +16,31 @@ from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
 from ._arguments import check_numbers, shown
-from ._ddp_state import DTYPES
-from ._groups import Clock, Group, Traffic, check_choices, ring_bytes, states_for, traffic_saved
+from ._ddp_places import DTYPES
+from ._groups import Clock, Group, Traffic, check_choices, ring_bytes
+from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
+    states_for, traffic_saved
 from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
+_STATE = Kind("register_fsdp()", STATE_VERSION, {**RANKS, "groups": {str: GROUP}, "traffic": Optionally(TRAFFIC),
+                                                 "made": MADE})
+_ROOT = "(root)"  # stands for the empty name
 
 
 class FSDPState:
     """What the hooks keep; register_fsdp() makes it. Residuals belong to the names of the sharded modules."""
 
-    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str) -> None:
+    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, modules: Iterable[str]) -> None:
         self._transport = transport
         self._config = config
         self._skips = on_nonfinite == "skip"
         self._has_feedback = Context(1, config["push"]).residual is not None
+        self._made = made_with(config["push"], config["min_n"], config["pull"],
+                               "gather" if config["gather"] else "sharded")
+        self._modules = frozenset(modules)
         self._groups: Dict[str, Group] = {}
-        self._saved: Dict[str, List[Dict[str, Any]]] = {}  # states of modules that had no gradient yet
-        self._lost = False  # whether others may be missing
+        self._loaded: Dict[str, Group] = {}  # of modules that had no gradient yet, so that dtype and device are unknown
         self._clock = Clock()
         self._float_bytes = 0
         self._warned = False  # that a gradient was not finite
@@ -61,12 +68,16 @@ class FSDPState:
 
     def _group_of(self, name: str, gradient: torch.Tensor) -> Group:
         if name not in self._groups:
+            loaded = self._loaded.get(name)
             config = exchange.Config(dtype=DTYPES[gradient.dtype], **self._config)
-            self._groups[name] = Group(config, self._transport.rank, [name], [gradient.numel()],
-                                       self.residuals if self._has_feedback else None,
-                                       device=None if gradient.device.type == "cpu" else gradient.device)
-            if name in self._saved:
-                self._groups[name].load_states(self._saved.pop(name), self._lost)
+            group = Group(config, self._transport.rank, [name], [gradient.numel()],
+                          self.residuals if self._has_feedback else None,
+                          device=None if gradient.device.type == "cpu" else gradient.device,
+                          called=None if loaded is None else loaded.called)
+            if loaded is not None:
+                group.load_states([loaded.state_dict()], False)
+                del self._loaded[name]
+            self._groups[name] = group
         return self._groups[name]
 
     def _compressed(self, group: Group, gradient: torch.Tensor) -> torch.Tensor:
@@ -100,24 +111,43 @@ class FSDPState:
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by names of modules, and its stats. Each rank saves its own."""
-        return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
-                "traffic": self._traffic(),
-                "groups": {name: group.state_dict() for name, group in self._groups.items()}}
+        return {**_STATE.head(self._transport), "made": dict(self._made), "traffic": self._traffic(),
+                "groups": {name: group.state_dict() for name, group in {**self._loaded, **self._groups}.items()}}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, or, on another number of replicas with as many shards, from those
-        of all replicas of its shard. lost: states that are missing are lost, and their residuals with them. Call it
-        before the first backward pass."""
+        of all replicas of its shard. lost: states that are missing are lost, and their residuals with them; so is what
+        the state has of modules that are not sharded here. Call it before the first backward pass. An exception changes
+        nothing."""
         if self._groups:
             raise ValueError("states are loaded before the first backward pass")
-        found = states_for(states, STATE_VERSION, self._transport, lost)
-        self._lost = lost
-        self._saved = {name: [state["groups"][name] for state in found] for name in found[0]["groups"]}
-        if "traffic" in found[0]:  # 0.3.4 did not save it
+        found = states_for(states, _STATE, self._transport, lost)
+        every = [state["groups"] for state in found]
+        if any(groups.keys() != every[0].keys() for groups in every):
+            raise ValueError("the states do not belong together: some have other modules than others")
+        check_made(_STATE, found, self._made, [n for group in every[0].values() for n in group["sizes"]])
+        names = {name: _plain(name) for name in every[0]}
+        check_places((name for name in names if names[name] not in self._modules),
+                     "that no sharded module has here", lost)
+        self._loaded = {names[name]: self._group_from([groups[name] for groups in every], lost)
+                        for name in names if names[name] in self._modules}
+        if all(state.get("traffic") for state in found):  # 0.3.4 did not save it
             own = traffic_saved(found, "traffic", self._transport)
             self._float_bytes = own["float_bytes"]
             self._transport.sent, self._transport.received = own["sent"], own["received"]
             self._clock.codec, self._clock.wire = own["codec_seconds"], own["wire_seconds"]
+
+    def _group_from(self, states: List[Dict[str, Any]], lost: bool) -> Group:
+        """states: of a module, of one rank or of all. They do not depend on the dtype of gradients."""
+        group = Group(exchange.Config(**self._config), self._transport.rank, states[0]["names"], states[0]["sizes"],
+                      {} if self._has_feedback else None)
+        group.check_states(states, lost)
+        group.load_states(states, lost)
+        return group
+
+
+def _plain(name: str) -> str:
+    return plain(name) or _ROOT
 
 
 def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, process_group: Any = None,
@@ -135,9 +165,9 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     transport = Transport(process_group)
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
     transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules)})
-    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite)
+    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules)
     for name, module in modules.items():
-        module.set_all_reduce_hook(partial(state.reduce, name or "(root)"))
+        module.set_all_reduce_hook(partial(state.reduce, name))
     return state
 
 
@@ -152,15 +182,17 @@ def _modules_of(model: Any) -> Dict[str, Any]:
     if "FullyShardedDataParallel" in kinds:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
                         "FullyShardedDataParallel, whose replicas cannot be compressed")
-    modules = {name: module for name, module in model.named_modules() if hasattr(module, "set_all_reduce_hook")}
+    modules = {_plain(name): module for name, module in model.named_modules()
+               if hasattr(module, "set_all_reduce_hook")}
     if not modules and any(hasattr(module, "_get_fsdp_state") for module in model.modules()):
         raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} gives no access to what replicas exchange "
                            "(set_all_reduce_hook): it needs a newer PyTorch")
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
     for name, module in modules.items():
+        name = "the model" if name == _ROOT else name
         if any(type(group.mesh_info).__name__ == "HSDPMeshInfo" for group in _param_groups(module)):
-            raise ValueError(f"fully_shard() was called for {name or 'the model'} with a mesh of two dimensions, so "
+            raise ValueError(f"fully_shard() was called for {name} with a mesh of two dimensions, so "
                              "PyTorch itself averages over replicas, in floats: give it the mesh of one replica, "
                              'mesh["shard"], and register_fsdp() the process group of the replicas')
         on_cpu = any(parameter.device.type == "cpu" for parameter in module.parameters())

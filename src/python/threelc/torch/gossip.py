@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -12,13 +12,16 @@ from .._errors import Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
 from ._arguments import check_numbers, one_of
-from ._groups import Traffic, states_for
+from ._groups import Traffic
 from ._module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
 from ._scaler import take_scale
+from ._states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
 from ._transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
+_STATE = Kind("Gossip", STATE_VERSION, {**RANKS, "steps": int, "stayed": int, "traffic": TRAFFIC, "node": Mapping,
+                                        "made": MADE})
 _UNBIASED = ("natural", "qsgd", "random-sparse", "raw", "stochastic-ternary")
 _GRAPHS = ("ring", "torus", "complete")
 _KINDS = ("dcd", "ecd")
@@ -78,6 +81,7 @@ class Gossip(InPlaceOfOptimizer):
         super().__init__(optimizer, transport, self._model)
         self.optimizer = optimizer
         self._parameters = self._model.parameters
+        self._made = made_with(codec, min_numel)
         config = exchange.Config(workers=transport.world, push=codec, min_n=min_numel, seed=seed, threads=threads)
         tensors = [exchange.Tensor(name, size_of(p)) for name, p in self._parameters.items()]
         self._node = exchange.Gossip(config, GossipKind[kind.upper()], transport.rank,
@@ -150,14 +154,15 @@ class Gossip(InPlaceOfOptimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """Model and replicas. The optimizer is the caller's to save. Each rank saves its own."""
-        return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
+        return {**_STATE.head(self._transport), "made": dict(self._made),
                 "steps": self._steps, "stayed": self._stayed, "traffic": self._traffic(),
                 "node": self._node.state_dict()}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: all go on from the mean of their models."""
-        found: List[Dict[str, Any]] = states_for(states, STATE_VERSION, self._transport, None)
+        found: List[Dict[str, Any]] = states_for(states, _STATE, self._transport, None)
+        check_made(_STATE, found, self._made, map(size_of, self._parameters.values()))
         self._node.load_state_dict([state["node"] for state in found])
         self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
         self._load_traffic(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import random
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -18,13 +18,18 @@ from .._errors import Status, StepError
 from ..context import Context
 from ._arguments import check_numbers, shown, weight_of, whole
 from ._buffers import Buffers
-from ._groups import Group, Traffic, check_choices, ring_bytes, states_for
+from ._groups import Group, Traffic, check_choices, ring_bytes
 from ._module import Model, assign, flat, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._scaler import take_scale
+from ._states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, \
+    states_for
 from ._transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
+_STATE = Kind("LocalSteps", STATE_VERSION, {
+    **RANKS, "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC, "anchors": TENSORS, "buffers": TENSORS,
+    "outer": Optionally(Mapping), "group": GROUP, "made": MADE})
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self.outer_optimizer = outer and made_optimizer(outer, list(self._anchors.values()), "outer")
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
+        self._made = made_with(codec, min_numel, pull, mode)
         config = exchange.Config(workers=transport.world, push=codec, pull=pull, gather=mode == "gather",
                                  min_n=min_numel, seed=seed, threads=threads)
         self._group = Group(config, transport.rank, list(self._parameters),
@@ -229,7 +235,7 @@ class LocalSteps(InPlaceOfOptimizer):
     def state_dict(self) -> Dict[str, Any]:
         """Rounds, residuals of this rank, the outer optimizer and the float32 weights that it works on. Model and inner
         optimizer are the caller's to save. Each rank saves its own."""
-        return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
+        return {**_STATE.head(self._transport), "made": dict(self._made),
                 "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
                 "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
                 "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
@@ -238,20 +244,27 @@ class LocalSteps(InPlaceOfOptimizer):
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them."""
-        found = states_for(states, STATE_VERSION, self._transport, lost)
+        states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them; so is
+        what the state has of parameters that are not trained here. An exception changes nothing."""
+        found = states_for(states, _STATE, self._transport, lost)
+        check_made(_STATE, found, self._made, found[0]["group"]["sizes"])
+        check_places((name for name in found[0]["anchors"] if name not in self._anchors),
+                     "that no trained parameter has here", lost)
         for name, anchor in self._anchors.items():
             if name not in found[0]["anchors"] or found[0]["anchors"][name].shape != anchor.shape:
                 raise ValueError(f"{name} of {anchor.numel()} values is not in the state")
         if (found[0]["outer"] is None) != (self.outer_optimizer is None):
             raise ValueError("the state is of a run " + ("without" if found[0]["outer"] is None else "with")
                              + " an outer optimizer, and this one is not")
-        self._buffers.load(found[0]["buffers"])
-        self._group.load_states([state["group"] for state in found], lost)
-        for name, anchor in self._anchors.items():
-            assign(anchor, found[0]["anchors"][name])
+        groups = [state["group"] for state in found]
+        self._buffers.check(found[0]["buffers"])
+        self._group.check_states(groups, lost)
         if self.outer_optimizer is not None:
             # PyTorch 2 keeps the tensors that it is given
             self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
+        self._group.load_states(groups, lost)
+        self._buffers.load(found[0]["buffers"])
+        for name, anchor in self._anchors.items():
+            assign(anchor, found[0]["anchors"][name])
         self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
         self._load_traffic(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -11,14 +11,19 @@ from .. import exchange
 from .._errors import Status, StepError
 from ..codec_strings import check_codec
 from ._arguments import check_numbers, weight_of, whole
-from ._groups import Traffic, ring_bytes, states_for
+from ._groups import Traffic, ring_bytes
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
-from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_made, check_maker, made_optimizer
-from ._places import Place, load_optimizer, optimizer_state, values_at
+from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer
+from ._places import Place, optimizer_for, optimizer_state, values_at
 from ._scaler import forget, is_scaled
+from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with, states_for
 from ._transport import Transport
 
 STATE_VERSION = 3  # of state_dict()
+_STATE = Kind("PushPull", STATE_VERSION, {
+    **RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, "worker": Mapping,
+    "server": Optionally(Mapping), "places": [[object]], "parts": [torch.Tensor],
+    "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE})
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class PushPull(InPlaceOfOptimizer):
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed})
         self._model.start(transport)
         self._parameters = self._model.parameters
+        self._made = made_with(codec, min_numel, pull)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
         tensors = [exchange.Tensor(name, size_of(p)) for name, p in self._parameters.items()]
@@ -107,7 +113,7 @@ class PushPull(InPlaceOfOptimizer):
             self._masters[name] = weights
 
     def _check_inside(self) -> None:
-        check_made(self.optimizer, self._given, "optimizer")
+        check_trains(self.optimizer, self._given, "optimizer")
 
     def step(self, weight: float = 1.0, **scaling: Any) -> None:
         """Pushes the gradients, and pulls the change of the model. weight: of these gradients in the mean.
@@ -205,7 +211,7 @@ class PushPull(InPlaceOfOptimizer):
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, float32 weights of parameters of other dtypes, and what its server has: optimizer and
         parts of the model. The model is the caller's to save. Each rank saves its own."""
-        return {"version": STATE_VERSION, "rank": self._transport.rank, "world": self._transport.world,
+        return {**_STATE.head(self._transport), "made": dict(self._made),
                 "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
                 "masters": {name: master.clone() for name, master in self._masters.items()},
                 "worker": self._worker.state_dict(),
@@ -217,25 +223,32 @@ class PushPull(InPlaceOfOptimizer):
         """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
         number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
         each value goes to the server that owns the value now. lost: states of workers that are missing are lost, and
-        their residuals with them; those of servers hold the model and are needed."""
-        every = [states] if isinstance(states, dict) else list(states)
-        found = states_for(every, STATE_VERSION, self._transport, lost)
+        their residuals with them; those of servers hold the model and are needed. An exception changes nothing."""
+        every = listed_states(states, _STATE)
+        found = states_for(every, _STATE, self._transport, lost)
+        check_made(_STATE, found, self._made, map(size_of, self._parameters.values()))
         servers = self._of_servers(every) if self._server is not None else []
         masters = found[0]["masters"]
         for name, master in self._masters.items():
             if name not in masters or masters[name].shape != master.shape:
                 raise ValueError(f"the float32 weights of {name} are not in the state")
-        self._worker.load_state_dict([state["worker"] for state in found], lost)
+        of_workers, of_servers = [state["worker"] for state in found], [state["server"] for state in servers]
+        self._worker.check_states(of_workers, lost)
+        if self._server is not None:
+            self._server.check_states(of_servers, partly=lost)
+        saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
+        parts = [values_at(place, saved) for place in self._places()]
+        self.optimizer.load_state_dict(optimizer_for(  # the last that may fail, and then changes nothing
+            self.optimizer, self._parts, self._places(),
+            [(state["places"], state["optimizer"]) for state in servers or found]))
+        self._worker.load_checked(of_workers, lost)
+        if self._server is not None:
+            self._server.load_checked(of_servers)
         self._masters = {name: masters[name].clone() for name in self._masters}
+        for part, values in zip(self._parts, parts):
+            assign(part, values)
         self._steps, self._failed = found[0]["steps"], found[0]["failed"]
         self._load_traffic(found)
-        if self._server is not None:
-            self._server.load_state_dict([state["server"] for state in servers])
-        saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
-        for place, part in zip(self._places(), self._parts):
-            assign(part, values_at(place, saved))
-        load_optimizer(self.optimizer, self._parts, self._places(),
-                       [(state["places"], state["optimizer"]) for state in servers or found])
 
     def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
         """Those that this server needs: its own, or, if there were more or fewer servers, those of all."""

@@ -16,9 +16,12 @@ from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
 from ._sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
+from ._states import TENSORS, Kind, Optionally
 
 FORMAT = 2  # of messages
 STATE_VERSION = 1  # of state_dict()
+_STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
+                                            "heard": Optionally([object]), "replaced": [str]})
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
@@ -200,15 +203,15 @@ class WeightSync:
         """To go on after a restart: of a trainer what was published last, of a receiver which message was received
         last. The model is the caller's to save. Save it after the last message: a trainer that goes back further
         begins anew, with a new WeightSync and without this state."""
-        return {"version": STATE_VERSION, "trainer": self._trainer, "sequence": self._sequence,
+        return {"version": STATE_VERSION, "kind": _STATE.name, "trainer": self._trainer, "sequence": self._sequence,
                 "published": dict(self._published), "heard": self._heard, "replaced": sorted(self._replaced)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict()."""
-        if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION:
-            found = state.get("version") if isinstance(state, Mapping) else state
-            raise ValueError(f"a state of version {STATE_VERSION} is needed, not {described(found)}")
+        state = _STATE.checked(state, several=False)
         heard = state["heard"]
+        if heard is not None and not (len(heard) == 2 and isinstance(heard[0], str) and isinstance(heard[1], int)):
+            raise ValueError("this state of WeightSync is damaged: 'heard' is no trainer and number")
         self._trainer, self._sequence = state["trainer"], state["sequence"]
         self._published = dict(state["published"])
         self._heard = None if heard is None else (heard[0], heard[1])

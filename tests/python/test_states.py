@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: MIT
+"""States that do not fit: other codecs, names, dtypes and kinds. A sentence says so, and nothing has changed."""
+import copy
+import unittest
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import threelc
+import threelc.torch
+from cluster import CLUSTER
+from outer_models import Sharded
+
+WAYS = ("register", "register_fsdp", "LocalSteps", "PushPull", "Gossip")
+
+
+class Net(torch.nn.Module):
+    def __init__(self, more=False):
+        super().__init__()
+        self.first = torch.nn.Linear(30, 40)
+        self.second = torch.nn.Linear(40, 20)
+        self.more = torch.nn.Linear(20, 20) if more else torch.nn.Identity()
+
+    def forward(self, x):
+        return self.more(self.second(torch.tanh(self.first(x))))
+
+
+class Wrapped(torch.nn.Module):
+    """One module more. `_orig_mod`: as torch.compile() of PyTorch 2 wraps it."""
+
+    def __init__(self, module, name):
+        super().__init__()
+        self.name = name
+        self.add_module(name, module)
+
+    def forward(self, x):
+        return getattr(self, self.name)(x)
+
+
+class Way:
+    """A way to train, and its model."""
+
+    def __init__(self, way, codec=None, net=None, groups=1, **settings):
+        torch.manual_seed(1)
+        codec = codec or ("qsgd:bits=8" if way == "Gossip" else "3lc")
+        self.net = Net() if net is None else net
+        if way == "register":
+            self.net = DistributedDataParallel(self.net)
+            self.state = threelc.torch.register(self.net, codec, **settings)
+        elif way == "register_fsdp":
+            self.net = torch.nn.Sequential(Sharded(2000), Sharded(1000)) if net is None else net
+            self.state = threelc.torch.register_fsdp(self.net, codec, **settings)
+        elif way == "PushPull":
+            self.state = threelc.torch.PushPull(self.net, lambda p: torch.optim.SGD(
+                [{"params": p[i::groups]} for i in range(groups)], 0.1, momentum=0.9), codec=codec, **settings)
+        else:
+            self.inner = torch.optim.SGD(self.net.parameters(), 0.1)
+            made = {"every": 1, "min_numel": 1} if way == "LocalSteps" else {}
+            self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **made, **settings)
+        self.optimizer = self.state if hasattr(self.state, "step") else torch.optim.SGD(self.net.parameters(), 0.1) \
+            if way == "register" else None
+
+    def train(self, rank, steps):
+        """Returns the weights, or the gradients."""
+        for step in steps:
+            draw = torch.Generator().manual_seed(10 * step + rank)
+            if self.optimizer is None:
+                found = [m.backward_ends(torch.randn(m.n, generator=draw)) for m in self.net.modules()
+                         if isinstance(m, Sharded)]
+                continue
+            self.optimizer.zero_grad()
+            dtype = next(self.net.parameters()).dtype
+            self.net(torch.randn(8, 30, generator=draw).to(dtype)).float().pow(2).mean().backward()
+            self.optimizer.step()
+            found = list(self.net.parameters())
+        return [tensor.detach().float().numpy().tobytes() for tensor in found]
+
+
+def said(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "no exception"
+
+
+def frozen(thing):
+    """A state that can be compared."""
+    if torch.is_tensor(thing):
+        return thing.detach().numpy().tobytes()
+    if isinstance(thing, dict):
+        return {key: frozen(value) for key, value in thing.items() if key != "thread_seconds"}
+    return [frozen(part) for part in thing] if isinstance(thing, (list, tuple)) else thing
+
+
+def older(state):
+    """As 0.4 saved it."""
+    state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed")}
+    if isinstance(state.get("groups"), list):
+        state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
+                           for group in state["groups"]]
+    return state
+
+
+def refused(rank, world, way, made, other, change):
+    """What load_state_dict() of a changed state says, whether that changed something, and whether the good state goes
+    on as the run that was not stopped."""
+    one = Way(way, **made)
+    one.train(rank, range(3))
+    state = copy.deepcopy(one.state.state_dict())
+    weights = copy.deepcopy(one.net.state_dict())
+    if other is not None:
+        two = Way(way, **other)
+        return said(two.state.load_state_dict, change(state)), True, True
+    two = Way(way, **made)
+    two.net.load_state_dict(weights)
+    before = frozen(two.state.state_dict())
+    words = said(two.state.load_state_dict, change(state))
+    same = frozen(two.state.state_dict()) == before
+    two.state.load_state_dict(older(state))
+    return words, same, one.train(rank, range(3, 5)) == two.train(rank, range(3, 5))
+
+
+def whole(state):
+    return state
+
+
+def truncated(state):
+    """The last thing that the library looks at."""
+    for entry in ("worker", "node"):
+        if entry in state:
+            return {**state, entry: {**state[entry], "state": state[entry]["state"][:-1]}}
+    if "group" in state:
+        return {**state, "group": {**state["group"], "state": truncated({"node": state["group"]["state"]})["node"]}}
+    groups = copy.copy(state["groups"])
+    last = len(groups) - 1 if isinstance(groups, list) else list(groups)[-1]
+    groups[last] = {**groups[last], "state": truncated({"node": groups[last]["state"]})["node"]}
+    return {**state, "groups": groups}
+
+
+def changed_codec(rank, world, stop, at):
+    """set_codec() before step `at`; a new run from step `stop` on."""
+    settings = {"reserve": ["sbc:p=0.01"]}
+    run = Way("register", **settings)
+    for step in range(6):
+        if step == at:
+            run.state.set_codec("sbc:p=0.01")
+        if step == stop:
+            saved = run.net.state_dict(), run.state.state_dict()
+            run = Way("register", **settings)
+            run.net.load_state_dict(saved[0])
+            run.state.load_state_dict(saved[1])
+        found = run.train(rank, [step])
+    return found, run.state.stats.sent
+
+
+def other_codec_after_change(rank, world):
+    run = Way("register", reserve=["raw"])
+    run.train(rank, range(3))
+    run.state.set_codec("raw")
+    return said(Way("register", "raw").state.load_state_dict, run.state.state_dict())
+
+
+def renamed(rank, world, names, lost, old=False):
+    """From a module that is wrapped as one name says, to one that is wrapped as another does: the norms of residuals
+    before and after."""
+    wrapped = [Net() if name is None else Wrapped(Net(), name) for name in names]
+    places = threelc.torch._ddp_places
+    plain = places.plain
+    if old:  # as 0.4 had names
+        places.plain = str
+    one = Way("register", net=wrapped[0])
+    one.train(rank, range(3))
+    places.plain = plain
+    two = Way("register", net=wrapped[1])
+    two.state.load_state_dict(one.state.state_dict(), lost)
+    after = two.state.stats.residual_norms
+    two.train(rank, range(2))
+    return sum(one.state.stats.residual_norms.values()), sum(after.values())
+
+
+def other_modules(rank, world, lost):
+    one = Way("register_fsdp", net=Sharded(2000))
+    one.train(rank, range(2))
+    two = Way("register_fsdp", net=torch.nn.Sequential(Sharded(2000)))
+    two.state.load_state_dict(one.state.state_dict(), lost)
+
+
+def waits(rank, world):
+    """A module gets no gradient between two saves."""
+    one = Way("register_fsdp")
+    one.train(rank, range(2))
+    two, three = Way("register_fsdp"), Way("register_fsdp")
+    two.state.load_state_dict(one.state.state_dict())
+    three.state.load_state_dict(two.state.state_dict())
+    return one.train(rank, [2]) == three.train(rank, [2])
+
+
+def larger(rank, world, way, lost):
+    one = Way(way, net=Net(True))
+    one.train(rank, range(2))
+    two = Way(way)
+    two.state.load_state_dict(one.state.state_dict(), lost)
+    two.train(rank, range(2))
+
+
+def other_parameters(rank, world, what, lost=False):
+    one = Way("register")
+    one.train(rank, range(3))
+    net = Net()
+    if what == "frozen":
+        net.first.weight.requires_grad_(False)
+    two = Way("register", net=net.half() if what == "float16" else net)
+    two.state.load_state_dict(one.state.state_dict(), lost)
+    two.train(rank, range(2))
+
+
+def two_groups(rank, world):
+    """A state of an optimizer of two groups in one of one group, and the other way round."""
+    found = []
+    for groups in (2, 1), (1, 2):
+        one, two = (Way("PushPull", groups=count, servers=2) for count in groups)
+        one.train(rank, range(2))
+        two.train(rank, range(1))
+        before = frozen(two.state.state_dict())
+        words = said(two.state.load_state_dict, one.state.state_dict())
+        found.append((words, frozen(two.state.state_dict()) == before))
+    return found
+
+
+def mixed_up(rank, world, age):
+    """By way: what it says of everything that is no state of its own."""
+    ways = {way: Way(way) for way in WAYS}
+    for run in ways.values():
+        run.train(rank, range(2))
+    states = {way: age(run.state.state_dict()) for way, run in ways.items()}
+    sync = threelc.torch.WeightSync(Net())
+    context = threelc.Context(10)
+    others = [Net().state_dict(), torch.optim.SGD(Net().parameters(), 0.1).state_dict(), context.state_dict(), {}, None,
+              5, "x", [None], ["x"], [[]], {"version": 1}, {"version": 2}, {"version": 3}]
+    found = {}
+    for way in WAYS:
+        target = Way(way).state
+        found[way] = [said(target.load_state_dict, thing) for other, state in states.items() if other != way
+                      for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
+        for entry in states[way]:
+            if entry in ("kind", "scale", "counts", "outer", "server", "made", "changed"):
+                continue
+            for bad in ({key: value for key, value in states[way].items() if key != entry},
+                        {**states[way], entry: "x"}):
+                if not (way == "register_fsdp" and entry == "traffic" and entry not in bad):
+                    found[way].append(said(target.load_state_dict, bad))
+    state = age(sync.state_dict())
+    found["WeightSync"] = [said(sync.load_state_dict, thing) for thing in [*states.values(), *others]] + [
+        said(sync.load_state_dict, {**state, entry: 3.5}) for entry in state if entry != "kind"] + [
+        said(sync.load_state_dict, {**state, "heard": [1, 2]})]
+    return found
+
+
+class Made(unittest.TestCase):
+    def test_another_codec(self):
+        """On every rank, and before anything is sent."""
+        for way in WAYS:
+            one, other = ("qsgd:bits=8", "natural") if way == "Gossip" else ("3lc", "raw")
+            for words, _, _ in CLUSTER.run(2, refused, way, {"codec": one}, {"codec": other}, whole):
+                self.assertRegex(words, f"^ValueError: the state is of .* with codec='{one}', and this one was made "
+                                        f"with codec='{other}', .* Make it with codec='{one}'")
+                self.assertEqual("set_codec() afterwards" in words, way == "register")
+
+    def test_other_settings(self):
+        for way, name, one, other in (("register", "pull", "3lc", "qsgd"), ("register", "mode", "gather", "sharded"),
+                                      ("LocalSteps", "mode", "gather", "sharded"),
+                                      ("register_fsdp", "min_numel", 1, 1500)):
+            for words, _, _ in CLUSTER.run(2, refused, way, {name: one}, {name: other}, whole):
+                self.assertIn(f"with {name}={one!r}, and this one was made with {name}={other!r}", words)
+        for words, _, _ in CLUSTER.run(2, refused, "PushPull", {"min_numel": 10}, {"min_numel": 12}, whole):
+            self.assertEqual(words, "no exception")  # no tensor is of such a size
+
+    def test_set_codec(self):
+        """A run that goes on after set_codec() has its bits and bytes."""
+        for at in (4, 0):
+            self.assertEqual(CLUSTER.run(2, changed_codec, 5, at), CLUSTER.run(2, changed_codec, 9, at))
+        for words in CLUSTER.run(2, other_codec_after_change):
+            self.assertIn("with codec='3lc', and this one was made with codec='raw'", words)
+
+    def test_a_load_that_fails(self):
+        """It leaves everything as it was; then a state as 0.4 saved it goes on with the same bits."""
+        for way in WAYS:
+            for words, same, goes_on in CLUSTER.run(2, refused, way, {}, None, truncated):
+                self.assertRegex(words, "^CorruptError", way)
+                self.assertTrue(same, way)
+                self.assertTrue(goes_on, way)
+
+    def test_groups_of_an_optimizer(self):
+        for found in CLUSTER.run(3, two_groups):
+            for (words, same), saved in zip(found, (2, 1)):
+                self.assertIn(f"an optimizer of {saved} groups was saved, this one has {3 - saved}", words)
+                self.assertTrue(same)
+
+
+class Names(unittest.TestCase):
+    def test_compiled(self):
+        for names, old in (((None, "_orig_mod"), False), (("_orig_mod", None), False),
+                           (("_orig_mod", "_orig_mod"), True)):
+            for before, after in CLUSTER.run(2, renamed, names, False, old):
+                self.assertGreater(before, 0)
+                self.assertEqual(before, after)
+
+    def test_wrapped(self):
+        for result in CLUSTER.outcomes(2, renamed, (None, "inside"), False):
+            self.assertEqual(result.kind, "ValueError")
+            self.assertRegex(result.words, r"no parameter has here: [a-z., ]*second.weight[a-z., ]* \(4 in all\)")
+        for _, after in CLUSTER.run(2, renamed, (None, "inside"), True):
+            self.assertEqual(after, 0)
+
+    def test_sharded_modules(self):
+        for result in CLUSTER.outcomes(2, other_modules, False):
+            self.assertIn("that no sharded module has here: (root) (1 in all). With lost=True", result.words)
+        CLUSTER.run(2, other_modules, True)
+        self.assertEqual(CLUSTER.run(2, waits), [True, True])
+
+    def test_larger_models(self):
+        for way in ("LocalSteps", "PushPull"):
+            for result in CLUSTER.outcomes(2, larger, way, False):
+                self.assertRegex(result.words, "more.weight.*lost=True")
+            CLUSTER.run(2, larger, way, True)
+
+    def test_dtype(self):
+        for result in CLUSTER.outcomes(2, other_parameters, "float16"):
+            self.assertRegex(result.words, "is of torch.float16 here, and the state is of gradients of torch.float32")
+
+    def test_frozen(self):
+        for result in CLUSTER.outcomes(2, other_parameters, "frozen"):
+            self.assertIn("whose parameters are frozen here, so that no gradients will come: first.weight (1 in all)",
+                          result.words)
+        CLUSTER.run(2, other_parameters, "frozen", True)
+
+
+class Kinds(unittest.TestCase):
+    def test_other_things(self):
+        for age in (whole, older):
+            for way, found in CLUSTER.run(1, mixed_up, age)[0].items():
+                for words in found:
+                    self.assertRegex(words, "^ValueError: (a state of version|this state of|the states? )", way)
+                text = " ".join(found)
+                if way == "LocalSteps":
+                    self.assertIn("a state of version 2 is needed, that of LocalSteps, or a list of those of all "
+                                  "ranks, not one of Gossip", text)
+                    self.assertIn("this state of LocalSteps is damaged: it has no 'rounds'", text)
+                    self.assertIn("damaged: 'anchors' is 'x', not a dict", text)
