@@ -43,7 +43,7 @@ def breaks(state, what):
     elif what == "unused":
         state._keep_unused = failing
     elif what == "parameters":
-        state._names = {}
+        state._places._names = {}
     elif what == "results":
         threelc.torch._arrival.Arrival.results = failing
 

@@ -94,7 +94,7 @@ def frozen(thing):
 
 
 def older(state):
-    """As 0.4 saved it."""
+    """As older releases saved it."""
     state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
@@ -167,7 +167,7 @@ def renamed(rank, world, names, lost, old=False):
     wrapped = [Net() if name is None else Wrapped(Net(), name) for name in names]
     places = threelc.torch._ddp_places
     plain = places.plain
-    if old:  # as 0.4 had names
+    if old:  # as older releases had names
         places.plain = str
     one = Way("register", net=wrapped[0])
     one.train(rank, range(3))
@@ -196,11 +196,11 @@ def waits(rank, world):
     return one.train(rank, [2]) == three.train(rank, [2])
 
 
-def larger(rank, world, way, lost):
+def larger(rank, world, way, *lost):
     one = Way(way, net=Net(True))
     one.train(rank, range(2))
     two = Way(way)
-    two.state.load_state_dict(one.state.state_dict(), lost)
+    two.state.load_state_dict(one.state.state_dict(), *lost)
     two.train(rank, range(2))
 
 
@@ -284,7 +284,7 @@ class Made(unittest.TestCase):
             self.assertIn("with codec='3lc', and this one was made with codec='raw'", words)
 
     def test_a_load_that_fails(self):
-        """It leaves everything as it was; then a state as 0.4 saved it goes on with the same bits."""
+        """It leaves everything as it was; then a state as older releases saved it goes on with the same bits."""
         for way in WAYS:
             for words, same, goes_on in CLUSTER.run(2, refused, way, {}, None, truncated):
                 self.assertRegex(words, "^CorruptError", way)
@@ -320,6 +320,8 @@ class Names(unittest.TestCase):
         self.assertEqual(CLUSTER.run(2, waits), [True, True])
 
     def test_larger_models(self):
+        for result in CLUSTER.outcomes(2, larger, "Gossip"):
+            self.assertRegex(result.words, "parameters that are not trained here: .*more.weight")
         for way in ("LocalSteps", "PushPull"):
             for result in CLUSTER.outcomes(2, larger, way, False):
                 self.assertRegex(result.words, "more.weight.*lost=True")

@@ -13,7 +13,7 @@ import torch
 from ._arguments import shown
 from ._transport import Transport
 
-# States before 0.5 have no kind: they are known by these entries. The first that fits counts.
+# Older states have no kind: they are known by these entries. The first that fits counts.
 _MARKS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("register()", ("groups", "scale")), ("register_fsdp()", ("groups",)), ("LocalSteps", ("anchors",)),
     ("PushPull", ("worker",)), ("Gossip", ("node",)), ("WeightSync", ("published",)))
@@ -40,7 +40,8 @@ class Kind:
     name: str
     version: int
     form: Dict[Any, Any]
-    """its entries: of which type, or a dict of entries, {str: form of each}, or [form of each]"""
+    """its entries: of which type, or a dict of entries, {str: form of each}, [form of each], or (form of the first,
+    ...)"""
     changes: bool = False
     """whether there is set_codec()"""
 
@@ -109,6 +110,11 @@ def _misfit(value: Any, form: Any, where: str) -> str:
         if not isinstance(value, (list, tuple)):
             return f"{where} is {shown(value)}, not a list"
         return next(filter(None, (_misfit(part, form[0], f"{where}[{i}]") for i, part in enumerate(value))), "")
+    if isinstance(form, tuple):
+        if not isinstance(value, (list, tuple)) or len(value) != len(form):
+            return f"{where} is {shown(value)}, not a list of {len(form)} entries"
+        parts = enumerate(zip(value, form))
+        return next(filter(None, (_misfit(part, each, f"{where}[{i}]") for i, (part, each) in parts)), "")
     fits = isinstance(value, form) or (form is int and hasattr(value, "__index__")) or \
         (form is float and hasattr(value, "__float__"))
     return "" if fits else f"{where} is {shown(value)}, not a {form.__name__}"
@@ -175,7 +181,7 @@ def check_made(kind: Kind, states: Sequence[Dict[str, Any]], made: Dict[str, Any
     made_with() of this one. sizes: of its tensors."""
     sizes = list(sizes)
     for state in states:
-        saved = state.get("made") or {}  # states before 0.5 have none
+        saved = state.get("made") or {}  # older states have none
         for name, here in made.items():
             there = saved.get(name, here)
             if there == here or name == "min_numel" and all((n < here) == (n < there) for n in sizes):

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import torch
 
 from .. import exchange
-from .._errors import Status
+from .._errors import ParameterError, Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
 from ._arguments import check_numbers, one_of
@@ -160,10 +160,16 @@ class Gossip(InPlaceOfOptimizer):
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: all go on from the mean of their models."""
+        states of all: all go on from the mean of their models. An exception changes nothing."""
         found: List[Dict[str, Any]] = states_for(states, _STATE, self._transport, None)
         check_made(_STATE, found, self._made, map(size_of, self._parameters.values()))
-        self._node.load_state_dict([state["node"] for state in found])
+        try:
+            self._node.load_state_dict([state["node"] for state in found])
+        except ParameterError as error:
+            if error.outcome is None or not error.outcome.unknown:
+                raise
+            raise ValueError("the state is of a model with parameters that are not trained here: "
+                             + error.outcome.sentence) from error
         self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
         self._load_traffic(found)
         self._set_model()

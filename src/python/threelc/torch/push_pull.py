@@ -22,7 +22,7 @@ from ._transport import Transport
 STATE_VERSION = 3  # of state_dict()
 _STATE = Kind("PushPull", STATE_VERSION, {
     **RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, "worker": Mapping,
-    "server": Optionally(Mapping), "places": [[object]], "parts": [torch.Tensor],
+    "server": Optionally(Mapping), "places": [(str, int, int)], "parts": [torch.Tensor],
     "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE})
 
 

@@ -21,7 +21,7 @@ from ._states import TENSORS, Kind, Optionally
 FORMAT = 2  # of messages
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
-                                            "heard": Optionally([object]), "replaced": [str]})
+                                            "heard": Optionally((str, int)), "replaced": [str]})
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
@@ -210,8 +210,6 @@ class WeightSync:
         """Goes on from a state_dict()."""
         state = _STATE.checked(state, several=False)
         heard = state["heard"]
-        if heard is not None and not (len(heard) == 2 and isinstance(heard[0], str) and isinstance(heard[1], int)):
-            raise ValueError("this state of WeightSync is damaged: 'heard' is no trainer and number")
         self._trainer, self._sequence = state["trainer"], state["sequence"]
         self._published = dict(state["published"])
         self._heard = None if heard is None else (heard[0], heard[1])
