@@ -182,6 +182,9 @@ class AllReduces(unittest.TestCase):
             self.assertEqual(bytes(other.again(1)), kept)
             other.load_state_dict(state, lost=True)
         ranks[0].check_states(state)
+        ranks[0].push(gradients(1))
+        with self.assertRaisesRegex(threelc.OrderError, "step 2 is under way"):
+            ranks[0].check_states(state)
 
     def test_sentences(self):
         def fails(words, *tensors, **settings):

@@ -325,8 +325,12 @@ class ExchangeObject(CObject):
                      partly: Optional[bool] = None) -> None:
         """Raises what load_state_dict() would raise, and changes nothing. partly: whether states may have more than
         there is a place for; None: as lost."""
-        twin = self._twin()
-        twin._check(twin._try_states(self._states(states), lost))
+        messages, twin = self._states(states), self._twin()
+        with self._lock:
+            status = self._do(self._function("state_load"), messages.array, 0)  # asks whether a step is under way
+            if status == Status.ORDER:
+                self._check(status)
+        twin._check(twin._try_states(messages, lost))
         if not (lost if partly is None else partly):
             _check_places(twin._outcome())
 
