@@ -327,6 +327,19 @@ float *floats(size_t n)
     return (float *)(void *)bytes(n * sizeof(float));
 }
 
+int is_shortened(const char *part, size_t cap, const char *whole)
+{
+    const char *list = NULL;
+    size_t len = strlen(whole);
+
+    for (const char *p = strstr(whole, "; there are "); p; p = strstr(p + 1, "; there are "))
+        list = p;
+    if (len >= cap && list)
+        len = (size_t)(list - whole);
+    const size_t kept = len < cap ? len : cap > 3 ? cap - 4 : cap - 1;
+    return !memcmp(part, whole, kept) && !strcmp(part + kept, len < cap || cap <= 3 ? "" : "...");
+}
+
 int all_bytes(const void *p, size_t len, uint8_t value)
 {
     const uint8_t *b = p;

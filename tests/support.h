@@ -159,6 +159,9 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
 float *floats(size_t n); /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);
 int all_bytes(const void *p, size_t len, uint8_t value);
+/* Is this what a message has of the whole one in cap bytes, at least 1: all, all but the list of codecs, or its
+ * beginning and "..."? */
+int is_shortened(const char *part, size_t cap, const char *whole);
 int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 */
 
 /* The value at index i of an array of any dtype and alignment, as binary32 bits. Does not use the library. */

@@ -18,10 +18,10 @@
  * allocates.
  * Messages: one sentence says why a call failed: which argument, what was given and what is allowed. It is printable
  * ASCII, whatever the arguments are, and has at most TLC_MESSAGE_SIZE bytes with its NUL. tlc_create, decoders and
- * deltas write it where the field `message` of their struct says: message_cap bytes; a longer text is cut; NULL or 0:
- * no message. After a success the message is empty. A context keeps that of the last call with it that failed:
- * tlc_last_error. tlc_explain tells it of bytes that were refused. Where there is no place for a message, the comment
- * of the function names the cause of each status. The message is neither output nor state.
+ * deltas write it where the field `message` of their struct says: message_cap bytes; a longer text is cut and ends with
+ * "..."; NULL or 0: no message. After a success the message is empty. A context keeps that of the last call with it
+ * that failed: tlc_last_error. tlc_explain tells it of bytes that were refused. Where there is no place for a message,
+ * the comment of the function names the cause of each status. The message is neither output nor state.
  * Threads: a context serves one thread at a time. Different contexts are independent. Decoding keeps no state.
  * Float mode: functions that compute save the caller's rounding mode, flush-to-zero bits and trap masks, work in the
  * default mode, and restore them.
@@ -203,8 +203,9 @@ TLC_API size_t tlc_bound(const tlc_ctx *ctx);
 TLC_API tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t *bound);
 
 /* Checks a codec string. TLC_OK: it is one, and message becomes empty. TLC_ERR_PARAM: message says what is wrong and
- * where ("at 8: ..." counts characters from 0). cap: bytes of message with its NUL; a longer text is cut; 0: no
- * message. The message is printable ASCII, for any codec. */
+ * where ("at 8: ..." counts characters from 0). cap: bytes of message with its NUL; where they are too few,
+ * the list of all names is left out, and what is still longer is cut and ends with "..."; 0: no message. The message is
+ * printable ASCII, for any codec. */
 TLC_API tlc_status tlc_codec_check(const char *codec, char *message, size_t cap);
 
 typedef struct tlc_codec_param {
@@ -342,7 +343,7 @@ typedef enum tlc_format {
 /* Says why bytes are refused: "these are the bytes of a delta of weights (threelc/delta.h), not of a frame". src may be
  * any bytes. The status is that of tlc_inspect, tlc_delta_inspect, tlc_bundle_open or tlc_state_load, without what
  * these ask of a context: n, dtype, feedback, room for the codec. TLC_OK: the bytes are not refused, and the message is
- * empty. cap: bytes of message with its NUL; a longer text is cut; 0: no message.
+ * empty. cap: bytes of message with its NUL; a longer text is cut and ends with "..."; 0: no message.
  * TLC_ERR_PARAM: src is NULL, or a format that is not in the enum. O(len). */
 TLC_API tlc_status tlc_explain(const void *src, size_t len, tlc_format format, char *message, size_t cap);
 

@@ -35,17 +35,11 @@ static void say_nearest(tlc_text *w, const tlc_nearest *nearest)
     tlc_text_say(w, "?)");
 }
 
-/* The nearest name, and all. */
-static void say_names(tlc_text *w, tlc_nearest nearest)
+static void say_all_names(tlc_text *w)
 {
     const tlc_short_name *known;
     const tlc_stage *stage;
 
-    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++)
-        tlc_nearest_offer(&nearest, known->name);
-    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++)
-        tlc_nearest_offer(&nearest, stage->name);
-    say_nearest(w, &nearest);
     tlc_text_say(w, "; there are ");
     for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++) {
         tlc_text_say(w, known->name);
@@ -55,6 +49,24 @@ static void say_names(tlc_text *w, tlc_nearest nearest)
         tlc_text_say(w, stage->name);
         tlc_text_say(w, tlc_codec_stage(i + 1) ? ", " : "");
     }
+}
+
+/* The nearest name, and all, if all fit: a list that is cut looks as if there were no others. */
+static void say_names(tlc_text *w, tlc_nearest nearest)
+{
+    const tlc_short_name *known;
+    const tlc_stage *stage;
+    char list[TLC_MESSAGE_SIZE];
+    tlc_text all = tlc_text_in(list, sizeof list);
+
+    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++)
+        tlc_nearest_offer(&nearest, known->name);
+    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++)
+        tlc_nearest_offer(&nearest, stage->name);
+    say_nearest(w, &nearest);
+    say_all_names(&all);
+    if (all.at < w->cap - w->at)
+        tlc_text_say(w, list);
 }
 
 static void say_mismatch(tlc_text *w, const tlc_codec_error *e)

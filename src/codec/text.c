@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "codec.h"
 
+enum { DOTS = 3 }; /* characters that show that a text is cut */
+
 tlc_text tlc_text_in(char *message, size_t cap)
 {
     tlc_text w = {message, 0, message ? cap : 0};
@@ -11,15 +13,15 @@ tlc_text tlc_text_in(char *message, size_t cap)
 
 void tlc_text_put(tlc_text *w, const char *text, size_t len)
 {
-    size_t room = w->cap - w->at - 1;
+    const size_t room = w->cap - w->at - 1, fits = len < room ? len : room;
 
     if (!w->cap)
         return;
-    if (len > room)
-        len = room;
-    memcpy(w->to + w->at, text, len);
-    w->at += len;
+    memcpy(w->to + w->at, text, fits);
+    w->at += fits;
     w->to[w->at] = 0;
+    if (fits < len && w->at >= DOTS)
+        memcpy(w->to + w->at - DOTS, "...", DOTS);
 }
 
 void tlc_text_say(tlc_text *w, const char *text)

@@ -9,7 +9,8 @@
 #include <stdarg.h>
 #include <threelc/threelc.h>
 
-/* A buffer of cap bytes. What does not fit is cut. A NUL is always behind the text. cap 0: nothing is written. */
+/* A buffer of cap bytes. What does not fit is cut, and the text ends with "...", if there is room for that. A NUL is
+ * always behind the text. cap 0: nothing is written. */
 typedef struct tlc_text {
     char *to;
     size_t at, cap;

@@ -20,7 +20,7 @@ static char *text_of(const uint8_t *data, size_t size)
     return text;
 }
 
-/* With any room the message is the beginning of the whole one, and ends in a NUL. */
+/* With any room the message is the whole one, or its beginning and "...", and ends in a NUL. */
 static void explained(const char *text, tlc_status want)
 {
     char whole[512], cut[512];
@@ -35,10 +35,7 @@ static void explained(const char *text, tlc_status want)
         memset(cut, 1, sizeof cut);
         require_status(tlc_codec_check(text, cut, cap), want);
         require(all_bytes(cut + cap, sizeof cut - cap, 1));
-        if (cap) {
-            size_t kept = cap - 1 < len ? cap - 1 : len;
-            require(!memcmp(cut, whole, kept) && !cut[kept]);
-        }
+        require(!cap || is_shortened(cut, cap, whole));
     }
     if (!strncmp(whole, "at ", 3))
         require(strtoul(whole + 3, NULL, 10) <= strlen(text));
