@@ -187,17 +187,27 @@ static void other_owners(void **state)
     fleet_close(&new);
 }
 
-/* Of a large run, some are named. */
+/* Of a large run, some are named. A sentence that is too long for all names ends with "...". */
 static void many(void **state)
 {
+    static const char name[] = "a.name.that.is.as.long.as.those.of.large.models.sometimes.are.weight";
     tlc_message workers[MOST], servers[MOST];
-    fleet old, new;
+    tlc_tensor tensors[TENSORS];
+    fleet old, new, other;
 
     (void)state;
     save(&old, GATHERED, MOST, workers, servers);
     const tlc_exchange_config cfg = fleet_config(GATHERED, 2, small_tensors);
     fleet_open(&new, &cfg, small_tensors, 1);
     refused(new.worker[0], workers, RANKS(3), "the states of ranks 0, 1, 2, 4, 5, 6, 7, 8 and 3 more are missing");
+    memcpy(tensors, small_tensors, sizeof tensors);
+    tensors[3].name = name;
+    fleet_open(&other, &cfg, tensors, 1);
+    require_status(take(other.worker[0], salvage, workers, RANKS(3)), TLC_OK);
+    const tlc_outcome o = member_outcome(other.worker[0], 0);
+    require(o.unknown > 0 && o.missing > 0 && strlen(o.sentence) == sizeof o.sentence - 1);
+    require(!strcmp(o.sentence + sizeof o.sentence - 4, "..."));
+    fleet_close(&other);
     give_back(&old, workers, servers);
     fleet_close(&new);
 }
@@ -219,6 +229,8 @@ static void one_worker_alone(void **state)
         for (uint32_t i = 0; i < OLD; i++) {
             const int own[] = {(int)i, -1};
             require_status(take(new.worker[i], load, workers, own), TLC_OK);
+            says(new.worker[i], i == 1 ? "without a place here: 0" : ", first \"wide\"");
+            require_status(take(new.worker[i], salvage, workers, own), TLC_OK);
             says(new.worker[i], i == 1 ? "without a place here: 0" : ", first \"wide\"");
             require_status(take(new.worker[i], load, workers, RANKS(0, 1, 2, 3)), TLC_OK);
             says(new.worker[i], "without a place here: 0"); /* worker 1 has them all */

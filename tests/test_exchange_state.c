@@ -406,7 +406,7 @@ static void refused(void **state)
     require_refused(rank, residual, pair, 2, TLC_ERR_PARAM,
                     "rank 1: its state is of step 1, that of another is of step 2");
     s.bytes[1][100] ^= 1;
-    require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "state 1: the checksum does not match");
+    require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "rank 0: state 1: the checksum does not match");
     s.bytes[2][4] = 2;
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_VERSION,
                     "rank 0: state 0: byte 4, the format version of a state of a worker, a server or a rank "

@@ -75,8 +75,8 @@ static void alter_sealed(network *net, tlc_message valid, const tlc_message *oth
             require(node_outcome(net, 0).status == status);
             if (how == some && i > 8) /* what tells the format is there, before the checksum */
                 require_told(net, 0, TLC_ERR_CORRUPT, TLC_ERR_CORRUPT, TLC_NOBODY,
-                             others ? "state 2: the bytes are truncated or altered"
-                                    : "state 0: the bytes are truncated or altered");
+                             others ? "node 0: state 2: the bytes are truncated or altered"
+                                    : "node 0: state 0: the bytes are truncated or altered");
             if (status) {
                 tlc_message after = node_look(net, 0);
                 require(blob_same(before, after));
@@ -245,7 +245,8 @@ static void entry_twice(void **state)
         memcpy(q + before + size, next, saved.len - before);
         q[ENTRIES]++;
         blob_seal(q, twice.len);
-        TOLD(&net, &twice, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+        TOLD(&net, &twice, 1, TLC_ERR_CORRUPT, TLC_NOBODY,
+             "node 0: tensor 0 (\"bias\"): state 0: the bytes are truncated or altered");
         require(node_outcome(&net, 0).tensor == BIAS);
         free(q);
         blob_free(&saved);
@@ -289,7 +290,7 @@ static void long_number(void **state)
         q[ENTRIES + 1] = 0;
         memcpy(q + ENTRIES + 2, p + ENTRIES + 1, saved.len - ENTRIES - 1);
         blob_seal(q, longer.len);
-        TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+        TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "node 0: state 0: the bytes are truncated or altered");
         free(q);
         blob_free(&saved);
         network_close(&net);
@@ -310,7 +311,7 @@ static void too_long(void **state)
             memcpy(p, saved.data, saved.len - 4);
             blob_seal(p, longer.len);
             at.i = more;
-            TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+            TOLD(&net, &longer, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "node 0: state 0: the bytes are truncated or altered");
             free(p);
         }
         blob_free(&saved);
@@ -334,7 +335,8 @@ static void wrong_entries(void **state)
         memcpy(right, value, sizeof right);
         memcpy(value, nan, sizeof nan);
         blob_seal(p, saved.len);
-        TOLD(&net, &saved, 1, TLC_ERR_CORRUPT, TLC_NOBODY, "state 0: the bytes are truncated or altered");
+        TOLD(&net, &saved, 1, TLC_ERR_CORRUPT, TLC_NOBODY,
+             "node 0: tensor 5 (\"gain\"): state 0: the bytes are truncated or altered");
         memcpy(value, right, sizeof right);
         uint8_t *codec = memmem(p, saved.len, "qsgd", 4);
         for (size_t i = 0; i < COUNT(codecs_of_4); i++) {

@@ -33,7 +33,6 @@ static const struct {
     [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w says that others took part than the rest says"},
     [TLC_REASON_SAID] = {TLC_ERR_PARAM, ""},
     [TLC_REASON_CANCELLED] = {TLC_ERR_STEP, "step %s was cancelled"},
-    [TLC_REASON_STATE] = {TLC_ERR_CORRUPT, "state %g: %c"},
     [TLC_REASON_STATE_TWICE] = {TLC_ERR_PARAM, "%w has two states"},
     [TLC_REASON_STATE_STEP] = {TLC_ERR_PARAM, "%w: its state is of step %g, that of another is of step %s"},
     [TLC_REASON_NAMES] = {TLC_OK, ""},

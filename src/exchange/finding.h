@@ -36,7 +36,6 @@ typedef enum tlc_reason {
     TLC_REASON_TAKEN,   /* owners do not agree who took part */
     TLC_REASON_SAID,    /* a call was refused: the sentence is in the report (refusal.h) */
     TLC_REASON_CANCELLED,
-    TLC_REASON_STATE,       /* got: the number of the state at fault */
     TLC_REASON_STATE_TWICE, /* rank: it has two states */
     TLC_REASON_STATE_STEP,  /* got, step: two states have different steps */
     TLC_REASON_NAMES        /* no error: a state was loaded */

@@ -20,7 +20,6 @@
  *           arrays of n f32: the model, of ECD the estimate, the replica of each neighbour that is not lost
  */
 #include "../context.h"
-#include "../formats.h"
 #include "gossip.h"
 #include "missing_states.h"
 #include "object.h"
@@ -219,35 +218,23 @@ typedef struct loading {
     int own;          /* the state of this node; else those of all nodes of a run */
 } loading;
 
-static tlc_status fail(const loading *l, tlc_reason reason, size_t number, tlc_status cause)
+/* State i cannot be read: anywhere, or where it has this tensor. */
+static tlc_status fail(const loading *l, size_t tensor, size_t i, tlc_status status)
+{
+    return tlc_refuse_state(&l->g->setup, tensor, status, i, l->states[i]);
+}
+
+/* Two states are not of one run: state s, and `other` before it. */
+static tlc_status fail_pair(const loading *l, tlc_reason reason, const state *s, const state *other)
 {
     tlc_finding f = tlc_finding_of(reason);
 
-    f.got = number;
-    f.cause = cause ? cause : f.cause;
-    return tlc_gossip_tell(l->g, f.cause, &f);
-}
-
-/* State i is altered where it has this tensor. */
-static tlc_status fail_entry(const loading *l, size_t i, size_t tensor)
-{
-    tlc_status status = fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
-
-    l->g->report.finding.tensor = tensor;
-    return status;
-}
-
-/* Two states that are not of one run. */
-static tlc_status fail_pair(const loading *l, tlc_reason reason, const state *s, const state *other)
-{
-    tlc_status status = fail(l, reason, 0, TLC_OK);
-    tlc_report *r = &l->g->report;
-
-    r->finding.role = TLC_ROLE_NODE;
-    r->finding.rank = (uint32_t)s->node;
-    r->finding.got = s->step;
-    r->step = other->step;
-    return status;
+    f.role = TLC_ROLE_NODE;
+    f.rank = (uint32_t)s->node;
+    f.got = s->step;
+    (void)tlc_gossip_tell(l->g, f.cause, &f);
+    l->g->report.step = other->step;
+    return f.cause;
 }
 
 /* Checks the head of state i, and that it fits to those before. */
@@ -262,10 +249,8 @@ static tlc_status check_head(loading *l, size_t i, state *s)
         status = TLC_ERR_CHECKSUM;
     if (!status && !read_neighbours(s, x->rank, &which))
         status = TLC_ERR_CORRUPT;
-    if (status && !tlc_format_is(TLC_FORMAT_NODE_STATE, l->states[i].data, s->in.len))
-        return tlc_refuse_bytes(x, status, TLC_FORMAT_NODE_STATE, i, l->states[i]);
     if (status)
-        return fail(l, TLC_REASON_STATE, i, status);
+        return fail(l, TLC_ALL, i, status);
     if (i == 0) {
         l->workers = s->workers;
         l->own = l->count == 1 && s->workers == x->cfg.workers && s->node == x->rank;
@@ -304,7 +289,7 @@ static tlc_status check_codec(const loading *l, size_t i, size_t tensor, const e
     char text[TLC_CODEC_TEXT];
 
     if (!tlc_codec_copy(e->codec, e->codec_len, text))
-        return fail_entry(l, i, tensor);
+        return fail(l, tensor, i, TLC_ERR_CORRUPT);
     tlc_status status = tlc_refuse_codec(&l->g->setup, tensor, "the codec of a state", text);
     if (status || !ctx)
         return status;
@@ -340,7 +325,7 @@ static tlc_status check_entry(const loading *l, size_t i, const state *s, const 
         return tlc_refuse(&g->setup, TLC_ERR_SIZE, t, "it has %llu values in state %zu, and %zu here",
                           (unsigned long long)e->n, i, g->setup.tensors[t].n);
     if (g->setup.seen[t] == i + 1 || !is_finite(e, s->arrays))
-        return fail_entry(l, i, t);
+        return fail(l, t, i, TLC_ERR_CORRUPT);
     g->setup.seen[t] = i + 1;
     return check_codec(l, i, t, e);
 }
@@ -353,10 +338,10 @@ static tlc_status check_entries(const loading *l, size_t i, state *s, tlc_report
 
     for (uint64_t k = 0; !status && k < s->entries; k++) {
         if (!read_entry(s, &e))
-            return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+            return fail(l, TLC_ALL, i, TLC_ERR_CORRUPT);
         status = check_entry(l, i, s, &e, notes);
     }
-    return status || s->in.at == s->in.len ? status : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+    return status || s->in.at == s->in.len ? status : fail(l, TLC_ALL, i, TLC_ERR_CORRUPT);
 }
 
 /* ---- load: apply ------------------------------------------------------------------------------------------------- */

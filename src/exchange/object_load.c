@@ -5,7 +5,6 @@
 #include "../codec/codec.h"
 #include "../coding/frame.h"
 #include "../context.h"
-#include "../formats.h"
 #include "missing_states.h"
 #include "object_state.h"
 
@@ -20,13 +19,21 @@ typedef struct loading {
     int own_given, lost;
 } loading;
 
-static tlc_status fail(loading *l, tlc_reason reason, size_t number, tlc_status cause)
+/* State i cannot be read. */
+static tlc_status fail(const loading *l, size_t i, tlc_status status)
+{
+    return tlc_refuse_state(l->o->x, TLC_ALL, status, i, l->states[i]);
+}
+
+/* Two states are not of one run: state s, and `other` before it. */
+static tlc_status fail_pair(const loading *l, tlc_reason reason, const tlc_state *s, const tlc_state *other)
 {
     tlc_finding f = tlc_finding_of(reason);
 
-    f.got = number;
-    f.cause = cause ? cause : f.cause;
-    tlc_report_set(l->report, l->o->step, f.cause, &f);
+    f.role = l->o->x->role;
+    f.rank = (uint32_t)s->rank;
+    f.got = s->step;
+    tlc_report_set(l->report, other->step, f.cause, &f);
     tlc_report_share(l->o->x);
     return f.cause;
 }
@@ -44,7 +51,7 @@ static uint64_t ranks_of(const tlc_setup *x, uint64_t workers, uint64_t servers)
 }
 
 /* Is state i of an object of this sort, and of the same run as those before? */
-static tlc_status check_kind(loading *l, size_t i, const tlc_state *s)
+static tlc_status check_kind(const loading *l, size_t i, const tlc_state *s)
 {
     const tlc_setup *x = l->o->x;
 
@@ -58,7 +65,7 @@ static tlc_status check_kind(loading *l, size_t i, const tlc_state *s)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "state %zu is of a run with sum %u, here sum is %u", i, s->sum,
                           (unsigned)x->cfg.sum);
     if (s->rank >= ranks_of(x, s->workers, s->servers) || !s->workers)
-        return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+        return fail(l, i, TLC_ERR_CORRUPT);
     if (s->workers != l->workers || s->servers != l->servers)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
                           "state %zu is of a run of %llu workers and %llu servers, state 0 of one of %llu and %llu", i,
@@ -76,12 +83,8 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
 
     if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
         status = TLC_ERR_CHECKSUM;
-    if (status && !tlc_format_is(TLC_FORMAT_OBJECT_STATE, l->states[i].data, s->in.len))
-        return tlc_refuse_bytes(x, status, TLC_FORMAT_OBJECT_STATE, i, l->states[i]);
-    if (status) {
-        (void)fail(l, TLC_REASON_STATE, i, status);
-        return status;
-    }
+    if (status)
+        return fail(l, i, status);
     if (i == 0) {
         l->workers = s->workers;
         l->servers = s->servers;
@@ -95,28 +98,18 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
         int same_rank = other.rank == s->rank, same_step = other.step == s->step || x->role == TLC_ROLE_WORKER;
         if (!same_rank && same_step)
             continue;
-        tlc_status wrong = fail(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, 0, TLC_OK);
-        l->report->finding.role = x->role;
-        l->report->finding.rank = (uint32_t)s->rank;
-        l->report->finding.got = s->step;
-        l->report->step = other.step;
-        tlc_report_share(x);
-        return wrong;
+        return fail_pair(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, s, &other);
     }
     return TLC_OK;
 }
 
 /* Does the codec of an entry of state i fit to all parts of the tensor that this object sends? */
-static tlc_status check_codec(loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
+static tlc_status check_codec(const loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
     char text[TLC_CODEC_TEXT];
 
-    if (s && !tlc_codec_copy(e->codec, e->codec_len, text)) {
-        tlc_status status = fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
-        l->report->finding.tensor = tensor;
-        tlc_report_share(s->x);
-        return status;
-    }
+    if (s && !tlc_codec_copy(e->codec, e->codec_len, text))
+        return tlc_refuse_state(s->x, tensor, TLC_ERR_CORRUPT, i, l->states[i]);
     for (size_t p = 0; s && p < s->part_count; p++) {
         int shared;
         tlc_ctx *ctx = tlc_sender_context(s, p, &shared);
@@ -164,6 +157,13 @@ static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
             s->x->covered[tensor] += (size_t)overlap(tlc_sender_part(s, p), e);
 }
 
+static int as_many_ranks(const loading *l)
+{
+    const tlc_setup *x = l->o->x;
+
+    return ranks_of(x, l->workers, l->servers) == ranks_of(x, x->cfg.workers, x->cfg.servers);
+}
+
 /* Is there a residual for the entry, of this object or of another one? */
 static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
@@ -173,8 +173,11 @@ static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const
     for (size_t p = 0; s && p < s->part_count; p++)
         if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
             return s->residual[p] != NULL;
-    /* a push that became that of one worker alone: it must have been given this state, too */
-    return e->pull || !only || only == x->rank + 1 || l->lost || l->count == ranks_of(x, l->workers, l->servers);
+    /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
+     * before, each needs its own state only. */
+    if (e->pull || !only || only == x->rank + 1 || l->count == ranks_of(x, l->workers, l->servers))
+        return 1;
+    return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
 }
 
 /* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
@@ -191,14 +194,14 @@ static int read_taken(const tlc_object *o, tlc_state *s, int own)
 }
 
 /* Checks the entries of state i, whose head was checked. */
-static tlc_status check_entries(loading *l, size_t i, tlc_state *s, tlc_report *notes)
+static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_report *notes)
 {
     const tlc_setup *x = l->o->x;
     tlc_state_entry e;
 
     for (uint64_t k = 0; k < s->entries; k++) {
         if (!tlc_state_next(s, &e))
-            return fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+            return fail(l, i, TLC_ERR_CORRUPT);
         size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
         const tlc_sender *sender = e.pull ? l->o->pull : l->o->push;
         if (t == TLC_ALL) {
@@ -217,7 +220,7 @@ static tlc_status check_entries(loading *l, size_t i, tlc_state *s, tlc_report *
             tlc_report_unknown(notes, e.name, e.name_len);
         x->seen[t] = 1;
     }
-    return read_taken(l->o, s, 0) ? TLC_OK : fail(l, TLC_REASON_STATE, i, TLC_ERR_CORRUPT);
+    return read_taken(l->o, s, 0) ? TLC_OK : fail(l, i, TLC_ERR_CORRUPT);
 }
 
 /* ---- apply ------------------------------------------------------------------------------------------------------- */
@@ -344,7 +347,7 @@ static tlc_given_states needed(const loading *l)
     const tlc_setup *x = l->o->x;
     tlc_given_states given = {l->states, l->count, ranks_of(x, l->workers, l->servers), TLC_NOBODY, rank_of};
 
-    if (given.ranks == ranks_of(x, x->cfg.workers, x->cfg.servers) && (!l->own_given || all_covered(l)))
+    if (as_many_ranks(l) && (!l->own_given || all_covered(l)))
         given.only = x->rank;
     return given;
 }

@@ -35,10 +35,6 @@ tlc_status tlc_refuse(const tlc_setup *x, tlc_status status, size_t tensor, cons
     va_start(arguments, format);
     tlc_text_vformat(&w, format, arguments);
     va_end(arguments);
-    if (w.at + 1 == w.cap) { /* it may be cut */
-        tlc_text_cut(&w, w.at - 3);
-        tlc_text_say(&w, "...");
-    }
     tlc_report_set(r, x->step ? *x->step : 0, status, &f);
     tlc_report_share(x);
     return status;
@@ -63,15 +59,13 @@ tlc_status tlc_refuse_step(const tlc_setup *x, const char *call)
 
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec)
 {
-    char why[TLC_MESSAGE_SIZE];
+    char why[TLC_SENTENCE];
 
-    if (tlc_codec_check(codec, why, sizeof why)) {
-        const tlc_status status = tlc_refuse(x, TLC_ERR_PARAM, tensor, "%s: %s", what, why);
-        char *names = strstr(why, "; there are ");
-        if (!names || strlen(x->report->said) + 1 < sizeof x->report->said)
-            return status;
-        *names = 0; /* the codecs that there are have no room */
-        return tlc_refuse(x, status, tensor, "%s: %s", what, why);
+    if (tlc_codec_check(codec, NULL, 0)) {
+        /* in the room that is left, as it names all codecs only if there is enough */
+        (void)tlc_refuse(x, TLC_ERR_PARAM, tensor, "%s: ", what);
+        (void)tlc_codec_check(codec, why, sizeof why - strlen(x->report->said));
+        return tlc_refuse(x, TLC_ERR_PARAM, tensor, "%s: %s", what, why);
     }
     if (!tlc_setup_allows(x, codec))
         return tlc_refuse(x, TLC_ERR_PARAM, tensor,
@@ -81,16 +75,19 @@ tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what,
     return TLC_OK;
 }
 
-tlc_status tlc_refuse_bytes(const tlc_setup *x, tlc_status status, unsigned format, size_t i, tlc_message state)
+tlc_status tlc_refuse_state(const tlc_setup *x, size_t tensor, tlc_status status, size_t i, tlc_message state)
 {
+    const unsigned format = tlc_is_gossip(x->kind) ? TLC_FORMAT_NODE_STATE : TLC_FORMAT_OBJECT_STATE;
     char why[TLC_SENTENCE];
     tlc_text w = tlc_text_in(why, sizeof why);
 
     if (!state.data && state.len)
         tlc_text_format(&w, "its data is NULL, but its length is %zu", state.len);
-    else
+    else if (!tlc_format_is(format, state.data, state.len))
         tlc_format_say(&w, format, state.data, state.len);
-    (void)tlc_refuse(x, status, TLC_ALL, "state %zu: %s", i, why);
+    else
+        tlc_text_say(&w, tlc_status_string(status));
+    (void)tlc_refuse(x, status, tensor, "state %zu: %s", i, why);
     x->report->finding.rank = TLC_NOBODY; /* no rank is at fault */
     tlc_report_share(x);
     return status;

@@ -26,9 +26,10 @@ tlc_status tlc_refuse_step(const tlc_setup *x, const char *call);
 /* Is this a codec that the object may use? TLC_ERR_PARAM: the sentence says what is wrong, and where. what: "push". */
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec);
 
-/* State i is not of this format (formats.h): says what it is. */
-tlc_status tlc_refuse_bytes(const tlc_setup *x, tlc_status status, unsigned format, size_t i, tlc_message state);
+/* State i, which a caller gave, cannot be read: of another format or version, or damaged. */
+tlc_status tlc_refuse_state(const tlc_setup *x, size_t tensor, tlc_status status, size_t i, tlc_message state);
 
-/* The status, which may be TLC_OK, with a sentence of its own if it is another one. */
+/* The status, which may be TLC_OK, with a sentence of its own if it is another one. If it is that of the memory, the
+ * sentence says how many bytes there are not. */
 tlc_status tlc_refuse_status(const tlc_setup *x, size_t tensor, tlc_status status);
 #endif
