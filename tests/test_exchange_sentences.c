@@ -150,8 +150,10 @@ static void configurations(void **state)
         SAYS(TLC_ERR_PARAM, gossip ? "pull is set" : "pull: at 0: ", a.cfg.pull = "4lc");
         SAYS(TLC_ERR_PARAM, "reserve: at 0: \"4lc\": no codec", a.cfg.reserve = "raw;4lc");
         SAYS(TLC_ERR_NOMEM, "out of memory: the allocator has not given | bytes", a.cfg.alloc = no_allocator);
-        SAYS(TLC_ERR_SIZE, "tensor 0 (\"|values are too many", a.tensors[0].n = SIZE_MAX);
+        SAYS(TLC_ERR_SIZE, "tensor 0 (\"|values are too many; it has at most ", a.tensors[0].n = SIZE_MAX / 2);
         SAYS(TLC_ERR_PARAM, "push: at 0: \"3cl\"|(did you mean 3lc?)", a.cfg.push = "3cl");
+        SAYS(TLC_ERR_PARAM, "push: at 0: \"x; there are y\": no codec or stage has this name",
+             a.cfg.push = "x; there are y");
         for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
             if (!tlc_isa_supported(isa))
                 SAYS(TLC_ERR_UNSUPPORTED, "this machine does not have isa ", a.cfg.isa = isa);
@@ -161,6 +163,48 @@ static void configurations(void **state)
             SAYS(TLC_ERR_PARAM, "push: \"3lc\" has a bias or keeps a residual|qsgd", a.cfg.push = "3lc");
             SAYS(TLC_ERR_PARAM, "reserve: \"sbc\"", a.cfg.reserve = "raw;sbc");
         }
+    }
+}
+
+/* As the allocator of a machine with 1 MB. */
+static void *small_alloc(void *opaque, size_t size)
+{
+    size_t *left = opaque;
+
+    if (!*left || size > 1 << 20)
+        return NULL;
+    --*left;
+    return malloc(size);
+}
+
+static void small_free(void *opaque, void *ptr)
+{
+    (void)opaque;
+    free(ptr);
+}
+
+/* Whatever the allocator refuses, its bytes are told, and the tensor if they are for one. */
+static void memory(void **state)
+{
+    (void)state;
+    FOR_EACH_OBJECT(kind, server) {
+        tlc_status status = TLC_ERR_NOMEM;
+        size_t left = SIZE_MAX, k;
+        for (k = 0; status; k++) {
+            attempt a = good_attempt(kind, server);
+            tlc_outcome o = {.struct_size = sizeof o};
+            at.i = left = k;
+            a.cfg.alloc = (tlc_allocator){small_alloc, small_free, &left};
+            a.cfg.outcome = &o;
+            status = make(&a);
+            if (status)
+                require_sentence(&o, TLC_ERR_NOMEM, "the allocator has not given | bytes", "an allocation");
+        }
+        require(k > 5);
+        left = SIZE_MAX;
+        if (kind != KIND_COUNT)
+            SAYS(TLC_ERR_NOMEM, "tensor 3 (\"wide\"): |the allocator has not given | bytes", a.tensors[3].n = 1 << 24;
+                 a.cfg.alloc = ((tlc_allocator){small_alloc, small_free, &left}));
     }
 }
 
@@ -557,9 +601,9 @@ static void nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations), cmocka_unit_test(tensors), cmocka_unit_test(neighbours),
-        cmocka_unit_test(defaults_work),  cmocka_unit_test(calls),   cmocka_unit_test(scales),
-        cmocka_unit_test(nodes),
+        cmocka_unit_test(configurations), cmocka_unit_test(memory),        cmocka_unit_test(tensors),
+        cmocka_unit_test(neighbours),     cmocka_unit_test(defaults_work), cmocka_unit_test(calls),
+        cmocka_unit_test(scales),         cmocka_unit_test(nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

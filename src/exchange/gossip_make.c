@@ -89,6 +89,7 @@ static void lay_out(tlc_gossip *g)
 static tlc_status make_models(tlc_gossip *g)
 {
     tlc_memory *m = &g->setup.memory;
+    char why[TLC_SENTENCE];
     tlc_config cfg;
     tlc_status status = TLC_OK;
 
@@ -97,10 +98,12 @@ static tlc_status make_models(tlc_gossip *g)
     cfg.isa = g->setup.cfg.isa;
     cfg.alloc = g->setup.cfg.alloc;
     cfg.parallel = g->setup.cfg.parallel;
+    cfg.message = why;
+    cfg.message_cap = sizeof why;
     for (size_t i = 0; !status && i < tlc_gossip_groups(g); i++)
         status = tlc_create(&g->whole[i], &cfg, tlc_sender_group(&g->out, i)->n);
     if (status)
-        return status;
+        return tlc_refuse(&g->setup, status, TLC_ALL, "%s", why);
     uint64_t values = tlc_ceil_div(tlc_gossip_hello_size(g), sizeof(float));
     if (values < g->room)
         values = g->room;

@@ -23,6 +23,8 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
     const tlc_ownership_group *group = tlc_sender_group(s, g);
     const tlc_ownership_part *first = tlc_group_part(s, group, 0);
     const tlc_setup_tensor *t = &x->tensors[first->tensor];
+    const size_t alone = group->shared ? TLC_ALL : first->tensor; /* whom sentences name */
+    char why[TLC_SENTENCE];
     tlc_config cfg;
 
     for (size_t i = 0; i < group->count; i++)
@@ -44,7 +46,7 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
         s->together[g] = in_place ? part_residual(s, first, NULL)
                                   : tlc_memory_take(&x->memory, group->n, sizeof(float));
         if (!s->together[g])
-            return x->memory.status;
+            return tlc_refuse_status(x, alone, x->memory.status);
         float *at = s->together[g];
         for (size_t i = 0; i < group->count; i++) {
             const tlc_ownership_part *part = tlc_group_part(s, group, i);
@@ -53,12 +55,10 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
         }
     }
     cfg.residual = s->together[g];
-    char why[TLC_SENTENCE] = "";
     cfg.message = why;
     cfg.message_cap = sizeof why;
     tlc_status status = tlc_create(&s->ctx[g], &cfg, group->n);
-    return status == TLC_ERR_NOMEM ? tlc_refuse(x, status, first->tensor, "%s", why)
-                                   : tlc_refuse_status(x, first->tensor, status);
+    return status ? tlc_refuse(x, status, alone, "%s", why) : TLC_OK;
 }
 
 /* The buffers of the messages to one owner. */

@@ -114,10 +114,13 @@ static size_t stretch_of(const tlc_setup *x, size_t split_n)
     return values / x->owners < SIZE_MAX ? (size_t)(values / x->owners) + 1 : SIZE_MAX;
 }
 
-/* What the plan must know of a tensor. Its pieces are as large as a stretch, at most. */
+#define MOST_VALUES (SIZE_MAX / sizeof(float)) /* of a tensor */
+
+/* What the plan must know of a tensor. Its pieces are as large as a stretch, at most. TLC_ERR_SIZE: there is no room
+ * for so many floats, or for a frame of them. */
 static tlc_status describe_tensor(const tlc_setup_tensor *t, size_t stretch, tlc_ownership_tensor *plan)
 {
-    tlc_status status = TLC_OK;
+    tlc_status status = t->n <= MOST_VALUES ? TLC_OK : TLC_ERR_SIZE;
 
     *plan = (tlc_ownership_tensor){.n = t->n, .only = t->only, .small = {t->small[TLC_PUSH], t->small[TLC_PULL]}};
     for (int d = TLC_PUSH; !status && d <= TLC_PULL; d++) {
@@ -143,8 +146,11 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
     for (size_t i = 0; !status && i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];
         status = describe_tensor(t, t->n < split_n ? t->n : stretch, &plan[i]);
-        if (status == TLC_ERR_SIZE)
-            (void)tlc_refuse(x, status, i, "%zu values are too many", t->n);
+        if (status == TLC_ERR_SIZE && t->n > MOST_VALUES)
+            (void)tlc_refuse(x, status, i, "%zu values are too many; it has at most %zu", t->n, MOST_VALUES);
+        else if (status == TLC_ERR_SIZE)
+            (void)tlc_refuse(x, status, i, "%zu values are too many: their frame is larger than the address space",
+                             t->n);
     }
     if (!status)
         tlc_ownership_plan(&x->ownership, plan, x->count, x->owners, split_n, &x->memory);
