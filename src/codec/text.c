@@ -13,15 +13,20 @@ tlc_text tlc_text_in(char *message, size_t cap)
 
 void tlc_text_put(tlc_text *w, const char *text, size_t len)
 {
-    const size_t room = w->cap - w->at - 1, fits = len < room ? len : room;
+    const size_t room = w->cap - w->at - 1;
 
     if (!w->cap)
         return;
-    memcpy(w->to + w->at, text, fits);
-    w->at += fits;
+    if (len > room) {
+        memcpy(w->to + w->at, text, room);
+        w->at += room;
+        if (w->at >= DOTS)
+            memcpy(w->to + w->at - DOTS, "...", DOTS);
+    } else {
+        memcpy(w->to + w->at, text, len);
+        w->at += len;
+    }
     w->to[w->at] = 0;
-    if (fits < len && w->at >= DOTS)
-        memcpy(w->to + w->at - DOTS, "...", DOTS);
 }
 
 void tlc_text_say(tlc_text *w, const char *text)
