@@ -121,7 +121,7 @@ class Cluster:
             for process, pipe in ranks:
                 try:
                     if pipe not in early and not pipe.poll(2 * timeout):
-                        process.kill()
+                        self._kill()  # the others, too, have answers that nobody reads
                         raise TimeoutError("a rank hangs")
                     kind, result = early.get(pipe) or pipe.recv()
                     found.append(result if kind == "result" else Failure(*result))
@@ -137,6 +137,13 @@ class Cluster:
             if isinstance(result, Exception):
                 raise result
         return found
+
+    def _kill(self):
+        for process, pipe in filter(None, self.processes):
+            process.kill()
+            process.join()
+            pipe.close()
+        self.processes = [None] * len(self.processes)
 
     def close(self):
         for entry in filter(None, self.processes):

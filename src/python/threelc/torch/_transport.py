@@ -73,6 +73,8 @@ def _checked(group: Any) -> Any:
 # process with a signal. So after a failure a transport waits a moment, before a script may end. It holds the last
 # tensors, and those of transports that are gone, as after Ctrl-C, lie here. The list itself is never freed.
 _UNTIL_FREE = 0.05  # seconds
+# PyTorch 2.6 waits for that thread with the GIL in its hands when a group is destroyed, and would wait for ever.
+_UNTIL_CLOSED = 0.2
 _LEFT: Deque[torch.Tensor] = deque(maxlen=16)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_LEFT))
 
@@ -203,6 +205,7 @@ class Transport:
         """Closes the connections, so that ranks that wait for this one get an error at once."""
         group, self.group = self.group, None
         if group is not None:
+            time.sleep(_UNTIL_CLOSED)
             with suppress(Exception):  # the group may be gone already
                 dist.destroy_process_group(group)
 
