@@ -187,7 +187,7 @@ class Time(unittest.TestCase):
 
 
     def test_a_rank_is_late_to_make_an_object(self):
-        words, seconds = CLUSTER.run(2, late_to_make, 6, timeout=3)[0]
+        words, seconds = CLUSTER.run(2, late_to_make, 4, timeout=3)[0]
         self.assertRegex(words, r"^rank 0 (waited for the others, .* have come \(timeout: 0:00:03\)|lost another)")
         self.assertLess(seconds, 6)
 
