@@ -90,7 +90,7 @@ static void say_names(tlc_text *w, const tlc_report *r, const char *name)
     }
 }
 
-/* "a push of an all-reduce, not an answer of one": what a message is, and what it should be. */
+/* "a push of an all-reduce" */
 static void say_kind(tlc_text *w, unsigned kind)
 {
     static const char *const phases[] = {"a message", "a push", "an answer", "a hello"};

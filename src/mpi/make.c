@@ -241,7 +241,10 @@ static verdict verdict_of(const tlc_mpi_making *m)
     char who[32];
 
     snprintf(who, sizeof who, "rank %d: ", m->rank);
-    snprintf(v.sentence, sizeof v.sentence, "%s%.160s", strncmp(why, who, strlen(who)) ? who : "", why);
+    if (strncmp(why, who, strlen(who)) == 0)
+        snprintf(v.sentence, sizeof v.sentence, "%.199s", why);
+    else
+        snprintf(v.sentence, sizeof v.sentence, "%s%.160s", who, why);
     return v;
 }
 
@@ -251,8 +254,8 @@ tlc_status tlc_mpi_agree(const tlc_mpi_making *m)
     return agree(m, &v);
 }
 
-/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is
- * wrong on a rank whatever others have comes first, unless it makes a handle of another kind. */
+/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is wrong
+ * on a rank whatever others have comes first, unless it makes a handle of another kind. */
 static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
 {
     verdict v = verdict_of(m);

@@ -63,14 +63,6 @@ static void gathers(scene *s)
 
 /* Names as long as those of adapters: what differs is shown, wherever it is. */
 static const char layer[] = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight";
-static void long_and_larger(scene *s)
-{
-    s->tensors[1].n = 401;
-}
-static void long_with_codec(scene *s)
-{
-    s->tensors[1].push = "natural";
-}
 static void long_and_other_end(scene *s)
 {
     s->tensors[1].name = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight.2";
@@ -93,10 +85,10 @@ static void differences(void)
     differs(one_tensor, TLC_ALL, "there are 1 tensors", "there are 2 tensors");
     differs(other_chunk, TLC_ALL, "chunk is 5", "chunk is 1073741824");
     differs(gathers, TLC_ALL, "gather is 1", "gather is 0");
-    differs_named(layer, long_and_larger, 1,
+    differs_named(layer, other_size, 1,
                   "base_model.model.model.layers.....down_proj.lora_A.default.weight has 401 values",
                   "base_model.model.model.layers.....down_proj.lora_A.default.weight has 400 values");
-    differs_named(layer, long_with_codec, 1,
+    differs_named(layer, other_codec_of_tensor, 1,
                   "pushes of base_model.model.mod...oj.lora_A.default.weight have the codec natural",
                   "pushes of base_model.model.mod...ault.weight have the codec of the configuration");
     differs_named(layer, long_and_other_end, 1,
