@@ -15,7 +15,8 @@ if sys.platform == "linux":  # else gloo asks DNS for the name of the host, whic
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 os.environ.setdefault("USE_LIBUV", "0")  # Debian's PyTorch is built without, but takes it for the default
 
-CONTEXT = multiprocessing.get_context("spawn")
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch"])  # imported once for all ranks
 
 
 def _serve(pipe):
