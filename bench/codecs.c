@@ -195,12 +195,13 @@ static unsigned char *one_frame(const char *codec, uint64_t seed, const float *v
 
 bool codec_check(const char *option, const char *codec, const char *const *sets, char *why)
 {
+    static const char *const no_sets[] = {NULL};
     char message[1024];
 
     if (!tlc_codec_check(codec, message, sizeof message))
         return true;
     explain(why, "%s %s: %s", option, codec, message);
-    (void)parse_suggest(codec, "", sets, why);
+    (void)parse_suggest(codec, "", sets ? sets : no_sets, why);
     return false;
 }
 

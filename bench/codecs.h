@@ -28,7 +28,8 @@ bool codecs_all(codec_set *set);
 void codecs_print(FILE *f);
 
 /* Whether it is a codec. If not, why (WHY_SIZE bytes) says what is wrong with it as the value of an option (--codec,
- * --pull ...), and which word was probably meant. sets: what else the option takes, as "all"; NULL ends it. */
+ * --pull ...), and which word was probably meant. sets: what else the option takes, as "all"; NULL ends it.
+ * NULL: nothing else. */
 bool codec_check(const char *option, const char *codec, const char *const *sets, char *why);
 
 /* Whether the receiver gets the very bits of the gradient. */

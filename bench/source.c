@@ -122,7 +122,7 @@ static void add_name(name_list *l, const char *path, const char *what)
     char *end = l->text + strlen(l->text);
     const size_t room = sizeof l->text - (size_t)(end - l->text);
 
-    if (snprintf(end, room, "%s%s (%s)", l->count ? ", " : "", path, what) >= (int)room)
+    if (snprintf(end, room, "%s%s (%s)", *l->text ? ", " : "", path, what) >= (int)room)
         *end = '\0'; /* only those that fit are named */
     l->count++;
 }

@@ -84,7 +84,7 @@ void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const v
 void source_leave_out(source *s, const char *path, const char *dtype);
 /* Notes a file that was read, if there are bytes behind its array. */
 void source_note_behind(source *s, const char *path, const npy_file *file);
-/* Says on stderr, in a line each, which files were left out, and in which ones bytes were, if there are any. */
+/* Says on stderr which files were left out, and which have bytes behind their arrays: a line for each list of them. */
 void source_tell_left_out(const source *s, const char *program);
 
 /* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /

@@ -375,9 +375,7 @@ static bool parse_options(options *o, int argc, char **argv, int *files, char *w
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    static const char *const no_sets[] = {NULL};
-    if (!codec_check("--codec", o->codec, no_sets, why) ||
-        (o->inside && !codec_check("--inside", o->inside, no_sets, why)))
+    if (!codec_check("--codec", o->codec, NULL, why) || (o->inside && !codec_check("--inside", o->inside, NULL, why)))
         return false;
     if (o->ranks % o->group)
         return explain(why, "--ranks %zu: not a multiple of --group %zu", o->ranks, o->group);

@@ -41,7 +41,7 @@ static void every_unit(void **state)
         require(ok || strstr(why, rate ? "Mbit, Gbit or Tbit" : "2s, 30ms or 50us"));
         count++;
     }
-    require(!fclose(f) && count > 40);
+    require(!fclose(f) && count > 80);
 }
 
 static void links(void **state)

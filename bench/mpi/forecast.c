@@ -27,6 +27,7 @@ static bool measure(const way_options *o, const forecast_options *f, drive_resul
                              .warmup = all->warmup,
                              .rounds = all->rounds,
                              .memory = sim_memory(),
+                             .advice = "--no-predict leaves the prediction out",
                              .cache = f->cache};
     char reason[WHY_SIZE];
 

@@ -30,7 +30,8 @@ enum { /* of options without a letter */
 
 static const option_entry entries[] = {
     {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes"},
-    {'c', "codec", "CODEC", "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural)"},
+    {'c', "codec", "CODEC",
+     "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)"},
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
@@ -221,7 +222,6 @@ static bool set_link(mpi_options *o, char *why)
 
 static bool check(const mpi_options *o, char *why)
 {
-    static const char *const no_sets[] = {NULL};
     const codec_set none = {.count = 0};
     bool servers = false;
 
@@ -234,7 +234,7 @@ static bool check(const mpi_options *o, char *why)
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
     for (size_t i = 0; i < o->codec_count; i++) {
-        if (!codec_check("--codec", o->codecs[i], no_sets, why))
+        if (!codec_check("--codec", o->codecs[i], NULL, why))
             return false;
     }
     for (size_t i = 0; i < o->kind_count; i++)

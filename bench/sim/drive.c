@@ -65,8 +65,8 @@ static bool check_memory(const drive_options *o, const char *what, size_t bytes,
         return true;
     return o->memory_text ? explain(why, "%s %.0f MiB, and --memory allows %s%s", what, needed, o->memory_text,
                                     strpbrk(o->memory_text, "KMG") ? "" : " bytes")
-                          : explain(why, "%s %.0f MiB, and half of the memory is %.0f MiB (--memory allows more)", what,
-                                    needed, (double)o->memory / mib);
+                          : explain(why, "%s %.0f MiB, and half of the memory is %.0f MiB (%s)", what, needed,
+                                    (double)o->memory / mib, o->advice);
 }
 
 /* Whether the step is to be replayed, and has the memory. */

@@ -20,6 +20,7 @@ typedef struct drive_options {
     size_t warmup, rounds;   /* steps before anything is counted, and those that are */
     size_t memory;           /* bytes that machines may take */
     const char *memory_text; /* of --memory; NULL: memory is the default */
+    const char *advice;      /* where it is too little by default, as "--memory allows more" */
     size_t cache;            /* bytes of the last-level cache; 0: not known */
 } drive_options;
 

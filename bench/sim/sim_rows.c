@@ -67,6 +67,7 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                              .rounds = o->rounds,
                              .memory = in->memory,
                              .memory_text = o->memory_text,
+                             .advice = "--memory allows more",
                              .cache = in->cache};
     char reason[WHY_SIZE], kind[KIND_TEXT];
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char magic[8] = "TLCTRAIN";
+static const char magic[8] = "TLCTRAI2";
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 

@@ -148,8 +148,8 @@ static bool check_kind(const trainer *t, const checkpoint *c, const char *path, 
 
     if (c->head.kind == t->sync.o.kind && c->head.graph == t->sync.o.graph)
         return true;
-    train_kind(c->head.kind, c->head.graph, theirs);
-    train_kind(t->sync.o.kind, t->sync.o.graph, ours);
+    if (!train_kind(c->head.kind, c->head.graph, theirs) || !train_kind(t->sync.o.kind, t->sync.o.graph, ours))
+        return explain(why, "%s: is of a run of another version", path);
     return explain(why, "%s: is of a run with --kind %s, this one with --kind %s", path, theirs, ours);
 }
 
@@ -226,6 +226,8 @@ static bool take(trainer *t, const checkpoint *files, size_t count, char *why)
     if (count == 1) {
         t->before = files[0].head.totals;
         t->totals = files[0].head.totals;
+    } else {
+        t->totals.first = t->step;
     }
     return true;
 }

@@ -342,19 +342,6 @@ static tlc_status load(const syncer *s, size_t i, const tlc_message *states, siz
     }
 }
 
-/* Of the object of handle i: what its last call found. A worker that takes no state says it of all its servers. */
-static tlc_status outcome_of(const syncer *s, size_t i, tlc_outcome *outcome)
-{
-    *outcome = (tlc_outcome){.struct_size = sizeof *outcome};
-    switch (s->o.kind) {
-    case SYNC_SERVER:
-        return i ? tlc_server_outcome(tlc_mpi_server_object(s->handle[i]), outcome)
-                 : tlc_worker_outcome(tlc_mpi_worker_object(s->handle[i]), 0, outcome);
-    case SYNC_GOSSIP: return tlc_gossip_outcome(tlc_mpi_gossip_object(s->handle[i]), outcome);
-    default: return tlc_allreduce_outcome(tlc_mpi_allreduce_object(s->handle[i]), outcome);
-    }
-}
-
 /* A block is, for each handle, the length of its state, 8 bytes in the order of this machine, and the state. */
 void *sync_save(const syncer *s, size_t *size)
 {
@@ -407,10 +394,10 @@ bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why)
                 states[found++] = state;
         }
         tlc_status status = load(s, i, states, found);
-        tlc_outcome outcome;
+        tlc_outcome outcome = {.struct_size = sizeof outcome};
         if (status)
             ok = explain(why, "the checkpoint: %s",
-                         outcome_of(s, i, &outcome) ? tlc_status_string(status) : outcome.sentence);
+                         tlc_mpi_outcome(s->handle[i], &outcome) ? tlc_status_string(status) : outcome.sentence);
     }
     free(states);
     return ok;

@@ -78,8 +78,10 @@ static bool train(trainer *t, const image_set *test, train_report *r, char *why)
     const size_t tenth = t->o->steps / REPORTS ? t->o->steps / REPORTS : 1;
 
     report_head(t);
-    if (t->step == t->o->steps)
+    if (t->step == t->o->steps) {
         *r = report_make(t, test);
+        report_line(t, r);
+    }
     while (t->step < t->o->steps) {
         round_or_abort(t);
         show_progress(t);

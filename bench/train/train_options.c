@@ -130,7 +130,7 @@ static bool take_kind(train_options *o, const char *text, char *why)
         return explain(why, "after the colon, %.4000s", reason);
     o->kind = text;
     o->sync.kind = (sync_kind)kind;
-    o->sync.servers = (uint32_t)servers;
+    o->sync.servers = kind == SYNC_SERVER ? (uint32_t)servers : 0;
     o->sync.graph = (tlc_graph_kind)graph;
     return true;
 }
@@ -208,13 +208,6 @@ static bool take(void *options, int key, const char *value, char *why)
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
 
-static bool check_codec(const char *option, const char *codec, char *why)
-{
-    static const char *const no_sets[] = {NULL};
-
-    return !codec || codec_check(option, codec, no_sets, why);
-}
-
 /* Options that would have no effect. */
 static bool check_effects(const train_options *o, char *why)
 {
@@ -224,6 +217,8 @@ static bool check_effects(const train_options *o, char *why)
         return explain(why, "--%s goes without --kind mpi, which sends floats", s->push ? "codec" : "pull");
     if (s->kind == SYNC_MPI && o->mask)
         return explain(why, "--mask-momentum goes without --kind mpi, which sends all values");
+    if (o->optimiser == RMSPROP && o->mask)
+        return explain(why, "--mask-momentum goes without --optimiser rmsprop, which has no momentum");
     if (s->kind == SYNC_GATHER && s->pull)
         return explain(why, "--pull goes without --kind gather, where all ranks compute the results");
     if (s->kind != SYNC_GOSSIP && o->has_algorithm)
@@ -235,7 +230,7 @@ static bool check(const train_options *o, int ranks, char *why)
 {
     const sync_options *s = &o->sync;
 
-    if (!check_codec("--codec", s->push, why) || !check_codec("--pull", s->pull, why))
+    if (!codec_check("--codec", s->push, NULL, why) || (s->pull && !codec_check("--pull", s->pull, NULL, why)))
         return false;
     if (s->kind == SYNC_SERVER && s->servers > (uint32_t)ranks)
         return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
@@ -288,27 +283,28 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
-void train_kind(uint64_t kind, uint64_t graph, char *text)
+bool train_kind(uint64_t kind, uint64_t graph, char *text)
 {
     if (kind > SYNC_GOSSIP || graph > TLC_COMPLETE)
-        snprintf(text, KIND_SIZE, "of another version");
-    else if (kind == SYNC_GOSSIP)
+        return false;
+    if (kind == SYNC_GOSSIP)
         snprintf(text, KIND_SIZE, "gossip:%s", graphs[graph]);
     else
         snprintf(text, KIND_SIZE, "%s", kinds[kind]);
+    return true;
 }
 
-const char train_settings_names[] = "model,algorithm,codec,pull,send,mask,optimiser,rate,decay,batch,local_steps,"
-                                    "participants,classes,seed";
+const char train_settings_names[] = "model,algorithm,codec,pull,layers,send,mask,optimiser,rate,decay,batch,"
+                                    "local_steps,participants,classes,seed";
 
 void train_settings(const train_options *o, char *text)
 {
     const bool gossip = o->sync.kind == SYNC_GOSSIP;
 
-    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%llu", models[o->model],
+    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%d,%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%llu", models[o->model],
              gossip ? algorithms[o->sync.algorithm] : "", o->sync.push, o->sync.pull ? o->sync.pull : "",
-             sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant], o->batch,
-             o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
+             o->sync.layers, sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant],
+             o->batch, o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
 }
 
 /* The options that the columns stand for, and how a column says that its option was not given; NULL: it always has a
@@ -317,10 +313,10 @@ static const struct {
     const char *option, *absent;
     bool flag; /* it takes no value */
 } columns[] = {
-    {"model", NULL, false},  {"algorithm", "", false},     {"codec", NULL, false},       {"pull", "", false},
-    {"send", NULL, false},   {"mask-momentum", "0", true}, {"optimiser", NULL, false},   {"rate", NULL, false},
-    {"decay", NULL, false},  {"batch", NULL, false},       {"local-steps", NULL, false}, {"participants", "0", false},
-    {"non-iid", "0", false}, {"seed", NULL, false},
+    {"model", NULL, false},       {"algorithm", "", false}, {"codec", NULL, false},       {"pull", "", false},
+    {"layers", "0", true},        {"send", NULL, false},    {"mask-momentum", "0", true}, {"optimiser", NULL, false},
+    {"rate", NULL, false},        {"decay", NULL, false},   {"batch", NULL, false},       {"local-steps", NULL, false},
+    {"participants", "0", false}, {"non-iid", "0", false},  {"seed", NULL, false},
 };
 
 /* A column, without quotes. *at: moves behind it. */

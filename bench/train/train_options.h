@@ -40,9 +40,9 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 void train_options_print_help(FILE *f);
 
-/* The option --kind of such an exchange. text: KIND_SIZE bytes. The numbers may be any. */
+/* The option --kind of such an exchange. text: KIND_SIZE bytes. false: there is none of these numbers. */
 enum { KIND_SIZE = 32 };
-void train_kind(uint64_t kind, uint64_t graph, char *text);
+bool train_kind(uint64_t kind, uint64_t graph, char *text);
 
 /* What a run and its checkpoints have in common, with the names: columns of a CSV. Kind, ranks and steps are not among
  * it. */
@@ -50,7 +50,7 @@ extern const char train_settings_names[];
 enum { SETTINGS_SIZE = 1024 };
 void train_settings(const train_options *o, char *text);
 
-/* Of two texts of train_settings the first option that differs, as "with --seed 1, this one without --seed". text:
+/* Of two texts of train_settings the first option that differs, as "with --pull raw, this one without --pull". text:
  * WHY_SIZE bytes. */
 void train_settings_compare(const char *theirs, const char *ours, char *text);
 #endif

@@ -39,7 +39,7 @@ static double floats_of(const trainer *t)
 train_report report_make(trainer *t, const image_set *test)
 {
     const trainer_totals own = trainer_count(t);
-    const double floats = floats_of(t) * (double)t->step;
+    const double floats = floats_of(t) * (double)(t->step - own.first);
     const bool counted = t->o->sync.kind != SYNC_MPI; /* MPI does not say what it sends */
     double sums[] = {counted ? own.sent : floats, counted ? own.received : floats, floats, own.loss,
                      (double)own.batches};
@@ -49,7 +49,8 @@ train_report report_make(trainer *t, const image_set *test)
     MPI_Allreduce(MPI_IN_PLACE, most, sizeof most / sizeof *most, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     t->totals.loss = 0;
     t->totals.batches = 0;
-    return (train_report){.loss = sums[3] / sums[4],
+    return (train_report){.batches = sums[4],
+                          .loss = sums[3] / sums[4],
                           .accuracy = test ? accuracy_of(t, test) : 0,
                           .sent = sums[0] / t->ranks,
                           .received = sums[1] / t->ranks,
@@ -63,7 +64,7 @@ train_report report_make(trainer *t, const image_set *test)
 
 bool report_is_finite(const train_report *r)
 {
-    return isfinite(r->loss);
+    return !(r->batches > 0) || isfinite(r->loss);
 }
 
 bool report_digest(trainer *t, unsigned long *crc)
@@ -85,6 +86,17 @@ static double ratio(const train_report *r)
     return r->sent > 0 ? r->floats / r->sent : 0;
 }
 
+enum { LOSS_SIZE = 32 };
+
+/* Empty where there was no batch. */
+static const char *loss_of(const train_report *r, const char *format, char *text)
+{
+    *text = '\0';
+    if (r->batches > 0)
+        snprintf(text, LOSS_SIZE, format, r->loss);
+    return text;
+}
+
 static bool is_silent(const trainer *t)
 {
     return t->rank || t->o->quiet;
@@ -99,10 +111,12 @@ void report_head(const trainer *t)
 
 void report_line(const trainer *t, const train_report *r)
 {
+    char loss[LOSS_SIZE];
+
     if (is_silent(t))
         return;
-    printf("%8zu %10.6f %8.2f%% %12.0f %9.1f %9.3f %9.3f %9.3f %9.3f\n", t->step, r->loss, r->accuracy, r->sent,
-           ratio(r), r->codec, r->wait, r->compute, r->rounds);
+    printf("%8zu %10s %8.2f%% %12.0f %9.1f %9.3f %9.3f %9.3f %9.3f\n", t->step, loss_of(r, "%.6f", loss), r->accuracy,
+           r->sent, ratio(r), r->codec, r->wait, r->compute, r->rounds);
     fflush(stdout);
 }
 
@@ -117,14 +131,14 @@ void report_residuals(const trainer *t, const char *when, const resume_residuals
 
 static void print_csv(FILE *f, const trainer *t, const train_report *r, unsigned long crc)
 {
-    char settings[SETTINGS_SIZE];
+    char settings[SETTINGS_SIZE], loss[LOSS_SIZE];
 
     train_settings(t->o, settings);
     fprintf(f,
             "kind,ranks,steps,%s,loss,accuracy,sent_bytes,received_bytes,float_bytes,ratio,codec_s,wait_s,compute_s,"
             "seconds,skipped,weights\n",
             train_settings_names);
-    fprintf(f, "%s,%d,%zu,%s,%.9g,", t->o->kind, t->ranks, t->step, settings, r->loss);
+    fprintf(f, "%s,%d,%zu,%s,%s,", t->o->kind, t->ranks, t->step, settings, loss_of(r, "%.9g", loss));
     if (report_is_finite(r))
         fprintf(f, "%.2f", r->accuracy);
     else

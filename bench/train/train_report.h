@@ -8,7 +8,8 @@
 #include "resume.h"
 
 typedef struct train_report {
-    double loss;                         /* mean since the last report */
+    double batches;                      /* of all ranks since the last report */
+    double loss;                         /* their mean; not a number if there are none */
     double accuracy;                     /* percent of the test images */
     double sent, received, floats;       /* bytes of a rank, the mean over ranks; floats: in every step, uncompressed */
     double codec, wait, compute, rounds; /* seconds, of the busiest rank */
@@ -18,7 +19,7 @@ typedef struct train_report {
 /* Starts a new mean of the loss. test NULL: without the accuracy. */
 train_report report_make(trainer *t, const image_set *test);
 
-/* Whether the loss is a number. */
+/* Whether the loss is a number, or there was no batch. */
 bool report_is_finite(const train_report *r);
 
 void report_head(const trainer *t);

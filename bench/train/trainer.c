@@ -158,7 +158,7 @@ static sync_result round_of_changes(trainer *t, double *computed, char *why)
     sync_result result = sync_mean(&t->sync, in ? t->gradient : NULL, t->mean, why);
     if (t->o->sync.kind == SYNC_SERVER || result == SYNC_DONE)
         add(t, t->mean, t->weights);
-    if (t->o->mask && in && t->optimiser.mean)
+    if (t->o->mask && in)
         sync_mask(&t->sync, t->optimiser.mean);
     return result;
 }

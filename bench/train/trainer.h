@@ -8,8 +8,9 @@
 #include "deal.h"
 #include "train_options.h"
 
-/* Of this rank, since the first step. */
+/* Of this rank. */
 typedef struct trainer_totals {
+    uint64_t first;                      /* the step they begin at: 0, or where a run went on with other ranks */
     double sent, received;               /* bytes */
     double codec, wait, compute, rounds; /* seconds; rounds: of all */
     double loss;                         /* sum over batches, since it was last reported */

@@ -20,8 +20,8 @@ static char *text_of(const uint8_t *data, size_t size)
     return text;
 }
 
-/* With any room the message is the whole one, or its beginning and "...", and ends in a NUL. A text that itself has the
- * words before a list, which the message quotes, hides where the list begins. */
+/* With any room the message ends in a NUL, and is_shortened() says what it is. A text that itself has the words before
+ * a list, which the message quotes, hides where the list begins. */
 static void explained(const char *text, tlc_status want)
 {
     char whole[512], cut[512];
@@ -36,7 +36,7 @@ static void explained(const char *text, tlc_status want)
         memset(cut, 1, sizeof cut);
         require_status(tlc_codec_check(text, cut, cap), want);
         require(all_bytes(cut + cap, sizeof cut - cap, 1));
-        require(!cap || strstr(text, "; there are ") || is_shortened(cut, cap, whole));
+        require(!cap || (strstr(text, "; there are ") ? memchr(cut, 0, cap) != NULL : is_shortened(cut, cap, whole)));
     }
     if (!strncmp(whole, "at ", 3))
         require(strtoul(whole + 3, NULL, 10) <= strlen(text));

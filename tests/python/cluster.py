@@ -16,7 +16,7 @@ if sys.platform == "linux":  # else gloo asks DNS for the name of the host, whic
 os.environ.setdefault("USE_LIBUV", "0")  # Debian's PyTorch is built without, but takes it for the default
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch"])  # imported once for all ranks
+CONTEXT.set_forkserver_preload(["torch"])  # imported once for all ranks, which then share the seed of str hashes
 
 
 def _serve(pipe):
@@ -95,7 +95,7 @@ class Died(Exception):
 
 
 class Cluster:
-    """Processes that stay, as starting torch takes seconds."""
+    """Processes that stay from one test to the next."""
 
     def __init__(self):
         self.processes = []

@@ -186,7 +186,6 @@ class Time(unittest.TestCase):
         self.assertLess(seconds, 8)
         self.assertGreaterEqual(steps, 3)
 
-
     def test_a_rank_does_not_come_to_make_an_object(self):
         words, seconds = CLUSTER.run(2, absent, 7, timeout=4)[0]
         self.assertRegex(words, r"^rank 0 (waited for the others, .* have come \(timeout: 0:00:04\)|lost another)")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tlc-bench from outside: the files that it reads, residuals and runs, deltas of weights.
-# bench-files.sh TLC_BENCH DATA
+# bench-files.sh TLC_BENCH
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1

@@ -277,7 +277,7 @@ if [[ -w /dev/full ]]; then
   [[ $? == 1 && $(<err) == 'tlc-bench: standard output: No space left on device' ]] || bad "full disk: $(<err)"
 fi
 exec 3> >(:)
-sleep 0.3 # until nobody reads it
+wait $! # now nobody reads it
 run -t 0 good.npy >&3 2>err
 [[ $? == 1 && $(<err) == 'tlc-bench: standard output: Broken pipe' ]] || bad "closed pipe: $(<err)"
 exec 3>&-

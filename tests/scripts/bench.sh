@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tlc-bench from outside: options and what it says of them, help, version; what bench/run makes of its own.
-# bench.sh TLC_BENCH DATA
+# bench.sh TLC_BENCH
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1

@@ -40,8 +40,8 @@ refuses() {
 }
 refuses '--wy: there is no such option; did you mean --way[?]' text.py --data data --wy dcd
 refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.py --data data --way shardd
-refuses '*3cl*(did you mean 3lc[?])*' text.py --data data --codec 3cl
-refuses '*3cl*(did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
+refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
+refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
 for program in text.py cifar.py mnist.py weights.py; do
   refuses 'argument --data: nothere: there is no such folder' $program --data nothere
 done

@@ -26,7 +26,7 @@ prints() { # EXAMPLE ARGUMENTS...
 
 for kind in static shared both; do
   prefix=$work/$kind unity=off
-  [[ $kind != both ]] || unity=on # distributions may build all they have so
+  [[ $kind != both ]] || unity=on # as some distributions build everything
   meson setup "build-$kind" "$root" -Ddefault_library=$kind -Dtests=disabled -Dbench=disabled -Dunity=$unity \
     -Doptimization=0 --prefix="$prefix" --libdir=lib >log 2>&1 &&
     meson compile -C "build-$kind" >>log 2>&1 || { cat log; exit 1; }

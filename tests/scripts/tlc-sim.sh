@@ -48,7 +48,7 @@ refuses '--kind gossip:rings: after the colon, it is ring, torus or complete; di
   --kind gossip:rings
 refuses '--ranks 2,x: item 2, x: it is a whole number from 2 to 1024*' "${small[@]}" --ranks 2,x
 refuses '--link 100Mb: it is a number above 0, or two as UP/DOWN, with a unit: kbit, Mbit, *' "${small[@]}" --link 100Mb
-refuses '--codec terna+quartic: *(did you mean ternary[?])*' "${small[@]}" -c terna+quartic
+refuses '--codec terna+quartic: *[(]did you mean ternary[?])*' "${small[@]}" -c terna+quartic
 refuses '--server-link goes with --kind server' "${small[@]}" --kind gather --server-link 1Gbit
 refuses '--site-link goes with --kind groups' "${small[@]}" --kind gossip --site-link 1Gbit
 refuses '--site-latency goes with --kind groups' "${small[@]}" --site-latency 0
@@ -279,7 +279,7 @@ for kind in groups:4 gossip; do
 done
 count=$((count + 1))
 run "${small[@]}" --kind gossip -c raw --memory 10 >out 2>err
-[[ $(<err) == *' MiB, and --memory allows 10 bytes' ]] || bad "--memory 10: $(<err)"
+[[ $? == 1 && $(<err) == *' MiB, and --memory allows 10 bytes' ]] || bad "--memory 10: $(<err)"
 accepts "${small[@]}" --kind gossip -c all --rounds 1 --link 1Gbit # those of the set that gossip takes
 
 accepts "${small[@]}" --ranks 70 --kind gather -c 3lc --rounds 1 --format json

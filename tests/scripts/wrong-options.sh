@@ -46,6 +46,11 @@ refuses 2 'run: --print-errrologs: *. Did you mean --print-errorlogs[?]' tests/r
 refuses 99 '' tests/run --print-err --no-suite=slow -v # they are taken, and meson is started
 refuses 1 'plot: tests/README.md: it is no JSON (*); a file is JSON of tlc-bench or tlc-sim --format json, or *' \
   bench/plot tests/README.md
+printf 'step,loss,train_loss,sent\n1,2\n' >"$work/short.csv"
+refuses 1 "plot: $work/short.csv: it is no such CSV*" bench/plot "$work/short.csv"
+printf 'step,loss,train_loss\n1,2,3\n' >"$work/narrow.csv"
+refuses 1 "plot: $work/narrow.csv: not written by an experiment: there is no column 'sent'" \
+  bench/plot "$work/narrow.csv"
 refuses 1 'plot: missing.json: No such file or directory' bench/plot missing.json
 echo "$count checks, $failed failed"
 ((failed == 0))
