@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The experiment about loops on a quadratic: with raw all loops are the floats' one, a way back that starves shows, and
+# what it says of options.
+# quadratic.sh PROGRAM
+set -uo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
+program=$1
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+. "$source_root/tests/scripts/checks.sh"
+
+# figure NAME ARGUMENTS...: of a run
+figure() {
+  "$program" --values 4000 "${@:2}" >out 2>err || bad "${*:2}: exit status $?: $(<err)"
+  awk -v name="$1" '$1 == name {print $2}' out
+}
+
+# holds EXPRESSION: of awk
+holds() {
+  count=$((count + 1))
+  awk "BEGIN {exit !($1)}" || bad "not $1"
+}
+
+floats=$(figure loss -c raw)
+holds "$floats > 0.00005 && $floats < 0.0003"
+for loop in gather deltas; do
+  holds "$(figure loss -c raw --loop $loop) == $floats"
+  holds "$(figure loss -c 3lc --loop $loop) < 1.1 * $floats"
+  holds "$(figure answer-bits -c 3lc --loop $loop) $([[ $loop == gather ]] && echo '==' || echo '>') 0"
+done
+holds "$(figure loss -c 3lc:s=1.75 --loop gather) < 5 * $floats"
+holds "$(figure loss -c 3lc:s=1.75 --pull raw) < 5 * $floats && $(figure answer-residual -c 3lc --pull raw) == 0"
+holds "$(figure loss -c 3lc:s=1.75 --pull topk:p=0.05,bits=2+golomb) < 10 * $floats"
+holds "$(figure loss -c 3lc:s=1.75 --pull 3lc:s=1.75) > 1000 * $floats"
+holds "$(figure loss -c 3lc:s=1.75 --pull 3lc-golomb --loop deltas) < 10 * $floats"
+holds "$(figure push-residual -c 3lc:s=1.75) > 2 * $(figure push-residual -c 3lc)"
+holds "$(figure loss -c raw --ranks 16) < $floats / 2"
+holds "$(figure loss -c raw --noise 0.1) < $floats / 2"
+holds "$(figure loss -c raw --seed 2) != $floats"
+holds "$(figure loss -c raw --steps 60) > 5 * $floats && $(figure loss -c raw --rate 0.001) > 10 * $floats"
+
+# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "quadratic: " and MESSAGE, a pattern
+refuses() {
+  local want=$1 status
+  shift
+  count=$((count + 1))
+  "$program" "$@" >out 2>err
+  status=$?
+  # shellcheck disable=SC2053 # it is a pattern
+  [[ $status == 2 && ! -s out && $(<err) == "quadratic: "$want ]] || bad "$*: status $status, said '$(<err)'"
+}
+refuses '--loop delta: it is means, gather or deltas; did you mean deltas[?]' --loop delta
+refuses "rank 0: push: at 6: *" -c 3lc:s=2
+refuses '--pull goes without --loop gather, *' --loop gather --pull raw
+refuses '--ranks 65: it is *' --ranks 65
+refuses 'data: there are options only' data
+
+echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+((failed == 0))
