@@ -83,7 +83,7 @@ static void exchanges(void **state)
     static const char *const list[] = {"raw", "3lc"};
 
     (void)state;
-    for (uint32_t ranks = 1; ranks <= MOST_RANKS; ranks++)
+    for (uint32_t ranks = 1; ranks <= (quick() ? 3 : MOST_RANKS); ranks++)
         for (size_t c = 0; c < COUNT(list); c++)
             FOR_EACH_KIND(kind)
                 FOR_EACH_DTYPE(dtype) {
