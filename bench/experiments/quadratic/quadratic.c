@@ -50,16 +50,6 @@ static const option_entry entries[] = {
 
 static const char *const kinds[] = {[LOOP_MEANS] = "means", [LOOP_GATHER] = "gather", [LOOP_DELTAS] = "deltas", NULL};
 
-static bool take_count(const char *text, size_t most, size_t *count, char *why)
-{
-    uint64_t number;
-
-    if (!parse_number(text, 1, most, &number, why))
-        return false;
-    *count = (size_t)number;
-    return true;
-}
-
 static bool take(void *options_, int key, const char *value, char *why)
 {
     options *o = options_;
@@ -73,9 +63,9 @@ static bool take(void *options_, int key, const char *value, char *why)
         return true;
     case 'c': o->loop.push = value; return true;
     case KEY_PULL: o->loop.pull = value; return true;
-    case KEY_RANKS: return take_count(value, LOOP_RANKS_MAX, &o->loop.ranks, why);
-    case KEY_VALUES: return take_count(value, 1 << 24, &o->loop.n, why);
-    case KEY_STEPS: return take_count(value, 1 << 24, &o->steps, why);
+    case KEY_RANKS: return parse_size(value, 1, LOOP_RANKS_MAX, &o->loop.ranks, why);
+    case KEY_VALUES: return parse_size(value, 1, 1 << 24, &o->loop.n, why);
+    case KEY_STEPS: return parse_size(value, 1, 1 << 24, &o->steps, why);
     case KEY_RATE: return parse_positive(value, &o->rate, why);
     case KEY_NOISE: return parse_positive(value, &o->noise, why);
     case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->loop.seed, why);
