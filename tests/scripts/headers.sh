@@ -85,8 +85,10 @@ if command -v bindgen >/dev/null; then
   includes "${headers[@]}" >"$work/all.h"
   usize=() # newer ones do so without an option
   ! bindgen --help | grep -q ' --size_t-is-usize' || usize=(--size_t-is-usize)
-  bindgen --default-enum-style consts "${usize[@]}" "$work/all.h" -- -I. >"$work/bindings.rs" 2>"$work/log" ||
+  bindgen --default-enum-style consts "${usize[@]}" "$work/all.h" -- -I. >"$work/generated.rs" 2>"$work/log" ||
     { cat "$work/log"; exit 1; }
+  # a statement a line, also where rustfmt is missing: then all stands in one line, with more blanks
+  tr ';' '\n' <"$work/generated.rs" | sed -E 's/^ +//; s/ *: */: /; s/ +$//' >"$work/bindings.rs"
   mapfile -t macros < <(
     sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" |
       grep -vx TLC_API | sort -u)
@@ -103,7 +105,7 @@ if command -v bindgen >/dev/null; then
   } >"$work/values.c"
   cc -I. "$work/values.c" -o "$work/values"
   while read -r name value size; do
-    got=$(sed -nE "s/^ *pub const $name: ([a-z0-9]+) = (.*);$/\1 \2/p" "$work/bindings.rs")
+    got=$(sed -nE "s/^pub const $name: ([a-z0-9]+) = (.*)$/\1 \2/p" "$work/bindings.rs")
     case $got in
       "usize $value" | "u64 $value") ((size == 8)) ;;
       "u32 $value") ((size == 4)) ;;

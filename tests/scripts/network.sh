@@ -55,6 +55,7 @@ done
 refuses '--rows goes with {csv} in a command' "${rate[@]}" --rows rows.csv -- true
 refuses '--rows goes with {csv} in a command' "${rate[@]}" -- touch '{csv}'
 
+refuses 'argument --latency: 1e306s: that is too long' "${rate[@]}" --latency 1e306s -- true
 refuses '--lateny: there is no such option; did you mean --latency[?]' "${rate[@]}" --lateny 1ms -- true
 
 # ---- units: those of bench/parse.h

@@ -48,6 +48,17 @@ refuses 1 'plot: tests/README.md: it is no JSON (*); a file is JSON of tlc-bench
   bench/plot tests/README.md
 printf 'step,loss,train_loss,sent\n1,2\n' >"$work/short.csv"
 refuses 1 "plot: $work/short.csv: it is no such CSV*" bench/plot "$work/short.csv"
+printf 'rate,latency,burst,kind,codec,ranks,step_s\n1mbit,0ms\n' >"$work/cut.csv"
+refuses 1 "plot: $work/cut.csv: it is no such CSV*" bench/plot "$work/cut.csv"
+python3 - "$work/few.json" <<'END'
+import json, sys
+row = {'kind': 'codec', 'tensor': None, 'threads': 1, 'values': 9}
+json.dump({'program': 'tlc-bench', 'rows': [{**row, 'codec': f'3lc:s=1.{tenth}'} for tenth in (1, 2)]},
+          open(sys.argv[1], 'w'))
+END
+refuses 1 "plot: $work/few.json: there is nothing to draw in so few rows" bench/plot "$work/few.json"
+refuses 2 'plot: error: b.json: it is no option; files stand together, before the options or behind them' \
+  bench/plot a.json --out d b.json
 printf 'step,loss,train_loss\n1,2,3\n' >"$work/narrow.csv"
 refuses 1 "plot: $work/narrow.csv: not written by an experiment: there is no column 'sent'" \
   bench/plot "$work/narrow.csv"

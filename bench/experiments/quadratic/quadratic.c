@@ -2,7 +2,7 @@
  *
  * An experiment: does a loop of training starve? A convex problem tells it in a second. The loss is the mean over i of
  * curvature[i] x[i]^2 / 2, the curvatures go from 0.05 to 1.05, the gradients of all ranks have noise of their own, and
- * the rate of the optimiser with momentum falls linearly to 0.
+ * the rate of the optimiser, which has momentum 0.9, falls linearly to 0.
  */
 #include "../../explain.h"
 #include "../../option_table.h"
@@ -16,7 +16,7 @@
 typedef struct options {
     loop_options loop;
     size_t steps;
-    double rate, momentum, noise;
+    double rate, noise;
     bool help;
 } options;
 
@@ -79,11 +79,8 @@ static bool parse(options *o, int argc, char **argv, char *why)
 {
     int files;
 
-    *o = (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1},
-                   .steps = 600,
-                   .rate = 0.05,
-                   .momentum = 0.9,
-                   .noise = 0.2};
+    *o =
+        (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1}, .steps = 600, .rate = 0.05, .noise = 0.2};
     if (!option_table_parse(&table, o, argc, argv, &files, why))
         return false;
     if (!o->help && files < argc)
@@ -163,7 +160,7 @@ static void update(void *arg, const float *mean, float *change)
     problem *p = arg;
 
     for (size_t i = 0; i < p->o->loop.n; i++) {
-        p->momentum[i] = (float)p->o->momentum * p->momentum[i] + mean[i];
+        p->momentum[i] = 0.9f * p->momentum[i] + mean[i];
         change[i] = -p->rate * p->momentum[i];
     }
 }
