@@ -88,7 +88,7 @@ if command -v bindgen >/dev/null; then
   bindgen --default-enum-style consts "${usize[@]}" "$work/all.h" -- -I. >"$work/generated.rs" 2>"$work/log" ||
     { cat "$work/log"; exit 1; }
   # a statement a line, also where rustfmt is missing: then all stands in one line, with more blanks
-  tr ';' '\n' <"$work/generated.rs" | sed -E 's/^ +//; s/ *: */: /; s/ +$//' >"$work/bindings.rs"
+  tr ';}' '\n' <"$work/generated.rs" | sed -E 's/^ +//; s/ *: */: /; s/ +$//' >"$work/bindings.rs"
   mapfile -t macros < <(
     sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" |
       grep -vx TLC_API | sort -u)
