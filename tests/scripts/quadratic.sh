@@ -15,7 +15,7 @@ cd "$work" || exit 1
 
 # figure NAME ARGUMENTS...: of a run
 figure() {
-  "$program" --values 4000 "${@:2}" >out 2>err || bad "${*:2}: exit status $?: $(<err)"
+  "$program" --values 1000 "${@:2}" >out 2>err || bad "${*:2}: exit status $?: $(<err)"
   awk -v name="$1" '$1 == name {print $2}' out
 }
 
