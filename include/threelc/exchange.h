@@ -97,7 +97,7 @@ typedef struct tlc_exchange_config {
     int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
     int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
     const char *push;    /* codec of pushes; NULL, the default: "3lc", in gossip "qsgd:bits=8" */
-    const char *pull;    /* codec of answers; NULL: as push */
+    const char *pull;    /* codec of answers; NULL: of an all-reduce what tlc_pull_codec makes of push, else as push */
     const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
                             of them has error feedback by default, tensors keep residuals from the start */
     size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
@@ -110,8 +110,16 @@ typedef struct tlc_exchange_config {
     tlc_isa isa;
     tlc_allocator alloc;
     tlc_parallel parallel;
-    tlc_outcome *outcome; /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call */
+    tlc_outcome *outcome; /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call. If
+                             `_create` succeeds it is not written, but for an all-reduce whose pull starves: its
+                             status is TLC_OK then, and its sentence names a codec that keeps up */
 } tlc_exchange_config;
+
+/* The codec of answers of an all-reduce whose configuration names none. The mean of sparse pushes is sparse and uneven.
+ * A codec that sends few of its values again starves: the residual of the owner grows to many times the mean. So where
+ * `push` is 3lc or 3lc-golomb with s > 1, sbc, or topk with p < 0.04, this is "topk:p=0.05,bits=2+golomb"; where it is
+ * onebit, "3lc-golomb"; else `push` itself. NULL: the default of pushes. Text of the caller, or a constant. */
+TLC_API const char *tlc_pull_codec(const char *push);
 
 /* Since the object was made. struct_size as in tlc_outcome. */
 typedef struct tlc_exchange_stats {

@@ -5,6 +5,7 @@
 #include "../common/structs.h"
 #include "../context.h"
 #include "cost.h"
+#include "pull_codec.h"
 #include "refusal.h"
 #include <xxhash.h>
 
@@ -249,6 +250,8 @@ static tlc_status import_config(tlc_setup *x, const tlc_exchange_config *theirs)
     c->outcome = NULL; /* the caller's, which may be gone after create */
     if (x->kind == TLC_EXCHANGE_ALLREDUCE && c->gather)
         x->kind = TLC_EXCHANGE_GATHER;
+    if (!c->pull && x->kind == TLC_EXCHANGE_ALLREDUCE)
+        c->pull = tlc_pull_codec(c->push);
     return TLC_OK;
 }
 
@@ -286,17 +289,26 @@ tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc
 {
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): calls that refuse do not return TLC_OK */
     const size_t end = offsetof(tlc_exchange_config, outcome) + sizeof cfg->outcome;
-    tlc_outcome ours = {.status = status, .cause = status};
+    tlc_outcome ours = {.status = status, .cause = status, .rank = TLC_NOBODY, .tensor = TLC_ALL};
+    const char *better = !status && x->kind == TLC_EXCHANGE_ALLREDUCE ? tlc_pull_instead(x->cfg.pull) : NULL;
 
-    if (!status)
+    if (!status && !better)
         return TLC_OK;
-    if (x && report->finding.reason == TLC_REASON_NONE)
+    if (status && x && report->finding.reason == TLC_REASON_NONE)
         (void)tlc_refuse_status(x, TLC_ALL, status);
     if (!cfg || cfg->struct_size < end || !cfg->outcome || cfg->outcome->struct_size < sizeof ours.struct_size)
         return status;
-    ours.rank = report->finding.rank;
-    ours.tensor = report->finding.tensor;
-    tlc_report_sentence(report, NULL, ours.sentence, sizeof ours.sentence);
+    if (status) {
+        ours.rank = report->finding.rank;
+        ours.tensor = report->finding.tensor;
+        tlc_report_sentence(report, NULL, ours.sentence, sizeof ours.sentence);
+    } else {
+        tlc_text w = tlc_text_in(ours.sentence, sizeof ours.sentence);
+        tlc_text_format(&w,
+                        "pull: \"%.60s\" sends too little of the means of an all-reduce, so the residuals of owners "
+                        "grow and the model learns late; \"%s\" keeps up",
+                        x->cfg.pull, better);
+    }
     tlc_export(cfg->outcome, &ours, sizeof ours);
     return status;
 }

@@ -222,8 +222,13 @@ static tlc_status agree(const tlc_mpi_making *m, verdict *v)
 
     if (MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, m->comm) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
-    if (first == m->ranks)
+    if (first == m->ranks) {
+        if (*m->found.sentence) { /* advice */
+            snprintf(v->sentence, sizeof v->sentence, "%s", m->found.sentence);
+            tell(&m->cfg, v, TLC_NOBODY);
+        }
         return TLC_OK;
+    }
     if (MPI_Bcast(numbers, 2, MPI_INT64_T, first, m->comm) != MPI_SUCCESS ||
         MPI_Bcast(v->sentence, sizeof v->sentence, MPI_CHAR, first, m->comm) != MPI_SUCCESS)
         return TLC_ERR_TRANSPORT;
