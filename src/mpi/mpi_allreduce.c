@@ -37,12 +37,16 @@ static size_t part_values(const tlc_mpi *h, size_t i)
     return tlc_allreduce_part(h->object.allreduce, i, &part) ? 0 : part.n;
 }
 
-/* A delta that is not finite fails the step on all ranks. */
+/* Fails the step on all ranks, as the optimizer could not make the deltas: the first one becomes not finite. */
 static void spoil_deltas(const tlc_mpi *h)
 {
-    for (size_t i = 0; i < tlc_allreduce_parts(h->object.allreduce); i++)
-        if (part_values(h, i))
-            h->delta[i][0] = NAN;
+    const size_t parts = tlc_allreduce_parts(h->object.allreduce);
+    size_t i = 0;
+
+    while (i < parts && !part_values(h, i))
+        i++;
+    if (i < parts)
+        h->delta[i][0] = NAN;
 }
 
 /* The optimizer of this rank's parts makes deltas of their means. If the step failed, the answer says so. */
