@@ -234,7 +234,7 @@ static void e7_float_modes(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(texts); c++)
         FOR_EACH_KIND(kind) {
-            const input in = {kind, small_tensors, texts[c], texts[c], TLC_F32, 0, WORKERS, STEPS};
+            const input in = {kind, small_tensors, texts[c], texts[c], TLC_F32, 0, WORKERS, STEPS, 0};
             uint64_t want = run(&in, &plain);
             for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
                 const way how = {TLC_ISA_AUTO, &runners[0], mode, 0};
@@ -254,7 +254,7 @@ static void e7_tasks(void **state)
     tensors[3].n = 300000; /* two ranges of the codec that needs most, with two owners */
     for (size_t c = 0; c < COUNT(texts); c += quick() ? COUNT(texts) : 1)
         FOR_EACH_KIND(kind) {
-            const input in = {kind, tensors, texts[c], texts[c], dtypes[c % 3], 0, 2, 1};
+            const input in = {kind, tensors, texts[c], texts[c], dtypes[c % 3], 0, 2, 1, 0};
             if (c && (size_t)kind != c % KIND_COUNT)
                 continue;
             uint64_t want = run(&in, &plain);
