@@ -66,8 +66,8 @@ typedef struct tlc_tensor {
 } tlc_tensor;
 TLC_API tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size);
 
-/* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other
- * call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
+/* What the last call found: push, reduce, average, answer, pull, join, lose, hello, greet, cancel or state_load, or any
+ * other call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
     size_t struct_size;
     tlc_status status; /* what the call returned; of a worker: TLC_OK if the message of another server was at fault */
@@ -75,13 +75,12 @@ typedef struct tlc_outcome {
     uint64_t step;     /* the step of the call */
     uint32_t rank;     /* who is at fault: a rank, a worker or a server; TLC_NOBODY: no one in particular */
     size_t tensor;     /* at fault; TLC_ALL: none in particular */
-    const uint8_t
-        *taken;         /* after reduce and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was taken; NULL:
-                             not known. It belongs to the object until its next call */
-    uint32_t workers;   /* bits of taken */
-    size_t unknown;     /* after state_load: entries of the states (a part in one direction) that have no place */
-    size_t missing;     /* after state_load: tensors here that are in no state */
-    char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
+    const uint8_t *taken; /* after reduce, average and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was
+                             taken; NULL: not known. It belongs to the object until its next call */
+    uint32_t workers;     /* bits of taken */
+    size_t unknown;       /* after state_load: entries of the states (a part in one direction) that have no place */
+    size_t missing;       /* after state_load: tensors here that are in no state */
+    char sentence[200];   /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
 } tlc_outcome;
 TLC_API tlc_status tlc_outcome_init(tlc_outcome *outcome, size_t struct_size);
 
