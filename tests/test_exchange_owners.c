@@ -176,7 +176,7 @@ static void pull_all(world *w, ending e)
     for (uint32_t r = 0; r < RANKS; r++) {
         void *at_out[] = {out[r]};
         require_status(tlc_allreduce_pull(w->owner[r].rank, w->answer, at_out), e == ENDS ? TLC_OK : TLC_ERR_STEP);
-        require(e != ENDS || memcmp(out[r], out[0], sizeof out[0]) == 0);
+        require(e != ENDS || same(out[r], out[0], sizeof out[0]));
         if (e != ENDS && !w->owner[r].part.residual) /* the delta is lost */
             take_back(&w->owner[r]);
     }
@@ -284,7 +284,7 @@ static void ranks_that_own_nothing(void **state)
         float out[3] = {0};
         void *at_out[] = {out};
         require_status(tlc_allreduce_pull(rank[r], answers, at_out), TLC_OK);
-        require(memcmp(out, change, sizeof out) == 0);
+        require(same(out, change, sizeof out));
         tlc_allreduce_destroy(rank[r]);
     }
 }

@@ -124,9 +124,9 @@ TLC_API tlc_status tlc_mpi_allreduce(tlc_mpi *handle, const void *const *grads, 
 TLC_API tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *handle);
 
 /* The optimizer of a rank that owns parts: writes delta[i], the change of part i of the model, n floats, from the means
- * (tlc_allreduce_part). It is called in start, progress, test or wait of its handle, once in a step, but not if the
- * step has failed by then; it must not call functions of handles. Another status than TLC_OK fails the step on all
- * ranks, as a delta that is not finite does. */
+ * (tlc_allreduce_part). It is called in progress, test or wait of its handle, once in a step, but not if the step has
+ * failed by then; it must not call functions of handles. Another status than TLC_OK fails the step on all ranks, as a
+ * delta that is not finite does: they are told that the first delta of this rank is not. */
 typedef tlc_status (*tlc_mpi_owner_update)(void *arg, const tlc_allreduce *allreduce, float *const *delta);
 
 /* As tlc_mpi_allreduce_create, with the optimizers at the owners (3LC's servers, on the ranks): out of a step is the
