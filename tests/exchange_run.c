@@ -262,12 +262,12 @@ void fleet_open(fleet *f, const tlc_exchange_config *cfg, const tlc_tensor *tens
         f->order[i] = i;
         require_status(fleet_make(f, cfg, i, 0, &f->worker[i]), TLC_OK);
     }
-    f->half = zeros(cfg->servers, sizeof *f->half);
-    f->half_part = zeros(cfg->servers, sizeof *f->half_part);
-    for (uint32_t i = 0; i < cfg->servers; i++) {
+    for (uint32_t i = 0; i < cfg->servers; i++)
         require_status(fleet_make(f, cfg, i, 1, &f->owner[i]), TLC_OK);
+    f->half = zeros(f->owners, sizeof *f->half);
+    f->half_part = zeros(f->owners, sizeof *f->half_part);
+    for (uint32_t i = 0; i < f->owners; i++)
         make_half(f, i);
-    }
     fleet_wipe(f);
 }
 
@@ -275,8 +275,9 @@ void fleet_close(fleet *f)
 {
     for (uint32_t i = 0; i < f->workers; i++)
         member_destroy(f->worker[i]);
-    for (uint32_t i = 0; i < f->cfg.servers; i++) {
+    for (uint32_t i = 0; i < f->cfg.servers; i++)
         member_destroy(f->owner[i]);
+    for (uint32_t i = 0; i < f->owners; i++) {
         free(f->half[i]);
         free(f->half_part[i]);
     }
@@ -361,11 +362,19 @@ tlc_status fleet_push_one(fleet *f, uint32_t w)
 static tlc_status reduce_rank(fleet *f, uint32_t o)
 {
     tlc_message *from = zeros(f->workers, sizeof *from);
-    tlc_status status;
+    tlc_allreduce *rank = f->worker[o].rank;
+    tlc_status status, answered = TLC_OK;
 
     for (uint32_t w = 0; w < f->workers; w++)
         from[w] = carry(f, TO_OWNER, w, o, f->push[w * f->lanes + o]);
-    FLEET_CALL(f, status = tlc_allreduce_reduce(f->worker[o].rank, from, &f->answer[o]));
+    f->deltas[o] = NULL;
+    if (f->delta && f->owners) {
+        FLEET_CALL(f, status = tlc_allreduce_average(rank, from));
+        f->deltas[o] = f->delta(f, o);
+        FLEET_CALL(f, answered = tlc_allreduce_answer(rank, f->deltas[o], &f->answer[o]));
+    } else
+        FLEET_CALL(f, status = tlc_allreduce_reduce(rank, from, &f->answer[o]));
+    require_status(answered, TLC_OK);
     free(from);
     return status;
 }

@@ -78,15 +78,15 @@ struct fleet {
     tlc_message *push;           /* [worker * lanes + lane] */
     tlc_message *answer;         /* by owner */
     tlc_status *came;            /* [owner * workers + worker]: of tlc_server_push; TLC_ERR_CORRUPT if nothing came */
-    tlc_status *reduced;         /* by owner: of the last reduce */
+    tlc_status *reduced;         /* by owner: of the last reduce, or average */
     tlc_status *pulled;          /* by worker: of the last pull */
-    const float *const **deltas; /* by server: of the last answer, or NULL */
-    float **half;                /* by server, one part after the other: what fleet_half has made */
-    const float ***half_part;    /* by server and part */
+    const float *const **deltas; /* by owner: of the last answer, or NULL */
+    float **half;                /* by owner, one part after the other: what fleet_half has made */
+    const float ***half_part;    /* by owner and part */
     /* What a message becomes on its way; NULL: it comes as it is. len 0: nothing comes. */
     tlc_message (*via)(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message);
-    /* What a server makes of the means; NULL: nothing. */
-    const float *const *(*delta)(fleet *f, uint32_t server);
+    /* What an owner makes of the means, which it answers with; NULL: it answers with the means. */
+    const float *const *(*delta)(fleet *f, uint32_t owner);
     /* Called before and after each call; or NULL. */
     void (*around)(fleet *f, int before);
     void *arg; /* for these three */
@@ -124,8 +124,8 @@ void fleet_reduce(fleet *f);
 void fleet_pull(fleet *f);
 void fleet_step(fleet *f, uint64_t seed); /* with new gradients */
 
-/* Deltas of a server: half of the means. The caller may change f->half[server] before they are used. */
-const float *const *fleet_half(fleet *f, uint32_t server);
+/* Deltas of an owner: half of the means. The caller may change f->half[owner] before they are used. */
+const float *const *fleet_half(fleet *f, uint32_t owner);
 
 /* What a step of one member is made of. */
 tlc_status fleet_push_one(fleet *f, uint32_t worker);

@@ -11,7 +11,7 @@
 enum { RANKS = 3, CONV = 1, WIDE = 3 };
 
 /* How far a step of an object is. */
-typedef enum stage { IDLE, PUSHED, REDUCED } stage;
+typedef enum stage { IDLE, PUSHED, AVERAGED, REDUCED } stage; /* AVERAGED: of ranks */
 
 /* ---- what all objects have --------------------------------------------------------------------------------------- */
 
@@ -209,8 +209,20 @@ static void refuse_rank(watch *w, stage s)
     REFUSED(w, tlc_allreduce_mask(rank, NULL), TLC_ERR_PARAM);
     REFUSED(w, tlc_allreduce_reduce(rank, NULL, &m), TLC_ERR_PARAM);
     REFUSED(w, tlc_allreduce_reduce(rank, none, NULL), TLC_ERR_PARAM);
-    if (s != PUSHED || gathered)
+    REFUSED(w, tlc_allreduce_average(rank, NULL), TLC_ERR_PARAM);
+    REFUSED(w, tlc_allreduce_answer(rank, NULL, NULL), TLC_ERR_PARAM);
+    for (size_t p = 0; p < tlc_allreduce_parts(rank); p++) {
+        const float *was = w->f->half_part[w->index][p];
+        w->f->half_part[w->index][p] = NULL;
+        REFUSED(w, tlc_allreduce_answer(rank, (const float *const *)w->f->half_part[w->index], &m), TLC_ERR_PARAM);
+        w->f->half_part[w->index][p] = was;
+    }
+    if (s != PUSHED || gathered) {
         REFUSED(w, tlc_allreduce_reduce(rank, none, &m), TLC_ERR_ORDER);
+        REFUSED(w, tlc_allreduce_average(rank, none), TLC_ERR_ORDER);
+    }
+    if (s != AVERAGED)
+        REFUSED(w, tlc_allreduce_answer(rank, NULL, &m), TLC_ERR_ORDER);
     if (s == IDLE)
         REFUSED(w, tlc_allreduce_cancel(rank), TLC_ERR_ORDER);
     REFUSED(w, tlc_allreduce_again(rank, now - 1, NULL), TLC_ERR_PARAM);
@@ -295,11 +307,11 @@ static tlc_message disturb_arrival(fleet *f, leg on, uint32_t from, uint32_t to,
     return message;
 }
 
-/* Between reduce and answer. */
-static const float *const *disturb_reduced(fleet *f, uint32_t server)
+/* Between reduce, or average, and answer. */
+static const float *const *disturb_reduced(fleet *f, uint32_t owner)
 {
-    disturb(f, f->owner[server], server, REDUCED);
-    return fleet_half(f, server);
+    disturb(f, f->owner[owner], owner, f->cfg.servers ? REDUCED : AVERAGED);
+    return fleet_half(f, owner);
 }
 
 static void require_same_messages(const tlc_message *a, const tlc_message *b, size_t count)
@@ -436,6 +448,8 @@ static void e1_null(void **state)
     require_status(tlc_server_part(NULL, 0, &p), TLC_ERR_PARAM);
     require_status(tlc_allreduce_part(NULL, 0, &p), TLC_ERR_PARAM);
     require_status(tlc_allreduce_reduce(NULL, m, m), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_average(NULL, m), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_answer(NULL, NULL, m), TLC_ERR_PARAM);
     require_status(tlc_allreduce_again(NULL, 1, m), TLC_ERR_PARAM);
     require_status(tlc_allreduce_cancel(NULL), TLC_ERR_PARAM);
     require(!tlc_server_ready(NULL) && !tlc_server_parts(NULL) && !tlc_allreduce_parts(NULL));

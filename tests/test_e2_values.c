@@ -194,8 +194,8 @@ static void e2_delta(void **state)
     static const float values[] = {NAN, INFINITY, -INFINITY};
 
     (void)state;
-    for (fleet_kind kind = ONE_SERVER; kind <= THREE_SERVERS; kind++)
-        for (uint32_t server = 0; server < (kind == ONE_SERVER ? 1 : RANKS); server++)
+    FOR_EACH_KIND(kind)
+        for (uint32_t server = 0; kind != GATHERED && server < (kind == ONE_SERVER ? 1 : RANKS); server++)
             for (size_t i = 0; i < COUNT(values); i++) {
                 tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
                 bad_delta bad = {server, values[i]};

@@ -97,6 +97,7 @@ static void use(fleet *f)
     fleet_step(f, 1);
     require_pulled(f, TLC_OK);
     use_again(f);
+    f->delta = fleet_half;
     for (uint32_t w = 0; w < f->workers; w++)
         use_worker(f, w);
     fleet_gradients(f, 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * E6: nothing is lost over many steps in which whatever can go wrong does: gradients that are not finite, messages that
- * are altered, lost or late, ranks that are not in the round, steps that are cancelled; with servers workers that go
- * away, fall behind and join, and deltas that are not finite. exchange_ledger.h has the books and derives the limits.
+ * are altered, lost or late, ranks that are not in the round, steps that are cancelled, deltas that are not finite;
+ * with servers workers that go away, fall behind and join. exchange_ledger.h has the books and derives the limits.
  */
 #include "exchange_ledger.h"
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct course {
     int lost;
     uint8_t slow[WORKERS][3]; /* by server: the push comes late */
     uint32_t away[WORKERS];   /* steps until the worker comes back */
-    uint32_t bad_delta;       /* of this server, or TLC_NOBODY */
+    uint32_t bad_delta;       /* of this owner, or TLC_NOBODY */
     size_t failed, cancelled, repeated, late, caught_up, joined, listened, dropped; /* how often */
 } course;
 
@@ -71,6 +71,19 @@ static void draw(course *c, uint64_t step)
     }
 }
 
+/* Owners answer with deltas or means. */
+static const float *const *delta_of(fleet *f, uint32_t owner)
+{
+    course *c = f->arg;
+
+    if (c->bad_delta != owner && one_in(c, 4))
+        return NULL;
+    const float *const *delta = fleet_half(f, owner);
+    if (c->bad_delta == owner)
+        f->half[owner][0] = NAN;
+    return delta;
+}
+
 /* ---- all-reduce -------------------------------------------------------------------------------------------------- */
 
 static tlc_message rank_mail(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message)
@@ -120,8 +133,11 @@ static void rank_step(course *c)
         cancel(c);
         return;
     }
-    for (uint32_t o = 0; o < c->f.owners; o++)
-        require_status(ledger_reduce(&c->l, o), TLC_OK);
+    c->bad_delta = one_in(c, 30) ? (uint32_t)rng_below(&c->r, WORKERS) : TLC_NOBODY;
+    for (uint32_t o = 0; o < c->f.owners; o++) {
+        const tlc_status status = ledger_reduce(&c->l, o);
+        require(status == TLC_OK || status == TLC_ERR_STEP);
+    }
     if (give_up == 1) {
         cancel(c);
         ledger_end(&c->l, 0, 1);
@@ -130,18 +146,6 @@ static void rank_step(course *c)
 }
 
 /* ---- servers ----------------------------------------------------------------------------------------------------- */
-
-static const float *const *server_delta(fleet *f, uint32_t server)
-{
-    course *c = f->arg;
-
-    if (c->bad_delta != server && one_in(c, 4))
-        return NULL;
-    const float *const *delta = fleet_half(f, server);
-    if (c->bad_delta == server)
-        f->half[server][0] = NAN;
-    return delta;
-}
 
 /* Pushes that did not come are left out. Workers fetch the answer of their step. */
 static tlc_message server_mail(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message)
@@ -246,7 +250,7 @@ static void run(fleet_kind kind, const char *codec, tlc_dtype dtype, uint64_t se
     ledger_open(&c.l, &c.f);
     c.f.arg = &c;
     c.f.via = kind >= ONE_SERVER ? server_mail : rank_mail;
-    c.f.delta = server_delta;
+    c.f.delta = delta_of;
     for (uint64_t step = 1; step <= steps; step++) {
         at.n = (size_t)step;
         draw(&c, seed * 5000 + step);

@@ -411,6 +411,15 @@ static void ranks(const fleet *f, member m, int idle)
         CALL(tlc_allreduce_reduce(m.rank, none, &message), TLC_ERR_ORDER, "reduce|gather|step 2");
     else if (idle)
         CALL(tlc_allreduce_reduce(m.rank, none, &message), TLC_ERR_ORDER, "reduce was called before push|step 2");
+    CALL(tlc_allreduce_average(m.rank, NULL), TLC_ERR_PARAM, "from is NULL");
+    CALL(tlc_allreduce_answer(m.rank, NULL, NULL), TLC_ERR_PARAM, "to_all is NULL");
+    if (is_gathered(f)) {
+        CALL(tlc_allreduce_average(m.rank, none), TLC_ERR_ORDER, "average was called|gather|step 2");
+        CALL(tlc_allreduce_answer(m.rank, NULL, &message), TLC_ERR_ORDER, "answer was called|gather|step 2");
+    } else
+        CALL(tlc_allreduce_answer(m.rank, NULL, &message), TLC_ERR_ORDER, "answer was called before average|step 2");
+    if (idle && !is_gathered(f))
+        CALL(tlc_allreduce_average(m.rank, none), TLC_ERR_ORDER, "average was called before push|step 2");
     if (idle)
         CALL(tlc_allreduce_cancel(m.rank), TLC_ERR_ORDER, "cancel was called before push|step 2");
     if (owner || is_gathered(f)) {
@@ -459,11 +468,39 @@ static void server_reduced(const fleet *f, member m)
     general(f, m, 0);
 }
 
-static const float *const *at_reduced(fleet *f, uint32_t server)
+static void rank_averaged(const fleet *f, member m)
 {
-    if (member_step(f->owner[server]) == 2)
-        server_reduced(f, f->owner[server]);
+    const float *delta[64] = {NULL};
+    const tlc_message none[RANKS] = {{NULL, 0}};
+    tlc_message message;
+
+    CALL(tlc_allreduce_average(m.rank, none), TLC_ERR_ORDER, "average was called again|step 2");
+    CALL(tlc_allreduce_reduce(m.rank, none, &message), TLC_ERR_ORDER, "reduce was called again|step 2");
+    CALL(tlc_allreduce_answer(m.rank, delta, &message), TLC_ERR_PARAM, "tensor |delta is NULL|part 0");
+    CALL(tlc_allreduce_pull(m.rank, none, (void *const *)f->out), TLC_ERR_ORDER,
+         "pull was called before answer|step 2");
+    general(f, m, 0);
+}
+
+static const float *const *at_reduced(fleet *f, uint32_t owner)
+{
+    if (member_step(f->owner[owner]) != 2)
+        return NULL;
+    if (f->cfg.servers)
+        server_reduced(f, f->owner[owner]);
+    else
+        rank_averaged(f, f->owner[owner]);
     return NULL;
+}
+
+static void answer_twice(const fleet *f)
+{
+    tlc_message message;
+
+    for (uint32_t i = 0; i < f->owners && !f->cfg.servers; i++) {
+        const member m = f->worker[i];
+        CALL(tlc_allreduce_answer(m.rank, NULL, &message), TLC_ERR_ORDER, "answer was called again|step 2");
+    }
 }
 
 static void pushers(fleet *f, int idle)
@@ -502,6 +539,7 @@ static void calls(void **state)
         fleet_push(&f);
         pushers(&f, 0);
         fleet_reduce(&f);
+        answer_twice(&f);
         fleet_pull(&f);
         require_pulled(&f, TLC_OK);
         fleet_close(&f);

@@ -177,7 +177,7 @@ static bool check(const trainer *t, const checkpoint *c, const char *path, char 
            explain(why, "%s: has %" PRIu64 " values, the model %zu", path, h->values, t->model.values);
 }
 
-/* Adds up what servers keep of an optimiser: each has its own parts, and 0 elsewhere. */
+/* Adds up what servers or owners keep of an optimiser: each has its own parts, and 0 elsewhere. */
 static void add_up(float *sum, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -192,7 +192,7 @@ static void take_optimiser(trainer *t, const checkpoint *files, size_t count)
     t->optimiser.done = (size_t)own->head.steps;
     memcpy(t->optimiser.mean, own->mean, size);
     memcpy(t->optimiser.square, own->square, size);
-    if (count == 1 || t->sync.o.kind != SYNC_SERVER || t->o->changes)
+    if (count == 1 || (t->sync.o.kind != SYNC_SERVER && t->sync.o.kind != SYNC_OWNERS) || t->o->changes)
         return;
     for (size_t i = 0; i < count; i++) {
         if (&files[i] != own) {

@@ -43,6 +43,21 @@ static bool is_server(const syncer *s)
     return s->o.kind == SYNC_SERVER && s->rank >= s->ranks - (int)s->o.servers;
 }
 
+/* An owner: the optimiser turns the means of its parts into changes. */
+static tlc_status change_parts(void *arg, const tlc_allreduce *allreduce, float *const *delta)
+{
+    const sync_owner *o = arg;
+    const sync_options *options = &o->s->o;
+    tlc_part part = {.struct_size = sizeof part};
+
+    for (size_t i = 0; i < tlc_allreduce_parts(allreduce) && !tlc_allreduce_part(allreduce, i, &part); i++) {
+        const size_t first = o->s->model->tensor[o->first + part.tensor].first + part.first;
+        memset(delta[i], 0, part.n * sizeof *delta[i]);
+        options->update(options->arg, first, part.n, part.mean, delta[i]);
+    }
+    return TLC_OK;
+}
+
 static tlc_status make_handle(syncer *s, const tlc_mpi_config *cfg, const float *weights)
 {
     const float *at[CLASSIFIER_TENSORS];
@@ -56,6 +71,10 @@ static tlc_status make_handle(syncer *s, const tlc_mpi_config *cfg, const float 
     case SYNC_GOSSIP:
         locate(s->model, weights, at);
         status = tlc_mpi_gossip_create(out, cfg, s->o.algorithm, at);
+        break;
+    case SYNC_OWNERS:
+        s->owner[s->handles] = (sync_owner){s, s->handles};
+        status = tlc_mpi_owners_create(out, cfg, change_parts, &s->owner[s->handles]);
         break;
     default: status = tlc_mpi_allreduce_create(out, cfg); break;
     }
@@ -415,7 +434,8 @@ static bool own_part(const syncer *s, size_t k, tlc_part *part, size_t *first)
         *first = s->model->tensor[part->tensor].first + part->first;
         return true;
     }
-    for (size_t i = 0; s->o.kind == SYNC_ALL_REDUCE && i < s->handles; i++) {
+    const bool owners = s->o.kind == SYNC_ALL_REDUCE || s->o.kind == SYNC_OWNERS;
+    for (size_t i = 0; owners && i < s->handles; i++) {
         const tlc_allreduce *object = tlc_mpi_allreduce_object(s->handle[i]);
         if (k < tlc_allreduce_parts(object) && !tlc_allreduce_part(object, k, part)) {
             *first = s->model->tensor[i + part->tensor].first + part->first;

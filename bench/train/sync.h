@@ -14,10 +14,11 @@ typedef enum sync_kind {
     SYNC_ALL_REDUCE,
     SYNC_GATHER,
     SYNC_SERVER, /* all ranks are workers, and the last ones are servers, too */
-    SYNC_GOSSIP
+    SYNC_GOSSIP,
+    SYNC_OWNERS /* an all-reduce with the optimiser of each part at its owner */
 } sync_kind;
 
-/* The optimiser of a server: the change of values first .. first + n - 1 of the model, from the mean of their
+/* The optimiser of a server or an owner: the change of values first .. first + n - 1 of the model, from the mean of their
  * gradients. change is 0 before. */
 typedef void (*sync_update)(void *arg, size_t first, size_t n, const float *mean, float *change);
 
@@ -27,11 +28,17 @@ typedef struct sync_options {
     tlc_graph_kind graph; /* of gossip */
     tlc_gossip_kind algorithm;
     const char *push, *pull; /* codecs; pull NULL: as push */
-    bool layers;             /* all-reduce, gather: a handle for each tensor */
+    bool layers;             /* all-reduce, gather, owners: a handle for each tensor */
     uint64_t seed;
-    sync_update update; /* of servers; NULL: workers get the means */
+    sync_update update; /* of owners, and of servers, whose workers get the means if it is NULL */
     void *arg;
 } sync_options;
+
+/* What an owner's optimiser is called with. */
+typedef struct sync_owner {
+    const struct syncer *s;
+    size_t first; /* the first tensor of the handle */
+} sync_owner;
 
 typedef struct syncer {
     sync_options o;
@@ -43,6 +50,7 @@ typedef struct syncer {
     size_t handles;
     tlc_mpi *handle[CLASSIFIER_TENSORS]; /* all-reduce, gossip: one, or one for each tensor. Server: the worker, and the
                                             server if this rank is one */
+    sync_owner owner[CLASSIFIER_TENSORS]; /* by handle */
     tlc_tensor tensor[CLASSIFIER_TENSORS];
     float *residual; /* of what this rank sent, `values` floats; 0 where the codec keeps none */
     float *change;   /* of the parts that this server owns, at their places */
@@ -60,7 +68,7 @@ bool sync_open(syncer *s, const sync_options *o, const classifier *model, const 
 void sync_close(syncer *s);
 
 /* Averages values, `values` floats, over the ranks that have some; NULL: this rank has none. out: the mean, or of
- * servers with `update` the change of the model; 0 where a server skipped the step. Not for gossip. */
+ * owners and of servers with `update` the change of the model; 0 where a server skipped the step. Not for gossip. */
 sync_result sync_mean(syncer *s, const float *values, float *out, char *why);
 
 /* The same in three parts, with a handle for each tensor: the exchange of a tensor starts as soon as it is known. Not
@@ -85,7 +93,7 @@ void *sync_save(const syncer *s, size_t *size);
 /* Takes what sync_save wrote: blocks[i] of rank i of a run with `count` ranks, perhaps another number. */
 bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why);
 
-/* Sets all values to 0 that belong to parts of other servers. Not collective. */
+/* Sets all values to 0 that belong to parts of other servers or owners. Not collective. */
 void sync_keep_own(const syncer *s, float *values);
 
 /* What was not sent yet: the mean over ranks of the residuals of pushes, and the residuals of answers, `values` floats

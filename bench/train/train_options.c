@@ -38,7 +38,8 @@ static const option_entry entries[] = {
     {KEY_DATA, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)"},
     {KEY_MODEL, "model", "NAME", "mlp or lenet5 (default lenet5)"},
     {KEY_KIND, "kind", "KIND",
-     "all-reduce, gather, server or server:S (the last S ranks are\n"
+     "all-reduce, owners (an all-reduce with the optimiser of each part at\n"
+     "its owner), gather, server or server:S (the last S ranks are\n"
      "servers, too), gossip or gossip:GRAPH (ring, torus, complete), or\n"
      "mpi: MPI_Allreduce of floats, without the library (default\n"
      "all-reduce)"},
@@ -93,9 +94,13 @@ void train_options_print_help(FILE *f)
 /* ---- values of options ------------------------------------------------------------------------------------------- */
 
 static const char *const models[] = {[CLASSIFIER_MLP] = "mlp", [CLASSIFIER_LENET5] = "lenet5", NULL};
-static const char *const kinds[] =
-    {[SYNC_MPI] = "mpi",       [SYNC_ALL_REDUCE] = "all-reduce", [SYNC_GATHER] = "gather",
-     [SYNC_SERVER] = "server", [SYNC_GOSSIP] = "gossip",         NULL};
+static const char *const kinds[] = {[SYNC_MPI] = "mpi",
+                                    [SYNC_ALL_REDUCE] = "all-reduce",
+                                    [SYNC_GATHER] = "gather",
+                                    [SYNC_SERVER] = "server",
+                                    [SYNC_GOSSIP] = "gossip",
+                                    [SYNC_OWNERS] = "owners",
+                                    NULL};
 static const char *const graphs[] = {[TLC_RING] = "ring", [TLC_TORUS] = "torus", [TLC_COMPLETE] = "complete", NULL};
 static const char *const algorithms[] = {[TLC_DCD] = "dcd", [TLC_ECD] = "ecd", NULL};
 static const char *const sends[] = {"gradients", "changes", NULL};
@@ -240,8 +245,10 @@ static bool check(const train_options *o, int ranks, char *why)
         return explain(why, "gossip goes without --send changes, --participants and --pull");
     if (s->kind == SYNC_GOSSIP && !codec_suits_gossip(s->push))
         return explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8", o->kind);
-    if (s->layers && s->kind != SYNC_ALL_REDUCE && s->kind != SYNC_GATHER)
-        return explain(why, "--layers goes with all-reduce and gather");
+    if (s->kind == SYNC_OWNERS && o->changes)
+        return explain(why, "--kind owners goes without --send changes, which have been through an optimiser");
+    if (s->layers && s->kind != SYNC_ALL_REDUCE && s->kind != SYNC_GATHER && s->kind != SYNC_OWNERS)
+        return explain(why, "--layers goes with all-reduce, owners and gather");
     if (!o->changes && (o->local_steps > 1 || o->mask))
         return explain(why, "--local-steps and --mask-momentum go with --send changes");
     if (o->steps % o->local_steps || o->every % o->local_steps)
@@ -285,7 +292,7 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 bool train_kind(uint64_t kind, uint64_t graph, char *text)
 {
-    if (kind > SYNC_GOSSIP || graph > TLC_COMPLETE)
+    if (kind > SYNC_OWNERS || graph > TLC_COMPLETE)
         return false;
     if (kind == SYNC_GOSSIP)
         snprintf(text, KIND_SIZE, "gossip:%s", graphs[graph]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rounds. With gradients each step is one: their mean goes through an optimiser that all ranks have alike, or through
- * those of the servers. With changes each rank has an optimiser of its own and makes some local steps (SBC, Algorithm
+ * those of the servers or owners. With changes each rank has an optimiser of its own and makes some local steps (SBC, Algorithm
  * 1; federated averaging); the mean of what changed is added to the common model. With gossip each rank has a model of
  * its own (threelc/exchange.h).
  */
@@ -13,7 +13,7 @@
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-/* The optimiser of a server. */
+/* The optimiser of a server or an owner. */
 static void update(void *arg, size_t first, size_t n, const float *mean, float *change)
 {
     trainer *t = arg;
@@ -133,7 +133,7 @@ static sync_result round_of_gradients(trainer *t, double *computed, char *why)
         *computed = MPI_Wtime();
         result = sync_mean(&t->sync, in ? t->gradient : NULL, t->mean, why);
     }
-    if (t->o->sync.kind == SYNC_SERVER)
+    if (t->o->sync.kind == SYNC_SERVER || (t->o->sync.kind == SYNC_OWNERS && result == SYNC_DONE))
         add(t, t->mean, t->weights); /* 0 where a server skipped the step */
     else if (result == SYNC_DONE)
         optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);

@@ -11,6 +11,8 @@
  *                       reduce, answer                       reduce <- from[i]   -> to_all   (not with gather)
  *       pull  <-------  one message, the same for all        pull   <- from[i], and the results
  *
+ * The optimizer may be at the workers, who get means. Or it is at the owners: then they answer with what it changes in
+ * the model (tlc_server_answer; tlc_allreduce_average and _answer in place of reduce).
  * A third way needs neither servers nor a common model: gossip, below.
  *
  * One object covers a list of tensors that travel together. All machines create theirs with equal tensors and equal
@@ -64,8 +66,8 @@ typedef struct tlc_tensor {
 } tlc_tensor;
 TLC_API tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size);
 
-/* What the last call found: push, reduce, answer, pull, join, lose, hello, greet, cancel or state_load, or any other
- * call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
+/* What the last call found: push, reduce, average, answer, pull, join, lose, hello, greet, cancel or state_load, or any
+ * other call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
     size_t struct_size;
     tlc_status status; /* what the call returned; of a worker: TLC_OK if the message of another server was at fault */
@@ -73,13 +75,12 @@ typedef struct tlc_outcome {
     uint64_t step;     /* the step of the call */
     uint32_t rank;     /* who is at fault: a rank, a worker or a server; TLC_NOBODY: no one in particular */
     size_t tensor;     /* at fault; TLC_ALL: none in particular */
-    const uint8_t
-        *taken;         /* after reduce and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was taken; NULL:
-                             not known. It belongs to the object until its next call */
-    uint32_t workers;   /* bits of taken */
-    size_t unknown;     /* after state_load: entries of the states (a part in one direction) that have no place */
-    size_t missing;     /* after state_load: tensors here that are in no state */
-    char sentence[200]; /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
+    const uint8_t *taken; /* after reduce, average and pull: bit i % 8 of byte i / 8 is 1 if the push of worker i was
+                             taken; NULL: not known. It belongs to the object until its next call */
+    uint32_t workers;     /* bits of taken */
+    size_t unknown;       /* after state_load: entries of the states (a part in one direction) that have no place */
+    size_t missing;       /* after state_load: tensors here that are in no state */
+    char sentence[200];   /* printable ASCII, never empty: "worker 3 sent step 17, this is step 18" */
 } tlc_outcome;
 TLC_API tlc_status tlc_outcome_init(tlc_outcome *outcome, size_t struct_size);
 
@@ -142,7 +143,7 @@ typedef struct tlc_part {
     size_t struct_size;
     size_t tensor;         /* index */
     size_t first, n;       /* values first .. first + n - 1 of the tensor */
-    const float *mean;     /* n values: mean (or sum) of the pushes; valid from reduce until the next reduce */
+    const float *mean;     /* n values: mean (or sum) of the pushes; valid from reduce or average until the next one */
     const float *residual; /* n values: what answers did not send yet; NULL: the codec keeps no residual */
 } tlc_part;
 TLC_API tlc_status tlc_part_init(tlc_part *part, size_t struct_size);
@@ -317,10 +318,27 @@ TLC_API tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, t
  * succeeds and its message says so: the step fails for all. TLC_ERR_ORDER: not after a push, or there is gather. */
 TLC_API tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all);
 
+/* tlc_allreduce_reduce in two calls, for owners with optimizers: between them an owner makes deltas of the means
+ * (tlc_allreduce_part), the changes of its parts of the model, as 3LC's servers do. All ranks take the same way, also
+ * those that own nothing.
+ * average: TLC_ERR_STEP: a message, a gradient or a mean is at fault: leave the model and the optimizer as they are;
+ * the answer will say so. Messages stay as they are until the answer. TLC_ERR_ORDER: as tlc_allreduce_reduce.
+ * answer: delta[i]: n floats of part i, which stay as they are until the step has ended; NULL: the means. If a delta is
+ * not finite, the call succeeds and the message says so: the step fails for all. TLC_ERR_PARAM: an entry of delta is
+ * NULL. TLC_ERR_ORDER: not after average, or there is gather.
+ *
+ * When pull fails with TLC_ERR_STEP, owners whose answer had deltas keep them in their residuals, and workers get them
+ * later: such an owner leaves model and optimizer as they are after its step. Where the codec keeps no residual, deltas
+ * are lost, and the owner takes its step back. So does an owner whose delta was not finite (tlc_allreduce_outcome after
+ * answer has a cause): it sent nothing, and its pushes are back in the residuals. So do all owners after
+ * tlc_allreduce_cancel. Then an owner's model is that of the others + its residual of answers (tlc_part), to rounding. */
+TLC_API tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from);
+TLC_API tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all);
+
 /* Ends the step. from[i]: the message of reduce (with gather: of push) of rank i, one's own too; those of ranks that
  * own nothing are not read. out[t]: n values of tensor t, the same bits on all ranks.
  * TLC_ERR_STEP: the step failed, on all ranks. out is not written. What was sent is back in residuals: what an owner
- * reduced in its own, the rest in those of the senders.
+ * answered in its own, the rest in those of the senders.
  * Other failures as tlc_worker_pull: fetch the message again, then repeat the call. */
 TLC_API tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out);
 
@@ -332,7 +350,7 @@ TLC_API tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tl
  * of them has the results. TLC_ERR_ORDER: no step is under way. */
 TLC_API tlc_status tlc_allreduce_cancel(tlc_allreduce *a);
 
-/* The parts that this rank owns, none with gather; as tlc_server_part. */
+/* The parts that this rank owns, none with gather; as tlc_server_part, with means from reduce or average. */
 TLC_API size_t tlc_allreduce_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 

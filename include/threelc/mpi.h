@@ -124,6 +124,20 @@ TLC_API tlc_status tlc_mpi_allreduce(tlc_mpi *handle, const void *const *grads, 
  * another kind. What its calls refuse, its own `_outcome` tells. */
 TLC_API tlc_allreduce *tlc_mpi_allreduce_object(tlc_mpi *handle);
 
+/* The optimizer of a rank that owns parts: writes delta[i], the change of part i of the model, n floats, from the means
+ * (tlc_allreduce_part). It is called in progress, test or wait of its handle, once in a step, but not if the step has
+ * failed by then; it must not call functions of handles. Another status than TLC_OK fails the step on all ranks, as a
+ * delta that is not finite does: they are told that the first delta of this rank is not. */
+typedef tlc_status (*tlc_mpi_owner_update)(void *arg, const tlc_allreduce *allreduce, float *const *delta);
+
+/* As tlc_mpi_allreduce_create, with the optimizers at the owners (3LC's servers, on the ranks): out of a step is the
+ * change of the whole model, the same bits on all ranks. It is a handle of an all-reduce. When wait returns
+ * TLC_ERR_STEP, threelc/exchange.h says at tlc_allreduce_average which owners take their optimizer's step back: after
+ * wait the cause is TLC_ERR_NONFINITE and the rank this one, if its delta was at fault.
+ * TLC_ERR_PARAM: also if update is NULL, or there is gather. */
+TLC_API tlc_status tlc_mpi_owners_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi_owner_update update,
+                                         void *arg);
+
 /* ---- parameter server -------------------------------------------------------------------------------------------- */
 
 /* With W workers, S servers and P ranks, worker i is rank i, and server i is rank P - S + i. P is W + S if they are

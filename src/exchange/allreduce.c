@@ -10,7 +10,7 @@
 #include "receiver.h"
 #include "refusal.h"
 
-typedef enum state { IDLE, PUSHED, REDUCED } state;
+typedef enum state { IDLE, PUSHED, AVERAGED, REDUCED } state;
 
 struct tlc_allreduce {
     tlc_setup setup; /* comes first: tlc_setup_create */
@@ -216,21 +216,32 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
     return bytes;
 }
 
-tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all)
+/* What this owner found, and who was taken. A rank that owns nothing found nothing. */
+static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 {
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!from || !to_all)
-        return tlc_refuse_null(&a->setup, from ? "to_all" : "from");
+    const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);
+    const int is_owner = owns(a, a->setup.rank);
+
+    (void)tell(a, status, is_owner ? &a->owner.finding : &none);
+    if (is_owner && !a->owner.failed)
+        tell_taken(a, a->owner.round.bits);
+    return status;
+}
+
+/* May the pushes be averaged now? */
+static tlc_status may_average(const tlc_allreduce *a, const char *gather, const char *early, const char *late)
+{
     if (is_gather(a))
-        return refuse_turn(a, "reduce was called, which gather has not,");
-    if (a->state != PUSHED)
-        return refuse_turn(a, a->state == IDLE ? "reduce was called before push" : "reduce was called again");
-    const tlc_setup *x = &a->setup;
+        return refuse_turn(a, gather);
+    return a->state == PUSHED ? TLC_OK : refuse_turn(a, a->state == IDLE ? early : late);
+}
+
+static void average(tlc_allreduce *a, const tlc_message *from)
+{
     tlc_owner *o = &a->owner;
-    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE), bad;
-    *to_all = (tlc_message){NULL, 0};
-    if (owns(a, x->rank)) {
+    tlc_finding finding, bad;
+
+    if (owns(a, a->setup.rank)) {
         read_pushes(a, &o->round, from, &finding, &bad);
         if (!finding.cause)
             tlc_owner_reduce(o, 1);
@@ -238,17 +249,68 @@ tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_m
             o->failed = 1;
             o->finding = finding;
         }
-        *to_all = tlc_owner_answer(o, a->step, NULL);
-        finding = o->finding;
         a->stats.received += received(a, from);
-        a->stats.sent += (uint64_t)to_all->len * (x->cfg.workers - 1);
-        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer, 0) * (x->cfg.workers - 1);
+    }
+    a->state = AVERAGED;
+}
+
+static tlc_status answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
+{
+    const uint32_t others = a->setup.cfg.workers - 1;
+    tlc_owner *o = &a->owner;
+
+    *to_all = (tlc_message){NULL, 0};
+    if (owns(a, a->setup.rank)) {
+        *to_all = tlc_owner_answer(o, a->step, delta);
+        a->stats.sent += (uint64_t)to_all->len * others;
+        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer, 0) * others;
     }
     a->state = REDUCED;
-    (void)tell(a, TLC_OK, &finding);
-    if (owns(a, x->rank) && !o->failed)
-        tell_taken(a, o->round.bits);
-    return TLC_OK;
+    return tell_owner(a, TLC_OK);
+}
+
+tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!from || !to_all)
+        return tlc_refuse_null(&a->setup, from ? "to_all" : "from");
+    const tlc_status status = may_average(a, "reduce was called, which gather has not,",
+                                          "reduce was called before push", "reduce was called again");
+    if (status)
+        return status;
+    average(a, from);
+    return answer(a, NULL, to_all);
+}
+
+tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!from)
+        return tlc_refuse_null(&a->setup, "from");
+    const tlc_status status = may_average(a, "average was called, which gather has not,",
+                                          "average was called before push", "average was called again");
+    if (status)
+        return status;
+    average(a, from);
+    return tell_owner(a, owns(a, a->setup.rank) && a->owner.failed ? TLC_ERR_STEP : TLC_OK);
+}
+
+tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!to_all)
+        return tlc_refuse_null(&a->setup, "to_all");
+    if (is_gather(a))
+        return refuse_turn(a, "answer was called, which gather has not,");
+    const tlc_status status = owns(a, a->setup.rank) ? tlc_owner_check(&a->owner, delta) : TLC_OK;
+    if (status)
+        return status;
+    if (a->state != AVERAGED)
+        return refuse_turn(a, a->state == REDUCED ? "answer was called again" : "answer was called before average");
+    return answer(a, delta, to_all);
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
@@ -371,7 +433,9 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     if (status)
         return status;
     if (a->state == IDLE || (owns(a, a->setup.rank) && a->state != REDUCED))
-        return refuse_turn(a, a->state == IDLE ? "pull was called before push" : "pull was called before reduce");
+        return refuse_turn(a, a->state == IDLE     ? "pull was called before push"
+                              : a->state == PUSHED ? "pull was called before reduce"
+                                                   : "pull was called before answer");
     if (is_gather(a))
         return pull_gathered(a, from, out);
     status = read_answers(a, from, &finding, &failed);
@@ -379,7 +443,7 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
         status = compare_taken(a, &taken, &finding);
     if (status)
         return tell(a, status, &finding);
-    a->state = REDUCED; /* that of a rank that owns nothing may be PUSHED */
+    a->state = REDUCED; /* that of a rank that owns nothing may be another */
     if (failed)
         return fail_step(a, &finding, received(a, from));
     for (uint32_t i = 0; i < a->setup.owners; i++)

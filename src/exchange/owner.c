@@ -169,6 +169,15 @@ void tlc_owner_reduce(tlc_owner *o, int all_or_nothing)
 
 /* ---- answer ------------------------------------------------------------------------------------------------------ */
 
+tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta)
+{
+    for (size_t p = 0; delta && p < o->answer.part_count; p++)
+        if (!delta[p])
+            return tlc_refuse(o->x, TLC_ERR_PARAM, tlc_sender_part(&o->answer, p)->tensor,
+                              "its entry of delta is NULL, that of part %zu", p);
+    return TLC_OK;
+}
+
 tlc_message tlc_owner_answer(tlc_owner *o, uint64_t step, const float *const *delta)
 {
     tlc_sender *s = &o->answer;

@@ -26,6 +26,9 @@ void tlc_owner_free(tlc_owner *o);
  * is at fault first is in o->finding. */
 void tlc_owner_reduce(tlc_owner *o, int all_or_nothing);
 
+/* Has every part a delta? TLC_ERR_PARAM: not this one. */
+tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta);
+
 /* Makes the answer to the round. delta: values for each part, NULL: the means. If a delta is not finite, the step
  * fails. */
 tlc_message tlc_owner_answer(tlc_owner *o, uint64_t step, const float *const *delta);

@@ -157,25 +157,13 @@ tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part)
     return s ? tlc_owner_part(&s->owner, i, part) : TLC_ERR_PARAM;
 }
 
-/* Has every part a delta? Else the answer is refused. */
-static tlc_status check_deltas(const tlc_server *s, const float *const *delta)
-{
-    const tlc_sender *answer = &s->owner.answer;
-
-    for (size_t p = 0; delta && p < answer->part_count; p++)
-        if (!delta[p])
-            return tlc_refuse(&s->setup, TLC_ERR_PARAM, tlc_sender_part(answer, p)->tensor,
-                              "its entry of delta is NULL, that of part %zu", p);
-    return TLC_OK;
-}
-
 tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
 {
     if (!s)
         return TLC_ERR_PARAM;
     if (!to_all)
         return tlc_refuse_null(&s->setup, "to_all");
-    const tlc_status status = check_deltas(s, delta);
+    const tlc_status status = tlc_owner_check(&s->owner, delta);
     if (status)
         return status;
     if (!s->reduced)

@@ -110,6 +110,21 @@ tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence)
     return status;
 }
 
+float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i))
+{
+    size_t all = 0;
+
+    for (size_t i = 0; i < parts; i++)
+        all += values(h, i);
+    float **delta = tlc_mail_take(&h->mail, 1, (parts + 1) * sizeof *delta + all * sizeof **delta);
+    float *at = delta ? (float *)(void *)(delta + parts + 1) : NULL;
+    for (size_t i = 0; delta && i < parts; i++) {
+        delta[i] = at;
+        at += values(h, i);
+    }
+    return delta;
+}
+
 void tlc_mpi_idle(void)
 {
     sched_yield();

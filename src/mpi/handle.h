@@ -55,8 +55,11 @@ struct tlc_mpi {
         tlc_server *server;
         tlc_gossip *gossip;
     } object;
-    int gather;            /* all-reduce */
-    tlc_message answer;    /* all-reduce: this rank's own */
+    int gather;                  /* all-reduce */
+    tlc_message answer;          /* all-reduce: this rank's own */
+    tlc_mpi_owner_update update; /* all-reduce: the optimizer of this rank's parts; NULL: others get the means */
+    void *update_arg;
+    float **delta;         /* all-reduce with `update`: what it writes */
     tlc_sends *answers;    /* server: those of the last `keep` steps */
     uint32_t keep, backup; /* server */
     unsigned char *given;  /* server, by worker: the message in the box is a push that the object has */
@@ -143,6 +146,9 @@ void tlc_mpi_end(tlc_mpi *h, tlc_status result);
 
 /* The handle is of no use any more. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
 tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
+
+/* Room for the deltas of so many parts: pointers, and the values behind them. NULL: no memory. values: of part i. */
+float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i));
 
 /* Lets others have the processor, when there is nothing to do. */
 void tlc_mpi_idle(void);

@@ -4,6 +4,7 @@
  * owner makes its answer, which goes to all.
  */
 #include "handle.h"
+#include <math.h>
 
 static size_t own_index(const tlc_mpi *h)
 {
@@ -29,12 +30,51 @@ static const tlc_message *messages(tlc_mpi *h, tlc_message own)
     return h->from;
 }
 
+static size_t part_values(const tlc_mpi *h, size_t i)
+{
+    tlc_part part = {.struct_size = sizeof part};
+
+    return tlc_allreduce_part(h->object.allreduce, i, &part) ? 0 : part.n;
+}
+
+/* Fails the step on all ranks, as the optimizer could not make the deltas: the first one becomes not finite. */
+static void spoil_deltas(const tlc_mpi *h)
+{
+    const size_t parts = tlc_allreduce_parts(h->object.allreduce);
+    size_t i = 0;
+
+    while (i < parts && !part_values(h, i))
+        i++;
+    if (i < parts)
+        h->delta[i][0] = NAN;
+}
+
+/* The optimizer of this rank's parts makes deltas of their means. If the step failed, the answer says so. */
+static tlc_status answer_with_deltas(tlc_mpi *h, const tlc_message *from)
+{
+    tlc_allreduce *a = h->object.allreduce;
+    tlc_status status;
+
+    TLC_MPI_TIMED(h, status, tlc_allreduce_average(a, from));
+    if (status && status != TLC_ERR_STEP)
+        return status;
+    if (!status && h->update(h->update_arg, a, h->delta))
+        spoil_deltas(h);
+    const float *const *delta = status ? NULL : (const float *const *)h->delta;
+    TLC_MPI_TIMED(h, status, tlc_allreduce_answer(a, delta, &h->answer));
+    return status;
+}
+
 /* An owner averages what came, and answers all. */
 static tlc_status reduce(tlc_mpi *h)
 {
+    const tlc_message *from = messages(h, h->to[own_index(h)]);
     tlc_status status;
 
-    TLC_MPI_TIMED(h, status, tlc_allreduce_reduce(h->object.allreduce, messages(h, h->to[own_index(h)]), &h->answer));
+    if (h->update)
+        status = answer_with_deltas(h, from);
+    else
+        TLC_MPI_TIMED(h, status, tlc_allreduce_reduce(h->object.allreduce, from, &h->answer));
     for (size_t k = 0; k < h->peers && !status; k++) {
         const size_t to = tlc_mpi_turn(h, k);
         if (to != own_index(h))
@@ -83,6 +123,7 @@ static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
 static void free_object(tlc_mpi *h)
 {
     tlc_allreduce_destroy(h->object.allreduce);
+    tlc_mail_give_back(&h->mail, h->delta);
 }
 
 static const tlc_mpi_role role = {.kind = "an all-reduce",
@@ -91,6 +132,17 @@ static const tlc_mpi_role role = {.kind = "an all-reduce",
                                   .outcome = outcome,
                                   .free = free_object};
 
+static void make_object(tlc_mpi_making *m)
+{
+    m->exchange.workers = (uint32_t)m->ranks;
+    tlc_mpi_make_peers(m, (size_t)m->ranks, 0, NULL);
+    if (m->status)
+        return;
+    m->handle->gather = m->exchange.gather;
+    m->status = tlc_allreduce_create(&m->handle->object.allreduce, &m->exchange, (uint32_t)m->rank, m->cfg.tensors,
+                                     m->cfg.count);
+}
+
 tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 {
     tlc_mpi_making m;
@@ -98,14 +150,30 @@ tlc_status tlc_mpi_allreduce_create(tlc_mpi **out, const tlc_mpi_config *cfg)
 
     if (status)
         return status;
-    m.exchange.workers = (uint32_t)m.ranks;
-    tlc_mpi_make_peers(&m, (size_t)m.ranks, 0, NULL);
-    if (!m.status) {
-        m.handle->gather = m.exchange.gather;
-        m.status = tlc_allreduce_create(&m.handle->object.allreduce, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
-                                        m.cfg.count);
-    }
+    make_object(&m);
     return tlc_mpi_make_end(&m, "all-reduce", 1, out);
+}
+
+tlc_status tlc_mpi_owners_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi_owner_update update, void *arg)
+{
+    tlc_mpi_making m;
+    tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, NULL);
+
+    if (status)
+        return status;
+    if (!update)
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "update is NULL");
+    if (m.exchange.gather)
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "with gather no rank owns parts, so there is nothing to update");
+    make_object(&m);
+    tlc_mpi *h = m.handle;
+    if (!m.status) {
+        h->update = update;
+        h->update_arg = arg;
+        h->delta = tlc_mpi_take_deltas(h, tlc_allreduce_parts(h->object.allreduce), part_values);
+        m.status = h->delta ? TLC_OK : TLC_ERR_NOMEM;
+    }
+    return tlc_mpi_make_end(&m, "all-reduce with optimizers at the owners", 1, out);
 }
 
 tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double weight, void *const *out)

@@ -324,21 +324,11 @@ tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
 
 /* ---- run --------------------------------------------------------------------------------------------------------- */
 
-/* Room for the deltas of all parts: pointers, and the values behind them. NULL: no memory. */
-static float **take_deltas(const tlc_mpi *h)
+static size_t part_values(const tlc_mpi *h, size_t i)
 {
     tlc_part part = {.struct_size = sizeof part};
-    size_t parts = tlc_server_parts(h->object.server), values = 0;
 
-    for (size_t i = 0; i < parts && !tlc_server_part(h->object.server, i, &part); i++)
-        values += part.n;
-    float **delta = tlc_mail_take(&h->mail, 1, (parts + 1) * sizeof *delta + values * sizeof **delta);
-    float *at = delta ? (float *)(void *)(delta + parts + 1) : NULL;
-    for (size_t i = 0; delta && i < parts && !tlc_server_part(h->object.server, i, &part); i++) {
-        delta[i] = at;
-        at += part.n;
-    }
-    return delta;
+    return tlc_server_part(h->object.server, i, &part) ? 0 : part.n;
 }
 
 /* On a rank with a worker, nobody would start the worker's steps meanwhile. */
@@ -357,7 +347,7 @@ static tlc_status may_run(tlc_mpi *h)
 tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
 {
     tlc_status status = may_run(h);
-    float **delta = status || !update ? NULL : take_deltas(h);
+    float **delta = status || !update ? NULL : tlc_mpi_take_deltas(h, tlc_server_parts(h->object.server), part_values);
 
     if (!status && update && !delta)
         status = tlc_mpi_refuse(h, TLC_ERR_NOMEM, TLC_ALL, "there is no memory for the deltas");

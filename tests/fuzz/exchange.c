@@ -78,10 +78,9 @@ static void reduce(program *p)
 
 static void answer(program *p)
 {
-    party *by = server(p);
+    party *by = p->run.plan.cfg.servers ? server(p) : pusher(p);
     const unsigned with_delta = below(p, 2);
-    if (by)
-        (void)run_answer(&p->run, by, (int)with_delta, take_values(p));
+    (void)run_answer(&p->run, by, (int)with_delta, take_values(p));
 }
 
 static void pull(program *p)

@@ -135,20 +135,28 @@ tlc_status run_deliver(run *r, party *server, uint32_t worker)
     return status;
 }
 
-tlc_status run_answer(run *r, party *server, int with_delta, values v)
+/* They stay as they are until the step has ended. */
+static const float *const *draw_deltas(party *owner, values v)
+{
+    party_forget_deltas(owner);
+    owner->deltas = party_parts(owner);
+    owner->delta = malloc((owner->deltas + 1) * sizeof *owner->delta);
+    require(owner->delta != NULL);
+    for (size_t i = 0; i < owner->deltas; i++) {
+        const size_t n = party_part(owner, i).n;
+        owner->delta[i] = floats(n);
+        fill_floats(owner->delta[i], n, v.way, v.seed + i);
+    }
+    return (const float *const *)owner->delta;
+}
+
+static tlc_status answer_of_server(run *r, party *server, int with_delta, values v)
 {
     const uint64_t before = party_digest(server), step = step_of(server);
-    const size_t parts = party_parts(server);
-    float **delta = malloc((parts + 1) * sizeof *delta);
+    const float *const *delta = draw_deltas(server, v);
     tlc_message to_all = {NULL, 77};
 
-    require(delta != NULL);
-    for (size_t i = 0; i < parts; i++) {
-        const size_t n = party_part(server, i).n;
-        delta[i] = floats(n);
-        fill_floats(delta[i], n, v.way, v.seed + i);
-    }
-    const tlc_status status = tlc_server_answer(server->it, with_delta ? (const float *const *)delta : NULL, &to_all);
+    const tlc_status status = tlc_server_answer(server->it, with_delta ? delta : NULL, &to_all);
     party_check(server, status, before);
     if (status) {
         require(status == TLC_ERR_ORDER && !to_all.data && to_all.len == 77);
@@ -157,15 +165,25 @@ tlc_status run_answer(run *r, party *server, int with_delta, values v)
         release_pushes(r, server);
         r->calm &= !with_delta || is_calm(v);
     }
-    for (size_t i = 0; i < parts; i++)
-        free(delta[i]);
-    free(delta);
     return status;
 }
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
-static tlc_status reduce_rank(run *r, party *p)
+/* Averages, then answers with these values or the means. */
+static tlc_status average_and_answer(party *p, const tlc_message *from, tlc_message *to_all, int with_delta, values v)
+{
+    const tlc_status status = tlc_allreduce_average(p->it, from);
+
+    if (status && status != TLC_ERR_STEP)
+        return status;
+    party_check(p, status, 0);
+    const float *const *delta = draw_deltas(p, v);
+    return tlc_allreduce_answer(p->it, with_delta ? delta : NULL, to_all);
+}
+
+/* v: NULL, or as in run_answer. */
+static tlc_status reduce_rank(run *r, party *p, int with_delta, const values *v)
 {
     const uint64_t before = party_digest(p), step = step_of(p);
     tlc_message from[MOST_RANKS], to_all = {NULL, 77};
@@ -177,7 +195,8 @@ static tlc_status reduce_rank(run *r, party *p)
         wrong |= mail_wrong(&r->mail, push_slot(i, p->index), step);
         strange |= !l->genuine;
     }
-    const tlc_status status = tlc_allreduce_reduce(p->it, from, &to_all);
+    const tlc_status status = v ? average_and_answer(p, from, &to_all, with_delta, *v)
+                                : tlc_allreduce_reduce(p->it, from, &to_all);
     party_check(p, status, before);
     require_status(status, p->turn != PUSHED || r->plan.cfg.gather ? TLC_ERR_ORDER : TLC_OK);
     if (status) {
@@ -190,7 +209,7 @@ static tlc_status reduce_rank(run *r, party *p)
         require_status(tlc_allreduce_outcome(p->it, &outcome), TLC_OK);
         require(!wrong || outcome.cause != TLC_OK);
         r->strange |= strange;
-        r->calm &= !strange;
+        r->calm &= !strange && (!with_delta || is_calm(*v));
     }
     mail_post(&r->mail, answer_slot(p->index), to_all, step);
     p->turn = REDUCED;
@@ -200,12 +219,17 @@ static tlc_status reduce_rank(run *r, party *p)
 tlc_status run_reduce(run *r, party *p)
 {
     if (p->role == RANK)
-        return reduce_rank(r, p);
+        return reduce_rank(r, p, 0, NULL);
     const uint64_t before = party_digest(p);
     const tlc_status status = tlc_server_reduce(p->it);
     party_check(p, status, before);
     require(status == TLC_OK || status == TLC_ERR_STEP || status == TLC_ERR_ORDER);
     return status;
+}
+
+tlc_status run_answer(run *r, party *owner, int with_delta, values v)
+{
+    return owner->role == RANK ? reduce_rank(r, owner, with_delta, &v) : answer_of_server(r, owner, with_delta, v);
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */

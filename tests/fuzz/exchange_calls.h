@@ -45,8 +45,8 @@ typedef struct values {
 tlc_status run_push(run *r, party *p, values v);
 tlc_status run_deliver(run *r, party *server, uint32_t worker);
 tlc_status run_reduce(run *r, party *p);
-/* with_delta: an answer with these values in place of the means */
-tlc_status run_answer(run *r, party *server, int with_delta, values v);
+/* with_delta: an answer with these values in place of the means. A rank averages first. */
+tlc_status run_answer(run *r, party *owner, int with_delta, values v);
 tlc_status run_pull(run *r, party *p);
 tlc_status run_cancel(party *rank);
 tlc_status run_join(run *r, party *worker, uint64_t step, int ask);

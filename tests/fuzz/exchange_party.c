@@ -123,9 +123,19 @@ void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t i
     party_made(p, status, role == RANK ? (void *)rank : role == WORKER ? (void *)worker : (void *)server);
 }
 
+void party_forget_deltas(party *p)
+{
+    for (size_t i = 0; i < p->deltas; i++)
+        free(p->delta[i]);
+    free(p->delta);
+    p->delta = NULL;
+    p->deltas = 0;
+}
+
 void party_close(party *p)
 {
     ON(p, destroy, p->it);
+    party_forget_deltas(p);
     for (size_t t = 0; t < p->plan->count; t++) {
         free(p->grad[t]);
         free(p->out[t]);

@@ -39,6 +39,8 @@ typedef struct party {
     /* by tensor: exactly n values */
     uint8_t *grad[MOST_TENSORS], *out[MOST_TENSORS];
     float *residual[MOST_TENSORS]; /* or NULL: the object's own */
+    float **delta;                 /* by part: what it has answered with; or NULL */
+    size_t deltas;
 } party;
 
 /* A function that ranks, workers, servers and nodes of gossip have: ON(p, step, p->it). */
@@ -58,6 +60,7 @@ static inline party_role plan_role(const exchange_plan *plan) /* of those who pu
 
 /* Makes an object; not of a node, see gossip_plan.h. */
 void party_open(party *p, const exchange_plan *plan, party_role role, uint32_t index);
+void party_forget_deltas(party *p); /* what party->delta holds */
 void party_close(party *p);
 
 /* Before and after the call that makes an object, which alone may allocate: fills *p and what the call takes; takes

@@ -6,15 +6,48 @@
 #include "mpi_run.h"
 #include <math.h>
 
-enum { STEPS = 100, BAD_STEP = 7 };
+enum { STEPS = 100, BAD_STEP = 7, BAD_UPDATE = 11 };
 
-static tlc_mpi *open_handle(const fleet *f, size_t chunk)
+/* ---- optimizers at the owners ------------------------------------------------------------------------------------ */
+
+/* In one step that of an owner cannot go on. */
+static int update_fails(uint64_t step, uint32_t owner, uint32_t owners)
+{
+    return step == BAD_UPDATE && owner == BAD_UPDATE % owners;
+}
+
+/* What fleet_half does. */
+static tlc_status halve(void *arg, const tlc_allreduce *a, float *const *delta)
+{
+    tlc_part part = {.struct_size = sizeof part};
+
+    for (size_t p = 0; !tlc_allreduce_part(a, p, &part); p++)
+        for (size_t i = 0; i < part.n; i++)
+            delta[p][i] = 0.5f * part.mean[i];
+    ++*(size_t *)arg;
+    return update_fails(tlc_allreduce_step(a), (uint32_t)rank, (uint32_t)ranks) ? TLC_ERR_NOMEM : TLC_OK;
+}
+
+static const float *const *half_or_nan(fleet *f, uint32_t owner)
+{
+    const float *const *delta = fleet_half(f, owner);
+
+    if (update_fails(member_step(f->owner[owner]), owner, f->owners) && member_parts(f->owner[owner]))
+        f->half[owner][0] = NAN;
+    return delta;
+}
+
+/* ---- the same in one process ------------------------------------------------------------------------------------- */
+
+/* updates: NULL, or how often the optimizer of this rank was called. */
+static tlc_mpi *open_handle(const fleet *f, size_t chunk, size_t *updates)
 {
     tlc_mpi_config cfg = mpi_config(&f->cfg, f->tensors, TENSORS);
     tlc_mpi *h = NULL;
 
     cfg.chunk = chunk;
-    require_status(tlc_mpi_allreduce_create(&h, &cfg), TLC_OK);
+    require_status(updates ? tlc_mpi_owners_create(&h, &cfg, halve, updates) : tlc_mpi_allreduce_create(&h, &cfg),
+                   TLC_OK);
     return h;
 }
 
@@ -43,33 +76,65 @@ static void set_scene(fleet *f, uint64_t step)
     }
 }
 
+/* The step fails on all ranks, and the fleet knows. */
+static int step_fails(const fleet *f, uint64_t step)
+{
+    return step == BAD_STEP || (f->delta && step == BAD_UPDATE && member_parts(f->owner[BAD_UPDATE % f->owners]));
+}
+
+static void play_fleet(fleet *f, size_t chunk, size_t *updates, uint64_t steps)
+{
+    results r;
+
+    results_open(&r, f);
+    tlc_mpi *h = open_handle(f, chunk, updates);
+    for (uint64_t step = 1; step <= steps; step++) {
+        const void *grads[TENSORS];
+        set_scene(f, step);
+        results_wipe(&r, f);
+        require_status(tlc_mpi_allreduce_start(h, grads_of(f, grads), f->weight[rank], r.out), TLC_OK);
+        fleet_push(f);
+        fleet_reduce(f);
+        fleet_pull(f);
+        require(f->pulled[rank] == (step_fails(f, step) ? TLC_ERR_STEP : TLC_OK));
+        require_status(tlc_mpi_wait(h), f->pulled[rank]);
+        require_results(&r, f);
+        require_same_outcome(h, f);
+    }
+    require_equal_states((member){.rank = tlc_mpi_allreduce_object(h)}, f->worker[rank]);
+    tlc_mpi_destroy(h);
+    results_close(&r);
+}
+
 static void play(fleet_kind kind, const tlc_tensor *tensors, const char *codec, size_t chunk, uint64_t steps)
 {
     tlc_exchange_config cfg = fleet_config(kind, (uint32_t)ranks, tensors);
-    results r;
     fleet f;
 
     cfg.push = codec;
     fleet_open(&f, &cfg, tensors, 0);
-    results_open(&r, &f);
-    tlc_mpi *h = open_handle(&f, chunk);
-    for (uint64_t step = 1; step <= steps; step++) {
-        const void *grads[TENSORS];
-        set_scene(&f, step);
-        results_wipe(&r, &f);
-        require_status(tlc_mpi_allreduce_start(h, grads_of(&f, grads), f.weight[rank], r.out), TLC_OK);
-        fleet_push(&f);
-        fleet_reduce(&f);
-        fleet_pull(&f);
-        require(f.pulled[rank] == (step == BAD_STEP ? TLC_ERR_STEP : TLC_OK));
-        require_status(tlc_mpi_wait(h), f.pulled[rank]);
-        require_results(&r, &f);
-        require_same_outcome(h, &f);
-    }
-    require_equal_states((member){.rank = tlc_mpi_allreduce_object(h)}, f.worker[rank]);
-    tlc_mpi_destroy(h);
-    results_close(&r);
+    play_fleet(&f, chunk, NULL, steps);
     fleet_close(&f);
+}
+
+/* Owners answer with deltas. The optimizer is called in each step that has not failed by then. */
+static void owners(void)
+{
+    static const char *const texts[] = {"3lc", "raw"};
+    enum { UPDATES = 20 };
+
+    for (size_t c = 0; c < COUNT(texts); c++) {
+        tlc_exchange_config cfg = fleet_config(SHARDED, (uint32_t)ranks, small_tensors);
+        size_t updates = 0;
+        fleet f;
+        cfg.push = texts[c];
+        cfg.owners = (uint32_t)(c ? ranks : (ranks + 1) / 2);
+        fleet_open(&f, &cfg, small_tensors, 0);
+        f.delta = half_or_nan;
+        play_fleet(&f, 1 << 30, &updates, UPDATES);
+        require(updates == (member_parts(f.owner[rank]) ? UPDATES - 1 : 0));
+        fleet_close(&f);
+    }
 }
 
 static void sharded(void)
@@ -119,6 +184,7 @@ static void in_place(void)
 const mpi_test allreduce_tests[] = {
     {"sharded all-reduce", sharded},
     {"gathered all-reduce", gathered},
+    {"all-reduce with optimizers at the owners", owners},
     {"in place, by a Fortran handle", in_place},
     {NULL, NULL},
 };

@@ -148,6 +148,14 @@ static void wrong_alone(void)
     is_wrong(no_name, 1, "tensor 1: its name is NULL");
 }
 
+static tlc_status update(void *arg, const tlc_allreduce *allreduce, float *const *delta)
+{
+    (void)arg;
+    (void)allreduce;
+    (void)delta;
+    return TLC_OK;
+}
+
 /* Ranks that call different functions, or the same one with nothing. */
 static void other_calls(void)
 {
@@ -194,6 +202,19 @@ static void other_calls(void)
         ranks + 1, ranks, ranks, ranks);
     require_all_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
     require(!h);
+    scene_set(&s); /* not all owners have an optimizer, or there are no owners */
+    if (ranks > 1) {
+        status = rank == 0 ? tlc_mpi_allreduce_create(&h, &s.cfg) : tlc_mpi_owners_create(&h, &s.cfg, update, NULL);
+        require_all_told(&s, status, TLC_ERR_PARAM, 1, TLC_ALL,
+                         "on rank 1 the handle is for all-reduce with optimizers at the owners; on rank 0 the handle "
+                         "is for all-reduce");
+    }
+    require_all_told(&s, tlc_mpi_owners_create(&h, &s.cfg, NULL, NULL), TLC_ERR_PARAM, 0, TLC_ALL,
+                     "rank 0: update is NULL");
+    s.exchange.gather = 1;
+    require_all_told(&s, tlc_mpi_owners_create(&h, &s.cfg, update, NULL), TLC_ERR_PARAM, 0, TLC_ALL,
+                     "rank 0: with gather no rank owns parts, so there is nothing to update");
+    require(!s.memory.used);
     scene_set(&s);
     s.cfg.comm = MPI_COMM_NULL;
     require_all_told(&s, tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM, TLC_NOBODY, TLC_ALL,

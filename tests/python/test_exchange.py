@@ -147,6 +147,60 @@ class AllReduces(unittest.TestCase):
         with self.assertRaises(threelc.CorruptError):
             fewer[0].load_state_dict({**states[0], "state": states[0]["state"][:-1]})
 
+    def average(self, ranks, given):
+        to = [[bytes(message) for message in rank.push(g)] for rank, g in zip(ranks, given)]
+        for i, rank in enumerate(ranks):
+            rank.average([to[j][i] for j in range(len(ranks))])
+
+    def test_optimizers_at_the_owners(self):
+        """With raw all ranks get what the owners answer."""
+        ranks = ranks_of(2, push="raw", split_n=1000)
+        given = [gradients(i) for i in range(2)]
+        self.average(ranks, given)
+        whole, answers = empty(), []
+        for rank in ranks:
+            deltas = [-0.5 * numpy.array(part.mean, "f4") for part in rank.parts()]
+            for part, delta in zip(rank.parts(), deltas):
+                whole[part.tensor][part.first:part.first + part.n] = delta
+            self.assertRaisesRegex(ValueError, "delta", rank.answer, deltas[:-1])
+            answers.append(bytes(rank.answer(deltas)))
+            self.assertRaisesRegex(threelc.OrderError, "answer was called again", rank.answer, deltas)
+        for rank in ranks:
+            rank.pull(answers, out := empty())
+            for a, b, mine, other in zip(out, whole, *given):
+                numpy.testing.assert_array_equal(a, b)
+                numpy.testing.assert_allclose(a, -0.25 * (mine + other), atol=1e-6)
+
+    def test_owners_when_a_step_fails(self):
+        ranks = ranks_of(2)
+        self.average(ranks, [gradients(i) for i in range(2)])
+        before = [numpy.array(part.residual, "f4") for part in ranks[0].parts()]
+        deltas = [numpy.ones(part.n, "f4") for part in ranks[0].parts()]
+        ranks[0].answer(deltas)
+        del deltas  # cancel reads them
+        for rank in ranks:
+            rank.cancel()
+        for part, residual in zip(ranks[0].parts(), before):
+            numpy.testing.assert_allclose(part.residual, residual, atol=1e-6)
+        bad = gradients(2)
+        bad[1][3] = numpy.nan
+        self.assertRaisesRegex(threelc.StepError, 'rank 0: NaN or infinity in the gradient of tensor "bias"',
+                               self.average, ranks, [bad, gradients(3)])
+        with self.assertRaisesRegex(threelc.OrderError, "pull was called before answer"):
+            ranks[0].pull([None, None], empty())
+
+    def test_pushes_are_kept_until_the_answer(self):
+        rank, = ranks_of(1, push="raw")
+        given = gradients(0)
+        message = bytearray(rank.push(given)[0])
+        rank.average([message])
+        with self.assertRaises(BufferError):
+            message.append(1)
+        answer = rank.answer()
+        message.append(1)
+        rank.pull([answer], out := empty())
+        numpy.testing.assert_array_equal(out[0], given[0])
+
     def test_states_that_are_missing(self):
         states = [rank.state_dict() for rank in ranks_of(4)]
         for workers in (2, 3, 5):

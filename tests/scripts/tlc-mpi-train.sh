@@ -42,6 +42,8 @@ learns() {
 learns 0 1 --kind mpi
 learns 20 3 --kind all-reduce
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
+learns 20 3 --kind owners -c 3lc:s=1.5
+learns 20 3 --kind owners --layers --participants 2
 learns 20 3 --kind gather
 learns 20 3 --kind gather --layers --participants 2
 learns 10 3 --kind server:2 --optimiser adam --rate 0.002
@@ -63,6 +65,26 @@ plain() {
 }
 plain
 plain --send changes --local-steps 5 --participants 2
+
+# With raw the optimiser at the owners is that of an all-reduce, bit for bit, as w + (0 - x) is w - x; also where a run
+# goes on with other ranks, whose owners put the state of the optimiser together.
+# stops FOLDER RANKS OPTION...: 10 steps with 3 ranks, and then 10 with others
+stops() {
+  local folder=$1 ranks=$2
+  shift 2
+  train 3 --decay constant --steps 10 --quiet --checkpoint "$folder" --every 10 "$@"
+  train "$ranks" --decay constant --steps 20 --quiet --checkpoint "$folder" --resume --every 10 "$@"
+}
+stops all 2 --kind all-reduce -c raw --optimiser adam
+whole=$(value weights)
+stops own 2 --kind owners -c raw --optimiser adam
+holds "'$whole' and '$whole' == '$(value weights)'" 'raw, owners'
+
+# Owners go on with the same bits.
+stops same 3 --kind owners
+whole=$(value weights)
+train 3 --kind owners --decay constant --steps 20 --quiet
+holds "'$whole' and '$whole' == '$(value weights)'" 'owners that go on'
 
 # A rank of a run without end is killed at some step after its first checkpoint. All ranks end.
 killed() {
@@ -163,6 +185,7 @@ refuses 1 2 "--every goes with --checkpoint" --every 2
 refuses 1 2 "--local-steps and *" --local-steps 2
 refuses 1 2 "--steps and --every must be multiples*" --send changes --local-steps 3
 refuses 1 2 "--layers goes with *" --layers --kind server:1
+refuses 1 2 "--kind owners goes without --send changes, *" --kind owners --send changes
 refuses 1 2 "gossip goes without *" --kind gossip:ring --send changes
 refuses 1 2 "--kind gossip:ring: it needs a codec without bias*" --kind gossip:ring -c 3lc
 refuses 1 2 "--participants 3: there are 1 ranks" --participants 3

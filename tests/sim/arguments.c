@@ -49,11 +49,15 @@ static void refuse_rank(object *o)
     must_refuse(o, tlc_allreduce_stats(o->it, &stats), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_part(o->it, 0, &part), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_reduce(o->it, NULL, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_allreduce_average(o->it, NULL), TLC_ERR_PARAM);
+    must_refuse(o, tlc_allreduce_answer(o->it, NULL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_pull(o->it, NULL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_again(o->it, 1, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_push(none, NULL, 1, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_reduce(none, &message, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_allreduce_average(none, &message), TLC_ERR_PARAM);
+    must_refuse(o, tlc_allreduce_answer(none, NULL, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_pull(none, &message, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_again(none, 1, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_cancel(none), TLC_ERR_PARAM);

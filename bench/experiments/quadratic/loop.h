@@ -13,7 +13,7 @@
 typedef enum loop_kind {
     LOOP_MEANS,  /* an all-reduce: owners answer with means, and every rank has an optimiser */
     LOOP_GATHER, /* the same without answers: every rank decodes all pushes */
-    LOOP_DELTAS  /* a server has the optimiser, and answers with changes of the model (3LC, Figure 2) */
+    LOOP_DELTAS  /* owners have the optimiser, and answer with changes of the model, as 3LC's servers (Figure 2) */
 } loop_kind;
 
 enum { LOOP_RANKS_MAX = 64 };
@@ -26,8 +26,9 @@ typedef struct loop_options {
     uint64_t seed;
 } loop_options;
 
-/* What an optimiser makes of the mean gradient: the change of the model. n floats each. */
-typedef void loop_update(void *arg, const float *mean, float *change);
+/* What an optimiser makes of the mean gradient: the change of values first .. first + n - 1 of the model. n floats
+ * each. */
+typedef void loop_update(void *arg, size_t first, size_t n, const float *mean, float *change);
 
 /* Residuals are those after the last step. */
 typedef struct loop_figures {
@@ -37,11 +38,10 @@ typedef struct loop_figures {
 
 typedef struct loop {
     loop_options o;
-    tlc_worker *worker[LOOP_RANKS_MAX];
-    tlc_server *server;
     tlc_allreduce *rank[LOOP_RANKS_MAX];
     float *residual[LOOP_RANKS_MAX]; /* of pushes; NULL: the codec keeps none */
-    float *change, *mean;
+    float *change, *mean;            /* of the model, of the gradients */
+    float *delta;                    /* what owners answer with */
     loop_figures figures;
 } loop;
 

@@ -36,7 +36,7 @@ enum { /* of options without a letter */
 static const option_entry entries[] = {
     {KEY_LOOP, "loop", "NAME",
      "means (an all-reduce of gradients), gather (without answers), or\n"
-     "deltas (a server with the optimiser; default means)"},
+     "deltas (the optimiser at the owners; default means)"},
     {'c', "codec", "CODEC", "of pushes (default 3lc)"},
     {KEY_PULL, "pull", "CODEC", "of answers (default: that of the library)"},
     {KEY_RANKS, "ranks", "N", "1 to 64 (default 4)"},
@@ -155,13 +155,14 @@ static void draw_gradients(problem *p)
             p->gradient[r][i] = curvature(p, i) * p->model[i] + (float)p->o->noise * normal(&p->random);
 }
 
-static void update(void *arg, const float *mean, float *change)
+static void update(void *arg, size_t first, size_t n, const float *mean, float *change)
 {
-    problem *p = arg;
+    const problem *p = arg;
+    float *momentum = p->momentum + first;
 
-    for (size_t i = 0; i < p->o->loop.n; i++) {
-        p->momentum[i] = 0.9f * p->momentum[i] + mean[i];
-        change[i] = -p->rate * p->momentum[i];
+    for (size_t i = 0; i < n; i++) {
+        momentum[i] = 0.9f * momentum[i] + mean[i];
+        change[i] = -p->rate * momentum[i];
     }
 }
 

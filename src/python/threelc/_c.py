@@ -302,6 +302,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_allreduce_pushed_parts": (c_size_t, _object),
     "tlc_allreduce_pushed_part": (_status, _object, c_size_t, POINTER(Part)),
     "tlc_allreduce_reduce": (_status, _object, _message, _message),
+    "tlc_allreduce_average": (_status, _object, _message),
+    "tlc_allreduce_answer": (_status, _object, _lists, _message),
     "tlc_allreduce_pull": (_status, _object, _message, _lists),
     "tlc_allreduce_again": (_status, _object, c_uint64, _message),
     "tlc_allreduce_cancel": (_status, _object),

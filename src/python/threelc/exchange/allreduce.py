@@ -5,8 +5,9 @@ from __future__ import annotations
 from ctypes import byref
 from typing import Any, List, Optional, Sequence, Union
 
-from .._arrays import Lists, Messages
+from .._arrays import Lists, Messages, View
 from .._c import DType, Message
+from .._errors import StepError
 from .._library import count, real
 from ._base import Config, FeedbackObject, Outcome, Part, Tensor
 
@@ -17,6 +18,13 @@ class AllReduce(FeedbackObject):
     >>> to = rank.push(gradients)                 # to[i] is for rank i
     >>> to_all = rank.reduce(pushes)              # pushes[i] came from rank i; not with gather
     >>> rank.pull(reduced, out=means)             # reduced[i] came from rank i
+
+    With an optimizer at each owner, as of 3LC's servers, reduce is made in two halves:
+
+    >>> rank.average(pushes)
+    >>> deltas = [optimizer(part) for part in rank.parts()]
+    >>> to_all = rank.answer(deltas)
+    >>> rank.pull(answers, out=changes)           # of the whole model
     """
 
     _name = "allreduce"
@@ -24,6 +32,8 @@ class AllReduce(FeedbackObject):
     def __init__(self, config: Config, rank: int, tensors: Sequence[Tensor]) -> None:
         super().__init__(config, tensors, count(rank, "rank", 32))
         self._to = (Message * config.workers)()
+        self._pushes: List[Optional[View]] = []
+        self._deltas: List[Optional[View]] = []
 
     def push(self, gradients: Optional[Sequence[Any]], weight: float = 1.0) -> List[memoryview]:
         """The messages of a step, one for each rank, this one too; with gather all are the same. An empty one need not
@@ -63,9 +73,45 @@ class AllReduce(FeedbackObject):
             self._call("reduce", messages.array, byref(to_all))
             return self._message(to_all)
 
+    def average(self, pushes: Sequence[Any]) -> None:
+        """The first half of reduce: afterwards parts() have the means, and answer() comes next. The messages must stay
+        as they are until then. StepError: leave model and optimizer as they are; the answer will say so.
+        """
+        messages = self._messages(pushes, self.config.workers)
+        with self._lock:
+            try:
+                self._call("average", messages.array)
+            except StepError:
+                self._pushes = messages.views
+                raise
+            self._pushes = messages.views
+
+    def answer(self, delta: Optional[Sequence[Any]] = None) -> memoryview:
+        """The second half of reduce: the message for all ranks, which is empty if this rank owns no parts.
+
+        delta: a float32 array for each of parts(), the change of the model, which stays as it is until the step has
+        ended; None: the means. If one is not finite, the step fails for all, and outcome() has a cause. What an owner
+        does with its optimizer when a step fails, threelc/exchange.h says at tlc_allreduce_average.
+        """
+        to_all = Message()
+        sizes = [] if delta is None else [part.n for part in self._parts()]
+        source = None if delta is None else Lists(delta, sizes, DType.F32, "delta")
+        with self._lock:
+            self._check_views(self._pushes)
+            self._call("answer", source and source.array, byref(to_all))
+            self._pushes = []
+            self._deltas = source.views if source else []
+            return self._message(to_all)
+
+    @staticmethod
+    def _check_views(views: Sequence[Optional[View]]) -> None:
+        for view in views:
+            if view is not None:
+                view.use_again(writable=False)
+
     def pull(self, reduced: Sequence[Any], out: Sequence[Any]) -> None:
-        """Ends the step. reduced: the message of reduce (with gather: of push) of each rank, this one too. out: an
-        array for each tensor.
+        """Ends the step. reduced: the message of reduce or answer (with gather: of push) of each rank, this one too.
+        out: an array for each tensor.
 
         StepError: the step failed, on all ranks; out is not written, and what was sent is back in residuals. Other
         errors: a message is at fault; fetch it again, and repeat the call.
@@ -73,7 +119,12 @@ class AllReduce(FeedbackObject):
         messages = self._messages(reduced, self.config.workers)
         target = Lists(out, self._sizes, self._dtype, "out", writable=True)
         with self._lock:
-            self._call("pull", messages.array, target.array)
+            try:
+                self._call("pull", messages.array, target.array)
+            except StepError:
+                self._deltas = []
+                raise
+            self._deltas = []
 
     def again(self, step: int) -> memoryview:
         """The message that pull of others takes, of a step before."""
@@ -82,10 +133,12 @@ class AllReduce(FeedbackObject):
     def cancel(self) -> None:
         """Ends a step that cannot end, as a rank is gone. Either all ranks that are left call it, or none."""
         with self._lock:
+            self._check_views(self._deltas)
             self._call("cancel")
+            self._pushes, self._deltas = [], []
 
     def parts(self) -> List[Part]:
-        """The parts that this rank owns, with the means of the last reduce; none with gather."""
+        """The parts that this rank owns, with the means of the last reduce or average; none with gather."""
         return self._parts()
 
     def pushed_parts(self) -> List[Part]:
