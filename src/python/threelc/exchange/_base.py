@@ -2,6 +2,7 @@
 """What the objects of the exchange have in common: tensors, configuration, outcomes, states."""
 from __future__ import annotations
 
+import math
 from ctypes import byref, c_float, c_uint64, c_void_p, pointer, sizeof
 from dataclasses import dataclass, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
@@ -96,6 +97,9 @@ class Outcome:
     """after load_state_dict: tensors that are in no state"""
     sentence: str
     """never empty: "worker 3 sent step 17, this is step 18\""""
+
+
+STARVES_FROM = 15  # TLC_STARVES_FROM
 
 
 @dataclass(frozen=True)
