@@ -131,11 +131,15 @@ void report_line(const trainer *t, const train_report *r)
     fflush(stdout);
 }
 
-void report_starving(const trainer *t, const train_report *r, bool *warned)
+enum { STARVES_AFTER = 2 }; /* reports in a row */
+
+void report_starving(const trainer *t, const train_report *r, int *starving)
 {
-    if (t->rank || *warned || !(r->pull_residual > TLC_STARVES_FROM))
+    if (t->rank || *starving == STARVES_AFTER)
         return;
-    *warned = true;
+    *starving = r->pull_residual > TLC_STARVES_FROM ? *starving + 1 : 0;
+    if (*starving < STARVES_AFTER)
+        return;
     fflush(stdout);
     fprintf(
         stderr,

@@ -25,8 +25,9 @@ bool report_is_finite(const train_report *r);
 
 void report_head(const trainer *t);
 void report_line(const trainer *t, const train_report *r);
-/* A warning on stderr if a loop starves. *warned: there was one. */
-void report_starving(const trainer *t, const train_report *r, bool *warned);
+/* One warning on stderr if a loop starves, which takes two reports: a batch with a small gradient may make a ratio
+ * large. *starving: so many reports in a row, at first 0. */
+void report_starving(const trainer *t, const train_report *r, int *starving);
 void report_residuals(const trainer *t, const char *when, const resume_residuals *r);
 
 /* The end: whether all ranks have the same weights (but for gossip), and their CRC-32. */
