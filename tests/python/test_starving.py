@@ -5,7 +5,6 @@ import unittest
 from pathlib import Path
 
 import numpy
-import torch  # noqa: F401 threelc.torch needs it
 from threelc.exchange import STARVES_FROM, AllReduce, Config, Tensor
 from threelc.torch._starving import Starving, residual_ratios
 
