@@ -475,6 +475,27 @@ void sync_residuals(syncer *s, double *pushes, double *answers)
     MPI_Allreduce(MPI_IN_PLACE, answers, (int)n, MPI_DOUBLE, MPI_SUM, s->comm);
 }
 
+static void add_norms(tlc_mpi *handle, double squares[4])
+{
+    tlc_exchange_stats stats = {.struct_size = sizeof stats};
+
+    /* those of other kinds refuse NULL */
+    if (tlc_allreduce_stats(tlc_mpi_allreduce_object(handle), &stats) &&
+        tlc_worker_stats(tlc_mpi_worker_object(handle), &stats))
+        (void)tlc_server_stats(tlc_mpi_server_object(handle), &stats);
+    squares[0] += stats.push_signal_squares;
+    squares[1] += stats.push_residual_squares;
+    squares[2] += stats.pull_signal_squares;
+    squares[3] += stats.pull_residual_squares;
+}
+
+void sync_norms(const syncer *s, double squares[4])
+{
+    memset(squares, 0, 4 * sizeof *squares);
+    for (size_t i = 0; i < s->handles; i++)
+        add_norms(s->handle[i], squares);
+}
+
 void sync_stats(const syncer *s, tlc_mpi_stats *stats)
 {
     *stats = (tlc_mpi_stats){.struct_size = sizeof *stats};

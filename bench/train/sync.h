@@ -100,6 +100,10 @@ void sync_keep_own(const syncer *s, float *values);
  * each. Gossip has none. */
 void sync_residuals(syncer *s, double *pushes, double *answers);
 
+/* Sums of squares in the last exchange, over all handles of this rank: {signal, residual} of pushes, then of answers.
+ * Not collective. */
+void sync_norms(const syncer *s, double squares[4]);
+
 /* Of this rank, since sync_open. struct_size is set. Not collective. */
 void sync_stats(const syncer *s, tlc_mpi_stats *stats);
 #endif

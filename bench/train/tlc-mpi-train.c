@@ -75,6 +75,7 @@ static void round_or_abort(trainer *t)
 /* The last report is that of the result. It ends early if the loss is not a number. */
 static bool train(trainer *t, const image_set *test, train_report *r, char *why)
 {
+    int starving = 0;
     const size_t tenth = t->o->steps / REPORTS ? t->o->steps / REPORTS : 1;
 
     report_head(t);
@@ -92,6 +93,7 @@ static bool train(trainer *t, const image_set *test, train_report *r, char *why)
             continue;
         *r = report_make(t, last || !t->o->quiet ? test : NULL);
         report_line(t, r);
+        report_starving(t, r, &starving);
         if (!report_is_finite(r))
             break;
     }

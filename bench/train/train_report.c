@@ -36,6 +36,12 @@ static double floats_of(const trainer *t)
     return all * neighbours;
 }
 
+/* 2-norms. */
+static double residual_to_signal(double residual, double signal)
+{
+    return signal > 0 ? sqrt(residual / signal) : 0;
+}
+
 train_report report_make(trainer *t, const image_set *test)
 {
     const trainer_totals own = trainer_count(t);
@@ -43,10 +49,13 @@ train_report report_make(trainer *t, const image_set *test)
     const bool counted = t->o->sync.kind != SYNC_MPI; /* MPI does not say what it sends */
     double sums[] = {counted ? own.sent : floats, counted ? own.received : floats, floats, own.loss,
                      (double)own.batches};
+    double squares[4];
     double most[] = {own.codec, own.wait, own.compute, own.rounds, (double)own.skipped};
 
     MPI_Allreduce(MPI_IN_PLACE, sums, sizeof sums / sizeof *sums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, most, sizeof most / sizeof *most, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    sync_norms(&t->sync, squares);
+    MPI_Allreduce(MPI_IN_PLACE, squares, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     t->totals.loss = 0;
     t->totals.batches = 0;
     return (train_report){.batches = sums[4],
@@ -59,7 +68,9 @@ train_report report_make(trainer *t, const image_set *test)
                           .wait = most[1],
                           .compute = most[2],
                           .rounds = most[3],
-                          .skipped = most[4]};
+                          .skipped = most[4],
+                          .push_residual = residual_to_signal(squares[1], squares[0]),
+                          .pull_residual = residual_to_signal(squares[3], squares[2])};
 }
 
 bool report_is_finite(const train_report *r)
@@ -120,6 +131,23 @@ void report_line(const trainer *t, const train_report *r)
     fflush(stdout);
 }
 
+enum { STARVES_AFTER = 2 }; /* reports in a row */
+
+void report_starving(const trainer *t, const train_report *r, int *starving)
+{
+    if (t->rank || *starving == STARVES_AFTER)
+        return;
+    *starving = r->pull_residual > TLC_STARVES_FROM ? *starving + 1 : 0;
+    if (*starving < STARVES_AFTER)
+        return;
+    fflush(stdout);
+    fprintf(
+        stderr,
+        "step %zu: what answers leave for later is %.0f times what they are made of: the training starves; a --pull "
+        "that sends more keeps up, or the kind gather\n",
+        t->step, r->pull_residual);
+}
+
 void report_residuals(const trainer *t, const char *when, const resume_residuals *r)
 {
     if (is_silent(t))
@@ -136,15 +164,15 @@ static void print_csv(FILE *f, const trainer *t, const train_report *r, unsigned
     train_settings(t->o, settings);
     fprintf(f,
             "kind,ranks,steps,%s,loss,accuracy,sent_bytes,received_bytes,float_bytes,ratio,codec_s,wait_s,compute_s,"
-            "seconds,skipped,weights\n",
+            "seconds,skipped,weights,push_residual,pull_residual\n",
             train_settings_names);
     fprintf(f, "%s,%d,%zu,%s,%s,", t->o->kind, t->ranks, t->step, settings, loss_of(r, "%.9g", loss));
     if (report_is_finite(r))
         fprintf(f, "%.2f", r->accuracy);
     else
         fputs("diverged", f);
-    fprintf(f, ",%.0f,%.0f,%.0f,%.2f,%.3f,%.3f,%.3f,%.3f,%.0f,%08lx\n", r->sent, r->received, r->floats, ratio(r),
-            r->codec, r->wait, r->compute, r->rounds, r->skipped, crc);
+    fprintf(f, ",%.0f,%.0f,%.0f,%.2f,%.3f,%.3f,%.3f,%.3f,%.0f,%08lx,%.3g,%.3g\n", r->sent, r->received, r->floats,
+            ratio(r), r->codec, r->wait, r->compute, r->rounds, r->skipped, crc, r->push_residual, r->pull_residual);
 }
 
 bool report_csv(const trainer *t, const train_report *r, unsigned long crc, char *why)

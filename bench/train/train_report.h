@@ -14,6 +14,7 @@ typedef struct train_report {
     double sent, received, floats;       /* bytes of a rank, the mean over ranks; floats: in every step, uncompressed */
     double codec, wait, compute, rounds; /* seconds, of the busiest rank */
     double skipped;                      /* rounds, of the rank with most of them */
+    double push_residual, pull_residual; /* residual / signal of the last exchange, over all ranks; 0: no residual */
 } train_report;
 
 /* Starts a new mean of the loss. test NULL: without the accuracy. */
@@ -24,6 +25,9 @@ bool report_is_finite(const train_report *r);
 
 void report_head(const trainer *t);
 void report_line(const trainer *t, const train_report *r);
+/* One warning on stderr if a loop starves, which takes two reports: a batch with a small gradient may make a ratio
+ * large. *starving: so many reports in a row, at first 0. */
+void report_starving(const trainer *t, const train_report *r, int *starving);
 void report_residuals(const trainer *t, const char *when, const resume_residuals *r);
 
 /* The end: whether all ranks have the same weights (but for gossip), and their CRC-32. */

@@ -94,7 +94,7 @@ TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
  * at fault. */
 TLC_API tlc_status tlc_mpi_outcome(const tlc_mpi *handle, tlc_outcome *outcome);
 
-/* Since the handle was made. struct_size is set by the caller. */
+/* Since the handle was made. struct_size is set by the caller. Steps and residuals: the statistics of the object. */
 typedef struct tlc_mpi_stats {
     size_t struct_size;
     uint64_t sent, received; /* bytes through MPI: messages to others, and from others */

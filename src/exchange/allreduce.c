@@ -553,7 +553,7 @@ tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome)
 
 tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stats *stats)
 {
-    return a ? tlc_stats_export(&a->setup, stats, &a->stats) : TLC_ERR_PARAM;
+    return a ? tlc_stats_export(&a->setup, stats, &a->stats, &a->push.sender, &a->owner.answer) : TLC_ERR_PARAM;
 }
 
 size_t tlc_allreduce_state_size(const tlc_allreduce *a)

@@ -408,5 +408,5 @@ tlc_status tlc_gossip_outcome(const tlc_gossip *g, tlc_outcome *outcome)
 
 tlc_status tlc_gossip_stats(const tlc_gossip *g, tlc_exchange_stats *stats)
 {
-    return g ? tlc_stats_export(&g->setup, stats, &g->stats) : TLC_ERR_PARAM;
+    return g ? tlc_stats_export(&g->setup, stats, &g->stats, NULL, NULL) : TLC_ERR_PARAM;
 }

@@ -47,11 +47,22 @@ tlc_status tlc_object_scale(const tlc_object *o, float factor)
     return status;
 }
 
-tlc_status tlc_stats_export(const tlc_setup *x, tlc_exchange_stats *theirs, const tlc_exchange_stats *ours)
+tlc_status tlc_stats_export(const tlc_setup *x, tlc_exchange_stats *theirs, const tlc_exchange_stats *ours,
+                            const tlc_sender *push, const tlc_sender *pull)
 {
+    tlc_exchange_stats all = *ours;
+
     if (!theirs || theirs->struct_size < sizeof theirs->struct_size)
         return tlc_refuse_struct(x, "stats");
-    tlc_export(theirs, ours, sizeof *ours);
+    if (push) {
+        all.push_signal_squares = push->norms.signal;
+        all.push_residual_squares = push->norms.residual;
+    }
+    if (pull) {
+        all.pull_signal_squares = pull->norms.signal;
+        all.pull_residual_squares = pull->norms.residual;
+    }
+    tlc_export(theirs, &all, sizeof all);
     return TLC_OK;
 }
 

@@ -196,10 +196,20 @@ static void forget_undefined(tlc_ctx *ctx)
         tlc_reset(ctx);
 }
 
+static void add_norms(tlc_sender *s, size_t g, uint64_t step, const void *values)
+{
+    const tlc_input in = {s->x->k, s->dtype, values, s->together[g]};
+    tlc_float_mode mode = tlc_float_enter();
+
+    tlc_norms_add(&s->norms, &in, tlc_sender_group(s, g)->n, step);
+    tlc_float_leave(mode);
+}
+
 static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst, size_t cap, size_t *written)
 {
     const tlc_ownership_group *group = tlc_sender_group(s, g);
     tlc_ctx *ctx = s->ctx[g];
+    const void *values;
     tlc_status status;
 
     *written = 0;
@@ -215,9 +225,12 @@ static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst
     if (*written)
         return TLC_OK;
     tlc_residual_fetch(s, g);
-    status = tlc_compress(ctx, tlc_group_values(s, group), dst, cap, written);
+    values = tlc_group_values(s, group);
+    status = tlc_compress(ctx, values, dst, cap, written);
     if (status)
         forget_undefined(ctx);
+    else
+        add_norms(s, g, step, values);
     tlc_residual_store(s, g);
     return status;
 }
@@ -248,16 +261,20 @@ static tlc_status encode_message(tlc_sender *s, uint64_t step, uint32_t i, size_
 
 tlc_status tlc_sender_encode(tlc_sender *s, uint64_t step, size_t *bad)
 {
+    const tlc_norms before = s->norms;
     tlc_status status = TLC_OK;
 
+    s->norms = (tlc_norms){0, 0};
     for (uint32_t i = 0; i < s->messages; i++) {
         tlc_outgoing *out = tlc_sender_slot(s, step, i);
         out->bundle = out->message = (tlc_message){out->bundle_at, 0};
     }
     for (uint32_t i = 0; !status && i < s->messages; i++)
         status = encode_message(s, step, i, bad);
-    if (status)
+    if (status) {
         tlc_sender_undo(s, step);
+        s->norms = before;
+    }
     return status;
 }
 

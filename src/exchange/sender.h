@@ -7,6 +7,7 @@
 #define TLC_SENDER_H
 
 #include "message.h"
+#include "norms.h"
 
 /* A message and its frames. */
 typedef struct tlc_outgoing {
@@ -39,6 +40,7 @@ typedef struct tlc_sender {
                             caller's, it is copied here and back */
     uint8_t *gathered;   /* the values of a shared group */
     tlc_outgoing *out;   /* slots x messages */
+    tlc_norms norms;     /* of all groups that were compressed, when frames were made last */
 } tlc_sender;
 
 /* Makes a sender for the parts of owners first_owner .. first_owner + messages - 1. The dtype is that of the

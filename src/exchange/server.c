@@ -245,7 +245,7 @@ tlc_status tlc_server_outcome(const tlc_server *s, tlc_outcome *outcome)
 
 tlc_status tlc_server_stats(const tlc_server *s, tlc_exchange_stats *stats)
 {
-    return s ? tlc_stats_export(&s->setup, stats, &s->stats) : TLC_ERR_PARAM;
+    return s ? tlc_stats_export(&s->setup, stats, &s->stats, NULL, &s->owner.answer) : TLC_ERR_PARAM;
 }
 
 size_t tlc_server_state_size(const tlc_server *s)

@@ -242,7 +242,7 @@ tlc_status tlc_worker_outcome(const tlc_worker *w, uint32_t server, tlc_outcome 
 
 tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *stats)
 {
-    return w ? tlc_stats_export(&w->setup, stats, &w->stats) : TLC_ERR_PARAM;
+    return w ? tlc_stats_export(&w->setup, stats, &w->stats, &w->push.sender, NULL) : TLC_ERR_PARAM;
 }
 
 size_t tlc_worker_state_size(const tlc_worker *w)

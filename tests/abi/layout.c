@@ -228,7 +228,7 @@ AT(tlc_outcome, unknown, 56, 36 + GAP);
 AT(tlc_outcome, missing, 64, 40 + GAP);
 AT(tlc_outcome, sentence, 72, 44 + GAP);
 
-SIZE(tlc_exchange_stats, 64, 60 + GAP);
+SIZE(tlc_exchange_stats, 96, 92 + GAP);
 AT(tlc_exchange_stats, struct_size, 0, 0);
 AT(tlc_exchange_stats, steps, 8, 4 + GAP);
 AT(tlc_exchange_stats, failed, 16, 12 + GAP);
@@ -237,6 +237,10 @@ AT(tlc_exchange_stats, float_bytes, 32, 28 + GAP);
 AT(tlc_exchange_stats, sent, 40, 36 + GAP);
 AT(tlc_exchange_stats, received, 48, 44 + GAP);
 AT(tlc_exchange_stats, dropped, 56, 52 + GAP);
+AT(tlc_exchange_stats, push_signal_squares, 64, 60 + GAP);
+AT(tlc_exchange_stats, push_residual_squares, 72, 68 + GAP);
+AT(tlc_exchange_stats, pull_signal_squares, 80, 76 + GAP);
+AT(tlc_exchange_stats, pull_residual_squares, 88, 84 + GAP);
 
 SIZE(tlc_part, 48, 24);
 AT(tlc_part, struct_size, 0, 0);

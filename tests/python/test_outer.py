@@ -161,6 +161,7 @@ class LocalSteps(unittest.TestCase):
                 self.assertEqual(model, found[0][0])
                 self.assertEqual((stats.steps, stats.rounds, stats.skipped), (18, 6, 0))
                 self.assertGreater(stats.ratio, 1.5)
+            self.assertGreater(min(stats.push_residual_ratio for _, stats, _, _ in found), 0)
 
     def test_participants(self):
         found = CLUSTER.run(3, local, 8, None, {"every": 1, "codec": "sbc", "participants": 2})
@@ -315,9 +316,11 @@ class PushPull(unittest.TestCase):
 
     def test_replicas_are_identical(self):
         found = CLUSTER.run(3, pushed, 20, {"codec": "3lc:s=1.75", "pull": "3lc", "servers": 2})
-        for model, stats in found:
+        for rank, (model, stats) in enumerate(found):
             self.assertEqual(model, found[0][0])
             self.assertEqual((stats.steps, stats.failed), (20, 0))
+            self.assertGreater(stats.push_residual_ratio, 0)
+            self.assertEqual(stats.pull_residual_ratio > 0, rank < 2)
 
     def test_resuming(self):
         settings = {"codec": "3lc", "servers": 2}

@@ -311,6 +311,9 @@ class Resumed(unittest.TestCase):
             for name in COUNTS[:7]:
                 self.assertEqual(getattr(after, name), getattr(one[0], name), name)
             self.assertGreater(after.wire_seconds, before.wire_seconds)
+            self.assertGreater(after.push_residual_ratio, 0)
+            self.assertEqual((after.push_residual_ratio, after.pull_residual_ratio),
+                             (one[0].push_residual_ratio, one[0].pull_residual_ratio))
             self.assertGreaterEqual(after.thread_seconds, before.thread_seconds)
 
     def test_on_other_ranks(self):

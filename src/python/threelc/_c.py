@@ -176,7 +176,9 @@ class ExchangeConfig(Structure):
 class ExchangeStats(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("steps", c_uint64), ("failed", c_uint64), ("late", c_uint64),
-        ("float_bytes", c_uint64), ("sent", c_uint64), ("received", c_uint64), ("dropped", c_uint64)]
+        ("float_bytes", c_uint64), ("sent", c_uint64), ("received", c_uint64), ("dropped", c_uint64),
+        ("push_signal_squares", c_double), ("push_residual_squares", c_double), ("pull_signal_squares", c_double),
+        ("pull_residual_squares", c_double)]
 
 
 class Part(Structure):

@@ -2,6 +2,7 @@
 """What the objects of the exchange have in common: tensors, configuration, outcomes, states."""
 from __future__ import annotations
 
+import math
 from ctypes import byref, c_float, c_uint64, c_void_p, pointer, sizeof
 from dataclasses import dataclass, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
@@ -98,9 +99,12 @@ class Outcome:
     """never empty: "worker 3 sent step 17, this is step 18\""""
 
 
+STARVES_FROM = 15  # TLC_STARVES_FROM
+
+
 @dataclass(frozen=True)
 class Stats:
-    """Since the object was made."""
+    """Since the object was made; signals and residuals are those of the last step in which it made frames."""
 
     steps: int
     failed: int
@@ -113,6 +117,28 @@ class Stats:
     """bytes of messages from others"""
     dropped: int
     """values whose part of a failed step could not go back, as their codec keeps no residual"""
+    push_signal_squares: float
+    """sum of the squares of the gradients that came; of large tensors an estimate"""
+    push_residual_squares: float
+    """the same of what their frames left for later. Frames that the caller made do not count"""
+    pull_signal_squares: float
+    """of the means or changes that this object answers with; 0: of a worker"""
+    pull_residual_squares: float
+
+    @property
+    def push_residual_ratio(self) -> float:
+        """Residual over signal, as 2-norms. 0: nothing was sent, or the codec keeps no residual."""
+        return residual_ratio(self.push_residual_squares, self.push_signal_squares)
+
+    @property
+    def pull_residual_ratio(self) -> float:
+        """The same of answers. If it stays above STARVES_FROM, most of the means come too late: the loop starves."""
+        return residual_ratio(self.pull_residual_squares, self.pull_signal_squares)
+
+
+def residual_ratio(residual: float, signal: float) -> float:
+    """Of sums of squares."""
+    return math.sqrt(residual / signal) if signal > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -293,7 +319,9 @@ class ExchangeObject(CObject):
         with self._lock:
             self._check(self._function("stats")(self._handle, byref(found)))
         return Stats(steps=found.steps, failed=found.failed, late=found.late, float_bytes=found.float_bytes,
-                     sent=found.sent, received=found.received, dropped=found.dropped)
+                     sent=found.sent, received=found.received, dropped=found.dropped,
+                     push_signal_squares=found.push_signal_squares, push_residual_squares=found.push_residual_squares,
+                     pull_signal_squares=found.pull_signal_squares, pull_residual_squares=found.pull_residual_squares)
 
     def state_dict(self) -> Dict[str, Any]:
         """Step, codecs and residuals, by names of tensors. OrderError: a step is under way."""

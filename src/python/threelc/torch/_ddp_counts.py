@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional
 
 from .._errors import StepError
-from ._groups import Traffic
+from ._starving import LoopStats
 
 
 @dataclass(frozen=True)
-class Stats(Traffic):
+class Stats(LoopStats):
     """What this rank did since register(), and, if it went on from a state_dict(), before."""
 
     steps: int

@@ -19,6 +19,7 @@ from ._ddp_counts import Counts, Stats, Step
 from ._ddp_places import DTYPES, Places
 from ._groups import Clock, Group, ring_bytes
 from ._jobs import Jobs
+from ._starving import Starving, residual_ratios
 from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for, traffic_saved
 from ._transport import Transport
 
@@ -84,6 +85,7 @@ class DDPState:
         self._broken: Optional[BaseException] = None  # no step can succeed any more
         self._warnings: List[str] = []  # to be given at the end of the backward pass
         self._warned = False  # that a gradient was not finite
+        self._starving = Starving()
 
     def _put(self, job: Callable[[], None]) -> None:
         """Hands a job to the thread. An exception in it reaches the backward pass, and ends the other ranks'."""
@@ -376,6 +378,12 @@ class DDPState:
             counts.step_codec = self._clock.codec
             if len(counts.step_seconds) == _JUDGED_STEPS:
                 self._judge()
+        starves = self._starving.look(self._object_stats)
+        if starves is not None and self._transport.rank == 0:
+            self._warnings.append(starves)
+
+    def _object_stats(self) -> List[exchange.Stats]:
+        return [group.allreduce.stats for group in self._order]
 
     def _judge(self) -> None:
         """Warns once, on rank 0, if floats were faster."""
@@ -396,13 +404,14 @@ class DDPState:
 
     @property
     def stats(self) -> Stats:
-        """Bytes and seconds since register(), and the residual of each parameter."""
+        """Bytes and seconds since register(), and what residuals have."""
         def collect() -> Stats:
             counts = self._counts
             return Stats(
                 steps=counts.steps, float_steps=counts.float_steps, skipped=counts.skipped, dropped=counts.dropped,
                 float_bytes=counts.float_bytes, sent=self._transport.sent, received=self._transport.received,
                 codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, thread_seconds=self._jobs.busy,
+                **residual_ratios(self._object_stats()),
                 residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
         result: Stats = self._jobs.call(collect)

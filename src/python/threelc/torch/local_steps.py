@@ -18,10 +18,11 @@ from .._errors import Status, StepError
 from ..context import Context
 from ._arguments import check_numbers, shown, weight_of, whole
 from ._buffers import Buffers
-from ._groups import Group, Traffic, check_choices, ring_bytes
+from ._groups import Group, check_choices, ring_bytes
 from ._module import Model, assign, flat, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._scaler import take_scale
+from ._starving import LoopStats, Starving, residual_ratios, warn_starving
 from ._states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, \
     states_for
 from ._transport import Transport
@@ -33,7 +34,7 @@ _STATE = Kind("LocalSteps", STATE_VERSION, {
 
 
 @dataclass(frozen=True)
-class LocalStats(Traffic):
+class LocalStats(LoopStats):
     """What this rank did since the start, also before it was stopped and went on from a state_dict(). float_bytes: what
     a ring all-reduce of the parameters and buffers as float32 would have sent, once in each round."""
 
@@ -116,6 +117,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._mask_momentum = mask_momentum
         self._skips = on_nonfinite == "skip"
         self._patience = Patience("a round of LocalSteps was skipped")
+        self._starving = Starving()
         self._seed = seed
         self._parameters = self._model.parameters
         self._buffers = Buffers(self._model, average_buffers)
@@ -194,6 +196,7 @@ class LocalSteps(InPlaceOfOptimizer):
             self._patience.left_out(str(error))
             return
         self._patience.went_well()
+        warn_starving(self._starving.look(lambda: [self._group.allreduce.stats]), transport.rank)
         if self._residual_decay != 1:
             self._group.residual_scale(self._residual_decay)
         if self._mask_momentum and taking_part:
@@ -227,9 +230,10 @@ class LocalSteps(InPlaceOfOptimizer):
 
     @property
     def stats(self) -> LocalStats:
-        """Bytes and seconds, and the residual of each parameter."""
+        """Bytes and seconds, and what residuals have."""
         return LocalStats(
-            **self._traffic(), steps=self._steps, rounds=self._rounds, skipped=self._skipped,
+            **self._traffic(), **residual_ratios([self._group.allreduce.stats]), steps=self._steps,
+            rounds=self._rounds, skipped=self._skipped,
             residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
     def state_dict(self) -> Dict[str, Any]:

@@ -11,11 +11,12 @@ from .. import exchange
 from .._errors import Status, StepError
 from ..codec_strings import check_codec
 from ._arguments import check_numbers, weight_of, whole
-from ._groups import Traffic, ring_bytes
+from ._groups import ring_bytes
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer
 from ._places import Place, optimizer_for, optimizer_state, values_at
 from ._scaler import forget, is_scaled
+from ._starving import LoopStats, Starving, residual_ratios, warn_starving
 from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with, states_for
 from ._transport import Transport
 
@@ -27,7 +28,7 @@ _STATE = Kind("PushPull", STATE_VERSION, {
 
 
 @dataclass(frozen=True)
-class PushPullStats(Traffic):
+class PushPullStats(LoopStats):
     """What this rank did since the start, also before it was stopped and went on from a state_dict()."""
 
     steps: int
@@ -88,6 +89,7 @@ class PushPull(InPlaceOfOptimizer):
         check_closure(self.optimizer, "optimizer")
         super().__init__(self.optimizer, transport, self._model)
         self._patience = Patience("the gradients of this rank were left out")
+        self._starving = Starving()
         self._steps = self._failed = 0
 
     def _owned(self) -> List[exchange.Part]:
@@ -156,6 +158,7 @@ class PushPull(InPlaceOfOptimizer):
             failure = error
         self._move(gradients)
         clock.was_codec()
+        warn_starving(self._starving.look(self._object_stats), transport.rank)
         if left_out.cause == Status.NONFINITE:
             self._patience.left_out(left_out.sentence)
         else:
@@ -205,8 +208,12 @@ class PushPull(InPlaceOfOptimizer):
 
     @property
     def stats(self) -> PushPullStats:
-        """Bytes and seconds."""
-        return PushPullStats(**self._traffic(), steps=self._steps, failed=self._failed)
+        """Bytes and seconds, and what residuals have."""
+        return PushPullStats(**self._traffic(), **residual_ratios(self._object_stats()), steps=self._steps,
+                             failed=self._failed)
+
+    def _object_stats(self) -> List[exchange.Stats]:
+        return [self._worker.stats] + ([] if self._server is None else [self._server.stats])
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, float32 weights of parameters of other dtypes, and what its server has: optimizer and

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Signals and residuals in statistics, on recorded gradients, and the warning if a loop starves."""
+import re
+import unittest
+from pathlib import Path
+
+import numpy
+from threelc.exchange import STARVES_FROM, AllReduce, Config, Tensor
+from threelc.torch._starving import Starving, residual_ratios
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = ROOT / "bench" / "data" / "resnet20-cifar10-s1.75"
+NAMES = ("conv1.weight", "b.3.conv2.weight", "b.8.conv1.weight", "fc.weight")
+
+
+class Loop:
+    """An all-reduce of two ranks. Rank 0 owns everything."""
+
+    def __init__(self, sizes, push, pull):
+        self.residuals = [numpy.zeros(n, "f4") for n in sizes]
+        config = Config(workers=2, owners=1, push=push, pull=pull, min_n=1)
+        kept = push != "raw"
+        self.ranks = [AllReduce(config, rank, [Tensor(f"t{i}", n, residual=residual if kept and rank == 0 else None)
+                                               for i, (n, residual) in enumerate(zip(sizes, self.residuals))])
+                      for rank in range(2)]
+
+    def step(self, *gradients):
+        """Of each rank. Returns the statistics of rank 0."""
+        to = [rank.push(arrays) for rank, arrays in zip(self.ranks, gradients)]
+        answers = [rank.reduce([messages[i] for messages in to]) for i, rank in enumerate(self.ranks)]
+        for rank, arrays in zip(self.ranks, gradients):
+            rank.pull(answers, [numpy.empty(array.size, "f4") for array in arrays])
+        return self.ranks[0].stats
+
+
+def norm(arrays):
+    return numpy.sqrt(sum(numpy.square(numpy.asarray(array, "f8")).sum() for array in arrays))
+
+
+class OnGradients(unittest.TestCase):
+    def test_ratios(self):
+        """Those of plain sums to a few percent, as large tensors are looked at in pieces, and of small ones exactly."""
+        steps = list(zip(*(numpy.load(TRACES / f"{name}.npy") for name in NAMES)))
+        sizes = [array.size for array in steps[0]]
+        for codec in ("3lc", "3lc:s=1.75", "topk:p=0.01", "sbc", "onebit"):
+            loop, small = Loop(sizes, codec, codec), Loop(sizes[:1], codec, codec)
+            for arrays, others in zip(steps, steps[1:]):
+                stats, exact = loop.step(arrays, others), small.step(arrays[:1], others[:1])
+                parts = loop.ranks[0].parts()
+                for found, plain in ((stats.push_residual_ratio, norm(loop.residuals) / norm(arrays)),
+                                     (stats.pull_residual_ratio,
+                                      norm(part.residual for part in parts) / norm(part.mean for part in parts))):
+                    self.assertLess(abs(found / plain - 1), 0.25, codec)
+                self.assertAlmostEqual(exact.push_residual_ratio / (norm(small.residuals) / norm(arrays[:1])), 1, 9)
+
+    def test_limit(self):
+        header = (ROOT / "include" / "threelc" / "exchange.h").read_text()
+        self.assertEqual(re.findall(r"#define TLC_STARVES_FROM (\d+)", header), [str(STARVES_FROM)])
+
+
+class Warns(unittest.TestCase):
+    def warnings_of(self, pull):
+        draw, starving = numpy.random.default_rng(1), Starving()
+        loop = Loop([20000], "raw", pull)
+        found = []
+        for _ in range(160):
+            loop.step(*([(draw.normal(size=20000) + 0.5).astype("f4")] for _ in range(2)))
+            found.append(starving.look(lambda: [loop.ranks[0].stats]))
+        return [(step, warning) for step, warning in enumerate(found, 1) if warning]
+
+    def test_once_where_answers_starve(self):
+        (step, warning), = self.warnings_of("sbc:p=0.001")
+        self.assertRegex(warning, rf"(\d+) times what they are made of, in step {step}: the training starves")
+        for pull in ("3lc", "raw", "onebit"):
+            self.assertEqual(self.warnings_of(pull), [])
+
+    def test_objects_together(self):
+        """As if all tensors were in one object. Without a step there is nothing."""
+        arrays = [numpy.arange(1, 300, dtype="f4"), numpy.arange(500, 900, dtype="f4")]
+        others = [2 * array[::-1].copy() for array in arrays]
+        together = Loop([array.size for array in arrays], "3lc", "3lc")
+        alone = [Loop([array.size], "3lc", "3lc") for array in arrays]
+        self.assertEqual(set(residual_ratios([together.ranks[0].stats]).values()), {0.0})
+        ratios = residual_ratios([loop.step([a], [b]) for loop, a, b in zip(alone, arrays, others)])
+        for name, ratio in residual_ratios([together.step(arrays, others)]).items():
+            self.assertGreater(ratio, 0)
+            self.assertAlmostEqual(ratio, ratios[name], 12, name)
+
+
+if __name__ == "__main__":
+    unittest.main()
