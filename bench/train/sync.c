@@ -90,6 +90,7 @@ static bool make_handles(syncer *s, const float *weights, char *why)
     exchange.gather = s->o.kind == SYNC_GATHER;
     exchange.push = s->o.push;
     exchange.pull = s->o.pull;
+    exchange.reserve = s->o.warms_up ? "raw" : NULL;
     tlc_mpi_config_init(&cfg, sizeof cfg, s->has_graph ? s->graph : s->comm);
     cfg.exchange = &exchange;
     cfg.outcome = &outcome;
@@ -128,8 +129,7 @@ void sync_close(syncer *s)
     free(s->change);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
-
+/* What a call returned, and what the handles say of it. */
 static sync_result result_of(const syncer *s, tlc_status status, char *why)
 {
     tlc_outcome outcome = {.struct_size = sizeof outcome};
@@ -144,6 +144,28 @@ static sync_result result_of(const syncer *s, tlc_status status, char *why)
             explain(why, "%s", outcome.sentence);
     return SYNC_FAILED;
 }
+
+/* ---- warm-up ----------------------------------------------------------------------------------------------------- */
+
+static tlc_status set_codecs(const syncer *s, size_t i, const char *push, const char *pull)
+{
+    if (s->o.kind != SYNC_SERVER)
+        return tlc_allreduce_set_codec(tlc_mpi_allreduce_object(s->handle[i]), TLC_ALL, push, pull);
+    return i ? tlc_server_set_codec(tlc_mpi_server_object(s->handle[i]), TLC_ALL, pull)
+             : tlc_worker_set_codec(tlc_mpi_worker_object(s->handle[i]), TLC_ALL, push);
+}
+
+bool sync_warm_up(syncer *s, bool on, char *why)
+{
+    const char *push = on ? "raw" : s->o.push, *pull = on ? "raw" : s->o.pull ? s->o.pull : s->o.push;
+    tlc_status status = TLC_OK;
+
+    for (size_t i = 0; i < s->handles && !status; i++)
+        status = set_codecs(s, i, push, pull);
+    return result_of(s, status, why) == SYNC_DONE;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* What the library is compared with: the mean of floats. Ranks that have nothing count as zeros, and are not counted.
  */

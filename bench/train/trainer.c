@@ -42,6 +42,7 @@ static bool open_optimiser(trainer *t, char *why)
     if (!optimiser_open(&t->optimiser, t->o->optimiser, t->o->rate, t->model.values, t->o->steps, why))
         return false;
     t->optimiser.constant = t->o->constant;
+    t->optimiser.warmup = t->o->rate_warmup;
     return true;
 }
 
@@ -61,7 +62,9 @@ bool trainer_open(trainer *t, const train_options *o, const image_set *images, c
     if (!o->changes)
         s.update = update;
     s.arg = t;
-    return sync_open(&t->sync, &s, &t->model, t->weights, MPI_COMM_WORLD, why);
+    s.warms_up = o->warmup > 0;
+    return sync_open(&t->sync, &s, &t->model, t->weights, MPI_COMM_WORLD, why) &&
+           ranks_agree(!o->warmup || sync_warm_up(&t->sync, true, why), why);
 }
 
 void trainer_close(trainer *t)
@@ -180,6 +183,8 @@ bool trainer_round(trainer *t, char *why)
     double computed = start;
     sync_result result;
 
+    if (t->o->warmup && t->step == t->o->warmup && !sync_warm_up(&t->sync, false, why))
+        return false;
     deal_round(t->o->seed, t->step / t->o->local_steps, ranks, participants, t->in);
     if (t->o->sync.kind == SYNC_GOSSIP)
         result = round_of_gossip(t, &computed, why);
