@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -18,6 +18,7 @@ from .._c import DType
 from .._errors import StepError
 from ..codec_strings import check_codec
 from ._device import OnDevice, Quantizer
+from ._module import copied
 from ._transport import Transport
 
 
@@ -43,6 +44,13 @@ class Traffic:
 def ring_bytes(tensors: Sequence[torch.Tensor], world: int) -> int:
     """What each rank sends if tensors are summed up by a ring all-reduce."""
     return sum(2 * tensor.numel() * tensor.element_size() * (world - 1) // world for tensor in tensors)
+
+
+def weights_of_all(transport: Transport, weight: float) -> float:
+    """The sum of the weights that ranks give."""
+    total = torch.tensor([weight], dtype=torch.float64)
+    transport.all_reduce(total)
+    return float(total)
 
 
 def check_choices(mode: str, on_nonfinite: str, *codecs: Optional[str]) -> None:
@@ -168,6 +176,23 @@ class Group:
         finally:
             if self._on_device is not None:
                 self._on_device.from_host()
+
+    def flush(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
+        """All residuals become 0, on all ranks together. Returns what they held, the same on all ranks, in floats on
+        the CPU, for each name: the mean of those of pushes, and what owners had not answered. weight: of this rank's
+        in the mean."""
+        sums = [torch.zeros(n) for n in self.sizes]
+        with self._on_host():
+            share = weight / weights_of_all(transport, weight)
+            for i, residual in self._host.items():
+                sums[i] += share * residual
+            for part in self.allreduce.parts():
+                if part.residual is not None:
+                    sums[part.tensor][part.first:part.first + part.n] += copied(part.residual)
+            summed = torch.cat(sums)
+            transport.all_reduce(summed)
+            self.allreduce.residual_scale(0.0)
+        return list(torch.split(summed, list(self.sizes)))
 
     def residual_scale(self, factor: float) -> None:
         with self._on_host():
