@@ -90,7 +90,7 @@ static bool make_handles(syncer *s, const float *weights, char *why)
     exchange.gather = s->o.kind == SYNC_GATHER;
     exchange.push = s->o.push;
     exchange.pull = s->o.pull;
-    exchange.reserve = s->o.warms_up ? "raw" : NULL;
+    exchange.reserve = s->o.floats_too ? "raw" : NULL;
     tlc_mpi_config_init(&cfg, sizeof cfg, s->has_graph ? s->graph : s->comm);
     cfg.exchange = &exchange;
     cfg.outcome = &outcome;
@@ -155,7 +155,7 @@ static tlc_status set_codecs(const syncer *s, size_t i, const char *push, const 
              : tlc_worker_set_codec(tlc_mpi_worker_object(s->handle[i]), TLC_ALL, push);
 }
 
-bool sync_warm_up(syncer *s, bool on, char *why)
+bool sync_as_floats(syncer *s, bool on, char *why)
 {
     const char *push = on ? "raw" : s->o.push, *pull = on ? "raw" : s->o.pull ? s->o.pull : s->o.push;
     tlc_status status = TLC_OK;

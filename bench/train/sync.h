@@ -28,7 +28,7 @@ typedef struct sync_options {
     tlc_gossip_kind algorithm;
     const char *push, *pull; /* codecs; pull NULL: as push */
     bool layers;             /* all-reduce, gather: a handle for each tensor */
-    bool warms_up;           /* sync_warm_up will be called */
+    bool floats_too;         /* sync_as_floats will be called */
     uint64_t seed;
     sync_update update; /* of servers; NULL: workers get the means */
     void *arg;
@@ -61,7 +61,7 @@ bool sync_open(syncer *s, const sync_options *o, const classifier *model, const 
 void sync_close(syncer *s);
 
 /* From the next step on everything goes as raw, or with the codecs again. Not for gossip. */
-bool sync_warm_up(syncer *s, bool on, char *why);
+bool sync_as_floats(syncer *s, bool on, char *why);
 
 /* Averages values, `values` floats, over the ranks that have some; NULL: this rank has none. out: the mean, or of
  * servers with `update` the change of the model; 0 where a server skipped the step. Not for gossip. */

@@ -23,6 +23,7 @@ typedef struct train_options {
     bool constant;      /* the rate; else it falls linearly to 0 */
     size_t rate_warmup; /* in so many steps the rate rises linearly */
     size_t warmup;      /* so many steps are sent as raw at first */
+    bool flush;         /* at the end what residuals hold is sent */
     size_t batch;       /* images of a rank in a step */
     size_t steps;
     size_t local_steps;  /* from one exchange to the next */

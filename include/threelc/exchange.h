@@ -328,7 +328,9 @@ TLC_API tlc_status tlc_allreduce_cancel(tlc_allreduce *a);
 TLC_API size_t tlc_allreduce_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 
-/* As those of workers and servers. A codec that is NULL stays as it is. */
+/* As those of workers and servers. A codec that is NULL stays as it is. With "raw" for both, if it was reserved, the
+ * next step sends what residuals hold, as floats: after a step with gradients of 0 at the end of a training all are 0.
+ */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
 TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);

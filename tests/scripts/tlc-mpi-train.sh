@@ -89,6 +89,19 @@ for stop in 4 8; do
   holds "'$whole' == '$(value weights)'" "stopped after $stop steps of a warm-up"
 done
 
+# flushes OPTION...: at the end nothing is left in residuals, of pushes or answers, and the model is another one
+flushes() {
+  local weights
+  train 3 --steps 8 -c 3lc:s=1.75 "$@"
+  weights=$(value weights)
+  train 3 --steps 8 -c 3lc:s=1.75 --flush "$@"
+  holds "'$weights' != '$(value weights)' and 'flushed by 3 ranks; residuals of pushes: sum 0, norm 0; of answers: \
+sum 0, norm 0' in open('out').read()" "$*: flush"
+}
+flushes --kind all-reduce --layers
+flushes --kind server:2 --optimiser adam
+flushes --kind gather --send changes --local-steps 2
+
 # A rank of a run without end is killed at some step after its first checkpoint. All ranks end.
 killed() {
   local pid victims
@@ -189,6 +202,7 @@ refuses 1 2 "--local-steps and *" --local-steps 2
 refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 3
 refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 2 --warmup 3
 refuses 1 2 "--warmup goes without --kind mpi, which sends floats" --kind mpi --warmup 2
+refuses 1 2 "--flush goes without --kind mpi, which sends floats" --kind mpi --flush
 refuses 1 2 "--warmup goes without --kind gossip:ring, which has no residuals" --kind gossip:ring --warmup 2
 refuses 1 2 "--layers goes with *" --layers --kind server:1
 refuses 1 2 "gossip goes without *" --kind gossip:ring --send changes

@@ -415,7 +415,7 @@ class DDPState:
         return result
 
     def set_codec(self, codec: str, pull: Optional[str] = None) -> None:
-        """Changes the codec to a reserved one, between two steps, on all ranks alike. Residuals stay; raw sends them."""
+        """Changes the codec to a reserved one between two steps, on all ranks alike. Residuals stay; raw sends them."""
         check_codec(codec)
 
         def change() -> None:
