@@ -228,7 +228,8 @@ class LocalSteps(InPlaceOfOptimizer):
     def flush(self) -> None:
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: all go on from the
         common model with it, through the outer optimizer as at the end of a round. Residuals are 0 then, on all ranks.
-        A round under way ends before."""
+        A round under way ends before. Residuals of very sparse codecs are old, and may do harm: look at the accuracy
+        before and after."""
         if self._steps % self.every:
             self.synchronize()
         self._check()
