@@ -303,7 +303,7 @@ static void parts_of_a_step(void **state)
 }
 
 /* The change that the first steps make, with gradients of 2. */
-static void check_rule(optimiser_kind kind, bool constant, float first, float second)
+static void check_rule(optimiser_kind kind, bool constant, size_t warmup, float first, float second)
 {
     const float gradient = 2;
     float model = 0;
@@ -312,6 +312,7 @@ static void check_rule(optimiser_kind kind, bool constant, float first, float se
 
     assert_true(optimiser_open(&o, kind, 0.1f, 1, 4, why));
     o.constant = constant;
+    o.warmup = warmup;
     optimiser_step(&o, &gradient, &model);
     assert_true(fabsf(model + first) < 1e-5f);
     optimiser_step(&o, &gradient, &model);
@@ -322,10 +323,12 @@ static void check_rule(optimiser_kind kind, bool constant, float first, float se
 static void rules(void **state)
 {
     (void)state;
-    check_rule(MOMENTUM, true, 0.2f, 0.38f);          /* 2, then 0.9 * 2 + 2 */
-    check_rule(MOMENTUM, false, 0.2f, 0.75f * 0.38f); /* 3 of 4 steps are left */
-    check_rule(ADAM, true, 0.1f, 0.1f);
-    check_rule(RMSPROP, true, 1, 0.1f * 2 / sqrtf(0.99f * 0.04f + 0.04f));
+    check_rule(MOMENTUM, true, 0, 0.2f, 0.38f);          /* 2, then 0.9 * 2 + 2 */
+    check_rule(MOMENTUM, false, 0, 0.2f, 0.75f * 0.38f); /* 3 of 4 steps are left */
+    check_rule(MOMENTUM, true, 2, 0.1f, 0.38f);          /* half of the rate, then all of it */
+    check_rule(MOMENTUM, false, 3, 0.2f / 3, 2.0f / 3 * 0.75f * 0.38f);
+    check_rule(ADAM, true, 0, 0.1f, 0.1f);
+    check_rule(RMSPROP, true, 0, 1, 0.1f * 2 / sqrtf(0.99f * 0.04f + 0.04f));
 }
 
 int main(void)

@@ -61,9 +61,17 @@ void optimiser_begin(optimiser *o)
     o->done++;
 }
 
-void optimiser_range(const optimiser *o, size_t first, size_t n, const float *gradient, float *model)
+/* Of the step under way. */
+static float rate_now(const optimiser *o)
 {
     const float rate = o->constant ? o->rate : o->rate * (1 - (float)(o->done - 1) / (float)o->steps);
+
+    return o->done < o->warmup ? rate * ((float)o->done / (float)o->warmup) : rate;
+}
+
+void optimiser_range(const optimiser *o, size_t first, size_t n, const float *gradient, float *model)
+{
+    const float rate = rate_now(o);
     float *mean = o->mean + first, *square = o->square + first;
 
     switch (o->kind) {

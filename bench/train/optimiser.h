@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Three optimisers with their usual constants. An optimiser keeps a state for each parameter. The learning rate falls
- * linearly to 0, or is constant.
+ * linearly to 0, or is constant; in a warm-up it is multiplied by a factor that rises linearly to 1.
  */
 #ifndef TRAIN_OPTIMISER_H
 #define TRAIN_OPTIMISER_H
@@ -13,10 +13,11 @@ typedef enum optimiser_kind { MOMENTUM, RMSPROP, ADAM } optimiser_kind;
 
 typedef struct optimiser {
     optimiser_kind kind;
-    float rate;    /* of the first step */
+    float rate;    /* of the first step, without a warm-up */
     bool constant; /* so is that of all steps */
     size_t n;
     size_t steps;  /* the rate is 0 after so many */
+    size_t warmup; /* in so many steps it rises; 0: there is no warm-up */
     size_t done;   /* steps that were begun */
     float *mean;   /* momentum, Adam: of the gradients (of momentum their sum) */
     float *square; /* RMSprop, Adam: mean of the squared gradients */

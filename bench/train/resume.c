@@ -219,6 +219,8 @@ static bool take(trainer *t, const checkpoint *files, size_t count, char *why)
     if (!ok)
         return false;
     t->step = (size_t)files[0].head.step;
+    if (t->o->warmup && !sync_as_floats(&t->sync, t->step < t->o->warmup, why))
+        return false;
     take_optimiser(t, files, count);
     memcpy(t->weights, files[0].weights, t->model.values * sizeof *t->weights);
     if (t->sync.o.kind == SYNC_GOSSIP)

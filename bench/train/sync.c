@@ -109,6 +109,7 @@ static bool make_handles(syncer *s, const float *weights, char *why)
     exchange.gather = s->o.kind == SYNC_GATHER;
     exchange.push = s->o.push;
     exchange.pull = s->o.pull;
+    exchange.reserve = s->o.floats_too ? "raw" : NULL;
     tlc_mpi_config_init(&cfg, sizeof cfg, s->has_graph ? s->graph : s->comm);
     cfg.exchange = &exchange;
     cfg.outcome = &outcome;
@@ -118,6 +119,7 @@ static bool make_handles(syncer *s, const float *weights, char *why)
         cfg.count = s->o.layers ? 1 : s->model->tensors;
         status = make_handle(s, &cfg, weights);
     }
+    snprintf(s->advice, sizeof s->advice, "%s", outcome.sentence);
     return !status || explain(why, "%s", outcome.sentence);
 }
 
@@ -147,8 +149,7 @@ void sync_close(syncer *s)
     free(s->change);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
-
+/* What a call returned, and what the handles say of it. */
 static sync_result result_of(const syncer *s, tlc_status status, char *why)
 {
     tlc_outcome outcome = {.struct_size = sizeof outcome};
@@ -163,6 +164,28 @@ static sync_result result_of(const syncer *s, tlc_status status, char *why)
             explain(why, "%s", outcome.sentence);
     return SYNC_FAILED;
 }
+
+/* ---- warm-up ----------------------------------------------------------------------------------------------------- */
+
+static tlc_status set_codecs(const syncer *s, size_t i, const char *push, const char *pull)
+{
+    if (s->o.kind != SYNC_SERVER)
+        return tlc_allreduce_set_codec(tlc_mpi_allreduce_object(s->handle[i]), TLC_ALL, push, pull);
+    return i ? tlc_server_set_codec(tlc_mpi_server_object(s->handle[i]), TLC_ALL, pull)
+             : tlc_worker_set_codec(tlc_mpi_worker_object(s->handle[i]), TLC_ALL, push);
+}
+
+bool sync_as_floats(syncer *s, bool on, char *why)
+{
+    const char *push = on ? "raw" : s->o.push, *pull = on ? "raw" : s->o.pull ? s->o.pull : tlc_pull_codec(s->o.push);
+    tlc_status status = TLC_OK;
+
+    for (size_t i = 0; i < s->handles && !status; i++)
+        status = set_codecs(s, i, push, pull);
+    return result_of(s, status, why) == SYNC_DONE;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* What the library is compared with: the mean of floats. Ranks that have nothing count as zeros, and are not counted.
  */

@@ -27,8 +27,9 @@ typedef struct sync_options {
     uint32_t servers;
     tlc_graph_kind graph; /* of gossip */
     tlc_gossip_kind algorithm;
-    const char *push, *pull; /* codecs; pull NULL: as push */
+    const char *push, *pull; /* codecs; pull NULL: the library chooses */
     bool layers;             /* all-reduce, gather, owners: a handle for each tensor */
+    bool floats_too;         /* sync_as_floats will be called */
     uint64_t seed;
     sync_update update; /* of owners, and of servers, whose workers get the means if it is NULL */
     void *arg;
@@ -54,6 +55,7 @@ typedef struct syncer {
     tlc_tensor tensor[CLASSIFIER_TENSORS];
     float *residual; /* of what this rank sent, `values` floats; 0 where the codec keeps none */
     float *change;   /* of the parts that this server owns, at their places */
+    char advice[200]; /* of a pull that starves; else empty */
 } syncer;
 
 typedef enum sync_result {
@@ -66,6 +68,9 @@ typedef enum sync_result {
 bool sync_open(syncer *s, const sync_options *o, const classifier *model, const float *weights, MPI_Comm comm,
                char *why);
 void sync_close(syncer *s);
+
+/* From the next step on everything goes as raw, or with the codecs again. Not for gossip. */
+bool sync_as_floats(syncer *s, bool on, char *why);
 
 /* Averages values, `values` floats, over the ranks that have some; NULL: this rank has none. out: the mean, or of
  * owners and of servers with `update` the change of the model; 0 where a server skipped the step. Not for gossip. */

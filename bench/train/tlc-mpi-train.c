@@ -72,6 +72,21 @@ static void round_or_abort(trainer *t)
         ranks_abort(program, why);
 }
 
+/* What residuals hold, and that nothing is left. */
+static bool flush(trainer *t, char *why)
+{
+    resume_residuals left;
+
+    if (!t->o->flush)
+        return true;
+    if (!trainer_flush(t, why))
+        ranks_abort(program, why);
+    if (!resume_measure(t, &left, why))
+        return false;
+    report_residuals(t, "flushed", &left);
+    return true;
+}
+
 /* The last report is that of the result. It ends early if the loss is not a number. */
 static bool train(trainer *t, const image_set *test, train_report *r, char *why)
 {
@@ -80,6 +95,8 @@ static bool train(trainer *t, const image_set *test, train_report *r, char *why)
 
     report_head(t);
     if (t->step == t->o->steps) {
+        if (!flush(t, why))
+            return false;
         *r = report_make(t, test);
         report_line(t, r);
     }
@@ -89,6 +106,8 @@ static bool train(trainer *t, const image_set *test, train_report *r, char *why)
         if (t->o->checkpoint && is_due(t, t->o->every) && !save(t, why))
             return false;
         const bool last = t->step == t->o->steps;
+        if (last && !flush(t, why))
+            return false;
         if (!last && !is_due(t, tenth))
             continue;
         *r = report_make(t, last || !t->o->quiet ? test : NULL);

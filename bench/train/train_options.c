@@ -20,6 +20,9 @@ enum { /* of options without a letter */
        KEY_OPTIMISER,
        KEY_RATE,
        KEY_DECAY,
+       KEY_RATE_WARMUP,
+       KEY_WARMUP,
+       KEY_FLUSH,
        KEY_BATCH,
        KEY_STEPS,
        KEY_LOCAL_STEPS,
@@ -45,13 +48,16 @@ static const option_entry entries[] = {
      "all-reduce)"},
     {KEY_ALGORITHM, "algorithm", "NAME", "of gossip: dcd or ecd (default dcd)"},
     {'c', "codec", "CODEC", "of what ranks send (default 3lc; of gossip qsgd:bits=8)"},
-    {KEY_PULL, "pull", "CODEC", "of the results (default: as --codec)"},
+    {KEY_PULL, "pull", "CODEC", "of the results (default: one that keeps up with --codec)"},
     {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
     {KEY_MASK, "mask-momentum", NULL, "with changes: no momentum for values that were sent"},
     {KEY_LAYERS, "layers", NULL, "send each layer as soon as its gradient is known"},
     {KEY_OPTIMISER, "optimiser", "NAME", "momentum, rmsprop or adam (default momentum)"},
     {KEY_RATE, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)"},
     {KEY_DECAY, "decay", "NAME", "of the rate: linear to 0, or constant (default linear)"},
+    {KEY_RATE_WARMUP, "rate-warmup", "N", "in the first N steps the rate rises linearly (default 0)"},
+    {KEY_WARMUP, "warmup", "N", "send the first N steps as raw (default 0)"},
+    {KEY_FLUSH, "flush", NULL, "at the end send what residuals hold, as raw"},
     {KEY_BATCH, "batch", "N", "images of a rank in a step (default 32)"},
     {KEY_STEPS, "steps", "N",
      "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more"},
@@ -193,6 +199,9 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_MASK: o->mask = true; return true;
     case KEY_LAYERS: o->sync.layers = true; return true;
     case KEY_RATE: return take_rate(value, &o->rate, why);
+    case KEY_RATE_WARMUP: return parse_size(value, 0, 1 << 30, &o->rate_warmup, why);
+    case KEY_WARMUP: return parse_size(value, 0, 1 << 30, &o->warmup, why);
+    case KEY_FLUSH: o->flush = true; return true;
     case KEY_BATCH: return take_count(value, 1 << 16, &o->batch, why);
     case KEY_STEPS: return take_count(value, 1 << 30, &o->steps, why);
     case KEY_LOCAL_STEPS: return take_count(value, 1 << 30, &o->local_steps, why);
@@ -224,6 +233,9 @@ static bool check_effects(const train_options *o, char *why)
         return explain(why, "--mask-momentum goes without --kind mpi, which sends all values");
     if (o->optimiser == RMSPROP && o->mask)
         return explain(why, "--mask-momentum goes without --optimiser rmsprop, which has no momentum");
+    if ((s->kind == SYNC_MPI || s->kind == SYNC_GOSSIP) && (o->warmup || o->flush))
+        return explain(why, "--%s goes without --kind %s, which %s", o->warmup ? "warmup" : "flush", o->kind,
+                       s->kind == SYNC_MPI ? "sends floats" : "has no residuals");
     if (s->kind == SYNC_GATHER && s->pull)
         return explain(why, "--pull goes without --kind gather, where all ranks compute the results");
     if (s->kind != SYNC_GOSSIP && o->has_algorithm)
@@ -251,8 +263,8 @@ static bool check(const train_options *o, int ranks, char *why)
         return explain(why, "--layers goes with all-reduce, owners and gather");
     if (!o->changes && (o->local_steps > 1 || o->mask))
         return explain(why, "--local-steps and --mask-momentum go with --send changes");
-    if (o->steps % o->local_steps || o->every % o->local_steps)
-        return explain(why, "--steps and --every must be multiples of --local-steps %zu", o->local_steps);
+    if (o->steps % o->local_steps || o->every % o->local_steps || o->warmup % o->local_steps)
+        return explain(why, "--steps, --every and --warmup must be multiples of --local-steps %zu", o->local_steps);
     if (o->resume && !o->checkpoint)
         return explain(why, "--resume: from which --checkpoint?");
     return true;
@@ -301,17 +313,18 @@ bool train_kind(uint64_t kind, uint64_t graph, char *text)
     return true;
 }
 
-const char train_settings_names[] = "model,algorithm,codec,pull,layers,send,mask,optimiser,rate,decay,batch,"
-                                    "local_steps,participants,classes,seed";
+const char train_settings_names[] = "model,algorithm,codec,pull,layers,send,mask,optimiser,rate,decay,rate_warmup,"
+                                    "warmup,flush,batch,local_steps,participants,classes,seed";
 
 void train_settings(const train_options *o, char *text)
 {
     const bool gossip = o->sync.kind == SYNC_GOSSIP;
 
-    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%d,%s,%d,%s,%g,%s,%zu,%zu,%zu,%zu,%llu", models[o->model],
-             gossip ? algorithms[o->sync.algorithm] : "", o->sync.push, o->sync.pull ? o->sync.pull : "",
-             o->sync.layers, sends[o->changes], o->mask, optimisers[o->optimiser], (double)o->rate, decays[o->constant],
-             o->batch, o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
+    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%d,%s,%d,%s,%g,%s,%zu,%zu,%d,%zu,%zu,%zu,%zu,%llu",
+             models[o->model], gossip ? algorithms[o->sync.algorithm] : "", o->sync.push,
+             o->sync.pull ? o->sync.pull : "", o->sync.layers, sends[o->changes], o->mask, optimisers[o->optimiser],
+             (double)o->rate, decays[o->constant], o->rate_warmup, o->warmup, o->flush, o->batch, o->local_steps,
+             o->participants, o->classes, (unsigned long long)o->seed);
 }
 
 /* The options that the columns stand for, and how a column says that its option was not given; NULL: it always has a
@@ -320,10 +333,11 @@ static const struct {
     const char *option, *absent;
     bool flag; /* it takes no value */
 } columns[] = {
-    {"model", NULL, false},       {"algorithm", "", false}, {"codec", NULL, false},       {"pull", "", false},
-    {"layers", "0", true},        {"send", NULL, false},    {"mask-momentum", "0", true}, {"optimiser", NULL, false},
-    {"rate", NULL, false},        {"decay", NULL, false},   {"batch", NULL, false},       {"local-steps", NULL, false},
-    {"participants", "0", false}, {"non-iid", "0", false},  {"seed", NULL, false},
+    {"model", NULL, false},  {"algorithm", "", false}, {"codec", NULL, false},       {"pull", "", false},
+    {"layers", "0", true},   {"send", NULL, false},    {"mask-momentum", "0", true}, {"optimiser", NULL, false},
+    {"rate", NULL, false},   {"decay", NULL, false},   {"rate-warmup", "0", false},  {"warmup", "0", false},
+    {"flush", "0", true},    {"batch", NULL, false},   {"local-steps", NULL, false}, {"participants", "0", false},
+    {"non-iid", "0", false}, {"seed", NULL, false},
 };
 
 /* A column, without quotes. *at: moves behind it. */

@@ -20,8 +20,11 @@ typedef struct train_options {
     bool mask;        /* momentum masking */
     optimiser_kind optimiser;
     float rate;
-    bool constant; /* the rate; else it falls linearly to 0 */
-    size_t batch;  /* images of a rank in a step */
+    bool constant;      /* the rate; else it falls linearly to 0 */
+    size_t rate_warmup; /* in so many steps the rate rises linearly */
+    size_t warmup;      /* so many steps are sent as raw at first */
+    bool flush;         /* at the end what residuals hold is sent */
+    size_t batch;       /* images of a rank in a step */
     size_t steps;
     size_t local_steps;  /* from one exchange to the next */
     size_t participants; /* ranks in a round; 0: all */

@@ -115,6 +115,8 @@ static bool is_silent(const trainer *t)
 
 void report_head(const trainer *t)
 {
+    if (!t->rank && *t->sync.advice)
+        fprintf(stderr, "%s\n", t->sync.advice);
     if (!is_silent(t))
         printf("%8s %10s %9s %12s %9s %9s %9s %9s %9s\n", "step", "loss", "accuracy", "sent", "ratio", "codec s",
                "wait s", "compute s", "all s");

@@ -42,6 +42,7 @@ static bool open_optimiser(trainer *t, char *why)
     if (!optimiser_open(&t->optimiser, t->o->optimiser, t->o->rate, t->model.values, t->o->steps, why))
         return false;
     t->optimiser.constant = t->o->constant;
+    t->optimiser.warmup = t->o->rate_warmup;
     return true;
 }
 
@@ -61,7 +62,9 @@ bool trainer_open(trainer *t, const train_options *o, const image_set *images, c
     if (!o->changes)
         s.update = update;
     s.arg = t;
-    return sync_open(&t->sync, &s, &t->model, t->weights, MPI_COMM_WORLD, why);
+    s.floats_too = o->warmup > 0 || o->flush;
+    return sync_open(&t->sync, &s, &t->model, t->weights, MPI_COMM_WORLD, why) &&
+           ranks_agree(!o->warmup || sync_as_floats(&t->sync, true, why), why);
 }
 
 void trainer_close(trainer *t)
@@ -180,6 +183,8 @@ bool trainer_round(trainer *t, char *why)
     double computed = start;
     sync_result result;
 
+    if (t->o->warmup && t->step == t->o->warmup && !sync_as_floats(&t->sync, false, why))
+        return false;
     deal_round(t->o->seed, t->step / t->o->local_steps, ranks, participants, t->in);
     if (t->o->sync.kind == SYNC_GOSSIP)
         result = round_of_gossip(t, &computed, why);
@@ -190,6 +195,24 @@ bool trainer_round(trainer *t, char *why)
     t->totals.compute += computed - start;
     t->totals.rounds += MPI_Wtime() - start;
     return result != SYNC_FAILED;
+}
+
+/* The rate is that of the last step. */
+bool trainer_flush(trainer *t, char *why)
+{
+    sync_result result;
+
+    memset(t->gradient, 0, t->model.values * sizeof *t->gradient);
+    if (!sync_as_floats(&t->sync, true, why))
+        return false;
+    result = sync_mean(&t->sync, t->gradient, t->mean, why);
+    if (result == SYNC_FAILED)
+        return false;
+    if (t->o->sync.kind == SYNC_SERVER || t->o->changes)
+        add(t, t->mean, t->weights);
+    else
+        optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);
+    return true;
 }
 
 /* ---- what comes out ---------------------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ void trainer_close(trainer *t);
 /* local_steps steps and an exchange. false: this rank cannot go on, and others may wait for it. */
 bool trainer_round(trainer *t, char *why);
 
+/* After the last round: what residuals hold goes as floats, in a step with gradients or changes of 0. false: as of
+ * trainer_round. */
+bool trainer_flush(trainer *t, char *why);
+
 /* The totals of this rank as they are now. Not collective. */
 trainer_totals trainer_count(const trainer *t);
 

@@ -98,7 +98,7 @@ typedef struct tlc_exchange_config {
     int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
     int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
     const char *push;    /* codec of pushes; NULL, the default: "3lc", in gossip "qsgd:bits=8" */
-    const char *pull;    /* codec of answers; NULL: of an all-reduce what tlc_pull_codec makes of push, else as push */
+    const char *pull;    /* codec of answers; NULL: tlc_pull_codec of push */
     const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
                             of them has error feedback by default, tensors keep residuals from the start */
     size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
@@ -116,10 +116,11 @@ typedef struct tlc_exchange_config {
                              status is TLC_OK then, and its sentence names a codec that keeps up */
 } tlc_exchange_config;
 
-/* The codec of answers of an all-reduce whose configuration names none. The mean of sparse pushes is sparse and uneven.
- * A codec that sends few of its values again starves: the residual of the owner grows to many times the mean. So where
- * `push` is 3lc or 3lc-golomb with s > 1, sbc, or topk with p < 0.04, this is "topk:p=0.05,bits=2+golomb"; where it is
- * onebit, "3lc-golomb"; else `push` itself. NULL: the default of pushes. Text of the caller, or a constant. */
+/* The codec of answers where the configuration names none. The mean of sparse pushes is sparse and uneven, and so is
+ * what an optimizer makes of it at first. A codec that sends few of its values again starves: the residual of the owner
+ * grows to many times the mean, or the training diverges. So where `push` is 3lc or 3lc-golomb with s > 1, sbc, or topk
+ * with p < 0.04, this is "topk:p=0.05,bits=2+golomb"; where it is onebit, "3lc-golomb"; else `push` itself. push NULL:
+ * the default of pushes. Returns a text of the caller's, or a constant. */
 TLC_API const char *tlc_pull_codec(const char *push);
 
 /* If the residual of answers is so many times their signal, step after step, the loop starves: see tlc_exchange_stats.
@@ -375,7 +376,9 @@ TLC_API tlc_status tlc_allreduce_cancel(tlc_allreduce *a);
 TLC_API size_t tlc_allreduce_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 
-/* As those of workers and servers. A codec that is NULL stays as it is. */
+/* As those of workers and servers. A codec that is NULL stays as it is. With "raw" for both, if it was reserved, the
+ * next step sends what residuals hold, as floats: after a step with gradients of 0 at the end of a training all are 0.
+ */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
 TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);

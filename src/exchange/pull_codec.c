@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which codec answers with means have, where none is given, and which would starve. A mean of sparse pushes is sparse
+ * Which codec answers have, where none is given, and which would starve. A mean of sparse pushes is sparse
  * and uneven: few of its values are large. A codec that sends few of them again, or that spends its bits on zeros, lets
  * the residual of the owner grow to many times the mean.
  */

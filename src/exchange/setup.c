@@ -250,8 +250,8 @@ static tlc_status import_config(tlc_setup *x, const tlc_exchange_config *theirs)
     c->outcome = NULL; /* the caller's, which may be gone after create */
     if (x->kind == TLC_EXCHANGE_ALLREDUCE && c->gather)
         x->kind = TLC_EXCHANGE_GATHER;
-    if (!c->pull && x->kind == TLC_EXCHANGE_ALLREDUCE)
-        c->pull = tlc_pull_codec(c->push);
+    if (!c->pull && !tlc_is_gossip(x->kind))
+        c->pull = x->kind == TLC_EXCHANGE_GATHER ? c->push : tlc_pull_codec(c->push);
     return TLC_OK;
 }
 

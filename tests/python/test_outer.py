@@ -17,10 +17,27 @@ def local_steps(model, settings):
     return threelc.torch.LocalSteps(model, inner, nesterov, **settings), inner
 
 
-def local(rank, world, rounds, outer, settings, weight=1.0, use=None):
+def adam(model):
+    return torch.optim.Adam(model.parameters(), 0.01)
+
+
+class Elsewhere(torch.optim.Adam):
+    """Keeps its momentum under another name."""
+
+    def step(self, closure=None):
+        super().step(closure)
+        for state in self.state.values():
+            state["m"] = state.pop("exp_avg")
+
+
+def elsewhere(model):
+    return Elsewhere(model.parameters(), 0.01)
+
+
+def local(rank, world, rounds, outer, settings, weight=1.0, make=sgd, momentum="momentum_buffer"):
     """Some rounds: the bits of the model, stats, and what stays of the changes."""
     model = build(rank)
-    inner = sgd(model)
+    inner = make(model)
     optimizer = threelc.torch.LocalSteps(model, inner, outer, **settings)
     optimizer.weight = weight if rank == 0 else 1.0
     taken = []
@@ -30,7 +47,7 @@ def local(rank, world, rounds, outer, settings, weight=1.0, use=None):
         optimizer.zero_grad()
         backward(model, rank, step)
         optimizer.step()
-    zeros = [int((inner.state[p]["momentum_buffer"] == 0).sum()) for p in model.parameters()]
+    zeros = [int((inner.state[p][momentum] == 0).sum()) for p in model.parameters()]
     return bits(model), optimizer.stats, taken, zeros
 
 
@@ -175,6 +192,14 @@ class LocalSteps(unittest.TestCase):
         self.assertEqual(plain[0][3][0], 0)
         self.assertEqual(masked[0][3][0], 60)  # 5% of 1,200
         self.assertEqual(masked[0][3][1], 0)  # small tensors go as floats
+        settings = {"every": 2, "codec": "sbc:p=0.05", "mask_momentum": True}
+        masked = CLUSTER.run(2, local, 1, None, settings, 1.0, adam, "exp_avg")
+        self.assertEqual(masked[0][3][0], 60)
+        self.assertEqual(masked[0][3][1], 0)
+        settings["every"] = 1
+        for found in CLUSTER.outcomes(2, local, 1, None, settings, 1.0, elsewhere, "m"):
+            self.assertEqual(found.kind, "ValueError")
+            self.assertIn("looks for momentum_buffer or exp_avg in the state", found.words)
 
     def test_nothing_is_lost(self):
         for mode in ("sharded", "gather"):

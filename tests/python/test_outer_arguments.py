@@ -273,7 +273,8 @@ class Arguments(Refusals):
                 ({"pull": "4lc"}, "ParameterError", "4lc"),
                 ({"participants": 3}, "ValueError", "participants should be from 1 to 2, not 3"),
                 ({"participants": 0}, "ValueError", "participants should be from 1 to 2, not 0"),
-                ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD or RMSprop, and this SGD has none"),
+                ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD "
+                 "has none"),
                 ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
                 ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
                 ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),

@@ -28,6 +28,13 @@ for row in csv.DictReader(open(sys.argv[1])):
     print([value for name, value in row.items() if "seconds" not in name])' "$1"; }
 diff <(same whole.csv) <(same parts.csv)
 [[ $(wc -l <whole.csv) == 3 ]]
+# a run whose steps are all of the dense start is that of raw, and the codec's run is another one
+losses() { "$python" -c 'import csv, sys
+print([row["loss"] for row in csv.DictReader(open(sys.argv[1]))])' "$1"; }
+text --steps 3 --codec 3lc:s=1.75 --dense-start 3 --csv dense.csv
+text --steps 3 --codec raw --csv raw.csv
+text --steps 3 --codec 3lc:s=1.75 --csv codec.csv
+[[ $(losses dense.csv) == "$(losses raw.csv)" && $(losses dense.csv) != "$(losses codec.csv)" ]]
 text --way dcd --codec qsgd:bits=8 --steps 3
 grep -q 'text-lstm dcd qsgd:bits=8 step 3: loss' out
 
@@ -42,6 +49,7 @@ refuses '--wy: there is no such option; did you mean --way[?]' text.py --data da
 refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.py --data data --way shardd
 refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
 refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
+refuses '--dense-start goes with --way sharded and gather' text.py --data data --way local --dense-start 5
 for program in text.py cifar.py mnist.py weights.py; do
   refuses 'argument --data: nothere: there is no such folder' $program --data nothere
 done

@@ -77,6 +77,7 @@ learns 0.5 400 --codec sbc --send changes --local-steps 2
 same --codec 3lc --warmup 40 / --codec raw
 differ --codec 3lc --warmup 20 / --codec raw
 differ --codec 3lc --warmup 20 / --codec 3lc
+differ --codec 3lc --rate-warmup 20 / --codec 3lc
 differ --codec 3lc --seed 2 / --codec 3lc --seed 3
 differ --codec 3lc --rate 0.01 / --codec 3lc --rate 0.02
 differ --optimiser adam / --optimiser rmsprop --rate 0.005

@@ -89,6 +89,44 @@ whole=$(value weights)
 train 3 --kind owners --decay constant --steps 20 --quiet
 holds "'$whole' and '$whole' == '$(value weights)'" 'owners that go on'
 
+# A warm-up of all steps is a run with raw, bit for bit. One of some steps is neither that nor the codec's run.
+warms_up() {
+  local raw dense some
+  train 3 --steps 20 --quiet "$@" -c raw
+  raw=$(value weights)
+  train 3 --steps 20 --quiet "$@" -c 3lc:s=1.75 --warmup 20
+  dense=$(value weights)
+  train 3 --steps 20 --quiet "$@" -c 3lc:s=1.75 --warmup 10
+  some=$(value weights)
+  train 3 --steps 20 --quiet "$@" -c 3lc:s=1.75
+  holds "'$raw' == '$dense' != '$some' != '$(value weights)'" "$*: warm-up"
+}
+warms_up --kind all-reduce --layers
+warms_up --kind server:2 --rate-warmup 5
+
+# A run that is stopped in its warm-up, or at its end, goes on with the same bits.
+for stop in 4 8; do
+  warm=(--kind all-reduce -c 3lc:s=1.75 --decay constant --warmup 8 --rate-warmup 8 --quiet)
+  train 2 "${warm[@]}" --steps 12
+  whole=$(value weights)
+  train 2 "${warm[@]}" --steps $stop --checkpoint warm --every $stop
+  train 2 "${warm[@]}" --steps 12 --checkpoint warm --every 12 --resume
+  holds "'$whole' == '$(value weights)'" "stopped after $stop steps of a warm-up"
+done
+
+# flushes OPTION...: at the end nothing is left in residuals, of pushes or answers, and the model is another one
+flushes() {
+  local weights
+  train 3 --steps 8 -c 3lc:s=1.75 "$@"
+  weights=$(value weights)
+  train 3 --steps 8 -c 3lc:s=1.75 --flush "$@"
+  holds "'$weights' != '$(value weights)' and 'flushed by 3 ranks; residuals of pushes: sum 0, norm 0; of answers: \
+sum 0, norm 0' in open('out').read()" "$*: flush"
+}
+flushes --kind all-reduce --layers
+flushes --kind server:2 --optimiser adam
+flushes --kind gather --send changes --local-steps 2
+
 # A rank of a run without end is killed at some step after its first checkpoint. All ranks end.
 killed() {
   local pid victims
@@ -186,7 +224,11 @@ refuses 1 2 "--mask-momentum goes without --optimiser rmsprop, *" --send changes
 refuses 1 2 "--algorithm goes with --kind gossip" --algorithm ecd
 refuses 1 2 "--every goes with --checkpoint" --every 2
 refuses 1 2 "--local-steps and *" --local-steps 2
-refuses 1 2 "--steps and --every must be multiples*" --send changes --local-steps 3
+refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 3
+refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 2 --warmup 3
+refuses 1 2 "--warmup goes without --kind mpi, which sends floats" --kind mpi --warmup 2
+refuses 1 2 "--flush goes without --kind mpi, which sends floats" --kind mpi --flush
+refuses 1 2 "--warmup goes without --kind gossip:ring, which has no residuals" --kind gossip:ring --warmup 2
 refuses 1 2 "--layers goes with *" --layers --kind server:1
 refuses 1 2 "--kind owners goes without --send changes, *" --kind owners --send changes
 refuses 1 2 "gossip goes without *" --kind gossip:ring --send changes

@@ -69,7 +69,7 @@ typedef struct scenario {
     tlc_gossip_kind kind;
     int graph;
     int sum, assume_finite;
-    const codec_case *codec[2]; /* of the configuration; pull NULL: as push */
+    const codec_case *codec[2]; /* of the configuration; pull NULL: the library chooses */
     const codec_case *reserve[2];
     char reserve_text[256];               /* empty: NULL */
     size_t min_n, split_n, count, values; /* values: of arrays of all values, gaps included */

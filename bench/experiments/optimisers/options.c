@@ -25,6 +25,7 @@ enum { /* of options without a letter */
        KEY_SEND,
        KEY_LOCAL_STEPS,
        KEY_WARMUP,
+       KEY_RATE_WARMUP,
        KEY_STEPS,
        KEY_BATCH,
        KEY_WORKERS,
@@ -39,6 +40,7 @@ static const option_entry entries[] = {
     {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
     {KEY_LOCAL_STEPS, "local-steps", "K", "with changes: send once in K steps, 1 to 1000 (default 1)"},
     {KEY_WARMUP, "warmup", "K", "send the first K steps as raw (default 0)"},
+    {KEY_RATE_WARMUP, "rate-warmup", "K", "in the first K steps the rate rises linearly (default 0)"},
     {KEY_STEPS, "steps", "N", "1 to 1000000 (default 3000)"},
     {KEY_BATCH, "batch", "N", "images of a worker in a step, 1 to 1000 (default 16)"},
     {KEY_WORKERS, "workers", "N", "1 to 16 (default 2)"},
@@ -106,6 +108,7 @@ static bool take(void *options_, int key, const char *value, char *why)
     case KEY_SEND: return take_sent(t, value, why);
     case KEY_LOCAL_STEPS: return parse_size(value, 1, 1000, &t->local_steps, why);
     case KEY_WARMUP: return parse_size(value, 0, 1000000, &t->warmup, why);
+    case KEY_RATE_WARMUP: return parse_size(value, 0, 1000000, &t->rate_warmup, why);
     case KEY_STEPS: return parse_size(value, 1, 1000000, &t->steps, why);
     case KEY_BATCH: return parse_size(value, 1, 1000, &t->batch, why);
     case KEY_WORKERS: return parse_size(value, 1, MOST_WORKERS, &t->workers, why);

@@ -61,6 +61,7 @@ static bool open_trainer(trainer *t, const training_options *o, const image_set 
             return explain(why, "out of memory");
         memcpy(t->local[w], t->model, size);
         ok = optimiser_open(&t->optimisers[w], o->optimiser, o->rate, PARAMETERS, o->steps, why);
+        t->optimisers[w].warmup = o->rate_warmup;
     }
     return ok && exchange_open(&t->exchange, o->codec, o->workers, exchange_seed, why) &&
            (!o->warmup || exchange_warm_up(&t->exchange, true, why));

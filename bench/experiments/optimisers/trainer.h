@@ -22,6 +22,7 @@ typedef struct training_options {
     sent_kind sent;
     size_t local_steps; /* from one exchange to the next; 1 with SEND_GRADIENTS */
     size_t warmup;      /* so many steps are sent as raw at first */
+    size_t rate_warmup; /* in so many steps the rate rises linearly */
     size_t steps;       /* a multiple of local_steps */
     size_t batch;       /* images of a worker in a step */
     size_t workers;

@@ -90,7 +90,8 @@ class Exchange:
             self.model.register_comm_hook(self._power, power.powerSGD_hook)
             self._bytes_each = ring
         elif o.way in ("sharded", "gather"):
-            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way)
+            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way,
+                                                warmup_steps=o.dense_start)
         elif o.way == "alone":
             pass
         elif o.way.startswith("local"):
@@ -313,6 +314,8 @@ def run(task: Task) -> None:
     """The main program of an experiment: starts the ranks, unless torchrun or a user has."""
     o = task.options.parse_args()
     check_codecs(task.options, filter(None, (o.codec, o.pull)))
+    if o.dense_start != task.options.get_default("dense_start") and o.way not in ("sharded", "gather"):
+        task.options.error("--dense-start goes with --way sharded and gather")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:

@@ -306,6 +306,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_allreduce_reduce": (_status, _object, _message, _message),
     "tlc_allreduce_average": (_status, _object, _message),
     "tlc_allreduce_answer": (_status, _object, _lists, _message),
+    "tlc_pull_codec": (c_char_p, c_char_p),
     "tlc_allreduce_pull": (_status, _object, _message, _lists),
     "tlc_allreduce_again": (_status, _object, c_uint64, _message),
     "tlc_allreduce_cancel": (_status, _object),

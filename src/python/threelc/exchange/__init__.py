@@ -9,11 +9,11 @@ AllReduce: every rank is worker and owner. Worker, Server: a parameter server. G
 A call that fails with anything but StepError changes nothing. Messages may be any bytes.
 """
 from .._c import GossipKind, GraphKind
-from ._base import STARVES_FROM, Config, Outcome, Part, Stats, Tensor, residual_ratio
+from ._base import STARVES_FROM, Config, Outcome, Part, Stats, Tensor, pull_codec, residual_ratio
 from .allreduce import AllReduce
 from .gossip import Gossip, Graph
 from .server import PushInfo, Server
 from .worker import Worker
 
 __all__ = ["AllReduce", "Config", "Gossip", "GossipKind", "Graph", "GraphKind", "Outcome", "Part", "PushInfo",
-           "STARVES_FROM", "Server", "Stats", "Tensor", "Worker", "residual_ratio"]
+           "STARVES_FROM", "Server", "Stats", "Tensor", "Worker", "pull_codec", "residual_ratio"]

@@ -48,7 +48,7 @@ class Config:
     push: Optional[str] = None
     """codec of pushes. None: "3lc"; of Gossip "qsgd:bits=8\""""
     pull: Optional[str] = None
-    """codec of answers. None: that of pushes"""
+    """codec of answers. None: pull_codec(push)"""
     reserve: Union[None, str, Sequence[str]] = None
     """codecs that set_codec must be able to switch to"""
     gather: bool = False
@@ -134,6 +134,12 @@ class Stats:
     def pull_residual_ratio(self) -> float:
         """The same of answers. If it stays above STARVES_FROM, most of the means come too late: the loop starves."""
         return residual_ratio(self.pull_residual_squares, self.pull_signal_squares)
+
+
+def pull_codec(push: Optional[str] = None) -> str:
+    """The codec of answers where none is given: one that keeps up with what comes of pushes, which is `push` itself
+    where it sends enough."""
+    return text(lib.tlc_pull_codec(_coded(push, "push")))
 
 
 def residual_ratio(residual: float, signal: float) -> float:

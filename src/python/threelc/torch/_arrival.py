@@ -7,6 +7,8 @@ from typing import Any, Optional, Sequence, Tuple
 
 import torch
 
+from ._transport import Transport
+
 
 class Arrival:
     """A bucket whose gradients are being exchanged. Its future is done when all parameters in it are."""
@@ -56,6 +58,15 @@ class Arrival:
             self.results().copy_(self.gradients())
         self._copied = True
         return self.results()
+
+    def average(self, transport: Transport) -> int:
+        """The gradients become their mean over all ranks, in floats. Returns the bytes sent for it."""
+        gradients = self.host()
+        if gradients.is_sparse:
+            gradients.div_(transport.world)
+        else:
+            gradients.mul_(1.0 / transport.world)
+        return transport.all_reduce(gradients)
 
     def nonfinite(self) -> Optional[str]:
         """The name of a parameter whose gradient has a NaN or an infinity."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from .._errors import StepError
+from ._groups import Clock, Traffic
 from ._starving import LoopStats
+from ._states import traffic_saved
+from ._transport import Transport
 
 
 @dataclass(frozen=True)
@@ -52,3 +56,33 @@ class Counts:
     """of the first steps that did not"""
     step_codec: float = 0.0
     """seconds in the codec, of these"""
+
+    def saved(self, transport: Transport, clock: Clock, busy: float) -> Dict[str, Any]:
+        """For a state. busy: seconds of the thread."""
+        return {"steps": self.steps, "float_steps": self.float_steps, "skipped": self.skipped,
+                "dropped": self.dropped, "float_bytes": self.float_bytes, "sent": transport.sent,
+                "received": transport.received, "codec_seconds": clock.codec, "wire_seconds": clock.wire,
+                "thread_seconds": busy}
+
+    def load(self, states: List[Dict[str, Any]], transport: Transport, clock: Clock) -> Optional[float]:
+        """Steps are those of all ranks, bytes and seconds those of each. Returns the seconds of the thread. None: 0.3.4
+        did not save them."""
+        if any(state.get("counts") is None for state in states):
+            return None
+        all_ranks, own = states[0]["counts"], traffic_saved(states, "counts", transport)
+        self.steps, self.float_steps = all_ranks["steps"], all_ranks["float_steps"]
+        self.skipped, self.dropped = all_ranks["skipped"], all_ranks["dropped"]
+        self.float_bytes = own["float_bytes"]
+        transport.sent, transport.received = own["sent"], own["received"]
+        clock.codec, clock.wire = own["codec_seconds"], own["wire_seconds"]
+        self.spent = clock.codec + clock.wire
+        return float(own["thread_seconds"])
+
+    def verdict(self, codec: str) -> Optional[str]:
+        """A warning, if floats were faster than `codec`."""
+        floats, ours = self.float_seconds, statistics.median(self.step_seconds)
+        if ours <= floats:
+            return None
+        in_codec = self.step_codec / len(self.step_seconds)
+        return (f"threelc: the exchange of a step takes {1e3 * ours:.1f} ms, {1e3 * in_codec:.1f} ms of them in the "
+                f"codec {codec}, and took {1e3 * floats:.1f} ms as floats: this link is fast enough for floats")

@@ -23,6 +23,7 @@ class Places:
     """By name, without what torch.compile() puts into names."""
 
     def __init__(self, module: Any) -> None:
+        self._module = module
         self._names: Dict[int, str] = {}
         self._parameters: Dict[str, _Parameter] = {}
         for name, p in module.named_parameters():
@@ -32,6 +33,12 @@ class Places:
     def name_of(self, parameter: Any) -> Optional[str]:
         """None: the module did not have it."""
         return self._names.get(id(parameter))
+
+    def set_gradients(self, values: Dict[str, torch.Tensor]) -> None:
+        """values: flat, by name; the others get None."""
+        for name, p in self._module.named_parameters():
+            found = values.get(plain(name))
+            p.grad = None if found is None else found.view(p.shape).to(p.device, p.dtype, copy=True)
 
     def device_of(self, name: str) -> torch.device:
         return self._parameters[name].device

@@ -2,9 +2,8 @@
 """What the communication hook of DistributedDataParallel keeps, and how it exchanges gradients in a thread."""
 from __future__ import annotations
 
-import statistics
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
@@ -17,32 +16,22 @@ from ..context import Context
 from ._arrival import Arrival
 from ._ddp_counts import Counts, Stats, Step
 from ._ddp_places import DTYPES, Places
+from ._ddp_settings import Settings
 from ._groups import Clock, Group, ring_bytes
 from ._jobs import Jobs
 from ._starving import Starving, residual_ratios
-from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for, traffic_saved
+from ._states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
 from ._transport import Transport
+from ._velocity import Velocities
 
 STATE_VERSION = 1  # of state_dict()
 _COUNTS = {**TRAFFIC, "steps": int, "float_steps": int, "skipped": int, "dropped": int, "thread_seconds": float}
 _STATE = Kind("register()", STATE_VERSION, {
     **RANKS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
+    "velocities": Optionally(TENSORS),
     "changed": Optionally({"codec": str, "pull": Optionally(str)}),
     "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
 _JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all ranks must agree on."""
-
-    codec: str
-    pull: Optional[str]
-    reserve: Tuple[str, ...]
-    mode: str
-    min_numel: int
-    warmup_steps: int
-    on_nonfinite: str
 
 
 class DDPState:
@@ -62,6 +51,9 @@ class DDPState:
         self._threads = threads
         self._quantize = quantize
         self._made = made_with(settings.codec, settings.min_numel, settings.pull, settings.mode)
+        momentum = settings.momentum_correction
+        self._made["momentum_correction"] = momentum
+        self._velocities = None if momentum is None else Velocities(momentum)
         self._changed: Optional[Dict[str, Optional[str]]] = None  # by set_codec()
         self._places = Places(model.module)
         self._finds_unused: bool = model.find_unused_parameters
@@ -194,8 +186,9 @@ class DDPState:
     def _take(self, arrival: Arrival) -> None:
         """Hands the parameters of a bucket to the thread, as soon as their groups are complete."""
         dtype = DTYPES.get(arrival.buffer.dtype)
-        if dtype is None or arrival.whole or self._settings.codec == "raw" or \
-                self._started <= self._settings.warmup_steps:
+        # After set_codec("raw") the groups that there are send their residuals.
+        as_floats = self._settings.codec == "raw" and not any(name in self._groups for name, _, _ in arrival.parts)
+        if dtype is None or arrival.whole or as_floats or self._started <= self._settings.warmup_steps:
             self._put(lambda: self._all_reduce(arrival))
             return
         fresh = [(name, n) for name, _, n in arrival.parts if name not in self._groups]
@@ -217,10 +210,11 @@ class DDPState:
         if saved is not None and saved.get("push"):  # set_codec() may have been called before it was made
             push, pull = saved["push"], saved["pull"]
         config = exchange.Config(
-            workers=self._transport.world, push=push, pull=pull, reserve=settings.reserve or None,
+            workers=self._transport.world, push=push, pull=pull, reserve=settings.all_reserved() or None,
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
-        there = self._quantize == "device" or (self._quantize == "auto" and device.type != "cpu")
+        there = self._quantize == "device" or (
+            self._quantize == "auto" and device.type != "cpu" and self._velocities is None)
         return Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None,
                      called=called)
 
@@ -291,7 +285,10 @@ class DDPState:
                 gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
                              for arrival, first, n in members]
                 self._counts.float_bytes += ring_bytes(views, self._transport.world)
-                group.run(self._transport, None if joined else gradients, views, self._clock)
+                if joined or self._velocities is None:
+                    group.run(self._transport, None if joined else gradients, views, self._clock)
+                else:
+                    self._velocities.run(group, self._transport, gradients, views, self._clock)
                 self._step.taken += sum(group.sizes)
             except BaseException as error:
                 for arrival, first, n in members:
@@ -310,7 +307,7 @@ class DDPState:
             self._step.floats = self._step.floats or not arrival.whole
             self._check_finite(arrival)
             self._clock.start()
-            self._counts.float_bytes += self._mean(arrival.host())
+            self._counts.float_bytes += self._mean_of(arrival)
             self._clock.was_wire()
         except BaseException as error:
             arrival.spoil()
@@ -318,13 +315,18 @@ class DDPState:
         finally:
             arrival.finish(len(arrival.parts))
 
-    def _mean(self, gradients: torch.Tensor) -> int:
+    def _mean_of(self, arrival: Arrival) -> int:
         """Returns the bytes sent for it."""
-        if gradients.is_sparse:
-            gradients.div_(self._transport.world)
-        else:
-            gradients.mul_(1.0 / self._transport.world)
-        return self._transport.all_reduce(gradients)
+        if self._velocities is None:
+            return arrival.average(self._transport)
+        if arrival.whole:
+            raise ValueError(f"momentum_correction takes dense gradients of real numbers, and {arrival.parts[0][0]} "
+                             "has others")
+        moved = self._velocities.move_all(arrival.host(), arrival.parts)
+        sent = arrival.average(self._transport)
+        if torch.isfinite(arrival.host()).all():  # on all ranks alike; else the optimizer leaves the step out
+            self._velocities.keep([name for name, _, _ in arrival.parts], moved)
+        return sent
 
     def _check_finite(self, arrival: Arrival) -> None:
         if not self._warned and self._scaler is None:
@@ -376,8 +378,8 @@ class DDPState:
         elif self._broken is None and len(counts.step_seconds) < _JUDGED_STEPS:
             counts.step_seconds.append(seconds)
             counts.step_codec = self._clock.codec
-            if len(counts.step_seconds) == _JUDGED_STEPS:
-                self._judge()
+            if len(counts.step_seconds) == _JUDGED_STEPS and self._transport.rank == 0:  # once
+                self._warnings += filter(None, [counts.verdict(self._settings.codec)])
         starves = self._starving.look(self._object_stats)
         if starves is not None and self._transport.rank == 0:
             self._warnings.append(starves)
@@ -385,20 +387,11 @@ class DDPState:
     def _object_stats(self) -> List[exchange.Stats]:
         return [group.allreduce.stats for group in self._order]
 
-    def _judge(self) -> None:
-        """Warns once, on rank 0, if floats were faster."""
-        counts = self._counts
-        floats, ours = counts.float_seconds, statistics.median(counts.step_seconds)
-        if ours > floats and self._transport.rank == 0:
-            codec = counts.step_codec / len(counts.step_seconds)
-            self._warnings.append(
-                f"threelc: the exchange of a step takes {1e3 * ours:.1f} ms, {1e3 * codec:.1f} ms of them in the codec "
-                f"{self._settings.codec}, and took {1e3 * floats:.1f} ms as floats: this link is fast enough for "
-                "floats")
-
     def _scale_residuals(self, factor: float) -> None:
         for group in self._order:
             group.residual_scale(factor)
+        if self._velocities is not None:
+            self._velocities.scale(factor)
 
     # ---- for users ----
 
@@ -418,23 +411,35 @@ class DDPState:
         return result
 
     def set_codec(self, codec: str, pull: Optional[str] = None) -> None:
-        """Changes the codec between two steps, on all ranks alike; residuals stay. It must have been reserved."""
+        """Changes the codec to a reserved one between two steps, on all ranks alike. Residuals stay; raw sends them."""
         check_codec(codec)
 
         def change() -> None:
             for group in self._order:
-                group.set_codec(codec, pull or codec)
+                group.set_codec(codec, pull or exchange.pull_codec(codec))
 
         self._jobs.call(change)
         self._settings = replace(self._settings, codec=codec, pull=pull)
         self._changed = {"codec": codec, "pull": pull}
+
+    def flush(self) -> None:
+        """Between two steps, on all ranks together, for the end of a training: sends what residuals hold as floats, as
+        a step with gradients of 0 would. The gradient of each parameter becomes that, or None where no residual was
+        kept, for a last step of the optimizer with a rate above 0. Residuals are 0 then, on all ranks."""
+        def send() -> List[Tuple[str, torch.Tensor]]:
+            self._check_broken()
+            return [sent for group in self._order for sent in zip(group.names, group.flush(self._transport))]
+
+        self._places.set_gradients(dict(self._jobs.call(send)) if self._kept is not None else {})
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals and steps of this rank, by names of parameters, and its stats. Each rank saves its own."""
         def collect() -> Dict[str, Any]:
             return {**_STATE.head(self._transport), "made": dict(self._made),
                     "changed": self._changed and dict(self._changed),
-                    "steps": self._started, "scale": self._scale, "counts": self._saved_counts(),
+                    "velocities": self._velocities and self._velocities.state_dict(),
+                    "steps": self._started, "scale": self._scale,
+                    "counts": self._counts.saved(self._transport, self._clock, self._jobs.busy),
                     "groups": [self._saved_group(group) for group in self._order]}
 
         result: Dict[str, Any] = self._jobs.call(collect)
@@ -473,7 +478,10 @@ class DDPState:
         if changed and states[0]["made"] == self._made:
             self._settings = replace(self._settings, codec=changed["codec"], pull=changed["pull"])
             self._changed = dict(changed)
-        self._load_counts(states)
+        busy = self._counts.load(states, self._transport, self._clock)
+        self._jobs.busy = self._jobs.busy if busy is None else busy
+        if self._velocities is not None and states[0].get("velocities") is not None:
+            self._velocities.load([state["velocities"] for state in states])
 
     def _loaded(self, saved: List[Dict[str, Any]], lost: bool) -> List[Group]:
         """A group that goes on from the states of one rank or of all; none, if none of its parameters is here."""
@@ -486,24 +494,3 @@ class DDPState:
         group.check_states(saved, lost)
         group.load_states(saved, lost)
         return [group]
-
-    def _saved_counts(self) -> Dict[str, Any]:
-        counts = self._counts
-        return {"steps": counts.steps, "float_steps": counts.float_steps, "skipped": counts.skipped,
-                "dropped": counts.dropped, "float_bytes": counts.float_bytes, "sent": self._transport.sent,
-                "received": self._transport.received, "codec_seconds": self._clock.codec,
-                "wire_seconds": self._clock.wire, "thread_seconds": self._jobs.busy}
-
-    def _load_counts(self, states: List[Dict[str, Any]]) -> None:
-        """Steps are those of all ranks, bytes and seconds those of each."""
-        if any(state.get("counts") is None for state in states):  # 0.3.4 did not save them
-            return
-        counts, all_ranks = self._counts, states[0]["counts"]
-        own = traffic_saved(states, "counts", self._transport)
-        counts.steps, counts.float_steps = all_ranks["steps"], all_ranks["float_steps"]
-        counts.skipped, counts.dropped = all_ranks["skipped"], all_ranks["dropped"]
-        counts.float_bytes = own["float_bytes"]
-        self._transport.sent, self._transport.received = own["sent"], own["received"]
-        self._clock.codec, self._clock.wire = own["codec_seconds"], own["wire_seconds"]
-        counts.spent = self._clock.codec + self._clock.wire
-        self._jobs.busy = own["thread_seconds"]

@@ -6,9 +6,10 @@ What all ways of training have in common is here, too: traffic.
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -18,6 +19,7 @@ from .._c import DType
 from .._errors import StepError
 from ..codec_strings import check_codec
 from ._device import OnDevice, Quantizer
+from ._module import copied
 from ._transport import Transport
 
 
@@ -45,15 +47,25 @@ def ring_bytes(tensors: Sequence[torch.Tensor], world: int) -> int:
     return sum(2 * tensor.numel() * tensor.element_size() * (world - 1) // world for tensor in tensors)
 
 
-def check_choices(mode: str, on_nonfinite: str, *codecs: Optional[str]) -> None:
-    """Raises ValueError for a mode, a policy or a codec that there is not."""
+def weights_of_all(transport: Transport, weight: float) -> float:
+    """The sum of the weights that ranks give."""
+    total = torch.tensor([weight], dtype=torch.float64)
+    transport.all_reduce(total)
+    return float(total)
+
+
+def check_choices(mode: str, on_nonfinite: str, codec: str, pull: Optional[str], *reserve: str) -> None:
+    """Raises ValueError for a mode, a policy or a codec that there is not. Warns of a pull that starves."""
     for value, allowed, name in ((mode, ("sharded", "gather"), "mode"),
                                  (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
         if value not in allowed:
             raise ValueError(f"{name} should be one of {', '.join(allowed)}, not {value!r}")
-    for codec in codecs:
-        if codec is not None:
-            check_codec(codec)
+    for given in (codec, pull, *reserve):
+        if given is not None:
+            check_codec(given)
+    if mode == "sharded" and pull is not None and exchange.pull_codec(pull) != pull:
+        warnings.warn(f"threelc: pull={pull!r} sends too little of the means, so the training starves; "
+                      f"{exchange.pull_codec(pull)!r} keeps up, and so does pull=None", RuntimeWarning, stacklevel=3)
 
 
 class Clock:
@@ -168,6 +180,23 @@ class Group:
         finally:
             if self._on_device is not None:
                 self._on_device.from_host()
+
+    def flush(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
+        """All residuals become 0, on all ranks together. Returns what they held, the same on all ranks, in floats on
+        the CPU, for each name: the mean of those of pushes, and what owners had not answered. weight: of this rank's
+        in the mean."""
+        sums = [torch.zeros(n) for n in self.sizes]
+        with self._on_host():
+            share = weight / weights_of_all(transport, weight)
+            for i, residual in self._host.items():
+                sums[i] += share * residual
+            for part in self.allreduce.parts():
+                if part.residual is not None:
+                    sums[part.tensor][part.first:part.first + part.n] += copied(part.residual)
+            summed = torch.cat(sums)
+            transport.all_reduce(summed)
+            self.allreduce.residual_scale(0.0)
+        return list(torch.split(summed, list(self.sizes)))
 
     def residual_scale(self, factor: float) -> None:
         with self._on_host():

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from ..context import Context
 from ._arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
 from ._ddp_state import DDPState, Settings
 from ._groups import check_choices
@@ -30,19 +31,23 @@ hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Futur
 
 def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Optional[str] = None,
              reserve: Sequence[str] = (), min_numel: int = 256, warmup_steps: int = 1, on_nonfinite: str = "skip",
-             scaler: Any = None, seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
-             process_group: Any = None) -> DDPState:
+             momentum_correction: Optional[float] = None, scaler: Any = None, seed: int = 0,
+             threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
     codec:         of gradients, e.g. "3lc:s=1.75". "raw": floats, exactly as without the hook.
     mode:          "sharded": each rank averages a part of the gradients, and sends the compressed mean to all; bytes do
                    not grow with the ranks. "gather": each rank sends its gradients to all; one lossy step less.
-    pull:          codec of means in mode sharded; None: as `codec`.
+    pull:          codec of means in mode sharded; None: one that keeps up, exchange.pull_codec(codec).
     reserve:       codecs that set_codec() must be able to switch to.
     min_numel:     smaller parameters are sent as floats.
     warmup_steps:  the first steps go as floats. At least 1 is good: buckets get their final order in the first step.
     on_nonfinite:  what happens if the gradients of a rank have a NaN or an infinity. "skip": in that bucket all ranks
                    get NaN, so that all GradScalers skip the step. "raise": backward() raises StepError on all ranks.
+    momentum_correction: for sparse codecs (Lin et al., 2018, Deep Gradient Compression, sections 3.1 to 3.3), e.g. 0.9:
+                   momentum of the ranks in place of the optimizer's, which should have none. Each rank keeps a velocity
+                   u = momentum * u + gradient and sends u; where a value was sent, u becomes 0. None: gradients are
+                   sent. Codecs that keep residuals, and dense gradients of real numbers, can have it.
     scaler:        the GradScaler, or another object with get_scale(): residuals follow when its scale changes.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
@@ -64,10 +69,11 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     one_of(quantize, ("auto", "host", "device"), "quantize")
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
+    _check_momentum(momentum_correction, codec, quantize)
     scaler = scaler_of(scaler)
     _check_group(process_group, model.process_group)
     transport = Transport(process_group, model.process_group)
-    settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite)
+    settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite, momentum_correction)
     transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)
@@ -100,6 +106,19 @@ def _check_module(model: Any) -> None:
     if other:
         raise ValueError(f"this module has a communication hook already, {other}, and there is one only: wrap the "
                          "module in a new DistributedDataParallel")
+
+
+def _check_momentum(momentum: Any, codec: str, quantize: str) -> None:
+    """momentum: as register() has momentum_correction."""
+    if momentum is None:
+        return
+    if isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 < momentum < 1:
+        raise ValueError(f"momentum_correction should be above 0 and below 1, not {shown(momentum)}")
+    if Context(1, codec).residual is None:
+        raise ValueError(f"momentum_correction is for codecs that keep what they do not send, and {codec} keeps "
+                         "nothing: give the momentum to the optimizer")
+    if quantize == "device":
+        raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
 
 
 def _check_group(group: Any, of_module: Any) -> None:

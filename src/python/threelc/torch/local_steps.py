@@ -32,6 +32,12 @@ _STATE = Kind("LocalSteps", STATE_VERSION, {
     **RANKS, "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC, "anchors": TENSORS, "buffers": TENSORS,
     "outer": Optionally(Mapping), "group": GROUP, "made": MADE})
 
+_MOMENTA = ("momentum_buffer", "exp_avg")  # names of torch's optimizers for it
+
+
+def _has_momentum(group: Dict[str, Any]) -> bool:
+    return bool(group.get("momentum") or (group.get("betas") or (0,))[0])
+
 
 @dataclass(frozen=True)
 class LocalStats(LoopStats):
@@ -70,7 +76,9 @@ class LocalSteps(InPlaceOfOptimizer):
     residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. A rank goes on from the common
                      model, so what it did not send it mostly does again; with few values sent in a round, residuals
                      grow old, and large. SparseLoCo has 0.95.
-    mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent.
+    mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent:
+                     momentum_buffer of SGD and RMSprop, exp_avg of Adam and its kin. An optimizer that keeps it
+                     elsewhere is refused.
     average_buffers: buffers are the same on all ranks after a round. What all ranks have alike, bit for bit, stays as
                      it is, a mask of -inf, too. Of the others, floats, such as batch-norm statistics, become their
                      mean. Integers and booleans, such as counters, become those of the first rank in the round;
@@ -98,8 +106,8 @@ class LocalSteps(InPlaceOfOptimizer):
         self.every = every
         self._model = Model(model, "LocalSteps")
         check_optimizer(inner_optimizer, self._model, "inner_optimizer")
-        if mask_momentum and not any(group.get("momentum") for group in inner_optimizer.param_groups):
-            raise ValueError(f"mask_momentum masks the momentum of SGD or RMSprop, and this "
+        if mask_momentum and not any(map(_has_momentum, inner_optimizer.param_groups)):
+            raise ValueError(f"mask_momentum masks the momentum of SGD, RMSprop or Adam, and this "
                              f"{type(inner_optimizer).__name__} has none")
         if outer is not None:
             check_maker(outer, "outer", "lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)")
@@ -220,8 +228,33 @@ class LocalSteps(InPlaceOfOptimizer):
         for name, parameter in self._parameters.items():
             assign(parameter, self._anchors[name].detach())
 
+    def flush(self) -> None:
+        """Sends what residuals hold as floats, on all ranks together, for the end of a training: all go on from the
+        common model with it, through the outer optimizer as at the end of a round. Residuals are 0 then, on all ranks.
+        A round under way ends before. Residuals of very sparse codecs are old, and may do harm: look at the accuracy
+        before and after."""
+        if self._steps % self.every:
+            self.synchronize()
+        self._check()
+        self._clock.start()
+        means = self._group.flush(self._transport, self.weight)
+        self._clock.was_wire()
+        self._apply(dict(zip(self._anchors, means)))
+        self._set_model()
+
+    def _momentum_of(self, group: Dict[str, Any], parameter: torch.Tensor) -> Optional[torch.Tensor]:
+        """None: it has none yet, or never."""
+        state = self.inner_optimizer.state.get(parameter, {})
+        found: Optional[torch.Tensor] = next((state[name] for name in _MOMENTA if name in state), None)
+        if state and found is None and _has_momentum(group):
+            raise ValueError(f"mask_momentum looks for {' or '.join(_MOMENTA)} in the state of the optimizer, and this "
+                             f"{type(self.inner_optimizer).__name__} has {', '.join(state)}")
+        return found
+
     def _mask(self) -> None:
-        found = [self.inner_optimizer.state.get(p, {}).get("momentum_buffer") for p in self._parameters.values()]
+        momenta = {id(p): self._momentum_of(group, p)
+                   for group in self.inner_optimizer.param_groups for p in group["params"]}
+        found = [momenta.get(id(p)) for p in self._parameters.values()]
         copies = [None if momentum is None else flat(momentum) for momentum in found]
         self._group.allreduce.mask(copies)
         for momentum, masked in zip(found, copies):

@@ -2,7 +2,7 @@
 """A parameter server (3LC, section 2 and Figure 2): workers push gradients and pull changes of the model."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ..codec_strings import check_codec
+from ..context import Context
 from ._arguments import check_numbers, weight_of, whole
 from ._groups import ring_bytes
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
@@ -51,7 +52,7 @@ class PushPull(InPlaceOfOptimizer):
                `lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)`. Parameters are flat float32 parts of tensors, so it
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
-    codec:     of gradients. pull: of changes of the model; None: as `codec`.
+    codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr=0.1), servers=2, codec="3lc:s=1.75")
@@ -77,8 +78,11 @@ class PushPull(InPlaceOfOptimizer):
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
         tensors = [exchange.Tensor(name, size_of(p)) for name, p in self._parameters.items()]
+        keeps = Context(1, codec).residual is not None
+        self._residuals = [torch.zeros(tensor.n) for tensor in tensors] if keeps else []
         self._servers = servers
-        self._worker = exchange.Worker(config, transport.rank, tensors)
+        self._worker = exchange.Worker(config, transport.rank, [
+            replace(tensor, residual=residual) for tensor, residual in zip(tensors, self._residuals)] or tensors)
         self._server = exchange.Server(config, transport.rank, tensors) if transport.rank < servers else None
         self._masters = {name: flat(p) for name, p in self._parameters.items() if is_rounded(p)}
         weights = [flat(p) for p in self._parameters.values()]
@@ -197,6 +201,31 @@ class PushPull(InPlaceOfOptimizer):
         for part, parameter in zip(self._owned(), self._parts):
             weights = moved[part.tensor][part.first:part.first + part.n]
             assign(parameter, weights if part.residual is None else weights + copied(part.residual))
+
+    def flush(self) -> None:
+        """Sends what residuals hold as floats, on all ranks together, for the end of a training: the optimizer takes a
+        last step with the mean of those of pushes, and all move by its change and by what servers had not answered.
+        Residuals are 0 then, on all ranks."""
+        self._check()
+        sizes = [size_of(p) for p in self._parameters.values()]
+        mean = torch.cat(self._residuals or [torch.zeros(n) for n in sizes]).div_(self._transport.world)
+        self._transport.all_reduce(mean)
+        means, changes = torch.split(mean, sizes), [torch.zeros(n) for n in sizes]
+        before = [parameter.detach().clone() for parameter in self._parts]
+        for part, parameter in zip(self._owned(), self._parts):
+            parameter.grad = means[part.tensor][part.first:part.first + part.n].clone()
+        self.optimizer.step()
+        for part, parameter, old in zip(self._owned(), self._parts, before):
+            change = parameter.detach() - old
+            parameter.grad = None
+            changes[part.tensor][part.first:part.first + part.n] = \
+                change if part.residual is None else change + copied(part.residual)
+        change = torch.cat(changes)
+        self._transport.all_reduce(change)
+        self._worker.residual_scale(0.0)
+        if self._server is not None:
+            self._server.residual_scale(0.0)
+        self._move(torch.split(change, sizes))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters.values():

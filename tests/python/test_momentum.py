@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Momentum correction with masking in the hook of DistributedDataParallel, in real processes over gloo."""
+import copy
+import unittest
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import threelc.torch
+from cluster import CLUSTER
+
+N, RATE, MOMENTUM = 400, 0.05, 0.9
+SPARSE = "topk:p=0.05,select=exact"
+
+
+class Bowl(torch.nn.Module):
+    """A quadratic; each rank has a minimum of its own, and their mean is that of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(N))
+        self.small = torch.nn.Parameter(torch.zeros(7))
+
+    def forward(self, rank):
+        draw = torch.Generator().manual_seed(rank)
+        curved = torch.linspace(0.05, 1, N) * (self.weight - torch.randn(N, generator=draw)) ** 2
+        return 0.5 * (curved.sum() + ((self.small - torch.randn(7, generator=draw)) ** 2).sum())
+
+
+def distance(model, world):
+    """From the minimum of all, as a part of that at the start."""
+    draws = [torch.randn(N, generator=torch.Generator().manual_seed(rank)) for rank in range(world)]
+    best = sum(draws) / world
+    return float((model.weight.detach() - best).norm() / best.norm())
+
+
+def steps(rank, model, optimizer, count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        model(rank).backward()
+        optimizer.step()
+
+
+def trained(rank, world, count, settings, momentum=0.0):
+    """The rate falls to 0."""
+    model = DistributedDataParallel(Bowl())
+    state = threelc.torch.register(model, **settings)
+    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=momentum)
+    for step in range(count):
+        optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
+        steps(rank, model, optimizer, 1)
+    zeros = sum(int((u == 0).sum()) for u in (state._velocities.state_dict() if state._velocities else {}).values())
+    return distance(model.module, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
+
+
+def by_the_paper(world, count):
+    """The distance after Algorithm 1 of the paper with momentum correction and masking, without a process."""
+    minima = [torch.randn(N, generator=torch.Generator().manual_seed(rank)) for rank in range(world)]
+    model, best, curvature = torch.zeros(N), sum(minima) / world, torch.linspace(0.05, 1, N)
+    velocity, residual = torch.zeros(world, N), torch.zeros(world, N)
+    for step in range(count):
+        mean = torch.zeros(N)
+        for rank in range(world):
+            velocity[rank] = MOMENTUM * velocity[rank] + curvature * (model - minima[rank])
+            residual[rank] += velocity[rank]
+            sent = residual[rank].abs().topk(N if step == 0 else N // 20).indices  # the first step goes as floats
+            mean[sent] += residual[rank, sent] / world
+            residual[rank, sent] = 0
+            velocity[rank, sent] *= step == 0
+        model = model - RATE * (1 - step / count) * mean
+    return float((model - best).norm() / best.norm())
+
+
+def resumed(rank, world, settings):
+    """The bits of a run, and of one that was stopped and went on."""
+    found = []
+    for stop in (20, 9):
+        model = DistributedDataParallel(Bowl())
+        optimizer = torch.optim.SGD(model.parameters(), RATE)
+        state = threelc.torch.register(model, **settings)
+        steps(rank, model, optimizer, stop)
+        if stop < 20:
+            again = DistributedDataParallel(copy.deepcopy(model.module))
+            other = threelc.torch.register(again, **settings)
+            other.load_state_dict(state.state_dict())
+            steps(rank, again, torch.optim.SGD(again.parameters(), RATE), 20 - stop)
+            model = again
+        found.append([p.detach().numpy().tobytes() for p in model.parameters()])
+    return found
+
+
+def spoil(rank, model, optimizer):
+    optimizer.zero_grad()
+    (model(rank) * (float("inf") if rank == 1 else 1.0)).backward()
+
+
+def nonfinite(rank, world):
+    """A gradient of one rank has infinities in a step as floats, which leaves no trace. Whether velocities are finite
+    after a step that is compressed has some, too."""
+    found = []
+    for bad in (False, True):
+        model = DistributedDataParallel(Bowl())
+        state = threelc.torch.register(model, codec=SPARSE, momentum_correction=MOMENTUM, warmup_steps=2 + bad)
+        optimizer = torch.optim.SGD(model.parameters(), RATE)
+        for step in range(6):
+            if bad and step == 1:
+                spoil(rank, model, optimizer)
+            steps(rank, model, optimizer, 1)
+        found.append(distance(model.module, world))
+        spoil(rank, model, optimizer)
+        steps(rank, model, optimizer, 1)
+        found.append(all(bool(torch.isfinite(u).all()) for u in state._velocities.state_dict().values()))
+    return found
+
+
+def refused(rank, world, settings):
+    threelc.torch.register(DistributedDataParallel(Bowl()), **settings)
+
+
+class Correction(unittest.TestCase):
+    def test_dense_start_is_momentum(self):
+        """In floats it is the optimizer's momentum."""
+        settings = {"codec": SPARSE, "warmup_steps": 12}
+        here = CLUSTER.run(2, trained, 12, {**settings, "momentum_correction": MOMENTUM})
+        there = CLUSTER.run(2, trained, 12, settings, MOMENTUM)
+        self.assertAlmostEqual(here[0][0], there[0][0], places=5)
+
+    def test_it_is_the_rule_of_the_paper(self):
+        """And comes nearer than momentum of the optimizer, of which each mean gives a part only as it arrives."""
+        settings = {"codec": SPARSE, "mode": "gather"}
+        corrected = CLUSTER.run(2, trained, 300, {**settings, "momentum_correction": MOMENTUM})
+        plain = CLUSTER.run(2, trained, 300, settings, MOMENTUM)
+        self.assertEqual(corrected[0][1], corrected[1][1])
+        self.assertAlmostEqual(corrected[0][0], by_the_paper(2, 300), places=3)
+        self.assertLess(corrected[0][0], 0.6 * plain[0][0])
+        self.assertEqual(corrected[0][2], 20)  # 5% of 400: what the last step sent
+
+    def test_going_on(self):
+        for settings in ({"codec": SPARSE}, {"codec": "3lc:s=1.75", "mode": "gather"}):
+            for whole, parts in CLUSTER.run(2, resumed, {**settings, "momentum_correction": MOMENTUM}):
+                self.assertEqual(whole, parts)
+
+    def test_infinities(self):
+        for near, finite, far, finite_too in CLUSTER.run(2, nonfinite):
+            self.assertTrue(finite and finite_too)
+            self.assertAlmostEqual(near, far, places=6)
+
+    def test_wrong_settings(self):
+        for settings, words in (({"momentum_correction": 1.0}, "should be above 0 and below 1, not 1.0"),
+                                ({"momentum_correction": 0.9, "codec": "qsgd:bits=8"}, "qsgd:bits=8 keeps nothing"),
+                                ({"momentum_correction": 0.9, "quantize": "device"}, "velocities are on the host")):
+            for found in CLUSTER.outcomes(2, refused, settings):
+                self.assertEqual(found.kind, "ValueError")
+                self.assertIn(words, found.words)
+
+
+if __name__ == "__main__":
+    unittest.main()
