@@ -91,7 +91,7 @@ static void open_world(world *w, const char *codec)
 
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = RANKS;
-    cfg.push = at.codec = codec;
+    cfg.push = cfg.pull = at.codec = codec;
     cfg.min_n = cfg.split_n = 1;
     for (uint32_t r = 0; r < RANKS; r++) {
         owner *o = &w->owner[r];
