@@ -17,7 +17,7 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ..codec_strings import check_codec
-from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of
+from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from ._buffers import BuffersOfOne
 from ._groups import Traffic, ring_bytes
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
@@ -50,18 +50,27 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     _kind: Kind  # of states
 
-    def __init__(self, model: Model, optimizer: Maker, transport: Transport, *, servers: int, codec: str,
-                 pull: Optional[str], groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float],
-                 scaler: Any, buffers: str, min_numel: int, seed: int, threads: Optional[int]) -> None:
-        self._groups = ParameterGroups(groups, model)
+    def __init__(self, model: Any, optimizer: Maker, servers: Optional[int], *, codec: str, pull: Optional[str],
+                 groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
+                 min_numel: int, seed: int, threads: Optional[int], process_group: Any) -> None:
+        """servers: None: all ranks. The rest as in ShardedOptimizer."""
+        check_codec(codec)
+        if pull is not None:
+            check_codec(pull)
+        check_numbers(min_numel, seed, threads)
+        self._model = Model(model, type(self).__name__, may_share=False)
+        check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
+        self._groups = ParameterGroups(groups, self._model)
         one_of(buffers, ("own", "first"), "buffers")
         self._scaler = scaler_of(scaler)
         self.max_norm = max_norm
+        transport = Transport(process_group)
+        servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
                          "scaler": self._scaler is not None})
-        model.start(transport)
-        self._parameters = model.parameters
+        self._model.start(transport)
+        self._parameters = self._model.parameters
         self._made = made_with(codec, min_numel, pull)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
@@ -79,21 +88,11 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         given, self._given = self._groups.of([(name, part) for (name, _, _), part in zip(self._places(), self._parts)])
         self.optimizer = made_optimizer(optimizer, given, self._given, "optimizer")
         check_closure(self.optimizer, "optimizer")
-        super().__init__(self.optimizer, transport, model)
-        self._buffers = BuffersOfOne(model) if buffers == "first" else None
+        super().__init__(self.optimizer, transport, self._model)
+        self._buffers = BuffersOfOne(self._model) if buffers == "first" else None
         self._patience = Patience("the gradients of this rank were left out")
         self._grad_norm: Optional[float] = None
         self._steps = self._failed = 0
-
-    @staticmethod
-    def _check_arguments(optimizer: Any, codec: str, pull: Optional[str], min_numel: Any, seed: Any,
-                         threads: Any) -> None:
-        """What is wrong with them on this rank alone."""
-        check_codec(codec)
-        if pull is not None:
-            check_codec(pull)
-        check_numbers(min_numel, seed, threads)
-        check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
 
     @property
     def max_norm(self) -> Optional[float]:

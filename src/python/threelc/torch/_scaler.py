@@ -71,16 +71,15 @@ def scaler_that_steps(optimizer: Any, given: Any, arguments: Dict[str, Any]) -> 
     """The scaler that has called step(), or None. given: when the optimizer was made; None: no scaler."""
     if not is_scaled(optimizer, arguments):
         return None
-    scaler = arguments.get("grad_scaler", given)
     forget(optimizer)
     who = type(optimizer).__name__
-    if scaler is None:
+    if given is None:
         raise TypeError(f"a GradScaler has called step() of {who}, which does not know it: give it when {who} is made, "
                         "scaler=scaler")
-    if _found(scaler, optimizer)["stage"].name == "UNSCALED":
+    if _found(given, optimizer)["stage"].name == "UNSCALED":
         raise TypeError(f"unscale_() of a GradScaler does nothing for {who}, whose step() takes the scale from the "
                         "gradients: leave it out, and clip with max_norm")
-    return scaler
+    return given
 
 
 def tell(scaler: Any, optimizer: Any, found: bool) -> None:

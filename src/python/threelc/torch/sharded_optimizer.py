@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
-from ._module import Model
 from ._optimizer import Maker
 from ._owners import FORM, OptimizerAtOwners, OwnerStats
 from ._states import Kind
-from ._transport import Transport
 
 STATE_VERSION = 1  # of state_dict()
 
@@ -62,12 +60,9 @@ class ShardedOptimizer(OptimizerAtOwners):
                  groups: Optional[Sequence[Mapping[str, Any]]] = None, max_norm: Optional[float] = None,
                  scaler: Any = None, buffers: str = "own", min_numel: int = 256, seed: int = 0,
                  threads: Optional[int] = None, process_group: Any = None) -> None:
-        self._check_arguments(optimizer, codec, pull, min_numel, seed, threads)
-        taken = Model(model, "ShardedOptimizer", may_share=False)
-        transport = Transport(process_group)
-        super().__init__(taken, optimizer, transport, servers=transport.world, codec=codec, pull=pull, groups=groups,
-                         max_norm=max_norm, scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed,
-                         threads=threads)
+        super().__init__(model, optimizer, None, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
+                         scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
+                         process_group=process_group)
 
     @property
     def stats(self) -> ShardedStats:
