@@ -10,12 +10,12 @@ static const struct {
     {"3lc", "3lc"},
     {"3lc:s=1", "3lc:s=1"},
     {"3lc-golomb", "3lc-golomb"},
-    {"3lc:s=1.0001", "topk:p=0.05,bits=2+golomb"},
-    {"3lc:s=1.75", "topk:p=0.05,bits=2+golomb"},
-    {"3lc-golomb:s=1.9", "topk:p=0.05,bits=2+golomb"},
-    {"ternary:s=1.5,block=4096+quartic", "topk:p=0.05,bits=2+golomb"},
-    {"sbc", "topk:p=0.05,bits=2+golomb"},
-    {"topk:p=0.01+golomb", "topk:p=0.05,bits=2+golomb"},
+    {"3lc:s=1.0001", "3lc-golomb"},
+    {"3lc:s=1.75", "3lc-golomb"},
+    {"3lc-golomb:s=1.9", "3lc-golomb"},
+    {"ternary:s=1.5,block=4096+quartic", "3lc-golomb"},
+    {"sbc", "3lc-golomb"},
+    {"topk:p=0.01+golomb", "3lc-golomb"},
     {"topk:p=0.04+golomb", "topk:p=0.04+golomb"},
     {"onebit", "3lc-golomb"},
     {"raw", "raw"},
@@ -108,9 +108,9 @@ static void advice(void **state)
     advises("3lc:s=1.75", NULL, 0, NULL);
     advises("3lc:s=1.75", "raw", 0, NULL);
     advises("3lc:s=1.75", "3lc:s=1.75", 1, NULL); /* there are no answers */
-    advises("3lc:s=1.75", "3lc:s=1.75", 0, "topk:p=0.05,bits=2+golomb");
-    advises("3lc", "sbc", 0, "topk:p=0.05,bits=2+golomb");
-    advises("raw", "topk:p=0.001,bits=1,block=4096+golomb", 0, "topk:p=0.05,bits=2+golomb");
+    advises("3lc:s=1.75", "3lc:s=1.75", 0, "3lc-golomb");
+    advises("3lc", "sbc", 0, "3lc-golomb");
+    advises("raw", "topk:p=0.001,bits=1,block=4096+golomb", 0, "3lc-golomb");
     advises("onebit", "onebit", 0, "3lc-golomb");
 }
 

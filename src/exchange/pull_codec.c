@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which codec answers have, where none is given, and which would starve. A mean of sparse pushes is sparse
- * and uneven: few of its values are large. A codec that sends few of them again, or that spends its bits on zeros, lets
- * the residual of the owner grow to many times the mean.
+ * Which codec answers have, where none is given, and which would starve. A mean of sparse pushes is sparse and uneven:
+ * few of its values are large. A codec that sends few of them again, or that spends its bits on zeros, lets the residual
+ * of the owner grow to many times the mean. 3-value symbols with s = 1 keep up, in few bits, as most of them are zeros.
  */
 #include "pull_codec.h"
 #include "../codec/codec.h"
 #include "../common/float_rules.h"
 
-#define SPARSE_PULL "topk:p=0.05,bits=2+golomb"
-#define DENSE_PULL "3lc-golomb"
+#define KEEPS_UP "3lc-golomb"
 
 enum { S, P = 0 };          /* parameters of ternary, of sparse-binary and topk */
 #define LEAST_FRACTION 0.04 /* of the values of a mean; with less its residual grows (bench/README.md) */
@@ -22,11 +21,10 @@ const char *tlc_pull_instead(const char *pull)
 
     if (!tlc_codec_parse(&codec, pull, strlen(pull), NULL)) {
         const tlc_stage *q = codec.quantizer;
-        if (q == &tlc_stage_onebit)
-            found = DENSE_PULL;
-        else if ((q == &tlc_stage_ternary && codec.params[S] > 1) || q == &tlc_stage_sparse_binary ||
-                 (q == &tlc_stage_topk && codec.params[P] < LEAST_FRACTION))
-            found = SPARSE_PULL;
+        if (q == &tlc_stage_onebit || q == &tlc_stage_sparse_binary ||
+            (q == &tlc_stage_ternary && codec.params[S] > 1) ||
+            (q == &tlc_stage_topk && codec.params[P] < LEAST_FRACTION))
+            found = KEEPS_UP;
     }
     tlc_float_leave(mode);
     return found;

@@ -19,6 +19,7 @@ WAYS = {
     "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay",
     "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
+    "sharded-optimizer": "threelc.torch.ShardedOptimizer, --codec",
     "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
     "ecd": "the same with ECD-PSGD",
 }

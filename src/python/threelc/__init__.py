@@ -24,7 +24,8 @@ DType, Isa                  what values are; the instructions that kernels use
 
 threelc.delta               lossless deltas of weights: compress, apply, inspect, digest
 threelc.exchange            the distributed algorithms: AllReduce, Worker and Server, Gossip
-threelc.torch               these in PyTorch: register, LocalSteps, PushPull, Gossip, register_fsdp, WeightSync
+threelc.torch               these in PyTorch: register, LocalSteps, ShardedOptimizer, PushPull, Gossip,
+                            register_fsdp, WeightSync
 
 An array or argument of the wrong kind raises TypeError or ValueError. All else that fails raises a threelc.Error, with
 a status (threelc.Status) and a sentence, and changes nothing:

@@ -7,9 +7,10 @@
 From then on ranks send each other 3LC's frames instead of floats. All replicas stay bit-identical.
 
 LocalSteps: ranks train alone for a while, then exchange the changes of their weights (DiLoCo, federated averaging,
-SBC). PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD).
-register_fsdp: between replicas of a model that FSDP2 shards. WeightSync: models that are served or sampled from follow
-one that is trained.
+SBC). ShardedOptimizer: each rank owns a part of the model and of the optimizer's state (3LC's servers, ZeRO-1).
+PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD). register_fsdp:
+between replicas of a model that FSDP2 shards. WeightSync: models that are served or sampled from follow one that is
+trained.
 """
 from ._ddp_counts import Stats
 from ._ddp_state import DDPState
@@ -18,7 +19,8 @@ from .fsdp import FSDPState, register_fsdp
 from .gossip import Gossip, GossipStats
 from .local_steps import LocalStats, LocalSteps
 from .push_pull import PushPull, PushPullStats
+from .sharded_optimizer import ShardedOptimizer, ShardedStats
 from .weight_sync import WeightSync
 
 __all__ = ["DDPState", "FSDPState", "Gossip", "GossipStats", "LocalStats", "LocalSteps", "PushPull", "PushPullStats",
-           "Stats", "WeightSync", "hook", "register", "register_fsdp"]
+           "ShardedOptimizer", "ShardedStats", "Stats", "WeightSync", "hook", "register", "register_fsdp"]

@@ -128,6 +128,37 @@ class Buffers:
             buffer.copy_(start[name])
 
 
+class BuffersOfOne:
+    """Those of a model, where all ranks follow one rank. They travel behind another message of it, any value."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def _now(self) -> Dict[str, torch.Tensor]:
+        return dict(sorted(self._model.buffers().items()))
+
+    def _kinds(self) -> bytes:
+        return _digest(repr([(name, list(b.shape), b.dtype) for name, b in self._now().items()]).encode())
+
+    def message(self) -> bytes:
+        """Of the rank that the others follow."""
+        return self._kinds() + b"".join(_bytes(_octets(buffer)) for buffer in self._now().values())
+
+    def take(self, message: torch.Tensor) -> torch.Tensor:
+        """The buffers become those behind a message. Returns what is before them. ValueError: there are others."""
+        now = self._now()
+        sizes = [b.numel() * b.element_size() for b in now.values()]
+        at = len(message) - sum(sizes)
+        if at < _DIGEST or _bytes(message[at - _DIGEST:at]) != self._kinds():
+            raise ValueError("all ranks need the same buffers, and those of this rank have other names, shapes or "
+                             'dtypes than those of rank 0. buffers="own" leaves buffers to each rank')
+        for buffer, octets in zip(now.values(), message[at:].split(sizes)):
+            if buffer.numel():
+                with torch.no_grad():
+                    buffer.copy_(octets.clone().view(buffer.dtype).view(buffer.shape))
+        return message[:at - _DIGEST]
+
+
 def _refuse(found: List[Tuple[str, Dict[str, str]]]) -> None:
     """ValueError, the same on all ranks. found: of each rank its problem and its buffers."""
     advice = "average_buffers=False leaves buffers to each rank"

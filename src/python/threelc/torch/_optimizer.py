@@ -113,9 +113,9 @@ def check_optimizer(optimizer: Any, model: Model, name: str) -> None:
                              "optimizer, or freeze it with requires_grad_(False)")
 
 
-def made_optimizer(make: Any, parameters: Sequence[torch.Tensor], name: str) -> Any:
-    """What a function of the user's makes of parameters."""
-    optimizer = make(list(parameters))
+def made_optimizer(make: Any, given: Sequence[Any], parameters: Sequence[torch.Tensor], name: str) -> Any:
+    """What a function of the user's makes of what it is given: parameters, or groups of them."""
+    optimizer = make(list(given))
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
         raise TypeError(f"{name} should make an optimizer, not {shown(optimizer)}")
     check_trains(optimizer, parameters, name)

@@ -40,9 +40,14 @@ def forget(optimizer: Any) -> None:
         optimizer.found_inf, optimizer.grad_scale = None, 1.0
 
 
+def inverse_of(scale: float) -> float:
+    """What unscale_() of a scaler multiplies gradients by."""
+    return float(torch.tensor(scale, dtype=torch.float64).reciprocal().float())
+
+
 def _unscale(optimizer: Any, scale: float) -> None:
     """As scaler.unscale_() does."""
-    inverse = float(torch.tensor(scale, dtype=torch.float64).reciprocal().float())
+    inverse = inverse_of(scale)
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter.grad is None:
@@ -54,7 +59,34 @@ def _unscale(optimizer: Any, scale: float) -> None:
 
 
 def _of_pytorch_1(optimizer: Any, scaler: Any) -> bool:
-    found = scaler._per_optimizer_states[id(optimizer)]
+    found = _found(scaler, optimizer)
     if found["stage"].name == "READY":
         scaler.unscale_(optimizer)
     return not sum(float(value) for value in found["found_inf_per_device"].values())
+
+
+# ---- an optimizer whose groups do not hold the gradients ----
+
+def scaler_that_steps(optimizer: Any, given: Any, arguments: Dict[str, Any]) -> Any:
+    """The scaler that has called step(), or None. given: when the optimizer was made; None: no scaler."""
+    if not is_scaled(optimizer, arguments):
+        return None
+    forget(optimizer)
+    who = type(optimizer).__name__
+    if given is None:
+        raise TypeError(f"a GradScaler has called step() of {who}, which does not know it: give it when {who} is made, "
+                        "scaler=scaler")
+    if _found(given, optimizer)["stage"].name == "UNSCALED":
+        raise TypeError(f"unscale_() of a GradScaler does nothing for {who}, whose step() takes the scale from the "
+                        "gradients: leave it out, and clip with max_norm")
+    return given
+
+
+def tell(scaler: Any, optimizer: Any, found: bool) -> None:
+    """update() of the scaler counts this step. found: a gradient was not finite."""
+    _found(scaler, optimizer)["found_inf_per_device"] = {torch.device("cpu"): torch.tensor(float(found))}
+
+
+def _found(scaler: Any, optimizer: Any) -> Any:
+    """What a scaler has found of an optimizer since its last update()."""
+    return scaler._per_optimizer_states[id(optimizer)]

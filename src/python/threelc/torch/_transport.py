@@ -169,25 +169,6 @@ class Transport:
         """The message of each rank, this one's too."""
         return self.all_to_all([message] * self.world)
 
-    def broadcast(self, message: memoryview, source: int) -> torch.Tensor:
-        """The message of rank `source`, on all ranks; those of the others are not read."""
-        here = self.rank == source
-        length = torch.tensor([len(message) if here else 0], dtype=torch.int64)
-        root = dist.get_global_rank(self.group, source)
-        with self._collective(length):
-            dist.broadcast(length, root, group=self.group)
-        tensor = torch.empty(int(length), dtype=torch.uint8)
-        if here:
-            _copy(message, tensor, 0)
-        if len(tensor):
-            with self._collective(tensor):
-                dist.broadcast(tensor, root, group=self.group)
-        if here:
-            self.sent += (8 + len(tensor)) * (self.world - 1)
-        else:
-            self.received += 8 + len(tensor)
-        return tensor
-
     def copy_model(self, tensors: Sequence[torch.Tensor]) -> None:
         """All ranks start from the tensors of rank 0, of any dtype. Not counted."""
         root = dist.get_global_rank(self.group, 0)

@@ -130,7 +130,8 @@ class LocalSteps(InPlaceOfOptimizer):
         self._parameters = self._model.parameters
         self._buffers = Buffers(self._model, average_buffers)
         self._anchors = {name: torch.nn.Parameter(flat(p)) for name, p in self._parameters.items()}
-        self.outer_optimizer = outer and made_optimizer(outer, list(self._anchors.values()), "outer")
+        anchors = list(self._anchors.values())
+        self.outer_optimizer = outer and made_optimizer(outer, anchors, anchors, "outer")
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
         self._made = made_with(codec, min_numel, pull, mode)

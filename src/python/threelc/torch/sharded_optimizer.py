@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The servers of 3LC on the ranks: each owns a part of the model and of the optimizer's state."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence
+
+from ._optimizer import Maker
+from ._owners import FORM, OptimizerAtOwners, OwnerStats
+from ._states import Kind
+
+STATE_VERSION = 1  # of state_dict()
+
+
+class ShardedStats(OwnerStats):
+    """Of ShardedOptimizer."""
+
+
+class ShardedOptimizer(OptimizerAtOwners):
+    """Takes the place of the optimizer. Each rank owns a part of the model, and the optimizer's state of it, as in
+    ZeRO-1 (Rajbhandari et al., 2020): 1/N of its memory. Gradients travel compressed to the owners, and so do the
+    changes that their optimizers make of the mean, with a residual of their own (3LC, section 2 and Figure 2).
+
+    With the codec "raw" the result is that of the optimizer alone, bit for bit, if it treats each value alone: answers
+    that go as floats carry the weights. Of other codecs small tensors (min_numel) do.
+
+    model:     the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of rank 0,
+               and parameters stay bit-identical. They are of float32, float16 or bfloat16, or complex; a complex value
+               is two floats. Owners have float32 weights of their parts. Of parameters of another dtype each rank has
+               the float32 weights, too, to which changes are added; the parameter is that weight, rounded once. A
+               residual of gradients, float32, is on each rank. Tensors of 65,536 values and more are split among
+               owners. Sparse gradients are made dense. Tied weights are one parameter; two that only have memory in
+               common are refused. Frozen parameters are left alone. Gradients of several backward passes add up until
+               step().
+    optimizer: makes the optimizer: a function of a list of parameters, for example
+               `lambda p: torch.optim.AdamW(p, lr=1e-3)`. Parameters are flat float32 parts of tensors, so it should
+               treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they take
+               it, or this object, whose groups are the same.
+    codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
+    groups:    of the model's parameters, with options of their own, as optimizers take them: `[{"params": matrices},
+               {"params": biases, "weight_decay": 0.0}]`. The function then gets a list of such groups, of parts.
+    max_norm:  the mean of the gradients is clipped to this 2-norm, which is that of all owners' means together. It
+               costs 16 bytes to each rank, and a round trip. `.max_norm` may be changed between steps; `.grad_norm` is
+               the norm before clipping. float("inf") only measures. clip_grad_norm_() of a model's gradients would
+               clip those of each rank alone.
+    scaler:    the GradScaler that calls step(). step() takes its scale from the gradients, so unscale_() is refused. A
+               gradient that is not finite on one rank skips the step on all, and all scalers hear of it.
+    buffers:   "own": each rank has its own. "first": after each step all ranks have those of rank 0, as floats, such as
+               the statistics of batch normalization (3LC, section 4).
+    min_numel, seed, threads, process_group: as in register().
+
+    >>> optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.AdamW(p, lr=1e-3), codec="3lc:s=1.75")
+    >>> loss.backward()
+    >>> optimizer.step()
+    >>> optimizer.zero_grad()
+    """
+
+    _kind = Kind("ShardedOptimizer", STATE_VERSION, FORM)
+
+    def __init__(self, model: Any, optimizer: Maker, *, codec: str = "3lc", pull: Optional[str] = None,
+                 groups: Optional[Sequence[Mapping[str, Any]]] = None, max_norm: Optional[float] = None,
+                 scaler: Any = None, buffers: str = "own", min_numel: int = 256, seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
+        super().__init__(model, optimizer, None, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
+                         scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
+                         process_group=process_group)
+
+    @property
+    def stats(self) -> ShardedStats:
+        """Bytes and seconds."""
+        return ShardedStats(**self._counts())
