@@ -119,7 +119,7 @@ typedef struct tlc_exchange_config {
 /* The codec of answers where the configuration names none. The mean of sparse pushes is sparse and uneven, and so is
  * what an optimizer makes of it at first. A codec that sends few of its values again starves: the residual of the owner
  * grows to many times the mean, or the training diverges. So where `push` is 3lc or 3lc-golomb with s > 1, sbc,
- * onebit, or topk with p < 0.04, this is "3lc-golomb"; else `push` itself. push NULL: the default of pushes. Returns a
+ * onebit, or topk with p < 0.25, this is "3lc-golomb"; else `push` itself. push NULL: the default of pushes. Returns a
  * text of the caller's, or a constant. */
 TLC_API const char *tlc_pull_codec(const char *push);
 
