@@ -63,12 +63,13 @@ static void make_groups(direct *d)
     }
 }
 
-static tlc_status make_context(tlc_ctx **ctx, const direct_group *g, const fleet_options *o, float *residual)
+static tlc_status make_context(tlc_ctx **ctx, const direct_group *g, const fleet_options *o, const char *codec,
+                               float *residual)
 {
     tlc_config cfg;
 
     (void)tlc_config_init(&cfg, sizeof cfg);
-    cfg.codec = g->together ? "raw" : o->codec;
+    cfg.codec = g->together ? "raw" : codec;
     cfg.feedback = g->together ? 1 : -1;
     cfg.isa = o->isa;
     cfg.assume_finite = o->assume_finite;
@@ -87,10 +88,12 @@ static tlc_status make_contexts(direct *d)
         direct_group *g = &d->groups[i];
         float *residual = g->together ? NULL : d->fleet->residual[0];
         if (o->algorithm != SERVER)
-            status = make_context(&g->push, g, o, residual ? residual + place_of(d, &d->parts[g->part]) : NULL);
+            status = make_context(&g->push, g, o, o->codec,
+                                  residual ? residual + place_of(d, &d->parts[g->part]) : NULL);
         if (!status && o->algorithm != GATHER && g->averaged)
-            status = make_context(&g->answer, g, o, d->parts[g->part].residual);
-        g->capacity = tlc_bound(g->push ? g->push : g->answer);
+            status = make_context(&g->answer, g, o, tlc_pull_codec(o->codec), d->parts[g->part].residual);
+        const size_t push = tlc_bound(g->push), answer = tlc_bound(g->answer);
+        g->capacity = push > answer ? push : answer;
     }
     return status;
 }

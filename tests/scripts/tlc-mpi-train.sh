@@ -43,7 +43,8 @@ learns 0 1 --kind mpi
 learns 20 3 --kind all-reduce
 holds "0 < $(value pull_residual) < 15 and 0 < $(value push_residual) and not '$(<err)'" "no warning"
 train 3 --kind all-reduce --pull topk:p=0.0001 --steps 250 --quiet
-holds "'$(<err)'.count(' times what they are made of: the training starves') == 1" "starving"
+holds "open('err').read().count(' times what they are made of: the training starves') == 1" "starving"
+holds "open('err').read().count('\"topk:p=0.0001\" sends too little') == 1" "a pull that starves"
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
 learns 20 3 --kind owners -c 3lc:s=1.5
 learns 20 3 --kind owners --layers --participants 2
