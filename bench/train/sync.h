@@ -53,8 +53,8 @@ typedef struct syncer {
                                             server if this rank is one */
     sync_owner owner[CLASSIFIER_TENSORS]; /* by handle */
     tlc_tensor tensor[CLASSIFIER_TENSORS];
-    float *residual; /* of what this rank sent, `values` floats; 0 where the codec keeps none */
-    float *change;   /* of the parts that this server owns, at their places */
+    float *residual;  /* of what this rank sent, `values` floats; 0 where the codec keeps none */
+    float *change;    /* of the parts that this server owns, at their places */
     char advice[200]; /* of a pull that starves; else empty */
 } syncer;
 

@@ -38,6 +38,26 @@ text --steps 3 --codec 3lc:s=1.75 --csv codec.csv
 text --way dcd --codec qsgd:bits=8 --steps 3
 grep -q 'text-lstm dcd qsgd:bits=8 step 3: loss' out
 
+# the workers in one process train as the workers in processes do, to the bit
+"$python" - <<'PYTHON'
+import random
+random.seed(1)
+for name, count in (("data_batch_1", 40), ("test_batch", 10)):
+    with open(f"data/{name}.bin", "wb") as file:
+        for i in range(count):
+            file.write(bytes([i % 10]) + random.randbytes(3072))
+PYTHON
+trained() { "$python" -c 'import csv, sys
+print([(row["train_loss"], row["loss"], row["accuracy"]) for row in csv.DictReader(open(sys.argv[1]))])' "$1"; }
+for way in sharded sharded-optimizer; do
+  for program in cifar one_process; do
+    "$python" "$root/bench/experiments/torch/$program.py" --data data --size 8 --batch 4 --workers 2 --steps 6 \
+      --evaluate-every 3 --codec 3lc:s=1.75 --way $way --csv $program.$way.csv >out 2>&1 || { cat out; exit 1; }
+  done
+  [[ $(trained cifar.$way.csv) == "$(trained one_process.$way.csv)" ]] ||
+    { echo "$way: $(trained cifar.$way.csv), and in one process $(trained one_process.$way.csv)"; exit 1; }
+done
+
 # refuses MESSAGE PROGRAM OPTION...: status 2, before anything is started
 refuses() {
   local status=0

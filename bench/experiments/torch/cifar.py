@@ -4,6 +4,7 @@
 from options import options_of
 
 OPTIONS = options_of(steps=1500, lr=0.1, batch=32, evaluate_every=250)
+OPTIONS.add_argument("--size", type=int, default=32, help="of images; smaller ones are means of pixels")
 
 if __name__ == "__main__":
     OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing

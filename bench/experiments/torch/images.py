@@ -38,6 +38,7 @@ def mnist(o):
 
 
 def cifar10(o):
+    """Images of o.size x o.size: those of 32 x 32 pixels, or means of their pixels."""
     def part(names):
         records = torch.cat([torch.frombuffer(content(o.data, f"{name}.bin"), dtype=torch.uint8) for name in names])
         records = records.view(-1, 3073)
@@ -46,12 +47,13 @@ def cifar10(o):
     names = [f"data_batch_{i}" for i in range(1, 6)
              if any(Path(o.data, f"data_batch_{i}.bin{end}").exists() for end in ("", ".gz", ".xz"))]
     (images, labels), (test, test_labels) = part(names), part(["test_batch"])
+    images, test = (F.adaptive_avg_pool2d(part, o.size) for part in (images, test))
     mean, deviation = images.mean((0, 2, 3), keepdim=True), images.std((0, 2, 3), keepdim=True)
     return Images(((images - mean) / deviation, labels), ((test - mean) / deviation, test_labels), o.device)
 
 
 def batch(data, o, step, rank, augment=False):
-    """augment: a random half is mirrored, and all are shifted by up to 4 pixels."""
+    """augment: a random half is mirrored, and all are shifted by up to an eighth of their size."""
     draw = chance(o, step, rank)
     images, labels = data.train
     chosen = torch.randint(len(labels), (o.batch,), generator=draw).to(labels.device)
@@ -59,8 +61,10 @@ def batch(data, o, step, rank, augment=False):
     if augment:
         mirrored = (torch.rand(o.batch, generator=draw) < 0.5).to(x.device)
         x = torch.where(mirrored.view(-1, 1, 1, 1), x.flip(3), x)
-        down, right = torch.randint(0, 9, (2,), generator=draw).tolist()
-        x = F.pad(x, (4, 4, 4, 4))[:, :, down:down + 32, right:right + 32]
+        size = x.shape[-1]
+        edge = size // 8
+        down, right = torch.randint(0, 2 * edge + 1, (2,), generator=draw).tolist()
+        x = F.pad(x, (edge,) * 4)[:, :, down:down + size, right:right + size]
     return x, y
 
 

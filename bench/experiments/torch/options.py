@@ -59,3 +59,27 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(**defaults)
     return parser
+
+
+def one_process_options() -> Parser:
+    """Those of one_process.py."""
+    parser = Parser(description=sys.modules["__main__"].__doc__,
+                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", type=folder, required=True, help="folder with the files")
+    parser.add_argument("--way", choices=("floats", "fp16", "sharded", "gather", "sharded-optimizer"),
+                        default="sharded", help="as those of cifar.py")
+    parser.add_argument("--codec", default="3lc", help="of gradients")
+    parser.add_argument("--pull", help="of what comes back; else the library's choice")
+    parser.add_argument("--dense-start", type=int, default=1, metavar="STEPS",
+                        help="as floats; not with sharded-optimizer")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--batch", type=int, default=32, help="of each worker")
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--size", type=int, default=32, help="of images; smaller ones are means of pixels")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--evaluate-every", type=int, default=250, metavar="STEPS")
+    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
+    parser.add_argument("--checkpoint", type=Path, help="file: saves at each evaluation, and goes on from there")
+    parser.set_defaults(device="cpu")
+    return parser

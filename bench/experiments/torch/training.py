@@ -273,13 +273,16 @@ def train(task: Task, o: Any) -> None:
     progress.close()
 
 
+def rate(step: int, steps: int) -> float:
+    """What the learning rate is multiplied by: it falls along a cosine, after 5% of the steps in which it rises."""
+    warm = max(1, steps // 20)
+    return (step + 1) / warm if step < warm else \
+        0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
 def schedule(o: Any, exchange: Exchange, step: int) -> None:
-    """The learning rate falls along a cosine, after 5% of the steps in which it rises."""
-    warm = max(1, o.steps // 20)
-    factor = (step + 1) / warm if step < warm else \
-        0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, o.steps - warm)))
     for group in exchange.inner.param_groups:
-        group["lr"] = o.lr * factor
+        group["lr"] = o.lr * rate(step, o.steps)
 
 
 def start_ranks(workers: int) -> int:
