@@ -18,8 +18,8 @@ typedef enum sync_kind {
     SYNC_OWNERS /* an all-reduce with the optimiser of each part at its owner */
 } sync_kind;
 
-/* The optimiser of a server or an owner: the change of values first .. first + n - 1 of the model, from the mean of their
- * gradients. change is 0 before. */
+/* The optimiser of a server or an owner: the change of values first .. first + n - 1 of the model, from the mean of
+ * their gradients. change is 0 before. */
 typedef void (*sync_update)(void *arg, size_t first, size_t n, const float *mean, float *change);
 
 typedef struct sync_options {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rounds. With gradients each step is one: their mean goes through an optimiser that all ranks have alike, or through
- * those of the servers or owners. With changes each rank has an optimiser of its own and makes some local steps (SBC, Algorithm
- * 1; federated averaging); the mean of what changed is added to the common model. With gossip each rank has a model of
- * its own (threelc/exchange.h).
+ * those of the servers or owners. With changes each rank has an optimiser of its own and makes some local steps (SBC,
+ * Algorithm 1; federated averaging); the mean of what changed is added to the common model. With gossip each rank has a
+ * model of its own (threelc/exchange.h).
  */
 #include "trainer.h"
 #include "../explain.h"

@@ -353,7 +353,8 @@ TLC_API tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *fro
  * later: such an owner leaves model and optimizer as they are after its step. Where the codec keeps no residual, deltas
  * are lost, and the owner takes its step back. So does an owner whose delta was not finite (tlc_allreduce_outcome after
  * answer has a cause): it sent nothing, and its pushes are back in the residuals. So do all owners after
- * tlc_allreduce_cancel. Then an owner's model is that of the others + its residual of answers (tlc_part), to rounding. */
+ * tlc_allreduce_cancel. Then an owner's model is that of the others + its residual of answers (tlc_part), to
+ * rounding. */
 TLC_API tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from);
 TLC_API tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all);
 

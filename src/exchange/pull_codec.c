@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which codec answers have, where none is given, and which would starve. A mean of sparse pushes is sparse and uneven:
- * few of its values are large. A codec that sends few of them again, or that spends its bits on zeros, lets the residual
- * of the owner grow to many times the mean. 3-value symbols with s = 1 keep up, in few bits, as most of them are zeros.
+ * few of its values are large. A codec that sends few of them again, or that spends its bits on zeros, lets the
+ * residual of the owner grow to many times the mean. 3-value symbols with s = 1 keep up, in few bits, as most are 0.
  */
 #include "pull_codec.h"
 #include "../codec/codec.h"

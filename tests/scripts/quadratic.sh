@@ -37,6 +37,9 @@ holds "$(figure loss -c 3lc:s=1.75 --pull raw) < 5 * $floats && $(figure answer-
 holds "$(figure loss -c 3lc:s=1.75 --pull topk:p=0.05,bits=2+golomb) < 10 * $floats"
 holds "$(figure loss -c 3lc:s=1.75 --pull 3lc:s=1.75) > 1000 * $floats"
 holds "$(figure loss -c 3lc:s=1.75 --pull 3lc-golomb --loop deltas) < 10 * $floats"
+# without --pull
+holds "$(figure loss -c 3lc:s=1.75) < $(figure loss -c 3lc:s=1.75 --pull 3lc:s=1.75) / 100"
+holds "$(figure loss -c 3lc:s=1.75 --loop deltas) == $(figure loss -c 3lc:s=1.75 --pull 3lc-golomb --loop deltas)"
 holds "$(figure push-residual -c 3lc:s=1.75) > 2 * $(figure push-residual -c 3lc)"
 holds "$(figure loss -c raw --ranks 16) < $floats / 2"
 holds "$(figure loss -c raw --noise 0.1) < $floats / 2"

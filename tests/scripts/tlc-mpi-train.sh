@@ -46,7 +46,6 @@ train 3 --kind all-reduce --pull topk:p=0.0001 --steps 250 --quiet
 holds "open('err').read().count(' times what they are made of: the training starves') == 1" "starving"
 holds "open('err').read().count('\"topk:p=0.0001\" sends too little') == 1" "a pull that starves"
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
-learns 20 3 --kind owners -c 3lc:s=1.5
 learns 20 3 --kind owners --layers --participants 2
 learns 20 3 --kind gather
 learns 20 3 --kind gather --layers --participants 2
@@ -103,7 +102,6 @@ warms_up() {
   holds "'$raw' == '$dense' != '$some' != '$(value weights)'" "$*: warm-up"
 }
 warms_up --kind all-reduce --layers
-warms_up --kind server:2 --rate-warmup 5
 
 # A run that is stopped in its warm-up, or at its end, goes on with the same bits.
 for stop in 4 8; do
@@ -125,7 +123,6 @@ flushes() {
 sum 0, norm 0' in open('out').read()" "$*: flush"
 }
 flushes --kind all-reduce --layers
-flushes --kind server:2 --optimiser adam
 flushes --kind gather --send changes --local-steps 2
 
 # A rank of a run without end is killed at some step after its first checkpoint. All ranks end.

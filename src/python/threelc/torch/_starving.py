@@ -48,7 +48,7 @@ class Starving:
         if self._looks < _LOOKS:
             return None
         return (f"threelc: what answers leave for later is {ratio:.0f} times what they are made of, in step "
-                f"{self._steps}: the training starves. A pull codec that sends more keeps up, such as {exchange.pull_codec('sbc')}")
+                f"{self._steps}: the training starves. A pull codec that sends more keeps up, such as 3lc-golomb")
 
 
 def warn_starving(warning: Optional[str], rank: int) -> None:
