@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from .._errors import StepError
-from ._groups import Clock, Traffic
+from ._groups import Clock
 from ._starving import LoopStats
 from ._states import traffic_saved
 from ._transport import Transport

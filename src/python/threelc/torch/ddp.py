@@ -10,7 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..context import Context
 from ._arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
-from ._ddp_state import DDPState, Settings
+from ._ddp_settings import Settings
+from ._ddp_state import DDPState
 from ._groups import check_choices
 from ._transport import Transport
 
