@@ -47,9 +47,8 @@ typedef struct tlc_mpi_config {
                                             nor is its `outcome` */
     const tlc_tensor *tensors;
     size_t count;
-    size_t chunk; /* longer messages go in pieces: 1 to INT_MAX bytes, the same on all ranks; default 2^30 */
-    tlc_outcome
-        *outcome; /* NULL; else why create failed, or its advice, as in tlc_exchange_config. struct_size is set */
+    size_t chunk;         /* longer messages go in pieces: 1 to INT_MAX bytes, the same on all ranks; default 2^30 */
+    tlc_outcome *outcome; /* NULL; else why create failed, or advice (tlc_exchange_config). struct_size is set */
 } tlc_mpi_config;
 
 /* Sets *cfg to the defaults above. comm: MPI_COMM_NULL where it is set later. TLC_ERR_PARAM: cfg is NULL, or

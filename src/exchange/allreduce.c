@@ -3,40 +3,12 @@
  * All-reduce: every rank pushes, and owns parts of the tensors, which it averages for all. With gather every rank sends
  * its frames to all, and each averages all of them.
  */
+#include "allreduce.h"
 #include "../common/structs.h"
-#include "object_state.h"
-#include "owner.h"
-#include "pushing.h"
-#include "receiver.h"
+#include "object.h"
 #include "refusal.h"
 
-typedef enum state { IDLE, PUSHED, AVERAGED, REDUCED } state;
-
-struct tlc_allreduce {
-    tlc_setup setup; /* comes first: tlc_setup_create */
-    tlc_pushing push;
-    tlc_owner owner; /* if it owns something */
-    tlc_round round; /* with gather */
-    tlc_receiver in;
-    tlc_report report;
-    tlc_exchange_stats stats;
-    uint64_t step;
-    state state;
-    int masks; /* the last push was taken */
-};
-
 /* ---- make -------------------------------------------------------------------------------------------------------- */
-
-static int is_gather(const tlc_allreduce *a)
-{
-    return a->setup.kind == TLC_EXCHANGE_GATHER;
-}
-
-/* Does this rank own parts, so that it gets pushes and answers them? */
-static int owns(const tlc_allreduce *a, uint32_t rank)
-{
-    return !is_gather(a) && rank < a->setup.owners && tlc_is_owner(&a->setup.ownership, rank);
-}
 
 /* The values of the largest group of pushes. */
 static size_t largest_group(const tlc_setup *x)
@@ -54,15 +26,16 @@ static tlc_status make(tlc_allreduce *a)
 {
     tlc_setup *x = &a->setup;
     /* with gather a rank may be one step ahead of others, who still fetch its push again */
-    uint32_t kept = is_gather(a) ? (x->cfg.keep > 1 ? x->cfg.keep : 2) : 1;
+    uint32_t kept = tlc_is_gather(a) ? (x->cfg.keep > 1 ? x->cfg.keep : 2) : 1;
     tlc_status status = tlc_pushing_init(&a->push, x, x->owners, kept);
 
     a->step = 1;
-    if (!status && owns(a, x->rank))
+    if (!status && tlc_allreduce_owns(a, x->rank))
         status = tlc_owner_init(&a->owner, x, x->rank);
-    if (is_gather(a))
+    if (tlc_is_gather(a))
         tlc_round_init(&a->round, x, 0);
-    tlc_receiver_init(&a->in, x, x->owners, is_gather(a) ? largest_group(x) : x->ownership.grouping[TLC_PULL].shared_n);
+    tlc_receiver_init(&a->in, x, x->owners,
+                      tlc_is_gather(a) ? largest_group(x) : x->ownership.grouping[TLC_PULL].shared_n);
     a->report.finding = tlc_finding_of(TLC_REASON_NONE);
     a->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
     status = status ? status : x->memory.status;
@@ -136,9 +109,9 @@ static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight
     tlc_pushing_make(&a->push, a->step, grads, weight, 0, &a->stats.dropped);
     const int has_frames = grads && a->push.finding.reason == TLC_REASON_NONE;
     for (uint32_t i = 0; i < x->cfg.workers; i++) {
-        const uint32_t message = is_gather(a) ? 0 : i;
+        const uint32_t message = tlc_is_gather(a) ? 0 : i;
         to[i] = (tlc_message){NULL, 0};
-        if (!is_gather(a) && !owns(a, i))
+        if (!tlc_is_gather(a) && !tlc_allreduce_owns(a, i))
             continue;
         to[i] = tlc_pushing_message(&a->push, message);
         if (i == x->rank)
@@ -147,7 +120,7 @@ static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight
         a->stats.float_bytes += has_frames ? tlc_sender_float_bytes(&a->push.sender, message) : 0;
     }
     a->masks = 0;
-    a->state = PUSHED;
+    a->state = TLC_ALLREDUCE_PUSHED;
     return tell(a, TLC_OK, &a->push.finding);
 }
 
@@ -211,7 +184,7 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
-        if (i != a->setup.rank && (a->state == PUSHED || owns(a, i)))
+        if (i != a->setup.rank && (a->state == TLC_ALLREDUCE_PUSHED || tlc_allreduce_owns(a, i)))
             bytes += from[i].len;
     return bytes;
 }
@@ -220,7 +193,7 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
 static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 {
     const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);
-    const int is_owner = owns(a, a->setup.rank);
+    const int is_owner = tlc_allreduce_owns(a, a->setup.rank);
 
     (void)tell(a, status, is_owner ? &a->owner.finding : &none);
     if (is_owner && !a->owner.failed)
@@ -231,9 +204,9 @@ static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 /* May the pushes be averaged now? */
 static tlc_status may_average(const tlc_allreduce *a, const char *gather, const char *early, const char *late)
 {
-    if (is_gather(a))
+    if (tlc_is_gather(a))
         return refuse_turn(a, gather);
-    return a->state == PUSHED ? TLC_OK : refuse_turn(a, a->state == IDLE ? early : late);
+    return a->state == TLC_ALLREDUCE_PUSHED ? TLC_OK : refuse_turn(a, a->state == TLC_ALLREDUCE_IDLE ? early : late);
 }
 
 static void average(tlc_allreduce *a, const tlc_message *from)
@@ -241,7 +214,7 @@ static void average(tlc_allreduce *a, const tlc_message *from)
     tlc_owner *o = &a->owner;
     tlc_finding finding, bad;
 
-    if (owns(a, a->setup.rank)) {
+    if (tlc_allreduce_owns(a, a->setup.rank)) {
         read_pushes(a, &o->round, from, &finding, &bad);
         if (!finding.cause)
             tlc_owner_reduce(o, 1);
@@ -251,7 +224,7 @@ static void average(tlc_allreduce *a, const tlc_message *from)
         }
         a->stats.received += received(a, from);
     }
-    a->state = AVERAGED;
+    a->state = TLC_ALLREDUCE_AVERAGED;
 }
 
 static tlc_status answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
@@ -260,12 +233,12 @@ static tlc_status answer(tlc_allreduce *a, const float *const *delta, tlc_messag
     tlc_owner *o = &a->owner;
 
     *to_all = (tlc_message){NULL, 0};
-    if (owns(a, a->setup.rank)) {
+    if (tlc_allreduce_owns(a, a->setup.rank)) {
         *to_all = tlc_owner_answer(o, a->step, delta);
         a->stats.sent += (uint64_t)to_all->len * others;
         a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer, 0) * others;
     }
-    a->state = REDUCED;
+    a->state = TLC_ALLREDUCE_REDUCED;
     return tell_owner(a, TLC_OK);
 }
 
@@ -294,7 +267,7 @@ tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from)
     if (status)
         return status;
     average(a, from);
-    return tell_owner(a, owns(a, a->setup.rank) && a->owner.failed ? TLC_ERR_STEP : TLC_OK);
+    return tell_owner(a, tlc_allreduce_owns(a, a->setup.rank) && a->owner.failed ? TLC_ERR_STEP : TLC_OK);
 }
 
 tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
@@ -303,13 +276,14 @@ tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc
         return TLC_ERR_PARAM;
     if (!to_all)
         return tlc_refuse_null(&a->setup, "to_all");
-    if (is_gather(a))
+    if (tlc_is_gather(a))
         return refuse_turn(a, "answer was called, which gather has not,");
-    const tlc_status status = owns(a, a->setup.rank) ? tlc_owner_check(&a->owner, delta) : TLC_OK;
+    const tlc_status status = tlc_allreduce_owns(a, a->setup.rank) ? tlc_owner_check(&a->owner, delta) : TLC_OK;
     if (status)
         return status;
-    if (a->state != AVERAGED)
-        return refuse_turn(a, a->state == REDUCED ? "answer was called again" : "answer was called before average");
+    if (a->state != TLC_ALLREDUCE_AVERAGED)
+        return refuse_turn(a, a->state == TLC_ALLREDUCE_REDUCED ? "answer was called again"
+                                                                : "answer was called before average");
     return answer(a, delta, to_all);
 }
 
@@ -322,7 +296,7 @@ static void end_step(tlc_allreduce *a, int failed)
     a->stats.failed += (uint64_t)failed;
     a->masks = !failed;
     a->push.under_way = 0;
-    a->state = IDLE;
+    a->state = TLC_ALLREDUCE_IDLE;
 }
 
 /* The step failed. Owners that reduced keep what they got, the other parts return to the residuals of pushes. */
@@ -332,11 +306,11 @@ static tlc_status fail_step(tlc_allreduce *a, const tlc_finding *finding, uint64
 
     for (uint32_t i = 0; i < a->setup.owners; i++) {
         const tlc_answer *answer = &a->in.answer[i];
-        int reduced = owns(a, i) && !answer->status && !answer->head.failed;
+        int reduced = tlc_allreduce_owns(a, i) && !answer->status && !answer->head.failed;
         if (!reduced)
             dropped += tlc_sender_return(&a->push.sender, a->step, i);
     }
-    if (owns(a, a->setup.rank))
+    if (tlc_allreduce_owns(a, a->setup.rank))
         dropped += tlc_sender_return(&a->owner.answer, a->step, 0);
     (void)tell(a, TLC_ERR_STEP, finding);
     a->stats.dropped += dropped;
@@ -382,7 +356,7 @@ static tlc_status read_answers(tlc_allreduce *a, const tlc_message *from, tlc_fi
 
     for (uint32_t i = 0; i < a->setup.owners; i++) {
         tlc_answer *answer = &a->in.answer[i];
-        if (!owns(a, i))
+        if (!tlc_allreduce_owns(a, i))
             continue;
         tlc_receiver_read(&a->in, i, a->step, from[i]);
         if (answer->status && answer->finding.reason == TLC_REASON_FINGERPRINT)
@@ -408,7 +382,7 @@ static tlc_status compare_taken(tlc_allreduce *a, const uint8_t **taken, tlc_fin
     *taken = NULL;
     for (uint32_t i = 0; i < a->setup.owners; i++) {
         const tlc_head *head = &a->in.answer[i].head;
-        if (!owns(a, i))
+        if (!tlc_allreduce_owns(a, i))
             continue;
         if (!*taken)
             *taken = head->taken;
@@ -432,22 +406,22 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     tlc_status status = tlc_receiver_check(&a->in, from, out);
     if (status)
         return status;
-    if (a->state == IDLE || (owns(a, a->setup.rank) && a->state != REDUCED))
-        return refuse_turn(a, a->state == IDLE     ? "pull was called before push"
-                              : a->state == PUSHED ? "pull was called before reduce"
-                                                   : "pull was called before answer");
-    if (is_gather(a))
+    if (a->state == TLC_ALLREDUCE_IDLE || (tlc_allreduce_owns(a, a->setup.rank) && a->state != TLC_ALLREDUCE_REDUCED))
+        return refuse_turn(a, a->state == TLC_ALLREDUCE_IDLE     ? "pull was called before push"
+                              : a->state == TLC_ALLREDUCE_PUSHED ? "pull was called before reduce"
+                                                                 : "pull was called before answer");
+    if (tlc_is_gather(a))
         return pull_gathered(a, from, out);
     status = read_answers(a, from, &finding, &failed);
     if (!status && !failed)
         status = compare_taken(a, &taken, &finding);
     if (status)
         return tell(a, status, &finding);
-    a->state = REDUCED; /* that of a rank that owns nothing may be another */
+    a->state = TLC_ALLREDUCE_REDUCED; /* that of a rank that owns nothing may be another */
     if (failed)
         return fail_step(a, &finding, received(a, from));
     for (uint32_t i = 0; i < a->setup.owners; i++)
-        if (owns(a, i))
+        if (tlc_allreduce_owns(a, i))
             tlc_receiver_write(&a->in, i, out);
     (void)tell(a, TLC_OK, &finding);
     if (taken)
@@ -461,12 +435,12 @@ tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_messag
 {
     if (!a)
         return TLC_ERR_PARAM;
-    if (is_gather(a)) /* a push can be fetched as soon as it was made */
-        return tlc_sender_again(&a->push.sender, a->step + (a->state == PUSHED), step, to_all);
-    if (!owns(a, a->setup.rank))
+    if (tlc_is_gather(a)) /* a push can be fetched as soon as it was made */
+        return tlc_sender_again(&a->push.sender, a->step + (a->state == TLC_ALLREDUCE_PUSHED), step, to_all);
+    if (!tlc_allreduce_owns(a, a->setup.rank))
         return tlc_refuse(&a->setup, to_all && step >= a->step ? TLC_ERR_ORDER : TLC_ERR_PARAM, TLC_ALL,
                           "again was called, but this rank owns no parts, so it makes no answers");
-    return tlc_sender_again(&a->owner.answer, a->step + (a->state == REDUCED), step, to_all);
+    return tlc_sender_again(&a->owner.answer, a->step + (a->state == TLC_ALLREDUCE_REDUCED), step, to_all);
 }
 
 tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
@@ -475,123 +449,13 @@ tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
 
     if (!a)
         return TLC_ERR_PARAM;
-    if (a->state == IDLE)
+    if (a->state == TLC_ALLREDUCE_IDLE)
         return refuse_turn(a, "cancel was called before push");
     for (uint32_t i = 0; i < a->setup.owners; i++)
         a->stats.dropped += tlc_sender_return(&a->push.sender, a->step, i);
-    if (owns(a, a->setup.rank) && a->state == REDUCED)
+    if (tlc_allreduce_owns(a, a->setup.rank) && a->state == TLC_ALLREDUCE_REDUCED)
         tlc_sender_undo(&a->owner.answer, a->step);
     (void)tell(a, TLC_OK, &finding);
     end_step(a, 1);
     return TLC_OK;
-}
-
-/* ---- the rest ---------------------------------------------------------------------------------------------------- */
-
-size_t tlc_allreduce_parts(const tlc_allreduce *a)
-{
-    return a && owns(a, a->setup.rank) ? a->owner.answer.part_count : 0;
-}
-
-tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!owns(a, a->setup.rank))
-        return tlc_refuse(&a->setup, TLC_ERR_PARAM, TLC_ALL, "there is no part %zu; this rank owns none", i);
-    return tlc_owner_part(&a->owner, i, part);
-}
-
-tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!momentum && a->setup.count)
-        return tlc_refuse_null(&a->setup, "momentum");
-    for (uint32_t i = 0; a->masks && i < a->push.sender.messages; i++)
-        tlc_sender_mask(&a->push.sender, a->push.step, i, momentum);
-    return TLC_OK;
-}
-
-uint64_t tlc_allreduce_step(const tlc_allreduce *a)
-{
-    return a ? a->step : 0;
-}
-
-static tlc_object object_of(const tlc_allreduce *a)
-{
-    tlc_allreduce *changing = (tlc_allreduce *)(uintptr_t)a; /* only if the caller may change it */
-
-    return (tlc_object){.x = &a->setup,
-                        .push = &changing->push.sender,
-                        .pull = owns(a, a->setup.rank) ? &changing->owner.answer : NULL,
-                        .step = a->step};
-}
-
-tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    const tlc_object o = object_of(a);
-    return tlc_object_set_codec(&o, tensor, push, pull);
-}
-
-tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (a->state != IDLE)
-        return tlc_refuse_step(&a->setup, "residual_scale");
-    const tlc_object o = object_of(a);
-    return tlc_object_scale(&o, factor);
-}
-
-tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome)
-{
-    return a ? tlc_setup_outcome(&a->setup, &a->report, outcome) : TLC_ERR_PARAM;
-}
-
-tlc_status tlc_allreduce_stats(const tlc_allreduce *a, tlc_exchange_stats *stats)
-{
-    return a ? tlc_stats_export(&a->setup, stats, &a->stats, &a->push.sender, &a->owner.answer) : TLC_ERR_PARAM;
-}
-
-size_t tlc_allreduce_state_size(const tlc_allreduce *a)
-{
-    if (!a)
-        return 0;
-    const tlc_object o = object_of(a);
-    return tlc_object_state_size(&o);
-}
-
-tlc_status tlc_allreduce_state_save(const tlc_allreduce *a, void *dst, size_t cap, size_t *written)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (a->state != IDLE)
-        return tlc_refuse_step(&a->setup, "state_save");
-    const tlc_object o = object_of(a);
-    return tlc_object_state_save(&o, dst, cap, written);
-}
-
-static tlc_status load(tlc_allreduce *a, const tlc_message *states, size_t count, int lost)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (a->state != IDLE)
-        return tlc_refuse_step(&a->setup, "state_load");
-    tlc_object o = object_of(a);
-    tlc_status status = tlc_object_state_load(&o, states, count, lost);
-    a->step = o.step;
-    return status;
-}
-
-tlc_status tlc_allreduce_state_load(tlc_allreduce *a, const tlc_message *states, size_t count)
-{
-    return load(a, states, count, 0);
-}
-
-tlc_status tlc_allreduce_state_salvage(tlc_allreduce *a, const tlc_message *states, size_t count)
-{
-    return load(a, states, count, 1);
 }

@@ -59,8 +59,8 @@ typedef struct tlc_setup {
 tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
                             tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count, tlc_report *report);
 
-/* The end of a call that makes an object. x: NULL, or the setup of an object that is freed next, as status is an error.
- * Tells the caller why, if it is one. Returns the status. */
+/* The end of a call that makes an object. x: its setup; NULL if there is none. Tells the caller why, if status is an
+ * error, or else if the codec of answers starves. Returns the status. */
 tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc_status status, tlc_report *report);
 
 /* Checks the configuration (setup_check.c): TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED. */
