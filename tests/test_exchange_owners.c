@@ -285,8 +285,9 @@ static void ranks_that_own_nothing(void **state)
         void *at_out[] = {out};
         require_status(tlc_allreduce_pull(rank[r], answers, at_out), TLC_OK);
         require(same(out, change, sizeof out));
-        tlc_allreduce_destroy(rank[r]);
     }
+    for (uint32_t r = 0; r < RANKS; r++)
+        tlc_allreduce_destroy(rank[r]);
 }
 
 int main(void)
