@@ -233,6 +233,7 @@ static void pieces_have_their_turns(void **state)
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = 1;
     cfg.push = cfg.pull = "raw";
+    cfg.reserve = "3lc"; /* so that there are residuals */
     require_status(tlc_allreduce_create(&a, &cfg, 0, &one, 1), TLC_OK);
     for (int step = 0; step < TURNS; step++) {
         tlc_exchange_stats s = {.struct_size = sizeof s};

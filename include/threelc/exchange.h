@@ -141,7 +141,7 @@ TLC_API const char *tlc_pull_codec(const char *push);
  * The values are looked at right after they were compressed, all of them in a frame of up to 1023 values. In a larger
  * one at least 512 and at least a 64th, other ones in each step: ratios of a model are off by 2 to 5% (one standard
  * deviation, four tensors of a ResNet-20). They are the same on every machine and for any number of threads. Frames
- * that the caller made do not count, nor do answers that tlc_natural_aggregate makes. */
+ * whose codec keeps no residual do not count, nor do those that the caller or tlc_natural_aggregate made. */
 typedef struct tlc_exchange_stats {
     size_t struct_size;
     uint64_t steps;       /* that ended */
@@ -154,7 +154,7 @@ typedef struct tlc_exchange_stats {
                               fetched again */
     uint64_t received;    /* bytes of messages from others that were taken */
     uint64_t dropped;     /* values whose part of a failed step could not go back, as their codec keeps no residual */
-    /* 0: nothing was sent in this direction, as in gossip; of residuals: no codec keeps one */
+    /* 0: nothing whose codec keeps a residual was sent in this direction; in gossip */
     double push_signal_squares, push_residual_squares; /* worker, all-reduce */
     double pull_signal_squares, pull_residual_squares; /* server; all-reduce: of the parts that this rank owns */
 } tlc_exchange_stats;

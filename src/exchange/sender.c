@@ -199,8 +199,11 @@ static void forget_undefined(tlc_ctx *ctx)
 static void add_norms(tlc_sender *s, size_t g, uint64_t step, const void *values)
 {
     const tlc_input in = {s->x->k, s->dtype, values, s->together[g]};
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_float_mode mode;
 
+    if (!in.residual) /* nothing is left for later */
+        return;
+    mode = tlc_float_enter();
     tlc_norms_add(&s->norms, &in, tlc_sender_group(s, g)->n, step);
     tlc_float_leave(mode);
 }
