@@ -13,7 +13,6 @@ if __name__ == "__main__":
     OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
 
 import copy  # noqa: E402
-import csv  # noqa: E402
 import math  # noqa: E402
 import os  # noqa: E402
 import time  # noqa: E402
@@ -24,7 +23,7 @@ import torch  # noqa: E402
 
 import images  # noqa: E402
 from models import ResNet20  # noqa: E402
-from training import check_codecs, rate  # noqa: E402
+from training import add_row, check_codecs, rate  # noqa: E402
 import threelc.exchange as exchange  # noqa: E402
 
 COLUMNS = ["way", "codec", "pull", "size", "lr", "seed", "workers", "step", "steps", "seconds", "train_loss",
@@ -281,12 +280,7 @@ def train(o: Any) -> None:
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
                 for key, value in row.items() if value != ""), flush=True)
         if o.csv:
-            fresh = not o.csv.exists()
-            with open(o.csv, "a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                if fresh:
-                    writer.writeheader()
-                writer.writerow(row)
+            add_row(o.csv, COLUMNS, row)
         if o.checkpoint:
             save(o, {"models": [model.state_dict() for model in models], "way": way.state_dict(),
                      "progress": (step + 1, seconds, smooth)})

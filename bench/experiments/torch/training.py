@@ -216,12 +216,17 @@ def report(o: Any, row: Dict[str, Any]) -> None:
           f"{row['bits_per_value']:.3f} bits a value, {row['sent'] / 1e6:.2f} MB sent, {row['seconds']:.0f} s",
           flush=True)
     if o.csv:
-        fresh = not o.csv.exists()
-        with open(o.csv, "a", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if fresh:
-                writer.writeheader()
-            writer.writerow(row)
+        add_row(o.csv, COLUMNS, row)
+
+
+def add_row(path: Path, columns: List[str], row: Dict[str, Any]) -> None:
+    """To a CSV file, which gets a first line with the columns if it is new."""
+    fresh = not path.exists()
+    with open(path, "a", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def train(task: Task, o: Any) -> None:
