@@ -79,7 +79,7 @@ static const float *const *delta_of(fleet *f, uint32_t owner)
     if (c->bad_delta != owner && one_in(c, 4))
         return NULL;
     const float *const *delta = fleet_half(f, owner);
-    if (c->bad_delta == owner)
+    if (c->bad_delta == owner && member_parts(f->owner[owner])) /* not of a rank that owns nothing */
         f->half[owner][0] = NAN;
     return delta;
 }
