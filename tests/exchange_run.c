@@ -399,17 +399,17 @@ static tlc_status reduce_server(fleet *f, uint32_t s)
     return status;
 }
 
-const float *const *fleet_half(fleet *f, uint32_t s)
+const float *const *fleet_half(fleet *f, uint32_t owner)
 {
-    float *next = f->half[s];
+    float *next = f->half[owner];
 
-    for (size_t p = 0; p < member_parts(f->owner[s]); p++) {
-        tlc_part part = member_part(f->owner[s], p);
+    for (size_t p = 0; p < member_parts(f->owner[owner]); p++) {
+        tlc_part part = member_part(f->owner[owner], p);
         for (size_t i = 0; i < part.n; i++)
             next[i] = 0.5f * part.mean[i];
         next += part.n;
     }
-    return (const float *const *)f->half_part[s];
+    return (const float *const *)f->half_part[owner];
 }
 
 tlc_status fleet_reduce_one(fleet *f, uint32_t o)

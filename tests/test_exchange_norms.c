@@ -127,7 +127,7 @@ static void failed_steps_keep_the_last(void **state)
     fleet f;
 
     (void)state;
-    while (strcmp(c->text, "3lc"))
+    while (strcmp(c->text, "3lc") != 0)
         c++;
     open_fleet(&f, SHARDED, c, TLC_F32, 1);
     fleet_step(&f, 1);
@@ -208,7 +208,7 @@ static void the_same_bits_everywhere(void **state)
             const int has = mode_enter(mode);
             mode_leave();
             run(&got, isa, &runners[r], has ? mode : MODE_DEFAULT);
-            require(!memcmp(&got, &want, sizeof got));
+            require(same(&got, &want, sizeof got));
         }
 }
 

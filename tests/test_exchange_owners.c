@@ -51,7 +51,7 @@ static void means_are_those_of_reduce(void **state)
                 const tlc_exchange_stats a = member_stats(one.worker[i]), b = member_stats(two.worker[i]);
                 require(two.reduced[i] == (step == 3 ? TLC_ERR_STEP : TLC_OK) && one.pulled[i] == two.pulled[i]);
                 require(blob_same(one.answer[i], two.answer[i]));
-                require(memcmp(&a, &b, sizeof a) == 0);
+                require(same(&a, &b, sizeof a));
             }
         }
         fleet_close(&one);

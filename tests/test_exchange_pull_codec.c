@@ -95,7 +95,7 @@ static void advises(const char *push, const char *pull, int gather, const char *
     at.codec = push;
     tlc_allreduce_destroy(make(push, pull, gather, &outcome));
     if (!instead) {
-        require(memcmp(&outcome, &before, sizeof before) == 0);
+        require(same(&outcome, &before, sizeof before));
         return;
     }
     require(outcome.status == TLC_OK && outcome.cause == TLC_OK && outcome.rank == TLC_NOBODY);

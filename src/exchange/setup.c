@@ -290,7 +290,8 @@ tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): calls that refuse do not return TLC_OK */
     const size_t end = offsetof(tlc_exchange_config, outcome) + sizeof cfg->outcome;
     tlc_outcome ours = {.status = status, .cause = status, .rank = TLC_NOBODY, .tensor = TLC_ALL};
-    const char *better = !status && x->kind == TLC_EXCHANGE_ALLREDUCE ? tlc_pull_instead(x->cfg.pull) : NULL;
+    const int advises = x && !status && x->kind == TLC_EXCHANGE_ALLREDUCE;
+    const char *better = advises ? tlc_pull_instead(x->cfg.pull) : NULL;
 
     if (!status && !better)
         return TLC_OK;
