@@ -122,6 +122,17 @@ static sync_result mean_of_layers(trainer *t, double *computed, char *why)
     return l.ok ? sync_wait(&t->sync, why) : SYNC_FAILED;
 }
 
+/* What came of gradients moves the model: a change, or a mean for the optimiser that all ranks have. */
+static void move(trainer *t, sync_result result)
+{
+    const bool done = result == SYNC_DONE;
+
+    if (t->o->sync.kind == SYNC_SERVER || (t->o->sync.kind == SYNC_OWNERS && done))
+        add(t, t->mean, t->weights); /* 0 where a server skipped the step */
+    else if (done)
+        optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);
+}
+
 static sync_result round_of_gradients(trainer *t, double *computed, char *why)
 {
     const bool in = t->in[t->rank];
@@ -136,10 +147,7 @@ static sync_result round_of_gradients(trainer *t, double *computed, char *why)
         *computed = MPI_Wtime();
         result = sync_mean(&t->sync, in ? t->gradient : NULL, t->mean, why);
     }
-    if (t->o->sync.kind == SYNC_SERVER || (t->o->sync.kind == SYNC_OWNERS && result == SYNC_DONE))
-        add(t, t->mean, t->weights); /* 0 where a server skipped the step */
-    else if (result == SYNC_DONE)
-        optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);
+    move(t, result);
     return result;
 }
 
@@ -208,10 +216,10 @@ bool trainer_flush(trainer *t, char *why)
     result = sync_mean(&t->sync, t->gradient, t->mean, why);
     if (result == SYNC_FAILED)
         return false;
-    if (t->o->sync.kind == SYNC_SERVER || t->o->changes)
+    if (!t->o->changes)
+        move(t, result);
+    else if (result == SYNC_DONE)
         add(t, t->mean, t->weights);
-    else
-        optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);
     return true;
 }
 

@@ -68,7 +68,7 @@ def outer(rank, world, way, settings):
         optimizer = threelc.torch.LocalSteps(model, sgd(model.parameters()), every=2, **settings)
         optimizer.weight = 1.0 + rank
     else:
-        optimizer = threelc.torch.PushPull(model, sgd, **settings)
+        optimizer = getattr(threelc.torch, way)(model, sgd, **settings)
     train(rank, model, optimizer, range(STEPS))
     before = weights(model)
     optimizer.flush()
@@ -100,7 +100,8 @@ class Flush(unittest.TestCase):
     def test_local_steps_and_servers(self):
         for way, codec, settings in (("LocalSteps", "3lc:s=1.75", {"mode": "sharded"}),
                                      ("LocalSteps", "sbc:p=0.05", {"mode": "gather"}),
-                                     ("PushPull", "3lc:s=1.75", {"servers": 2})):
+                                     ("PushPull", "3lc:s=1.75", {"servers": 2}),
+                                     ("ShardedOptimizer", "3lc:s=1.75", {})):
             floats = CLUSTER.run(3, outer, way, {"codec": "raw", **settings})[0][1]
             found = CLUSTER.run(3, outer, way, {"codec": codec, **settings})
             self.check(found, floats)

@@ -59,12 +59,13 @@ class OnGradients(unittest.TestCase):
 
 
 class Warns(unittest.TestCase):
-    def warnings_of(self, pull):
+    def warnings_of(self, pull, fades=1.0):
+        """fades: what gradients are multiplied by from step to step."""
         draw, starving = numpy.random.default_rng(1), Starving()
         loop = Loop([20000], "raw", pull)
         found = []
-        for _ in range(160):
-            loop.step(*([(draw.normal(size=20000) + 0.5).astype("f4")] for _ in range(2)))
+        for i in range(160):
+            loop.step(*([(fades**i * (draw.normal(size=20000) + 0.5)).astype("f4")] for _ in range(2)))
             found.append(starving.look(lambda: [loop.ranks[0].stats]))
         return [(step, warning) for step, warning in enumerate(found, 1) if warning]
 
@@ -73,6 +74,10 @@ class Warns(unittest.TestCase):
         self.assertRegex(warning, rf"(\d+) times what they are made of, in step {step}: the training starves")
         for pull in ("3lc", "raw", "onebit"):
             self.assertEqual(self.warnings_of(pull), [])
+
+    def test_a_signal_that_fades(self):
+        """Such as changes of the model where the rate falls to 0: a residual is large beside them, and does no harm."""
+        self.assertEqual(self.warnings_of("sbc:p=0.001", 0.9), [])
 
     def test_objects_together(self):
         """As if all tensors were in one object. Without a step there is nothing."""

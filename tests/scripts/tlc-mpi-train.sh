@@ -78,9 +78,9 @@ stops() {
   train 3 --decay constant --steps 10 --quiet --checkpoint "$folder" --every 10 "$@"
   train "$ranks" --decay constant --steps 20 --quiet --checkpoint "$folder" --resume --every 10 "$@"
 }
-stops all 2 --kind all-reduce -c raw --optimiser adam
+stops all 2 --kind all-reduce -c raw --optimiser adam --flush
 whole=$(value weights)
-stops own 2 --kind owners -c raw --optimiser adam
+stops own 2 --kind owners -c raw --optimiser adam --flush
 holds "'$whole' and '$whole' == '$(value weights)'" 'raw, owners'
 
 # Owners go on with the same bits.

@@ -12,6 +12,7 @@ from ._groups import Traffic
 
 _EVERY = 16  # steps from one look to the next
 _LOOKS = 3  # in a row, of steps that starve
+_FADED = 0.01  # of the largest signal (squares): a rate that falls to 0 makes any residual large beside it
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,24 @@ class Starving:
 
     def __init__(self) -> None:
         self._steps = self._looks = 0
+        self._largest = 0.0
 
     def look(self, found: Callable[[], Sequence[exchange.Stats]]) -> Optional[str]:
         """After a step. found: the statistics of the objects of this rank. Returns the warning, once."""
         self._steps += 1
         if self._steps % _EVERY or self._looks == _LOOKS:
             return None
-        ratio = residual_ratios(found())["pull_residual_ratio"]
-        self._looks = self._looks + 1 if ratio > STARVES_FROM else 0
+        objects = found()
+        ratio = residual_ratios(objects)["pull_residual_ratio"]
+        signal = sum(stats.pull_signal_squares for stats in objects)
+        self._largest = max(self._largest, signal)
+        starves = ratio > STARVES_FROM and signal >= _FADED * self._largest
+        self._looks = self._looks + 1 if starves else 0
         if self._looks < _LOOKS:
             return None
         return (f"threelc: what answers leave for later is {ratio:.0f} times what they are made of, in step "
-                f"{self._steps}: the training starves. A pull codec that sends more keeps up, such as 3lc-golomb")
+                f"{self._steps}: the training starves. A pull codec that sends more keeps up, such as 3lc-golomb or "
+                "natural")
 
 
 def warn_starving(warning: Optional[str], rank: int) -> None:
