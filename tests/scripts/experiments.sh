@@ -58,6 +58,26 @@ for way in sharded sharded-optimizer; do
     { echo "$way: $(trained cifar.$way.csv), and in one process $(trained one_process.$way.csv)"; exit 1; }
 done
 
+# and so they do with momentum of their own, also when the run was stopped
+alone=(--data data --size 8 --batch 4 --workers 2 --steps 6 --evaluate-every 3 --codec topk:p=0.1
+  --momentum-correction 0.9)
+"$python" "$root/bench/experiments/torch/one_process.py" "${alone[@]}" --csv corrected.csv >out 2>&1 ||
+  { cat out; exit 1; }
+"$python" - "$root/bench/experiments/torch" "${alone[@]}" --csv stopped.csv --checkpoint stopped >out <<'PYTHON'
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import one_process
+save = one_process.save
+def save_and_stop(*arguments):
+    save(*arguments)
+    sys.exit()
+one_process.save = save_and_stop
+one_process.train(one_process.OPTIONS.parse_args())
+PYTHON
+"$python" "$root/bench/experiments/torch/one_process.py" "${alone[@]}" --csv stopped.csv --checkpoint stopped >out 2>&1
+[[ $(trained corrected.csv) == "$(trained stopped.csv)" ]]
+[[ $(same corrected.csv) != *nan* && $(trained corrected.csv) != "$(trained one_process.sharded.csv)" ]]
+
 # refuses MESSAGE PROGRAM OPTION...: status 2, before anything is started
 refuses() {
   local status=0

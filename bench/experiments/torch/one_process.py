@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Trains ResNet-20 on CIFAR-10 with all workers in one process: the accuracy of a loop, without waiting for others.
 
-The workers are copies of the network that share their weights; each has its own batches and batch-norm statistics. What
-they exchange are the messages of threelc.exchange. --data: a folder with data_batch_*.bin and test_batch.bin.
+What they exchange are the messages of threelc.exchange, on the CPU. --data: a folder with data_batch_*.bin and
+test_batch.bin.
 """
 from options import one_process_options
 
@@ -12,36 +12,29 @@ OPTIONS = one_process_options()
 if __name__ == "__main__":
     OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
 
-import copy  # noqa: E402
-import math  # noqa: E402
 import os  # noqa: E402
 import time  # noqa: E402
 from dataclasses import replace  # noqa: E402
-from typing import Any, Dict, List, Sequence  # noqa: E402
+from typing import Any, Dict, List, Sequence, Tuple  # noqa: E402
 
 import torch  # noqa: E402
 
 import images  # noqa: E402
 from models import ResNet20  # noqa: E402
 from training import add_row, check_codecs, rate  # noqa: E402
+from workers import GpuWorkers, Gradients, Workers  # noqa: E402
 import threelc.exchange as exchange  # noqa: E402
 
 COLUMNS = ["way", "codec", "pull", "size", "lr", "seed", "workers", "step", "steps", "seconds", "train_loss",
            "loss", "accuracy", "push_bits", "pull_bits", "worker_ratio", "owner_ratio"]
+WEIGHT_DECAY = 1e-4
 SMALL = 256  # values; smaller tensors travel as floats, as in threelc.torch
-Gradients = List[torch.Tensor]  # of a worker, flat
-
-
-def norm(vectors: Sequence[Any]) -> float:
-    """The 2-norm of all values."""
-    return math.sqrt(sum(float(torch.as_tensor(v, dtype=torch.float64).square().sum()) for v in vectors))
 
 
 class Floats:
     """The mean of all gradients, as floats."""
 
     push_bits = pull_bits = 32.0
-    worker_ratio = owner_ratio = 0.0
 
     def __init__(self, o: Any, parameters: List[torch.nn.Parameter]) -> None:
         self.parameters = parameters
@@ -55,6 +48,10 @@ class Floats:
         for parameter, mean in zip(self.parameters, means):
             parameter.grad = mean.view_as(parameter)
         self.optimizers[0].step()
+
+    def ratios(self) -> Tuple[float, float]:
+        """Residual over signal after the last step: of the workers, and of the owners."""
+        return 0.0, 0.0
 
     def state_dict(self) -> Dict[str, Any]:
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
@@ -102,6 +99,13 @@ class Compressed(Floats):
     def objects(self) -> List[Any]:
         raise NotImplementedError
 
+    def ratios(self) -> Tuple[float, float]:
+        found = [one.stats for one in self.objects()]
+        return (exchange.residual_ratio(sum(stats.push_residual_squares for stats in found),
+                                        sum(stats.push_signal_squares for stats in found)),
+                exchange.residual_ratio(sum(stats.pull_residual_squares for stats in found),
+                                        sum(stats.pull_signal_squares for stats in found)))
+
     def step(self, gradients: List[Gradients]) -> None:
         self.done += 1
         if self.done <= self.dense:
@@ -131,12 +135,25 @@ class Means(Compressed):
         self.gather = o.way == "gather"
         config = exchange.Config(workers=o.workers, push=o.codec, pull=o.pull, gather=self.gather, seed=o.seed)
         self.ranks = [exchange.AllReduce(config, rank, self.tensors) for rank in range(o.workers)]
+        self.momentum, self.decay = o.momentum_correction, WEIGHT_DECAY
+        self.velocities = [[torch.zeros(tensor.n) for tensor in self.tensors] for _ in self.ranks if self.momentum]
 
     def objects(self) -> List[Any]:
         return self.ranks
 
+    def move(self, gradients: List[Gradients]) -> None:
+        """Momentum correction: velocities are pushed, with the weight decay in them (DGC, section 3.1)."""
+        for velocities, of_worker in zip(self.velocities, gradients):
+            for velocity, gradient, parameter in zip(velocities, of_worker, self.parameters):
+                velocity.mul_(self.momentum).add_(gradient).add_(parameter.detach().view(-1), alpha=self.decay)
+
     def exchange(self, gradients: List[Gradients]) -> None:
+        if self.velocities:
+            self.move(gradients)
+            gradients = self.velocities
         pushes = [rank.push(of_worker) for rank, of_worker in zip(self.ranks, gradients)]
+        for rank, velocities in zip(self.ranks, self.velocities):
+            rank.mask(velocities)
         if self.gather:
             answers = [push[0] for push in pushes]
             self.sent([push[:1] for push in pushes], [])
@@ -146,15 +163,14 @@ class Means(Compressed):
         means = [torch.zeros(tensor.n) for tensor in self.tensors]
         for rank in self.ranks:
             rank.pull(answers, means)
-        self.ratios([part for rank in self.ranks for part in rank.parts()], gradients)
         self.apply(means)
 
-    def ratios(self, parts: List[Any], gradients: List[Gradients]) -> None:
-        pushed = [part.residual for part in self.ranks[0].pushed_parts() if part.residual is not None]
-        self.worker_ratio = norm(pushed) / norm(gradients[0]) if norm(gradients[0]) else 0.0
-        answered = norm([part.mean for part in parts])
-        kept = norm([part.residual for part in parts if part.residual is not None])
-        self.owner_ratio = kept / answered if answered else 0.0
+    def state_dict(self) -> Dict[str, Any]:
+        return {**super().state_dict(), "velocities": self.velocities}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.velocities = state["velocities"]
 
 
 class Owners(Compressed):
@@ -167,7 +183,6 @@ class Owners(Compressed):
         floats = [tensor.n < SMALL or o.codec == "raw" for tensor in self.tensors]
         self.tensors = [replace(tensor, pull="raw" if whole else None) for tensor, whole in zip(self.tensors, floats)]
         self.whole = floats
-        self.moved = 0.0
         config = exchange.Config(workers=o.workers, servers=o.workers, push=o.codec, pull=o.pull, seed=o.seed)
         self.workers = [exchange.Worker(config, rank, self.tensors) for rank in range(o.workers)]
         self.servers = [exchange.Server(config, rank, self.tensors) for rank in range(o.workers)]
@@ -193,8 +208,6 @@ class Owners(Compressed):
                 values = self.weights[part.tensor][part.first:part.first + part.n]
                 kept = 0 if part.residual is None else torch.frombuffer(part.residual, dtype=torch.float32)
                 parameter.data.copy_(values + kept)
-        kept = norm([part.residual for server in self.servers for part in server.parts() if part.residual is not None])
-        self.owner_ratio = kept / self.moved if self.moved else 0.0
 
     def serve(self, i: int, pushes: List[memoryview]) -> memoryview:
         server, own = self.servers[i], self.parts[i]
@@ -207,8 +220,6 @@ class Owners(Compressed):
         before = [parameter.detach().clone() for parameter in own]
         self.optimizers[i].step()
         changes = [parameter.detach() - old for parameter, old in zip(own, before)]
-        self.moved = math.hypot(self.moved if i else 0.0,
-                                norm([change for change, as_it_is in zip(changes, whole) if not as_it_is]))
         return server.answer([parameter.detach() if as_it_is else change
                               for parameter, change, as_it_is in zip(own, changes, whole)])
 
@@ -226,13 +237,9 @@ WAYS = {"floats": Floats, "fp16": Halves, "sharded": Means, "gather": Means, "sh
 
 
 def optimizer_of(parameters: Sequence[torch.nn.Parameter], o: Any) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, o.lr, momentum=0.9, weight_decay=1e-4)
-
-
-def copies_of(model: torch.nn.Module, count: int) -> List[torch.nn.Module]:
-    """The model and copies that share its parameters and have buffers of their own."""
-    shared = {id(parameter): parameter for parameter in model.parameters()}
-    return [model] + [copy.deepcopy(model, dict(shared)) for _ in range(count - 1)]
+    at_workers = o.momentum_correction
+    return torch.optim.SGD(parameters, o.lr, momentum=0 if at_workers else 0.9,
+                           weight_decay=0 if at_workers else WEIGHT_DECAY)
 
 
 def save(o: Any, done: Dict[str, Any]) -> None:
@@ -243,25 +250,18 @@ def save(o: Any, done: Dict[str, Any]) -> None:
 def train(o: Any) -> None:
     torch.manual_seed(o.seed)
     data = images.cifar10(o)
-    models = copies_of(ResNet20(), o.workers)
-    parameters = list(models[0].parameters())
-    way = WAYS[o.way](o, parameters)
+    workers = (Workers if o.device == "cpu" else GpuWorkers)(o, data, ResNet20())
+    way = WAYS[o.way](o, workers.parameters)
     first, before, smooth = 0, 0.0, 0.0
     if o.checkpoint and o.checkpoint.exists():
         saved = torch.load(o.checkpoint)
-        for model, state in zip(models, saved["models"]):
-            model.load_state_dict(state)
+        workers.load_state_dict(saved["workers"])
         way.load_state_dict(saved["way"])
         first, before, smooth = saved["progress"]
     start = time.perf_counter()
     for step in range(first, o.steps):
-        gradients = []
-        for rank, model in enumerate(models):
-            model.train()
-            loss = images.loss(model, images.batch(data, o, step, rank, augment=True))
-            gradients.append([g.flatten() for g in torch.autograd.grad(loss, parameters)])
-            if rank == 0:
-                smooth = 0.98 * smooth + 0.02 * float(loss) if step else float(loss)
+        gradients, loss = workers.gradients(step)
+        smooth = 0.98 * smooth + 0.02 * loss if step else loss
         for optimizer in way.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = o.lr * rate(step, o.steps)
@@ -269,20 +269,20 @@ def train(o: Any) -> None:
         if (step + 1) % o.evaluate_every and step + 1 != o.steps:
             continue
         seconds = before + time.perf_counter() - start
-        models[0].eval()
         with torch.no_grad():
-            result = images.evaluate(models[0], data)
+            result = images.evaluate(workers.network(), data)
+        worker_ratio, owner_ratio = way.ratios()
         row = {"way": o.way, "codec": o.codec if o.way not in ("floats", "fp16") else "", "pull": o.pull or "",
                "size": o.size, "lr": o.lr, "seed": o.seed, "workers": o.workers, "step": step + 1,
                "steps": o.steps, "seconds": seconds, "train_loss": smooth,
-               "push_bits": way.push_bits, "pull_bits": way.pull_bits, "worker_ratio": way.worker_ratio,
-               "owner_ratio": way.owner_ratio, **result}
+               "push_bits": way.push_bits, "pull_bits": way.pull_bits, "worker_ratio": worker_ratio,
+               "owner_ratio": owner_ratio, **result}
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
                 for key, value in row.items() if value != ""), flush=True)
         if o.csv:
             add_row(o.csv, COLUMNS, row)
         if o.checkpoint:
-            save(o, {"models": [model.state_dict() for model in models], "way": way.state_dict(),
+            save(o, {"workers": workers.state_dict(), "way": way.state_dict(),
                      "progress": (step + 1, seconds, smooth)})
         before, start = seconds, time.perf_counter()
 

@@ -72,6 +72,8 @@ def one_process_options() -> Parser:
     parser.add_argument("--pull", help="of what comes back; else the library's choice")
     parser.add_argument("--dense-start", type=int, default=1, metavar="STEPS",
                         help="as floats; not with sharded-optimizer")
+    parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
+                        help="of sharded and gather: at the workers, in place of the optimizer's; masked")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=32, help="of each worker")
@@ -81,5 +83,5 @@ def one_process_options() -> Parser:
     parser.add_argument("--evaluate-every", type=int, default=250, metavar="STEPS")
     parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
     parser.add_argument("--checkpoint", type=Path, help="file: saves at each evaluation, and goes on from there")
-    parser.set_defaults(device="cpu")
+    parser.add_argument("--device", default="cpu", help="where the networks are, as cuda; the exchange is on the CPU")
     return parser

@@ -7,6 +7,7 @@ stopped goes on with the same bits.
 import argparse
 import copy
 import csv
+import fcntl
 import math
 import os
 import shlex
@@ -220,11 +221,11 @@ def report(o: Any, row: Dict[str, Any]) -> None:
 
 
 def add_row(path: Path, columns: List[str], row: Dict[str, Any]) -> None:
-    """To a CSV file, which gets a first line with the columns if it is new."""
-    fresh = not path.exists()
+    """To a CSV file, which gets a first line with the columns if it is new. Several runs may write into one."""
     with open(path, "a", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         writer = csv.DictWriter(file, columns)
-        if fresh:
+        if file.seek(0, os.SEEK_END) == 0:
             writer.writeheader()
         writer.writerow(row)
 
