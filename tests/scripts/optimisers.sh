@@ -64,7 +64,9 @@ for optimiser in momentum rmsprop adam; do
   o=(--optimiser "$optimiser")
   learns 0.5 20 "${o[@]}" --codec 3lc
   learns 0.5 20 "${o[@]}" --codec 3lc --send changes
+  learns 0.5 20 "${o[@]}" --codec 3lc --answer changes
   same "${o[@]}" --codec raw / "${o[@]}" --codec none
+  same "${o[@]}" --codec raw / "${o[@]}" --codec raw --answer means
   same "${o[@]}" --codec raw --send changes --local-steps 4 / "${o[@]}" --codec none --send changes --local-steps 4
   same "${o[@]}" --codec topk / "${o[@]}" --codec topk
   # one worker's changes, sent as floats, are its optimiser's steps, to rounding
@@ -78,6 +80,9 @@ same --codec 3lc --warmup 40 / --codec raw
 differ --codec 3lc --warmup 20 / --codec raw
 differ --codec 3lc --warmup 20 / --codec 3lc
 differ --codec 3lc --rate-warmup 20 / --codec 3lc
+differ --codec 3lc --answer means / --codec 3lc
+differ --codec 3lc --answer means / --codec 3lc --answer changes
+same --codec 3lc --answer changes --warmup 40 / --codec raw --answer changes
 differ --codec 3lc --seed 2 / --codec 3lc --seed 3
 differ --codec 3lc --rate 0.01 / --codec 3lc --rate 0.02
 differ --optimiser adam / --optimiser rmsprop --rate 0.005
@@ -154,6 +159,9 @@ refuses '--rate 0: @(it|item|nothing|after) *' --rate 0
 refuses '--rate nan: @(it|item|nothing|after) *' --rate nan
 refuses '--workers 17: @(it|item|nothing|after) *' --workers 17
 refuses '--local-steps goes with --send changes' --local-steps 2
+refuses '--answer goes with --send gradients, and with a codec' --send changes --answer means
+refuses '--answer goes with --send gradients, and with a codec' --codec none --answer means
+refuses '--answer weights: @(it|item|nothing|after) *' --answer weights
 refuses '--steps 40: not a multiple of --local-steps 3' --send changes --local-steps 3
 refuses '--warmup 3: not a multiple of --local-steps 2' --send changes --local-steps 2 --warmup 3
 refuses '--batch: 4500 images a step, but there are only 4000' --batch 900 --workers 5

@@ -23,6 +23,7 @@ enum { /* of options without a letter */
        KEY_OPTIMISER,
        KEY_RATE,
        KEY_SEND,
+       KEY_ANSWER,
        KEY_LOCAL_STEPS,
        KEY_WARMUP,
        KEY_RATE_WARMUP,
@@ -38,6 +39,8 @@ static const option_entry entries[] = {
     {KEY_RATE, "rate", "X", "learning rate (default: the best one for floats)"},
     {'c', "codec", "CODEC", "a codec, or none: training without the library (default 3lc)"},
     {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
+    {KEY_ANSWER, "answer", "WHAT",
+     "to gradients: floats, or means or changes of the model, compressed (default floats)"},
     {KEY_LOCAL_STEPS, "local-steps", "K", "with changes: send once in K steps, 1 to 1000 (default 1)"},
     {KEY_WARMUP, "warmup", "K", "send the first K steps as raw (default 0)"},
     {KEY_RATE_WARMUP, "rate-warmup", "K", "in the first K steps the rate rises linearly (default 0)"},
@@ -95,6 +98,18 @@ static bool take_sent(training_options *t, const char *text, char *why)
     return true;
 }
 
+static bool take_answer(training_options *t, const char *text, char *why)
+{
+    static const char *const names[] =
+        {[ANSWER_FLOATS] = "floats", [ANSWER_MEANS] = "means", [ANSWER_CHANGES] = "changes", NULL};
+    int choice;
+
+    if (!parse_choice(text, names, &choice, why))
+        return false;
+    t->answer = (answer_kind)choice;
+    return true;
+}
+
 static bool take(void *options_, int key, const char *value, char *why)
 {
     options *o = options_;
@@ -106,6 +121,7 @@ static bool take(void *options_, int key, const char *value, char *why)
     case KEY_RATE: return take_rate(t, value, why);
     case 'c': t->codec = strcmp(value, "none") ? value : NULL; return true;
     case KEY_SEND: return take_sent(t, value, why);
+    case KEY_ANSWER: return take_answer(t, value, why);
     case KEY_LOCAL_STEPS: return parse_size(value, 1, 1000, &t->local_steps, why);
     case KEY_WARMUP: return parse_size(value, 0, 1000000, &t->warmup, why);
     case KEY_RATE_WARMUP: return parse_size(value, 0, 1000000, &t->rate_warmup, why);
@@ -123,6 +139,8 @@ static bool check(const training_options *t, char *why)
 
     if (t->codec && tlc_codec_check(t->codec, message, sizeof message))
         return explain(why, "--codec %s: %s", t->codec, message);
+    if (t->answer != ANSWER_FLOATS && (t->sent == SEND_CHANGES || !t->codec))
+        return explain(why, "--answer goes with --send gradients, and with a codec");
     if (t->sent == SEND_GRADIENTS && t->local_steps > 1)
         return explain(why, "--local-steps goes with --send changes");
     if (t->steps % t->local_steps)

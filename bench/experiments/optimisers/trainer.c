@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threelc/exchange.h>
 #include <time.h>
 
 typedef struct trainer {
@@ -21,6 +22,7 @@ typedef struct trainer {
     float *local[MOST_WORKERS];   /* models of the workers between two exchanges; of SEND_CHANGES */
     float *message[MOST_WORKERS]; /* what the workers send */
     float *mean;
+    float *server;                      /* the model that the server's optimiser has; of ANSWER_CHANGES */
     optimiser optimisers[MOST_WORKERS]; /* one is used with SEND_GRADIENTS */
     exchange exchange;
     double loss; /* mean of the last step */
@@ -37,6 +39,7 @@ static void close_trainer(trainer *t)
     free(t->order);
     free(t->model);
     free(t->mean);
+    free(t->server);
 }
 
 static bool open_trainer(trainer *t, const training_options *o, const image_set *images, char *why)
@@ -49,11 +52,13 @@ static bool open_trainer(trainer *t, const training_options *o, const image_set 
     t->order = malloc(images->count * sizeof *t->order);
     t->model = malloc(size);
     t->mean = malloc(size);
-    if (!t->order || !t->model || !t->mean)
+    t->server = malloc(size);
+    if (!t->order || !t->model || !t->mean || !t->server)
         return explain(why, "out of memory");
     for (uint32_t i = 0; i < images->count; i++)
         t->order[i] = i;
     perceptron_init(t->model, model_seed);
+    memcpy(t->server, t->model, size);
     for (size_t w = 0; w < o->workers && ok; w++) {
         t->local[w] = malloc(size);
         t->message[w] = malloc(size);
@@ -63,7 +68,9 @@ static bool open_trainer(trainer *t, const training_options *o, const image_set 
         ok = optimiser_open(&t->optimisers[w], o->optimiser, o->rate, PARAMETERS, o->steps, why);
         t->optimisers[w].warmup = o->rate_warmup;
     }
-    return ok && exchange_open(&t->exchange, o->codec, o->workers, exchange_seed, why) &&
+    return ok &&
+           exchange_open(&t->exchange, o->codec, o->answer == ANSWER_FLOATS ? NULL : tlc_pull_codec(o->codec),
+                         o->workers, exchange_seed, why) &&
            (!o->warmup || exchange_warm_up(&t->exchange, true, why));
 }
 
@@ -82,6 +89,22 @@ static const uint32_t *next_images(trainer *t, size_t count)
     return t->order + t->used - count;
 }
 
+/* The server's optimiser makes a step. Workers move by what arrives of it. */
+static tlc_status answer_changes(trainer *t)
+{
+    float *change = t->message[0]; /* has been sent */
+    tlc_status status;
+
+    memcpy(change, t->server, PARAMETERS * sizeof *change);
+    optimiser_step(&t->optimisers[0], t->mean, t->server);
+    for (size_t i = 0; i < PARAMETERS; i++)
+        change[i] = t->server[i] - change[i];
+    status = exchange_answer(&t->exchange, change);
+    for (size_t i = 0; i < PARAMETERS && !status; i++)
+        t->model[i] += change[i];
+    return status;
+}
+
 static tlc_status round_of_gradients(trainer *t)
 {
     const training_options *o = t->o;
@@ -93,6 +116,10 @@ static tlc_status round_of_gradients(trainer *t)
         t->loss += perceptron_gradient(t->model, t->images, batch + w * o->batch, o->batch, t->message[w]);
     t->loss /= (double)o->workers;
     status = exchange_average(&t->exchange, t->message, t->mean);
+    if (!status && o->answer == ANSWER_CHANGES)
+        return answer_changes(t);
+    if (!status && o->answer == ANSWER_MEANS)
+        status = exchange_answer(&t->exchange, t->mean);
     if (!status)
         optimiser_step(&t->optimisers[0], t->mean, t->model);
     return status;
@@ -174,7 +201,8 @@ bool train(const training_options *o, const image_set *images, const image_set *
     if (ok && !r->diverged)
         r->accuracy = 100.0 * perceptron_correct(t.model, test) / test->count;
     if (ok && t.exchange.bytes)
-        r->ratio = 4.0 * (double)PARAMETERS * (double)(o->steps * o->workers) / (double)t.exchange.bytes;
+        r->ratio = (o->answer == ANSWER_FLOATS ? 4.0 : 8.0) * (double)PARAMETERS * (double)(o->steps * o->workers) /
+                   (double)t.exchange.bytes;
     close_trainer(&t);
     return ok;
 }
