@@ -81,6 +81,9 @@ class Compressed(Floats):
         self.pushed = self.answered = self.steps = 0
         self.dense = o.dense_start
         self.done = 0
+        self.momentum = o.momentum_correction
+        with_velocities = o.workers if self.momentum else 0
+        self.velocities = [[torch.zeros(tensor.n) for tensor in self.tensors] for _ in range(with_velocities)]
 
     @property
     def push_bits(self) -> float:  # type: ignore[override]
@@ -96,8 +99,12 @@ class Compressed(Floats):
         self.pushed += sum(len(message) for of_worker in pushes for message in of_worker) / len(pushes)
         self.answered += sum(len(message) for message in answers)
 
-    def objects(self) -> List[Any]:
+    def senders(self) -> List[Any]:
+        """The objects that push, one for each worker."""
         raise NotImplementedError
+
+    def objects(self) -> List[Any]:
+        return self.senders()
 
     def ratios(self) -> Tuple[float, float]:
         found = [one.stats for one in self.objects()]
@@ -110,20 +117,33 @@ class Compressed(Floats):
         self.done += 1
         if self.done <= self.dense:
             super().step(gradients)
+        elif self.momentum:
+            self.move(gradients)
+            self.exchange(self.velocities)
+            for sender, velocities in zip(self.senders(), self.velocities):
+                sender.mask(velocities)
         else:
             self.exchange(gradients)
+
+    def move(self, gradients: List[Gradients]) -> None:
+        """Momentum correction: velocities are pushed, with the weight decay in them (DGC, section 3.1)."""
+        for velocities, of_worker in zip(self.velocities, gradients):
+            for velocity, gradient, parameter in zip(velocities, of_worker, self.parameters):
+                velocity.mul_(self.momentum).add_(gradient).add_(parameter.detach().view(-1), alpha=WEIGHT_DECAY)
 
     def exchange(self, gradients: List[Gradients]) -> None:
         raise NotImplementedError
 
     def state_dict(self) -> Dict[str, Any]:
         return {**super().state_dict(), "objects": [one.state_dict() for one in self.objects()],
+                "velocities": self.velocities,
                 "counts": (self.pushed, self.answered, self.steps, self.done)}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         super().load_state_dict(state)
         for one, saved in zip(self.objects(), state["objects"]):
             one.load_state_dict(saved)
+        self.velocities = state["velocities"]
         self.pushed, self.answered, self.steps, self.done = state["counts"]
 
 
@@ -135,25 +155,12 @@ class Means(Compressed):
         self.gather = o.way == "gather"
         config = exchange.Config(workers=o.workers, push=o.codec, pull=o.pull, gather=self.gather, seed=o.seed)
         self.ranks = [exchange.AllReduce(config, rank, self.tensors) for rank in range(o.workers)]
-        self.momentum, self.decay = o.momentum_correction, WEIGHT_DECAY
-        self.velocities = [[torch.zeros(tensor.n) for tensor in self.tensors] for _ in self.ranks if self.momentum]
 
-    def objects(self) -> List[Any]:
+    def senders(self) -> List[Any]:
         return self.ranks
 
-    def move(self, gradients: List[Gradients]) -> None:
-        """Momentum correction: velocities are pushed, with the weight decay in them (DGC, section 3.1)."""
-        for velocities, of_worker in zip(self.velocities, gradients):
-            for velocity, gradient, parameter in zip(velocities, of_worker, self.parameters):
-                velocity.mul_(self.momentum).add_(gradient).add_(parameter.detach().view(-1), alpha=self.decay)
-
     def exchange(self, gradients: List[Gradients]) -> None:
-        if self.velocities:
-            self.move(gradients)
-            gradients = self.velocities
         pushes = [rank.push(of_worker) for rank, of_worker in zip(self.ranks, gradients)]
-        for rank, velocities in zip(self.ranks, self.velocities):
-            rank.mask(velocities)
         if self.gather:
             answers = [push[0] for push in pushes]
             self.sent([push[:1] for push in pushes], [])
@@ -164,14 +171,6 @@ class Means(Compressed):
         for rank in self.ranks:
             rank.pull(answers, means)
         self.apply(means)
-
-    def state_dict(self) -> Dict[str, Any]:
-        return {**super().state_dict(), "velocities": self.velocities}
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.velocities = state["velocities"]
-
 
 class Owners(Compressed):
     """Each rank owns a part of the model and its optimizer (3LC, Figure 2). Changes of the model travel back, or its
@@ -190,6 +189,9 @@ class Owners(Compressed):
                        for part in server.parts()] for server in self.servers]
         self.optimizers = [optimizer_of(part or [torch.nn.Parameter(torch.empty(0))], o) for part in self.parts]
         self.dense = 0
+
+    def senders(self) -> List[Any]:
+        return self.workers
 
     def objects(self) -> List[Any]:
         return [*self.workers, *self.servers]

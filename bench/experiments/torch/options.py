@@ -73,7 +73,7 @@ def one_process_options() -> Parser:
     parser.add_argument("--dense-start", type=int, default=1, metavar="STEPS",
                         help="as floats; not with sharded-optimizer")
     parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
-                        help="of sharded and gather: at the workers, in place of the optimizer's; masked")
+                        help="at the workers, in place of the optimizer's; not with floats and halves")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=32, help="of each worker")
