@@ -61,7 +61,7 @@ static const option_entry entries[] = {
     {KEY_BATCH, "batch", "N", "images of a rank in a step (default 32)"},
     {KEY_STEPS, "steps", "N",
      "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more"},
-    {KEY_LOCAL_STEPS, "local-steps", "N", "with changes: send once in N steps (default 1)"},
+    {KEY_LOCAL_STEPS, "local-steps", "N", "send once in N steps (default 1)"},
     {KEY_PARTICIPANTS, "participants", "N", "so many ranks take part in a round (default: all)"},
     {KEY_NON_IID, "non-iid", "N", "the images of a rank are of N classes (default: of all)"},
     {KEY_SEED, "seed", "N", "of model, images, rounds and codecs (default 1)"},
@@ -253,16 +253,18 @@ static bool check(const train_options *o, int ranks, char *why)
         return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
     if (o->participants > (size_t)ranks)
         return explain(why, "--participants %zu: there are %d ranks", o->participants, ranks);
-    if (s->kind == SYNC_GOSSIP && (o->changes || o->participants || s->pull))
-        return explain(why, "gossip goes without --send changes, --participants and --pull");
+    if (s->kind == SYNC_GOSSIP && (o->changes || o->participants || s->pull || o->local_steps > 1))
+        return explain(why, "gossip goes without --send changes, --participants, --local-steps and --pull");
     if (s->kind == SYNC_GOSSIP && !codec_suits_gossip(s->push))
         return explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8", o->kind);
     if (s->kind == SYNC_OWNERS && o->changes)
         return explain(why, "--kind owners goes without --send changes, which have been through an optimiser");
     if (s->layers && s->kind != SYNC_ALL_REDUCE && s->kind != SYNC_GATHER && s->kind != SYNC_OWNERS)
         return explain(why, "--layers goes with all-reduce, owners and gather");
-    if (!o->changes && (o->local_steps > 1 || o->mask))
-        return explain(why, "--local-steps and --mask-momentum go with --send changes");
+    if (s->layers && o->local_steps > 1)
+        return explain(why, "--layers goes without --local-steps, which add up gradients of all layers");
+    if (!o->changes && o->mask)
+        return explain(why, "--mask-momentum goes with --send changes");
     if (o->steps % o->local_steps || o->every % o->local_steps || o->warmup % o->local_steps)
         return explain(why, "--steps, --every and --warmup must be multiples of --local-steps %zu", o->local_steps);
     if (o->resume && !o->checkpoint)

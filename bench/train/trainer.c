@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rounds. With gradients each step is one: their mean goes through an optimiser that all ranks have alike, or through
- * those of the servers or owners. With changes each rank has an optimiser of its own and makes some local steps (SBC,
- * Algorithm 1; federated averaging); the mean of what changed is added to the common model. With gossip each rank has a
- * model of its own (threelc/exchange.h).
+ * Rounds. With gradients their mean goes through an optimiser that all ranks have alike, or through those of the
+ * servers or owners; those of local steps are added up first (3LC, "2 local steps"). With changes each rank has an
+ * optimiser of its own and makes some local steps (SBC, Algorithm 1; federated averaging); the mean of what changed is
+ * added to the common model. With gossip each rank has a model of its own (threelc/exchange.h).
  */
 #include "trainer.h"
 #include "../explain.h"
@@ -39,10 +39,12 @@ static bool take_memory(trainer *t, char *why)
 
 static bool open_optimiser(trainer *t, char *why)
 {
-    if (!optimiser_open(&t->optimiser, t->o->optimiser, t->o->rate, t->model.values, t->o->steps, why))
+    const size_t each = t->o->changes ? 1 : t->o->local_steps; /* in a step of the optimiser */
+
+    if (!optimiser_open(&t->optimiser, t->o->optimiser, t->o->rate, t->model.values, t->o->steps / each, why))
         return false;
     t->optimiser.constant = t->o->constant;
-    t->optimiser.warmup = t->o->rate_warmup;
+    t->optimiser.warmup = (t->o->rate_warmup + each - 1) / each;
     return true;
 }
 
@@ -133,6 +135,17 @@ static void move(trainer *t, sync_result result)
         optimiser_range(&t->optimiser, 0, t->model.values, t->mean, t->weights);
 }
 
+/* The sum of the gradients of all local steps. */
+static void compute_all(trainer *t)
+{
+    compute(t, 0, t->weights, NULL, NULL);
+    for (size_t k = 1; k < t->o->local_steps; k++) {
+        memcpy(t->local, t->gradient, t->model.values * sizeof *t->local);
+        compute(t, k, t->weights, NULL, NULL);
+        add(t, t->local, t->gradient);
+    }
+}
+
 static sync_result round_of_gradients(trainer *t, double *computed, char *why)
 {
     const bool in = t->in[t->rank];
@@ -143,7 +156,7 @@ static sync_result round_of_gradients(trainer *t, double *computed, char *why)
         result = mean_of_layers(t, computed, why);
     } else {
         if (in)
-            compute(t, 0, t->weights, NULL, NULL);
+            compute_all(t);
         *computed = MPI_Wtime();
         result = sync_mean(&t->sync, in ? t->gradient : NULL, t->mean, why);
     }

@@ -46,6 +46,7 @@ train 3 --kind all-reduce --pull topk:p=0.0001 --steps 250 --quiet
 holds "open('err').read().count(' times what they are made of: the training starves') == 1" "starving"
 holds "open('err').read().count('\"topk:p=0.0001\" sends too little') == 1" "a pull that starves"
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
+learns 1.9 3 --kind server:2 -c raw --local-steps 2
 learns 20 3 --kind owners --layers --participants 2
 learns 20 3 --kind gather
 learns 20 3 --kind gather --layers --participants 2
@@ -68,6 +69,7 @@ plain() {
 }
 plain
 plain --send changes --local-steps 5 --participants 2
+plain --local-steps 3 --participants 2
 
 # With raw the optimiser at the owners is that of an all-reduce, bit for bit, as w + (0 - x) is w - x; also where a run
 # goes on with other ranks, whose owners put the state of the optimiser together.
@@ -221,7 +223,9 @@ refuses 1 2 "--mask-momentum goes without --kind mpi, *" --kind mpi --send chang
 refuses 1 2 "--mask-momentum goes without --optimiser rmsprop, *" --send changes --mask-momentum --optimiser rmsprop
 refuses 1 2 "--algorithm goes with --kind gossip" --algorithm ecd
 refuses 1 2 "--every goes with --checkpoint" --every 2
-refuses 1 2 "--local-steps and *" --local-steps 2
+refuses 1 2 "--mask-momentum goes with *" --mask-momentum
+refuses 1 2 "--layers goes without --local-steps*" --layers --local-steps 2
+refuses 1 2 "gossip goes without *" --kind gossip:ring --local-steps 2
 refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 3
 refuses 1 2 "--steps, --every and --warmup must be multiples*" --send changes --local-steps 2 --warmup 3
 refuses 1 2 "--warmup goes without --kind mpi, which sends floats" --kind mpi --warmup 2
