@@ -2,7 +2,7 @@
 """States of buckets. Those of one division of a model into buckets load into another one."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from .. import exchange
 from ._buckets import Bucket
@@ -22,10 +22,10 @@ def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
     return {"worker": saved[0]["worker"], "server": saved[0]["server"], "buckets": None}
 
 
-def names_of_buckets(state: Mapping[str, Any]) -> Optional[List[List[str]]]:
-    """None: there was one bucket."""
-    buckets = state.get("buckets")
-    return None if buckets is None else [list(bucket["names"]) for bucket in buckets]
+def are_same_buckets(buckets: Sequence[Bucket], state: Mapping[str, Any]) -> bool:
+    """Whether the state is of a rank with these buckets."""
+    saved = state.get("buckets")
+    return len(buckets) == 1 if saved is None else [b.names for b in buckets] == [list(b["names"]) for b in saved]
 
 
 def check_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]],

@@ -21,7 +21,7 @@ from .._errors import StepError
 from ..codec_strings import check_codec
 from ..context import Context
 from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
-from ._bucket_states import BUCKETS, check_buckets, load_buckets, names_of_buckets, saved_buckets
+from ._bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
 from ._buckets import Bucket, in_buckets
 from ._buffers import BuffersOfOne
 from ._groups import ring_bytes
@@ -427,7 +427,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         all."""
         count = states[0]["servers"]
         found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
-        same = names_of_buckets(states[0]) in (None, [bucket.names for bucket in self._buckets])
+        same = are_same_buckets(self._buckets, states[0])
         if count == self._servers and same:
             own = [state for state in found if state["rank"] == self._transport.rank]
             if not own:
