@@ -38,15 +38,17 @@ class Bucket:
     """A worker and, if this rank is an owner, a server of some of the parameters."""
 
     def __init__(self, config: exchange.Config, rank: int, sizes: Mapping[str, int], as_weights: Set[str], keeps: bool,
-                 weights: Mapping[str, torch.Tensor]) -> None:
+                 weights: Mapping[str, torch.Tensor], shift: int) -> None:
         """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
-        flat, from which the parts begin."""
+        flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
+        buckets have few of them."""
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
         self.worker = exchange.Worker(config, rank, [
             replace(tensor, residual=self.residuals.get(tensor.name)) for tensor in tensors])
-        self.server = exchange.Server(config, rank, tensors) if rank < config.servers else None
+        self._shift, servers = shift, config.servers
+        self.server = exchange.Server(config, (rank + shift) % servers, tensors) if rank < servers else None
         self._as_weights = as_weights
         self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
         """of weights, with what answers have not sent yet"""
@@ -80,7 +82,8 @@ class Bucket:
         outcome = self.worker.outcome()
         self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
         clock.was_codec()
-        self._came = transport.all_to_all([*push, *[memoryview(b"")] * (transport.world - len(push))])
+        to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
+        self._came = transport.all_to_all([*to, *[memoryview(b"")] * (transport.world - len(to))])
         clock.was_wire()
 
     def reduce(self, weights: Callable[[str], torch.Tensor]) -> bool:
@@ -120,10 +123,10 @@ class Bucket:
         return memoryview(b"") if self.server is None else self.server.answer(changes)
 
     def pull(self, answers: Sequence[Any]) -> None:
-        """`values` become what owners answered."""
+        """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
         try:
-            self.worker.pull(answers, self.values)
+            self.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
         except StepError as error:
             self.failure = error
 

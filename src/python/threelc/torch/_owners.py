@@ -90,8 +90,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._servers = servers
         keeps = Context(1, codec).residual is not None
         weights = {name: flat(p) for name, p in self._parameters.items()}
-        self._buckets = [Bucket(config, transport.rank, some, self._as_weights, keeps, weights)
-                         for some in in_buckets(sizes, bucket_mb)]
+        self._buckets = [Bucket(config, transport.rank, some, self._as_weights, keeps, weights, i % servers)
+                         for i, some in enumerate(in_buckets(sizes, bucket_mb))]
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
         self._failure: Optional[StepError] = None  # of a step, to be raised
