@@ -58,7 +58,7 @@ def make(model, maker=adamw, **settings):
     return threelc.torch.ShardedOptimizer(model, maker, **settings)
 
 
-def trained(rank, world, maker, early, settings, passes=1, steps=6):
+def trained(rank, world, maker, early, settings, passes=1, steps=4):
     """early: gradients leave in backward(); else in step(), as all passes are under no_sync(). Returns the bits of the
     model, the bytes that left before each step(), and the norms."""
     model = Deep()
@@ -82,26 +82,29 @@ def trained(rank, world, maker, early, settings, passes=1, steps=6):
     return {name: value.numpy().tobytes() for name, value in saved.items()}, left, losses, norms
 
 
+def compared(rank, world, *trainings):
+    """What several trainings give."""
+    return [trained(rank, world, *training) for training in trainings]
+
+
 class Exactness(unittest.TestCase):
     def test_bits(self):
         """Whether gradients leave early or in step(), answers are hidden or not, the model is the same."""
         for maker, settings, passes in (
                 (adamw, {"codec": "3lc:s=1.75"}, 1), (sgd, {"codec": "qsgd:bits=8"}, 2),
                 (sgd, {"codec": "3lc", "max_norm": 0.1}, 1), (adamw, {"codec": "raw", "buffers": "first"}, 1)):
-            early = CLUSTER.run(RANKS, trained, maker, True, settings, passes)
-            late = CLUSTER.run(RANKS, trained, maker, False, settings, passes)
-            for rank in range(RANKS):
-                self.assertEqual(early[rank][0], late[rank][0], (settings, rank))
-                self.assertEqual(early[rank][2:], late[rank][2:])
-                self.assertTrue(all(early[rank][1]), early[rank][1])
-                self.assertFalse(any(late[rank][1]))
+            for early, late in CLUSTER.run(RANKS, compared, (maker, True, settings, passes),
+                                           (maker, False, settings, passes)):
+                self.assertEqual(early[0], late[0], settings)
+                self.assertEqual(early[2:], late[2:])
+                self.assertTrue(all(early[1]), early[1])
+                self.assertFalse(any(late[1]))
 
     def test_raw_and_one_bucket_are_as_without(self):
         """Of floats the buckets make no difference, and one bucket makes none of any codec."""
         for codec, bucket_mb in (("raw", SMALL), ("3lc", 0.9)):
-            found = CLUSTER.run(RANKS, trained, adamw, True, {"codec": codec, "bucket_mb": bucket_mb})
-            without = CLUSTER.run(RANKS, trained, adamw, True, {"codec": codec, "overlap": False})
-            for here, there in zip(found, without):
+            for here, there in CLUSTER.run(RANKS, compared, (adamw, True, {"codec": codec, "bucket_mb": bucket_mb}),
+                                           (adamw, True, {"codec": codec, "overlap": False})):
                 self.assertEqual(here[0], there[0])
 
 
@@ -240,7 +243,10 @@ def refused(rank, world, what):
     if what == "compiled":
         model._orig_mod = torch.nn.Linear(2, 2)
     optimizer = make(model, **({"bucket_mb": 0} if what == "bucket" else {}))
-    optimizer.step(weight=2.0)
+    if what == "weight":
+        optimizer.step(weight=2.0)
+    backward(model, rank, 0)
+    optimizer.flush()
 
 
 class Failures(unittest.TestCase):
@@ -272,7 +278,8 @@ class Failures(unittest.TestCase):
             self.assertIn("a second gradient of", result.words)
             self.assertIn("no_sync()", result.words)
         for what, words in (("compiled", "which torch.compile() leaves out"), ("weight", "so their weight is 1"),
-                            ("bucket", "bucket_mb should be a number above 0")):
+                            ("bucket", "bucket_mb should be a number above 0"),
+                            ("flush", "are on their way: call step() first")):
             for result in CLUSTER.outcomes(2, refused, what):
                 self.assertIn(words, result.words)
 
@@ -300,18 +307,24 @@ def resumed(rank, world, codec, pieces):
     return memory(model.parameters()), left, pushes, optimizer.stats.steps
 
 
+def several(rank, world, codec, trainings):
+    return [resumed(rank, world, codec, pieces) for pieces in trainings]
+
+
 class States(unittest.TestCase):
     def test_resuming(self):
         """With the same buckets the bits are the same; with others nothing is lost."""
-        whole = CLUSTER.run(RANKS, resumed, "3lc", [(0, 6, SMALL)])
-        self.assertEqual(CLUSTER.run(RANKS, resumed, "3lc", [(0, 3, SMALL), (3, 6, SMALL)]), whole)
-        for last in (None, 0.1):
-            found = CLUSTER.run(RANKS, resumed, "3lc", [(0, 6, SMALL), (6, 6, last)])
+        def of_ranks(codec, *trainings):
+            return zip(*CLUSTER.run(RANKS, several, codec, trainings))
+
+        whole, pieces, one, others = of_ranks("3lc", [(0, 4, SMALL)], [(0, 2, SMALL), (2, 4, SMALL)],
+                                              [(0, 4, SMALL), (4, 4, None)], [(0, 4, SMALL), (4, 4, 0.1)])
+        self.assertEqual(pieces, whole)
+        for found in (one, others):
             for here, there in zip(found, whole):
                 self.assertEqual((here[0], here[3]), (there[0], there[3]))
                 self.assertAlmostEqual(here[2], there[2], places=4)
             self.assertAlmostEqual(sum(r[1] for r in found), sum(r[1] for r in whole), places=4)
             self.assertNotEqual(sum(r[1] for r in found), 0)
-        floats = CLUSTER.run(RANKS, resumed, "raw", [(0, 6, None)])
-        mixed = CLUSTER.run(RANKS, resumed, "raw", [(0, 2, None), (2, 4, SMALL), (4, 6, 0.1)])
+        floats, mixed = of_ranks("raw", [(0, 6, None)], [(0, 2, None), (2, 4, SMALL), (4, 6, 0.1)])
         self.assertEqual([result[0] for result in mixed], [result[0] for result in floats])

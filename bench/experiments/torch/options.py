@@ -20,7 +20,6 @@ WAYS = {
     "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
     "sharded-optimizer": "threelc.torch.ShardedOptimizer, --codec",
-    "sharded-overlap": "the same with overlap=True, --bucket-mb",
     "dcd": "threelc.torch.Gossip on a ring, --codec without bias",
     "ecd": "the same with ECD-PSGD",
 }
@@ -46,7 +45,6 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
     parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
     parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
-    parser.add_argument("--bucket-mb", type=float, default=25.0, help="of sharded-overlap")
     parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=32, help="of each worker")

@@ -104,10 +104,9 @@ class Exchange:
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull)
             self.inner = self.state.optimizer
-        elif o.way in ("sharded-optimizer", "sharded-overlap"):
-            self.optimizer = self.state = threelc.torch.ShardedOptimizer(
-                model, lambda p: task.optimizer(p, o), codec=o.codec, pull=o.pull, overlap=o.way == "sharded-overlap",
-                bucket_mb=o.bucket_mb)
+        elif o.way == "sharded-optimizer":
+            self.optimizer = self.state = threelc.torch.ShardedOptimizer(model, lambda p: task.optimizer(p, o),
+                                                                         codec=o.codec, pull=o.pull)
             self.inner = self.state.optimizer
         else:
             self.optimizer = self.state = threelc.torch.Gossip(model, self.inner, kind=o.way, codec=o.codec)

@@ -129,6 +129,7 @@ class Bucket:
             self.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
         except StepError as error:
             self.failure = error
+        self._came = []
 
 
 def _nothing() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Set, Uni
 import torch
 
 from .. import exchange
-from .._errors import StepError
+from .._errors import OrderError, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
 from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
@@ -264,7 +264,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             raise failure
 
     def _all_taken(self) -> None:
-        """Nothing is under way. StepError: the last step failed."""
+        """Nothing is under way. StepError: the last step failed. OrderError: gradients are on their way."""
+        if self._sent:
+            raise OrderError(Status.ORDER, "gradients of this step are on their way: call step() first")
         self._take()
         self._raise_failure()
         self._runner.put(_nothing)()
@@ -337,6 +339,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         for part, parameter in zip(bucket.owned(), bucket.parts):
             weights = moved[part.tensor][part.first:part.first + part.n]
             assign(parameter, weights if part.residual is None else weights + copied(part.residual))
+        bucket.values = []
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters.values():
