@@ -11,11 +11,22 @@ static int is_given(const tlc_given_states *given, uint64_t rank)
     return 0;
 }
 
+uint64_t tlc_states_ranks(const tlc_given_states *given)
+{
+    uint64_t ranks = 0;
+
+    for (size_t i = 0; i < given->count; i++) {
+        const tlc_given_states before = {given->states, i, given->ranks, given->only, given->rank_of};
+        ranks += !is_given(&before, given->rank_of(given->states[i]));
+    }
+    return ranks;
+}
+
 static uint64_t count_missing(const tlc_given_states *given)
 {
     if (given->only != TLC_NOBODY)
         return !is_given(given, given->only);
-    return given->ranks - given->count;
+    return given->ranks - tlc_states_ranks(given);
 }
 
 /* "the states of ranks 1, 2 and 5" */

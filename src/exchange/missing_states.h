@@ -7,7 +7,7 @@
 
 #include "refusal.h"
 
-/* States that were checked: each is of another rank below `ranks`. */
+/* States that were checked: of ranks below `ranks`. A rank may have several, of objects with different tensors. */
 typedef struct tlc_given_states {
     const tlc_message *states;
     size_t count;
@@ -15,6 +15,9 @@ typedef struct tlc_given_states {
     uint32_t only;  /* the rank whose state is the only one that is needed; TLC_NOBODY: those of all are */
     uint64_t (*rank_of)(tlc_message state);
 } tlc_given_states;
+
+/* Of how many ranks there are states. */
+uint64_t tlc_states_ranks(const tlc_given_states *given);
 
 /* Are all states there that are needed? If not, the call is refused, unless `lost`. */
 tlc_status tlc_states_check(const tlc_setup *x, const tlc_given_states *given, int lost);

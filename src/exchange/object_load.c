@@ -10,6 +10,8 @@
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
+enum { MARK = 2 }; /* in `seen`, of which bit 0 says that a state has the tensor */
+
 typedef struct loading {
     tlc_object *o;
     const tlc_message *states;
@@ -74,6 +76,33 @@ static tlc_status check_kind(const loading *l, size_t i, const tlc_state *s)
     return TLC_OK;
 }
 
+/* Marks the tensors of a state that are here, or takes the marks away. */
+static void mark(const tlc_setup *x, tlc_state s, int on)
+{
+    tlc_state_entry e;
+
+    for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
+        size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
+        if (t != TLC_ALL)
+            x->seen[t] = on ? x->seen[t] | MARK : x->seen[t] & ~(size_t)MARK;
+    }
+}
+
+/* Have two states no tensor in common that is here, as those of two objects of a rank? */
+static int are_apart(const tlc_setup *x, tlc_state s, tlc_state other)
+{
+    int apart = 1;
+    tlc_state_entry e;
+
+    mark(x, other, 1);
+    for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
+        size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
+        apart &= t == TLC_ALL || !(x->seen[t] & MARK);
+    }
+    mark(x, other, 0);
+    return apart;
+}
+
 /* Checks the head of state i, and that it fits to those before. */
 static tlc_status check_head(loading *l, size_t i, tlc_state *s)
 {
@@ -96,7 +125,7 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
     for (size_t before = 0; before < i; before++) {
         (void)tlc_state_head(&other, l->states[before]);
         int same_rank = other.rank == s->rank, same_step = other.step == s->step || x->role == TLC_ROLE_WORKER;
-        if (!same_rank && same_step)
+        if (same_rank ? other.step == s->step && are_apart(x, *s, other) : same_step)
             continue;
         return fail_pair(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, s, &other);
     }
@@ -157,6 +186,20 @@ static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
             s->x->covered[tensor] += (size_t)overlap(tlc_sender_part(s, p), e);
 }
 
+static uint64_t rank_of(tlc_message message)
+{
+    tlc_state s;
+
+    (void)tlc_state_head(&s, message);
+    return s.rank;
+}
+
+/* The states, where those of all ranks are needed. */
+static tlc_given_states all_of(const loading *l)
+{
+    return (tlc_given_states){l->states, l->count, ranks_of(l->o->x, l->workers, l->servers), TLC_NOBODY, rank_of};
+}
+
 static int as_many_ranks(const loading *l)
 {
     const tlc_setup *x = l->o->x;
@@ -169,13 +212,14 @@ static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const
 {
     const tlc_setup *x = l->o->x;
     const uint32_t only = x->tensors[tensor].only;
+    const tlc_given_states given = all_of(l);
 
     for (size_t p = 0; s && p < s->part_count; p++)
         if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
             return s->residual[p] != NULL;
     /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
      * before, each needs its own state only. */
-    if (e->pull || !only || only == x->rank + 1 || l->count == ranks_of(x, l->workers, l->servers))
+    if (e->pull || !only || only == x->rank + 1 || tlc_states_ranks(&given) == given.ranks)
         return 1;
     return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
 }
@@ -218,7 +262,7 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
             cover(sender, t, &e);
         if (e.residual && !has_place(l, sender, t, &e))
             tlc_report_unknown(notes, e.name, e.name_len);
-        x->seen[t] = 1;
+        x->seen[t] |= 1;
     }
     return read_taken(l->o, s, 0) ? TLC_OK : fail(l, i, TLC_ERR_CORRUPT);
 }
@@ -319,14 +363,6 @@ static void apply(loading *l)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static uint64_t rank_of(tlc_message message)
-{
-    tlc_state s;
-
-    (void)tlc_state_head(&s, message);
-    return s.rank;
-}
-
 /* Have the states all values of the parts of this owner? A tensor that only servers know may be another one's there. */
 static int all_covered(const loading *l)
 {
@@ -345,7 +381,7 @@ static int all_covered(const loading *l)
 static tlc_given_states needed(const loading *l)
 {
     const tlc_setup *x = l->o->x;
-    tlc_given_states given = {l->states, l->count, ranks_of(x, l->workers, l->servers), TLC_NOBODY, rank_of};
+    tlc_given_states given = all_of(l);
 
     if (as_many_ranks(l) && (!l->own_given || all_covered(l)))
         given.only = x->rank;

@@ -295,7 +295,7 @@ def owned_on_other_ranks(rank, world, saved, servers):
     optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=servers)
     optimizer.load_state_dict([state for _, state in saved])
     sums = [0.0] * len(list(model.parameters()))
-    for part in optimizer._server.parts() if rank < servers else ():
+    for part in optimizer._owned():
         if part.residual is not None:
             sums[part.tensor] += sum(part.residual)
     return sums

@@ -281,7 +281,7 @@ def on_other_ranks(rank, world, saved, codec):
     optimizer = threelc.torch.ShardedOptimizer(model, adamw, codec=codec)
     model.load_state_dict(saved[0][0])
     optimizer.load_state_dict([state for _, state in saved])
-    left = sum(sum(part.residual) for part in optimizer._server.parts() if part.residual is not None)
+    left = sum(sum(part.residual) for part in optimizer._owned() if part.residual is not None)
     moments = sum(float(state["exp_avg"].double().sum()) for state in optimizer.state.values())
     optimizer.zero_grad()
     backward(model, 0, 9)  # all have the same gradients, so their number makes no difference

@@ -9,31 +9,37 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Set, Union
 
 import torch
 
 from .. import exchange
-from .._errors import Status, StepError
+from .._errors import OrderError, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
 from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
+from ._bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
+from ._buckets import Bucket, in_buckets
 from ._buffers import BuffersOfOne
 from ._groups import ring_bytes
 from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer
+from ._overlap import Overlap
 from ._param_groups import ParameterGroups
 from ._places import Place, optimizer_for, optimizer_state, values_at
+from ._runners import Background, Inline
 from ._scaler import inverse_of, scaler_that_steps, tell
 from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with, states_for
+from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, check_made, listed_states, made_with, states_for
 from ._transport import Transport
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"
-FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, "worker": Mapping,
-        "server": Optionally(Mapping), "places": [(str, int, int)], "parts": [torch.Tensor],
+FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, **BUCKETS,
+        "places": [(str, int, int)], "parts": [torch.Tensor],
         "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE}
 
 
@@ -54,8 +60,10 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def __init__(self, model: Any, optimizer: Maker, servers: Optional[int], *, codec: str, pull: Optional[str],
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
-                 min_numel: int, seed: int, threads: Optional[int], process_group: Any) -> None:
-        """servers: None: all ranks. The rest as in ShardedOptimizer."""
+                 min_numel: int, seed: int, threads: Optional[int], process_group: Any,
+                 bucket_mb: Optional[float] = None) -> None:
+        """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
+        step(). The rest as in ShardedOptimizer."""
         check_codec(codec)
         if pull is not None:
             check_codec(pull)
@@ -70,7 +78,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
-                         "scaler": self._scaler is not None})
+                         "scaler": self._scaler is not None, "bucket_mb": bucket_mb})
         self._model.start(transport)
         self._parameters = self._model.parameters
         self._made = made_with(codec, min_numel, pull)
@@ -79,18 +87,16 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
         self._as_weights = {name for name, n in sizes.items()
                             if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
-        tensors = [exchange.Tensor(name, n, pull="raw" if name in self._as_weights else None)
-                   for name, n in sizes.items()]
         self._servers = servers
         keeps = Context(1, codec).residual is not None
-        self._residuals = [torch.zeros(tensor.n) for tensor in tensors] if keeps else []
-        self._worker = exchange.Worker(config, transport.rank, [
-            replace(tensor, residual=residual) for tensor, residual in zip(tensors, self._residuals)] or tensors)
-        self._server = exchange.Server(config, transport.rank, tensors) if transport.rank < servers else None
-        self._masters = {name: flat(p) for name, p in self._parameters.items() if is_rounded(p)}
-        weights = [flat(p) for p in self._parameters.values()]
-        self._parts = [torch.nn.Parameter(weights[part.tensor][part.first:part.first + part.n].clone())
-                       for part in self._owned()]
+        weights = {name: flat(p) for name, p in self._parameters.items()}
+        self._buckets = [Bucket(config, transport.rank, some, self._as_weights, keeps, weights, i % servers)
+                         for i, some in enumerate(in_buckets(sizes, bucket_mb))]
+        self._sent = 0  # buckets in this step
+        self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
+        self._failure: Optional[StepError] = None  # of a step, to be raised
+        self._masters = {name: weights[name] for name, p in self._parameters.items() if is_rounded(p)}
+        self._parts = [part for bucket in self._buckets for part in bucket.parts]
         given, self._given = self._groups.of([(name, part) for (name, _, _), part in zip(self._places(), self._parts)])
         self.optimizer = made_optimizer(optimizer, given, self._given, "optimizer")
         check_closure(self.optimizer, "optimizer")
@@ -100,6 +106,13 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._starving = Starving()
         self._grad_norm: Optional[float] = None
         self._steps = self._failed = 0
+        self._runner: Union[Inline, Background] = Inline()
+        self._overlap: Optional[Overlap] = None
+        if bucket_mb is not None:
+            self._runner = Background("threelc-owners", transport)
+            # with a scaler step() looks at all gradients before any is sent
+            self._overlap = Overlap(self._model, [bucket.names for bucket in self._buckets], self._needed,
+                                    self._full if self._scaler is None else None)
 
     @property
     def max_norm(self) -> Optional[float]:
@@ -121,12 +134,11 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def _owned(self) -> List[exchange.Part]:
         """What this rank owns of the model."""
-        return [] if self._server is None else self._server.parts()
+        return [part for bucket in self._buckets for part in bucket.owned()]
 
     def _places(self) -> List[Place]:
-        """Where these parts are: name of the tensor, first value, number of values."""
-        names = list(self._parameters)
-        return [(names[part.tensor], part.first, part.n) for part in self._owned()]
+        """Where these parts are."""
+        return [place for bucket in self._buckets for place in bucket.places()]
 
     def _weights(self, name: str) -> torch.Tensor:
         """The float32 weights of a parameter. Where others have written into it, they are its values."""
@@ -153,44 +165,113 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         the parameter. StepError: there was none that is finite; the model stays what it was. If a GradScaler calls it,
         a gradient that is not finite on any rank skips the step on all.
         """
+        self._take()
+        self._runner.put(_nothing)()  # the check below may end what is under way
         self._check()
         scaler = scaler_that_steps(self, self._scaler, scaling)
-        weight = weight_of(weight)
-        transport, clock = self._transport, self._clock
-        gradients = [self._gradient(p) for p in self._parameters.values()]
+        weight = self._weight(weight)
         self._steps += 1
-        clock.start()
-        if scaler is not None and self._is_skipped(scaler, gradients):
+        self._clock.start()
+        rest = self._buckets[self._sent:]
+        gradients = [[self._gradient(self._parameters[name]) for name in bucket.names] for bucket in rest]
+        if scaler is not None and self._is_skipped(scaler, [values for some in gradients for values in some]):
             self._failed += 1
-            clock.was_wire()
+            self._clock.was_wire()
             return
-        self._float_bytes += ring_bytes(gradients, transport.world)
-        push = self._worker.push(gradients, weight)
-        left_out = self._worker.outcome()
-        clock.was_codec()
-        came = transport.all_to_all([*push, *[memoryview(b"")] * (transport.world - self._servers)])
-        clock.was_wire()
-        for name, values in zip(self._parameters, gradients):  # what is pulled takes their place; what a server that
-            if name in self._as_weights:                       # failed does not send changes nothing
-                values.copy_(self._weights(name))
-            else:
-                values.zero_()
-        answers = self._answers(came, gradients)
-        failure: Optional[StepError] = None
-        try:
-            self._worker.pull(answers, gradients)
-        except StepError as error:
-            self._failed += 1
-            failure = error
-        self._move(gradients)
-        clock.was_codec()
-        warn_starving(self._starving.look(self._object_stats), transport.rank)
-        if left_out.cause == Status.NONFINITE:
-            self._patience.left_out(left_out.sentence)
+        for bucket, values in zip(rest, gradients):
+            self._push(bucket, values, weight)
+        self._runner.put(_nothing)()
+        self._begin_answers()
+        if self._overlap is None:
+            self._take()
+            self._clock.was_codec()
+        else:
+            self._overlap.begin()
+        self._raise_failure()
+
+    def _weight(self, weight: float) -> float:
+        """Checked."""
+        weight = weight_of(weight)
+        if self._overlap is not None and weight != 1:
+            raise ValueError("with overlap=True gradients are on their way before step() is called, so their weight is "
+                             f"1, not {weight}")
+        return weight
+
+    def _push(self, bucket: Bucket, gradients: List[torch.Tensor], weight: float) -> None:
+        self._sent += 1
+        self._float_bytes += ring_bytes(gradients, self._transport.world)
+        bucket.values = gradients
+        self._runner.put(partial(bucket.push, weight, self._transport, self._clock))
+
+    def _begin_answers(self) -> None:
+        """All pushes have come: the optimizer's step, and answers, first to what the next forward pass reads first."""
+        self._clock.start()
+        left_out = next(filter(None, (bucket.left_out for bucket in self._buckets)), "")
+        if left_out:
+            self._patience.left_out(left_out)
         else:
             self._patience.went_well()
+        reduced = [bucket.reduce(self._weights) for bucket in self._buckets]
+        if self._max_norm is not None:
+            self._clock.was_codec()
+            self._clip(self._max_norm)
+            self._clock.was_wire()
+        changes = self._update(reduced)
+        buffers = b""
+        if self._buffers is not None and self._transport.rank == 0:
+            buffers = self._buffers.message()
+        self._clock.was_codec()
+        self._sent = 0
+        for i, bucket in reversed(list(enumerate(self._buckets))):
+            first = i == len(self._buckets) - 1
+            self._answered.append(bucket)
+            bucket.wait = self._runner.put(partial(self._answer, bucket, changes[i], first, buffers if first else b""))
+
+    # ---- what overlaps with computing ----
+
+    def _full(self, i: int) -> None:
+        """All gradients of a bucket are there."""
+        bucket = self._buckets[i]
+        self._take({*bucket.names})
+        self._push(bucket, [self._gradient(self._parameters[name]) for name in bucket.names], 1.0)
+
+    def _needed(self, names: Optional[Set[str]]) -> None:
+        """Parameters are about to be read. None: all."""
+        if self._answered:
+            if self._answered[0] is self._buckets[-1]:
+                self._take({*self._buckets[-1].names})  # and buffers, which are taken with it
+            self._take(names)
+
+    def _take(self, names: Optional[Set[str]] = None) -> None:
+        """Waits for the answers of these parameters, and of those that were answered before. None: of all."""
+        while self._answered and (names is None or any(not names.isdisjoint(b.names) for b in self._answered)):
+            bucket = self._answered[0]
+            bucket.wait()
+            self._answered.popleft()
+            self._move(bucket)
+            self._failure = self._failure or bucket.failure
+            if not self._answered:
+                self._end_step()
+
+    def _end_step(self) -> None:
+        """All answers were taken."""
+        self._failed += any(bucket.failure is not None for bucket in self._buckets)
+        warn_starving(self._starving.look(self._object_stats), self._transport.rank)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def _all_taken(self) -> None:
+        """Nothing is under way. StepError: the last step failed. OrderError: gradients are on their way."""
+        if self._sent:
+            raise OrderError(Status.ORDER, "gradients of this step are on their way: call step() first")
+        self._take()
+        self._raise_failure()
+        self._runner.put(_nothing)()
+
+    # ---- its parts ----
 
     @staticmethod
     def _gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -209,42 +290,24 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         tell(scaler, self, found)
         return found
 
-    def _answers(self, pushes: Sequence[torch.Tensor], current: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-        """The answers of all owners to the pushes to this one. current: what pull() will overwrite."""
-        reduced = self._reduce(pushes, current)
-        if self._max_norm is not None:
-            self._clock.was_codec()
-            self._clip(self._max_norm)
-            self._clock.was_wire()
-        answer = self._update(reduced)
-        if self._buffers is not None and self._transport.rank == 0:
-            answer = memoryview(answer.tobytes() + self._buffers.message())
-        self._clock.was_codec()
-        answers = self._transport.all_gather(answer)[:self._servers]
-        self._clock.was_wire()
-        if self._buffers is not None:
+    def _answer(self, bucket: Bucket, changes: Optional[List[torch.Tensor]], first: bool, buffers: bytes) -> None:
+        """Sends the answer of this rank, and pulls those of all owners. first: in this step; buffers come with it."""
+        clock, transport = self._clock, self._transport
+        clock.start()
+        answer = bucket.answer(changes)
+        if buffers:
+            answer = memoryview(answer.tobytes() + buffers)
+        clock.was_codec()
+        answers = transport.all_gather(answer)[:self._servers]
+        clock.was_wire()
+        if self._buffers is not None and first:
             try:
                 answers[0] = self._buffers.take(answers[0])
             except ValueError:
-                self._transport.abort()  # ranks that are content must not wait for this one
+                transport.abort()  # ranks that are content must not wait for this one
                 raise
-        return answers
-
-    def _reduce(self, pushes: Sequence[torch.Tensor], current: Sequence[torch.Tensor]) -> bool:
-        """Parts get the means of the pushes as gradients. Returns whether there are means."""
-        if self._server is None:
-            return False
-        for push in pushes:
-            self._server.push(push)
-        try:
-            self._server.reduce()
-        except StepError:
-            return False  # the answer says so
-        for (name, first, n), part, parameter in zip(self._places(), self._server.parts(), self._parts):
-            parameter.grad = copied(part.mean)
-            if name in self._as_weights:  # others may have written into them
-                assign(parameter, current[part.tensor][first:first + n])
-        return True
+        bucket.pull(answers)
+        clock.was_codec()
 
     def _clip(self, max_norm: float) -> None:
         """As torch.nn.utils.clip_grad_norm_ does, by the norm of all owners' means together."""
@@ -258,30 +321,25 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             for mean in means:
                 mean.mul_(factor)
 
-    def _update(self, reduced: bool) -> memoryview:
-        """The optimizer's step. Returns the answer to all ranks."""
-        if self._server is None:
-            self.optimizer.step()  # of nothing; schedules want to see it
-            return memoryview(b"")
-        if not reduced:
-            return self._server.answer()
-        whole = [name in self._as_weights for name, _, _ in self._places()]
-        before = [None if is_whole else parameter.detach().clone() for is_whole, parameter in zip(whole, self._parts)]
-        self.optimizer.step()
+    def _update(self, reduced: Sequence[bool]) -> List[Optional[List[torch.Tensor]]]:
+        """The optimizer's step. reduced: whether there are means, of each bucket. Returns what its answer sends."""
+        before = [bucket.before() if found else None for bucket, found in zip(self._buckets, reduced)]
+        if any(reduced) or self._transport.rank >= self._servers:  # of nothing; schedules want to see it
+            self.optimizer.step()
         for parameter in self._parts:
             parameter.grad = None
-        return self._server.answer([parameter.detach() if old is None else parameter.detach() - old
-                                    for parameter, old in zip(self._parts, before)])
+        return [None if old is None else bucket.changes(old) for bucket, old in zip(self._buckets, before)]
 
-    def _move(self, pulled: Sequence[torch.Tensor]) -> None:
+    def _move(self, bucket: Bucket) -> None:
         """All take what was pulled. An owner has what all ranks have, and what its answers have not sent yet."""
         moved = [values if name in self._as_weights else self._weights(name).add_(values)
-                 for name, values in zip(self._parameters, pulled)]
-        for name, weights in zip(self._parameters, moved):
+                 for name, values in zip(bucket.names, bucket.values)]
+        for name, weights in zip(bucket.names, moved):
             self._set_weights(name, weights)
-        for part, parameter in zip(self._owned(), self._parts):
+        for part, parameter in zip(bucket.owned(), bucket.parts):
             weights = moved[part.tensor][part.first:part.first + part.n]
             assign(parameter, weights if part.residual is None else weights + copied(part.residual))
+        bucket.values = []
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters.values():
@@ -295,72 +353,72 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: the optimizer takes a
         last step with the mean of those of pushes, and all move by its change and by what owners had not answered.
         Residuals are 0 then, on all ranks."""
+        self._all_taken()
         self._check()
-        sizes = [size_of(p) for p in self._parameters.values()]
-        mean = torch.cat(self._residuals or [torch.zeros(n) for n in sizes]).div_(self._transport.world)
-        self._transport.all_reduce(mean)
-        means, after = torch.split(mean, sizes), [torch.zeros(n) for n in sizes]
-        for part, parameter in zip(self._owned(), self._parts):
-            parameter.grad = means[part.tensor][part.first:part.first + part.n].clone()
+        sizes = {name: size_of(p) for name, p in self._parameters.items()}
+        residuals = {name: residual for bucket in self._buckets for name, residual in bucket.residuals.items()}
+        mean = torch.cat([residuals.get(name, torch.zeros(n)) for name, n in sizes.items()])
+        self._transport.all_reduce(mean.div_(self._transport.world))
+        means = dict(zip(sizes, torch.split(mean, list(sizes.values()))))
+        after = {name: torch.zeros(n) for name, n in sizes.items()}
+        for (name, first, n), parameter in zip(self._places(), self._parts):
+            parameter.grad = means[name][first:first + n].clone()
         self.optimizer.step()
-        for part, parameter in zip(self._owned(), self._parts):
+        for (name, first, n), parameter in zip(self._places(), self._parts):
             parameter.grad = None
-            after[part.tensor][part.first:part.first + part.n] = parameter.detach()
-        weights = torch.cat(after)  # an owner's part is what all have, and what was not answered
+            after[name][first:first + n] = parameter.detach()
+        weights = torch.cat(list(after.values()))  # an owner's part is what all have, and what was not answered
         self._transport.all_reduce(weights)
-        self._worker.residual_scale(0.0)
-        if self._server is not None:
-            self._server.residual_scale(0.0)
-        for name, values in zip(self._parameters, torch.split(weights, sizes)):
+        for bucket in self._buckets:
+            for one in bucket.objects():
+                one.residual_scale(0.0)
+        for name, values in zip(self._parameters, torch.split(weights, list(sizes.values()))):
             self._set_weights(name, values)
 
     # ---- what it did, and states ----
 
     def _object_stats(self) -> List[exchange.Stats]:
-        return [one.stats for one in (self._worker, self._server) if one is not None]
+        return [one.stats for bucket in self._buckets for one in bucket.objects()]
 
     def _counts(self) -> Dict[str, Any]:
         """Of OwnerStats."""
-        return {**self._traffic(), **residual_ratios(self._object_stats()), "steps": self._steps,
-                "failed": self._failed}
+        found: Dict[str, Any] = self._runner.call(lambda: {
+            **self._traffic(), **residual_ratios(self._object_stats()), "steps": self._steps, "failed": self._failed})
+        return found
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, float32 weights of parameters of other dtypes, and what it owns: optimizer and parts
         of the model. The model is the caller's to save. Each rank saves its own."""
+        self._all_taken()
         return {**self._kind.head(self._transport), "made": dict(self._made),
                 "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
                 "masters": {name: master.clone() for name, master in self._masters.items()},
-                "worker": self._worker.state_dict(),
-                "server": self._server and self._server.state_dict(), "places": self._places(),
+                **saved_buckets(self._buckets), "places": self._places(),
                 "parts": [part.detach().clone() for part in self._parts],
                 "optimizer": optimizer_state(self.optimizer, self._parts)}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
         number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
-        each value goes to the owner that has the value now. lost: states of workers that are missing are lost, and
-        their residuals with them; those of servers hold the model and are needed. An exception changes nothing."""
+        each value goes to the owner that has the value now; so it is with other buckets. lost: states of workers that
+        are missing are lost, and their residuals with them; those of servers hold the model and are needed. An
+        exception changes nothing."""
+        self._all_taken()
         every = listed_states(states, self._kind)
         found = states_for(every, self._kind, self._transport, lost)
         check_made(self._kind, found, self._made, map(size_of, self._parameters.values()))
-        servers = self._of_servers(every) if self._server is not None else []
+        servers = self._of_servers(every) if self._transport.rank < self._servers else []
         masters = found[0]["masters"]
         for name, master in self._masters.items():
             if name not in masters or masters[name].shape != master.shape:
                 raise ValueError(f"the float32 weights of {name} are not in the state")
-        of_workers, of_servers = [state["worker"] for state in found], [state["server"] for state in servers]
-        self._worker.check_states(of_workers, lost)
-        if self._server is not None:
-            # The worker has looked for names. Owners of 0.4.0 kept residuals of what goes as floats, which were 0.
-            self._server.check_states(of_servers, partly=True)
+        check_buckets(self._buckets, found, servers, lost)
         saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
         parts = [values_at(place, saved) for place in self._places()]
         self.optimizer.load_state_dict(optimizer_for(  # the last that may fail, and then changes nothing
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
-        self._worker.load_checked(of_workers, lost)
-        if self._server is not None:
-            self._server.load_checked(of_servers)
+        load_buckets(self._buckets, found, servers, lost)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
             assign(part, values)
@@ -368,14 +426,21 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._load_traffic(found)
 
     def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """Those that this server needs: its own, or, if there were more or fewer servers, those of all."""
+        """Those that this server needs: its own, or, if there were more or fewer servers or other buckets, those of
+        all."""
         count = states[0]["servers"]
-        found = sorted((state for state in states if state["server"] is not None), key=lambda state: int(state["rank"]))
-        if count == self._servers:
+        found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
+        same = are_same_buckets(self._buckets, states[0])
+        if count == self._servers and same:
             own = [state for state in found if state["rank"] == self._transport.rank]
             if not own:
                 raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
             return own
         if [state["rank"] for state in found] != list(range(count)):
-            raise ValueError(f"{count} servers were saved, here are {self._servers}: the states of all are needed")
+            raise ValueError(f"{count} servers were saved, here are {self._servers}"
+                             f"{'' if same else ', with other buckets'}: the states of all are needed")
         return found
+
+
+def _nothing() -> None:
+    """To be put, and waited for."""

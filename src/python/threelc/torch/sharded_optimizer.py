@@ -2,8 +2,10 @@
 """The servers of 3LC on the ranks: each owns a part of the model and of the optimizer's state."""
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Mapping, Optional, Sequence
 
+from ._arguments import shown
 from ._optimizer import Maker
 from ._owners import FORM, OptimizerAtOwners, OwnerStats
 from ._states import Kind
@@ -46,6 +48,19 @@ class ShardedOptimizer(OptimizerAtOwners):
                gradient that is not finite on one rank skips the step on all, and all scalers hear of it.
     buffers:   "own": each rank has its own. "first": after each step all ranks have those of rank 0, as floats, such as
                the statistics of batch normalization (3LC, section 4).
+    overlap:   sends while the model computes, in a thread (3LC, section 3). Gradients leave in buckets as backward()
+               makes them: the first of 1 MiB of floats, then of bucket_mb. step() returns when all have come and the
+               optimizer has made its step, and the next forward pass waits in each module for the answers that it
+               reads. So:
+               - `with optimizer.no_sync():` goes around all backward passes of a step but the last. What changes
+                 gradients after backward() comes too late for what has left; max_norm clips their mean.
+               - parameters are up to date inside forward() of their modules, after forward() of the model, and in its
+                 state_dict(). Call ready() before you read them elsewhere.
+               - a gradient that is not finite is left out in its bucket alone, and the StepError of a step comes from
+                 the next call of step(), ready(), flush() or state_dict().
+               - step() takes no weight. With a scaler, gradients leave in step(). torch.compile() is not for it.
+    bucket_mb: MiB of float32 gradients in a bucket. Others give tensors that are split among owners other parts, and
+               so other bits, but for codec="raw".
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.AdamW(p, lr=1e-3), codec="3lc:s=1.75")
@@ -58,11 +73,25 @@ class ShardedOptimizer(OptimizerAtOwners):
 
     def __init__(self, model: Any, optimizer: Maker, *, codec: str = "3lc", pull: Optional[str] = None,
                  groups: Optional[Sequence[Mapping[str, Any]]] = None, max_norm: Optional[float] = None,
-                 scaler: Any = None, buffers: str = "own", min_numel: int = 256, seed: int = 0,
-                 threads: Optional[int] = None, process_group: Any = None) -> None:
+                 scaler: Any = None, buffers: str = "own", overlap: bool = False, bucket_mb: float = 25.0,
+                 min_numel: int = 256, seed: int = 0, threads: Optional[int] = None, process_group: Any = None) -> None:
+        if isinstance(bucket_mb, bool) or not isinstance(bucket_mb, (int, float)) or not bucket_mb > 0:
+            raise ValueError(f"bucket_mb should be a number above 0, not {shown(bucket_mb)}")
+        if overlap and hasattr(model, "_orig_mod"):
+            raise TypeError("overlap=True waits in the hooks of modules, which torch.compile() leaves out: give the "
+                            "module that is not compiled, or overlap=False")
         super().__init__(model, optimizer, None, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
-                         process_group=process_group)
+                         process_group=process_group, bucket_mb=float(bucket_mb) if overlap else None)
+
+    def no_sync(self) -> Any:
+        """A context: gradients of backward passes in it add up, and leave with those of the next one."""
+        return nullcontext() if self._overlap is None else self._overlap.accumulating()
+
+    def ready(self) -> None:
+        """Waits until the parameters are those of the last step. StepError: that step failed."""
+        self._take()
+        self._raise_failure()
 
     @property
     def stats(self) -> ShardedStats:

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What ShardedOptimizer hides behind computing: steps of ResNet-20 or of the small GPT, with drawn data, that are
+computed alone, with all of the exchange in step(), and with overlap=True. All ways take turns in the same processes.
+Prints milliseconds of a step, medians of all turns, and how much of what the exchange adds is hidden. On slow links:
+bench/network --rate 100mbit -- bench/experiments/torch/overlap.py"""
+import argparse
+import os
+import statistics
+import sys
+import time
+
+from options import Parser
+
+parser = Parser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+parser.add_argument("--model", choices=("resnet20", "gpt"), default="resnet20")
+parser.add_argument("--codec", action="append", help="of gradients; may be given several times")
+parser.add_argument("--bucket-mb", type=float, default=0.25, help="of floats in a bucket")
+parser.add_argument("--workers", type=int, default=4)
+parser.add_argument("--batch", type=int, default=16)
+parser.add_argument("--steps", type=int, default=8, help="in a turn")
+parser.add_argument("--turns", type=int, default=5)
+
+if __name__ == "__main__":
+    parser.parse_args()  # before PyTorch is loaded: --help needs nothing
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+from models import CharacterGPT, ResNet20  # noqa: E402
+from training import check_codecs, start_ranks, threelc  # noqa: E402
+
+CHARACTERS, LENGTH = 128, 64
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, 0.01, momentum=0.9)
+
+
+class Way:
+    """A model of its own, and what trains it. codec: None: the rank trains alone."""
+
+    def __init__(self, o, codec, overlap):
+        torch.manual_seed(1)
+        self._model = ResNet20() if o.model == "resnet20" else CharacterGPT(CHARACTERS, LENGTH)
+        self._optimizer = sgd(self._model.parameters()) if codec is None else threelc.torch.ShardedOptimizer(
+            self._model, sgd, codec=codec, overlap=overlap, bucket_mb=o.bucket_mb)
+        draw = torch.Generator().manual_seed(dist.get_rank())
+        if o.model == "resnet20":
+            self._x = torch.randn(o.batch, 3, 32, 32, generator=draw)
+            self._y = torch.randint(10, (o.batch,), generator=draw)
+        else:
+            text = torch.randint(CHARACTERS, (o.batch, LENGTH + 1), generator=draw)
+            self._x, self._y = text[:, :-1], text[:, 1:].flatten()
+        self.step()
+
+    def step(self):
+        self._optimizer.zero_grad()
+        F.cross_entropy(self._model(self._x).flatten(0, -2), self._y).backward()
+        self._optimizer.step()
+
+    def turn(self, steps):
+        """Milliseconds of a step. The answers of the last one are awaited, too."""
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        if hasattr(self._optimizer, "ready"):
+            self._optimizer.ready()
+        dist.barrier()
+        return 1e3 * (time.perf_counter() - start) / steps
+
+
+def main(o):
+    codecs = o.codec or ["raw", "3lc", "3lc:s=1.75"]
+    names = [(None, False), *((codec, overlap) for codec in codecs for overlap in (False, True))]
+    ways = {name: Way(o, *name) for name in names}
+    found = {name: [] for name in names}
+    for _ in range(o.turns):
+        for name, way in ways.items():
+            found[name].append(way.turn(o.steps))
+    if dist.get_rank():
+        return
+    alone = statistics.median(found[None, False])
+    link = os.environ.get("TLC_NETWORK_RATE", "loopback")
+    for codec in codecs:
+        plain, hidden = (statistics.median(found[codec, overlap]) for overlap in (False, True))
+        share = f"{100 * (plain - hidden) / (plain - alone):8.0f}%" if plain > alone else f"{'-':>9}"
+        print(f"{o.model:10} {link:10} {codec:12} {alone:9.0f} {plain:9.0f} {hidden:9.0f} {share}", flush=True)
+
+
+if __name__ == "__main__":
+    options = parser.parse_args()
+    check_codecs(parser, options.codec or ())
+    if "RANK" not in os.environ:
+        print(f"{'model':10} {'link':10} {'codec':12} {'alone ms':>9} {'step ms':>9} {'overlap':>9} {'hidden':>9}")
+        sys.exit(start_ranks(options.workers))
+    dist.init_process_group("gloo")
+    try:
+        main(options)
+    finally:
+        dist.destroy_process_group()

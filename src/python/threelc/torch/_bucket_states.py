@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""States of buckets. Those of one division of a model into buckets load into another one."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+from .. import exchange
+from ._buckets import Bucket
+from ._states import Optionally
+
+# One bucket is saved as before there were several.
+BUCKETS = {"worker": Optionally(Mapping), "server": Optionally(Mapping),
+           "buckets": Optionally([{"names": [str], "worker": Mapping, "server": Optionally(Mapping)}])}
+
+
+def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
+    """The entries BUCKETS of a state."""
+    saved = [{"names": list(bucket.names), "worker": bucket.worker.state_dict(),
+              "server": bucket.server and bucket.server.state_dict()} for bucket in buckets]
+    if len(saved) > 1:
+        return {"worker": None, "server": None, "buckets": saved}
+    return {"worker": saved[0]["worker"], "server": saved[0]["server"], "buckets": None}
+
+
+def are_same_buckets(buckets: Sequence[Bucket], state: Mapping[str, Any]) -> bool:
+    """Whether the state is of a rank with these buckets."""
+    saved = state.get("buckets")
+    return len(buckets) == 1 if saved is None else [b.names for b in buckets] == [list(b["names"]) for b in saved]
+
+
+def check_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]],
+                  servers: Sequence[Mapping[str, Any]], lost: bool) -> None:
+    """Raises what load_buckets() would raise, and changes nothing. workers, servers: states of ranks."""
+    of_workers, of_servers = _of(workers, "worker"), _of(servers, "server")
+    first = buckets[0].worker
+    whole = exchange.Worker(first.config, *first._which, [
+        exchange.Tensor(tensor.name, tensor.n) for bucket in buckets for tensor in bucket.worker.tensors])
+    whole.check_states(of_workers, lost)
+    for bucket in buckets:
+        bucket.worker.check_states(of_workers, lost, partly=True)
+        if bucket.server is not None:
+            # The worker has looked for names. Owners of 0.4.0 kept residuals of what goes as floats, which were 0.
+            bucket.server.check_states(of_servers, partly=True)
+
+
+def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]],
+                 servers: Sequence[Mapping[str, Any]], lost: bool) -> None:
+    """After check_buckets()."""
+    for bucket in buckets:
+        bucket.worker.load_checked(_of(workers, "worker"), lost)
+        if bucket.server is not None:
+            bucket.server.load_checked(_of(servers, "server"))
+
+
+def _of(states: Sequence[Mapping[str, Any]], kind: str) -> List[Any]:
+    """Those of the workers or servers of all buckets."""
+    return [bucket[kind] for state in states for bucket in state.get("buckets") or [state]]

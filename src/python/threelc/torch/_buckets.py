@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Parameters whose gradients leave together, and the parts of them that this rank owns."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+
+import torch
+
+from .. import exchange
+from .._errors import Status, StepError
+from ._groups import Clock
+from ._module import assign, copied
+from ._places import Place
+from ._transport import Transport
+
+_MIB = 1 << 20
+_FIRST = 1.0  # MiB: the first bucket is small, so that sending begins early (as in DistributedDataParallel)
+
+
+def in_buckets(sizes: Mapping[str, int], bucket_mb: Optional[float]) -> List[Dict[str, int]]:
+    """Names and sizes of the parameters of each bucket, in the order in which backward passes make gradients: the last
+    parameters come first. bucket_mb: a bucket is full with so many MiB of floats. None: there is one."""
+    if bucket_mb is None:
+        return [dict(sizes)]
+    found: List[List[str]] = [[]]
+    limit, here = min(_FIRST, bucket_mb) * _MIB, 0
+    for name in reversed(list(sizes)):
+        if here >= limit:
+            found.append([])
+            limit, here = bucket_mb * _MIB, 0
+        found[-1].append(name)
+        here += 4 * sizes[name]
+    return [{name: sizes[name] for name in reversed(names)} for names in found]
+
+
+class Bucket:
+    """A worker and, if this rank is an owner, a server of some of the parameters."""
+
+    def __init__(self, config: exchange.Config, rank: int, sizes: Mapping[str, int], as_weights: Set[str], keeps: bool,
+                 weights: Mapping[str, torch.Tensor], shift: int) -> None:
+        """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
+        flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
+        buckets have few of them."""
+        tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
+        self.names = list(sizes)
+        self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
+        self.worker = exchange.Worker(config, rank, [
+            replace(tensor, residual=self.residuals.get(tensor.name)) for tensor in tensors])
+        self._shift, servers = shift, config.servers
+        self.server = exchange.Server(config, (rank + shift) % servers, tensors) if rank < servers else None
+        self._as_weights = as_weights
+        self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
+        """of weights, with what answers have not sent yet"""
+        self.values: List[torch.Tensor] = []
+        """the gradients, and then what is pulled"""
+        self.left_out = ""
+        """why the gradients of this rank were left out in this step"""
+        self.failure: Optional[StepError] = None
+        """of this step"""
+        self.wait: Callable[[], None] = _nothing
+        """until what is pulled is there"""
+        self._came: List[torch.Tensor] = []  # pushes
+
+    def objects(self) -> List[Any]:
+        return [one for one in (self.worker, self.server) if one is not None]
+
+    def owned(self) -> List[exchange.Part]:
+        """What this rank owns of these parameters."""
+        return [] if self.server is None else self.server.parts()
+
+    def places(self) -> List[Place]:
+        """Where these parts are: name of the tensor, first value, number of values."""
+        return [(self.names[part.tensor], part.first, part.n) for part in self.owned()]
+
+    # ---- a step, in this order ----
+
+    def push(self, weight: float, transport: Transport, clock: Clock) -> None:
+        """Sends the gradients to their owners. weight: in the mean."""
+        clock.start()
+        push = self.worker.push(self.values, weight)
+        outcome = self.worker.outcome()
+        self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
+        clock.was_codec()
+        to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
+        self._came = transport.all_to_all([*to, *[memoryview(b"")] * (transport.world - len(to))])
+        clock.was_wire()
+
+    def reduce(self, weights: Callable[[str], torch.Tensor]) -> bool:
+        """Parts get the means of the pushes as gradients. weights: those of a parameter. Returns whether there are
+        means."""
+        for name, values in zip(self.names, self.values):  # what is pulled takes their place; what a server that
+            if name in self._as_weights:                   # failed does not send changes nothing
+                values.copy_(weights(name))
+            else:
+                values.zero_()
+        if self.server is None:
+            return False
+        for push in self._came:
+            self.server.push(push)
+        try:
+            self.server.reduce()
+        except StepError:
+            return False  # the answer says so
+        for (name, first, n), part, parameter in zip(self.places(), self.server.parts(), self.parts):
+            parameter.grad = copied(part.mean)
+            if name in self._as_weights:  # others may have written into them
+                assign(parameter, self.values[part.tensor][first:first + n])
+        return True
+
+    def before(self) -> List[Optional[torch.Tensor]]:
+        """What changes() takes: the parts before the optimizer's step. None: they are sent as they are."""
+        return [None if name in self._as_weights else parameter.detach().clone()
+                for (name, _, _), parameter in zip(self.places(), self.parts)]
+
+    def changes(self, before: Sequence[Optional[torch.Tensor]]) -> List[torch.Tensor]:
+        """What answers send, after the optimizer's step."""
+        return [parameter.detach() if old is None else parameter.detach() - old
+                for parameter, old in zip(self.parts, before)]
+
+    def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
+        """The answer to all ranks. changes: None: there are no means."""
+        return memoryview(b"") if self.server is None else self.server.answer(changes)
+
+    def pull(self, answers: Sequence[Any]) -> None:
+        """`values` become what owners answered. answers: in the order of ranks."""
+        self.failure = None
+        try:
+            self.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
+        except StepError as error:
+            self.failure = error
+        self._came = []
+
+
+def _nothing() -> None:
+    """There is nothing to wait for."""

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Where the jobs of a step are done: at once, or in a thread while the caller computes."""
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Optional
+
+from ._jobs import Jobs
+from ._transport import Transport
+
+Job = Callable[[], None]
+
+
+class Inline:
+    """Does jobs at once."""
+
+    def put(self, job: Job) -> Job:
+        job()
+        return _nothing
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+
+class Background:
+    """Does jobs in a thread, one after the other. If one fails, it and all that follow raise the same exception where
+    the caller waits, and the other ranks get an error, too."""
+
+    def __init__(self, name: str, transport: Transport) -> None:
+        self._jobs = Jobs(name)
+        self._transport = transport
+        self._failure: Optional[BaseException] = None
+
+    def put(self, job: Job) -> Job:
+        """Returns what waits until the job is done, and those before it."""
+        done = threading.Event()
+
+        def guarded() -> None:
+            try:
+                if self._failure is None:
+                    job()
+            except BaseException as error:
+                self._failure = error
+                self._transport.abort()
+            finally:
+                done.set()
+
+        def wait() -> None:
+            done.wait()
+            if self._failure is not None:
+                raise self._failure
+
+        self._jobs.put(guarded)
+        return wait
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """What function() returns in the thread, after all jobs before it, failed ones, too."""
+        return self._jobs.call(function)
+
+
+def _nothing() -> None:
+    """The job is done."""
