@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Momentum correction with masking in the hook of DistributedDataParallel, in real processes over gloo."""
+"""Momentum correction with masking, in the hook of DistributedDataParallel and at owners: real processes over gloo."""
 import copy
 import unittest
 
@@ -53,8 +53,28 @@ def trained(rank, world, count, settings, momentum=0.0):
     return distance(model.module, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
 
 
-def by_the_paper(world, count):
-    """The distance after Algorithm 1 of the paper with momentum correction and masking, without a process."""
+def trained_at_owners(rank, world, count, settings, momentum=0.0, stop=None):
+    """The same. stop: the run is stopped after so many steps, and goes on in other objects."""
+    def made(model):
+        return threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, RATE, momentum=momentum), **settings)
+
+    model = Bowl()
+    optimizer = made(model)
+    for step in range(count):
+        if step == stop:
+            state, model = optimizer.state_dict(), copy.deepcopy(model)
+            optimizer = made(model)
+            optimizer.load_state_dict(state)
+        optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
+        steps(rank, model, optimizer, 1)
+    optimizer.ready()
+    zeros = sum(int((u == 0).sum()) for u in (optimizer.state_dict()["velocities"] or {}).values())
+    return distance(model, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
+
+
+def by_the_paper(world, count, dense=1):
+    """The distance after Algorithm 1 of the paper with momentum correction and masking, without a process. dense: so
+    many steps go as floats at first."""
     minima = [torch.randn(N, generator=torch.Generator().manual_seed(rank)) for rank in range(world)]
     model, best, curvature = torch.zeros(N), sum(minima) / world, torch.linspace(0.05, 1, N)
     velocity, residual = torch.zeros(world, N), torch.zeros(world, N)
@@ -63,10 +83,10 @@ def by_the_paper(world, count):
         for rank in range(world):
             velocity[rank] = MOMENTUM * velocity[rank] + curvature * (model - minima[rank])
             residual[rank] += velocity[rank]
-            sent = residual[rank].abs().topk(N if step == 0 else N // 20).indices  # the first step goes as floats
+            sent = residual[rank].abs().topk(N if step < dense else N // 20).indices
             mean[sent] += residual[rank, sent] / world
             residual[rank, sent] = 0
-            velocity[rank, sent] *= step == 0
+            velocity[rank, sent] *= step < dense
         model = model - RATE * (1 - step / count) * mean
     return float((model - best).norm() / best.norm())
 
@@ -115,6 +135,28 @@ def nonfinite(rank, world):
 
 def refused(rank, world, settings):
     threelc.torch.register(DistributedDataParallel(Bowl()), **settings)
+
+
+class AtOwners(unittest.TestCase):
+    def test_it_is_the_rule_of_the_paper(self):
+        settings = {"codec": SPARSE, "pull": "raw"}
+        corrected = CLUSTER.run(2, trained_at_owners, 300, {**settings, "momentum_correction": MOMENTUM})
+        plain = CLUSTER.run(2, trained_at_owners, 300, settings, MOMENTUM)
+        self.assertEqual(corrected[0][1], corrected[1][1])
+        self.assertAlmostEqual(corrected[0][0], by_the_paper(2, 300, dense=0), places=3)
+        self.assertLess(corrected[0][0], 0.6 * plain[0][0])
+        self.assertEqual((corrected[0][2], plain[0][2]), (20, 0))  # 5% of 400: what the last step sent
+
+    def test_going_on_and_overlap(self):
+        settings = {"codec": "3lc:s=1.75", "momentum_correction": MOMENTUM}
+        whole = CLUSTER.run(2, trained_at_owners, 20, settings)
+        self.assertEqual(whole, CLUSTER.run(2, trained_at_owners, 20, settings, 0.0, 9))
+        self.assertEqual(whole, CLUSTER.run(2, trained_at_owners, 20, {**settings, "overlap": True}))
+
+    def test_wrong_settings(self):
+        for found in CLUSTER.outcomes(2, trained_at_owners, 1, {"momentum_correction": 0.9, "codec": "natural"}):
+            self.assertEqual(found.kind, "ValueError")
+            self.assertIn("natural keeps nothing", found.words)
 
 
 class Correction(unittest.TestCase):

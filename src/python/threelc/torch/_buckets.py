@@ -54,6 +54,8 @@ class Bucket:
         """of weights, with what answers have not sent yet"""
         self.values: List[torch.Tensor] = []
         """the gradients, and then what is pulled"""
+        self.moved: List[torch.Tensor] = []
+        """the velocities of this step, of which what is sent becomes 0; empty: there is no momentum correction"""
         self.left_out = ""
         """why the gradients of this rank were left out in this step"""
         self.failure: Optional[StepError] = None
@@ -127,6 +129,8 @@ class Bucket:
         self.failure = None
         try:
             self.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
+            if self.moved:
+                self.worker.mask(self.moved)
         except StepError as error:
             self.failure = error
         self._came = []

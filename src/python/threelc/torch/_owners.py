@@ -33,13 +33,15 @@ from ._places import Place, optimizer_for, optimizer_state, values_at
 from ._runners import Background, Inline
 from ._scaler import inverse_of, scaler_that_steps, tell
 from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, check_made, listed_states, made_with, states_for
+from ._states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
+                      states_for)
 from ._transport import Transport
+from ._velocity import Velocities, check_momentum
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"
 FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, **BUCKETS,
-        "places": [(str, int, int)], "parts": [torch.Tensor],
+        "places": [(str, int, int)], "parts": [torch.Tensor], "velocities": Optionally(TENSORS),
         "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE}
 
 
@@ -61,13 +63,14 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def __init__(self, model: Any, optimizer: Maker, servers: Optional[int], *, codec: str, pull: Optional[str],
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
-                 bucket_mb: Optional[float] = None) -> None:
+                 momentum_correction: Optional[float], bucket_mb: Optional[float] = None) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). The rest as in ShardedOptimizer."""
         check_codec(codec)
         if pull is not None:
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
+        check_momentum(momentum_correction, codec)
         self._model = Model(model, type(self).__name__, may_share=False)
         check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
         self._groups = ParameterGroups(groups, self._model)
@@ -78,10 +81,12 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
-                         "scaler": self._scaler is not None, "bucket_mb": bucket_mb})
+                         "scaler": self._scaler is not None, "momentum_correction": momentum_correction,
+                         "bucket_mb": bucket_mb})
         self._model.start(transport)
         self._parameters = self._model.parameters
-        self._made = made_with(codec, min_numel, pull)
+        self._made = {**made_with(codec, min_numel, pull), "momentum_correction": momentum_correction}
+        self._velocities = None if momentum_correction is None else Velocities(momentum_correction)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
@@ -200,6 +205,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def _push(self, bucket: Bucket, gradients: List[torch.Tensor], weight: float) -> None:
         self._sent += 1
         self._float_bytes += ring_bytes(gradients, self._transport.world)
+        if self._velocities is not None:
+            bucket.moved = self._velocities.moved(bucket.names, gradients)
+            gradients = [velocity.clone() for velocity in bucket.moved]
         bucket.values = gradients
         self._runner.put(partial(bucket.push, weight, self._transport, self._clock))
 
@@ -336,6 +344,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                  for name, values in zip(bucket.names, bucket.values)]
         for name, weights in zip(bucket.names, moved):
             self._set_weights(name, weights)
+        if self._velocities is not None and bucket.failure is None:
+            self._velocities.keep(bucket.names, bucket.moved)
         for part, parameter in zip(bucket.owned(), bucket.parts):
             weights = moved[part.tensor][part.first:part.first + part.n]
             assign(parameter, weights if part.residual is None else weights + copied(part.residual))
@@ -394,6 +404,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
                 "masters": {name: master.clone() for name, master in self._masters.items()},
                 **saved_buckets(self._buckets), "places": self._places(),
+                "velocities": self._velocities and self._velocities.state_dict(),
                 "parts": [part.detach().clone() for part in self._parts],
                 "optimizer": optimizer_state(self.optimizer, self._parts)}
 
@@ -419,6 +430,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
+        if self._velocities is not None and found[0].get("velocities") is not None:
+            self._velocities.load([state["velocities"] for state in found])
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
             assign(part, values)

@@ -6,9 +6,22 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import torch
 
+from ..context import Context
+from ._arguments import shown
 from ._groups import Clock, Group
 from ._states import plain
 from ._transport import Transport
+
+
+def check_momentum(momentum: Any, codec: str) -> None:
+    """momentum: as register() has momentum_correction."""
+    if momentum is None:
+        return
+    if isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 < momentum < 1:
+        raise ValueError(f"momentum_correction should be above 0 and below 1, not {shown(momentum)}")
+    if Context(1, codec).residual is None:
+        raise ValueError(f"momentum_correction is for codecs that keep what they do not send, and {codec} keeps "
+                         "nothing: give the momentum to the optimizer")
 
 
 class Velocities:

@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ..context import Context
 from ._arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
 from ._ddp_settings import Settings
 from ._ddp_state import DDPState
 from ._groups import check_choices
 from ._transport import Transport
+from ._velocity import check_momentum
 
 
 def hook(state: DDPState, bucket: Any) -> Any:
@@ -48,7 +48,8 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     momentum_correction: for sparse codecs (Lin et al., 2018, Deep Gradient Compression, sections 3.1 to 3.3), e.g. 0.9:
                    momentum of the ranks in place of the optimizer's, which should have none. Each rank keeps a velocity
                    u = momentum * u + gradient and sends u; where a value was sent, u becomes 0. None: gradients are
-                   sent. Codecs that keep residuals, and dense gradients of real numbers, can have it.
+                   sent. Codecs that keep residuals, and dense gradients of real numbers, can have it. Weight decay of
+                   the optimizer has no momentum then: 1 / (1 - momentum) times as much is the same.
     scaler:        the GradScaler, or another object with get_scale(): residuals follow when its scale changes.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
@@ -70,7 +71,9 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     one_of(quantize, ("auto", "host", "device"), "quantize")
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
-    _check_momentum(momentum_correction, codec, quantize)
+    check_momentum(momentum_correction, codec)
+    if momentum_correction is not None and quantize == "device":
+        raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
     scaler = scaler_of(scaler)
     _check_group(process_group, model.process_group)
     transport = Transport(process_group, model.process_group)
@@ -107,19 +110,6 @@ def _check_module(model: Any) -> None:
     if other:
         raise ValueError(f"this module has a communication hook already, {other}, and there is one only: wrap the "
                          "module in a new DistributedDataParallel")
-
-
-def _check_momentum(momentum: Any, codec: str, quantize: str) -> None:
-    """momentum: as register() has momentum_correction."""
-    if momentum is None:
-        return
-    if isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 < momentum < 1:
-        raise ValueError(f"momentum_correction should be above 0 and below 1, not {shown(momentum)}")
-    if Context(1, codec).residual is None:
-        raise ValueError(f"momentum_correction is for codecs that keep what they do not send, and {codec} keeps "
-                         "nothing: give the momentum to the optimizer")
-    if quantize == "device":
-        raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
 
 
 def _check_group(group: Any, of_module: Any) -> None:

@@ -44,6 +44,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                costs 16 bytes to each rank, and a round trip. `.max_norm` may be changed between steps; `.grad_norm` is
                the norm before clipping. float("inf") only measures. clip_grad_norm_() of a model's gradients would
                clip those of each rank alone.
+    momentum_correction: as in register(), e.g. 0.9: momentum of the ranks in place of the optimizer's.
     scaler:    the GradScaler that calls step(). step() takes its scale from the gradients, so unscale_() is refused. A
                gradient that is not finite on one rank skips the step on all, and all scalers hear of it.
     buffers:   "own": each rank has its own. "first": after each step all ranks have those of rank 0, as floats, such as
@@ -73,8 +74,9 @@ class ShardedOptimizer(OptimizerAtOwners):
 
     def __init__(self, model: Any, optimizer: Maker, *, codec: str = "3lc", pull: Optional[str] = None,
                  groups: Optional[Sequence[Mapping[str, Any]]] = None, max_norm: Optional[float] = None,
-                 scaler: Any = None, buffers: str = "own", overlap: bool = False, bucket_mb: float = 25.0,
-                 min_numel: int = 256, seed: int = 0, threads: Optional[int] = None, process_group: Any = None) -> None:
+                 momentum_correction: Optional[float] = None, scaler: Any = None, buffers: str = "own",
+                 overlap: bool = False, bucket_mb: float = 25.0, min_numel: int = 256, seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
         if isinstance(bucket_mb, bool) or not isinstance(bucket_mb, (int, float)) or not bucket_mb > 0:
             raise ValueError(f"bucket_mb should be a number above 0, not {shown(bucket_mb)}")
         if overlap and hasattr(model, "_orig_mod"):
@@ -82,7 +84,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                             "module that is not compiled, or overlap=False")
         super().__init__(model, optimizer, None, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
-                         process_group=process_group, bucket_mb=float(bucket_mb) if overlap else None)
+                         process_group=process_group, momentum_correction=momentum_correction,
+                         bucket_mb=float(bucket_mb) if overlap else None)
 
     def no_sync(self) -> Any:
         """A context: gradients of backward passes in it add up, and leave with those of the next one."""
