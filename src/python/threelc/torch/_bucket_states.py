@@ -33,7 +33,7 @@ def check_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]
     """Raises what load_buckets() would raise, and changes nothing. workers, servers: states of ranks."""
     of_workers, of_servers = _of(workers, "worker"), _of(servers, "server")
     first = buckets[0].worker
-    whole = exchange.Worker(first.config, *first._which, [
+    whole = exchange.Worker(first.config, first._which[0], [
         exchange.Tensor(tensor.name, tensor.n) for bucket in buckets for tensor in bucket.worker.tensors])
     whole.check_states(of_workers, lost)
     for bucket in buckets:

@@ -32,7 +32,8 @@ class Overlap:
         self._called: "weakref.WeakSet[Any]" = weakref.WeakSet()  # modules whose forward() was called
         self._reads: Dict[Any, Set[str]] = {}  # of modules, with so many called:
         self._reads_of = 0
-        came, about, computed, saved = map(_weakly, (self._came, self._about_to_compute, self._computed, self._saved))
+        came, about = _weakly(self._came), _weakly(self._about_to_compute)
+        computed, saved = _weakly(self._computed), _weakly(self._saved)
         handles: List[Any] = []
         if full is not None:
             self._full = _weakly(full)
