@@ -18,6 +18,7 @@ typedef struct loading {
     size_t count;
     tlc_report *report;        /* the object's first */
     uint64_t workers, servers; /* of the old run */
+    int of_all;                /* states of all its ranks are given */
     int own_given, lost;
 } loading;
 
@@ -212,14 +213,13 @@ static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const
 {
     const tlc_setup *x = l->o->x;
     const uint32_t only = x->tensors[tensor].only;
-    const tlc_given_states given = all_of(l);
 
     for (size_t p = 0; s && p < s->part_count; p++)
         if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
             return s->residual[p] != NULL;
     /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
      * before, each needs its own state only. */
-    if (e->pull || !only || only == x->rank + 1 || tlc_states_ranks(&given) == given.ranks)
+    if (e->pull || !only || only == x->rank + 1 || l->of_all)
         return 1;
     return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
 }
@@ -403,10 +403,15 @@ tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "count is 0; at least one state is needed");
     memset(x->seen, 0, x->count * sizeof *x->seen);
     memset(x->covered, 0, x->count * sizeof *x->covered);
-    for (size_t i = 0; !status && i < count; i++) {
+    for (size_t i = 0; !status && i < count; i++)
         status = check_head(&l, i, &s);
-        if (!status)
-            status = check_entries(&l, i, &s, &notes);
+    if (status)
+        return status;
+    const tlc_given_states all = all_of(&l);
+    l.of_all = tlc_states_ranks(&all) == all.ranks;
+    for (size_t i = 0; !status && i < count; i++) {
+        (void)tlc_state_head(&s, states[i]);
+        status = check_entries(&l, i, &s, &notes);
     }
     const tlc_given_states given = needed(&l);
     if (!status)

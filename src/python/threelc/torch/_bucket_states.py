@@ -9,7 +9,7 @@ from ._buckets import Bucket
 from ._states import Optionally
 
 # One bucket is saved as before there were several.
-BUCKETS = {"worker": Optionally(Mapping), "server": Optionally(Mapping),
+BUCKETS = {"worker": Mapping, "server": Optionally(Mapping),
            "buckets": Optionally([{"names": [str], "worker": Mapping, "server": Optionally(Mapping)}])}
 
 
@@ -18,7 +18,7 @@ def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
     saved = [{"names": list(bucket.names), "worker": bucket.worker.state_dict(),
               "server": bucket.server and bucket.server.state_dict()} for bucket in buckets]
     if len(saved) > 1:
-        return {"worker": None, "server": None, "buckets": saved}
+        return {"worker": {}, "server": None, "buckets": saved}
     return {"worker": saved[0]["worker"], "server": saved[0]["server"], "buckets": None}
 
 
