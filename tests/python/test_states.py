@@ -244,7 +244,7 @@ def mixed_up(rank, world, age):
         found[way] = [said(target.load_state_dict, thing) for other, state in states.items() if other != way
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
-            if entry in ("kind", "scale", "counts", "outer", "server", "made", "changed", "velocities"):
+            if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):
