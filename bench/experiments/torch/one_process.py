@@ -25,8 +25,8 @@ from training import add_row, check_codecs, rate  # noqa: E402
 from workers import GpuWorkers, Gradients, Workers  # noqa: E402
 import threelc.exchange as exchange  # noqa: E402
 
-COLUMNS = ["way", "codec", "pull", "size", "lr", "seed", "workers", "step", "steps", "seconds", "train_loss",
-           "loss", "accuracy", "push_bits", "pull_bits", "worker_ratio", "owner_ratio"]
+COLUMNS = ["way", "codec", "pull", "correction", "size", "lr", "seed", "workers", "step", "steps", "seconds",
+           "train_loss", "loss", "accuracy", "push_bits", "pull_bits", "worker_ratio", "owner_ratio"]
 WEIGHT_DECAY = 1e-4
 SMALL = 256  # values; smaller tensors travel as floats, as in threelc.torch
 
@@ -275,6 +275,7 @@ def train(o: Any) -> None:
             result = images.evaluate(workers.network(), data)
         worker_ratio, owner_ratio = way.ratios()
         row = {"way": o.way, "codec": o.codec if o.way not in ("floats", "fp16") else "", "pull": o.pull or "",
+               "correction": o.momentum_correction,
                "size": o.size, "lr": o.lr, "seed": o.seed, "workers": o.workers, "step": step + 1,
                "steps": o.steps, "seconds": seconds, "train_loss": smooth,
                "push_bits": way.push_bits, "pull_bits": way.pull_bits, "worker_ratio": worker_ratio,
