@@ -246,7 +246,8 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * times new workers / old workers (times 1 with sum, and for tensors of one worker), so that means stay what they would
  * have been. Owners take the parts of old owners that overlap theirs. Sums beyond the largest float become it.
  * `_outcome` reports names that found nothing. Where a rank had several objects, each with other tensors, an object
- * takes the states of all of them, and what its tensors have in them.
+ * takes the states of all of them, and what its tensors have in them. Give all of a rank: one that is missing beside
+ * another is not noticed.
  * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, a tensor twice of a rank,
  * states that do not fit together, or states that are missing: the sentence names their ranks. TLC_ERR_SIZE: a tensor
  * has another n. TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.

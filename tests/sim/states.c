@@ -213,6 +213,17 @@ void load_all(object *o, const checkpoint *const *c, size_t count)
 
 /* ---- states that are refused ------------------------------------------------------------------------------------- */
 
+/* Whether a state of the exchange has a part of a tensor: their number is behind 16 bytes and three numbers
+ * (exchange/object_state.h). */
+static int has_entries(tlc_message state)
+{
+    const uint8_t *p = (const uint8_t *)state.data + 16;
+
+    for (int numbers = 0; numbers < 3; p++)
+        numbers += !(*p & 0x80);
+    return *p != 0;
+}
+
 /* other: of another rank or role, or NULL. */
 void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
 {
@@ -238,8 +249,11 @@ void refuse_states(object *o, const checkpoint *c, const checkpoint *other)
          tlc_status_string(status));
     check_frozen(o, &before, "state_load of a cut state");
     states[0] = c->state;
-    must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM); /* the same rank twice */
-    (void)check_outcome(o, 0, TLC_ERR_PARAM, blame_of(CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0, role_names[o->role]));
+    if (o->role == ROLE_NODE || has_entries(c->state)) { /* a tensor of a rank twice */
+        must_refuse(o, object_load(o, states, 2), TLC_ERR_PARAM);
+        (void)check_outcome(o, 0, TLC_ERR_PARAM,
+                            blame_of(CAUSE(TLC_ERR_PARAM), c->rank, TLC_ALL, 0, role_names[o->role]));
+    }
     must_refuse(o, object_load(o, states, 0), TLC_ERR_PARAM);
     if (other && other->role != o->role)
         must_refuse(o, object_load(o, &other->state, 1), TLC_ERR_PARAM);
