@@ -90,6 +90,9 @@ refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.p
 refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
 refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
 refuses '--dense-start goes with --way sharded and gather' text.py --data data --way local --dense-start 5
+refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
+  --way floats --momentum-correction 0.9
+refuses '--dense-start goes with --way sharded and gather' one_process.py --data data --way floats --dense-start 5
 for program in text.py cifar.py mnist.py weights.py; do
   refuses 'argument --data: nothere: there is no such folder' $program --data nothere
 done

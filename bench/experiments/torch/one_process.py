@@ -293,5 +293,9 @@ def train(o: Any) -> None:
 if __name__ == "__main__":
     options = OPTIONS.parse_args()
     check_codecs(OPTIONS, filter(None, (options.codec, options.pull)))
+    if options.momentum_correction and options.way in ("floats", "fp16"):
+        OPTIONS.error(f"--momentum-correction goes without --way {options.way}, which keeps nothing back")
+    if options.dense_start != OPTIONS.get_default("dense_start") and options.way not in ("sharded", "gather"):
+        OPTIONS.error("--dense-start goes with --way sharded and gather")
     torch.set_num_threads(1)
     train(options)
