@@ -11,7 +11,7 @@ import torch
 
 import threelc.exchange as exchange
 
-WORKERS, STEPS, BATCH, CONTEXT, RATE = 4, 400, 32, 8, 0.2
+WORKERS, STEPS, BATCH, CONTEXT, RATE = 4, 200, 32, 8, 0.2
 SEEDS = (1, 2)
 
 
@@ -125,7 +125,7 @@ def trained(way, seed, **codecs):
 
 
 class Training(unittest.TestCase):
-    """Losses in nats beyond that of floats, means of the seeds, of which single ones are up to 0.16 apart."""
+    """Losses in nats beyond that of floats, means of the seeds, of which single ones are up to 0.07 apart."""
 
     @classmethod
     def setUpClass(cls):
@@ -136,15 +136,15 @@ class Training(unittest.TestCase):
 
     def test_default(self):
         """A default of pull that is as push would starve the loop, as the second line does."""
-        self.assertLess(self.lost(Means, push="3lc:s=1.75"), 0.8)  # 0.57 when this was written
-        self.assertGreater(self.lost(Means, push="3lc:s=1.75", pull="3lc:s=1.75"), 0.95)  # 1.09
+        self.assertLess(self.lost(Means, push="3lc:s=1.75"), 0.75)  # 0.58 when this was written
+        self.assertGreater(self.lost(Means, push="3lc:s=1.75", pull="3lc:s=1.75"), 0.8)  # 0.93
 
     def test_changes(self):
-        self.assertLess(self.lost(Changes, push="3lc:s=1.75"), 0.65)  # 0.46
+        self.assertLess(self.lost(Changes, push="3lc:s=1.75"), 0.65)  # 0.49
 
     def test_one(self):
         """s = 1, both ways."""
-        self.assertLess(self.lost(Means, push="3lc"), 0.3)  # 0.14
+        self.assertLess(self.lost(Means, push="3lc"), 0.3)  # 0.17
 
 
 if __name__ == "__main__":
