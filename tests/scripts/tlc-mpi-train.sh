@@ -69,7 +69,6 @@ plain() {
 }
 plain
 plain --send changes --local-steps 5 --participants 2
-plain --local-steps 3 --participants 2
 
 # With raw the optimiser at the owners is that of an all-reduce, bit for bit, as w + (0 - x) is w - x; also where a run
 # goes on with other ranks, whose owners put the state of the optimiser together.
