@@ -46,7 +46,6 @@ train 3 --kind all-reduce --pull topk:p=0.0001 --steps 250 --quiet
 holds "open('err').read().count(' times what they are made of: the training starves') == 1" "starving"
 holds "open('err').read().count('\"topk:p=0.0001\" sends too little') == 1" "a pull that starves"
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
-learns 1.9 3 --kind server:2 -c raw --local-steps 2
 learns 20 3 --kind owners --layers --participants 2
 learns 20 3 --kind gather
 learns 20 3 --kind gather --layers --participants 2
@@ -69,6 +68,12 @@ plain() {
 }
 plain
 plain --send changes --local-steps 5 --participants 2
+
+# Local steps add up gradients: those of two batches are twice that of a batch with the images of both.
+train 3 --kind server:2 -c raw --steps 40 --local-steps 2 --rate 0.02 --quiet
+summed=$(value loss) sent=$(value sent_bytes)
+train 3 --kind server:2 -c raw --steps 20 --batch 16 --rate 0.04 --quiet
+holds "abs($(value loss) - $summed) < 1e-4 * $summed and $sent == $(value sent_bytes)" "--local-steps 2"
 
 # With raw the optimiser at the owners is that of an all-reduce, bit for bit, as w + (0 - x) is w - x; also where a run
 # goes on with other ranks, whose owners put the state of the optimiser together.

@@ -12,6 +12,7 @@ from .._errors import Status, StepError
 from ._groups import Clock
 from ._module import assign, copied
 from ._places import Place
+from ._runners import nothing
 from ._transport import Transport
 
 _MIB = 1 << 20
@@ -60,7 +61,7 @@ class Bucket:
         """why the gradients of this rank were left out in this step"""
         self.failure: Optional[StepError] = None
         """of this step"""
-        self.wait: Callable[[], None] = _nothing
+        self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
         self._came: List[torch.Tensor] = []  # pushes
 
@@ -134,7 +135,3 @@ class Bucket:
         except StepError as error:
             self.failure = error
         self._came = []
-
-
-def _nothing() -> None:
-    """There is nothing to wait for."""

@@ -30,7 +30,7 @@ from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, chec
 from ._overlap import Overlap
 from ._param_groups import ParameterGroups
 from ._places import Place, optimizer_for, optimizer_state, values_at
-from ._runners import Background, Inline
+from ._runners import Background, Inline, nothing
 from ._scaler import inverse_of, scaler_that_steps, tell
 from ._starving import LoopStats, Starving, residual_ratios, warn_starving
 from ._states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
@@ -171,7 +171,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         a gradient that is not finite on any rank skips the step on all.
         """
         self._take()
-        self._runner.put(_nothing)()  # the check below may end what is under way
+        self._runner.put(nothing)()  # the check below may end what is under way
         self._check()
         scaler = scaler_that_steps(self, self._scaler, scaling)
         weight = self._weight(weight)
@@ -185,7 +185,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             return
         for bucket, values in zip(rest, gradients):
             self._push(bucket, values, weight)
-        self._runner.put(_nothing)()
+        self._runner.put(nothing)()
         self._begin_answers()
         if self._overlap is None:
             self._take()
@@ -277,7 +277,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             raise OrderError(Status.ORDER, "gradients of this step are on their way: call step() first")
         self._take()
         self._raise_failure()
-        self._runner.put(_nothing)()
+        self._runner.put(nothing)()
 
     # ---- its parts ----
 
@@ -453,7 +453,3 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             raise ValueError(f"{count} servers were saved, here are {self._servers}"
                              f"{'' if same else ', with other buckets'}: the states of all are needed")
         return found
-
-
-def _nothing() -> None:
-    """To be put, and waited for."""

@@ -16,7 +16,7 @@ class Inline:
 
     def put(self, job: Job) -> Job:
         job()
-        return _nothing
+        return nothing
 
     def call(self, function: Callable[[], Any]) -> Any:
         return function()
@@ -58,5 +58,5 @@ class Background:
         return self._jobs.call(function)
 
 
-def _nothing() -> None:
-    """The job is done."""
+def nothing() -> None:
+    """A job that is done, or what waits for one."""
