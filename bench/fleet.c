@@ -103,14 +103,15 @@ static bool allocate(fleet *f)
     f->server = calloc(receivers, sizeof(tlc_server *));
     f->residual = calloc(ranks, sizeof *f->residual);
     f->push = calloc(ranks * receivers, sizeof *f->push);
+    f->step = calloc(receivers, sizeof *f->step);
     f->answer = calloc(receivers, sizeof *f->answer);
     f->came = calloc(ranks > receivers ? ranks : receivers, sizeof *f->came);
     f->tensors = calloc(f->model->count, sizeof *f->tensors);
     f->kept_push = calloc(ranks, sizeof *f->kept_push);
     f->kept_answer = calloc(receivers, sizeof *f->kept_answer);
     f->kept_residual = calloc(receivers, sizeof *f->kept_residual);
-    return f->member && f->worker && f->server && f->residual && f->push && f->answer && f->came && f->tensors &&
-           f->kept_push && f->kept_answer && f->kept_residual;
+    return f->member && f->worker && f->server && f->residual && f->push && f->step && f->answer && f->came &&
+           f->tensors && f->kept_push && f->kept_answer && f->kept_residual;
 }
 
 static tlc_status make_objects(fleet *f)
@@ -161,6 +162,8 @@ void fleet_close(fleet *f)
     for (size_t i = 0; i < f->receivers; i++) {
         if (f->server)
             destroy_server(f, i);
+        if (f->step)
+            owner_step_close(&f->step[i]);
         if (f->kept_answer)
             free(f->kept_answer[i]);
         if (f->kept_residual)
@@ -171,6 +174,7 @@ void fleet_close(fleet *f)
     free(f->server);
     free(f->residual);
     free(f->push);
+    free(f->step);
     free(f->answer);
     free(f->came);
     free(f->tensors);
@@ -337,10 +341,24 @@ bool fleet_push(fleet *f, size_t rank, const void *const *grads, char *why)
     return ok;
 }
 
+/* The step of an owner between the means and the answer. */
+static tlc_status make_changes(fleet *f, size_t rank)
+{
+    tlc_allreduce *owner = f->member[rank];
+    tlc_status status = tlc_allreduce_average(owner, f->came);
+    const float *const *changes = status ? NULL : owner_step_take(&f->step[rank], owner);
+
+    if (!status && !changes)
+        return TLC_ERR_NOMEM;
+    return status ? status : tlc_allreduce_answer(owner, changes, &f->answer[rank]);
+}
+
 static bool make_answer(fleet *f, size_t rank, char *why)
 {
     for (size_t r = 0; r < f->options.ranks; r++)
         f->came[r] = f->push[r * f->receivers + rank];
+    if (f->options.algorithm == OWNERS)
+        return check_member(f, rank, make_changes(f, rank), "the owner", why);
     return check_member(f, rank, tlc_allreduce_reduce(f->member[rank], f->came, &f->answer[rank]),
                         "tlc_allreduce_reduce", why);
 }
@@ -443,7 +461,7 @@ tlc_allocator fleet_counter(size_t *sum)
 
 size_t fleet_memory(const shape_list *model, const fleet_options *options)
 {
-    size_t rank = 0, server = 0, messages;
+    size_t rank = 0, server = 0, messages, steps = options->algorithm == OWNERS ? owner_step_memory(model->values) : 0;
     tlc_status status = TLC_ERR_NOMEM;
     fleet f;
 
@@ -457,5 +475,5 @@ size_t fleet_memory(const shape_list *model, const fleet_options *options)
     }
     messages = f.receivers * sizeof(tlc_message);
     fleet_close(&f);
-    return status ? SIZE_MAX : options->ranks * (rank + messages) + options->servers * server;
+    return status ? SIZE_MAX : options->ranks * (rank + messages) + options->servers * server + steps;
 }

@@ -9,11 +9,13 @@
 #ifndef BENCH_FLEET_H
 #define BENCH_FLEET_H
 
+#include "owner_step.h"
 #include "shapes.h"
 #include <stdint.h>
 #include <threelc/exchange.h>
 
-typedef enum algorithm { ALL_REDUCE = 1, GATHER = 2, SERVER = 4 } algorithm;
+/* OWNERS: an all-reduce whose owners have the optimizer. */
+typedef enum algorithm { ALL_REDUCE = 1, GATHER = 2, SERVER = 4, OWNERS = 8 } algorithm;
 
 enum { MAX_RANKS = 1024 };
 
@@ -21,7 +23,7 @@ typedef struct fleet_options {
     algorithm algorithm;
     size_t ranks;   /* or workers */
     size_t servers; /* beside them, for SERVER */
-    size_t owners;  /* at most so many ranks own parts, for ALL_REDUCE; 0: all */
+    size_t owners;  /* at most so many ranks own parts, for ALL_REDUCE and OWNERS; 0: all */
     bool one_by_one;
     const char *codec;
     int assume_finite;
@@ -44,6 +46,7 @@ typedef struct fleet {
     tlc_server **server;    /* and by server; NULL: no servers, or the machine is not there */
     float **residual;       /* by rank: of all tensors at their offsets; one by one, all but rank 0 have the same. NULL:
                                the codec keeps none */
+    owner_step *step;       /* by receiver, for OWNERS */
     tlc_message *push;      /* push[r * receivers + i]: from rank r to receiver i */
     tlc_message *answer;    /* by receiver; len 0: it owns nothing */
     tlc_message *came;      /* the arguments of a call */
@@ -74,8 +77,8 @@ fleet_part *fleet_parts(const fleet *f, size_t *count);
 bool fleet_begin(fleet *f, char *why);
 
 /* The calls of a step, in this order. Each is made for all machines before the next one is; one by one, pulls only for
- * rank 0. grads, out: a pointer for each tensor. fleet_reduce is for ALL_REDUCE, fleet_serve for SERVER: a server takes
- * all pushes and makes its answer. */
+ * rank 0. grads, out: a pointer for each tensor. fleet_reduce is for ALL_REDUCE and OWNERS, fleet_serve for SERVER: a
+ * server takes all pushes and makes its answer. */
 bool fleet_push(fleet *f, size_t rank, const void *const *grads, char *why);
 bool fleet_reduce(fleet *f, size_t rank, char *why);
 bool fleet_serve(fleet *f, size_t server, char *why);

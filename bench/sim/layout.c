@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "layout.h"
 
-const layout_kind *const layout_kinds[LAYOUT_KINDS] = {&layout_all_reduce, &layout_gather, &layout_server,
-                                                       &layout_gossip, &layout_groups};
+const layout_kind *const layout_kinds[LAYOUT_KINDS] = {&layout_all_reduce, &layout_owners, &layout_gather,
+                                                       &layout_server,     &layout_gossip, &layout_groups};
 
 const char *layout_graph_name(tlc_graph_kind graph)
 {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <threelc/exchange.h>
 
-enum { LAYOUT_KINDS = 5 };
+enum { LAYOUT_KINDS = 6 };
 
 typedef struct layout_options {
     const shape_list *model;
@@ -72,7 +72,7 @@ typedef struct layout_kind {
 } layout_kind;
 
 extern const layout_kind *const layout_kinds[LAYOUT_KINDS];
-extern const layout_kind layout_all_reduce, layout_gather, layout_server, layout_gossip, layout_groups;
+extern const layout_kind layout_all_reduce, layout_owners, layout_gather, layout_server, layout_gossip, layout_groups;
 
 /* Names of graphs, as on the command line. NULL: there is no such graph. */
 const char *layout_graph_name(tlc_graph_kind graph);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * all-reduce: each rank, or only so many of them, owns a part of the model, averages it, and answers all others.
+ * owners: the same, but owners have the optimizer, and answer with the change of the model.
  */
 #include "layout_fleet.h"
 
@@ -12,14 +13,24 @@ static const layout_phase phases[PHASES] = {
     [PULL] = {.call = "pull", .pulls = true},
 };
 
-static size_t memory(const layout_options *o)
+static size_t all_reduce_memory(const layout_options *o)
 {
     return layout_fleet_memory(o, ALL_REDUCE);
 }
 
-static void *open_layout(const layout_options *o, char *why)
+static size_t owners_memory(const layout_options *o)
+{
+    return layout_fleet_memory(o, OWNERS);
+}
+
+static void *open_all_reduce(const layout_options *o, char *why)
 {
     return layout_fleet_open(o, ALL_REDUCE, why);
+}
+
+static void *open_owners(const layout_options *o, char *why)
+{
+    return layout_fleet_open(o, OWNERS, why);
 }
 
 static bool call(void *layout, size_t phase, size_t machine, const layout_values *values, char *why)
@@ -51,11 +62,25 @@ const layout_kind layout_all_reduce = {.name = "all-reduce",
                                        .phases = phases,
                                        .phase_count = PHASES,
                                        .most_whole = SIZE_MAX,
-                                       .memory = memory,
-                                       .open = open_layout,
+                                       .memory = all_reduce_memory,
+                                       .open = open_all_reduce,
                                        .close = layout_fleet_close,
                                        .residual = layout_fleet_residual,
                                        .begin = layout_fleet_begin,
                                        .call = call,
                                        .sent = sent,
                                        .kept = layout_fleet_kept};
+
+const layout_kind layout_owners = {.name = "owners",
+                                   .has_owners = true,
+                                   .phases = phases,
+                                   .phase_count = PHASES,
+                                   .most_whole = SIZE_MAX,
+                                   .memory = owners_memory,
+                                   .open = open_owners,
+                                   .close = layout_fleet_close,
+                                   .residual = layout_fleet_residual,
+                                   .begin = layout_fleet_begin,
+                                   .call = call,
+                                   .sent = sent,
+                                   .kept = layout_fleet_kept};

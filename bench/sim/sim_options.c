@@ -36,9 +36,10 @@ static const option_entry entries[] = {
      "sbc, natural)"},
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
-     "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
-     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete),\n"
-     "groups:8 (sites of 8 ranks) (default: all-reduce,gather,server)"},
+     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
+     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
+     "or complete), groups:8 (sites of 8 ranks)\n"
+     "(default: all-reduce,gather,server)"},
     {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
     {KEY_LINK, "link", "LIST",
      "speeds of their links, as 10Mbit,2.5Gbit, also Mbit/s or Mbps,\n"
@@ -84,7 +85,8 @@ void sim_options_print_help(FILE *f)
           f);
     option_table_print(f, &table);
     fputs("\n"
-          "all-reduce: each rank owns a part of the model; gather: all send to all; server: ranks are workers;\n"
+          "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
+          "of the model, as the owner has the optimizer; gather: all send to all; server: ranks are workers;\n"
           "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback;\n"
           "groups: an exchange inside each site, and one between the sites.\n"
           "sent        bytes that the busiest rank sends in a step\n"

@@ -34,9 +34,9 @@ refuses 'small.txt: it is no option*' small.txt
 for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '--link 10Mb' '--link 0Mbit' \
   '--link -1Mbit' '--link 1Mbit/' '--link 1Mbit/2Mbit/3Mbit' '--link 1Mbit,' '--link nanMbit' '--link infMbit' \
   '--server-link 1' '--kind ring' '--kind gather:2' '--kind server:0' '--kind server:' '--kind server:65' \
-  '--kind server:1,' '--kind all-reduce:0' '--kind gossip:' '--kind gossip:2' '--kind gossip:rings' '--kind groups' \
-  '--kind groups:' '--kind groups:1' '--kind groups:2x' '--site-link 1' '--site-latency -1' \
-  '--latency -1' \
+  '--kind server:1,' '--kind all-reduce:0' '--kind owners:0' '--kind gossip:' '--kind gossip:2' \
+  '--kind gossip:rings' '--kind groups' '--kind groups:' '--kind groups:1' '--kind groups:2x' \
+  '--site-link 1' '--site-latency -1' '--latency -1' \
   '--latency 1m' '--latency 1msms' '--link 1Mbit/s/s' '--link 1mb/s' '--compute x' '--rounds 0' '--warmup -1' \
   '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
@@ -100,15 +100,15 @@ fi
 
 # ---- predictions, computed again
 
-accepts "${two[@]}" --ranks 2,6 --kind all-reduce,gather,server,server:3,gossip:torus,groups:2 -c 3lc -c natural \
-  --latency 0.5 --compute 2 --link 3Mbit/20Mbit,1Gbit,80Gbit --server-link 40Mbit/30Mbit --site-link 50Mbit/90Mbit \
-  --site-latency 0.125 --format json
+accepts "${two[@]}" --ranks 2,6 --kind all-reduce,owners,gather,server,server:3,gossip:torus,groups:2 -c 3lc \
+  -c natural --latency 0.5 --compute 2 --link 3Mbit/20Mbit,1Gbit,80Gbit --server-link 40Mbit/30Mbit \
+  --site-link 50Mbit/90Mbit --site-latency 0.125 --format json
 count=$((count + 1))
 python3 - <<'PYTHON' || bad "json: other predictions"
 import json, math
 out = json.load(open('out'))
 rows = out['rows']
-assert len(rows) == 2 * 2 * (5 * 2 + 1) * 3 # gossip takes one of the two codecs
+assert len(rows) == 2 * 2 * (6 * 2 + 1) * 3 # gossip takes one of the two codecs
 
 def seconds(load, up, down):
     return max(load['out'] / up, load['in'] / down)
@@ -167,7 +167,7 @@ best = out['best']
 assert len(best) == 2 * 2 * 3
 for b in best:
     of = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
-    assert len(of) == 11 and b['step_ms'] == min(r['step_ms'] for r in of), b
+    assert len(of) == 13 and b['step_ms'] == min(r['step_ms'] for r in of), b
     assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
     assert (b['codec'] is None) == (b['step_ms'] >= b['floats_ms']), b
 PYTHON
@@ -179,8 +179,10 @@ PYTHON
 accepts --shapes small.txt --shapes medium.txt --warmup 2 --rounds 16 --ranks 2,5 -c 3lc -c sbc --link 1Gbit \
   --format json --traces "$data"
 cp out sim.json
+accepts --shapes medium.txt --kind all-reduce,owners -c 3lc -c raw --link 1Gbit --format json --traces "$data"
+cp out owners.json
 many=(--shapes medium.txt --ranks '6,12' --warmup 0 --rounds 1 --link 1Gbit -c 3lc -c sbc -c natural --format json
-  --kind 'all-reduce,all-reduce:2,gather,server,server:3' --traces "$data")
+  --kind 'all-reduce,all-reduce:2,owners,owners:2,gather,server,server:3' --traces "$data")
 accepts "${many[@]}"
 cp out whole.json
 accepts "${many[@]}" --memory 2Mi
@@ -205,9 +207,16 @@ for key, row in sim.items():
     assert math.isclose(mean, bench[key]['sent_mean_x'] * frames, rel_tol=1e-8), key
     assert math.isclose(max(row['sent_busiest'], server), bench[key]['sent_busiest_x'] * frames, rel_tol=1e-8), key
 
+rows = load('owners.json', 'kind', 'codec')
+def answered(kind, codec):
+    return next(p['rank']['out'] for p in rows[kind, codec]['phases'] if p['call'] == 'reduce')
+
+assert answered('owners', 'raw') == answered('all-reduce', 'raw')
+assert answered('owners', '3lc') > 1.1 * answered('all-reduce', '3lc') # changes of the model have more values
+
 whole = load('whole.json', 'kind', 'servers', 'owners', 'ranks', 'codec')
 replay = load('out', 'kind', 'servers', 'owners', 'ranks', 'codec')
-assert len(whole) == 30 and set(whole) == set(replay)
+assert len(whole) == 42 and set(whole) == set(replay)
 for key, row in whole.items():
     other = replay[key]
     assert row['replayed'] == 0 and other['replayed'] == 1, (key, other['replayed'])
