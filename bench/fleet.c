@@ -341,16 +341,16 @@ bool fleet_push(fleet *f, size_t rank, const void *const *grads, char *why)
     return ok;
 }
 
-/* The step of an owner between the means and the answer. */
-static tlc_status make_changes(fleet *f, size_t rank)
+/* With the step of the owner between the means and the answer. */
+static tlc_status answer_changes(fleet *f, size_t rank)
 {
-    tlc_allreduce *owner = f->member[rank];
-    tlc_status status = tlc_allreduce_average(owner, f->came);
-    const float *const *changes = status ? NULL : owner_step_take(&f->step[rank], owner);
+    const tlc_allreduce *owner = f->member[rank];
+    float *const *changes = owner_step_room(&f->step[rank], owner);
+    tlc_status status = changes ? tlc_allreduce_average(f->member[rank], f->came) : TLC_ERR_NOMEM;
 
-    if (!status && !changes)
-        return TLC_ERR_NOMEM;
-    return status ? status : tlc_allreduce_answer(owner, changes, &f->answer[rank]);
+    if (!status && !owner_step_take(&f->step[rank], owner, changes))
+        status = TLC_ERR_NOMEM;
+    return status ? status : tlc_allreduce_answer(f->member[rank], (const float *const *)changes, &f->answer[rank]);
 }
 
 static bool make_answer(fleet *f, size_t rank, char *why)
@@ -358,7 +358,7 @@ static bool make_answer(fleet *f, size_t rank, char *why)
     for (size_t r = 0; r < f->options.ranks; r++)
         f->came[r] = f->push[r * f->receivers + rank];
     if (f->options.algorithm == OWNERS)
-        return check_member(f, rank, make_changes(f, rank), "the owner", why);
+        return check_member(f, rank, answer_changes(f, rank), "the owner", why);
     return check_member(f, rank, tlc_allreduce_reduce(f->member[rank], f->came, &f->answer[rank]),
                         "tlc_allreduce_reduce", why);
 }

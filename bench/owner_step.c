@@ -12,37 +12,44 @@ static tlc_part part_of(const tlc_allreduce *owner, size_t i)
     return part;
 }
 
-static bool allocate(owner_step *s, const tlc_allreduce *owner)
+static size_t values_of(const tlc_allreduce *owner)
 {
-    size_t parts = tlc_allreduce_parts(owner), n = 0;
+    size_t n = 0;
 
-    for (size_t i = 0; i < parts; i++)
+    for (size_t i = 0; i < tlc_allreduce_parts(owner); i++)
         n += part_of(owner, i).n;
-    s->velocity = calloc(n + 1, sizeof(float));
-    s->changes = calloc(n + 1, sizeof(float));
-    s->at = calloc(parts + 1, sizeof *s->at);
-    if (!s->velocity || !s->changes || !s->at)
-        return false;
-    n = 0;
-    for (size_t i = 0; i < parts; i++) {
-        s->at[i] = s->changes + n;
-        n += part_of(owner, i).n;
-    }
-    return true;
+    return n;
 }
 
-const float *const *owner_step_take(owner_step *s, const tlc_allreduce *owner)
+bool owner_step_take(owner_step *s, const tlc_allreduce *owner, float *const *changes)
 {
-    size_t at = 0;
+    float *velocity;
 
-    if (!s->at && !allocate(s, owner))
-        return NULL;
-    for (size_t i = 0; i < tlc_allreduce_parts(owner); i++) {
+    if (!s->velocity)
+        s->velocity = calloc(values_of(owner) + 1, sizeof(float));
+    velocity = s->velocity;
+    for (size_t i = 0; velocity && i < tlc_allreduce_parts(owner); i++) {
         const tlc_part part = part_of(owner, i);
-        for (size_t k = 0; k < part.n; k++, at++) {
-            s->velocity[at] = momentum * s->velocity[at] + part.mean[k];
-            s->changes[at] = -s->velocity[at];
+        for (size_t k = 0; k < part.n; k++) {
+            velocity[k] = momentum * velocity[k] + part.mean[k];
+            changes[i][k] = -velocity[k];
         }
+        velocity += part.n;
+    }
+    return s->velocity != NULL;
+}
+
+float *const *owner_step_room(owner_step *s, const tlc_allreduce *owner)
+{
+    size_t parts = tlc_allreduce_parts(owner), at = 0;
+
+    if (s->at)
+        return s->at;
+    s->changes = calloc(values_of(owner) + 1, sizeof(float));
+    s->at = s->changes ? calloc(parts + 1, sizeof *s->at) : NULL;
+    for (size_t i = 0; s->at && i < parts; i++) {
+        s->at[i] = s->changes + at;
+        at += part_of(owner, i).n;
     }
     return s->at;
 }

@@ -34,8 +34,9 @@ static const option_entry entries[] = {
      "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)"},
     {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
     {KEY_KIND, "kind", "LIST",
-     "all-reduce (all-reduce:8: with 8 owners), gather, server\n"
-     "(server:4: 4 of them), gossip:GRAPH (ring, torus or complete)\n"
+     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
+     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
+     "or complete)\n"
      "(default: all-reduce,gather,server)"},
     {KEY_APART, "apart", NULL, "servers are ranks of their own, not workers, too"},
     {KEY_HANDLES, "handles", "LIST",
@@ -83,7 +84,8 @@ void mpi_options_print_help(FILE *f)
           f);
     option_table_print(f, &table);
     fputs("\n"
-          "all-reduce: each rank owns a part of the model; gather: all send to all; server: the last ranks are\n"
+          "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
+          "of the model, as the owner has the optimizer; gather: all send to all; server: the last ranks are\n"
           "servers, too; gossip: nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
           "Without a codec: floats and halves: MPI_Allreduce of 32 and 16 bits; push-pull: floats to as many\n"
           "servers and back, or to all ranks, each with a part of the model.\n"

@@ -11,6 +11,7 @@
 #include "../explain.h"
 #include "../fleet.h"
 #include "../gradients.h"
+#include "../owner_step.h"
 #include "../sim/warm.h"
 #include "compute.h"
 #include "pieces.h"
@@ -30,6 +31,7 @@ typedef struct codec_way {
     tlc_mpi **workers; /* by piece; NULL: this rank is none. Also nodes of gossip and ranks of all-reduce */
     tlc_mpi **servers; /* by piece, the same */
     bool *answered;    /* by piece: the server has answered in this step */
+    owner_step *steps; /* by piece: the optimizer of this rank, where owners have one */
     size_t started;    /* pieces count - started .. count - 1 have a step under way */
     MPI_Comm *turns;   /* by turn of owners or servers */
     size_t turn_count;
@@ -43,6 +45,11 @@ typedef struct codec_way {
 static bool is_gossip(const codec_way *w)
 {
     return w->o->kind.kind->has_graph;
+}
+
+static bool has_optimizers(const way_options *o)
+{
+    return o->kind.kind == &layout_owners;
 }
 
 static bool is_server(const codec_way *w)
@@ -61,6 +68,7 @@ static bool allocate(codec_way *w)
     w->workers = calloc(w->count, sizeof(tlc_mpi *));
     w->servers = calloc(w->count, sizeof(tlc_mpi *));
     w->answered = calloc(w->count, sizeof *w->answered);
+    w->steps = calloc(w->count, sizeof *w->steps);
     w->tensors = calloc(tensors, sizeof *w->tensors);
     w->grads = calloc(tensors, sizeof *w->grads);
     w->out_at = calloc(tensors, sizeof *w->out_at);
@@ -69,8 +77,8 @@ static bool allocate(codec_way *w)
     w->moved = is_gossip(w) ? channel_buffer(size) : NULL;
     if (!is_gossip(w) && codec_has_residual(w->o->codec, -1) && !(w->residual = channel_buffer(size)))
         return false;
-    return w->pieces && w->workers && w->servers && w->answered && w->tensors && w->grads && w->out_at && w->moved_at &&
-           w->out && (w->moved || !is_gossip(w));
+    return w->pieces && w->workers && w->servers && w->answered && w->steps && w->tensors && w->grads && w->out_at &&
+           w->moved_at && w->out && (w->moved || !is_gossip(w));
 }
 
 static bool describe(codec_way *w, char *why)
@@ -144,6 +152,12 @@ static tlc_status make_servant(codec_way *w, size_t i, const tlc_mpi_config *cfg
     return status;
 }
 
+/* Of the owner of parts of a piece. */
+static tlc_status update(void *step, const tlc_allreduce *owner, float *const *delta)
+{
+    return owner_step_take(step, owner, delta) ? TLC_OK : TLC_ERR_NOMEM;
+}
+
 static bool make_handle(codec_way *w, size_t i, char *why)
 {
     const tlc_exchange_config exchange = configure(w);
@@ -160,6 +174,8 @@ static bool make_handle(codec_way *w, size_t i, char *why)
         status = tlc_mpi_gossip_create(&w->workers[i], &cfg, TLC_DCD, w->moved_at + w->pieces[i].first);
     else if (w->o->servers)
         status = make_servant(w, i, &cfg);
+    else if (has_optimizers(w->o))
+        status = tlc_mpi_owners_create(&w->workers[i], &cfg, update, &w->steps[i]);
     else
         status = tlc_mpi_allreduce_create(&w->workers[i], &cfg);
     return !status || explain(why, "%s: %s: %s", w->o->codec, tlc_status_string(status), found.sentence);
@@ -173,6 +189,8 @@ static void close_way(void *way)
         tlc_mpi_destroy(w->workers[i]);
         tlc_mpi_destroy(w->servers[i]);
     }
+    for (size_t i = 0; w->steps && i < w->count; i++)
+        owner_step_close(&w->steps[i]);
     for (size_t i = 0; i < w->turn_count; i++)
         MPI_Comm_free(&w->turns[i]);
     free(w->turns);
@@ -180,6 +198,7 @@ static void close_way(void *way)
     free(w->workers);
     free(w->servers);
     free(w->answered);
+    free(w->steps);
     free(w->tensors);
     free(w->grads);
     free(w->out_at);
@@ -388,11 +407,12 @@ static way_cost cost(const void *way)
     return sum;
 }
 
-/* Raw means are sums of floats. */
+/* Raw means are sums of floats. Owners with optimizers answer with something else. */
 static double error(const way_options *o, double *least)
 {
     *least = 0;
-    return codec_is_raw(o->codec) && !o->kind.kind->has_graph ? ((double)o->workers + 2) * 0x1p-24 : 0;
+    return codec_is_raw(o->codec) && !o->kind.kind->has_graph && !has_optimizers(o) ? ((double)o->workers + 2) * 0x1p-24
+                                                                                    : 0;
 }
 
 const way_method way_of_codec = {.open = open_way,

@@ -31,8 +31,9 @@ lenet=(--shapes "$source_root/bench/shapes/lenet5.txt")
 refuses 'name a list of tensors with --shapes*'
 refuses '--handles 0: @(it|item|nothing|after) *' "${lenet[@]}" --handles 0
 refuses '--kind ring: @(it|item|nothing|after) *' "${lenet[@]}" --kind ring
-refuses '--kind groups:2: it is all-reduce, gather, server or gossip' "${lenet[@]}" --kind groups:2
-refuses '--kind servr: it is all-reduce, gather, server or gossip; did you mean server[?]' "${lenet[@]}" --kind servr
+refuses '--kind groups:2: it is all-reduce, owners, gather, server or gossip' "${lenet[@]}" --kind groups:2
+refuses '--kind servr: it is all-reduce, owners, gather, server or gossip; did you mean server[?]' "${lenet[@]}" \
+  --kind servr
 refuses '--shapes other.txt: there may be one list of tensors, and --shapes */lenet5.txt was given before' \
   "${lenet[@]}" --shapes other.txt
 refuses '--latency goes with --link: *' "${lenet[@]}" --latency 5
@@ -93,12 +94,12 @@ for row in rows:
 assert compared == set(expected)
 PYTHON
 
-kinds=all-reduce,all-reduce:2,gather,gossip:ring
+kinds=all-reduce,all-reduce:2,owners,gather,gossip:ring
 expects 4 $kinds
 TLC_NETWORK_RATE=100mbit TLC_NETWORK_LATENCY=500us ranks 4 "${lenet[@]}" "${codecs[@]}" --kind $kinds --format csv \
   --handles 1,3
 python3 check.py || bad "4 ranks: other bytes or columns"
-(($(wc -l <out) == 1 + 3 + 2 * (3 * 3 + 2))) || bad "4 ranks: $(wc -l <out) lines"
+(($(wc -l <out) == 1 + 3 + 2 * (4 * 3 + 2))) || bad "4 ranks: $(wc -l <out) lines"
 
 expects 2 server
 ranks 3 "${lenet[@]}" "${codecs[@]}" --kind server --apart --format csv --compute 4 --handles 1,layers
