@@ -22,7 +22,7 @@ static void open_member(reduction *w, member *m, uint32_t rank)
     m->early = take(r, w->ranks * sizeof(slot));
     m->mine = take(r, w->ranks * sizeof(blob *));
     m->owned_before = new_values(r);
-    m->owned_mean = new_values(r);
+    m->owned_given = new_values(r);
     m->momentum = new_values(r);
     m->out = new_results(r, m->o->dtype);
 }

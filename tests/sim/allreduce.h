@@ -35,15 +35,15 @@ typedef struct member {
     object *o;
     pushed push;
     phase phase;
-    slot *in[PHASES];                 /* by rank */
-    slot *early;                      /* pushes of the next step */
-    blob **last[PHASES];              /* by rank: what came in the step before, or NULL */
-    blob **mine;                      /* by rank: our push to it; NULL: none */
-    uint64_t forged;                  /* bit i: this push has a bad frame */
-    blob *answer, *older;             /* of this step and of the step before */
-    float *owned_before, *owned_mean; /* values of our parts: residuals before the step; means */
-    int reduced;                      /* our parts were reduced */
-    uint8_t *out;                     /* results */
+    slot *in[PHASES];                  /* by rank */
+    slot *early;                       /* pushes of the next step */
+    blob **last[PHASES];               /* by rank: what came in the step before, or NULL */
+    blob **mine;                       /* by rank: our push to it; NULL: none */
+    uint64_t forged;                   /* bit i: this push has a bad frame */
+    blob *answer, *older;              /* of this step and of the step before */
+    float *owned_before, *owned_given; /* values of our parts: residuals before the step; what was answered */
+    int reduced;                       /* our parts were reduced */
+    uint8_t *out;                      /* results */
     float *momentum;
     checkpoint saved[2]; /* the last one, and the one before; step 0: there is none */
 } member;
@@ -98,6 +98,8 @@ static inline int is_gathered(const reduction *w)
 
 void step_push(reduction *w, member *m);
 void step_reduce(reduction *w, member *m);
+/* Behind tlc_allreduce_average: the optimizer of the owner makes changes of the means, which are answered. */
+void step_answer(reduction *w, member *m, tlc_message *answer);
 /* Returns 0 if a message was bad: it must be fetched again. */
 int step_pull(reduction *w, member *m);
 
@@ -106,6 +108,9 @@ void refuse_calls(const reduction *w, member *m);
 
 /* Forgets the step before last, if this is the first look at the step. */
 void begin_common(reduction *w, uint64_t step);
+
+/* Why the step must fail. */
+void add_common_fault(reduction *w, uint64_t step, blame b);
 
 /* Checks that the outcome blames one of the faults, by rank. */
 tlc_outcome check_blame(const reduction *w, const object *o, tlc_status status, const blame *faulty, uint32_t faults);

@@ -25,7 +25,7 @@ static void check_undone(const reduction *w, const member *m)
 {
     for (const part_place *p = first_part(&w->group, m->o->rank); p < first_part(&w->group, m->o->rank + 1); p++) {
         const tlc_part part = object_part(m->o, p->index);
-        const float *before = m->owned_before + p->at, *mean = m->owned_mean + p->at;
+        const float *before = m->owned_before + p->at, *mean = m->owned_given + p->at;
         const codec_case *codec = m->o->codec[PULL][p->tensor];
         for (size_t i = 0; part.residual && i < p->n; i++) {
             double magnitude = largest(codec, before, p->n) + largest(codec, mean, p->n); /* the scale of a frame */
@@ -208,8 +208,11 @@ void refuse_calls(const reduction *w, member *m)
         must_refuse(o, object_scale(o, INFINITY), TLC_ERR_PARAM);
         must_refuse(o, tlc_allreduce_again(o->it, o->step, to), TLC_ERR_ORDER);
     }
-    if (m->phase != PUSHED || is_gathered(w))
+    if (m->phase != PUSHED || is_gathered(w)) {
         refuse_out_of_turn(o, tlc_allreduce_reduce(o->it, from, to), &before, "reduce");
+        refuse_out_of_turn(o, tlc_allreduce_average(o->it, from), &before, "average");
+    }
+    refuse_out_of_turn(o, tlc_allreduce_answer(o->it, NULL, to), &before, "answer");
     if (m->phase == BETWEEN || (m->phase == PUSHED && is_owner(w, o->rank) && !is_gathered(w)))
         refuse_out_of_turn(o, tlc_allreduce_pull(o->it, from, out), &before, "pull");
     must_refuse(o, tlc_allreduce_again(o->it, 0, to), TLC_ERR_PARAM);

@@ -247,7 +247,7 @@ static void check_pushed(const reduction *w, member *m, const common *c)
 /* The step failed: the owner's residual takes the mean back, if there is one. */
 static void check_failed_owner(reduction *w, const member *m, const part_place *p, const float *residual)
 {
-    const float *before = m->owned_before + p->at, *mean = m->owned_mean + p->at;
+    const float *before = m->owned_before + p->at, *mean = m->owned_given + p->at;
     const codec_case *codec = m->o->codec[PULL][p->tensor];
     double scale = residual ? largest(codec, before, p->n) + (m->reduced ? largest(codec, mean, p->n) : 0) : 0;
 
@@ -269,7 +269,7 @@ static void check_owned(reduction *w, member *m, const common *c)
 {
     for (const part_place *p = first_part(&w->group, m->o->rank); p < first_part(&w->group, m->o->rank + 1); p++) {
         const tlc_part part = object_part(m->o, p->index);
-        const float *before = part.residual ? m->owned_before + p->at : NULL, *mean = m->owned_mean + p->at;
+        const float *before = part.residual ? m->owned_before + p->at : NULL, *mean = m->owned_given + p->at;
         if (!c->failed)
             check_answer(m->o, p, before, part.residual, mean, m->out, m->o->dtype);
         else if (m->reduced && !part.residual)

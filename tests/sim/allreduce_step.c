@@ -29,7 +29,7 @@ static void add_fault(blame *faulty, uint32_t *faults, blame b)
     ++*faults;
 }
 
-static void add_common_fault(reduction *w, uint64_t step, blame b)
+void add_common_fault(reduction *w, uint64_t step, blame b)
 {
     add_fault(common_of(w, step)->fault, &common_of(w, step)->faults, b);
 }
@@ -222,7 +222,7 @@ static uint32_t list_faults(reduction *w, const member *m, blame *faulty)
     return faults;
 }
 
-/* Checks the means of the owner's parts, and whether one of them had to be found infinite. */
+/* Checks the means of the owner's parts, and whether one of them, or an answer, had to be found infinite. */
 static void check_means(reduction *w, member *m, const tlc_outcome *outcome)
 {
     const uint8_t *taken = common_of(w, m->o->step)->taken;
@@ -237,7 +237,7 @@ static void check_means(reduction *w, member *m, const tlc_outcome *outcome)
         if (failed)
             continue;
         check_mean(&w->group, p, w->objects, w->pushes, taken, part.mean, 0);
-        memcpy(m->owned_mean + p->at, part.mean, part.n * sizeof(float));
+        memcpy(m->owned_given + p->at, part.mean, part.n * sizeof(float));
     }
     /* residual + mean may overflow, too, and some codecs' scales */
     must(w->run, E2, failed ? worst != NO || may_overflow(&w->run->sc) : worst != YES, "reduce: %s", outcome->sentence);
@@ -246,8 +246,8 @@ static void check_means(reduction *w, member *m, const tlc_outcome *outcome)
              outcome->sentence);
 }
 
-/* Reduces and checks what the owner found. */
-static void check_reduce(reduction *w, member *m)
+/* Checks what the owner found. It says so with this status. */
+static void check_reduce(reduction *w, member *m, tlc_status status)
 {
     const object *o = m->o;
     common *c = common_of(w, o->step);
@@ -256,7 +256,7 @@ static void check_reduce(reduction *w, member *m)
     tlc_outcome outcome;
 
     if (faults) {
-        outcome = check_blame(w, o, TLC_OK, faulty, faults);
+        outcome = check_blame(w, o, status, faulty, faults);
     } else {
         outcome = object_outcome(o, 0);
         check_means(w, m, &outcome);
@@ -266,8 +266,8 @@ static void check_reduce(reduction *w, member *m)
             (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
     }
     m->reduced = !outcome.cause;
-    if (m->reduced)
-        c->reduced |= UINT64_C(1) << o->rank;
+    must(w->run, CALLS, status == (m->reduced || !w->run->sc.optimizers ? TLC_OK : TLC_ERR_STEP), "reduce: %s",
+         tlc_status_string(status));
     must(w->run, CALLS, (outcome.taken != NULL) == m->reduced, "reduce: who was taken is%s known",
          outcome.taken ? "" : " not");
     must(w->run, CALLS, !outcome.taken || same(outcome.taken, c->taken, (w->ranks + 7) / 8),
@@ -289,20 +289,26 @@ void step_reduce(reduction *w, member *m)
             o->expected.received += from[i].len;
     }
     note_owned(w, m);
-    tlc_status status = IN_MODE(r, tlc_allreduce_reduce(o->it, from, &answer));
-    must(r, CALLS, !status, "reduce: %s", tlc_status_string(status));
+    tlc_status status = r->sc.optimizers ? IN_MODE(r, tlc_allreduce_average(o->it, from))
+                                         : IN_MODE(r, tlc_allreduce_reduce(o->it, from, &answer));
+    m->reduced = 0;
+    if (owner)
+        check_reduce(w, m, status);
+    else
+        (void)check_outcome(o, 0, status, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
+    if (r->sc.optimizers)
+        step_answer(w, m, &answer);
     must(r, CALLS, !answer.len == !owner, "reduce: a message of %zu bytes", answer.len);
     m->phase = REDUCED;
     blob_drop(r, m->older);
     m->older = m->answer;
     m->answer = owner ? blob_copy(r, answer) : NULL;
-    m->reduced = 0;
     if (!owner) {
-        (void)check_outcome(o, 0, TLC_OK, blame_of(CAUSE(TLC_OK), TLC_NOBODY, TLC_ALL, 0, NULL));
         object_check(o);
         return;
     }
-    check_reduce(w, m);
+    if (m->reduced)
+        common_of(w, o->step)->reduced |= UINT64_C(1) << o->rank;
     o->expected.sent += answer.len * (uint64_t)(w->ranks - 1);
     for (const part_place *p = first_part(&w->group, o->rank); m->reduced && p < first_part(&w->group, o->rank + 1);
          p++)

@@ -236,13 +236,15 @@ void scenario_draw(scenario *sc, uint64_t seed)
     draw_faults(sc, &r);
     if (sc->family == FAMILY_GOSSIP)
         draw_gossip(sc, &r);
+    sc->optimizers = sc->family == FAMILY_SHARDED && one_of(&r, 2);
 }
 
 void scenario_print(const scenario *sc)
 {
-    printf("seed %llu: %s, %u workers, %u servers, %u owners, keep %u, backup %u%s%s, %u steps\n",
-           (unsigned long long)sc->seed, family_names[sc->family], sc->workers, sc->servers, sc->owners, sc->keep,
-           sc->backup, sc->sum ? ", sum" : "", sc->assume_finite ? ", assume_finite" : "", sc->steps);
+    printf("seed %llu: %s, %u workers, %u servers, %u owners%s, keep %u, backup %u%s%s, %u steps\n",
+           (unsigned long long)sc->seed, family_names[sc->family], sc->workers, sc->servers, sc->owners,
+           sc->optimizers ? " with optimizers" : "", sc->keep, sc->backup, sc->sum ? ", sum" : "",
+           sc->assume_finite ? ", assume_finite" : "", sc->steps);
     if (sc->family == FAMILY_GOSSIP)
         printf("  %s, graph %d\n", sc->kind == TLC_DCD ? "DCD" : "ECD", sc->graph);
     printf("  push %s, pull %s, reserve %s, min_n %zu, split_n %zu, %s%s%s\n", sc->codec[PUSH]->text,

@@ -66,6 +66,7 @@ typedef struct scenario {
     uint64_t seed;
     family family;
     uint32_t workers, servers, owners, keep, backup;
+    int optimizers; /* of owners: they answer with changes of the model */
     tlc_gossip_kind kind;
     int graph;
     int sum, assume_finite;
