@@ -160,7 +160,8 @@ typedef struct tlc_exchange_stats {
 } tlc_exchange_stats;
 TLC_API tlc_status tlc_exchange_stats_init(tlc_exchange_stats *stats, size_t struct_size);
 
-/* A part of a tensor that this server or rank owns. struct_size as in tlc_outcome. */
+/* A part of a tensor that this server or rank owns. struct_size as in tlc_outcome. Its arrays stay where they are for
+ * the life of the object. */
 typedef struct tlc_part {
     size_t struct_size;
     size_t tensor;         /* index */

@@ -31,10 +31,14 @@ diff <(same whole.csv) <(same parts.csv)
 # a run whose steps are all of the dense start is that of raw, and the codec's run is another one
 losses() { "$python" -c 'import csv, sys
 print([row["loss"] for row in csv.DictReader(open(sys.argv[1]))])' "$1"; }
-text --steps 3 --codec 3lc:s=1.75 --dense-start 3 --csv dense.csv
-text --steps 3 --codec raw --csv raw.csv
-text --steps 3 --codec 3lc:s=1.75 --csv codec.csv
-[[ $(losses dense.csv) == "$(losses raw.csv)" && $(losses dense.csv) != "$(losses codec.csv)" ]]
+for way in sharded sharded-optimizer local; do
+  text --way $way --every 1 --steps 3 --codec 3lc:s=1.75 --dense-start 3 --csv dense.$way.csv
+  text --way $way --every 1 --steps 3 --codec raw --csv raw.$way.csv
+  text --way $way --every 1 --steps 3 --codec 3lc:s=1.75 --csv codec.$way.csv
+  dense=$(losses dense.$way.csv)
+  [[ $dense == "$(losses raw.$way.csv)" && $dense != "$(losses codec.$way.csv)" ]] ||
+    { echo "$way: a dense start is not as raw"; exit 1; }
+done
 text --way dcd --codec qsgd:bits=8 --steps 3
 grep -q 'text-lstm dcd qsgd:bits=8 step 3: loss' out
 
@@ -89,7 +93,7 @@ refuses '--wy: there is no such option; did you mean --way[?]' text.py --data da
 refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.py --data data --way shardd
 refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
 refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
-refuses '--dense-start goes with --way sharded and gather' text.py --data data --way local --dense-start 5
+refuses '--dense-start goes without --way dcd' text.py --data data --way dcd --dense-start 5
 refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
   --way floats --momentum-correction 0.9
 refuses '--dense-start goes with --way sharded and gather' one_process.py --data data --way floats --dense-start 5

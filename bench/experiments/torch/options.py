@@ -38,8 +38,9 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--way", choices=WAYS, default="sharded", help="; ".join(f"{k}: {v}" for k, v in WAYS.items()))
     parser.add_argument("--codec", default="3lc", help="of gradients or changes")
     parser.add_argument("--pull", help="of what comes back; else the library's choice")
-    parser.add_argument("--dense-start", type=int, default=1, metavar="STEPS",
-                        help="of sharded and gather: the first steps go as floats, then comes the codec")
+    parser.add_argument("--dense-start", type=int, metavar="STEPS",
+                        help="the first steps, or rounds of local steps, go as floats, then comes the codec; default 1 "
+                        "with sharded and gather, else 0")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
     parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
     parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")

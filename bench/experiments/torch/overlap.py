@@ -16,6 +16,8 @@ parser = Parser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHe
 parser.add_argument("--model", choices=("resnet20", "gpt"), default="resnet20")
 parser.add_argument("--codec", action="append", help="of gradients; may be given several times")
 parser.add_argument("--bucket-mb", type=float, default=0.25, help="of floats in a bucket")
+parser.add_argument("--offload", type=float, metavar="MS", help="layers take so much time of a step, "
+                    "and no core, as where an accelerator computes")
 parser.add_argument("--workers", type=int, default=4)
 parser.add_argument("--batch", type=int, default=16)
 parser.add_argument("--steps", type=int, default=8, help="in a turn")
@@ -29,6 +31,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from models import CharacterGPT, ResNet20  # noqa: E402
+from offload import Offloaded  # noqa: E402
 from training import check_codecs, start_ranks, threelc  # noqa: E402
 
 CHARACTERS, LENGTH = 128, 64
@@ -38,26 +41,35 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, 0.01, momentum=0.9)
 
 
+def task(o):
+    """A model, and what computes its loss."""
+    torch.manual_seed(1)
+    draw = torch.Generator().manual_seed(dist.get_rank())
+    model = ResNet20() if o.model == "resnet20" else CharacterGPT(CHARACTERS, LENGTH)
+    if o.offload:
+        away = Offloaded(model, o.offload, draw)
+        return away, lambda: away(torch.zeros(1)).sum()
+    if o.model == "resnet20":
+        x = torch.randn(o.batch, 3, 32, 32, generator=draw)
+        y = torch.randint(10, (o.batch,), generator=draw)
+    else:
+        text = torch.randint(CHARACTERS, (o.batch, LENGTH + 1), generator=draw)
+        x, y = text[:, :-1], text[:, 1:].flatten()
+    return model, lambda: F.cross_entropy(model(x).flatten(0, -2), y)
+
+
 class Way:
     """A model of its own, and what trains it. codec: None: the rank trains alone."""
 
     def __init__(self, o, codec, overlap):
-        torch.manual_seed(1)
-        self._model = ResNet20() if o.model == "resnet20" else CharacterGPT(CHARACTERS, LENGTH)
-        self._optimizer = sgd(self._model.parameters()) if codec is None else threelc.torch.ShardedOptimizer(
-            self._model, sgd, codec=codec, overlap=overlap, bucket_mb=o.bucket_mb)
-        draw = torch.Generator().manual_seed(dist.get_rank())
-        if o.model == "resnet20":
-            self._x = torch.randn(o.batch, 3, 32, 32, generator=draw)
-            self._y = torch.randint(10, (o.batch,), generator=draw)
-        else:
-            text = torch.randint(CHARACTERS, (o.batch, LENGTH + 1), generator=draw)
-            self._x, self._y = text[:, :-1], text[:, 1:].flatten()
+        model, self._loss = task(o)
+        self._optimizer = sgd(model.parameters()) if codec is None else threelc.torch.ShardedOptimizer(
+            model, sgd, codec=codec, overlap=overlap, bucket_mb=o.bucket_mb)
         self.step()
 
     def step(self):
         self._optimizer.zero_grad()
-        F.cross_entropy(self._model(self._x).flatten(0, -2), self._y).backward()
+        self._loss().backward()
         self._optimizer.step()
 
     def turn(self, steps):

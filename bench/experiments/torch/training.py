@@ -79,6 +79,7 @@ class Exchange:
                 dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 40  # type: ignore[attr-defined]
             self.model = DistributedDataParallel(model, broadcast_buffers=False,
                                                  bucket_cap_mb=1 << 20 if o.way == "powersgd" else 25)
+        dense = {} if o.dense_start is None else {"warmup_steps": o.dense_start}
         if o.way == "floats":
             self._bytes_each = ring
         elif o.way == "fp16":
@@ -91,8 +92,7 @@ class Exchange:
             self.model.register_comm_hook(self._power, power.powerSGD_hook)
             self._bytes_each = ring
         elif o.way in ("sharded", "gather"):
-            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way,
-                                                warmup_steps=o.dense_start)
+            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way, **dense)
         elif o.way == "alone":
             pass
         elif o.way.startswith("local"):
@@ -100,14 +100,15 @@ class Exchange:
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
-                mode="gather" if o.way == "local" else "sharded", residual_decay=o.decay)
+                mode="gather" if o.way == "local" else "sharded", residual_decay=o.decay,
+                warmup_rounds=o.dense_start or 0)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
-                                                                 servers=o.servers, pull=o.pull)
+                                                                 servers=o.servers, pull=o.pull, **dense)
             self.inner = self.state.optimizer
         elif o.way == "sharded-optimizer":
             self.optimizer = self.state = threelc.torch.ShardedOptimizer(model, lambda p: task.optimizer(p, o),
-                                                                         codec=o.codec, pull=o.pull)
+                                                                         codec=o.codec, pull=o.pull, **dense)
             self.inner = self.state.optimizer
         else:
             self.optimizer = self.state = threelc.torch.Gossip(model, self.inner, kind=o.way, codec=o.codec)
@@ -327,8 +328,8 @@ def run(task: Task) -> None:
     """The main program of an experiment: starts the ranks, unless torchrun or a user has."""
     o = task.options.parse_args()
     check_codecs(task.options, filter(None, (o.codec, o.pull)))
-    if o.dense_start != task.options.get_default("dense_start") and o.way not in ("sharded", "gather"):
-        task.options.error("--dense-start goes with --way sharded and gather")
+    if o.dense_start is not None and o.way in ("alone", "floats", "fp16", "powersgd", "dcd", "ecd"):
+        task.options.error(f"--dense-start goes without --way {o.way}")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:

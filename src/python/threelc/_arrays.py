@@ -85,32 +85,39 @@ _KIND_NAMES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u2": "uint1
                "Zd": "complex128"}
 
 
+_ADVICE = ("Give a tensor that has values; in place of one that stands for others, such as DTensor, give these, as "
+           "to_local() has them")
+
+
+def _room(tensor: Any) -> int:
+    """Bytes of the storage of a torch tensor."""
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()  # PyTorch 1
+    return int(storage.nbytes())
+
+
 def check_memory(tensor: Any, what: str) -> None:
     """Raises an exception if a torch tensor has no values of its own in memory, or if its shape reaches beyond them."""
     kind = type(tensor).__name__
     if kind.startswith("Uninitialized"):
         raise ValueError(f"{what} is an {kind}, without a shape yet: run the module once before")
-    if str(tensor.layout) != "torch.strided":
+    if tensor.layout is not sys.modules["torch"].strided:
         raise TypeError(f"{what} has the layout {tensor.layout}; a dense tensor is needed, as to_dense() makes it")
     if tensor.is_quantized:
         raise TypeError(f"{what} is quantized ({tensor.dtype}); a tensor of floats is needed, as dequantize() makes it")
     if tensor.is_nested:
         raise TypeError(f"{what} is a nested tensor; give the tensors in it, as unbind() has them")
-    advice = ("Give a tensor that has values; in place of one that stands for others, such as DTensor, give these, as "
-              "to_local() has them")
     try:
-        reach = tensor.numel() and tensor.element_size() * (tensor.storage_offset() + 1 + sum(
-            (length - 1) * stride for length, stride in zip(tensor.size(), tensor.stride())))
-        address = tensor.data_ptr() if reach else 0
-        room = 0
-        if address:
-            room = (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()).nbytes()
+        values = tensor.numel()
+        if values and not tensor.is_contiguous():
+            values = 1 + sum((length - 1) * stride for length, stride in zip(tensor.size(), tensor.stride()))
+        reach = values and tensor.element_size() * (tensor.storage_offset() + values)
+        room = _room(tensor) if reach and tensor.data_ptr() else 0
     except Exception as error:  # whatever a tensor raises that stands for others
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{what} is a {kind} whose memory cannot be reached: {reason}. {advice}") from error
+        raise ValueError(f"{what} is a {kind} whose memory cannot be reached: {reason}. {_ADVICE}") from error
     if room < reach:
         raise ValueError(f"{what} is a {kind} of {tensor.numel()} values without memory for them: {reach} bytes are "
-                         f"needed, its storage has {room}. {advice}")
+                         f"needed, its storage has {room}. {_ADVICE}")
 
 
 def check_writable(tensor: Any, what: str) -> None:

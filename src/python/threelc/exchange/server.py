@@ -39,6 +39,7 @@ class Server(FeedbackObject):
     def __init__(self, config: Config, server: int, tensors: Sequence[Tensor]) -> None:
         super().__init__(config, tensors, count(server, "server", 32))
         self._pushes: List[View] = []
+        self._part_sizes = [part.n for part in self._parts()]
 
     def push(self, message: Any) -> PushInfo:
         """Takes a push of a worker; pushes come in any order. The bytes must stay as they are until answer()."""
@@ -75,8 +76,7 @@ class Server(FeedbackObject):
         delta: a float32 array for each part, the change of the model; None: the means.
         """
         message = Message()
-        sizes = [] if delta is None else [part.n for part in self._parts()]
-        source = None if delta is None else Lists(delta, sizes, DType.F32, "delta")
+        source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
             self._check_pushes()
             self._call("answer", source and source.array, byref(message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -16,6 +16,7 @@ from ._runners import nothing
 from ._transport import Transport
 
 _MIB = 1 << 20
+_LEAST = 4096  # values of a tensor that is split
 _FIRST = 1.0  # MiB: the first bucket is small, so that sending begins early (as in DistributedDataParallel)
 
 
@@ -35,6 +36,22 @@ def in_buckets(sizes: Mapping[str, int], bucket_mb: Optional[float]) -> List[Dic
     return [{name: sizes[name] for name in reversed(names)} for names in found]
 
 
+def spread(config: exchange.Config, sizes: Mapping[str, int]) -> exchange.Config:
+    """For a bucket of such tensors: so many of them are split that each owner has a part of it. If few owners had all,
+    their links would be full while others are idle."""
+    return replace(config, split_n=min(config.split_n, max(_LEAST, sum(sizes.values()) // config.servers)))
+
+
+class _Way:
+    """What a bucket exchanges with in a step."""
+
+    def __init__(self, worker: exchange.Worker, server: Optional[exchange.Server], as_weights: Set[str]) -> None:
+        self.worker = worker
+        self.server = server
+        self.as_weights = as_weights
+        self.owned: Sequence[exchange.Part] = [] if server is None else server.parts()  # they stay where they are
+
+
 class Bucket:
     """A worker and, if this rank is an owner, a server of some of the parameters."""
 
@@ -46,11 +63,12 @@ class Bucket:
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
-        self.worker = exchange.Worker(config, rank, [
-            replace(tensor, residual=self.residuals.get(tensor.name)) for tensor in tensors])
-        self._shift, servers = shift, config.servers
-        self.server = exchange.Server(config, (rank + shift) % servers, tensors) if rank < servers else None
-        self._as_weights = as_weights
+        self._config, self._rank, self._shift = config, rank, shift
+        self._tensors = tensors
+        self.worker, self.server = self._objects(config, self.residuals)
+        self._places = [(self.names[part.tensor], part.first, part.n)
+                        for part in ([] if self.server is None else self.server.parts())]
+        self._coded = self._now = _Way(self.worker, self.server, as_weights)
         self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
         """of weights, with what answers have not sent yet"""
         self.values: List[torch.Tensor] = []
@@ -65,24 +83,51 @@ class Bucket:
         """until what is pulled is there"""
         self._came: List[torch.Tensor] = []  # pushes
 
+    def _objects(self, config: exchange.Config, residuals: Mapping[str, torch.Tensor]
+                 ) -> Tuple[exchange.Worker, Optional[exchange.Server]]:
+        server = None
+        if self._rank < config.servers:
+            server = exchange.Server(config, (self._rank + self._shift) % config.servers, self._tensors)
+        return exchange.Worker(config, self._rank, [
+            replace(tensor, residual=residuals.get(tensor.name)) for tensor in self._tensors]), server
+
     def objects(self) -> List[Any]:
+        """Those with the codecs."""
         return [one for one in (self.worker, self.server) if one is not None]
 
-    def owned(self) -> List[exchange.Part]:
-        """What this rank owns of these parameters."""
-        return [] if self.server is None else self.server.parts()
+    @property
+    def as_weights(self) -> Set[str]:
+        """Names of those whose answers are the weights, as floats, in this step."""
+        return self._now.as_weights
+
+    def owned(self) -> Sequence[exchange.Part]:
+        """What this rank owns of these parameters, in this step."""
+        return self._now.owned
 
     def places(self) -> List[Place]:
         """Where these parts are: name of the tensor, first value, number of values."""
-        return [(self.names[part.tensor], part.first, part.n) for part in self.owned()]
+        return self._places
+
+    def go_as_floats(self, floats: bool) -> None:
+        """Before the first call of a step. floats: this step goes as floats, for a dense start. Other objects do it,
+        with the same parts: their messages are large, and the ones with the codecs need no room for them."""
+        if floats == (self._now is not self._coded):
+            return
+        self._now = self._coded
+        if floats:
+            worker, server = self._objects(replace(self._config, reserve="raw"), {})
+            for one in (worker, server):
+                if one is not None:
+                    one.set_codec(None, "raw")
+            self._now = _Way(worker, server, {*self.names})
 
     # ---- a step, in this order ----
 
     def push(self, weight: float, transport: Transport, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
         clock.start()
-        push = self.worker.push(self.values, weight)
-        outcome = self.worker.outcome()
+        push = self._now.worker.push(self.values, weight)
+        outcome = self._now.worker.outcome()
         self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
         clock.was_codec()
         to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
@@ -93,27 +138,28 @@ class Bucket:
         """Parts get the means of the pushes as gradients. weights: those of a parameter. Returns whether there are
         means."""
         for name, values in zip(self.names, self.values):  # what is pulled takes their place; what a server that
-            if name in self._as_weights:                   # failed does not send changes nothing
+            if name in self.as_weights:                    # failed does not send changes nothing
                 values.copy_(weights(name))
             else:
                 values.zero_()
-        if self.server is None:
+        server = self._now.server
+        if server is None:
             return False
         for push in self._came:
-            self.server.push(push)
+            server.push(push)
         try:
-            self.server.reduce()
+            server.reduce()
         except StepError:
             return False  # the answer says so
-        for (name, first, n), part, parameter in zip(self.places(), self.server.parts(), self.parts):
+        for (name, first, n), part, parameter in zip(self.places(), self.owned(), self.parts):
             parameter.grad = copied(part.mean)
-            if name in self._as_weights:  # others may have written into them
+            if name in self.as_weights:  # others may have written into them
                 assign(parameter, self.values[part.tensor][first:first + n])
         return True
 
     def before(self) -> List[Optional[torch.Tensor]]:
         """What changes() takes: the parts before the optimizer's step. None: they are sent as they are."""
-        return [None if name in self._as_weights else parameter.detach().clone()
+        return [None if name in self.as_weights else parameter.detach().clone()
                 for (name, _, _), parameter in zip(self.places(), self.parts)]
 
     def changes(self, before: Sequence[Optional[torch.Tensor]]) -> List[torch.Tensor]:
@@ -123,15 +169,15 @@ class Bucket:
 
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
         """The answer to all ranks. changes: None: there are no means."""
-        return memoryview(b"") if self.server is None else self.server.answer(changes)
+        return memoryview(b"") if self._now.server is None else self._now.server.answer(changes)
 
     def pull(self, answers: Sequence[Any]) -> None:
         """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
         try:
-            self.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
+            self._now.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
             if self.moved:
-                self.worker.mask(self.moved)
+                self._now.worker.mask(self.moved)
         except StepError as error:
             self.failure = error
         self._came = []

@@ -34,6 +34,11 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return real(tensor).to("cpu", torch.float32, copy=True).reshape(-1)
 
 
+def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, perhaps the same memory."""
+    return real(tensor).to("cpu", torch.float32).reshape(-1)
+
+
 def rounded(values: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """flat(tensor) as it is after assign(tensor, values). Perhaps the values themselves."""
     return values.detach().to(real(tensor).dtype).to(torch.float32)
@@ -56,6 +61,13 @@ def assign(tensor: torch.Tensor, values: torch.Tensor) -> None:
     with torch.no_grad():
         target = real(tensor)
         target.copy_(values.view(target.shape))
+
+
+def add(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """tensor: of float32."""
+    with torch.no_grad():
+        target = real(tensor)
+        target += values.view(target.shape).to(target.device)
 
 
 class Model:

@@ -22,10 +22,10 @@ from ..codec_strings import check_codec
 from ..context import Context
 from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from ._bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
-from ._buckets import Bucket, in_buckets
+from ._buckets import Bucket, in_buckets, spread
 from ._buffers import BuffersOfOne
 from ._groups import ring_bytes
-from ._module import Model, assign, copied, flat, is_rounded, rounded, size_of
+from ._module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer
 from ._overlap import Overlap
 from ._param_groups import ParameterGroups
@@ -63,7 +63,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def __init__(self, model: Any, optimizer: Maker, servers: Optional[int], *, codec: str, pull: Optional[str],
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
-                 momentum_correction: Optional[float], bucket_mb: Optional[float] = None) -> None:
+                 momentum_correction: Optional[float], warmup_steps: int, bucket_mb: Optional[float] = None) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). The rest as in ShardedOptimizer."""
         check_codec(codec)
@@ -71,6 +71,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
         check_momentum(momentum_correction, codec)
+        self._warmup_steps = whole(warmup_steps, "warmup_steps", 0)
         self._model = Model(model, type(self).__name__, may_share=False)
         check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
         self._groups = ParameterGroups(groups, self._model)
@@ -82,7 +83,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
                          "scaler": self._scaler is not None, "momentum_correction": momentum_correction,
-                         "bucket_mb": bucket_mb})
+                         "warmup_steps": warmup_steps, "bucket_mb": bucket_mb})
         self._model.start(transport)
         self._parameters = self._model.parameters
         self._made = {**made_with(codec, min_numel, pull), "momentum_correction": momentum_correction}
@@ -90,12 +91,13 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
-        self._as_weights = {name for name, n in sizes.items()
-                            if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
+        as_weights = {name for name, n in sizes.items()
+                      if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
         self._servers = servers
         keeps = Context(1, codec).residual is not None
         weights = {name: flat(p) for name, p in self._parameters.items()}
-        self._buckets = [Bucket(config, transport.rank, some, self._as_weights, keeps, weights, i % servers)
+        self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
+                                keeps, weights, i % servers)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
@@ -145,8 +147,12 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         """Where these parts are."""
         return [place for bucket in self._buckets for place in bucket.places()]
 
+    def _weights_now(self, name: str) -> torch.Tensor:
+        """The float32 weights of a parameter, flat, perhaps where they are."""
+        return self._masters[name] if name in self._masters else flat_view(self._parameters[name])
+
     def _weights(self, name: str) -> torch.Tensor:
-        """The float32 weights of a parameter. Where others have written into it, they are its values."""
+        """The same, as a copy. Where others have written into it, they are its values."""
         parameter = self._parameters[name]
         values = flat(parameter)
         if name not in self._masters:
@@ -175,16 +181,17 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._check()
         scaler = scaler_that_steps(self, self._scaler, scaling)
         weight = self._weight(weight)
-        self._steps += 1
         self._clock.start()
         rest = self._buckets[self._sent:]
         gradients = [[self._gradient(self._parameters[name]) for name in bucket.names] for bucket in rest]
         if scaler is not None and self._is_skipped(scaler, [values for some in gradients for values in some]):
+            self._steps += 1
             self._failed += 1
             self._clock.was_wire()
             return
         for bucket, values in zip(rest, gradients):
             self._push(bucket, values, weight)
+        self._steps += 1
         self._runner.put(nothing)()
         self._begin_answers()
         if self._overlap is None:
@@ -209,6 +216,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             bucket.moved = self._velocities.moved(bucket.names, gradients)
             gradients = [velocity.clone() for velocity in bucket.moved]
         bucket.values = gradients
+        bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._transport, self._clock))
 
     def _begin_answers(self) -> None:
@@ -340,15 +348,19 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def _move(self, bucket: Bucket) -> None:
         """All take what was pulled. An owner has what all ranks have, and what its answers have not sent yet."""
-        moved = [values if name in self._as_weights else self._weights(name).add_(values)
-                 for name, values in zip(bucket.names, bucket.values)]
-        for name, weights in zip(bucket.names, moved):
-            self._set_weights(name, weights)
+        for name, values in zip(bucket.names, bucket.values):
+            if name in bucket.as_weights:
+                self._set_weights(name, values)
+            elif name in self._masters:
+                self._set_weights(name, self._weights(name).add_(values))
+            else:
+                add(self._parameters[name], values)
         if self._velocities is not None and bucket.failure is None:
             self._velocities.keep(bucket.names, bucket.moved)
-        for part, parameter in zip(bucket.owned(), bucket.parts):
-            weights = moved[part.tensor][part.first:part.first + part.n]
-            assign(parameter, weights if part.residual is None else weights + copied(part.residual))
+        for (name, first, n), part, parameter in zip(bucket.places(), bucket.owned(), bucket.parts):
+            weights = self._weights_now(name)[first:first + n]
+            waits = None if name in bucket.as_weights else part.residual
+            assign(parameter, weights if waits is None else weights + copied(waits))
         bucket.values = []
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -430,6 +442,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
+        for bucket in self._buckets:
+            bucket.go_as_floats(False)  # a dense start begins anew on all ranks
         if self._velocities is not None and found[0].get("velocities") is not None:
             self._velocities.load([state["velocities"] for state in found])
         self._masters = {name: masters[name].clone() for name in self._masters}
@@ -443,9 +457,10 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         all."""
         count = states[0]["servers"]
         found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
-        same = are_same_buckets(self._buckets, states[0])
+        own = [state for state in found if state["rank"] == self._transport.rank]
+        same = are_same_buckets(self._buckets, states[0]) and all(
+            [tuple(place) for place in state["places"]] == self._places() for state in own)
         if count == self._servers and same:
-            own = [state for state in found if state["rank"] == self._transport.rank]
             if not own:
                 raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
             return own

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 import torch
@@ -72,6 +72,7 @@ class LocalSteps(InPlaceOfOptimizer):
     every:           local steps in a round; may be changed between rounds, on all ranks alike.
     codec, pull, mode, min_numel, seed, threads, process_group: as in register(). The mode "gather" has no second lossy
                      step, which sparse codecs with an outer momentum do not bear well.
+    warmup_rounds:   the first rounds send changes as floats: a dense start. Momentum is not masked in them.
     participants:    so many ranks, drawn anew for each round, are in it; the others only receive. None: all.
     residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. A rank goes on from the common
                      model, so what it did not send it mostly does again; with few values sent in a round, residuals
@@ -96,11 +97,13 @@ class LocalSteps(InPlaceOfOptimizer):
 
     def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Maker] = None, *,
                  every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
-                 participants: Optional[int] = None, residual_decay: float = 1.0, mask_momentum: bool = False,
-                 average_buffers: bool = True, min_numel: int = 256, on_nonfinite: str = "raise", seed: int = 0,
-                 threads: Optional[int] = None, process_group: Any = None) -> None:
+                 warmup_rounds: int = 0, participants: Optional[int] = None, residual_decay: float = 1.0,
+                 mask_momentum: bool = False, average_buffers: bool = True, min_numel: int = 256,
+                 on_nonfinite: str = "raise", seed: int = 0, threads: Optional[int] = None,
+                 process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
         check_numbers(min_numel, seed, threads)
+        self._warmup_rounds = whole(warmup_rounds, "warmup_rounds", 0)
         if not isinstance(residual_decay, (int, float)) or not 0 <= residual_decay <= 1:
             raise ValueError(f"residual_decay should be from 0 to 1, not {shown(residual_decay)}")
         self.every = every
@@ -114,9 +117,10 @@ class LocalSteps(InPlaceOfOptimizer):
         transport = Transport(process_group)
         if participants is not None:
             whole(participants, "participants", 1, transport.world)
-        transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "participants": participants,
-                         "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
-                         "seed": seed, "on_nonfinite": on_nonfinite, "outer": outer is not None})
+        transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "warmup_rounds": warmup_rounds,
+                         "participants": participants, "residual_decay": residual_decay,
+                         "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
+                         "on_nonfinite": on_nonfinite, "outer": outer is not None})
         self._model.start(transport)
         super().__init__(inner_optimizer, transport, self._model)
         self.inner_optimizer = inner_optimizer
@@ -135,11 +139,12 @@ class LocalSteps(InPlaceOfOptimizer):
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
         self._made = made_with(codec, min_numel, pull, mode)
-        config = exchange.Config(workers=transport.world, push=codec, pull=pull, gather=mode == "gather",
-                                 min_n=min_numel, seed=seed, threads=threads)
-        self._group = Group(config, transport.rank, list(self._parameters),
+        self._config = exchange.Config(workers=transport.world, push=codec, pull=pull, gather=mode == "gather",
+                                       min_n=min_numel, seed=seed, threads=threads)
+        self._group = Group(self._config, transport.rank, list(self._parameters),
                             [size_of(p) for p in self._parameters.values()],
                             self.residuals if Context(1, codec).residual is not None else None)
+        self._floats: Optional[Group] = None  # in the first rounds
         self._steps = self._rounds = self._skipped = 0
         self.weight = 1.0
 
@@ -193,7 +198,7 @@ class LocalSteps(InPlaceOfOptimizer):
             clock.start()
             merged = self._buffers.merge(transport, self.weight if taking_part else None, self._rounds)
             clock.was_wire()
-            self._group.run(transport, changes if taking_part else None, means, clock, self.weight)
+            self._group_of_round().run(transport, changes if taking_part else None, means, clock, self.weight)
         except StepError as error:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
@@ -208,11 +213,22 @@ class LocalSteps(InPlaceOfOptimizer):
         warn_starving(self._starving.look(lambda: [self._group.allreduce.stats]), transport.rank)
         if self._residual_decay != 1:
             self._group.residual_scale(self._residual_decay)
-        if self._mask_momentum and taking_part:
+        if self._mask_momentum and taking_part and self._floats is None:
             self._mask()
         self._apply(dict(zip(self._anchors, means)))
         self._set_model()
         self._buffers.end_round(merged)
+
+    def _group_of_round(self) -> Group:
+        """Messages of floats are large, so the first rounds have a group of their own, which goes when they have
+        ended."""
+        if self._rounds > self._warmup_rounds:
+            self._floats = None
+            return self._group
+        if self._floats is None:
+            self._floats = Group(replace(self._config, push="raw", pull="raw"), self._transport.rank,
+                                 self._group.names, self._group.sizes, None)
+        return self._floats
 
     def _apply(self, means: Dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
@@ -301,6 +317,7 @@ class LocalSteps(InPlaceOfOptimizer):
             # PyTorch 2 keeps the tensors that it is given
             self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
         self._group.load_states(groups, lost)
+        self._floats = None  # it begins anew on all ranks
         self._buffers.load(found[0]["buffers"])
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])

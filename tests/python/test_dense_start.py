@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Dense starts of ShardedOptimizer, PushPull and LocalSteps, in real processes over gloo: the first steps or rounds are
+those of the codec "raw", bit for bit, and after them codecs begin."""
+import unittest
+
+import torch
+
+import threelc.torch
+from cluster import CLUSTER
+from outer_models import backward, build, resumed
+from test_momentum import MOMENTUM, SPARSE, trained_at_owners
+from test_sharded import RANKS, adamw, alone, memory, sgd, sharded
+from test_sharded_overlap import trained as overlapped
+
+DENSE = 4
+CODEC = "3lc:s=1.75"
+
+
+def make_owners(model, settings):
+    kind = threelc.torch.PushPull if "servers" in settings else threelc.torch.ShardedOptimizer
+    return kind(model, sgd, **settings), None
+
+
+def make_local(model, settings):
+    inner = sgd(model.parameters())
+    return threelc.torch.LocalSteps(model, inner, every=2, **settings), inner
+
+
+def followed(rank, world, make, steps, settings):
+    """After each step the bits of the model, and the bytes sent in it."""
+    model = build(rank)
+    optimizer, _ = make(model, settings)
+    found, sent = [], 0
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+        found.append((memory(model.parameters()), optimizer.stats.sent - sent))
+        sent = optimizer.stats.sent
+    return found
+
+
+class DenseStart(unittest.TestCase):
+    def check(self, make, settings, length, period=1):
+        """length: steps that go as floats. period: of exchanges."""
+        here = CLUSTER.run(RANKS, followed, make, length + 2 * period, settings)
+        raw = {name: value for name, value in settings.items() if not name.startswith("warmup")}
+        there = CLUSTER.run(RANKS, followed, make, length + 2 * period, {**raw, "codec": "raw"})
+        for mine, floats in zip(here, there):
+            self.assertTrue([model for model, _ in mine[:length]] == [model for model, _ in floats[:length]])
+            (model, sent), (other, more) = mine[length + period - 1], floats[length + period - 1]
+            self.assertTrue(model != other)
+            self.assertLess(sent, more / 2)
+            self.assertTrue(all(mine[i][0] == here[0][i][0] for i in range(period - 1, len(mine), period)))
+
+    def test_is_the_optimizer(self):
+        """Alone, on one machine."""
+        for make in (sgd, adamw):
+            expected = alone(make, DENSE)
+            for found, _, _ in CLUSTER.run(RANKS, sharded, make, DENSE, {"codec": CODEC, "warmup_steps": DENSE}):
+                self.assertEqual(found, expected)
+
+    def test_owners(self):
+        for settings in ({"warmup_steps": DENSE}, {"warmup_steps": DENSE, "servers": 2}):
+            self.check(make_owners, {"codec": CODEC, **settings}, DENSE)
+
+    def test_bfloat16(self):
+        for steps in (DENSE, DENSE + 1):
+            here, there = (CLUSTER.run(RANKS, sharded, adamw, steps, settings, torch.bfloat16) for settings in (
+                {"codec": CODEC, "warmup_steps": DENSE}, {"codec": "raw"}))
+            self.assertEqual(here[0][0] == there[0][0], steps == DENSE)
+            self.assertTrue(all(model == here[0][0] for model, _, _ in here))
+
+    def test_local_steps(self):
+        for mode in ("gather", "sharded"):
+            self.check(make_local, {"codec": CODEC, "mode": mode, "warmup_rounds": 2}, 4, period=2)
+
+    def test_overlap(self):
+        """The model is the same, whether gradients leave early or not, and that of floats while the start lasts."""
+        for steps in (2, 5):
+            early, late, raw = (CLUSTER.run(RANKS, overlapped, adamw, *way, 1, steps)[1][0] for way in (
+                (True, {"codec": CODEC, "warmup_steps": 2}), (False, {"codec": CODEC, "warmup_steps": 2}),
+                (True, {"codec": "raw"})))
+            self.assertTrue(early == late)
+            self.assertEqual(early == raw, steps == 2)
+
+    def test_momentum_correction(self):
+        """In floats it is the optimizer's momentum."""
+        settings = {"codec": SPARSE, "warmup_steps": 12}
+        here = CLUSTER.run(2, trained_at_owners, 12, {**settings, "momentum_correction": MOMENTUM})
+        there = CLUSTER.run(2, trained_at_owners, 12, settings, MOMENTUM)
+        self.assertAlmostEqual(here[0][0], there[0][0], places=5)
+
+    def test_resuming(self):
+        """In the middle of it, in new objects."""
+        for make, settings in ((make_owners, {"warmup_steps": 5}), (make_local, {"warmup_rounds": 2})):
+            settings = {"codec": CODEC, **settings}
+            whole = CLUSTER.run(RANKS, resumed, [(0, 8)], make, settings)
+            pieces = CLUSTER.run(RANKS, resumed, [(0, 2), (2, 8)], make, settings)
+            self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
+
+    def test_wrong_settings(self):
+        for make, name in ((make_owners, "warmup_steps"), (make_local, "warmup_rounds")):
+            for found in CLUSTER.outcomes(2, followed, make, 1, {name: -1}):
+                self.assertEqual(found.kind, "ValueError")
+                self.assertIn(f"{name} should be at least 0, not -1", found.words)
+
+
+if __name__ == "__main__":
+    unittest.main()
