@@ -7,8 +7,9 @@ import torch
 
 import threelc.torch
 from cluster import CLUSTER
-from outer_models import backward, build, resumed
-from test_momentum import MOMENTUM, SPARSE, trained_at_owners
+from outer_models import backward, batch, build, resumed
+from test_momentum import MOMENTUM, SPARSE, by_the_paper, trained_at_owners
+from test_outer_optimizers import OldScaler
 from test_sharded import RANKS, adamw, alone, memory, sgd, sharded
 from test_sharded_overlap import trained as overlapped
 
@@ -38,6 +39,42 @@ def followed(rank, world, make, steps, settings):
         found.append((memory(model.parameters()), optimizer.stats.sent - sent))
         sent = optimizer.stats.sent
     return found
+
+
+def scaled(rank, world, overlap):
+    """The second and third step have an infinity on rank 1. After each step, whether residuals hold something."""
+    model = build(rank)
+    scaler = OldScaler()
+    scaler.get_scale = lambda: 1024.0
+    optimizer = threelc.torch.ShardedOptimizer(model, sgd, codec=CODEC, warmup_steps=3, scaler=scaler, overlap=overlap)
+    left = []
+    for step in range(4):
+        optimizer.zero_grad()
+        loss = model(batch(rank, step)).pow(2).mean() * (float("inf") if rank == 1 and step in (1, 2) else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.ready()
+        left.append(any(bool(values.any()) for b in optimizer._buckets for values in b.residuals.values()))
+    return memory(model.parameters()), left, optimizer.stats.failed
+
+
+def alike(rank, world, first, last, settings, saved):
+    """Steps with the same gradients on all ranks, from the states of all. Model and state."""
+    model = build(rank)
+    optimizer, _ = make_owners(model, settings)
+    if saved is not None:
+        model.load_state_dict(saved[0][0])
+        optimizer.load_state_dict([state for _, state in saved])
+    for step in range(first, last):
+        optimizer.zero_grad()
+        backward(model, 0, step)
+        optimizer.step()
+    return model.state_dict(), optimizer.state_dict()
+
+
+def other_lengths(rank, world, make, name):
+    make(build(rank), {name: rank + 1})
 
 
 class DenseStart(unittest.TestCase):
@@ -90,6 +127,19 @@ class DenseStart(unittest.TestCase):
         here = CLUSTER.run(2, trained_at_owners, 12, {**settings, "momentum_correction": MOMENTUM})
         there = CLUSTER.run(2, trained_at_owners, 12, settings, MOMENTUM)
         self.assertAlmostEqual(here[0][0], there[0][0], places=5)
+        self.assertEqual(here[0][2], 0)  # no velocity was cleared
+        settings = {**settings, "pull": "raw", "momentum_correction": MOMENTUM}
+        later = CLUSTER.run(2, trained_at_owners, 100, settings)
+        self.assertAlmostEqual(later[0][0], by_the_paper(2, 100, dense=12), places=4)
+        self.assertEqual(later[0][2], 20)  # 5% of 400: what the last step sent
+
+    def test_skipped_steps(self):
+        """They count, as those of register() do."""
+        for overlap in (False, True):
+            found = CLUSTER.run(2, scaled, overlap)
+            self.assertEqual(found[0][0], found[1][0])
+            for _, left, failed in found:
+                self.assertEqual((left, failed), ([False, False, False, True], 2))
 
     def test_resuming(self):
         """In the middle of it, in new objects."""
@@ -99,11 +149,26 @@ class DenseStart(unittest.TestCase):
             pieces = CLUSTER.run(RANKS, resumed, [(0, 2), (2, 8)], make, settings)
             self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
 
+    def test_resuming_on_other_ranks(self):
+        """The start lasts as long, and its bits are those of any number of ranks that have the same gradients."""
+        settings = {"codec": CODEC, "warmup_steps": 5}
+        saved = CLUSTER.run(4, alike, 0, 3, settings, None)
+        whole = CLUSTER.run(2, alike, 0, 5, {"codec": "raw"}, None)
+        for steps in (5, 6):
+            found = CLUSTER.run(2, alike, 3, steps, settings, saved)
+            self.assertEqual(memory(found[0][0].values()), memory(found[1][0].values()))
+            self.assertEqual([state["steps"] for _, state in found], [steps] * 2)
+            if steps == 5:
+                self.assertEqual(memory(found[0][0].values()), memory(whole[0][0].values()))
+
     def test_wrong_settings(self):
         for make, name in ((make_owners, "warmup_steps"), (make_local, "warmup_rounds")):
             for found in CLUSTER.outcomes(2, followed, make, 1, {name: -1}):
                 self.assertEqual(found.kind, "ValueError")
                 self.assertIn(f"{name} should be at least 0, not -1", found.words)
+            for found in CLUSTER.outcomes(2, other_lengths, make, name):
+                self.assertEqual(getattr(found, "kind", None), "ValueError", found)
+                self.assertIn(f"{name} is 2 on rank 1 and 1 on rank 0", found.words)
 
 
 if __name__ == "__main__":

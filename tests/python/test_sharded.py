@@ -17,13 +17,14 @@ CODECS = ("3lc:s=1.75", "3lc-golomb", "qsgd:bits=8", "topk:p=0.05")
 
 
 class Wide(torch.nn.Module):
-    """A tensor that is split among owners, and small ones; a weight of -0 whose gradient is 0, a frozen one, and a
-    tied one."""
+    """A tensor that is split among owners, and small ones, both with a weight of -0 whose gradient is 0; a frozen one,
+    and a tied one."""
 
     def __init__(self, dtype=torch.float32):
         super().__init__()
         draw = torch.Generator().manual_seed(1)
         self.large = torch.nn.Parameter(torch.randn(70001, generator=draw).to(dtype))
+        self.large.data[0] = -0.0
         self.some = torch.nn.Parameter(torch.randn(20, 30, generator=draw).to(dtype))
         self.few = torch.nn.Parameter(torch.randn(5, generator=draw).to(dtype))
         self.zero = torch.nn.Parameter(torch.tensor([-0.0, 1.0]).to(dtype))
@@ -37,7 +38,7 @@ class Wide(torch.nn.Module):
         for i, p in enumerate(self.trained()):
             draw = torch.Generator().manual_seed(1000 * step + 10 * rank + i)
             p.grad = (torch.randn(p.shape, generator=draw) * 0.1).to(p.dtype)
-        self.zero.grad[0] = 0.0
+        self.zero.grad[0] = self.large.grad[0] = 0.0
 
 
 def adamw(parameters):

@@ -120,6 +120,12 @@ class Bucket:
                 if one is not None:
                     one.set_codec(None, "raw")
             self._now = _Way(worker, server, {*self.names})
+            self._negate_zeros()
+
+    def _negate_zeros(self) -> None:
+        """Residuals of answers in a dense start, which are 0, become -0: a weight of -0 plus 0 would be 0."""
+        if self._now.server is not None:
+            self._now.server.residual_scale(-0.0)
 
     # ---- a step, in this order ----
 
@@ -169,7 +175,12 @@ class Bucket:
 
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
         """The answer to all ranks. changes: None: there are no means."""
-        return memoryview(b"") if self._now.server is None else self._now.server.answer(changes)
+        if self._now.server is None:
+            return memoryview(b"")
+        found = self._now.server.answer(changes)
+        if changes is not None and self._now is not self._coded:
+            self._negate_zeros()
+        return found
 
     def pull(self, answers: Sequence[Any]) -> None:
         """`values` become what owners answered. answers: in the order of ranks."""
