@@ -79,7 +79,7 @@ class Compressed(Floats):
         self.tensors = [exchange.Tensor(str(i), p.numel()) for i, p in enumerate(parameters)]
         self.values = sum(p.numel() for p in parameters)
         self.pushed = self.answered = self.steps = 0
-        self.dense = o.dense_start
+        self.dense = 1 if o.dense_start is None else o.dense_start
         self.done = 0
         self.momentum = o.momentum_correction
         with_velocities = o.workers if self.momentum else 0
@@ -116,7 +116,7 @@ class Compressed(Floats):
     def step(self, gradients: List[Gradients]) -> None:
         self.done += 1
         if self.done <= self.dense:
-            super().step(gradients)
+            self.dense_step(gradients)
         elif self.momentum:
             self.move(gradients)
             self.exchange(self.velocities)
@@ -124,6 +124,10 @@ class Compressed(Floats):
                 sender.mask(velocities)
         else:
             self.exchange(gradients)
+
+    def dense_step(self, gradients: List[Gradients]) -> None:
+        """A step as floats. It is not counted."""
+        super().step(gradients)
 
     def move(self, gradients: List[Gradients]) -> None:
         """Momentum correction: velocities are pushed, with the weight decay in them (DGC, section 3.1)."""
@@ -188,13 +192,28 @@ class Owners(Compressed):
         self.parts = [[torch.nn.Parameter(self.weights[part.tensor][part.first:part.first + part.n].clone())
                        for part in server.parts()] for server in self.servers]
         self.optimizers = [optimizer_of(part or [torch.nn.Parameter(torch.empty(0))], o) for part in self.parts]
-        self.dense = 0
+        self.dense = o.dense_start or 0
 
     def senders(self) -> List[Any]:
         return self.workers
 
     def objects(self) -> List[Any]:
         return [*self.workers, *self.servers]
+
+    def dense_step(self, gradients: List[Gradients]) -> None:
+        if self.momentum:
+            self.move(gradients)
+            gradients = self.velocities
+        means = [torch.zeros(tensor.n) for tensor in self.tensors]
+        for of_worker in gradients:
+            for mean, gradient in zip(means, of_worker):
+                mean += gradient * torch.tensor(1 / len(gradients))  # as servers add them up
+        for server, own, optimizer in zip(self.servers, self.parts, self.optimizers):
+            for part, parameter in zip(server.parts(), own):
+                parameter.grad = means[part.tensor][part.first:part.first + part.n]
+            optimizer.step()
+            for part, parameter in zip(server.parts(), own):
+                self.weights[part.tensor][part.first:part.first + part.n] = parameter.detach()
 
     def exchange(self, gradients: List[Gradients]) -> None:
         pushes = [worker.push(of_worker) for worker, of_worker in zip(self.workers, gradients)]
@@ -295,7 +314,7 @@ if __name__ == "__main__":
     check_codecs(OPTIONS, filter(None, (options.codec, options.pull)))
     if options.momentum_correction and options.way in ("floats", "fp16"):
         OPTIONS.error(f"--momentum-correction goes without --way {options.way}, which keeps nothing back")
-    if options.dense_start != OPTIONS.get_default("dense_start") and options.way not in ("sharded", "gather"):
-        OPTIONS.error("--dense-start goes with --way sharded and gather")
+    if options.dense_start is not None and options.way in ("floats", "fp16"):
+        OPTIONS.error(f"--dense-start goes without --way {options.way}")
     torch.set_num_threads(1)
     train(options)

@@ -71,8 +71,9 @@ def one_process_options() -> Parser:
                         default="sharded", help="as those of cifar.py")
     parser.add_argument("--codec", default="3lc", help="of gradients")
     parser.add_argument("--pull", help="of what comes back; else the library's choice")
-    parser.add_argument("--dense-start", type=int, default=1, metavar="STEPS",
-                        help="as floats; not with sharded-optimizer")
+    parser.add_argument("--dense-start", type=int, metavar="STEPS",
+                        help="the first steps go as floats, then comes the codec; default 1 with sharded and gather, "
+                        "else 0")
     parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
                         help="at the workers, in place of the optimizer's; not with floats and halves")
     parser.add_argument("--workers", type=int, default=4)
