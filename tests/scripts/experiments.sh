@@ -58,7 +58,8 @@ for way in sharded sharded-optimizer; do
   [[ $way == sharded ]] || start=(--dense-start 2)
   for program in cifar one_process; do
     "$python" "$root/bench/experiments/torch/$program.py" --data data --size 8 --batch 4 --workers 2 --steps 6 \
-      --evaluate-every 3 --codec 3lc:s=1.75 --way $way "${start[@]}" --csv $program.$way.csv >out 2>&1 || { cat out; exit 1; }
+      --evaluate-every 3 --codec 3lc:s=1.75 --way $way "${start[@]}" \
+      --csv $program.$way.csv >out 2>&1 || { cat out; exit 1; }
   done
   [[ $(trained cifar.$way.csv) == "$(trained one_process.$way.csv)" ]] ||
     { echo "$way: $(trained cifar.$way.csv), and in one process $(trained one_process.$way.csv)"; exit 1; }
