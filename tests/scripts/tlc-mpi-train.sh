@@ -112,7 +112,7 @@ warms_up --kind all-reduce --layers
 
 # A run that is stopped in its warm-up, or at its end, goes on with the same bits.
 for stop in 4 8; do
-  warm=(--kind all-reduce -c 3lc:s=1.75 --momentum-correction 0.9 --decay constant --warmup 8 --rate-warmup 8 --quiet)
+  warm=(-c 3lc:s=1.75 --momentum-correction 0.9 --decay constant --warmup 8 --rate-warmup 8 --quiet)
   train 2 "${warm[@]}" --steps 12
   whole=$(value weights)
   train 2 "${warm[@]}" --steps $stop --checkpoint warm --every $stop
@@ -146,8 +146,8 @@ loss=$(value loss)
 stops velocities 2 --kind owners -c 3lc --layers --warmup 20 --momentum-correction 0.9
 holds "abs($(value loss) - $loss) < 1e-5 * $loss" 'momentum correction on other ranks'
 
-# clears RANKS OPTION...: between two steps the velocity of a rank becomes 0 where it has sent a value, so that the model
-# moves, and is another one elsewhere. That of a rank that is not in the round stays.
+# clears RANKS OPTION...: between two steps the velocity of a rank becomes 0 where it has sent a value, so that the
+# model moves, and is another one elsewhere. That of a rank that is not in the round stays.
 clears() {
   local step resume=()
   rm -rf steps step-*
@@ -312,8 +312,8 @@ refuses 1 1 "$first: is of a run with --seed 1, this one with --seed 2" --checkp
 refuses 1 1 "$first: is of a run with --codec 3lc, this one with --codec sbc:p=0.1,block=99" --checkpoint new --resume \
   -c sbc:p=0.1,block=99 --seed 2
 refuses 1 1 "$first: is of a run without --pull, this one with --pull raw" --checkpoint new --resume --pull raw
-refuses 1 1 "$first: is of a run without --momentum-correction, this one with --momentum-correction 0.9" --checkpoint new \
-  --resume --momentum-correction 0.9
+refuses 1 1 "$first: is of a run without --momentum-correction, this one with --momentum-correction 0.9" \
+  --checkpoint new --resume --momentum-correction 0.9
 refuses 1 1 "$first: is of a run without --layers, this one with --layers" --checkpoint new --resume --layers
 refuses 1 1 "$first: is of a run with --steps 4, this one with --steps 8: *" --checkpoint new --resume --steps 8
 cp -r new other
