@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with
-# the same bits, and on other ranks with the residuals that were left; bad options and files; the man page.
+# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, momentum correction of floats is plain
+# momentum and clears what was sent, a run whose rank was killed goes on with the same bits, and on other ranks with the
+# residuals that were left; bad options and files; the man page.
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
