@@ -331,6 +331,40 @@ static void rules(void **state)
     check_rule(RMSPROP, true, 0, 1, 0.1f * 2 / sqrtf(0.99f * 0.04f + 0.04f));
 }
 
+/* Momentum of what is sent, and parameters that move by it, are momentum of what comes. */
+static void momentum_correction(void **state)
+{
+    (void)state;
+    float sent[N], gradient[N], velocity[N], model[2][N] = {{0}};
+    uint64_t random = 1;
+    char why[WHY_SIZE];
+    optimiser o[2];
+
+    for (int i = 0; i < 2; i++)
+        assert_true(optimiser_open(&o[i], MOMENTUM, 0.1f, N, 20, why));
+    o[1].corrected = true;
+    for (int step = 0; step < 10; step++) {
+        for (size_t i = 0; i < N; i++)
+            sent[i] = gradient[i] = random_unit(&random) - 0.5f;
+        optimiser_step(&o[0], gradient, model[0]);
+        optimiser_correct(&o[1], 33, N - 33, sent + 33);
+        optimiser_correct(&o[1], 0, 33, sent);
+        optimiser_step(&o[1], sent, model[1]);
+        optimiser_keep(&o[1], 0, N, sent);
+        memcpy(velocity, sent, sizeof velocity);
+    }
+    assert_memory_equal(model[0], model[1], sizeof model[0]);
+    assert_memory_equal(o[1].mean, velocity, sizeof velocity);
+    sent[N - 1] = INFINITY; /* what was dropped is not kept */
+    sent[0] = 1;
+    optimiser_keep(&o[1], 0, N, sent);
+    assert_memory_equal(o[1].mean, velocity, sizeof velocity);
+    optimiser_keep(&o[1], 0, N - 1, sent);
+    assert_true(o[1].mean[0] == 1 && o[1].mean[N - 1] == velocity[N - 1]);
+    for (int i = 0; i < 2; i++)
+        optimiser_close(&o[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +377,7 @@ int main(void)
         cmocka_unit_test(rounds),
         cmocka_unit_test(parts_of_a_step),
         cmocka_unit_test(rules),
+        cmocka_unit_test(momentum_correction),
     };
 
     return cmocka_run_group_tests_name("train_data", tests, make_folder, remove_folder);

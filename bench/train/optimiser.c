@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rules of the optimisers. Constants: momentum 0.9; RMSprop 0.99; Adam 0.9 and 0.999; epsilon 1e-8.
+ * The rules of the optimisers. Constants: momentum 0.9, if no other is set; RMSprop 0.99; Adam 0.9 and 0.999;
+ * epsilon 1e-8.
  */
 #include "optimiser.h"
 #include "../explain.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EPSILON 1e-8f
 
 bool optimiser_open(optimiser *o, optimiser_kind kind, float rate, size_t n, size_t steps, char *why)
 {
-    *o = (optimiser){.kind = kind, .rate = rate, .n = n, .steps = steps};
+    *o = (optimiser){.kind = kind, .rate = rate, .n = n, .steps = steps, .momentum = 0.9f};
     o->mean = calloc(n, sizeof *o->mean);
     o->square = calloc(n, sizeof *o->square);
     return (o->mean && o->square) || explain(why, "out of memory");
@@ -23,13 +25,19 @@ void optimiser_close(optimiser *o)
     free(o->square);
 }
 
-static void step_momentum(float rate, size_t n, float *restrict mean, const float *restrict gradient,
+static void step_momentum(float rate, float momentum, size_t n, float *restrict mean, const float *restrict gradient,
                           float *restrict model)
 {
     for (size_t i = 0; i < n; i++) {
-        mean[i] = 0.9f * mean[i] + gradient[i];
+        mean[i] = momentum * mean[i] + gradient[i];
         model[i] -= rate * mean[i];
     }
+}
+
+static void step_plain(float rate, size_t n, const float *restrict gradient, float *restrict model)
+{
+    for (size_t i = 0; i < n; i++)
+        model[i] -= rate * gradient[i];
 }
 
 static void step_rmsprop(float rate, size_t n, float *restrict square, const float *restrict gradient,
@@ -75,10 +83,31 @@ void optimiser_range(const optimiser *o, size_t first, size_t n, const float *gr
     float *mean = o->mean + first, *square = o->square + first;
 
     switch (o->kind) {
-    case MOMENTUM: step_momentum(rate, n, mean, gradient, model); break;
+    case MOMENTUM:
+        if (o->corrected)
+            step_plain(rate, n, gradient, model);
+        else
+            step_momentum(rate, o->momentum, n, mean, gradient, model);
+        break;
     case RMSPROP: step_rmsprop(rate, n, square, gradient, model); break;
     case ADAM: step_adam(rate, o->done, n, mean, square, gradient, model); break;
     }
+}
+
+void optimiser_correct(const optimiser *o, size_t first, size_t n, float *gradient)
+{
+    const float *velocity = o->mean + first;
+
+    for (size_t i = 0; i < n; i++)
+        gradient[i] = o->momentum * velocity[i] + gradient[i];
+}
+
+void optimiser_keep(optimiser *o, size_t first, size_t n, const float *velocity)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(velocity[i]))
+            return;
+    memcpy(o->mean + first, velocity, n * sizeof *velocity);
 }
 
 void optimiser_step(optimiser *o, const float *gradient, float *model)

@@ -177,23 +177,30 @@ static bool check(const trainer *t, const checkpoint *c, const char *path, char 
            explain(why, "%s: has %" PRIu64 " values, the model %zu", path, h->values, t->model.values);
 }
 
-/* Adds up what servers or owners keep of an optimiser: each has its own parts, and 0 elsewhere. */
 static void add_up(float *sum, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sum[i] += values[i];
 }
 
-static void take_optimiser(trainer *t, const checkpoint *files, size_t count)
+/* Momentum correction: of the velocities of other ranks each gets the mean, so that the mean stays. */
+static void take_mean_velocity(trainer *t, const checkpoint *files, size_t count)
 {
-    const size_t n = t->model.values, size = n * sizeof(float);
-    const checkpoint *own = &files[count > 1 ? (size_t)t->rank % count : 0];
+    float *velocity = t->optimiser.mean;
+    const size_t n = t->model.values;
 
-    t->optimiser.done = (size_t)own->head.steps;
-    memcpy(t->optimiser.mean, own->mean, size);
-    memcpy(t->optimiser.square, own->square, size);
-    if (count == 1 || (t->sync.o.kind != SYNC_SERVER && t->sync.o.kind != SYNC_OWNERS) || t->o->changes)
-        return;
+    memset(velocity, 0, n * sizeof *velocity);
+    for (size_t i = 0; i < count; i++)
+        add_up(velocity, files[i].mean, n);
+    for (size_t i = 0; i < n; i++)
+        velocity[i] /= (float)count;
+}
+
+/* Servers and owners have an optimiser of their own parts, and 0 elsewhere. */
+static void take_parts(trainer *t, const checkpoint *files, size_t count, const checkpoint *own)
+{
+    const size_t n = t->model.values;
+
     for (size_t i = 0; i < count; i++) {
         if (&files[i] != own) {
             add_up(t->optimiser.mean, files[i].mean, n);
@@ -202,6 +209,22 @@ static void take_optimiser(trainer *t, const checkpoint *files, size_t count)
     }
     sync_keep_own(&t->sync, t->optimiser.mean);
     sync_keep_own(&t->sync, t->optimiser.square);
+}
+
+static void take_optimiser(trainer *t, const checkpoint *files, size_t count)
+{
+    const size_t size = t->model.values * sizeof(float);
+    const checkpoint *own = &files[count > 1 ? (size_t)t->rank % count : 0];
+
+    t->optimiser.done = (size_t)own->head.steps;
+    memcpy(t->optimiser.mean, own->mean, size);
+    memcpy(t->optimiser.square, own->square, size);
+    if (count == 1 || t->o->changes)
+        return;
+    if (t->optimiser.corrected)
+        take_mean_velocity(t, files, count);
+    else if (t->sync.o.kind == SYNC_SERVER || t->sync.o.kind == SYNC_OWNERS)
+        take_parts(t, files, count, own);
 }
 
 /* files: this rank's own, or those of all ranks of a run with other ranks. */

@@ -13,7 +13,8 @@ bool resume_save(const trainer *t, char *why);
 
 /* Goes on from the last step. With as many ranks and servers as before with the same bits. Else each rank takes the
  * files of all: exchange.h says what becomes of residuals; of old rank i, the optimiser of local steps goes to the new
- * ranks r with r mod old ranks = i. false: why says why. */
+ * ranks r with r mod old ranks = i; of momentum correction all ranks get the mean of the velocities. false: why says
+ * why. */
 bool resume_load(trainer *t, char *why);
 
 /* What ranks have not sent yet. */

@@ -16,6 +16,7 @@ enum { /* of options without a letter */
        KEY_PULL,
        KEY_SEND,
        KEY_MASK,
+       KEY_CORRECTION,
        KEY_LAYERS,
        KEY_OPTIMISER,
        KEY_RATE,
@@ -51,6 +52,9 @@ static const option_entry entries[] = {
     {KEY_PULL, "pull", "CODEC", "of the results (default: one that keeps up with --codec)"},
     {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
     {KEY_MASK, "mask-momentum", NULL, "with changes: no momentum for values that were sent"},
+    {KEY_CORRECTION, "momentum-correction", "M",
+     "with gradients: each rank sends them with momentum M, and has none for\n"
+     "values that were sent; the optimiser has none"},
     {KEY_LAYERS, "layers", NULL, "send each layer as soon as its gradient is known"},
     {KEY_OPTIMISER, "optimiser", "NAME", "momentum, rmsprop or adam (default momentum)"},
     {KEY_RATE, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)"},
@@ -156,6 +160,16 @@ static bool take_rate(const char *text, float *rate, char *why)
     return (isfinite(*rate) && *rate > 0) || explain(why, "it is a number above 0 that a float can hold");
 }
 
+static bool take_correction(const char *text, float *momentum, char *why)
+{
+    double number;
+
+    if (!parse_positive(text, &number, why))
+        return false;
+    *momentum = strtof(text, NULL);
+    return (*momentum > 0 && *momentum < 1) || explain(why, "it is above 0 and below 1");
+}
+
 /* Those that choose a name. */
 static bool take_choice(train_options *o, int key, const char *value, char *why)
 {
@@ -197,6 +211,7 @@ static bool take(void *options, int key, const char *value, char *why)
     case 'c': o->sync.push = value; return true;
     case KEY_PULL: o->sync.pull = value; return true;
     case KEY_MASK: o->mask = true; return true;
+    case KEY_CORRECTION: return take_correction(value, &o->correction, why);
     case KEY_LAYERS: o->sync.layers = true; return true;
     case KEY_RATE: return take_rate(value, &o->rate, why);
     case KEY_RATE_WARMUP: return parse_size(value, 0, 1 << 30, &o->rate_warmup, why);
@@ -222,6 +237,21 @@ static bool take(void *options, int key, const char *value, char *why)
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
 
+/* Momentum correction is of gradients and of momentum, where something is kept back. */
+static bool check_correction(const train_options *o, char *why)
+{
+    const sync_kind kind = o->sync.kind;
+
+    if (kind == SYNC_MPI || kind == SYNC_GOSSIP)
+        return explain(why, "--momentum-correction goes without --kind %s, which %s", o->kind,
+                       kind == SYNC_MPI ? "sends all values" : "has no residuals");
+    if (o->changes)
+        return explain(why, "--momentum-correction goes without --send changes, whose optimisers have the momentum: "
+                            "--mask-momentum clears it");
+    return o->optimiser == MOMENTUM ||
+           explain(why, "--momentum-correction goes with --optimiser momentum, whose momentum ranks then have");
+}
+
 /* Options that would have no effect. */
 static bool check_effects(const train_options *o, char *why)
 {
@@ -236,6 +266,8 @@ static bool check_effects(const train_options *o, char *why)
     if ((s->kind == SYNC_MPI || s->kind == SYNC_GOSSIP) && (o->warmup || o->flush))
         return explain(why, "--%s goes without --kind %s, which %s", o->warmup ? "warmup" : "flush", o->kind,
                        s->kind == SYNC_MPI ? "sends floats" : "has no residuals");
+    if (o->correction > 0 && !check_correction(o, why))
+        return false;
     if (s->kind == SYNC_GATHER && s->pull)
         return explain(why, "--pull goes without --kind gather, where all ranks compute the results");
     if (s->kind != SYNC_GOSSIP && o->has_algorithm)
@@ -249,6 +281,8 @@ static bool check(const train_options *o, int ranks, char *why)
 
     if (!codec_check("--codec", s->push, NULL, why) || (s->pull && !codec_check("--pull", s->pull, NULL, why)))
         return false;
+    if (o->correction > 0 && !codec_has_residual(s->push, -1))
+        return explain(why, "--momentum-correction goes without --codec %s, which keeps nothing back", s->push);
     if (s->kind == SYNC_SERVER && s->servers > (uint32_t)ranks)
         return explain(why, "--kind %s: there are %d ranks", o->kind, ranks);
     if (o->participants > (size_t)ranks)
@@ -315,18 +349,18 @@ bool train_kind(uint64_t kind, uint64_t graph, char *text)
     return true;
 }
 
-const char train_settings_names[] = "model,algorithm,codec,pull,layers,send,mask,optimiser,rate,decay,rate_warmup,"
-                                    "warmup,flush,batch,local_steps,participants,classes,seed";
+const char train_settings_names[] = "model,algorithm,codec,pull,layers,send,mask,momentum_correction,optimiser,"
+                                    "rate,decay,rate_warmup,warmup,flush,batch,local_steps,participants,classes,seed";
 
 void train_settings(const train_options *o, char *text)
 {
     const bool gossip = o->sync.kind == SYNC_GOSSIP;
 
-    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%d,%s,%d,%s,%g,%s,%zu,%zu,%d,%zu,%zu,%zu,%zu,%llu",
+    snprintf(text, SETTINGS_SIZE, "%s,%s,\"%s\",\"%s\",%d,%s,%d,%g,%s,%g,%s,%zu,%zu,%d,%zu,%zu,%zu,%zu,%llu",
              models[o->model], gossip ? algorithms[o->sync.algorithm] : "", o->sync.push,
-             o->sync.pull ? o->sync.pull : "", o->sync.layers, sends[o->changes], o->mask, optimisers[o->optimiser],
-             (double)o->rate, decays[o->constant], o->rate_warmup, o->warmup, o->flush, o->batch, o->local_steps,
-             o->participants, o->classes, (unsigned long long)o->seed);
+             o->sync.pull ? o->sync.pull : "", o->sync.layers, sends[o->changes], o->mask, (double)o->correction,
+             optimisers[o->optimiser], (double)o->rate, decays[o->constant], o->rate_warmup, o->warmup, o->flush,
+             o->batch, o->local_steps, o->participants, o->classes, (unsigned long long)o->seed);
 }
 
 /* The options that the columns stand for, and how a column says that its option was not given; NULL: it always has a
@@ -335,11 +369,16 @@ static const struct {
     const char *option, *absent;
     bool flag; /* it takes no value */
 } columns[] = {
-    {"model", NULL, false},  {"algorithm", "", false}, {"codec", NULL, false},       {"pull", "", false},
-    {"layers", "0", true},   {"send", NULL, false},    {"mask-momentum", "0", true}, {"optimiser", NULL, false},
-    {"rate", NULL, false},   {"decay", NULL, false},   {"rate-warmup", "0", false},  {"warmup", "0", false},
-    {"flush", "0", true},    {"batch", NULL, false},   {"local-steps", NULL, false}, {"participants", "0", false},
-    {"non-iid", "0", false}, {"seed", NULL, false},
+    {"model", NULL, false},       {"algorithm", "", false},
+    {"codec", NULL, false},       {"pull", "", false},
+    {"layers", "0", true},        {"send", NULL, false},
+    {"mask-momentum", "0", true}, {"momentum-correction", "0", false},
+    {"optimiser", NULL, false},   {"rate", NULL, false},
+    {"decay", NULL, false},       {"rate-warmup", "0", false},
+    {"warmup", "0", false},       {"flush", "0", true},
+    {"batch", NULL, false},       {"local-steps", NULL, false},
+    {"participants", "0", false}, {"non-iid", "0", false},
+    {"seed", NULL, false},
 };
 
 /* A column, without quotes. *at: moves behind it. */

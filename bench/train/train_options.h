@@ -18,6 +18,7 @@ typedef struct train_options {
     const char *kind; /* as it was given */
     bool changes;     /* send changes of the model; else gradients */
     bool mask;        /* momentum masking */
+    float correction; /* momentum correction: the momentum; 0: there is none */
     optimiser_kind optimiser;
     float rate;
     bool constant;      /* the rate; else it falls linearly to 0 */

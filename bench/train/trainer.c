@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rounds. With gradients their mean goes through an optimiser that all ranks have alike, or through those of the
- * servers or owners; those of local steps are added up first (3LC, "2 local steps"). With changes each rank has an
- * optimiser of its own and makes some local steps (SBC, Algorithm 1; federated averaging); the mean of what changed is
- * added to the common model. With gossip each rank has a model of its own (threelc/exchange.h).
+ * servers or owners; those of local steps are added up first (3LC, "2 local steps"). With momentum correction ranks
+ * send velocities in place of gradients (optimiser.h), and clear them where a value was sent. With changes each rank
+ * has an optimiser of its own and makes some local steps (SBC, Algorithm 1; federated averaging); the mean of what
+ * changed is added to the common model. With gossip each rank has a model of its own (threelc/exchange.h).
  */
 #include "trainer.h"
 #include "../explain.h"
@@ -44,6 +45,9 @@ static bool open_optimiser(trainer *t, char *why)
     if (!optimiser_open(&t->optimiser, t->o->optimiser, t->o->rate, t->model.values, t->o->steps / each, why))
         return false;
     t->optimiser.constant = t->o->constant;
+    t->optimiser.corrected = t->o->correction > 0;
+    if (t->optimiser.corrected)
+        t->optimiser.momentum = t->o->correction;
     t->optimiser.warmup = (t->o->rate_warmup + each - 1) / each;
     return true;
 }
@@ -100,6 +104,29 @@ static void add(const trainer *t, const float *change, float *model)
         model[i] += change[i];
 }
 
+/* Momentum correction: what is sent of values first .. first + n - 1. */
+static void correct(trainer *t, size_t first, size_t n)
+{
+    if (t->optimiser.corrected)
+        optimiser_correct(&t->optimiser, first, n, t->gradient + first);
+}
+
+/* The velocity that was sent is that of this rank, also if the step was skipped: then it is in the residuals. */
+static void keep_velocity(trainer *t)
+{
+    const classifier *model = &t->model;
+
+    if (!t->optimiser.corrected)
+        return;
+    if (t->o->sync.layers)
+        for (size_t i = 0; i < model->tensors; i++) /* each was sent, or dropped, by itself */
+            optimiser_keep(&t->optimiser, model->tensor[i].first, model->tensor[i].n,
+                           t->gradient + model->tensor[i].first);
+    else
+        optimiser_keep(&t->optimiser, 0, model->values, t->gradient);
+    sync_mask(&t->sync, t->optimiser.mean);
+}
+
 /* A gradient that is sent layer by layer. */
 typedef struct layers {
     trainer *t;
@@ -110,7 +137,9 @@ typedef struct layers {
 static void start_layer(void *arg, size_t tensor)
 {
     layers *l = arg;
+    const classifier_tensor *sent = &l->t->model.tensor[tensor];
 
+    correct(l->t, sent->first, sent->n);
     l->ok = l->ok && sync_start_tensor(&l->t->sync, tensor, l->t->gradient, l->t->mean, l->why);
     sync_progress(&l->t->sync);
 }
@@ -155,12 +184,16 @@ static sync_result round_of_gradients(trainer *t, double *computed, char *why)
     if (in && t->o->sync.layers) {
         result = mean_of_layers(t, computed, why);
     } else {
-        if (in)
+        if (in) {
             compute_all(t);
+            correct(t, 0, t->model.values);
+        }
         *computed = MPI_Wtime();
         result = sync_mean(&t->sync, in ? t->gradient : NULL, t->mean, why);
     }
     move(t, result);
+    if (in && result != SYNC_FAILED)
+        keep_velocity(t);
     return result;
 }
 

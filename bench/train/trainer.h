@@ -25,7 +25,8 @@ typedef struct trainer {
     size_t step; /* steps that have ended */
     classifier model;
     deal deal;
-    optimiser optimiser; /* of the mean gradient, of the parts of this server or owner, or of local steps */
+    optimiser optimiser; /* of the mean gradient, of the parts of this server or owner, or of local steps; with momentum
+                            correction also the velocity of this rank */
     syncer sync;
     float *weights;        /* the same on all ranks, but for gossip */
     float *local;          /* the model of local steps; of gossip where the rank moves to */

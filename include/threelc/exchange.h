@@ -211,7 +211,8 @@ TLC_API tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void 
 
 /* momentum[t][i] = +0 where the last push sent a value that the server took (SBC, momentum masking). Call it after
  * tlc_worker_pull. momentum[t]: n floats, or NULL to leave it out. Tensors whose codec has no zero (raw, onebit) are
- * left alone. */
+ * left alone. Momentum correction (Lin et al., 2018, Deep Gradient Compression, section 3): push velocities, which are
+ * m * velocity + gradient, in place of gradients, and mask the velocities. */
 TLC_API tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum);
 
 /* The worker came late, or comes back: it has a model from the caller and goes on with `step`. In that step it only

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, a run whose rank was killed goes on with
-# the same bits, and on other ranks with the residuals that were left; bad options and files; the man page.
+# tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, momentum correction of floats is plain
+# momentum and clears what was sent, a run whose rank was killed goes on with the same bits, and on other ranks with the
+# residuals that were left; bad options and files; the man page.
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -12,12 +13,13 @@ cd "$work" || exit 1
 # shellcheck source-path=SCRIPTDIR source=checks.sh
 . "$source_root/tests/scripts/checks.sh"
 
-# train RANKS OPTION...: in out, err and row.csv what it prints
+# train RANKS OPTION...: in out, err and row.csv what it prints. One rank needs no mpiexec.
 train() {
-  local ranks=$1
+  local ranks=$1 launch=()
   shift
   rm -f row.csv
-  "$mpiexec" -n "$ranks" "$program" --model mlp --batch 8 --csv row.csv "$@" >out 2>err </dev/null
+  ((ranks == 1)) || launch=("$mpiexec" -n "$ranks")
+  "${launch[@]}" "$program" --model mlp --batch 8 --csv row.csv "$@" >out 2>err </dev/null
 }
 
 # value COLUMN: of row.csv
@@ -46,7 +48,7 @@ train 3 --kind all-reduce --pull topk:p=0.0001 --steps 250 --quiet
 holds "open('err').read().count(' times what they are made of: the training starves') == 1" "starving"
 holds "open('err').read().count('\"topk:p=0.0001\" sends too little') == 1" "a pull that starves"
 learns 20 2 --kind all-reduce --layers --pull 3lc:s=1.5
-learns 20 3 --kind owners --layers --participants 2
+learns 20 3 --kind owners --layers --participants 2 -c 3lc:s=1.75 --momentum-correction 0.9
 learns 20 3 --kind gather
 learns 20 3 --kind gather --layers --participants 2
 learns 10 3 --kind server:2 --optimiser adam --rate 0.002
@@ -111,7 +113,7 @@ warms_up --kind all-reduce --layers
 
 # A run that is stopped in its warm-up, or at its end, goes on with the same bits.
 for stop in 4 8; do
-  warm=(--kind all-reduce -c 3lc:s=1.75 --decay constant --warmup 8 --rate-warmup 8 --quiet)
+  warm=(-c 3lc:s=1.75 --momentum-correction 0.9 --decay constant --warmup 8 --rate-warmup 8 --quiet)
   train 2 "${warm[@]}" --steps 12
   whole=$(value weights)
   train 2 "${warm[@]}" --steps $stop --checkpoint warm --every $stop
@@ -130,6 +132,57 @@ sum 0, norm 0' in open('out').read()" "$*: flush"
 }
 flushes --kind all-reduce --layers
 flushes --kind gather --send changes --local-steps 2
+
+# Momentum correction of pushes that are floats is plain momentum: bit for bit with one rank, where there is no sum.
+train 1 --steps 10 -c raw --quiet
+whole=$(value weights)
+for kind in all-reduce gather server:1 owners; do
+  train 1 --steps 10 -c 3lc --warmup 10 --momentum-correction 0.9 --quiet --kind $kind
+  holds "'$whole' and '$whole' == '$(value weights)'" "$kind, as floats: momentum correction"
+done
+
+# So it is with several ranks, to the rounding of sums; on other ranks the mean of velocities goes on.
+stops plain 2 --kind owners -c raw --layers
+loss=$(value loss)
+stops velocities 2 --kind owners -c 3lc --layers --warmup 20 --momentum-correction 0.9
+holds "abs($(value loss) - $loss) < 1e-5 * $loss" 'momentum correction on other ranks'
+
+# clears RANKS OPTION...: between two steps the velocity of a rank becomes 0 where it has sent a value, so that the
+# model moves, and is another one elsewhere. That of a rank that is not in the round stays.
+clears() {
+  local step resume=()
+  rm -rf steps step-*
+  for step in 5 6; do
+    train "$@" -c topk:p=0.05 --momentum-correction 0.9 --decay constant --steps $step --every 1 --checkpoint steps \
+      "${resume[@]}" --quiet
+    cp -r steps/step-0000000$step .
+    resume=(--resume)
+  done
+  count=$((count + 1))
+  python3 - "$1" <<'END' || bad "$*: velocities: $(<err)"
+import array, pathlib, struct, sys
+FIRST = 784 * 300  # values of the first layer
+
+def read(step, rank):
+    """Weights and velocities of the first layer."""
+    data = pathlib.Path(f'step-0000000{step}/rank-{rank}').read_bytes()
+    values, settings = struct.unpack_from('=QQ', data, 56)
+    at = data.index(b'mlp,') + settings
+    return [array.array('f', data[start:start + 4 * FIRST]) for start in (at, at + 4 * values)]
+
+ranks = range(int(sys.argv[1]))
+before, after = ([read(step, rank) for rank in ranks] for step in (5, 6))
+stays = [r for r in ranks if before[r][1] == after[r][1]]
+assert len(stays) == len(ranks) // 2, stays
+moved = [i for i in range(FIRST) if before[0][0][i] != after[0][0][i]]
+assert 0.04 * FIRST < len(moved) < 0.06 * FIRST, len(moved)
+for velocity in (after[r][1] for r in ranks if r not in stays):
+    assert not any(velocity[i] for i in moved)
+    assert sum(v != 0 for v in velocity) > 0.5 * FIRST, sum(v != 0 for v in velocity)
+END
+}
+for kind in all-reduce server:1 owners; do clears 1 --kind $kind --pull raw; done
+clears 2 --kind gather --participants 1
 
 # A rank of a run without end is killed at some step after its first checkpoint. All ranks end.
 killed() {
@@ -225,6 +278,12 @@ refuses 1 2 "--pull goes without --kind mpi, which sends floats" --kind mpi --pu
 refuses 1 2 "--pull goes without --kind gather, *" --kind gather --pull 3lc
 refuses 1 2 "--mask-momentum goes without --kind mpi, *" --kind mpi --send changes --mask-momentum
 refuses 1 2 "--mask-momentum goes without --optimiser rmsprop, *" --send changes --mask-momentum --optimiser rmsprop
+refuses 1 2 "--momentum-correction goes without --kind mpi, *" --kind mpi --momentum-correction 0.9
+refuses 1 2 "--momentum-correction goes without --kind gossip:ring, *" --kind gossip:ring --momentum-correction 0.9
+refuses 1 2 "--momentum-correction goes without --send changes, *" --send changes --momentum-correction 0.9
+refuses 1 2 "--momentum-correction goes with --optimiser momentum, *" --optimiser adam --momentum-correction 0.9
+refuses 1 2 "--momentum-correction goes without --codec raw, which keeps *" -c raw --momentum-correction 0.9
+refuses 1 2 "--momentum-correction 1: it is above 0 and below 1" --momentum-correction 1
 refuses 1 2 "--algorithm goes with --kind gossip" --algorithm ecd
 refuses 1 2 "--every goes with --checkpoint" --every 2
 refuses 1 2 "--mask-momentum goes with *" --mask-momentum
@@ -254,6 +313,8 @@ refuses 1 1 "$first: is of a run with --seed 1, this one with --seed 2" --checkp
 refuses 1 1 "$first: is of a run with --codec 3lc, this one with --codec sbc:p=0.1,block=99" --checkpoint new --resume \
   -c sbc:p=0.1,block=99 --seed 2
 refuses 1 1 "$first: is of a run without --pull, this one with --pull raw" --checkpoint new --resume --pull raw
+refuses 1 1 "$first: is of a run without --momentum-correction, this one with --momentum-correction 0.9" \
+  --checkpoint new --resume --momentum-correction 0.9
 refuses 1 1 "$first: is of a run without --layers, this one with --layers" --checkpoint new --resume --layers
 refuses 1 1 "$first: is of a run with --steps 4, this one with --steps 8: *" --checkpoint new --resume --steps 8
 cp -r new other
