@@ -57,30 +57,21 @@ static traffic sent(const void *layout, size_t phase, size_t machine)
     return t;
 }
 
-const layout_kind layout_all_reduce = {.name = "all-reduce",
-                                       .has_owners = true,
-                                       .phases = phases,
-                                       .phase_count = PHASES,
-                                       .most_whole = SIZE_MAX,
-                                       .memory = all_reduce_memory,
-                                       .open = open_all_reduce,
-                                       .close = layout_fleet_close,
-                                       .residual = layout_fleet_residual,
-                                       .begin = layout_fleet_begin,
-                                       .call = call,
-                                       .sent = sent,
-                                       .kept = layout_fleet_kept};
+/* They differ in the optimizer alone. */
+#define KIND(NAME, PREFIX)                                                                                             \
+    {.name = NAME,                                                                                                     \
+     .has_owners = true,                                                                                               \
+     .phases = phases,                                                                                                 \
+     .phase_count = PHASES,                                                                                            \
+     .most_whole = SIZE_MAX,                                                                                           \
+     .memory = PREFIX##_memory,                                                                                        \
+     .open = open_##PREFIX,                                                                                            \
+     .close = layout_fleet_close,                                                                                      \
+     .residual = layout_fleet_residual,                                                                                \
+     .begin = layout_fleet_begin,                                                                                      \
+     .call = call,                                                                                                     \
+     .sent = sent,                                                                                                     \
+     .kept = layout_fleet_kept}
 
-const layout_kind layout_owners = {.name = "owners",
-                                   .has_owners = true,
-                                   .phases = phases,
-                                   .phase_count = PHASES,
-                                   .most_whole = SIZE_MAX,
-                                   .memory = owners_memory,
-                                   .open = open_owners,
-                                   .close = layout_fleet_close,
-                                   .residual = layout_fleet_residual,
-                                   .begin = layout_fleet_begin,
-                                   .call = call,
-                                   .sent = sent,
-                                   .kept = layout_fleet_kept};
+const layout_kind layout_all_reduce = KIND("all-reduce", all_reduce);
+const layout_kind layout_owners = KIND("owners", owners);

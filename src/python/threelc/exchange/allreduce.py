@@ -34,6 +34,7 @@ class AllReduce(FeedbackObject):
         self._to = (Message * config.workers)()
         self._pushes: List[Optional[View]] = []
         self._deltas: List[Optional[View]] = []
+        self._part_sizes = [part.n for part in self._parts()]
 
     def push(self, gradients: Optional[Sequence[Any]], weight: float = 1.0) -> List[memoryview]:
         """The messages of a step, one for each rank, this one too; with gather all are the same. An empty one need not
@@ -94,8 +95,7 @@ class AllReduce(FeedbackObject):
         does with its optimizer when a step fails, threelc/exchange.h says at tlc_allreduce_average.
         """
         to_all = Message()
-        sizes = [] if delta is None else [part.n for part in self._parts()]
-        source = None if delta is None else Lists(delta, sizes, DType.F32, "delta")
+        source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
             self._check_views(self._pushes)
             self._call("answer", source and source.array, byref(to_all))
