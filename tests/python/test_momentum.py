@@ -133,6 +133,19 @@ def nonfinite(rank, world):
     return found
 
 
+def nonfinite_at_owners(rank, world):
+    """A gradient of one rank has infinities. Whether velocities are finite afterwards, and the bits of the model."""
+    model = Bowl()
+    optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, RATE), codec=SPARSE,
+                                               momentum_correction=MOMENTUM)
+    steps(rank, model, optimizer, 3)
+    spoil(rank, model, optimizer)
+    optimizer.step()
+    steps(rank, model, optimizer, 3)
+    velocities = optimizer.state_dict()["velocities"].values()
+    return all(bool(u.isfinite().all()) for u in velocities), [p.detach().numpy().tobytes() for p in model.parameters()]
+
+
 def refused(rank, world, settings):
     threelc.torch.register(DistributedDataParallel(Bowl()), **settings)
 
@@ -152,6 +165,12 @@ class AtOwners(unittest.TestCase):
         whole = CLUSTER.run(2, trained_at_owners, 20, settings)
         self.assertEqual(whole, CLUSTER.run(2, trained_at_owners, 20, settings, 0.0, 9))
         self.assertEqual(whole, CLUSTER.run(2, trained_at_owners, 20, {**settings, "overlap": True}))
+
+    def test_infinities_of_one_rank(self):
+        """They are left out, and the velocities before them count."""
+        (finite, bits), (finite_too, others) = CLUSTER.run(2, nonfinite_at_owners)
+        self.assertTrue(finite and finite_too)
+        self.assertEqual(bits, others)
 
     def test_wrong_settings(self):
         for found in CLUSTER.outcomes(2, trained_at_owners, 1, {"momentum_correction": 0.9, "codec": "natural"}):

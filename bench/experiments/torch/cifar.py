@@ -21,7 +21,7 @@ TASK = Task(
     name="cifar", model=lambda o: ResNet20(),
     optimizer=lambda parameters, o: torch.optim.SGD(parameters, o.lr, momentum=0.9, weight_decay=1e-4),
     loss=images.loss, load=images.cifar10, batch=partial(images.batch, augment=True), evaluate=images.evaluate,
-    options=OPTIONS)
+    variant=lambda o: "" if o.size == OPTIONS.get_default("size") else f"-{o.size}x{o.size}", options=OPTIONS)
 
 if __name__ == "__main__":
     run(TASK)

@@ -258,7 +258,8 @@ def train(task: Task, o: Any) -> None:
         seconds = before + time.perf_counter() - start
         traffic, model = exchange.traffic(), exchange.result()
         rounds = o.way.startswith("local")
-        row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": o.codec if exchange.state else "",
+        codec = f"rank {o.rank}" if o.way == "powersgd" else o.codec if exchange.state else ""
+        row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": codec,
                "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
                "outer": o.outer if rounds else "", "decay": o.decay if rounds else "", "step": done, "steps": o.steps,
                "seconds": seconds,

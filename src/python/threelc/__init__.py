@@ -6,7 +6,7 @@ decompress_add() on what it received. What was not sent stays in the context's r
 
     import numpy, threelc
 
-    context = threelc.Context(gradient.size, codec="3lc:s=1.75")
+    context = threelc.Context(gradient.size, codec="3lc-golomb")
     frame = context.compress(gradient)                # bytes
     threelc.decompress_add(frame, total, 0.25)        # total += 0.25 * what was sent
 

@@ -2,7 +2,7 @@
 """The distributed algorithms without I/O: who sends what to whom, what is averaged, and what happens when a machine
 fails. Objects make messages and take messages; the caller carries the bytes.
 
-    config = Config(workers=4, push="3lc:s=1.75")
+    config = Config(workers=4, push="3lc-golomb")
     rank = AllReduce(config, rank=0, tensors=[Tensor("weight", 1000), Tensor("bias", 10)])
 
 AllReduce: every rank is worker and owner. Worker, Server: a parameter server. Gossip: neighbours in a graph.

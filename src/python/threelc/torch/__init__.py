@@ -2,7 +2,7 @@
 """Training in PyTorch over slow networks.
 
     ddp_model = torch.nn.parallel.DistributedDataParallel(model)
-    state = threelc.torch.register(ddp_model, codec="3lc:s=1.75")
+    state = threelc.torch.register(ddp_model, codec="3lc-golomb")
 
 From then on ranks send each other 3LC's frames instead of floats. All replicas stay bit-identical.
 

@@ -355,7 +355,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 self._set_weights(name, self._weights(name).add_(values))
             else:
                 add(self._parameters[name], values)
-        if self._velocities is not None and bucket.failure is None:
+        if self._velocities is not None and bucket.failure is None and not bucket.left_out:
             self._velocities.keep(bucket.names, bucket.moved)
         for (name, first, n), part, parameter in zip(bucket.places(), bucket.owned(), bucket.parts):
             weights = self._weights_now(name)[first:first + n]

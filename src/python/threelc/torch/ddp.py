@@ -36,7 +36,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
              threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
-    codec:         of gradients, e.g. "3lc:s=1.75". "raw": floats, exactly as without the hook.
+    codec:         of gradients, e.g. "3lc-golomb". "raw": floats, exactly as without the hook.
     mode:          "sharded": each rank averages a part of the gradients, and sends the compressed mean to all; bytes do
                    not grow with the ranks. "gather": each rank sends its gradients to all; one lossy step less.
     pull:          codec of means in mode sharded; None: one that keeps up, exchange.pull_codec(codec).

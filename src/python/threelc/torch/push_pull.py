@@ -33,7 +33,7 @@ class PushPull(OptimizerAtOwners):
     groups, max_norm, momentum_correction, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, seed, threads, process_group: as in register().
 
-    >>> optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr=0.1), servers=2, codec="3lc:s=1.75")
+    >>> optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr=0.1), servers=2, codec="3lc-golomb")
     >>> loss.backward()
     >>> optimizer.step()
     """

@@ -65,7 +65,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                their share. Other parts give other bits, but for codec="raw".
     min_numel, seed, threads, process_group: as in register().
 
-    >>> optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.AdamW(p, lr=1e-3), codec="3lc:s=1.75")
+    >>> optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.AdamW(p, lr=1e-3), codec="3lc-golomb")
     >>> loss.backward()
     >>> optimizer.step()
     >>> optimizer.zero_grad()
