@@ -49,7 +49,7 @@ def trained(rank, world, count, settings, momentum=0.0):
     for step in range(count):
         optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
         steps(rank, model, optimizer, 1)
-    zeros = sum(int((u == 0).sum()) for u in (state._velocities.state_dict() if state._velocities else {}).values())
+    zeros = sum(int((u == 0).sum()) for u in (state.state_dict()["velocities"] or {}).values())
     return distance(model.module, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
 
 
@@ -129,7 +129,7 @@ def nonfinite(rank, world):
         found.append(distance(model.module, world))
         spoil(rank, model, optimizer)
         steps(rank, model, optimizer, 1)
-        found.append(all(bool(torch.isfinite(u).all()) for u in state._velocities.state_dict().values()))
+        found.append(all(bool(torch.isfinite(u).all()) for u in state.state_dict()["velocities"].values()))
     return found
 
 

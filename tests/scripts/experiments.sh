@@ -19,9 +19,10 @@ text() {
     --evaluate-every 3 --quiet "$@" >out 2>&1 || { echo "$*:"; cat out; exit 1; }
 }
 
-text --steps 6 --csv whole.csv
-text --steps 6 --csv parts.csv --checkpoint saved --stop-after 3
-text --steps 6 --csv parts.csv --checkpoint saved
+second=(--second-moment 0.95 --steps 6)
+text "${second[@]}" --csv whole.csv
+text "${second[@]}" --csv parts.csv --checkpoint saved --stop-after 3
+text "${second[@]}" --csv parts.csv --checkpoint saved
 # all columns but the seconds
 same() { "$python" -c 'import csv, sys
 for row in csv.DictReader(open(sys.argv[1])):

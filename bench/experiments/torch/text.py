@@ -63,11 +63,18 @@ def evaluate(model, data):
     return {"loss": total / len(starts)}
 
 
+def optimizer(parameters, o):
+    """AdamW, or what is left of it if ranks have the second moment."""
+    if o.second_moment:
+        return torch.optim.SGD(parameters, o.lr, momentum=0.9, dampening=0.9, weight_decay=0.01)
+    return torch.optim.AdamW(parameters, o.lr, betas=(0.9, 0.95))
+
+
 TASK = Task(
     name="text-",
     model=lambda o: CharacterGPT(CHARACTERS, o.length) if o.model == "gpt" else CharacterLSTM(CHARACTERS),
-    optimizer=lambda parameters, o: torch.optim.AdamW(parameters, o.lr, betas=(0.9, 0.95)),
-    loss=loss, load=load, batch=batch, evaluate=evaluate, variant=lambda o: o.model, options=OPTIONS)
+    optimizer=optimizer, loss=loss, load=load, batch=batch, evaluate=evaluate, variant=lambda o: o.model,
+    options=OPTIONS)
 
 if __name__ == "__main__":
     run(TASK)

@@ -30,7 +30,7 @@ import threelc.torch  # noqa: E402
 
 COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
            "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
-           "wire_seconds"]
+           "wire_seconds", "lr", "second_moment"]
 
 
 @dataclass
@@ -79,7 +79,8 @@ class Exchange:
                 dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 40  # type: ignore[attr-defined]
             self.model = DistributedDataParallel(model, broadcast_buffers=False,
                                                  bucket_cap_mb=1 << 20 if o.way == "powersgd" else 25)
-        dense = {} if o.dense_start is None else {"warmup_steps": o.dense_start}
+        chosen = {} if o.dense_start is None else {"warmup_steps": o.dense_start}
+        chosen["second_moment"] = o.second_moment
         if o.way == "floats":
             self._bytes_each = ring
         elif o.way == "fp16":
@@ -92,7 +93,7 @@ class Exchange:
             self.model.register_comm_hook(self._power, power.powerSGD_hook)
             self._bytes_each = ring
         elif o.way in ("sharded", "gather"):
-            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way, **dense)
+            self.state = threelc.torch.register(self.model, codec=o.codec, pull=o.pull, mode=o.way, **chosen)
         elif o.way == "alone":
             pass
         elif o.way.startswith("local"):
@@ -104,11 +105,11 @@ class Exchange:
                 warmup_rounds=o.dense_start or 0)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
-                                                                 servers=o.servers, pull=o.pull, **dense)
+                                                                 servers=o.servers, pull=o.pull, **chosen)
             self.inner = self.state.optimizer
         elif o.way == "sharded-optimizer":
             self.optimizer = self.state = threelc.torch.ShardedOptimizer(model, lambda p: task.optimizer(p, o),
-                                                                         codec=o.codec, pull=o.pull, **dense)
+                                                                         codec=o.codec, pull=o.pull, **chosen)
             self.inner = self.state.optimizer
         else:
             self.optimizer = self.state = threelc.torch.Gossip(model, self.inner, kind=o.way, codec=o.codec)
@@ -264,7 +265,7 @@ def train(task: Task, o: Any) -> None:
                "outer": o.outer if rounds else "", "decay": o.decay if rounds else "", "step": done, "steps": o.steps,
                "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
-               "loss": "", "accuracy": "", **traffic}
+               "loss": "", "accuracy": "", **traffic, "lr": o.lr, "second_moment": o.second_moment or ""}
         if rank == 0 and not o.no_evaluation:
             model.eval()
             with torch.no_grad():
@@ -331,6 +332,8 @@ def run(task: Task) -> None:
     check_codecs(task.options, filter(None, (o.codec, o.pull)))
     if o.dense_start is not None and o.way in ("alone", "floats", "fp16", "powersgd", "dcd", "ecd"):
         task.options.error(f"--dense-start goes without --way {o.way}")
+    if o.second_moment and o.way not in ("sharded", "gather", "push-pull", "sharded-optimizer"):
+        task.options.error(f"--second-moment goes without --way {o.way}")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:

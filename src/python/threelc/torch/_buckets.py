@@ -74,7 +74,7 @@ class Bucket:
         self.values: List[torch.Tensor] = []
         """the gradients, and then what is pulled"""
         self.moved: List[torch.Tensor] = []
-        """the velocities of this step, of which what is sent becomes 0; empty: there is no momentum correction"""
+        """the velocities of this step, of which what is sent becomes 0; empty: there are none"""
         self.left_out = ""
         """why the gradients of this rank were left out in this step"""
         self.failure: Optional[StepError] = None

@@ -20,6 +20,7 @@ class Settings:
     warmup_steps: int
     on_nonfinite: str
     momentum_correction: Optional[float] = None
+    second_moment: Optional[float] = None
 
     def all_reserved(self) -> Tuple[str, ...]:
         """The codecs that set_codec() may be given, and those of the means that they bring along."""

@@ -19,16 +19,15 @@ from ._ddp_places import DTYPES, Places
 from ._ddp_settings import Settings
 from ._groups import Clock, Group, ring_bytes
 from ._jobs import Jobs
+from ._moments import MOMENTS, Moments
 from ._starving import Starving, residual_ratios
-from ._states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
+from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
 from ._transport import Transport
-from ._velocity import Velocities
 
 STATE_VERSION = 1  # of state_dict()
 _COUNTS = {**TRAFFIC, "steps": int, "float_steps": int, "skipped": int, "dropped": int, "thread_seconds": float}
 _STATE = Kind("register()", STATE_VERSION, {
-    **RANKS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
-    "velocities": Optionally(TENSORS),
+    **RANKS, **MOMENTS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
     "changed": Optionally({"codec": str, "pull": Optionally(str)}),
     "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
 _JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
@@ -51,9 +50,8 @@ class DDPState:
         self._threads = threads
         self._quantize = quantize
         self._made = made_with(settings.codec, settings.min_numel, settings.pull, settings.mode)
-        momentum = settings.momentum_correction
-        self._made["momentum_correction"] = momentum
-        self._velocities = None if momentum is None else Velocities(momentum)
+        self._made.update(momentum_correction=settings.momentum_correction, second_moment=settings.second_moment)
+        self._moments = Moments(settings.momentum_correction, settings.second_moment)
         self._changed: Optional[Dict[str, Optional[str]]] = None  # by set_codec()
         self._places = Places(model.module)
         self._finds_unused: bool = model.find_unused_parameters
@@ -214,7 +212,7 @@ class DDPState:
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
         there = self._quantize == "device" or (
-            self._quantize == "auto" and device.type != "cpu" and self._velocities is None)
+            self._quantize == "auto" and device.type != "cpu" and not self._moments.on_host)
         return Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None,
                      called=called)
 
@@ -285,10 +283,10 @@ class DDPState:
                 gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
                              for arrival, first, n in members]
                 self._counts.float_bytes += ring_bytes(views, self._transport.world)
-                if joined or self._velocities is None:
+                if joined or not self._moments.active:
                     group.run(self._transport, None if joined else gradients, views, self._clock)
                 else:
-                    self._velocities.run(group, self._transport, gradients, views, self._clock)
+                    self._moments.run(group, self._transport, gradients, views, self._clock)
                 self._step.taken += sum(group.sizes)
             except BaseException as error:
                 for arrival, first, n in members:
@@ -317,15 +315,15 @@ class DDPState:
 
     def _mean_of(self, arrival: Arrival) -> int:
         """Returns the bytes sent for it."""
-        if self._velocities is None:
+        if not self._moments.active:
             return arrival.average(self._transport)
         if arrival.whole:
-            raise ValueError(f"momentum_correction takes dense gradients of real numbers, and {arrival.parts[0][0]} "
-                             "has others")
-        moved = self._velocities.move_all(arrival.host(), arrival.parts)
+            raise ValueError("momentum_correction and second_moment take dense gradients of real numbers, and "
+                             f"{arrival.parts[0][0]} has others")
+        moved = self._moments.move_all(arrival.host(), arrival.parts)
         sent = arrival.average(self._transport)
         if torch.isfinite(arrival.host()).all():  # on all ranks alike; else the optimizer leaves the step out
-            self._velocities.keep([name for name, _, _ in arrival.parts], moved)
+            self._moments.keep([name for name, _, _ in arrival.parts], moved)
         return sent
 
     def _check_finite(self, arrival: Arrival) -> None:
@@ -390,8 +388,7 @@ class DDPState:
     def _scale_residuals(self, factor: float) -> None:
         for group in self._order:
             group.residual_scale(factor)
-        if self._velocities is not None:
-            self._velocities.scale(factor)
+        self._moments.scale(factor)
 
     # ---- for users ----
 
@@ -437,8 +434,7 @@ class DDPState:
         def collect() -> Dict[str, Any]:
             return {**_STATE.head(self._transport), "made": dict(self._made),
                     "changed": self._changed and dict(self._changed),
-                    "velocities": self._velocities and self._velocities.state_dict(),
-                    "steps": self._started, "scale": self._scale,
+                    **self._moments.state_dict(), "steps": self._started, "scale": self._scale,
                     "counts": self._counts.saved(self._transport, self._clock, self._jobs.busy),
                     "groups": [self._saved_group(group) for group in self._order]}
 
@@ -480,8 +476,7 @@ class DDPState:
             self._changed = dict(changed)
         busy = self._counts.load(states, self._transport, self._clock)
         self._jobs.busy = self._jobs.busy if busy is None else busy
-        if self._velocities is not None and states[0].get("velocities") is not None:
-            self._velocities.load([state["velocities"] for state in states])
+        self._moments.load(states)
 
     def _loaded(self, saved: List[Dict[str, Any]], lost: bool) -> List[Group]:
         """A group that goes on from the states of one rank or of all; none, if none of its parameters is here."""

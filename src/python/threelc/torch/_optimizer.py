@@ -16,6 +16,8 @@ from ._states import traffic_saved
 from ._transport import Transport
 
 _PATIENCE = 3  # steps in a row that are left out before a warning
+_WITH_SECOND_MOMENT = tuple(getattr(torch.optim, name) for name in (
+    "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop") if hasattr(torch.optim, name))
 
 
 class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -141,6 +143,15 @@ def check_closure(optimizer: Any, name: str) -> None:
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise TypeError(f"{name} is {shown(optimizer)}, which computes the loss several times in a step; here there is "
                         "one gradient in a step")
+
+
+def warn_second_moment(optimizer: Any, codec: str) -> None:
+    """An optimizer divides by the root of its second moment, which gets what `codec` makes of gradients."""
+    if isinstance(optimizer, _WITH_SECOND_MOMENT):
+        warnings.warn(f"threelc: {type(optimizer).__name__} divides by the root of a mean square, and of gradients in "
+                      f"{codec} small values come rarely, and are large then, so the training may lose much. With "
+                      "second_moment= ranks divide before they compress, and little is lost", RuntimeWarning,
+                      stacklevel=4)
 
 
 def _parameters_of(optimizer: Any) -> Set[int]:

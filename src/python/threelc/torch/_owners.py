@@ -26,22 +26,22 @@ from ._buckets import Bucket, in_buckets, spread
 from ._buffers import BuffersOfOne
 from ._groups import ring_bytes
 from ._module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
-from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer
+from ._moments import MOMENTS, Moments, check_moments
+from ._optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer,
+                         warn_second_moment)
 from ._overlap import Overlap
 from ._param_groups import ParameterGroups
 from ._places import Place, optimizer_for, optimizer_state, values_at
 from ._runners import Background, Inline, nothing
 from ._scaler import inverse_of, scaler_that_steps, tell
 from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
-                      states_for)
+from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, check_made, listed_states, made_with, states_for
 from ._transport import Transport
-from ._velocity import Velocities, check_momentum
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"
 FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, **BUCKETS,
-        "places": [(str, int, int)], "parts": [torch.Tensor], "velocities": Optionally(TENSORS),
+        "places": [(str, int, int)], "parts": [torch.Tensor], **MOMENTS,
         "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE}
 
 
@@ -63,31 +63,33 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def __init__(self, model: Any, optimizer: Maker, servers: Optional[int], *, codec: str, pull: Optional[str],
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
-                 momentum_correction: Optional[float], warmup_steps: int, bucket_mb: Optional[float] = None) -> None:
+                 momentum_correction: Optional[float], second_moment: Optional[float], warmup_steps: int,
+                 bucket_mb: Optional[float] = None) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). The rest as in ShardedOptimizer."""
         check_codec(codec)
         if pull is not None:
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
-        check_momentum(momentum_correction, codec)
+        check_moments(momentum_correction, second_moment, codec)
+        self._moments = Moments(momentum_correction, second_moment)
         self._warmup_steps = whole(warmup_steps, "warmup_steps", 0)
         self._model = Model(model, type(self).__name__, may_share=False)
         check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
         self._groups = ParameterGroups(groups, self._model)
         one_of(buffers, ("own", "first"), "buffers")
         self._scaler = scaler_of(scaler)
+        self._made = {**made_with(codec, min_numel, pull), "momentum_correction": momentum_correction,
+                      "second_moment": second_moment}
         self.max_norm = max_norm
         transport = Transport(process_group)
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
                          "scaler": self._scaler is not None, "momentum_correction": momentum_correction,
-                         "warmup_steps": warmup_steps, "bucket_mb": bucket_mb})
+                         "second_moment": second_moment, "warmup_steps": warmup_steps, "bucket_mb": bucket_mb})
         self._model.start(transport)
         self._parameters = self._model.parameters
-        self._made = {**made_with(codec, min_numel, pull), "momentum_correction": momentum_correction}
-        self._velocities = None if momentum_correction is None else Velocities(momentum_correction)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
@@ -107,6 +109,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         given, self._given = self._groups.of([(name, part) for (name, _, _), part in zip(self._places(), self._parts)])
         self.optimizer = made_optimizer(optimizer, given, self._given, "optimizer")
         check_closure(self.optimizer, "optimizer")
+        if keeps and second_moment is None and transport.rank == 0:
+            warn_second_moment(self.optimizer, codec)
         super().__init__(self.optimizer, transport, self._model)
         self._buffers = BuffersOfOne(self._model) if buffers == "first" else None
         self._patience = Patience("the gradients of this rank were left out")
@@ -131,6 +135,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         if max_norm is not None and (isinstance(max_norm, bool) or not hasattr(max_norm, "__float__")
                                      or not float(max_norm) > 0):
             raise ValueError(f"max_norm should be a number above 0, or None, not {shown(max_norm)}")
+        if max_norm is not None and self._made["second_moment"] is not None:
+            raise ValueError("max_norm is for means of gradients, and with second_moment ranks send what has another "
+                             "norm: clip the gradients of each rank before step()")
         self._max_norm = None if max_norm is None else float(max_norm)
 
     @property
@@ -212,9 +219,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def _push(self, bucket: Bucket, gradients: List[torch.Tensor], weight: float) -> None:
         self._sent += 1
         self._float_bytes += ring_bytes(gradients, self._transport.world)
-        if self._velocities is not None:
-            bucket.moved = self._velocities.moved(bucket.names, gradients)
-            gradients = [velocity.clone() for velocity in bucket.moved]
+        if self._moments.active:
+            gradients = self._moments.moved(bucket.names, gradients)
+            bucket.moved = [u.clone() for u in self._moments.masked(gradients)]
         bucket.values = gradients
         bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._transport, self._clock))
@@ -355,8 +362,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 self._set_weights(name, self._weights(name).add_(values))
             else:
                 add(self._parameters[name], values)
-        if self._velocities is not None and bucket.failure is None and not bucket.left_out:
-            self._velocities.keep(bucket.names, bucket.moved)
+        if self._moments.active and bucket.failure is None and not bucket.left_out:
+            self._moments.keep(bucket.names, bucket.moved)
         for (name, first, n), part, parameter in zip(bucket.places(), bucket.owned(), bucket.parts):
             weights = self._weights_now(name)[first:first + n]
             waits = None if name in bucket.as_weights else part.residual
@@ -416,8 +423,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
                 "masters": {name: master.clone() for name, master in self._masters.items()},
                 **saved_buckets(self._buckets), "places": self._places(),
-                "velocities": self._velocities and self._velocities.state_dict(),
-                "parts": [part.detach().clone() for part in self._parts],
+                **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
                 "optimizer": optimizer_state(self.optimizer, self._parts)}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
@@ -444,8 +450,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         load_buckets(self._buckets, found, servers, lost)
         for bucket in self._buckets:
             bucket.go_as_floats(False)  # a dense start begins anew on all ranks
-        if self._velocities is not None and found[0].get("velocities") is not None:
-            self._velocities.load([state["velocities"] for state in found])
+        self._moments.load(found)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
             assign(part, values)

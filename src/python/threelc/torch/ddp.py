@@ -13,7 +13,7 @@ from ._ddp_settings import Settings
 from ._ddp_state import DDPState
 from ._groups import check_choices
 from ._transport import Transport
-from ._velocity import check_momentum
+from ._moments import check_moments
 
 
 def hook(state: DDPState, bucket: Any) -> Any:
@@ -32,8 +32,9 @@ hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Futur
 
 def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Optional[str] = None,
              reserve: Sequence[str] = (), min_numel: int = 256, warmup_steps: int = 1, on_nonfinite: str = "skip",
-             momentum_correction: Optional[float] = None, scaler: Any = None, seed: int = 0,
-             threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> DDPState:
+             momentum_correction: Optional[float] = None, second_moment: Optional[float] = None, scaler: Any = None,
+             seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
+             process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
     codec:         of gradients, e.g. "3lc-golomb". "raw": floats, exactly as without the hook.
@@ -50,6 +51,14 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    u = momentum * u + gradient and sends u; where a value was sent, u becomes 0. None: gradients are
                    sent. Codecs that keep residuals, and dense gradients of real numbers, can have it. Weight decay of
                    the optimizer has no momentum then: 1 / (1 - momentum) times as much is the same.
+    second_moment: Adam for compressed gradients, e.g. 0.95. Adam on compressed means loses much: small values come
+                   rarely, and are large then. So each rank divides its gradients by the root of their mean square
+                   (Adam's second moment, of this rank alone, with this beta: 4 bytes a value), and sends that. The
+                   optimizer has the rest: torch.optim.SGD(parameters, lr=2e-3, momentum=0.9, dampening=0.9,
+                   weight_decay=0.01) is AdamW with betas=(0.9, second_moment). Its rate is 1 to sqrt(N) times AdamW's:
+                   gradients of one rank have more noise than the mean of N ranks. Ranks should have data of the same
+                   kind, as the mean of such steps is 0 elsewhere than that of gradients. Dense gradients of real
+                   numbers, without a GradScaler.
     scaler:        the GradScaler, or another object with get_scale(): residuals follow when its scale changes.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
@@ -71,13 +80,16 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     one_of(quantize, ("auto", "host", "device"), "quantize")
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
-    check_momentum(momentum_correction, codec)
+    check_moments(momentum_correction, second_moment, codec)
     if momentum_correction is not None and quantize == "device":
         raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
     scaler = scaler_of(scaler)
+    if second_moment is not None and scaler is not None:
+        raise ValueError("second_moment goes without a GradScaler: what ranks then send has no loss scale")
     _check_group(process_group, model.process_group)
     transport = Transport(process_group, model.process_group)
-    settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite, momentum_correction)
+    settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite, momentum_correction,
+                        second_moment)
     transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)

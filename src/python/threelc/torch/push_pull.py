@@ -30,7 +30,7 @@ class PushPull(OptimizerAtOwners):
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
-    groups, max_norm, momentum_correction, warmup_steps, scaler, buffers: as in ShardedOptimizer.
+    groups, max_norm, momentum_correction, second_moment, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr=0.1), servers=2, codec="3lc-golomb")
@@ -42,14 +42,14 @@ class PushPull(OptimizerAtOwners):
 
     def __init__(self, model: Any, optimizer: Maker, *, servers: int = 1, codec: str = "3lc",
                  pull: Optional[str] = None, groups: Optional[Sequence[Mapping[str, Any]]] = None,
-                 max_norm: Optional[float] = None, momentum_correction: Optional[float] = None, warmup_steps: int = 0,
-                 scaler: Any = None,
+                 max_norm: Optional[float] = None, momentum_correction: Optional[float] = None,
+                 second_moment: Optional[float] = None, warmup_steps: int = 0, scaler: Any = None,
                  buffers: str = "own", min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
         super().__init__(model, optimizer, servers, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
-                         warmup_steps=warmup_steps)
+                         second_moment=second_moment, warmup_steps=warmup_steps)
 
     @property
     def stats(self) -> PushPullStats:

@@ -45,6 +45,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                the norm before clipping. float("inf") only measures. clip_grad_norm_() of a model's gradients would
                clip those of each rank alone.
     momentum_correction: as in register(), e.g. 0.9: momentum of the ranks in place of the optimizer's.
+    second_moment: as in register(), e.g. 0.95: Adam's second moment of the ranks in place of the optimizer's. Not with
+               max_norm; a GradScaler may call step().
     warmup_steps: the first steps go as floats, and are those of the codec "raw".
     scaler:    the GradScaler that calls step(). step() takes its scale from the gradients, so unscale_() is refused. A
                gradient that is not finite on one rank skips the step on all, and all scalers hear of it.
@@ -65,7 +67,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                their share. Other parts give other bits, but for codec="raw".
     min_numel, seed, threads, process_group: as in register().
 
-    >>> optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.AdamW(p, lr=1e-3), codec="3lc-golomb")
+    >>> optimizer = threelc.torch.ShardedOptimizer(
+    ...     model, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), codec="3lc-golomb")
     >>> loss.backward()
     >>> optimizer.step()
     >>> optimizer.zero_grad()
@@ -75,9 +78,10 @@ class ShardedOptimizer(OptimizerAtOwners):
 
     def __init__(self, model: Any, optimizer: Maker, *, codec: str = "3lc", pull: Optional[str] = None,
                  groups: Optional[Sequence[Mapping[str, Any]]] = None, max_norm: Optional[float] = None,
-                 momentum_correction: Optional[float] = None, warmup_steps: int = 0, scaler: Any = None,
-                 buffers: str = "own", overlap: bool = False, bucket_mb: float = 25.0, min_numel: int = 256,
-                 seed: int = 0, threads: Optional[int] = None, process_group: Any = None) -> None:
+                 momentum_correction: Optional[float] = None, second_moment: Optional[float] = None,
+                 warmup_steps: int = 0, scaler: Any = None, buffers: str = "own", overlap: bool = False,
+                 bucket_mb: float = 25.0, min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
+                 process_group: Any = None) -> None:
         if isinstance(bucket_mb, bool) or not isinstance(bucket_mb, (int, float)) or not bucket_mb > 0:
             raise ValueError(f"bucket_mb should be a number above 0, not {shown(bucket_mb)}")
         if overlap and hasattr(model, "_orig_mod"):
@@ -86,7 +90,8 @@ class ShardedOptimizer(OptimizerAtOwners):
         super().__init__(model, optimizer, None, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
-                         warmup_steps=warmup_steps, bucket_mb=float(bucket_mb) if overlap else None)
+                         second_moment=second_moment, warmup_steps=warmup_steps,
+                         bucket_mb=float(bucket_mb) if overlap else None)
 
     def no_sync(self) -> Any:
         """A context: gradients of backward passes in it add up, and leave with those of the next one."""
