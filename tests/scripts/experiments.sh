@@ -19,7 +19,7 @@ text() {
     --evaluate-every 3 --quiet "$@" >out 2>&1 || { echo "$*:"; cat out; exit 1; }
 }
 
-second=(--second-moment 0.95 --steps 6)
+second=(--second-moment 0.95 --momentum-correction 0.5 --steps 6)
 text "${second[@]}" --csv whole.csv
 text "${second[@]}" --csv parts.csv --checkpoint saved --stop-after 3
 text "${second[@]}" --csv parts.csv --checkpoint saved

@@ -68,6 +68,13 @@ def batch(data, o, step, rank, augment=False):
     return x, y
 
 
+def sgd(parameters, o, decay=0.0):
+    """With momentum, of the optimizer or of the ranks. Weight decay of the optimizer has no momentum of the ranks, so
+    there is so much more of it."""
+    momentum = o.momentum_correction
+    return torch.optim.SGD(parameters, o.lr, momentum=0.0 if momentum else 0.9, weight_decay=decay / (1 - momentum))
+
+
 def loss(model, pair):
     x, y = pair
     return F.cross_entropy(model(x), y)

@@ -8,16 +8,13 @@ OPTIONS = options_of(steps=1000, lr=0.05, batch=64, evaluate_every=250)
 if __name__ == "__main__":
     OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
 
-import torch  # noqa: E402
-
 import images  # noqa: E402
 from models import LeNet5  # noqa: E402
 from training import Task, run  # noqa: E402
 
 TASK = Task(
-    name="mnist", model=lambda o: LeNet5(),
-    optimizer=lambda parameters, o: torch.optim.SGD(parameters, o.lr, momentum=0.9),
-    loss=images.loss, load=images.mnist, batch=images.batch, evaluate=images.evaluate, options=OPTIONS)
+    name="mnist", model=lambda o: LeNet5(), optimizer=images.sgd, loss=images.loss, load=images.mnist,
+    batch=images.batch, evaluate=images.evaluate, options=OPTIONS)
 
 if __name__ == "__main__":
     run(TASK)

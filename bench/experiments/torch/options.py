@@ -41,6 +41,8 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--dense-start", type=int, metavar="STEPS",
                         help="the first steps, or rounds of local steps, go as floats, then comes the codec; default 1 "
                         "with sharded and gather, else 0")
+    parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
+                        help="of ranks, in place of the optimizer's")
     parser.add_argument("--second-moment", type=float, metavar="BETA",
                         help="of ranks, in place of the optimizer's, which then has the first moment alone")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")

@@ -9,7 +9,9 @@ OPTIONS.add_argument("--model", choices=("gpt", "lstm"), default="gpt")
 OPTIONS.add_argument("--length", type=int, default=64, help="characters in a piece of text")
 
 if __name__ == "__main__":
-    OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    chosen = OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    if chosen.momentum_correction and not chosen.second_moment:
+        OPTIONS.error("--momentum-correction goes with --second-moment: AdamW divides by a moment of what it gets")
 
 from pathlib import Path  # noqa: E402
 
@@ -64,7 +66,10 @@ def evaluate(model, data):
 
 
 def optimizer(parameters, o):
-    """AdamW, or what is left of it if ranks have the second moment."""
+    """AdamW, or what is left of it if ranks have the second moment, or both."""
+    rest = 1 - o.momentum_correction
+    if o.momentum_correction:
+        return torch.optim.SGD(parameters, o.lr * rest, weight_decay=0.01 / rest)
     if o.second_moment:
         return torch.optim.SGD(parameters, o.lr, momentum=0.9, dampening=0.9, weight_decay=0.01)
     return torch.optim.AdamW(parameters, o.lr, betas=(0.9, 0.95))

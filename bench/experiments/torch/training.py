@@ -30,7 +30,7 @@ import threelc.torch  # noqa: E402
 
 COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
            "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
-           "wire_seconds", "lr", "second_moment"]
+           "wire_seconds", "lr", "momentum_correction", "second_moment"]
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Exchange:
             self.model = DistributedDataParallel(model, broadcast_buffers=False,
                                                  bucket_cap_mb=1 << 20 if o.way == "powersgd" else 25)
         chosen = {} if o.dense_start is None else {"warmup_steps": o.dense_start}
-        chosen["second_moment"] = o.second_moment
+        chosen.update(momentum_correction=o.momentum_correction or None, second_moment=o.second_moment)
         if o.way == "floats":
             self._bytes_each = ring
         elif o.way == "fp16":
@@ -265,7 +265,8 @@ def train(task: Task, o: Any) -> None:
                "outer": o.outer if rounds else "", "decay": o.decay if rounds else "", "step": done, "steps": o.steps,
                "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
-               "loss": "", "accuracy": "", **traffic, "lr": o.lr, "second_moment": o.second_moment or ""}
+               "loss": "", "accuracy": "", **traffic, "lr": o.lr,
+               "momentum_correction": o.momentum_correction or "", "second_moment": o.second_moment or ""}
         if rank == 0 and not o.no_evaluation:
             model.eval()
             with torch.no_grad():
@@ -332,8 +333,9 @@ def run(task: Task) -> None:
     check_codecs(task.options, filter(None, (o.codec, o.pull)))
     if o.dense_start is not None and o.way in ("alone", "floats", "fp16", "powersgd", "dcd", "ecd"):
         task.options.error(f"--dense-start goes without --way {o.way}")
-    if o.second_moment and o.way not in ("sharded", "gather", "push-pull", "sharded-optimizer"):
-        task.options.error(f"--second-moment goes without --way {o.way}")
+    for name in ("momentum_correction", "second_moment"):
+        if getattr(o, name) and o.way not in ("sharded", "gather", "push-pull", "sharded-optimizer"):
+            task.options.error(f"--{name.replace('_', '-')} goes without --way {o.way}")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     if "RANK" not in os.environ:
