@@ -2,6 +2,7 @@
 """A parameter server (3LC, section 2 and Figure 2): workers push gradients and pull changes of the model."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
 from ._optimizer import Maker
@@ -11,8 +12,12 @@ from ._states import Kind
 STATE_VERSION = 3  # of state_dict()
 
 
+@dataclass(frozen=True)
 class PushPullStats(OwnerStats):
     """Of PushPull."""
+
+    late: int = 0
+    """pushes of this rank without which a server went on, as they came too late; one for each server"""
 
 
 class PushPull(OptimizerAtOwners):
@@ -30,6 +35,16 @@ class PushPull(OptimizerAtOwners):
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
+    backup:    a server goes on when all but so many ranks have pushed (backup workers: 3LC, section 2.1), so that a rank
+               that is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped: what
+               it sent goes back into the residual and is sent again, and is lost only with a codec that keeps none,
+               such as "raw"; `.stats.late` counts it. Every rank takes the changes of all steps in order, so
+               replicas are bit-identical after equal steps. In detail:
+               - A rank may be up to 3 steps behind; then servers wait for it.
+               - Servers answer inside their own step(), so they should be ranks that are not slow: all wait for them.
+               - In flush(), state_dict() and load_state_dict() all ranks come together, after equal steps. End a
+                 training with one of the first two: with a server that ends too soon go answers that others need.
+               - max_norm and scaler are refused, as they need all ranks in each step.
     groups, max_norm, momentum_correction, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, seed, threads, process_group: as in register().
 
@@ -43,15 +58,14 @@ class PushPull(OptimizerAtOwners):
     def __init__(self, model: Any, optimizer: Maker, *, servers: int = 1, codec: str = "3lc",
                  pull: Optional[str] = None, groups: Optional[Sequence[Mapping[str, Any]]] = None,
                  max_norm: Optional[float] = None, momentum_correction: Optional[float] = None, warmup_steps: int = 0,
-                 scaler: Any = None,
-                 buffers: str = "own", min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
-                 process_group: Any = None) -> None:
+                 scaler: Any = None, buffers: str = "own", backup: int = 0, min_numel: int = 256, seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
         super().__init__(model, optimizer, servers, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
-                         warmup_steps=warmup_steps)
+                         warmup_steps=warmup_steps, backup=backup)
 
     @property
     def stats(self) -> PushPullStats:
         """Bytes and seconds."""
-        return PushPullStats(**self._counts())
+        return PushPullStats(**self._counts(), late=self._late)
