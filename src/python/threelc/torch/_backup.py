@@ -22,7 +22,7 @@ import math
 import time
 from collections import deque
 from datetime import timedelta
-from typing import Any, Callable, Deque, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -38,31 +38,45 @@ _SHORTEST, _LONGEST = 0.00005, 0.001  # seconds from one look to the next
 _PROBE, _RARELY = 1.0, 30.0  # seconds until a server asks whether its workers live, at first and at most
 
 
-class _Sent(NamedTuple):
-    """What gloo sends, perhaps still."""
+class _Going:
+    """Tensors on their way to another rank, each with its tag."""
 
-    step: int
-    tensors: List[torch.Tensor]
-    works: List[Any]
+    def __init__(self, transport: Transport, rank: int, step: int, pieces: Sequence[Tuple[int, torch.Tensor]]) -> None:
+        self.step = step
+        self._tensors = [tensor for _, tensor in pieces]
+        self._works = [transport.isend(tensor, rank, tag) for tag, tensor in pieces]
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
+    def __del__(self) -> None:
+        self.__dict__.pop("_works", None)  # first: until then gloo reads the tensors
 
 
-class _Note:
-    """A few numbers that will come, the first of them not 0."""
+class _Coming:
+    """A tensor that comes from another rank."""
 
-    def __init__(self, transport: Transport, rank: int, tag: int, count: int) -> None:
-        self._numbers = torch.zeros(count, dtype=torch.int64)
+    def __init__(self, transport: Transport, rank: int, tag: int, tensor: torch.Tensor) -> None:
         self._transport = transport
-        self.work = transport.irecv(self._numbers, rank, tag)
+        self._tensor = tensor
+        self._work = transport.irecv(tensor, rank, tag)
 
     def is_here(self) -> bool:
-        """A hint: another thread writes them."""
-        return bool(self._numbers[0])
+        """Of numbers, the first of which is not 0, and was 0. A hint: another thread writes them."""
+        return bool(self._tensor[0])
 
-    def read(self) -> List[int]:
-        """Waits for them."""
-        self.work.wait()
-        self._transport.received += 8 * len(self._numbers)
-        return [int(number) for number in self._numbers]
+    def wait(self, *timeout: timedelta) -> torch.Tensor:
+        self._work.wait(*timeout)
+        self._transport.received += self._tensor.numel() * self._tensor.element_size()
+        return self._tensor
+
+    def __del__(self) -> None:
+        self.__dict__.pop("_work", None)  # first: until then gloo writes into the tensor
+
+
+def _number(transport: Transport, rank: int, tag: int, count: int = 1) -> _Coming:
+    return _Coming(transport, rank, tag, torch.zeros(count, dtype=torch.int64))
 
 
 class _Worker:
@@ -75,49 +89,45 @@ class _Worker:
         """of its last push"""
         self.met: Optional[int] = None
         """it has come to meet() after this step"""
-        self._heads: Deque[_Note] = deque()
-        self._end: Optional[_Note] = None  # of the push under way
-        self._push = torch.empty(0, dtype=torch.uint8)
-        self._work: Any = None
+        self._heads: Deque[_Coming] = deque()
+        self._under_way: Optional[Tuple[_Coming, _Coming]] = None  # a push, and its end
         self.listen()
 
     def listen(self) -> None:
         """Receives one more head. Fails if the worker is gone."""
-        self._heads.append(_Note(self._transport, self.rank, _HEAD, 2))
+        self._heads.append(_number(self._transport, self.rank, _HEAD, 2))
 
-    def look(self) -> bool:
-        """Whether a head has come, or a push."""
-        if self._end is None and self._heads[0].is_here():
+    def has_come(self) -> bool:
+        """Whether a head or a push waits to be taken."""
+        return self._next().is_here()
+
+    def _next(self) -> _Coming:
+        return self._heads[0] if self._under_way is None else self._under_way[1]
+
+    def take(self) -> Optional[torch.Tensor]:
+        """What has come: a push, or None, a head."""
+        if self._under_way is None:
             self._take_head()
-            return True
-        return self._end is not None and self._end.is_here()
+            return None
+        push, end = self._under_way
+        end.wait()
+        self._under_way = None
+        return push.wait()
 
     def _take_head(self) -> None:
-        what, length = self._heads.popleft().read()
+        what, length = self._heads.popleft().wait().tolist()
         if not self._heads:
             self.listen()
         if what % 2:
             self.met = what // 2
             return
         self.step = what // 2
-        self._push = torch.empty(length, dtype=torch.uint8)
-        self._work = self._transport.irecv(self._push, self.rank, _PUSH)
-        self._end = _Note(self._transport, self.rank, _END, 1)
-
-    def take(self) -> Optional[torch.Tensor]:
-        """The push that has come, if one has."""
-        if self._end is None or not self._end.is_here():
-            return None
-        self._end.read()
-        self._work.wait()
-        self._transport.received += len(self._push)
-        self._end = None
-        return self._push
+        push = _Coming(self._transport, self.rank, _PUSH, torch.empty(length, dtype=torch.uint8))
+        self._under_way = push, _number(self._transport, self.rank, _END)
 
     def lose(self) -> None:
         """Fails as a timeout of gloo does, which closes all connections."""
-        note = self._heads[0] if self._end is None else self._end
-        note.work.wait(timedelta(milliseconds=1))
+        self._next().wait(timedelta(milliseconds=1))
 
 
 class _Wait:
@@ -150,8 +160,8 @@ class BackupMail(Mail):
         timeout = timeout_of(transport.group)
         self._timeout = math.inf if timeout is None else timeout.total_seconds()
         self._step = 0
-        self._pushed: Deque[_Sent] = deque()
-        self._answered: Deque[_Sent] = deque()
+        self._pushed: Deque[_Going] = deque()
+        self._answered: Deque[_Going] = deque()
         self._workers: List[_Worker] = []  # of a server: the others
         if transport.rank < servers:
             with transport.exchanging():
@@ -167,28 +177,25 @@ class BackupMail(Mail):
 
     def _to_servers(self, what: int, messages: Optional[Sequence[memoryview]]) -> None:
         """messages: None: a head alone."""
-        with self._transport.exchanging():
-            for server in range(self._servers):
-                if server == self._transport.rank:
-                    continue
-                pieces = [(_HEAD, torch.tensor([what, 0]))]
-                if messages is not None:
-                    push = copied_bytes(messages[server])
-                    pieces = [(_HEAD, torch.tensor([what, len(push)])), (_PUSH, push), (_END, torch.ones(1).long())]
-                self._pushed.append(self._begin(server, pieces))
+        for server in range(self._servers):
+            if server == self._transport.rank:
+                continue
+            pieces = [(_HEAD, torch.tensor([what, 0]))]
+            if messages is not None:
+                push = copied_bytes(messages[server])
+                pieces = [(_HEAD, torch.tensor([what, len(push)])), (_PUSH, push), (_END, torch.tensor([1]))]
+            self._begin(self._pushed, server, pieces)
 
-    def _begin(self, rank: int, pieces: Sequence[Tuple[int, torch.Tensor]]) -> _Sent:
+    def _begin(self, kept: Deque[_Going], rank: int, pieces: Sequence[Tuple[int, torch.Tensor]]) -> None:
         """Sends tensors, each with its tag."""
-        return _Sent(self._step, [tensor for _, tensor in pieces],
-                     [self._transport.isend(tensor, rank, tag) for tag, tensor in pieces])
+        with self._transport.exchanging():
+            kept.append(_Going(self._transport, rank, self._step, pieces))
 
-    def _forget(self, sent: Deque[_Sent], step: int) -> None:
+    def _forget(self, kept: Deque[_Going], step: int) -> None:
         """What was sent up to this step has come, or will soon."""
         with self._transport.exchanging():
-            while sent and sent[0].step <= step:
-                for work in sent[0].works:
-                    work.wait()
-                sent.popleft()
+            while kept and kept[0].step <= step:
+                kept.popleft().wait()
 
     # ---- servers ----
 
@@ -220,16 +227,16 @@ class BackupMail(Mail):
 
     def _attend(self, worker: _Worker, server: Optional[exchange.Server]) -> bool:
         """Whether something has come from a worker."""
-        if not worker.look():
+        if not worker.has_come():
             return False
         push = worker.take()
         if push is not None and worker.step == self._step and server is not None:
             server.push(push)  # others are late
-        ahead = worker.step if worker.step > self._step else worker.met
-        if ahead is not None and (server is not None or ahead != self._step):
-            raise OrderError(Status.ORDER, f"rank {worker.rank} is in step {ahead} where rank {self._transport.rank} is "
-                             f"in step {self._step}: all ranks call state_dict(), load_state_dict() and flush() after "
-                             "the same steps")
+        there = worker.step if worker.step > self._step else worker.met
+        if there is not None and (server is not None or there != self._step):
+            raise OrderError(Status.ORDER, f"rank {worker.rank} is in step {there} where rank {self._transport.rank} "
+                             f"is in step {self._step}: all ranks call state_dict(), load_state_dict() and flush() after "
+                             "as many steps")
         return True
 
     def _look_after(self, wait: _Wait) -> None:
@@ -241,25 +248,17 @@ class BackupMail(Mail):
                 worker.listen()
 
     def answer(self, answer: memoryview) -> List[torch.Tensor]:
-        transport = self._transport
         own = copied_bytes(answer)
-        found = []
-        if self._workers:
-            self._forget(self._answered, self._step - KEPT)
-        with transport.exchanging():
-            for worker in self._workers:
-                self._answered.append(self._begin(worker.rank, (
-                    (_ANSWER_HEAD, torch.tensor([len(own)])), (_ANSWER, own))))
-            for server in range(self._servers):
-                found.append(own if server == transport.rank else self._answer_of(server))
-        return found
+        self._forget(self._answered, self._step - KEPT)
+        for worker in self._workers:
+            self._begin(self._answered, worker.rank, [(_ANSWER_HEAD, torch.tensor([len(own)])), (_ANSWER, own)])
+        with self._transport.exchanging():
+            return [own if server == self._transport.rank else self._answer_of(server)
+                    for server in range(self._servers)]
 
     def _answer_of(self, server: int) -> torch.Tensor:
-        length, = _Note(self._transport, server, _ANSWER_HEAD, 1).read()
-        answer = torch.empty(length, dtype=torch.uint8)
-        self._transport.irecv(answer, server, _ANSWER).wait()
-        self._transport.received += length
-        return answer
+        length = int(_number(self._transport, server, _ANSWER_HEAD).wait())
+        return _Coming(self._transport, server, _ANSWER, torch.empty(length, dtype=torch.uint8)).wait()
 
     # ---- together ----
 

@@ -144,8 +144,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def _check_backup(self, name: str, value: Any) -> None:
         """ValueError: it would need all ranks in each step."""
         if self._backup and value is not None:
-            raise ValueError(f"{name} needs all ranks in each step, and with backup={self._backup} servers go on without "
-                             f"the slowest: leave out {name} or backup")
+            raise ValueError(f"{name} needs all ranks in each step, and with backup={self._backup} servers go on "
+                             f"without the slowest: leave out {name} or backup")
 
     @property
     def grad_norm(self) -> Optional[float]:

@@ -35,16 +35,16 @@ class PushPull(OptimizerAtOwners):
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
-    backup:    a server goes on when all but so many ranks have pushed (backup workers: 3LC, section 2.1), so that a rank
-               that is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped: what
-               it sent goes back into the residual and is sent again, and is lost only with a codec that keeps none,
-               such as "raw"; `.stats.late` counts it. Every rank takes the changes of all steps in order, so
-               replicas are bit-identical after equal steps. In detail:
-               - A rank may be up to 3 steps behind; then servers wait for it.
-               - Servers answer inside their own step(), so they should be ranks that are not slow: all wait for them.
-               - In flush(), state_dict() and load_state_dict() all ranks come together, after equal steps. End a
-                 training with one of the first two: with a server that ends too soon go answers that others need.
-               - max_norm and scaler are refused, as they need all ranks in each step.
+    backup:    a server goes on when all ranks but so many have pushed (backup workers: 3LC, section 2.1), so one that
+               is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped, and
+               `.stats.late` counts it: what it sent goes back into the residual, and is lost only where the codec keeps
+               none, as "raw". All ranks take the changes of all steps in order, so replicas are bit-identical after
+               equal steps. So:
+               - A rank may be 3 steps behind, then servers wait for it.
+               - Servers answer inside their own step(), and all wait for them: let the first ranks be fast ones.
+               - All ranks call flush(), state_dict() and load_state_dict() after equal steps, and come together there.
+                 End a training with one of the first two: others may still need answers of a server that ends.
+               - max_norm and scaler, which need all ranks in each step, are refused.
     groups, max_norm, momentum_correction, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, seed, threads, process_group: as in register().
 
