@@ -95,7 +95,7 @@ def frozen(thing):
 
 def older(state):
     """As older releases saved it."""
-    state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed", "velocities")}
+    state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed", "velocities", "late")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]
@@ -244,7 +244,8 @@ def mixed_up(rank, world, age):
         found[way] = [said(target.load_state_dict, thing) for other, state in states.items() if other != way
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
-            if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities"):
+            if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities",
+                         "late"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):

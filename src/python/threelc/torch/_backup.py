@@ -11,10 +11,10 @@ A server sends a head, 1 int64 with the bytes of the answer, and the answer. All
 a worker takes the answers in order, so one that is late has the model of each step, too. It has taken the answers of
 all steps before the one that it pushes for. So the heads tell a server how far its workers are.
 
-gloo cannot wait for one of several ranks so that it hears of one that has died, nor can it be asked whether something
-has come. So a server receives from each worker apart, and looks into the memory where the head, or the end, will be:
-they are not 0. That is a hint; waiting for what is there makes sure. The end is received after the push, on the same
-connection, so the push is there when the end is, and a slow link holds nobody up.
+A wait of gloo for any one of several ranks does not end when one of them dies, and gloo does not tell whether
+something has come. So a server receives from each worker apart, and looks into the memory where the head, or the end,
+will be: they are not 0. That is a hint; waiting for what is there makes sure. The end is received after the push, on
+the same connection, so the push is there when the end is, and a slow link holds nobody up.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 import torch
 
 from .. import exchange
-from .._errors import OrderError, Status
+from .._errors import Error, OrderError, Status
 from ._groups import Clock
 from ._mail import Mail
 from ._transport import Transport, copied_bytes, timeout_of
@@ -169,8 +169,8 @@ class BackupMail(Mail):
 
     def push(self, messages: Sequence[memoryview]) -> List[Any]:
         self._step += 1
-        # Servers answer a step when they have the pushes up to KEPT steps before, and this rank has all answers but
-        # that of the new step.
+        # This rank has the answers of the step before. Servers gave them when they had a head of it of step - KEPT or
+        # later, and so all older pushes.
         self._forget(self._pushed, self._step - KEPT - 1)
         self._to_servers(2 * self._step, messages)
         return [messages[self._transport.rank]] if self._workers else []
@@ -221,7 +221,7 @@ class BackupMail(Mail):
                             return
                         wait.pause()
                         self._look_after(wait)
-        except OrderError:
+        except Error:
             self._transport.abort()  # ranks that are content must not wait for this one
             raise
 
@@ -235,8 +235,8 @@ class BackupMail(Mail):
         there = worker.step if worker.step > self._step else worker.met
         if there is not None and (server is not None or there != self._step):
             raise OrderError(Status.ORDER, f"rank {worker.rank} is in step {there} where rank {self._transport.rank} "
-                             f"is in step {self._step}: all ranks call state_dict(), load_state_dict() and flush() after "
-                             "as many steps")
+                             f"is in step {self._step}: all ranks call state_dict(), load_state_dict() and flush() "
+                             "after as many steps")
         return True
 
     def _look_after(self, wait: _Wait) -> None:
