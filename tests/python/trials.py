@@ -69,6 +69,7 @@ def backup(rank, begun):
     import threelc.torch
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(3)))
+    torch.optim.SGD(model.parameters(), 0.01)  # with the first one PyTorch imports much
     begun()
     optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, backup=1)
     torch.manual_seed(1 + rank)
