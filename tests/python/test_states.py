@@ -96,7 +96,7 @@ def frozen(thing):
 def older(state):
     """As older releases saved it."""
     state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed", "velocities",
-                                                            "second_moments")}
+                                                                       "second_moments", "late")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]
@@ -246,7 +246,7 @@ def mixed_up(rank, world, age):
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
             if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities",
-                         "second_moments"):
+                         "second_moments", "late"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):

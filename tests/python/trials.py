@@ -2,7 +2,7 @@
 """A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception, and
 end, within the timeout of their process group and some seconds.
 
-trials.py [--way ddp|local-steps] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
+trials.py [--way ddp|local-steps|backup] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
           [--timeout SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
@@ -63,12 +63,28 @@ def local_steps(rank, begun):
         optimizer.step()
 
 
+def backup(rank, begun):
+    """Parameter servers with a backup worker."""
+    import torch
+    import threelc.torch
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(3)))
+    torch.optim.SGD(model.parameters(), 0.01)  # with the first one PyTorch imports much
+    begun()
+    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, backup=1)
+    torch.manual_seed(1 + rank)
+    while True:
+        optimizer.zero_grad()
+        model(torch.randn(8, 60)).pow(2).mean().backward()
+        optimizer.step()
+
+
 def plain(rank, begun):
     """Without the hook, to compare."""
     ddp(rank, begun, False)
 
 
-WAYS = {"ddp": ddp, "plain": plain, "local-steps": local_steps}
+WAYS = {"ddp": ddp, "plain": plain, "local-steps": local_steps, "backup": backup}
 
 
 def be_rank(way, rank, world, port, timeout, pipe):

@@ -10,10 +10,10 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ._groups import Clock
+from ._mail import Mail
 from ._module import assign, copied
 from ._places import Place
 from ._runners import nothing
-from ._transport import Transport
 
 _MIB = 1 << 20
 _LEAST = 4096  # values of a tensor that is split
@@ -79,9 +79,11 @@ class Bucket:
         """why the gradients of this rank were left out in this step"""
         self.failure: Optional[StepError] = None
         """of this step"""
+        self.late = 0
+        """how many servers went on without the push of this step"""
         self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
-        self._came: List[torch.Tensor] = []  # pushes
+        self._came: List[Any] = []  # pushes
 
     def _objects(self, config: exchange.Config, residuals: Mapping[str, torch.Tensor]
                  ) -> Tuple[exchange.Worker, Optional[exchange.Server]]:
@@ -115,7 +117,9 @@ class Bucket:
             return
         self._now = self._coded
         if floats:
-            worker, server = self._objects(replace(self._config, reserve="raw"), {})
+            # what servers with backup workers do not take waits for later steps, also those of the codecs
+            worker, server = self._objects(replace(self._config, reserve="raw"),
+                                           self.residuals if self._config.backup else {})
             for one in (worker, server):
                 if one is not None:
                     one.set_codec(None, "raw")
@@ -129,7 +133,7 @@ class Bucket:
 
     # ---- a step, in this order ----
 
-    def push(self, weight: float, transport: Transport, clock: Clock) -> None:
+    def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
         clock.start()
         push = self._now.worker.push(self.values, weight)
@@ -137,10 +141,10 @@ class Bucket:
         self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
         clock.was_codec()
         to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
-        self._came = transport.all_to_all([*to, *[memoryview(b"")] * (transport.world - len(to))])
+        self._came = mail.push([*to, *[memoryview(b"")] * (self._config.workers - len(to))])
         clock.was_wire()
 
-    def reduce(self, weights: Callable[[str], torch.Tensor]) -> bool:
+    def reduce(self, weights: Callable[[str], torch.Tensor], mail: Mail) -> bool:
         """Parts get the means of the pushes as gradients. weights: those of a parameter. Returns whether there are
         means."""
         for name, values in zip(self.names, self.values):  # what is pulled takes their place; what a server that
@@ -151,8 +155,7 @@ class Bucket:
         server = self._now.server
         if server is None:
             return False
-        for push in self._came:
-            server.push(push)
+        mail.deliver(self._came, server)
         try:
             server.reduce()
         except StepError:
@@ -185,10 +188,18 @@ class Bucket:
     def pull(self, answers: Sequence[Any]) -> None:
         """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
+        self.late = 0
         try:
             self._now.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
             if self.moved:
                 self._now.worker.mask(self.moved)
         except StepError as error:
             self.failure = error
+        if self._config.backup and not self.left_out:
+            self.late = sum(self._is_late(server) for server in range(len(answers)))
         self._came = []
+
+    def _is_late(self, server: int) -> bool:
+        """Whether a server has gone on without the last push."""
+        taken = self._now.worker.outcome(server).taken
+        return taken is not None and self._rank not in taken

@@ -21,10 +21,12 @@ from .._errors import OrderError, Status, StepError
 from ..codec_strings import check_codec
 from ..context import Context
 from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
+from ._backup import BackupMail
 from ._bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
 from ._buckets import Bucket, in_buckets, spread
 from ._buffers import BuffersOfOne
 from ._groups import ring_bytes
+from ._mail import Mail
 from ._module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from ._moments import MOMENTS, Moments, check_moments
 from ._optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer,
@@ -35,13 +37,13 @@ from ._places import Place, optimizer_for, optimizer_state, values_at
 from ._runners import Background, Inline, nothing
 from ._scaler import inverse_of, scaler_that_steps, tell
 from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, check_made, listed_states, made_with, states_for
+from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with, states_for
 from ._transport import Transport
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"
-FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "traffic": TRAFFIC, "masters": TENSORS, **BUCKETS,
-        "places": [(str, int, int)], "parts": [torch.Tensor], **MOMENTS,
+FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "late": Optionally(int), "traffic": TRAFFIC,
+        "masters": TENSORS, **BUCKETS, "places": [(str, int, int)], "parts": [torch.Tensor], **MOMENTS,
         "optimizer": {"parts": [Mapping], "groups": [Mapping]}, "made": MADE}
 
 
@@ -64,9 +66,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
                  momentum_correction: Optional[float], second_moment: Optional[float], warmup_steps: int,
-                 bucket_mb: Optional[float] = None) -> None:
+                 bucket_mb: Optional[float] = None, backup: int = 0) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
-        step(). The rest as in ShardedOptimizer."""
+        step(). backup: as in PushPull. The rest as in ShardedOptimizer."""
         check_codec(codec)
         if pull is not None:
             check_codec(pull)
@@ -78,20 +80,24 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         check_maker(optimizer, "optimizer", "lambda p: torch.optim.SGD(p, lr=0.1)")
         self._groups = ParameterGroups(groups, self._model)
         one_of(buffers, ("own", "first"), "buffers")
+        self._backup = whole(backup, "backup", 0)
         self._scaler = scaler_of(scaler)
+        self._check_backup("scaler", self._scaler)
         self._made = {**made_with(codec, min_numel, pull), "momentum_correction": momentum_correction,
                       "second_moment": second_moment}
         self.max_norm = max_norm
         transport = Transport(process_group)
+        whole(backup, "backup", 0, transport.world - 1)
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
                          "scaler": self._scaler is not None, "momentum_correction": momentum_correction,
-                         "second_moment": second_moment, "warmup_steps": warmup_steps, "bucket_mb": bucket_mb})
+                         "second_moment": second_moment, "warmup_steps": warmup_steps, "bucket_mb": bucket_mb,
+                         "backup": backup})
         self._model.start(transport)
         self._parameters = self._model.parameters
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
-                                 seed=seed, threads=threads)
+                                 backup=backup, seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
         as_weights = {name for name, n in sizes.items()
                       if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
@@ -116,7 +122,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._patience = Patience("the gradients of this rank were left out")
         self._starving = Starving()
         self._grad_norm: Optional[float] = None
-        self._steps = self._failed = 0
+        self._steps = self._failed = self._late = 0
+        self._mail = BackupMail(transport, servers, self._clock) if backup else Mail(transport, servers)
         self._runner: Union[Inline, Background] = Inline()
         self._overlap: Optional[Overlap] = None
         if bucket_mb is not None:
@@ -138,7 +145,14 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         if max_norm is not None and self._made["second_moment"] is not None:
             raise ValueError("max_norm is for means of gradients, and with second_moment ranks send what has another "
                              "norm: clip the gradients of each rank before step()")
+        self._check_backup("max_norm", max_norm)
         self._max_norm = None if max_norm is None else float(max_norm)
+
+    def _check_backup(self, name: str, value: Any) -> None:
+        """ValueError: it would need all ranks in each step."""
+        if self._backup and value is not None:
+            raise ValueError(f"{name} needs all ranks in each step, and with backup={self._backup} servers go on "
+                             f"without the slowest: leave out {name} or backup")
 
     @property
     def grad_norm(self) -> Optional[float]:
@@ -224,7 +238,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             bucket.moved = [u.clone() for u in self._moments.masked(gradients)]
         bucket.values = gradients
         bucket.go_as_floats(self._steps < self._warmup_steps)
-        self._runner.put(partial(bucket.push, weight, self._transport, self._clock))
+        self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
 
     def _begin_answers(self) -> None:
         """All pushes have come: the optimizer's step, and answers, first to what the next forward pass reads first."""
@@ -234,7 +248,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self._patience.left_out(left_out)
         else:
             self._patience.went_well()
-        reduced = [bucket.reduce(self._weights) for bucket in self._buckets]
+        reduced = [bucket.reduce(self._weights, self._mail) for bucket in self._buckets]
         if self._max_norm is not None:
             self._clock.was_codec()
             self._clip(self._max_norm)
@@ -287,12 +301,14 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             raise failure
 
     def _all_taken(self) -> None:
-        """Nothing is under way. StepError: the last step failed. OrderError: gradients are on their way."""
+        """Nothing is under way; with backup workers all ranks come together. StepError: the last step failed.
+        OrderError: gradients are on their way."""
         if self._sent:
             raise OrderError(Status.ORDER, "gradients of this step are on their way: call step() first")
         self._take()
         self._raise_failure()
         self._runner.put(nothing)()
+        self._mail.meet()
 
     # ---- its parts ----
 
@@ -315,21 +331,22 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def _answer(self, bucket: Bucket, changes: Optional[List[torch.Tensor]], first: bool, buffers: bytes) -> None:
         """Sends the answer of this rank, and pulls those of all owners. first: in this step; buffers come with it."""
-        clock, transport = self._clock, self._transport
+        clock = self._clock
         clock.start()
         answer = bucket.answer(changes)
         if buffers:
             answer = memoryview(answer.tobytes() + buffers)
         clock.was_codec()
-        answers = transport.all_gather(answer)[:self._servers]
+        answers = self._mail.answer(answer)
         clock.was_wire()
         if self._buffers is not None and first:
             try:
                 answers[0] = self._buffers.take(answers[0])
             except ValueError:
-                transport.abort()  # ranks that are content must not wait for this one
+                self._transport.abort()  # ranks that are content must not wait for this one
                 raise
         bucket.pull(answers)
+        self._late += bucket.late
         clock.was_codec()
 
     def _clip(self, max_norm: float) -> None:
@@ -420,7 +437,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         of the model. The model is the caller's to save. Each rank saves its own."""
         self._all_taken()
         return {**self._kind.head(self._transport), "made": dict(self._made),
-                "servers": self._servers, "steps": self._steps, "failed": self._failed, "traffic": self._traffic(),
+                "servers": self._servers, "steps": self._steps, "failed": self._failed, "late": self._late,
+                "traffic": self._traffic(),
                 "masters": {name: master.clone() for name, master in self._masters.items()},
                 **saved_buckets(self._buckets), "places": self._places(),
                 **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
@@ -455,6 +473,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         for part, values in zip(self._parts, parts):
             assign(part, values)
         self._steps, self._failed = found[0]["steps"], found[0]["failed"]
+        self._late = sum(state.get("late") or 0 for state in found
+                         if state["rank"] % self._transport.world == self._transport.rank)
         self._load_traffic(found)
 
     def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:

@@ -100,7 +100,7 @@ class Transport:
     def gather(self, value: Any) -> List[Any]:
         """The value of each rank: anything that can be pickled. Not counted."""
         found: List[Any] = [None] * self.world
-        with self._collective():
+        with self.exchanging():
             dist.all_gather_object(found, value, group=self.group)
         return found
 
@@ -114,8 +114,8 @@ class Transport:
                                      f"and {found[0].get(name)!r} on rank 0")
 
     @contextmanager
-    def _collective(self, *tensors: torch.Tensor) -> Iterator[None]:
-        """A failure of gloo gets a sentence around it. tensors: those that gloo has."""
+    def exchanging(self, *tensors: torch.Tensor) -> Iterator[None]:
+        """A failure of gloo gets a sentence around it. tensors: those of a collective."""
         if self.group is None:
             raise RuntimeError("the connections to the other ranks are closed, as an exchange with them has failed")
         start = time.monotonic()
@@ -136,7 +136,7 @@ class Transport:
         """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""
         ours = torch.tensor([length << _KIND_BITS | kind for length in lengths], dtype=torch.int64)
         theirs = torch.empty(self.world, dtype=torch.int64)
-        with self._collective(ours, theirs):
+        with self.exchanging(ours, theirs):
             dist.all_to_all_single(theirs, ours, group=self.group)
         self.sent += 8 * (self.world - 1)
         self.received += 8 * (self.world - 1)
@@ -159,7 +159,7 @@ class Transport:
             _copy(message, source, at)
             at += len(message)
         target = torch.empty(sum(come), dtype=torch.uint8)
-        with self._collective(source, target):
+        with self.exchanging(source, target):
             dist.all_to_all_single(target, source, come, to, group=self.group)
         self.sent += sum(to) - to[self.rank]
         self.received += sum(come) - come[self.rank]
@@ -169,6 +169,16 @@ class Transport:
         """The message of each rank, this one's too."""
         return self.all_to_all([message] * self.world)
 
+    def isend(self, tensor: torch.Tensor, rank: int, tag: int) -> Any:
+        """Begins to send a tensor, which stays as it is until the work that is returned has waited. It leaves when the
+        other rank receives it, with as many bytes. Inside exchanging()."""
+        self.sent += tensor.numel() * tensor.element_size()
+        return dist.isend(tensor, dist.get_global_rank(self.group, rank), group=self.group, tag=tag)
+
+    def irecv(self, tensor: torch.Tensor, rank: int, tag: int) -> Any:
+        """Begins to receive. If the connection to the other rank is gone, this fails at once."""
+        return dist.irecv(tensor, dist.get_global_rank(self.group, rank), group=self.group, tag=tag)
+
     def copy_model(self, tensors: Sequence[torch.Tensor]) -> None:
         """All ranks start from the tensors of rank 0, of any dtype. Not counted."""
         root = dist.get_global_rank(self.group, 0)
@@ -177,7 +187,7 @@ class Transport:
                 continue
             flat = tensor.detach().cpu().contiguous().view(-1)
             octets = flat.view(torch.uint8)  # gloo does not know all dtypes
-            with self._collective(octets):
+            with self.exchanging(octets):
                 dist.broadcast(octets, root, group=self.group)
             with torch.no_grad():
                 tensor.copy_(flat.view(tensor.shape))
@@ -196,7 +206,7 @@ class Transport:
             return self._sparse_all_reduce(tensor)
         size = tensor.numel() * tensor.element_size()
         self._announce(_SUM, [size] * self.world)
-        with self._collective(tensor):
+        with self.exchanging(tensor):
             self._sum(tensor)
         return self._count(2 * size * (self.world - 1) // self.world)
 
@@ -222,7 +232,7 @@ class Transport:
         indices, values = tensor._indices(), tensor._values()
         size = indices.numel() * indices.element_size() + values.numel() * values.element_size()
         self._announce(_SPARSE_SUM, [size] * self.world)
-        with self._collective(tensor):
+        with self.exchanging(tensor):
             dist.all_reduce(tensor, group=self.group)
         return self._count(size * (self.world - 1))
 
@@ -230,6 +240,13 @@ class Transport:
         self.sent += size
         self.received += size
         return size
+
+
+def copied_bytes(message: memoryview) -> torch.Tensor:
+    """A message in memory of its own."""
+    tensor = torch.empty(len(message), dtype=torch.uint8)
+    _copy(message, tensor, 0)
+    return tensor
 
 
 def _copy(message: memoryview, tensor: torch.Tensor, at: int) -> None:

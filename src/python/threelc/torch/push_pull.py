@@ -2,6 +2,7 @@
 """A parameter server (3LC, section 2 and Figure 2): workers push gradients and pull changes of the model."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
 from ._optimizer import Maker
@@ -11,8 +12,12 @@ from ._states import Kind
 STATE_VERSION = 3  # of state_dict()
 
 
+@dataclass(frozen=True)
 class PushPullStats(OwnerStats):
     """Of PushPull."""
+
+    late: int = 0
+    """pushes of this rank without which a server went on, as they came too late; one for each server"""
 
 
 class PushPull(OptimizerAtOwners):
@@ -30,6 +35,16 @@ class PushPull(OptimizerAtOwners):
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
+    backup:    a server goes on when all ranks but so many have pushed (backup workers: 3LC, section 2.1), so one that
+               is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped, and
+               `.stats.late` counts it: what it sent goes back into the residual, and is lost only where the codec keeps
+               none, as "raw". All ranks take the changes of all steps in order, so replicas are bit-identical after
+               equal steps. So:
+               - A rank may be 3 steps behind, then servers wait for it.
+               - Servers answer inside their own step(), and all wait for them: let the first ranks be fast ones.
+               - All ranks call flush(), state_dict() and load_state_dict() after equal steps, and come together there.
+                 End a training with one of the first two: others may still need answers of a server that ends.
+               - max_norm and scaler, which need all ranks in each step, are refused.
     groups, max_norm, momentum_correction, second_moment, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, seed, threads, process_group: as in register().
 
@@ -44,14 +59,14 @@ class PushPull(OptimizerAtOwners):
                  pull: Optional[str] = None, groups: Optional[Sequence[Mapping[str, Any]]] = None,
                  max_norm: Optional[float] = None, momentum_correction: Optional[float] = None,
                  second_moment: Optional[float] = None, warmup_steps: int = 0, scaler: Any = None,
-                 buffers: str = "own", min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
-                 process_group: Any = None) -> None:
+                 buffers: str = "own", backup: int = 0, min_numel: int = 256, seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
         super().__init__(model, optimizer, servers, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
-                         second_moment=second_moment, warmup_steps=warmup_steps)
+                         second_moment=second_moment, warmup_steps=warmup_steps, backup=backup)
 
     @property
     def stats(self) -> PushPullStats:
         """Bytes and seconds."""
-        return PushPullStats(**self._counts())
+        return PushPullStats(**self._counts(), late=self._late)
