@@ -59,7 +59,7 @@ static traffic sent(const void *layout, size_t phase, size_t machine)
 
 /* They differ in the optimizer alone. */
 #define KIND(NAME, PREFIX)                                                                                             \
-    {.name = NAME,                                                                                                     \
+    {.name = (NAME),                                                                                                   \
      .has_owners = true,                                                                                               \
      .phases = phases,                                                                                                 \
      .phase_count = PHASES,                                                                                            \
