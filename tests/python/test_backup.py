@@ -15,7 +15,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Died, Failure
-from threelc.torch._backup import KEPT
+from threelc.torch._owners.backup import KEPT
 
 STEPS = 10
 RATE = 0.1

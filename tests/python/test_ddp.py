@@ -469,7 +469,7 @@ state._jobs.put(lambda: (time.sleep(0.5), sys.stderr.write("the thread has ended
 
 def held(rank, world):
     """Whether tensors of collectives are still held when these have returned."""
-    transport = threelc.torch._transport.Transport()
+    transport = threelc.torch._common.transport.Transport()
     tensor = torch.ones(1)
     transport.all_reduce(tensor)
     found = [any(other is tensor for other in transport._held)]

@@ -9,7 +9,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER
 from test_ddp import bits, build, train
-from threelc.torch._device import Quantizer, _nearest
+from threelc.torch._common.device import Quantizer, _nearest
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
           "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")

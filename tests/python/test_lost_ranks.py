@@ -13,7 +13,7 @@ import torch.distributed as dist
 import threelc.torch
 from cluster import CLUSTER
 from test_ddp import Scaler, build, train
-from threelc.torch._transport import timeout_of
+from threelc.torch._common.transport import timeout_of
 
 TIMEOUT = 20  # of the process groups here; what is told at once is told long before
 
@@ -45,7 +45,7 @@ def breaks(state, what):
     elif what == "parameters":
         state._places._names = {}
     elif what == "results":
-        threelc.torch._arrival.Arrival.results = failing
+        threelc.torch._hook.arrival.Arrival.results = failing
 
 
 WHATS = ("hook", "scaler", "exchange", "end of the step", "residuals", "unused", "parameters", "results")
@@ -53,7 +53,7 @@ WHATS = ("hook", "scaler", "exchange", "end of the step", "residuals", "unused",
 
 def broken(rank, world, what):
     """Rank 1 fails in step 3: what backward() raises on each rank, and after how long."""
-    results = threelc.torch._arrival.Arrival.results
+    results = threelc.torch._hook.arrival.Arrival.results
     model = build()
     state = threelc.torch.register(model, scaler=Scaler(1.0))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -66,7 +66,7 @@ def broken(rank, world, what):
     except Exception as error:
         return type(error).__name__, str(error), time.monotonic() - start
     finally:
-        threelc.torch._arrival.Arrival.results = results
+        threelc.torch._hook.arrival.Arrival.results = results
     return "trained", "", time.monotonic() - start
 
 
@@ -95,7 +95,7 @@ def other_codec(rank, world):
 
 def sums(rank, world, size):
     """A sum of another size on rank 1."""
-    transport = threelc.torch._transport.Transport()
+    transport = threelc.torch._common.transport.Transport()
     transport.all_reduce(torch.ones(size[rank]))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy
 from threelc.exchange import STARVES_FROM, AllReduce, Config, Tensor
-from threelc.torch._starving import Starving, residual_ratios
+from threelc.torch._common.starving import Starving, residual_ratios
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "bench" / "data" / "resnet20-cifar10-s1.75"

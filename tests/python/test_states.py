@@ -166,7 +166,7 @@ def renamed(rank, world, names, lost, old=False):
     """From a module that is wrapped as one name says, to one that is wrapped as another does: the norms of residuals
     before and after."""
     wrapped = [Net() if name is None else Wrapped(Net(), name) for name in names]
-    places = threelc.torch._ddp_places
+    places = threelc.torch._hook.places
     plain = places.plain
     if old:  # as older releases had names
         places.plain = str

@@ -56,11 +56,11 @@ def included_by(path):
         found = re.match(r'\s*#\s*include\s+(?:"([^"]+)"|<(threelc/[^>]+)>)', line)
         if found:
             yield number, os.path.join(os.path.dirname(path), found[1]) if found[1] else 'include/' + found[2]
-        found = re.match(r'from (\.+)(\w*) import (.*)', line)
+        found = re.match(r'from (\.+)([\w.]*) import (.*)', line)
         if found and path.endswith('.py'):
             folder = os.path.normpath(os.path.join(os.path.dirname(path), '../' * (len(found[1]) - 1)))
             for name in [found[2]] if found[2] else re.findall(r'\w+', found[3]):
-                file = os.path.join(folder, name)
+                file = os.path.join(folder, name.replace(".", "/"))
                 yield number, file + '/__init__.py' if os.path.isdir(file) else file + '.py'
 
 

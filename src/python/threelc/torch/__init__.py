@@ -12,8 +12,8 @@ PushPull: a parameter server. Gossip: neighbours in a graph, without a common mo
 between replicas of a model that FSDP2 shards. WeightSync: models that are served or sampled from follow one that is
 trained.
 """
-from ._ddp_counts import Stats
-from ._ddp_state import DDPState
+from ._hook.counts import Stats
+from ._hook.state import DDPState
 from .ddp import hook, register
 from .fsdp import FSDPState, register_fsdp
 from .gossip import Gossip, GossipStats

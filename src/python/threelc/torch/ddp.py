@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
-from ._ddp_settings import Settings
-from ._ddp_state import DDPState
-from ._groups import check_choices
-from ._transport import Transport
-from ._moments import check_moments
+from ._common.arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
+from ._common.groups import check_choices
+from ._common.moments import check_moments
+from ._common.transport import Transport
+from ._hook.settings import Settings
+from ._hook.state import DDPState
 
 
 def hook(state: DDPState, bucket: Any) -> Any:

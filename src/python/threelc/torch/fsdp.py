@@ -15,12 +15,12 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
-from ._arguments import check_numbers, shown
-from ._ddp_places import DTYPES
-from ._groups import Clock, Group, Traffic, check_choices, ring_bytes
-from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
+from ._common.arguments import check_numbers, shown
+from ._common.groups import Clock, Group, Traffic, check_choices, ring_bytes
+from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
     states_for, traffic_saved
-from ._transport import Transport
+from ._common.transport import Transport
+from ._hook.places import DTYPES
 
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("register_fsdp()", STATE_VERSION, {**RANKS, "groups": {str: GROUP}, "traffic": Optionally(TRAFFIC),

@@ -11,13 +11,13 @@ from .. import exchange
 from .._errors import ParameterError, Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
-from ._arguments import check_numbers, one_of
-from ._groups import Traffic
-from ._module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
-from ._optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
-from ._scaler import take_scale
-from ._states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
-from ._transport import Transport
+from ._common.arguments import check_numbers, one_of
+from ._common.groups import Traffic
+from ._common.module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
+from ._common.optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
+from ._common.scaler import take_scale
+from ._common.states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
+from ._common.transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("Gossip", STATE_VERSION, {**RANKS, "steps": int, "stayed": int, "traffic": TRAFFIC, "node": Mapping,

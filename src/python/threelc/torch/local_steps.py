@@ -16,16 +16,16 @@ import torch
 from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
-from ._arguments import check_numbers, shown, weight_of, whole
-from ._buffers import Buffers
-from ._groups import Group, check_choices, ring_bytes
-from ._module import Model, assign, flat, rounded, size_of
-from ._optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
-from ._scaler import take_scale
-from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, \
-    states_for
-from ._transport import Transport
+from ._common.arguments import check_numbers, shown, weight_of, whole
+from ._common.buffers import Buffers
+from ._common.groups import Group, check_choices, ring_bytes
+from ._common.module import Model, assign, flat, rounded, size_of
+from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
+from ._common.scaler import take_scale
+from ._common.starving import LoopStats, Starving, residual_ratios, warn_starving
+from ._common.states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, \
+    made_with, states_for
+from ._common.transport import Transport
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {

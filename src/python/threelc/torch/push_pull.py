@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
-from ._optimizer import Maker
-from ._owners import FORM, OptimizerAtOwners, OwnerStats
-from ._states import Kind
+from ._common.optimizer import Maker
+from ._common.states import Kind
+from ._owners.owners import FORM, OptimizerAtOwners, OwnerStats
 
 STATE_VERSION = 3  # of state_dict()
 

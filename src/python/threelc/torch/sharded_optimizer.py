@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any, Mapping, Optional, Sequence
 
-from ._arguments import shown
-from ._optimizer import Maker
-from ._owners import FORM, OptimizerAtOwners, OwnerStats
-from ._states import Kind
+from ._common.arguments import shown
+from ._common.optimizer import Maker
+from ._common.states import Kind
+from ._owners.owners import FORM, OptimizerAtOwners, OwnerStats
 
 STATE_VERSION = 1  # of state_dict()
 

@@ -15,8 +15,8 @@ from .._arrays import check_memory, check_writable, dtype_of
 from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
-from ._sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
-from ._states import TENSORS, Kind, Optionally
+from ._common.sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
+from ._common.states import TENSORS, Kind, Optionally
 
 FORMAT = 2  # of messages
 STATE_VERSION = 1  # of state_dict()

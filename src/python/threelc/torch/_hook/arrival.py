@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 import torch
 
-from ._transport import Transport
+from .._common.transport import Transport
 
 
 class Arrival:

@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Sequence
 
 import torch
 
-from ._states import TENSORS, plain
+from .states import TENSORS, plain
 
 _EPSILON = 1e-8  # torch.optim.Adam's
 SECOND_MOMENTS = {"squares": TENSORS, "steps": {str: int}}

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""How pushes come to servers, and answers to workers. Here all ranks wait for all; _backup.py has another way."""
+"""How pushes come to servers, and answers to workers. Here all ranks wait for all; backup.py has another way."""
 from __future__ import annotations
 
 from typing import Any, List, Sequence
 
 import torch
 
-from .. import exchange
-from ._transport import Transport
+from ... import exchange
+from .._common.transport import Transport
 
 
 class Mail:

@@ -9,12 +9,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
-from ..context import Context
-from ._arguments import shown
-from ._groups import Clock, Group
-from ._second_moment import SECOND_MOMENTS, SecondMoments
-from ._states import TENSORS, Optionally, plain
-from ._transport import Transport
+from ...context import Context
+from .arguments import shown
+from .groups import Clock, Group
+from .second_moment import SECOND_MOMENTS, SecondMoments
+from .states import TENSORS, Optionally, plain
+from .transport import Transport
 
 MOMENTS = {"velocities": Optionally(TENSORS), "second_moments": Optionally(SECOND_MOMENTS)}
 

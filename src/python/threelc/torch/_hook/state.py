@@ -8,21 +8,21 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Un
 
 import torch
 
-from .. import exchange
-from .._c import DType
-from .._errors import Error, Status, StepError
-from ..codec_strings import check_codec
-from ..context import Context
-from ._arrival import Arrival
-from ._ddp_counts import Counts, Stats, Step
-from ._ddp_places import DTYPES, Places
-from ._ddp_settings import Settings
-from ._groups import Clock, Group, ring_bytes
-from ._jobs import Jobs
-from ._moments import MOMENTS, Moments
-from ._starving import Starving, residual_ratios
-from ._states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
-from ._transport import Transport
+from ... import exchange
+from ..._c import DType
+from ..._errors import Error, Status, StepError
+from ...codec_strings import check_codec
+from ...context import Context
+from .._common.groups import Clock, Group, ring_bytes
+from .._common.jobs import Jobs
+from .._common.moments import MOMENTS, Moments
+from .._common.starving import Starving, residual_ratios
+from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
+from .._common.transport import Transport
+from .arrival import Arrival
+from .counts import Counts, Stats, Step
+from .places import DTYPES, Places
+from .settings import Settings
 
 STATE_VERSION = 1  # of state_dict()
 _COUNTS = {**TRAFFIC, "steps": int, "float_steps": int, "skipped": int, "dropped": int, "thread_seconds": float}

@@ -13,14 +13,14 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from .. import exchange
-from .._arrays import dtype_of
-from .._c import DType
-from .._errors import StepError
-from ..codec_strings import check_codec
-from ._device import OnDevice, Quantizer
-from ._module import copied
-from ._transport import Transport
+from ... import exchange
+from ..._arrays import dtype_of
+from ..._c import DType
+from ..._errors import StepError
+from ...codec_strings import check_codec
+from .device import OnDevice, Quantizer
+from .module import copied
+from .transport import Transport
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 
 import torch
 
-from ._module import Model
+from .._common.module import Model
 
 
 class Overlap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
-from .. import exchange
+from ... import exchange
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Optional
 
-from ._jobs import Jobs
-from ._transport import Transport
+from .._common.jobs import Jobs
+from .._common.transport import Transport
 
 Job = Callable[[], None]
 

@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
-from ._arguments import shown
-from ._transport import Transport
+from .arguments import shown
+from .transport import Transport
 
 # Older states have no kind: they are known by these entries. The first that fits counts.
 _MARKS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (

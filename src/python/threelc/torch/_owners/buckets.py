@@ -7,13 +7,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import torch
 
-from .. import exchange
-from .._errors import Status, StepError
-from ._groups import Clock
-from ._mail import Mail
-from ._module import assign, copied
-from ._places import Place
-from ._runners import nothing
+from ... import exchange
+from ..._errors import Status, StepError
+from .._common.groups import Clock
+from .._common.module import assign, copied
+from .mail import Mail
+from .places import Place
+from .runners import nothing
 
 _MIB = 1 << 20
 _LEAST = 4096  # values of a tensor that is split

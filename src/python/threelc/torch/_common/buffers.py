@@ -13,11 +13,11 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from .._arrays import borrowed
-from .._errors import Status, StepError
-from ..exchange import Outcome
-from ._module import Model, problem_of, size_of
-from ._transport import Transport
+from ..._arrays import borrowed
+from ..._errors import Status, StepError
+from ...exchange import Outcome
+from .module import Model, problem_of, size_of
+from .transport import Transport
 
 _DIGEST = 16  # bytes
 _HEAD = struct.Struct(f"<d{_DIGEST}s")  # weight of a rank in the mean, 0: it is not in the round; a digest of names,

@@ -7,11 +7,11 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
-from .._errors import StepError
-from ._groups import Clock
-from ._starving import LoopStats
-from ._states import traffic_saved
-from ._transport import Transport
+from ..._errors import StepError
+from .._common.groups import Clock
+from .._common.starving import LoopStats
+from .._common.states import traffic_saved
+from .._common.transport import Transport
 
 
 @dataclass(frozen=True)

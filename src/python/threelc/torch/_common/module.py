@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import torch
 
-from .._arrays import View
-from ._sharing import overlaps_itself, shared
-from ._transport import Transport
+from ..._arrays import View
+from .sharing import overlaps_itself, shared
+from .transport import Transport
 
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -20,8 +20,8 @@ from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from .._arrays import octets
-from .._errors import OrderError, Status
+from ..._arrays import octets
+from ..._errors import OrderError, Status
 
 # What a rank says about the message that follows, beside its length.
 _MESSAGE, _SUM, _SPARSE_SUM = range(3)

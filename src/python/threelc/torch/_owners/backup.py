@@ -26,11 +26,11 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 
 import torch
 
-from .. import exchange
-from .._errors import Error, OrderError, Status
-from ._groups import Clock
-from ._mail import Mail
-from ._transport import Transport, copied_bytes, timeout_of
+from ... import exchange
+from ..._errors import Error, OrderError, Status
+from .._common.groups import Clock
+from .._common.transport import Transport, copied_bytes, timeout_of
+from .mail import Mail
 
 KEPT = 4  # answers that wait for stragglers
 _HEAD, _PUSH, _END, _ANSWER_HEAD, _ANSWER = range(1, 6)  # tags

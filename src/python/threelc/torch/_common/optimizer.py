@@ -9,11 +9,11 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 
 import torch
 
-from ._arguments import shown
-from ._groups import Clock
-from ._module import Model
-from ._states import traffic_saved
-from ._transport import Transport
+from .arguments import shown
+from .groups import Clock
+from .module import Model
+from .states import traffic_saved
+from .transport import Transport
 
 _PATIENCE = 3  # steps in a row that are left out before a warning
 _WITH_SECOND_MOMENT = tuple(getattr(torch.optim, name) for name in (
@@ -23,7 +23,7 @@ _WITH_SECOND_MOMENT = tuple(getattr(torch.optim, name) for name in (
 class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """Groups and state are those of the optimizer inside, so that schedules and loss scalers act on it."""
 
-    _step_supports_amp_scaling = True  # for GradScaler: see _scaler.py
+    _step_supports_amp_scaling = True  # for GradScaler: see scaler.py
 
     def __init__(self, inside: Any, transport: Transport, model: Model) -> None:
         # The constructor of Optimizer would make groups of its own, and load_state_dict() of `inside` makes new ones.

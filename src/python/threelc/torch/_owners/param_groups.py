@@ -7,8 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
-from ._arguments import shown
-from ._module import Model
+from .._common.arguments import shown
+from .._common.module import Model
 
 
 class ParameterGroups:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence
 
-from .. import exchange
-from ._buckets import Bucket
-from ._states import Optionally
+from ... import exchange
+from .._common.states import Optionally
+from .buckets import Bucket
 
 # One bucket is saved as before there were several.
 BUCKETS = {"worker": Mapping, "server": Optionally(Mapping),

@@ -14,10 +14,10 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from .. import exchange
-from .._errors import Status
-from ..codec_strings import quantizer_of
-from ..quartic import compress_quartic
+from ... import exchange
+from ..._errors import Status
+from ...codec_strings import quantizer_of
+from ...quartic import compress_quartic
 
 
 def _nearest(text: str) -> float:

@@ -16,29 +16,30 @@ from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Set, Uni
 
 import torch
 
-from .. import exchange
-from .._errors import OrderError, Status, StepError
-from ..codec_strings import check_codec
-from ..context import Context
-from ._arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
-from ._backup import BackupMail
-from ._bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
-from ._buckets import Bucket, in_buckets, spread
-from ._buffers import BuffersOfOne
-from ._groups import ring_bytes
-from ._mail import Mail
-from ._module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
-from ._moments import MOMENTS, Moments, check_moments
-from ._optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains, made_optimizer,
-                         warn_second_moment)
-from ._overlap import Overlap
-from ._param_groups import ParameterGroups
-from ._places import Place, optimizer_for, optimizer_state, values_at
-from ._runners import Background, Inline, nothing
-from ._scaler import inverse_of, scaler_that_steps, tell
-from ._starving import LoopStats, Starving, residual_ratios, warn_starving
-from ._states import MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with, states_for
-from ._transport import Transport
+from ... import exchange
+from ..._errors import OrderError, Status, StepError
+from ...codec_strings import check_codec
+from ...context import Context
+from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
+from .._common.buffers import BuffersOfOne
+from .._common.groups import ring_bytes
+from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
+from .._common.moments import MOMENTS, Moments, check_moments
+from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
+                                 made_optimizer, warn_second_moment)
+from .._common.scaler import inverse_of, scaler_that_steps, tell
+from .._common.starving import LoopStats, Starving, residual_ratios, warn_starving
+from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
+                              states_for)
+from .._common.transport import Transport
+from .backup import BackupMail
+from .bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
+from .buckets import Bucket, in_buckets, spread
+from .mail import Mail
+from .overlap import Overlap
+from .param_groups import ParameterGroups
+from .places import Place, optimizer_for, optimizer_state, values_at
+from .runners import Background, Inline, nothing
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"

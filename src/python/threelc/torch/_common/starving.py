@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from .. import exchange
-from ..exchange import STARVES_FROM, residual_ratio
-from ._groups import Traffic
+from ... import exchange
+from ...exchange import STARVES_FROM, residual_ratio
+from .groups import Traffic
 
 _EVERY = 16  # steps from one look to the next
 _LOOKS = 3  # in a row, of steps that starve

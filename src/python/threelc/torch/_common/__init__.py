@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What all ways to train in PyTorch share."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The communication hook of DistributedDataParallel."""

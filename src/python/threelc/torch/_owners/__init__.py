@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Owners of parts of a model, which run the optimizer."""
