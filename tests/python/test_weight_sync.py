@@ -158,19 +158,19 @@ class Sharing(unittest.TestCase):
         self.follows(Tensors(w=torch.randn(4, 4)), Tensors(w=torch.zeros(40).as_strided((4, 4), (9, 2))))
 
     def test_places(self):
-        from threelc.torch import _sharing  # pylint: disable=import-outside-toplevel
+        from threelc.torch._common import sharing  # pylint: disable=import-outside-toplevel
         model = flattened()
-        found = _sharing.places({name: p.detach() for name, p in model.named_parameters()})
+        found = sharing.places({name: p.detach() for name, p in model.named_parameters()})
         self.assertEqual({place.root for place in found.values()}, {"flat"})
         for name, place in found.items():
             tensor = getattr(model, name).detach()
-            self.assertTrue(torch.equal(_sharing.values_in(model.flat.detach(), place, tensor.shape), tensor), name)
+            self.assertTrue(torch.equal(sharing.values_in(model.flat.detach(), place, tensor.shape), tensor), name)
 
     def test_many_views_take_no_time(self):
-        from threelc.torch import _sharing  # pylint: disable=import-outside-toplevel
+        from threelc.torch._common import sharing  # pylint: disable=import-outside-toplevel
         flat = torch.zeros(20000)
         tensors = {f"t{i}": flat[2 * i:2 * i + 2] for i in range(10000)}
-        self.assertEqual([name for name, place in _sharing.places(tensors).items() if place.root != name], [])
+        self.assertEqual([name for name, place in sharing.places(tensors).items() if place.root != name], [])
 
 
 class AllOrNothing(unittest.TestCase):
