@@ -4,7 +4,7 @@
  * are balanced, and frames have the parts that they must have. Some plans are written out, and a hash of many is
  * recorded: machines must make the same plan. What frames cost (cost.c) is about what they have.
  */
-#include "../src/context.h"
+#include "../src/api/context.h"
 #include "../src/exchange/cost.h"
 #include "../src/exchange/ownership.h"
 #include "support.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../formats.h"
+#include "../api/formats.h"
 #include "message.h"
 
 /* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the

@@ -19,7 +19,7 @@
  *           LEB128: length of the codec string; the codec string
  *           arrays of n f32: the model, of ECD the estimate, the replica of each neighbour that is not lost
  */
-#include "../context.h"
+#include "../api/context.h"
 #include "gossip.h"
 #include "missing_states.h"
 #include "object.h"

@@ -4,7 +4,7 @@
  */
 #include "../codec/codec.h"
 #include "../coding/frame.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "missing_states.h"
 #include "object_state.h"
 

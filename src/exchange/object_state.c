@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_state.h"
 #include "../coding/frame.h"
-#include "../context.h"
+#include "../api/context.h"
 
 static const char magic[4] = {'T', 'L', 'C', 'X'};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "owner.h"
 #include "../common/structs.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "refusal.h"
 #include <threelc/stages.h>
 

@@ -2,7 +2,7 @@
 #include "pushing.h"
 #include "../coding/decode.h"
 #include "../common/structs.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "../values/dtype.h"
 #include "refusal.h"
 

@@ -3,7 +3,7 @@
  * What happens to the residuals of a sender besides compression.
  */
 #include "../common/structs.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "../values/input.h"
 #include "refusal.h"
 #include "sender.h"

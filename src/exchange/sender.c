@@ -4,7 +4,7 @@
  */
 #include "sender.h"
 #include "../coding/frame.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "../values/input.h"
 #include "refusal.h"
 

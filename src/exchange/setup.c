@@ -3,7 +3,7 @@
 #include "../codec/codec.h"
 #include "../common/bytes.h"
 #include "../common/structs.h"
-#include "../context.h"
+#include "../api/context.h"
 #include "cost.h"
 #include "pull_codec.h"
 #include "refusal.h"

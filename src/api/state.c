@@ -14,9 +14,9 @@
  *   then    the residual, n f32, if there is one
  *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  */
-#include "codec/arguments.h"
-#include "coding/frame.h"
-#include "common/bytes.h"
+#include "../codec/arguments.h"
+#include "../coding/frame.h"
+#include "../common/bytes.h"
 #include "context.h"
 #include "formats.h"
 

@@ -6,12 +6,12 @@
  * Rounding is without bias only if the words of the sum are independent of those that rounded the frames. So they come
  * from indices that no tensor has.
  */
-#include "codec/arguments.h"
-#include "coding/bounds.h"
-#include "coding/decode.h"
-#include "common/bytes.h"
-#include "common/sizes.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../coding/bounds.h"
+#include "../coding/decode.h"
+#include "../common/bytes.h"
+#include "../common/sizes.h"
+#include "../common/structs.h"
 #include "formats.h"
 #include <threelc/stages.h>
 

@@ -2,9 +2,9 @@
  *
  * Lossless deltas of weights: the functions that write frames and digests.
  */
-#include "codec/arguments.h"
-#include "common/bytes.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
 #include "delta_frame.h"
 #include <xxhash.h>
 

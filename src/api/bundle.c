@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/bytes.h"
-#include "common/varint.h"
+#include "../common/bytes.h"
+#include "../common/varint.h"
 #include "formats.h"
 #include <threelc/bundle.h>
 

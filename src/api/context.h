@@ -6,7 +6,7 @@
 #ifndef TLC_CONTEXT_H
 #define TLC_CONTEXT_H
 
-#include "codec/codec.h"
+#include "../codec/codec.h"
 
 struct tlc_ctx {
     const tlc_kernels *kernels;

@@ -2,7 +2,7 @@
  *
  * The `_init` functions of the structs whose defaults are 0. Those of configurations stand beside what they configure.
  */
-#include "common/structs.h"
+#include "../common/structs.h"
 #include <threelc/delta.h>
 #include <threelc/exchange.h>
 #include <threelc/stages.h>

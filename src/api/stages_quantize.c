@@ -3,13 +3,13 @@
  * threelc/stages.h: quantizers, and payloads without a frame, over the caller's arrays. They are encoded and decoded as
  * in a context.
  */
-#include "coding/bounds.h"
-#include "coding/encode.h"
-#include "coding/feedback.h"
-#include "common/sizes.h"
-#include "common/structs.h"
-#include "values/levels.h"
-#include "values/symbols.h"
+#include "../coding/bounds.h"
+#include "../coding/encode.h"
+#include "../coding/feedback.h"
+#include "../common/sizes.h"
+#include "../common/structs.h"
+#include "../values/levels.h"
+#include "../values/symbols.h"
 #include <threelc/stages.h>
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */

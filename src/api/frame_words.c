@@ -2,9 +2,9 @@
  *
  * What is wrong with a frame, in words.
  */
-#include "codec/arguments.h"
-#include "coding/decode.h"
-#include "common/sizes.h"
+#include "../codec/arguments.h"
+#include "../coding/decode.h"
+#include "../common/sizes.h"
 #include "formats.h"
 
 /* Of the payload, or of a block's. */

@@ -2,11 +2,11 @@
  *
  * Lossless deltas of weights: the functions that read frames.
  */
-#include "codec/arguments.h"
-#include "common/bytes.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
 #include "delta_frame.h"
-#include "formats.h"
+#include "../api/formats.h"
 
 /* Is the delta for these n weights of dtype? read: it has an n. */
 static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)

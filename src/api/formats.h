@@ -5,7 +5,7 @@
 #ifndef TLC_FORMATS_H
 #define TLC_FORMATS_H
 
-#include "coding/frame.h"
+#include "../coding/frame.h"
 
 /* Those of threelc/exchange.h follow those of tlc_format. */
 enum { TLC_FORMAT_MESSAGE = TLC_FORMAT_STATE + 1, TLC_FORMAT_OBJECT_STATE, TLC_FORMAT_NODE_STATE, TLC_FORMATS };

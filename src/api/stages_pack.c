@@ -2,11 +2,11 @@
  *
  * threelc/stages.h: packers and the shrinker, over the caller's arrays.
  */
-#include "codec/codec.h"
-#include "coding/coder.h"
-#include "common/sizes.h"
-#include "common/structs.h"
-#include "values/symbols.h"
+#include "../codec/codec.h"
+#include "../coding/coder.h"
+#include "../common/sizes.h"
+#include "../common/structs.h"
+#include "../values/symbols.h"
 #include <threelc/stages.h>
 
 /* ---- quartic ----------------------------------------------------------------------------------------------------- */

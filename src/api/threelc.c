@@ -2,12 +2,12 @@
  *
  * The public functions that encode and decode: they check the arguments, set the float mode and call coding/.
  */
-#include "codec/arguments.h"
-#include "coding/bounds.h"
-#include "coding/decode_many.h"
-#include "coding/encode.h"
-#include "coding/nonfinite.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../coding/bounds.h"
+#include "../coding/decode_many.h"
+#include "../coding/encode.h"
+#include "../coding/nonfinite.h"
+#include "../common/structs.h"
 #include "context.h"
 #include "formats.h"
 

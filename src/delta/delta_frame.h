@@ -5,12 +5,12 @@
 #ifndef TLC_DELTA_FRAME_H
 #define TLC_DELTA_FRAME_H
 
-#include "coding/frame.h"
-#include "coding/ranges.h"
-#include "common/sizes.h"
-#include "common/varint.h"
-#include "delta/blocks.h"
-#include "delta/weights.h"
+#include "../coding/frame.h"
+#include "../coding/ranges.h"
+#include "../common/sizes.h"
+#include "../common/varint.h"
+#include "blocks.h"
+#include "weights.h"
 #include <threelc/delta.h>
 
 #define TLC_DELTA_MAGIC 'D'

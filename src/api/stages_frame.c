@@ -3,12 +3,12 @@
  * Frames of values that the caller has quantized: what is lossless in a compression. Each unit comes as quartic bytes,
  * which stay as they are, or are shrunk, or become positions.
  */
-#include "codec/arguments.h"
-#include "coding/bounds.h"
-#include "coding/coder.h"
-#include "coding/frame.h"
-#include "common/bytes.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../coding/bounds.h"
+#include "../coding/coder.h"
+#include "../coding/frame.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
 #include <threelc/stages.h>
 
 enum { STREAMS = 5, WORD = 64 };

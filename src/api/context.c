@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
-#include "codec/arguments.h"
-#include "coding/bounds.h"
-#include "coding/ranges.h"
-#include "common/sizes.h"
-#include "common/structs.h"
+#include "../codec/arguments.h"
+#include "../coding/bounds.h"
+#include "../coding/ranges.h"
+#include "../common/sizes.h"
+#include "../common/structs.h"
 #include <stdlib.h>
 
 #define ALIGNMENT 64 /* of the residual that a context owns: a cache line */
