@@ -12,7 +12,7 @@
 #include "../common/bytes.h"
 #include "../common/sizes.h"
 #include "../common/structs.h"
-#include "formats.h"
+#include "../coding/formats.h"
 #include <threelc/stages.h>
 
 /* Reads and checks a frame. It must match the first one, if that is not NULL. */

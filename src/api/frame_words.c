@@ -5,7 +5,7 @@
 #include "../codec/arguments.h"
 #include "../coding/decode.h"
 #include "../common/sizes.h"
-#include "formats.h"
+#include "../coding/formats.h"
 
 /* Of the payload, or of a block's. */
 static void say_unit(tlc_text *w, const tlc_frame *f)

@@ -18,7 +18,7 @@
 #include "../coding/frame.h"
 #include "../common/bytes.h"
 #include "context.h"
-#include "formats.h"
+#include "../coding/formats.h"
 
 #define STATE_VERSION 1
 #define STATE_HEAD 32

@@ -9,7 +9,7 @@
 #include "../coding/nonfinite.h"
 #include "../common/structs.h"
 #include "context.h"
-#include "formats.h"
+#include "../coding/formats.h"
 
 uint32_t tlc_version(void)
 {
@@ -54,15 +54,6 @@ const char *tlc_status_string(tlc_status s)
 int tlc_isa_supported(tlc_isa isa)
 {
     return tlc_kernels_for(isa) != NULL;
-}
-
-const char *tlc_isa_name(tlc_isa isa)
-{
-    static const char *const name[] = {
-        [TLC_ISA_AUTO] = "auto",     [TLC_ISA_SCALAR] = "scalar", [TLC_ISA_AVX2] = "avx2",
-        [TLC_ISA_AVX512] = "avx512", [TLC_ISA_NEON] = "neon",
-    };
-    return (unsigned)isa < sizeof name / sizeof name[0] ? name[(unsigned)isa] : "unknown";
 }
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */

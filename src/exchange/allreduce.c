@@ -7,6 +7,7 @@
 #include "../common/structs.h"
 #include "object.h"
 #include "refusal.h"
+#include "setup_make.h"
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 

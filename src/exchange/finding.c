@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "../api/formats.h"
-#include "message.h"
+#include "../coding/formats.h"
+#include "finding.h"
 
 /* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the
  * step, %c the cause, %m more of what is wrong with a message. */
@@ -45,14 +45,6 @@ tlc_finding tlc_finding_of(tlc_reason reason)
                          .rank = TLC_NOBODY,
                          .told_by = TLC_NOBODY,
                          .tensor = TLC_ALL};
-}
-
-const char *tlc_role_word(tlc_role role)
-{
-    static const char *const words[] = {
-        [TLC_ROLE_RANK] = "rank", [TLC_ROLE_WORKER] = "worker", [TLC_ROLE_SERVER] = "server", [TLC_ROLE_NODE] = "node"};
-
-    return words[role];
 }
 
 void tlc_say_who(tlc_text *w, tlc_role role, uint32_t rank)

@@ -6,6 +6,7 @@
 #define TLC_FINDING_H
 
 #include "../codec/text.h"
+#include "kinds.h"
 #include <threelc/exchange.h>
 
 /* The numbers are part of the layout of messages and never change. */
@@ -40,9 +41,6 @@ typedef enum tlc_reason {
     TLC_REASON_STATE_STEP,  /* got, step: two states have different steps */
     TLC_REASON_NAMES        /* no error: a state was loaded */
 } tlc_reason;
-
-/* How a rank is called. */
-typedef enum tlc_role { TLC_ROLE_RANK = 0, TLC_ROLE_WORKER = 1, TLC_ROLE_SERVER = 2, TLC_ROLE_NODE = 3 } tlc_role;
 
 typedef struct tlc_finding {
     tlc_reason reason;
@@ -117,9 +115,6 @@ static inline void tlc_report_unknown(tlc_report *r, const uint8_t *name, size_t
     memcpy(r->unknown_name, name, len < most ? len : most);
     r->unknown_name[len < most ? len : most] = 0;
 }
-
-/* "rank", "worker", "server", "node" */
-const char *tlc_role_word(tlc_role role);
 
 /* Writes "rank 3", or "unknown rank". */
 void tlc_say_who(tlc_text *w, tlc_role role, uint32_t rank);

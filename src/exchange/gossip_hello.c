@@ -111,6 +111,11 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
 
 /* ---- read -------------------------------------------------------------------------------------------------------- */
 
+int tlc_row_valid(double sum)
+{
+    return sum >= 1 - 0x1p-20 && sum <= 1 + 0x1p-20;
+}
+
 /* Reads the row of a neighbour, and whether it fits ours. */
 static tlc_reason read_row(const tlc_gossip *g, tlc_reader *r, tlc_neighbour *from)
 {

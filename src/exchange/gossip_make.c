@@ -3,15 +3,11 @@
  * A node is made: its neighbours, its models, and where tensors lie in them.
  */
 #include "gossip.h"
+#include "setup_make.h"
 
 #define LINE 16 /* values of a cache line, where groups begin */
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
-
-int tlc_row_valid(double sum)
-{
-    return sum >= 1 - 0x1p-20 && sum <= 1 + 0x1p-20;
-}
 
 /* Checks neighbour i. */
 static tlc_status check_neighbour(const tlc_gossip *g, size_t i, uint32_t node, double weight)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
 #include "../coding/frame.h"
-#include "../api/formats.h"
+#include "../coding/formats.h"
 #include "reader.h"
 
 #define MAGIC 'E'

@@ -34,8 +34,6 @@
 #include "setup.h"
 #include <threelc/bundle.h>
 
-typedef enum tlc_phase { TLC_PHASE_PUSH = 1, TLC_PHASE_ANSWER = 2, TLC_PHASE_HELLO = 3 } tlc_phase;
-
 /* A message, without fingerprint and checksum. */
 typedef struct tlc_head {
     tlc_phase phase;

@@ -7,6 +7,7 @@
 #include "object_state.h"
 #include "owner.h"
 #include "refusal.h"
+#include "setup_make.h"
 
 struct tlc_server {
     tlc_setup setup; /* comes first: tlc_setup_create */

@@ -11,15 +11,6 @@
 
 #define TLC_RANKS_MAX (UINT32_C(1) << 20)
 
-/* Which algorithm messages belong to. The numbers are part of the layout of messages and states. */
-typedef enum tlc_exchange_kind {
-    TLC_EXCHANGE_ALLREDUCE = 1,
-    TLC_EXCHANGE_GATHER = 2, /* all-reduce with gather */
-    TLC_EXCHANGE_SERVERS = 3,
-    TLC_EXCHANGE_DCD = 4, /* gossip */
-    TLC_EXCHANGE_ECD = 5
-} tlc_exchange_kind;
-
 typedef struct tlc_setup_tensor {
     const char *name;
     const char *codec[2]; /* by direction; the caller's string, which may be gone after create */
@@ -53,35 +44,20 @@ typedef struct tlc_setup {
     tlc_memory memory;
 } tlc_setup;
 
-/* Takes memory for an object of `size` bytes, which begins with its setup: the caller's configuration and tensors,
- * checked, and the plan of who owns what. The rest is 0. kind ALLREDUCE becomes GATHER if the configuration says so.
- * On failure *report tells why, and nothing needs to be freed. The object's report and step are still to be set. */
-tlc_status tlc_setup_create(void **object, size_t size, const tlc_exchange_config *cfg, tlc_exchange_kind kind,
-                            tlc_role role, uint32_t rank, const tlc_tensor *tensors, size_t count, tlc_report *report);
-
-/* The end of a call that makes an object. x: its setup; NULL if there is none. Tells the caller why, if status is an
- * error, or else if the codec of answers starves. Returns the status. */
-tlc_status tlc_setup_end(const tlc_exchange_config *cfg, const tlc_setup *x, tlc_status status, tlc_report *report);
-
-/* Checks the configuration (setup_check.c): TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED. */
-tlc_status tlc_setup_check(const tlc_setup *x);
-
-/* "an all-reduce", "gossip" ... */
-const char *tlc_kind_words(tlc_exchange_kind kind);
-
 /* Does a codec, or one that it may be switched to, have error feedback by default? */
 int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction);
+
+/* A hash of all that must be equal on all machines. */
+uint64_t tlc_setup_fingerprint(const tlc_setup *x);
 
 /* The seed of a context: a function of the seed, the rank, the direction, the tensor's name and its first value. */
 uint64_t tlc_setup_seed(const tlc_setup *x, const tlc_ownership_part *part, tlc_direction direction);
 
+/* The place of a name in by_name, empty if no tensor has it. */
+size_t *tlc_setup_slot(const tlc_setup *x, const char *name, size_t len);
+
 /* The tensor of this name, or TLC_ALL. */
 size_t tlc_setup_find(const tlc_setup *x, const char *name, size_t len);
-
-static inline int tlc_is_gossip(tlc_exchange_kind kind)
-{
-    return kind == TLC_EXCHANGE_DCD || kind == TLC_EXCHANGE_ECD;
-}
 
 /* May an object use these codecs, with ';' between them? Those of gossip have no bias and no error feedback. NULL: yes.
  * No, if one of them is no codec. */

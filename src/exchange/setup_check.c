@@ -1,43 +1,9 @@
-/* SPDX-License-Identifier: MIT
- *
- * Is the configuration as its kind of exchange needs it?
- */
+/* SPDX-License-Identifier: MIT */
+#include "setup_check.h"
 #include "../codec/codec.h"
 #include "refusal.h"
 
 /* ---- codecs ------------------------------------------------------------------------------------------------------ */
-
-enum { FEEDBACK = 1, BIAS = 2, NO_CODEC = 4 };
-
-/* Does one of these codecs, with ';' between them, have error feedback by default, or a bias, or is it no codec? */
-static int traits_of(const char *list)
-{
-    int traits = 0;
-
-    for (const char *at = list && *list ? list : NULL; at && !(traits & NO_CODEC);) {
-        size_t len = strcspn(at, ";");
-        tlc_codec codec;
-        if (tlc_codec_parse(&codec, at, len, NULL))
-            traits = NO_CODEC;
-        else
-            traits |= (codec.quantizer->quantize->feedback ? FEEDBACK : 0) | (tlc_codec_unbiased(&codec) ? 0 : BIAS);
-        at = at[len] ? at + len + 1 : NULL;
-    }
-    return traits;
-}
-
-int tlc_setup_feedback(const tlc_setup *x, size_t tensor, tlc_direction direction)
-{
-    const tlc_setup_tensor *t = &x->tensors[tensor];
-    int traits = traits_of(t->codec[direction]) | traits_of(x->cfg.reserve);
-
-    return !tlc_is_gossip(x->kind) && (t->small[direction] || (traits & FEEDBACK));
-}
-
-int tlc_setup_allows(const tlc_setup *x, const char *codecs)
-{
-    return !(traits_of(codecs) & (tlc_is_gossip(x->kind) ? FEEDBACK | BIAS | NO_CODEC : NO_CODEC));
-}
 
 /* The codecs of `reserve`, one after the other. */
 static tlc_status check_reserve(const tlc_setup *x)
@@ -67,17 +33,6 @@ static tlc_status check_codecs(const tlc_setup *x)
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
-const char *tlc_kind_words(tlc_exchange_kind kind)
-{
-    switch (kind) {
-    case TLC_EXCHANGE_ALLREDUCE: return "an all-reduce";
-    case TLC_EXCHANGE_GATHER: return "an all-reduce with gather";
-    case TLC_EXCHANGE_SERVERS: return "an exchange with servers";
-    case TLC_EXCHANGE_DCD: return "gossip (DCD)";
-    default: return "gossip (ECD)";
-    }
-}
 
 /* A field of the configuration, and what it may be. */
 typedef struct field {

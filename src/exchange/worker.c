@@ -7,6 +7,7 @@
 #include "pushing.h"
 #include "receiver.h"
 #include "refusal.h"
+#include "setup_make.h"
 
 struct tlc_worker {
     tlc_setup setup; /* comes first: tlc_setup_create */

@@ -5,7 +5,7 @@
 #ifndef TLC_FORMATS_H
 #define TLC_FORMATS_H
 
-#include "../coding/frame.h"
+#include "frame.h"
 
 /* Those of threelc/exchange.h follow those of tlc_format. */
 enum { TLC_FORMAT_MESSAGE = TLC_FORMAT_STATE + 1, TLC_FORMAT_OBJECT_STATE, TLC_FORMAT_NODE_STATE, TLC_FORMATS };
@@ -25,7 +25,8 @@ void tlc_format_say(tlc_text *w, unsigned wanted, const void *src, size_t len);
 /* Says why tlc_frame_read or tlc_decode_check refused a frame. n: as for tlc_frame_read. */
 void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_t len, const size_t *n);
 
-/* Why a reader refuses bytes, whatever n and dtype they have. TLC_OK: it does not. */
+/* Why a reader refuses bytes, whatever n and dtype they have. TLC_OK: it does not. Readers of the floors above have
+ * these; tlc_explain asks them. */
 tlc_status tlc_frame_explain(const void *src, size_t len, tlc_text *w);
 tlc_status tlc_delta_explain(const void *src, size_t len, const tlc_text *w);
 tlc_status tlc_bundle_explain(const void *src, size_t len, tlc_text *w);
