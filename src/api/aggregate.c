@@ -7,12 +7,12 @@
  * from indices that no tensor has.
  */
 #include "../codec/arguments.h"
-#include "../coding/bounds.h"
-#include "../coding/decode.h"
+#include "../frames/bounds.h"
+#include "../frames/decode.h"
 #include "../common/bytes.h"
 #include "../common/sizes.h"
 #include "../common/structs.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 #include <threelc/stages.h>
 
 /* Reads and checks a frame. It must match the first one, if that is not NULL. */

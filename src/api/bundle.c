@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "../common/bytes.h"
 #include "../common/varint.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 #include <threelc/bundle.h>
 
 #define BUNDLE_MAGIC 'B'

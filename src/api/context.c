@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
 #include "../codec/arguments.h"
-#include "../coding/bounds.h"
+#include "../frames/bounds.h"
 #include "../coding/ranges.h"
 #include "../common/sizes.h"
 #include "../common/structs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 
 tlc_status tlc_explain(const void *src, size_t len, tlc_format format, char *message, size_t cap)
 {

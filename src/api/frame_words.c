@@ -3,9 +3,9 @@
  * What is wrong with a frame, in words.
  */
 #include "../codec/arguments.h"
-#include "../coding/decode.h"
+#include "../frames/decode.h"
 #include "../common/sizes.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 
 /* Of the payload, or of a block's. */
 static void say_unit(tlc_text *w, const tlc_frame *f)

@@ -4,9 +4,9 @@
  * which stay as they are, or are shrunk, or become positions.
  */
 #include "../codec/arguments.h"
-#include "../coding/bounds.h"
+#include "../frames/bounds.h"
 #include "../coding/coder.h"
-#include "../coding/frame.h"
+#include "../frames/frame.h"
 #include "../common/bytes.h"
 #include "../common/structs.h"
 #include <threelc/stages.h>

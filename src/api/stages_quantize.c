@@ -3,8 +3,8 @@
  * threelc/stages.h: quantizers, and payloads without a frame, over the caller's arrays. They are encoded and decoded as
  * in a context.
  */
-#include "../coding/bounds.h"
-#include "../coding/encode.h"
+#include "../frames/bounds.h"
+#include "../frames/encode.h"
 #include "../coding/feedback.h"
 #include "../common/sizes.h"
 #include "../common/structs.h"

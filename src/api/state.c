@@ -15,10 +15,10 @@
  *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
  */
 #include "../codec/arguments.h"
-#include "../coding/frame.h"
+#include "../frames/frame.h"
 #include "../common/bytes.h"
 #include "context.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 
 #define STATE_VERSION 1
 #define STATE_HEAD 32

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The public functions that encode and decode: they check the arguments, set the float mode and call coding/.
+ * The public functions that encode and decode: they check the arguments, set the float mode and call frames/.
  */
 #include "../codec/arguments.h"
-#include "../coding/bounds.h"
-#include "../coding/decode_many.h"
-#include "../coding/encode.h"
-#include "../coding/nonfinite.h"
+#include "../frames/bounds.h"
+#include "../frames/decode_many.h"
+#include "../frames/encode.h"
+#include "../frames/nonfinite.h"
 #include "../common/structs.h"
 #include "context.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 
 uint32_t tlc_version(void)
 {

@@ -5,7 +5,7 @@
 #ifndef TLC_DELTA_FRAME_H
 #define TLC_DELTA_FRAME_H
 
-#include "../coding/frame.h"
+#include "../frames/frame.h"
 #include "../coding/ranges.h"
 #include "../common/sizes.h"
 #include "../common/varint.h"

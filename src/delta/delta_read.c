@@ -6,7 +6,7 @@
 #include "../common/bytes.h"
 #include "../common/structs.h"
 #include "delta_frame.h"
-#include "../coding/formats.h"
+#include "../frames/formats.h"
 
 /* Is the delta for these n weights of dtype? read: it has an n. */
 static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)

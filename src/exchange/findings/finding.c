@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../../coding/formats.h"
+#include "../../frames/formats.h"
 #include "finding.h"
 
 /* In the sentences, %w is who is at fault, %p the same with a colon or nothing, %t the tensor, %g what we got, %s the

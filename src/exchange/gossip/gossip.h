@@ -8,7 +8,7 @@
 #ifndef TLC_GOSSIP_H
 #define TLC_GOSSIP_H
 
-#include "../../coding/frame.h"
+#include "../../frames/frame.h"
 #include "../sides/receiver.h"
 #include "../plan/refusal.h"
 #include "../sides/sender.h"

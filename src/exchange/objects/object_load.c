@@ -3,7 +3,7 @@
  * Objects go on from states: of their own, or of all ranks of a run.
  */
 #include "../../codec/codec.h"
-#include "../../coding/frame.h"
+#include "../../frames/frame.h"
 #include "../../api/context.h"
 #include "missing_states.h"
 #include "object_state.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_state.h"
-#include "../../coding/frame.h"
+#include "../../frames/frame.h"
 #include "../../api/context.h"
 
 static const char magic[4] = {'T', 'L', 'C', 'X'};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "refusal.h"
-#include "../../coding/formats.h"
+#include "../../frames/formats.h"
 
 void tlc_report_share(const tlc_setup *x)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "pushing.h"
-#include "../../coding/decode.h"
+#include "../../frames/decode.h"
 #include "../../common/structs.h"
 #include "../../api/context.h"
 #include "../../values/dtype.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "receiver.h"
-#include "../../coding/decode.h"
+#include "../../frames/decode.h"
 #include "../../values/dtype.h"
 #include "../plan/refusal.h"
 

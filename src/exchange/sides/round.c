@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "round.h"
-#include "../../coding/decode_many.h"
+#include "../../frames/decode_many.h"
 
 void tlc_round_init(tlc_round *r, tlc_setup *x, uint32_t owner)
 {

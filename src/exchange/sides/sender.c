@@ -3,7 +3,7 @@
  * A sender is made, and keeps what it sent.
  */
 #include "sender.h"
-#include "../../coding/frame.h"
+#include "../../frames/frame.h"
 #include "../../values/input.h"
 #include "../plan/refusal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
-#include "../../coding/frame.h"
-#include "../../coding/formats.h"
+#include "../../frames/frame.h"
+#include "../../frames/formats.h"
 #include "reader.h"
 
 #define MAGIC 'E'

@@ -8,7 +8,7 @@
 #ifndef TLC_ENCODE_H
 #define TLC_ENCODE_H
 
-#include "coder.h"
+#include "../coding/coder.h"
 
 /* All that one compression needs. */
 typedef struct tlc_job {

@@ -5,7 +5,7 @@
 #ifndef TLC_DECODE_H
 #define TLC_DECODE_H
 
-#include "coder.h"
+#include "../coding/coder.h"
 #include "frame.h"
 
 /* Is the payload valid, to its last bit? The header was read before. If it is not, f->fault tells why. */

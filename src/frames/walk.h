@@ -5,7 +5,7 @@
 #ifndef TLC_WALK_H
 #define TLC_WALK_H
 
-#include "coder.h"
+#include "../coding/coder.h"
 #include "frame.h"
 
 typedef struct tlc_walk {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bounds.h"
 #include "../common/sizes.h"
-#include "coder.h"
+#include "../coding/coder.h"
 #include "frame.h"
 
 /* Largest payload of n values, with the block table. */
