@@ -368,7 +368,7 @@ static void alter_numbers(call *c, tlc_message valid)
 /* Every byte of a state is altered, and it is cut everywhere. */
 static void alter_state(fleet *f, member m, uint32_t index)
 {
-    enum { LEAST = 24 }; /* bytes of a state: src/exchange/object_state.c */
+    enum { LEAST = 24 }; /* bytes of a state: src/exchange/objects/object_state.c */
     call c = {.take = take_state};
     tlc_message valid = member_save(m);
     uint8_t *p = bytes(valid.len + 1);

@@ -407,7 +407,7 @@ static void narrow_gradients(void **state)
                         wide[i] = bits_float(widened(dtype, grad, i));
                     size_t len = compress(narrow, grad, frame1);
                     require(compress(full, wide, frame2) == len);
-                    frame2[1] |= (uint8_t)dtype; /* the flags, as src/coding/frame.h draws them */
+                    frame2[1] |= (uint8_t)dtype; /* the flags, as src/frames/frame.h draws them */
                     require(same(frame1, frame2, len));
                     require(!tlc_residual(narrow) == !tlc_residual(full));
                     require(!tlc_residual(full) || same(tlc_residual(narrow), tlc_residual(full), sizeof wide));

@@ -5,7 +5,7 @@
  *
  * A new row is checked without a line here. A new entry needs one in the list of checks, or this file does not compile.
  */
-#include "../src/coding/encode.h"
+#include "../src/frames/encode.h"
 #include "../src/coding/feedback.h"
 #include "fused.h"
 #include <float.h>

@@ -2,7 +2,7 @@
  *
  * Whole payloads with a row of fused kernels (src/coding/fused.h) and without: the same bytes, residual and outputs.
  */
-#include "../src/coding/encode.h"
+#include "../src/frames/encode.h"
 #include "fused.h"
 
 enum { FILL = 0x5a };

@@ -6,8 +6,8 @@
 #include "gossip_run.h"
 #include <math.h>
 
-/* src/exchange/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, behind three others
- * of a byte each */
+/* src/exchange/gossip/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, behind three
+ * others of a byte each */
 enum { NODES = 4, LEAST = 24, ENTRIES = 19 };
 
 /* ---- any byte ---------------------------------------------------------------------------------------------------- */

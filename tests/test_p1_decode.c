@@ -205,7 +205,7 @@ static void bad_scalar(hostile *h, const frame *f, int checksum, size_t n, tlc_i
     tlc_frame_info info = described(f);
     const codec_case *c = codec_now();
     frame changed = *f;
-    size_t offset = (size_t)info.header_size - 4 * c->scalars; /* src/coding/frame.h draws where they are */
+    size_t offset = (size_t)info.header_size - 4 * c->scalars; /* src/frames/frame.h draws where they are */
 
     if (n == 0 || checksum)
         return;

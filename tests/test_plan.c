@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plan of a compression (src/coding/plan.h) as a table: each combination of facts has one row, which says what is
+ * The plan of a compression (src/frames/plan.h) as a table: each combination of facts has one row, which says what is
  * swept over and when. Then what must hold for all plans, and what tlc_encode_begin makes of them.
  */
-#include "../src/coding/encode.h"
-#include "../src/coding/plan.h"
+#include "../src/frames/encode.h"
+#include "../src/frames/plan.h"
 #include "support.h"
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

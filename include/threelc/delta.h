@@ -25,7 +25,7 @@
  *   then          the payloads, in order
  *   u32           checksum: the low 32 bits of XXH3_64bits of all bytes before it
  *
- * All numbers are little-endian. src/delta/blocks.h has the picture of a payload.
+ * All numbers are little-endian. src/delta/payload.h has the picture of a payload.
  */
 #ifndef THREELC_DELTA_H
 #define THREELC_DELTA_H

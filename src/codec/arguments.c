@@ -12,6 +12,15 @@ const char *tlc_dtype_name(tlc_dtype dtype)
     }
 }
 
+const char *tlc_isa_name(tlc_isa isa)
+{
+    static const char *const name[] = {
+        [TLC_ISA_AUTO] = "auto",     [TLC_ISA_SCALAR] = "scalar", [TLC_ISA_AVX2] = "avx2",
+        [TLC_ISA_AVX512] = "avx512", [TLC_ISA_NEON] = "neon",
+    };
+    return (unsigned)isa < sizeof name / sizeof name[0] ? name[(unsigned)isa] : "unknown";
+}
+
 const char *tlc_nonfinite_name(float nonfinite)
 {
     const uint32_t bits = tlc_float_bits(nonfinite);

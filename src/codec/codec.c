@@ -126,18 +126,6 @@ static size_t put_text(char *to, const char *text)
     return strlen(text);
 }
 
-size_t tlc_put_number(char *to, uint64_t value)
-{
-    char digits[20];
-    size_t d = sizeof digits;
-
-    do
-        digits[--d] = (char)('0' + value % 10);
-    while (value /= 10);
-    memcpy(to, digits + d, sizeof digits - d);
-    return sizeof digits - d;
-}
-
 /* Writes ":key=value", or ",key=value" for all but the first. */
 static size_t put_param(char *to, const tlc_param *param, double value, int *others)
 {

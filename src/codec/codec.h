@@ -105,9 +105,6 @@ void tlc_codec_say(tlc_text *w, const char *what, const char *text, size_t len);
 /* Writes what a decoder must know of a codec, as a codec string. */
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT]);
 
-/* Writes at most 20 decimal digits without a NUL; returns how many. */
-size_t tlc_put_number(char *to, uint64_t value);
-
 /* ---- on the wire ------------------------------------------------------------------------------------------------- */
 
 /* Bytes 2 and 3 of the header: what a decoder must know of the codec, except block. fallback: the payload has the bytes

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "codec.h"
+#include "text.h"
 
 enum { DOTS = 3 }; /* characters that show that a text is cut */
+
+size_t tlc_put_number(char *to, uint64_t value)
+{
+    char digits[20];
+    size_t d = sizeof digits;
+
+    do
+        digits[--d] = (char)('0' + value % 10);
+    while (value /= 10);
+    memcpy(to, digits + d, sizeof digits - d);
+    return sizeof digits - d;
+}
 
 tlc_text tlc_text_in(char *message, size_t cap)
 {

@@ -38,6 +38,9 @@ void tlc_text_quoted(tlc_text *w, const char *text, size_t len);
 void tlc_text_format(tlc_text *w, const char *format, ...) TLC_PRINTF(2, 3);
 void tlc_text_vformat(tlc_text *w, const char *format, va_list arguments) TLC_PRINTF(2, 0);
 
+/* Writes at most 20 decimal digits without a NUL; returns how many. */
+size_t tlc_put_number(char *to, uint64_t value);
+
 /* Explains a status by a sentence, as tlc_text_format writes it, and is that status. */
 #define TLC_FAIL(w, status, ...) (tlc_text_format((w), __VA_ARGS__), (tlc_status)(status))
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks in which many weights differ, or that have no base; blocks.h has the picture of a payload.
+ * Blocks in which many weights differ, or that have no base; payload.h has the picture of a payload.
  */
 #ifndef TLC_DELTA_DENSE_H
 #define TLC_DELTA_DENSE_H
 
-#include "blocks.h"
+#include "payload.h"
 
 /* Returns the bytes of the payload, or 0 if it would be longer than cap: then dst is as it was. */
 size_t tlc_delta_dense_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t cap);

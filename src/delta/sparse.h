@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks in which few weights differ; blocks.h has the picture of a payload.
+ * Blocks in which few weights differ; payload.h has the picture of a payload.
  */
 #ifndef TLC_DELTA_SPARSE_H
 #define TLC_DELTA_SPARSE_H
 
-#include "blocks.h"
+#include "payload.h"
 
 /* The weights of a block that differ. Bit i % 64 of word i / 64 is that of weight i; bits from n on are 0. */
 typedef struct tlc_delta_masks {

@@ -282,6 +282,25 @@ tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
+void tlc_mpi_free(tlc_mpi *h)
+{
+    const tlc_mail mail = h->mail;
+
+    h->role->free(h);
+    for (size_t i = 0; i < h->peers; i++)
+        tlc_mail_give_back(&mail, h->box[i].bytes);
+    tlc_mail_give_back(&mail, h->sends.list);
+    tlc_mail_give_back(&mail, h->peer);
+    tlc_mail_give_back(&mail, h->box);
+    tlc_mail_give_back(&mail, h->from);
+    tlc_mail_give_back(&mail, h->to);
+    tlc_mail_give_back(&mail, h->over);
+    tlc_mail_give_back(&mail, h->out);
+    tlc_mail_give_back(&mail, h->n);
+    tlc_mail_give_back(&mail, h->name);
+    tlc_mail_give_back(&mail, h);
+}
+
 void tlc_mpi_destroy(tlc_mpi *h)
 {
     if (!h)

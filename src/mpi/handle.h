@@ -113,9 +113,6 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
 /* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. */
 tlc_status tlc_mpi_agree(const tlc_mpi_making *m);
 
-/* Frees all. Others are not told. */
-void tlc_mpi_free(tlc_mpi *h);
-
 /* ---- steps (handle.c) -------------------------------------------------------------------------------------------- */
 
 /* A call is refused; h NULL is allowed. tensor: TLC_ALL for none. Returns the status. */
@@ -149,6 +146,9 @@ tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
 
 /* Room for the deltas of so many parts: pointers, and the values behind them. NULL: no memory. values: of part i. */
 float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i));
+
+/* Frees all. Others are not told. */
+void tlc_mpi_free(tlc_mpi *h);
 
 /* Lets others have the processor, when there is nothing to do. */
 void tlc_mpi_idle(void);

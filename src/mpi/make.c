@@ -418,22 +418,3 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc
         m->handle->pair->pair = m->handle;
     return TLC_OK;
 }
-
-void tlc_mpi_free(tlc_mpi *h)
-{
-    const tlc_mail mail = h->mail;
-
-    h->role->free(h);
-    for (size_t i = 0; i < h->peers; i++)
-        tlc_mail_give_back(&mail, h->box[i].bytes);
-    tlc_mail_give_back(&mail, h->sends.list);
-    tlc_mail_give_back(&mail, h->peer);
-    tlc_mail_give_back(&mail, h->box);
-    tlc_mail_give_back(&mail, h->from);
-    tlc_mail_give_back(&mail, h->to);
-    tlc_mail_give_back(&mail, h->over);
-    tlc_mail_give_back(&mail, h->out);
-    tlc_mail_give_back(&mail, h->n);
-    tlc_mail_give_back(&mail, h->name);
-    tlc_mail_give_back(&mail, h);
-}

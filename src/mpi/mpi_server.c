@@ -5,69 +5,6 @@
  */
 #include "servers.h"
 
-tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m)
-{
-    const uint64_t workers = m->exchange.workers, servers = m->exchange.servers, ranks = (uint64_t)m->ranks;
-    tlc_mpi_places p = {.kind = "parameter servers", .first_server = m->ranks - (int)servers};
-
-    if (!servers || !workers || servers > ranks || workers > ranks || workers + servers < ranks)
-        (void)tlc_mpi_make_refuse(
-            m, TLC_ERR_PARAM,
-            "workers is %u and servers is %u, but there are %d ranks; each is 1 to %d, and together "
-            "they are at least %d",
-            m->exchange.workers, m->exchange.servers, m->ranks, m->ranks, m->ranks);
-    if (m->status)
-        return p;
-    p.any_both = workers + servers > ranks;
-    p.is_both = m->rank >= p.first_server && (uint64_t)m->rank < workers;
-    return p;
-}
-
-/* ---- messages of workers ----------------------------------------------------------------------------------------- */
-
-/* The server has ended for this worker. */
-static tlc_status tell(tlc_mpi *h, size_t i)
-{
-    if (h->told[i])
-        return TLC_OK;
-    h->told[i] = 1;
-    return tlc_mpi_send(h, i, (tlc_message){NULL, 0}, TLC_TAG_ANSWER);
-}
-
-static void reopen(tlc_mpi *h, size_t i)
-{
-    h->given[i] = 0;
-    tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_PUSH);
-}
-
-/* Is it a push of the worker of this rank, which leaves, for a step that was answered without it? */
-static int is_late_of_leaver(const tlc_mpi *h, size_t i)
-{
-    return h->pair && h->pair->leaving && h->peer[i] == h->mail.rank && !h->given[i];
-}
-
-tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
-{
-    int full;
-    tlc_status status = tlc_mpi_collect(h, moved, &full);
-
-    for (size_t i = 0; i < h->peers && !status; i++) {
-        tlc_box *b = &h->box[i];
-        if (b->state != TLC_BOX_FULL)
-            continue;
-        if (!b->len) {
-            h->over[i] = 1;
-            b->state = TLC_BOX_CLOSED;
-            status = tell(h, i);
-        } else if (h->leaving) {
-            reopen(h, i);
-            status = tell(h, i);
-        } else if (is_late_of_leaver(h, i))
-            reopen(h, i);
-    }
-    return status;
-}
-
 static size_t count_of(const tlc_mpi *h, const unsigned char *flags)
 {
     size_t count = 0;
@@ -95,7 +32,7 @@ static tlc_status give(tlc_mpi *h, size_t i)
     if (status)
         return status;
     if (info.late || info.repeated)
-        reopen(h, i);
+        tlc_mpi_server_reopen(h, i);
     else
         h->given[i] = 1;
     return TLC_OK;
@@ -221,7 +158,7 @@ static void make(tlc_mpi_making *m, int first_server)
                     : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
                                         m->cfg.tensors, m->cfg.count);
     for (size_t i = 0; i < h->peers && !m->status; i++)
-        reopen(h, i);
+        tlc_mpi_server_reopen(h, i);
 }
 
 tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi *worker)
@@ -315,7 +252,7 @@ tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
         if (!h->over[i])
             status = tlc_mail_send(&h->mail, sends, answer, h->peer[i], TLC_TAG_ANSWER);
         if (h->given[i])
-            reopen(h, i);
+            tlc_mpi_server_reopen(h, i);
     }
     h->state = TLC_MPI_IDLE;
     h->fresh = 0;

@@ -5,29 +5,6 @@
  */
 #include "servers.h"
 
-/* Opens the boxes of all servers that have not ended for this worker. What lies in them is not needed any more. */
-static void open_boxes(tlc_mpi *h)
-{
-    for (size_t i = 0; i < h->peers; i++)
-        if (!h->over[i] && (h->box[i].state == TLC_BOX_CLOSED || h->box[i].state == TLC_BOX_FULL))
-            tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_ANSWER);
-}
-
-/* Sees which servers have ended. Returns how many. */
-static size_t see_ends(tlc_mpi *h)
-{
-    size_t ended = 0;
-
-    for (size_t i = 0; i < h->peers; i++) {
-        if (h->box[i].state == TLC_BOX_FULL && !h->box[i].len) {
-            h->over[i] = 1;
-            h->box[i].state = TLC_BOX_CLOSED;
-        }
-        ended += h->over[i];
-    }
-    return ended;
-}
-
 static void pull(tlc_mpi *h)
 {
     tlc_status status;
@@ -48,7 +25,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
 
     if (status)
         return status;
-    if (see_ends(h)) {
+    if (tlc_mpi_worker_ends(h)) {
         tlc_mpi_break(h, TLC_ERR_ORDER, "a server was destroyed before this step");
         *moved = 1;
     } else if (full) {
@@ -59,33 +36,6 @@ static tlc_status advance(tlc_mpi *h, int *moved)
 }
 
 /* ---- leave ------------------------------------------------------------------------------------------------------- */
-
-tlc_status tlc_mpi_worker_say_bye(tlc_mpi *h)
-{
-    tlc_status status = TLC_OK;
-
-    if (h->leaving)
-        return TLC_OK;
-    h->leaving = 1;
-    for (size_t i = 0; i < h->peers && !status; i++)
-        status = tlc_mpi_send(h, i, (tlc_message){NULL, 0}, TLC_TAG_PUSH);
-    open_boxes(h);
-    return status;
-}
-
-tlc_status tlc_mpi_worker_see_off(tlc_mpi *h, int *gone)
-{
-    int moved = 0, full;
-    tlc_status status = tlc_mpi_collect(h, &moved, &full);
-
-    *gone = !status && see_ends(h) == h->peers;
-    for (size_t i = 0; i < h->peers && !status; i++)
-        if (h->box[i].state == TLC_BOX_FULL) /* an answer that nobody needs any more */
-            tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_ANSWER);
-    if (!status && *gone)
-        status = tlc_mail_test(&h->mail, &h->sends, gone);
-    return status;
-}
 
 /* With a server on the same rank, which has not answered the step under way, wait would never return. */
 static tlc_status may_wait(tlc_mpi *h)
@@ -176,7 +126,7 @@ tlc_status tlc_mpi_worker_start(tlc_mpi *h, const void *const *grads, double wei
         const size_t to = tlc_mpi_turn(h, k);
         status = tlc_mpi_send(h, to, h->to[to], TLC_TAG_PUSH);
     }
-    open_boxes(h);
+    tlc_mpi_worker_open(h);
     h->state = TLC_MPI_ANSWERS;
     return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;
 }

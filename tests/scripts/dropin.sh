@@ -29,5 +29,5 @@ $CC -O3 -march=native -I../include -o vectors "$root"/tests/{test_vectors,record
 
 # -march=native may stand for AVX512-FP16, with which FLT_EVAL_METHOD is 16.
 if $CC -mavx512fp16 -E - </dev/null >/dev/null 2>&1; then
-  $CC -mavx512fp16 -I../include -c -o fp16.o ../src/threelc.c
+  $CC -mavx512fp16 -I../include -c -o fp16.o ../src/api/threelc.c
 fi

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The `_init` functions of the structs whose defaults are 0. Those of configurations stand beside what they configure.
+ */
+#include "../common/structs.h"
+#include <threelc/delta.h>
+#include <threelc/exchange.h>
+#include <threelc/stages.h>
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type */
+#define INIT(type)                                                                                                     \
+    tlc_status type##_init(type *theirs, size_t struct_size)                                                           \
+    {                                                                                                                  \
+        return tlc_init_zero(theirs, struct_size) ? TLC_OK : TLC_ERR_PARAM;                                            \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+INIT(tlc_decode_options)
+INIT(tlc_frame_info)
+INIT(tlc_codec_entry)
+INIT(tlc_delta_options)
+INIT(tlc_delta_info)
+INIT(tlc_tensor)
+INIT(tlc_outcome)
+INIT(tlc_exchange_stats)
+INIT(tlc_part)
+INIT(tlc_push_info)
+INIT(tlc_graph)
+INIT(tlc_quartic_params)
+INIT(tlc_stochastic_ternary_params)
+INIT(tlc_golomb_params)
+INIT(tlc_levels_params)
+INIT(tlc_natural_params)
+INIT(tlc_natural_aggregate_params)
+INIT(tlc_topk_params)
+INIT(tlc_random_sparse_params)

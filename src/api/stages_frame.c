@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames of values that the caller has quantized: what is lossless in a compression. Each unit comes as quartic bytes,
+ * which stay as they are, or are shrunk, or become positions.
+ */
+#include "../codec/arguments.h"
+#include "../frames/bounds.h"
+#include "../coding/coder.h"
+#include "../frames/frame.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
+#include <threelc/stages.h>
+
+enum { STREAMS = 5, WORD = 64 };
+
+typedef struct quartic_job {
+    const tlc_kernels *k;
+    tlc_codec codec;
+    const float *scale;     /* of each unit */
+    const uint8_t *quartic; /* of all units */
+    size_t n, units, unit;  /* values; units; values of all units but the last */
+    uint64_t *scratch;
+} quartic_job;
+
+static tlc_status parse(quartic_job *j, const char *codec, size_t n, tlc_text *w)
+{
+    tlc_status status = tlc_codec_read(&j->codec, "codec", codec, w);
+
+    if (status)
+        return status;
+    if (j->codec.quantizer->gives != TLC_KIND_TERNARY)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "codec \"%s\" has no 3-value symbols", codec);
+    j->n = n;
+    j->unit = j->codec.block ? tlc_smaller(j->codec.block, n) : n;
+    j->units = n ? (size_t)tlc_ceil_div(n, j->unit) : 0;
+    return TLC_OK;
+}
+
+static size_t unit_size(const quartic_job *j, size_t i)
+{
+    return tlc_smaller(j->n - i * j->unit, j->unit);
+}
+
+/* All units but the last have as many bytes. */
+static const uint8_t *unit_bytes(const quartic_job *j, size_t i)
+{
+    return j->quartic + i * (size_t)tlc_ceil_div(j->unit, STREAMS);
+}
+
+static int has_positions(const quartic_job *j)
+{
+    return tlc_codec_positions(&j->codec) != NULL;
+}
+
+/* The masks of a unit, and behind them its symbols. */
+static uint64_t scratch_size(const quartic_job *j)
+{
+    return has_positions(j) ? tlc_sum(tlc_unit_scratch(&j->codec, j->unit), j->unit) : 0;
+}
+
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+
+static tlc_status check(const quartic_job *j, size_t len, tlc_text *w)
+{
+    const size_t last = j->units ? unit_size(j, j->units - 1) : 0;
+    const size_t needed = (j->units ? (j->units - 1) * (size_t)tlc_ceil_div(j->unit, STREAMS) : 0) +
+                          (size_t)tlc_ceil_div(last, STREAMS);
+    tlc_codec plain;
+
+    if (len != needed)
+        return TLC_FAIL(w, TLC_ERR_SIZE, "len is %zu, but %zu values have %zu quartic bytes", len, j->n, needed);
+    tlc_codec_fill(&plain, j->codec.quantizer, &tlc_stage_quartic, NULL);
+    for (size_t i = 0; i < j->units; i++) {
+        if (tlc_float_bits(j->scale[i]) >= TLC_F32_INF) /* or negative */
+            return TLC_FAIL(w, TLC_ERR_NONFINITE, "scales[%zu] is %s", i,
+                            tlc_finite(j->scale[i]) ? "negative" : tlc_nonfinite_name(j->scale[i]));
+        const size_t n = unit_size(j, i);
+        const tlc_coding c = {.unit = {.k = j->k, .n = n},
+                              .codec = &plain,
+                              .payload = unit_bytes(j, i),
+                              .len = (size_t)tlc_ceil_div(n, STREAMS)};
+        if (!tlc_coder_of_symbols.check(&c))
+            return TLC_FAIL(w, TLC_ERR_CORRUPT, "quartic: the bytes of block %zu of %zu are not those of %zu symbols",
+                            i, j->units, n);
+    }
+    return TLC_OK;
+}
+
+/* ---- encode ------------------------------------------------------------------------------------------------------ */
+
+/* The positions of the symbols that are not 0. Returns 0 if they are not shorter than the quartic bytes. */
+static size_t encode_positions(const quartic_job *j, size_t i, uint8_t *dst)
+{
+    size_t n = unit_size(j, i), words = (size_t)tlc_ceil_div(n, WORD);
+    uint64_t *mask = j->scratch, *negative = mask + words;
+    int8_t *q = (int8_t *)(negative + words);
+
+    (void)tlc_quartic_decode(unit_bytes(j, i), tlc_quartic_size(n), q, n);
+    const tlc_members members = {mask, negative, n, j->k->symbol_masks(q, n, mask, negative)};
+    return tlc_codec_positions(&j->codec)->encode(&members, dst, tlc_quartic_size(n) - 1);
+}
+
+/* Writes the payload of a unit and returns its length. */
+static size_t encode_unit(const quartic_job *j, size_t i, uint8_t *dst, int *fallback)
+{
+    const size_t quartic = tlc_quartic_size(unit_size(j, i));
+    size_t len = 0;
+
+    *fallback = 0;
+    if (j->codec.shrinker) {
+        (void)tlc_zerorun_encode(unit_bytes(j, i), quartic, dst, quartic, &len);
+        return len;
+    }
+    if (has_positions(j)) {
+        len = encode_positions(j, i, dst);
+        *fallback = !len;
+    }
+    if (len)
+        return len;
+    memcpy(dst, unit_bytes(j, i), quartic);
+    return quartic;
+}
+
+/* Writes the table and the payloads of the units. */
+static size_t encode_blocks(const quartic_job *j, uint8_t *dst)
+{
+    const size_t entry = tlc_table_entry_size(&j->codec);
+    size_t at = j->units * entry;
+    int fallback;
+
+    for (size_t i = 0; i < j->units; i++) {
+        const size_t len = encode_unit(j, i, dst + at, &fallback);
+        tlc_store32(dst + i * entry, tlc_float_bits(j->scale[i]));
+        tlc_store32(dst + i * entry + 4, (uint32_t)len | (fallback ? TLC_BLOCK_FALLBACK : 0));
+        at += len;
+    }
+    return at;
+}
+
+static size_t encode(const quartic_job *j, const tlc_quartic_params *p, uint8_t *dst)
+{
+    size_t at = tlc_frame_write(dst, &j->codec, p->dtype, p->checksum, j->n, j->scale);
+    int fallback = 0;
+
+    if (j->codec.block)
+        at += encode_blocks(j, dst + at);
+    else if (j->n)
+        at += encode_unit(j, 0, dst + at, &fallback);
+    if (fallback)
+        tlc_frame_mark_fallback(dst, &j->codec);
+    if (p->checksum) {
+        tlc_frame_seal(dst, at);
+        at += TLC_CHECKSUM_SIZE;
+    }
+    return at;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------ */
+
+size_t tlc_quartic_scratch(const char *codec, size_t n)
+{
+    quartic_job j;
+    uint64_t size = parse(&j, codec, n, NULL) ? 0 : scratch_size(&j);
+
+    return size < SIZE_MAX ? (size_t)size : SIZE_MAX;
+}
+
+/* Checks all arguments but the symbols. */
+static tlc_status check_arguments(quartic_job *j, const tlc_quartic_params *p, const void *dst, size_t cap,
+                                  const size_t *written, tlc_text *w)
+{
+    const char *missing = !j->quartic && j->n ? "quartic" : !j->scale && j->n ? "scales" : !dst ? "dst" : "written";
+    tlc_status status = tlc_dtype_check(p->dtype, w);
+    size_t bound;
+
+    if (status)
+        return status;
+    if (!dst || !written || (j->n && (!j->quartic || !j->scale)))
+        return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL", missing);
+    if (scratch_size(j) && !p->scratch)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch tells how much is needed");
+    if (tlc_frame_bound(&j->codec, p->dtype, p->checksum, j->n, &bound))
+        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: a frame has more bytes than the address space", j->n);
+    if (cap < bound)
+        return TLC_FAIL(w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
+    return TLC_OK;
+}
+
+tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
+                                const tlc_quartic_params *params, void *dst, size_t cap, size_t *written)
+{
+    tlc_quartic_params p = {0};
+    quartic_job j;
+
+    if (!params || !tlc_import(&p, sizeof p, params))
+        return TLC_ERR_PARAM;
+    tlc_text w = tlc_text_in(p.message, p.message_cap);
+    tlc_status status = parse(&j, p.codec, n, &w);
+    if (status)
+        return status;
+    p.checksum = p.checksum != 0;
+    j.k = tlc_kernels_for(TLC_ISA_AUTO);
+    if (!j.k)
+        return TLC_ERR_UNSUPPORTED;
+    j.scale = scales;
+    j.quartic = quartic;
+    j.scratch = p.scratch;
+    status = check_arguments(&j, &p, dst, cap, written, &w);
+    if (!status)
+        status = check(&j, len, &w);
+    if (status)
+        return status;
+    tlc_float_mode mode = tlc_float_enter();
+    *written = encode(&j, &p, dst);
+    tlc_float_leave(mode);
+    return TLC_OK;
+}

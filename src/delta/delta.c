@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lossless deltas of weights: the functions that write frames and digests.
+ */
+#include "../codec/arguments.h"
+#include "../common/bytes.h"
+#include "../common/structs.h"
+#include "delta_frame.h"
+#include <xxhash.h>
+
+enum { PIECE = 4096 /* weights that are hashed at once */ };
+
+tlc_status tlc_delta_begin(tlc_delta *d, tlc_dtype dtype, uint64_t n, const tlc_delta_options *opt)
+{
+    tlc_status status;
+
+    memset(d, 0, sizeof *d);
+    if (opt && !tlc_import(&d->options, sizeof d->options, opt))
+        return TLC_ERR_PARAM;
+    d->why = tlc_text_in(d->options.message, d->options.message_cap);
+    d->k = tlc_kernels_for(d->options.isa);
+    d->dtype = dtype;
+    d->n = n;
+    if ((unsigned)d->options.isa > TLC_ISA_NEON)
+        return tlc_isa_check(d->options.isa, &d->why);
+    status = tlc_flag_check("without_digests", d->options.without_digests, &d->why);
+    return status ? status : tlc_dtype_check(dtype, &d->why);
+}
+
+tlc_status tlc_delta_isa(tlc_delta *d)
+{
+    return d->k ? TLC_OK : tlc_isa_check(d->options.isa, &d->why);
+}
+
+tlc_status tlc_delta_not_null(tlc_delta *d, const char *name, const void *p, const char *size, size_t count)
+{
+    return p || !count ? TLC_OK : TLC_FAIL(&d->why, TLC_ERR_PARAM, "%s is NULL, but %s is %zu", name, size, count);
+}
+
+/* Blocks of a range are checked together, so a range has as many as that, if there are 16 such ranges. */
+void tlc_delta_split(tlc_delta *d)
+{
+    const size_t blocks = tlc_delta_blocks_of(d->n), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
+
+    d->ranges = tlc_ranges_split(&d->options.parallel, blocks, each ? each : 1);
+}
+
+/* ---- digests ----------------------------------------------------------------------------------------------------- */
+
+/* Of n weights, which are those from value `first` on. */
+static uint64_t digest_of(const uint8_t *weights, size_t first, size_t n, unsigned width)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i += PIECE) {
+        const size_t count = tlc_smaller(n - i, PIECE), bytes = width / 8;
+        const uint8_t *piece = weights + i * bytes;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        uint8_t swapped[PIECE * 4];
+        tlc_weights_convert(swapped, piece, count, width);
+        piece = swapped;
+#endif
+        sum += XXH3_64bits_withSeed(piece, count * bytes, (first + i) / PIECE);
+    }
+    return sum;
+}
+
+typedef struct digesting {
+    const tlc_delta *d;
+    const uint8_t *weights;
+    uint64_t sums[TLC_RANGES_MAX];
+} digesting;
+
+static void digest_range(void *arg, size_t i)
+{
+    digesting *g = arg;
+    const tlc_delta *d = g->d;
+    const size_t bytes = tlc_delta_width(d->dtype) / 8, first = tlc_range_start(&d->ranges, i) * TLC_DELTA_BLOCK;
+    const size_t end = tlc_smaller(tlc_range_start(&d->ranges, i + 1) * TLC_DELTA_BLOCK, (size_t)d->n);
+
+    g->sums[i] = digest_of(g->weights + first * bytes, first, end - first, tlc_delta_width(d->dtype));
+}
+
+uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights)
+{
+    digesting g = {.d = d, .weights = weights};
+    uint64_t sum = 0;
+
+    if (!d->n)
+        return 0;
+    tlc_ranges_run(&d->options.parallel, d->ranges.count, digest_range, &g);
+    for (size_t i = 0; i < d->ranges.count; i++)
+        sum += g.sums[i];
+    return sum;
+}
+
+tlc_status tlc_delta_digest(const void *weights, size_t n, tlc_dtype dtype, uint64_t *digest,
+                            const tlc_delta_options *opt)
+{
+    tlc_delta d;
+    tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
+
+    if (!status)
+        status = tlc_delta_not_null(&d, "digest", digest, "its size", sizeof *digest);
+    if (!status)
+        status = tlc_delta_not_null(&d, "weights", weights, "n", n);
+    if (!status)
+        status = tlc_delta_isa(&d);
+    if (status)
+        return status;
+    tlc_delta_split(&d);
+    *digest = tlc_delta_digest_all(&d, weights);
+    return TLC_OK;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound)
+{
+    if ((unsigned)dtype > TLC_BF16 || !bound)
+        return TLC_ERR_PARAM;
+    uint64_t most = tlc_sum(tlc_product(n, tlc_delta_width(dtype) / 8),
+                            (uint64_t)tlc_delta_blocks_of(n) * TLC_DELTA_ENTRY_SIZE);
+    most = tlc_sum(most, TLC_DELTA_HEAD_MAX + TLC_CHECKSUM_SIZE);
+    if (most >= SIZE_MAX) /* or more than 64 bits */
+        return TLC_ERR_SIZE;
+    *bound = (size_t)most;
+    return TLC_OK;
+}
+
+typedef struct writing {
+    const tlc_delta *d;
+    const uint8_t *base, *next;
+    uint8_t *table, *payloads; /* a range begins where its weights would */
+    size_t len[TLC_RANGES_MAX];
+    uint64_t base_sums[TLC_RANGES_MAX], result_sums[TLC_RANGES_MAX];
+} writing;
+
+static size_t range_offset(const tlc_delta *d, size_t i)
+{
+    return tlc_range_start(&d->ranges, i) * TLC_DELTA_BLOCK * (tlc_delta_width(d->dtype) / 8);
+}
+
+/* A block is hashed while it is in the cache. */
+static void write_range(void *arg, size_t i)
+{
+    writing *w = arg;
+    const tlc_delta *d = w->d;
+    const unsigned width = tlc_delta_width(d->dtype);
+    uint8_t *dst = w->payloads + range_offset(d, i);
+
+    w->len[i] = 0;
+    w->base_sums[i] = w->result_sums[i] = 0;
+    for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++) {
+        const size_t first = b * TLC_DELTA_BLOCK;
+        const uint8_t *next = w->next + first * (width / 8);
+        tlc_delta_weights block = tlc_delta_weights_of(d, w->base, b);
+        size_t len;
+        tlc_delta_kind kind = tlc_delta_block_write(&block, next, dst + w->len[i], &len);
+
+        tlc_store32(w->table + b * TLC_DELTA_ENTRY_SIZE, (uint32_t)kind << 30 | (uint32_t)len);
+        w->len[i] += len;
+        if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
+            continue;
+        w->result_sums[i] += digest_of(next, first, block.n, width);
+        if (block.base)
+            w->base_sums[i] += digest_of(block.base, first, block.n, width);
+    }
+}
+
+/* Writes table and payloads at dst. Returns their bytes: 0 if nothing differs. */
+static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
+{
+    size_t at = 0;
+
+    w->table = dst;
+    w->payloads = dst + tlc_delta_blocks_of(d->n) * TLC_DELTA_ENTRY_SIZE;
+    tlc_ranges_run(&d->options.parallel, d->ranges.count, write_range, w);
+    for (size_t i = 0; i < d->ranges.count; i++) {
+        memmove(w->payloads + at, w->payloads + range_offset(d, i), w->len[i]);
+        at += w->len[i];
+        d->base_digest += w->base_sums[i];
+        d->result_digest += w->result_sums[i];
+    }
+    return at ? tlc_delta_blocks_of(d->n) * TLC_DELTA_ENTRY_SIZE + at : 0;
+}
+
+static void write_head(const tlc_delta *d, uint8_t *dst)
+{
+    *dst++ = TLC_DELTA_MAGIC;
+    *dst++ = TLC_DELTA_VERSION;
+    *dst++ = (uint8_t)d->flags;
+    dst += tlc_varint_write(dst, d->n);
+    if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
+        return;
+    if (!(d->flags & TLC_DELTA_FLAG_NO_BASE)) {
+        tlc_store64(dst, d->base_digest);
+        dst += TLC_DELTA_DIGEST_SIZE;
+    }
+    tlc_store64(dst, d->result_digest);
+}
+
+tlc_status tlc_delta_compress(const void *base, const void *next, size_t n, tlc_dtype dtype, void *dst, size_t cap,
+                              size_t *written, const tlc_delta_options *opt)
+{
+    writing w = {.base = base, .next = next};
+    size_t bound, at;
+    tlc_delta d;
+    tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
+
+    if (!status && (!dst || !written))
+        status = TLC_FAIL(&d.why, TLC_ERR_PARAM, "%s is NULL", dst ? "written" : "dst");
+    if (!status)
+        status = tlc_delta_not_null(&d, "next", next, "n", n);
+    if (!status)
+        status = tlc_delta_isa(&d);
+    if (status)
+        return status;
+    if (tlc_delta_bound(dtype, n, &bound))
+        return TLC_FAIL(&d.why, TLC_ERR_SIZE, "n is %zu: the weights have more bytes than the address space", n);
+    if (cap < bound)
+        return TLC_FAIL(&d.why, TLC_ERR_CAPACITY, "cap is %zu bytes, tlc_delta_bound is %zu", cap, bound);
+    d.flags = (unsigned)dtype | (d.options.without_digests ? 0 : TLC_DELTA_FLAG_DIGESTS) |
+              (base ? 0 : TLC_DELTA_FLAG_NO_BASE);
+    w.d = &d;
+    tlc_delta_split(&d);
+    at = tlc_delta_head_size(&d);
+    tlc_float_mode mode = tlc_float_enter();
+    size_t len = n ? write_blocks(&d, &w, (uint8_t *)dst + at) : 0;
+    tlc_float_leave(mode);
+    if (!len)
+        d.flags |= TLC_DELTA_FLAG_SAME;
+    write_head(&d, dst);
+    at += len;
+    tlc_frame_seal(dst, at);
+    *written = at + TLC_CHECKSUM_SIZE;
+    return TLC_OK;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Objects go on from states: of their own, or of all ranks of a run.
+ */
+#include "../../codec/codec.h"
+#include "../../frames/frame.h"
+#include "../../api/context.h"
+#include "missing_states.h"
+#include "object_state.h"
+
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+
+enum { MARK = 2 }; /* in `seen`, of which bit 0 says that a state has the tensor */
+
+typedef struct loading {
+    tlc_object *o;
+    const tlc_message *states;
+    size_t count;
+    tlc_report *report;        /* the object's first */
+    uint64_t workers, servers; /* of the old run */
+    int of_all;                /* states of all its ranks are given */
+    int own_given, lost;
+} loading;
+
+/* State i cannot be read. */
+static tlc_status fail(const loading *l, size_t i, tlc_status status)
+{
+    return tlc_refuse_state(l->o->x, TLC_ALL, status, i, l->states[i]);
+}
+
+/* Two states are not of one run: state s, and `other` before it. */
+static tlc_status fail_pair(const loading *l, tlc_reason reason, const tlc_state *s, const tlc_state *other)
+{
+    tlc_finding f = tlc_finding_of(reason);
+
+    f.role = l->o->x->role;
+    f.rank = (uint32_t)s->rank;
+    f.got = s->step;
+    tlc_report_set(l->report, other->step, f.cause, &f);
+    tlc_report_share(l->o->x);
+    return f.cause;
+}
+
+/* Are the pushes of this state, in this tensor, for this object? */
+static int is_ours(const loading *l, const tlc_state *s, const tlc_setup_tensor *t)
+{
+    return t->only || s->rank % l->o->x->cfg.workers == l->o->x->rank;
+}
+
+/* How many objects of this role a run has. */
+static uint64_t ranks_of(const tlc_setup *x, uint64_t workers, uint64_t servers)
+{
+    return x->role == TLC_ROLE_SERVER ? servers : workers;
+}
+
+/* Is state i of an object of this sort, and of the same run as those before? */
+static tlc_status check_kind(const loading *l, size_t i, const tlc_state *s)
+{
+    const tlc_setup *x = l->o->x;
+
+    if (s->kind != (unsigned)x->kind || s->role != (unsigned)x->role)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "state %zu is of a %s in %s, not of a %s in %s", i,
+                          s->role <= TLC_ROLE_SERVER ? tlc_role_word((tlc_role)s->role) : "unknown",
+                          s->kind - 1 < TLC_EXCHANGE_SERVERS ? tlc_kind_words((tlc_exchange_kind)s->kind)
+                                                             : "another kind",
+                          tlc_role_word(x->role), tlc_kind_words(x->kind));
+    if (s->sum != (unsigned)x->cfg.sum)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "state %zu is of a run with sum %u, here sum is %u", i, s->sum,
+                          (unsigned)x->cfg.sum);
+    if (s->rank >= ranks_of(x, s->workers, s->servers) || !s->workers)
+        return fail(l, i, TLC_ERR_CORRUPT);
+    if (s->workers != l->workers || s->servers != l->servers)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
+                          "state %zu is of a run of %llu workers and %llu servers, state 0 of one of %llu and %llu", i,
+                          (unsigned long long)s->workers, (unsigned long long)s->servers,
+                          (unsigned long long)l->workers, (unsigned long long)l->servers);
+    return TLC_OK;
+}
+
+/* Marks the tensors of a state that are here, or takes the marks away. */
+static void mark(const tlc_setup *x, tlc_state s, int on)
+{
+    tlc_state_entry e;
+
+    for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
+        size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
+        if (t != TLC_ALL)
+            x->seen[t] = on ? x->seen[t] | MARK : x->seen[t] & ~(size_t)MARK;
+    }
+}
+
+/* Have two states no tensor in common that is here, as those of two objects of a rank? */
+static int are_apart(const tlc_setup *x, tlc_state s, tlc_state other)
+{
+    int apart = 1;
+    tlc_state_entry e;
+
+    mark(x, other, 1);
+    for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
+        size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
+        apart &= t == TLC_ALL || !(x->seen[t] & MARK);
+    }
+    mark(x, other, 0);
+    return apart;
+}
+
+/* Checks the head of state i, and that it fits to those before. */
+static tlc_status check_head(loading *l, size_t i, tlc_state *s)
+{
+    const tlc_setup *x = l->o->x;
+    tlc_status status = tlc_state_head(s, l->states[i]);
+    tlc_state other;
+
+    if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
+        status = TLC_ERR_CHECKSUM;
+    if (status)
+        return fail(l, i, status);
+    if (i == 0) {
+        l->workers = s->workers;
+        l->servers = s->servers;
+    }
+    status = check_kind(l, i, s);
+    if (status)
+        return status;
+    l->own_given |= s->rank == x->rank;
+    for (size_t before = 0; before < i; before++) {
+        (void)tlc_state_head(&other, l->states[before]);
+        int same_rank = other.rank == s->rank, same_step = other.step == s->step || x->role == TLC_ROLE_WORKER;
+        if (same_rank ? other.step == s->step && are_apart(x, *s, other) : same_step)
+            continue;
+        return fail_pair(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, s, &other);
+    }
+    return TLC_OK;
+}
+
+/* Does the codec of an entry of state i fit to all parts of the tensor that this object sends? */
+static tlc_status check_codec(const loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
+{
+    char text[TLC_CODEC_TEXT];
+
+    if (s && !tlc_codec_copy(e->codec, e->codec_len, text))
+        return tlc_refuse_state(s->x, tensor, TLC_ERR_CORRUPT, i, l->states[i]);
+    for (size_t p = 0; s && p < s->part_count; p++) {
+        int shared;
+        tlc_ctx *ctx = tlc_sender_context(s, p, &shared);
+        if (tlc_sender_part(s, p)->tensor != tensor || !ctx || shared)
+            continue;
+        tlc_status status = tlc_codec_fits(ctx, text);
+        if (status)
+            return tlc_refuse(s->x, status, tensor,
+                              "the codec of state %zu, \"%.40s\", does not fit here, where there is \"%.40s\"; "
+                              "name it in reserve",
+                              i, text, ctx->codec_text);
+    }
+    return TLC_OK;
+}
+
+/* Sets it. */
+static void adopt_codec(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
+{
+    char text[TLC_CODEC_TEXT];
+
+    if (!tlc_codec_copy(e->codec, e->codec_len, text))
+        return;
+    for (size_t p = 0; p < s->part_count; p++) {
+        int shared;
+        tlc_ctx *ctx = tlc_sender_context(s, p, &shared);
+        if (tlc_sender_part(s, p)->tensor == tensor && ctx && !shared)
+            (void)tlc_set_codec(ctx, text);
+    }
+}
+
+/* How many values of a part an entry has. */
+static uint64_t overlap(const tlc_ownership_part *part, const tlc_state_entry *e)
+{
+    uint64_t part_end = part->first + part->n, entry_end = e->first + e->count;
+    uint64_t from = part->first > e->first ? part->first : e->first, to = part_end < entry_end ? part_end : entry_end;
+
+    return from < to ? to - from : 0;
+}
+
+/* Counts the values of an entry that this owner's part of the tensor has, too. */
+static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
+{
+    for (size_t p = 0; s && p < s->part_count; p++)
+        if (tlc_sender_part(s, p)->tensor == tensor)
+            s->x->covered[tensor] += (size_t)overlap(tlc_sender_part(s, p), e);
+}
+
+static uint64_t rank_of(tlc_message message)
+{
+    tlc_state s;
+
+    (void)tlc_state_head(&s, message);
+    return s.rank;
+}
+
+/* The states, where those of all ranks are needed. */
+static tlc_given_states all_of(const loading *l)
+{
+    return (tlc_given_states){l->states, l->count, ranks_of(l->o->x, l->workers, l->servers), TLC_NOBODY, rank_of};
+}
+
+static int as_many_ranks(const loading *l)
+{
+    const tlc_setup *x = l->o->x;
+
+    return ranks_of(x, l->workers, l->servers) == ranks_of(x, x->cfg.workers, x->cfg.servers);
+}
+
+/* Is there a residual for the entry, of this object or of another one? */
+static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
+{
+    const tlc_setup *x = l->o->x;
+    const uint32_t only = x->tensors[tensor].only;
+
+    for (size_t p = 0; s && p < s->part_count; p++)
+        if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
+            return s->residual[p] != NULL;
+    /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
+     * before, each needs its own state only. */
+    if (e->pull || !only || only == x->rank + 1 || l->of_all)
+        return 1;
+    return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
+}
+
+/* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
+static int read_taken(const tlc_object *o, tlc_state *s, int own)
+{
+    for (uint64_t w = 0; o->taken && w < s->workers; w++) {
+        uint64_t step;
+        if (!tlc_read_number(&s->in, &step))
+            return 0;
+        if (own)
+            o->taken[w] = step;
+    }
+    return s->in.at == s->in.len;
+}
+
+/* Checks the entries of state i, whose head was checked. */
+static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_report *notes)
+{
+    const tlc_setup *x = l->o->x;
+    tlc_state_entry e;
+
+    for (uint64_t k = 0; k < s->entries; k++) {
+        if (!tlc_state_next(s, &e))
+            return fail(l, i, TLC_ERR_CORRUPT);
+        size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
+        const tlc_sender *sender = e.pull ? l->o->pull : l->o->push;
+        if (t == TLC_ALL) {
+            tlc_report_unknown(notes, e.name, e.name_len);
+            continue;
+        }
+        if (e.n != x->tensors[t].n)
+            return tlc_refuse(x, TLC_ERR_SIZE, t, "it has %llu values in state %zu, and %zu here",
+                              (unsigned long long)e.n, i, x->tensors[t].n);
+        tlc_status status = check_codec(l, i, sender, t, &e);
+        if (status)
+            return status;
+        if (e.pull)
+            cover(sender, t, &e);
+        if (e.residual && !has_place(l, sender, t, &e))
+            tlc_report_unknown(notes, e.name, e.name_len);
+        x->seen[t] |= 1;
+    }
+    return read_taken(l->o, s, 0) ? TLC_OK : fail(l, i, TLC_ERR_CORRUPT);
+}
+
+/* ---- apply ------------------------------------------------------------------------------------------------------- */
+
+/* To binary32. What is beyond the largest float becomes the largest float, so that residuals stay finite. */
+static float narrow(double x)
+{
+    return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
+}
+
+/* Copies or adds what an entry has of part p. */
+static void take_values(const tlc_sender *s, size_t p, const tlc_state_entry *e, int add)
+{
+    const tlc_ownership_part *part = tlc_sender_part(s, p);
+    uint64_t from = part->first > e->first ? part->first : e->first, to = from + overlap(part, e);
+
+    for (uint64_t i = from; i < to; i++) {
+        float value = tlc_bits_float(tlc_load32(e->residual + (size_t)(i - e->first) * sizeof(float)));
+        float *r = &s->residual[p][i - part->first];
+        *r = add ? narrow((double)*r + value) : value;
+    }
+}
+
+static void take_entry(const loading *l, size_t i, const tlc_state *s, const tlc_state_entry *e)
+{
+    const tlc_setup *x = l->o->x;
+    const tlc_sender *sender = e->pull ? l->o->pull : l->o->push;
+    size_t t = tlc_setup_find(x, (const char *)e->name, e->name_len);
+
+    if (t == TLC_ALL || !sender)
+        return;
+    adopt_codec(sender, t, e);
+    if (!e->residual || (!e->pull && !is_ours(l, s, &x->tensors[t])))
+        return;
+    int add = !e->pull && x->seen[t] && x->seen[t] != i + 1;
+    if (!e->pull && !x->seen[t])
+        x->seen[t] = i + 1;
+    for (size_t p = 0; p < sender->part_count; p++)
+        if (tlc_sender_part(sender, p)->tensor == t && sender->residual[p])
+            take_values(sender, p, e, add);
+}
+
+/* All residuals: to 0, or times a factor where one worker's part in a mean has changed. */
+static void set_residuals(const tlc_sender *s, float factor)
+{
+    for (size_t p = 0; p < s->part_count; p++) {
+        const tlc_ownership_part *part = tlc_sender_part(s, p);
+        float *r = s->residual[p];
+        if (!r)
+            continue;
+        if (factor <= 0)
+            memset(r, 0, part->n * sizeof *r);
+        else if (!s->x->tensors[part->tensor].only)
+            for (size_t i = 0; i < part->n; i++)
+                r[i] = narrow((double)r[i] * factor);
+    }
+}
+
+/* Is this the state of the same object of a run with as many ranks? */
+static int same_run(const tlc_setup *x, const tlc_state *s)
+{
+    return s->rank == x->rank && s->workers == x->cfg.workers && s->servers == x->cfg.servers;
+}
+
+/* Applies states that were checked. */
+static void apply(loading *l)
+{
+    const tlc_setup *x = l->o->x;
+    tlc_sender *senders[] = {l->o->push, l->o->pull};
+    uint64_t used = 0, latest = 0;
+    tlc_state s;
+    tlc_state_entry e;
+
+    for (int d = 0; d < 2; d++)
+        if (senders[d]) {
+            set_residuals(senders[d], 0);
+            tlc_sender_forget(senders[d]);
+        }
+    memset(x->seen, 0, x->count * sizeof *x->seen);
+    if (l->o->taken)
+        memset(l->o->taken, 0, x->cfg.workers * sizeof *l->o->taken);
+    for (size_t i = 0; i < l->count; i++) {
+        (void)tlc_state_head(&s, l->states[i]);
+        latest = s.step > latest ? s.step : latest;
+        if (s.rank % x->cfg.workers == x->rank && s.step > used)
+            used = s.step;
+        for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++)
+            take_entry(l, i, &s, &e);
+        /* only a server that goes on as it was can be asked for pushes of before */
+        (void)read_taken(l->o, &s, same_run(x, &s));
+    }
+    l->o->step = used ? used : latest;
+    if (!x->cfg.sum && l->workers != x->cfg.workers && l->o->push)
+        set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* Have the states all values of the parts of this owner? A tensor that only servers know may be another one's there. */
+static int all_covered(const loading *l)
+{
+    const tlc_setup *x = l->o->x;
+    const tlc_sender *s = l->o->pull;
+
+    for (size_t p = 0; s && p < s->part_count; p++) {
+        const tlc_ownership_part *part = tlc_sender_part(s, p);
+        if (x->covered[part->tensor] < part->n && (x->seen[part->tensor] || x->role == TLC_ROLE_SERVER))
+            return 0;
+    }
+    return 1;
+}
+
+/* Which states are needed: of a run with as many ranks, and the same parts, the own one; else all. */
+static tlc_given_states needed(const loading *l)
+{
+    const tlc_setup *x = l->o->x;
+    tlc_given_states given = all_of(l);
+
+    if (as_many_ranks(l) && (!l->own_given || all_covered(l)))
+        given.only = x->rank;
+    return given;
+}
+
+tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, int lost)
+{
+    const tlc_setup *x = o->x;
+    loading l = {.o = o, .states = states, .count = count, .report = x->report, .lost = lost};
+    tlc_report notes = {.unknown = 0};
+    size_t missing = TLC_ALL;
+    tlc_status status = TLC_OK;
+    tlc_state s;
+
+    if (!states)
+        return tlc_refuse_null(x, "states");
+    if (!count)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "count is 0; at least one state is needed");
+    memset(x->seen, 0, x->count * sizeof *x->seen);
+    memset(x->covered, 0, x->count * sizeof *x->covered);
+    for (size_t i = 0; !status && i < count; i++)
+        status = check_head(&l, i, &s);
+    if (status)
+        return status;
+    const tlc_given_states all = all_of(&l);
+    l.of_all = tlc_states_ranks(&all) == all.ranks;
+    for (size_t i = 0; !status && i < count; i++) {
+        (void)tlc_state_head(&s, states[i]);
+        status = check_entries(&l, i, &s, &notes);
+    }
+    const tlc_given_states given = needed(&l);
+    if (!status)
+        status = tlc_states_check(x, &given, lost);
+    if (status)
+        return status;
+    for (size_t t = x->count; t-- > 0;)
+        if (x->tensors[t].n && !x->seen[t]) {
+            notes.missing++;
+            missing = t;
+        }
+    tlc_float_mode mode = tlc_float_enter();
+    apply(&l);
+    tlc_float_leave(mode);
+    tlc_states_tell(x, &given, &notes, o->step, missing);
+    return TLC_OK;
+}

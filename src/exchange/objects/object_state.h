@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state of a worker, a server or a rank of an all-reduce as bytes, little-endian:
+ *
+ *   0..3    "TLCX"
+ *   4       version, 1
+ *   5       bits 0-3 kind (message.h), bits 4-7 role (finding.h: 0 rank, 1 worker, 2 server)
+ *   6       1 if results are sums, else 0
+ *   7       0
+ *   8..15   step
+ *   then    LEB128: workers, servers, rank, number of entries
+ *   then    the entries
+ *   then    server: LEB128 for each worker: the last step in which its push was taken
+ *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
+ *
+ * An entry is a part of a tensor in one direction:
+ *
+ *           a byte: bit 0 direction (0 pushes, 1 answers), bit 1 there is a residual
+ *           LEB128: length of the tensor's name; the name
+ *           LEB128: n of the tensor, first value of the part, its number of values
+ *           LEB128: length of the codec string; the codec string
+ *           the residual, f32 for each value of the part, if there is one
+ *
+ * Residuals are found by name and place, so another number of ranks can go on with them.
+ */
+#ifndef TLC_OBJECT_STATE_H
+#define TLC_OBJECT_STATE_H
+
+#include "object.h"
+#include "../wire/reader.h"
+
+size_t tlc_object_state_size(const tlc_object *o);
+tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written);
+
+#define TLC_STATE_VERSION 1
+#define TLC_STATE_FIXED 16 /* bytes before the numbers of the head */
+
+enum { TLC_ENTRY_PULL = 1, TLC_ENTRY_RESIDUAL = 2 };
+
+/* A part of a tensor in a state. */
+typedef struct tlc_state_entry {
+    int pull;            /* of answers */
+    const uint8_t *name; /* name_len bytes */
+    size_t name_len;
+    uint64_t n, first, count;
+    const char *codec; /* codec_len bytes */
+    size_t codec_len;
+    const uint8_t *residual; /* count f32, or NULL */
+} tlc_state_entry;
+
+/* A state that is read. */
+typedef struct tlc_state {
+    tlc_reader in; /* without the checksum; at the next entry */
+    uint64_t step, workers, servers, rank, entries;
+    unsigned kind, role, sum;
+} tlc_state;
+
+/* Reads the head of a state, but not its checksum. */
+tlc_status tlc_state_head(tlc_state *s, tlc_message message);
+
+/* Reads the next entry. Returns 0 if it is not as it should be. */
+int tlc_state_next(tlc_state *s, tlc_state_entry *e);
+
+/* Sets residuals, codecs and o->step from states, or on failure nothing (object_load.c). lost: states may be missing.
+ * The report tells what was not found. */
+tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, int lost);
+#endif

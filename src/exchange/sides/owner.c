@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "owner.h"
+#include "../../common/structs.h"
+#include "../../api/context.h"
+#include "../plan/refusal.h"
+#include <threelc/stages.h>
+
+/* ---- the frames of IntML ----------------------------------------------------------------------------------------- */
+
+/* Is the answer's group g one part that the round's group has, too? */
+static int same_part(const tlc_owner *o, size_t g)
+{
+    const tlc_ownership *own = &o->x->ownership;
+    const tlc_ownership_group *push = tlc_round_group(&o->round), *pull = tlc_sender_group(&o->answer, g);
+
+    return !push->shared && !pull->shared &&
+           own->grouping[TLC_PUSH].order[push->begin] == own->grouping[TLC_PULL].order[pull->begin];
+}
+
+/* Leads the round to the group of the same part. Both have parts with frames of their own in rising order. */
+static int find_group(tlc_owner *o, size_t g)
+{
+    while (o->round.group < tlc_round_groups(&o->round)) {
+        tlc_round_next(&o->round);
+        if (same_part(o, g))
+            return 1;
+    }
+    return 0;
+}
+
+/* May these frames be added as IntML's server does: have they the codec of the answer, and count alike? */
+static int can_aggregate(const tlc_owner *o, const tlc_ctx *ctx)
+{
+    const tlc_round *r = &o->round;
+    char codec[TLC_CODEC_TEXT];
+    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
+
+    tlc_codec_describe(&ctx->codec, codec);
+    tlc_float_leave(mode);
+    for (size_t i = 0; i < r->count; i++) {
+        tlc_frame_info info = {.struct_size = sizeof info};
+        if (r->factor[i] < 1 || r->factor[i] > 1 || tlc_peek(r->frame[i].data, r->frame[i].len, &info) ||
+            strcmp(info.codec, codec) != 0)
+            return 0;
+    }
+    return r->count > 0;
+}
+
+/* Makes a frame of the sum of natural frames, if the answer's codec is natural, too (IntML, Horvath et al., 2019). */
+static size_t aggregate(void *arg, size_t g, void *dst, size_t cap)
+{
+    tlc_owner *o = arg;
+    const tlc_ctx *ctx = o->answer.ctx[g];
+    const tlc_natural_aggregate_params params = {.struct_size = sizeof params,
+                                                 .rounding = ctx->codec.params[TLC_NATURAL_ROUNDING] > 0
+                                                                 ? TLC_ROUND_NEAREST
+                                                                 : TLC_ROUND_RANDOM,
+                                                 .seed = ctx->seed,
+                                                 .step = ctx->step};
+    size_t written;
+
+    if (!o->x->cfg.sum || ctx->codec.quantizer != &tlc_stage_natural || ctx->codec.block || ctx->feedback ||
+        !find_group(o, g) || !can_aggregate(o, ctx) ||
+        tlc_natural_aggregate(o->round.frame, o->round.count, &params, dst, cap, &written))
+        return 0;
+    return written;
+}
+
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_owner_init(tlc_owner *o, tlc_setup *x, uint32_t owner)
+{
+    const tlc_grouping *g = &x->ownership.grouping[TLC_PUSH];
+    size_t first = x->ownership.begin[owner];
+    uint64_t values = 0;
+    tlc_status status = tlc_sender_init(&o->answer, x, TLC_PULL, owner, 1, x->cfg.keep);
+
+    o->x = x;
+    if (status)
+        return status;
+    tlc_round_init(&o->round, x, owner);
+    for (size_t i = g->begin[owner]; i < g->begin[owner + 1]; i++)
+        values += g->groups[i].n;
+    o->mean = tlc_memory_take(&x->memory, o->answer.part_count, sizeof *o->mean);
+    o->means = tlc_memory_take(&x->memory, values, sizeof *o->means);
+    if (x->memory.status)
+        return x->memory.status;
+    /* the means of a group are one after the other, as its frames have them */
+    const float *at = o->means;
+    for (size_t i = g->begin[owner]; i < g->begin[owner + 1]; i++)
+        for (size_t p = 0; p < g->groups[i].count; p++) {
+            size_t part = g->order[g->groups[i].begin + p];
+            o->mean[part - first] = at;
+            at += x->ownership.parts[part].n;
+        }
+    return TLC_OK;
+}
+
+void tlc_owner_free(tlc_owner *o)
+{
+    tlc_sender_free(&o->answer);
+}
+
+/* ---- reduce ------------------------------------------------------------------------------------------------------ */
+
+/* Decodes and adds all groups. Stops at a bad frame. */
+static tlc_status add_groups(tlc_owner *o, tlc_finding *finding)
+{
+    tlc_status status = TLC_OK;
+    float *at = o->means;
+
+    tlc_round_start(&o->round);
+    for (size_t g = 0; !status && g < tlc_round_groups(&o->round); g++) {
+        tlc_round_next(&o->round);
+        status = tlc_round_check(&o->round, finding);
+        if (!status)
+            tlc_round_add(&o->round, at);
+        at += tlc_round_group(&o->round)->n;
+    }
+    return status;
+}
+
+/* Keeps what was found first. */
+static void find(tlc_owner *o, const tlc_finding *finding)
+{
+    if (o->finding.reason == TLC_REASON_NONE)
+        o->finding = *finding;
+}
+
+/* The values of part p are at fault. */
+static void fail_part(tlc_owner *o, tlc_reason reason, size_t p)
+{
+    o->failed = 1;
+    o->finding = tlc_finding_of(reason);
+    o->finding.role = tlc_setup_owner(o->x);
+    o->finding.rank = o->x->rank;
+    o->finding.tensor = tlc_sender_part(&o->answer, p)->tensor;
+}
+
+void tlc_owner_reduce(tlc_owner *o, int all_or_nothing)
+{
+    tlc_round *r = &o->round;
+    tlc_finding bad;
+    uint32_t pushed = 0;
+
+    o->failed = 0;
+    o->finding = tlc_finding_of(TLC_REASON_NONE);
+    for (uint32_t w = 0; w < o->x->cfg.workers; w++) {
+        const tlc_arrival *a = &r->push[w];
+        if (a->came && a->head.failed)
+            find(o, &a->head.finding);
+        pushed += a->came && !a->head.absent;
+    }
+    while (!o->failed && add_groups(o, &bad)) {
+        find(o, &bad);
+        tlc_round_leave(r, bad.rank);
+        o->failed = all_or_nothing;
+    }
+    if (pushed && !r->taken)
+        o->failed = 1;
+    if (o->failed)
+        return;
+    for (size_t p = 0; p < o->answer.part_count; p++)
+        o->answer.source[p] = o->mean[p];
+    size_t p = tlc_sender_nonfinite(&o->answer);
+    if (p != TLC_ALL)
+        fail_part(o, TLC_REASON_MEAN, p);
+}
+
+/* ---- answer ------------------------------------------------------------------------------------------------------ */
+
+tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta)
+{
+    for (size_t p = 0; delta && p < o->answer.part_count; p++)
+        if (!delta[p])
+            return tlc_refuse(o->x, TLC_ERR_PARAM, tlc_sender_part(&o->answer, p)->tensor,
+                              "its entry of delta is NULL, that of part %zu", p);
+    return TLC_OK;
+}
+
+tlc_message tlc_owner_answer(tlc_owner *o, uint64_t step, const float *const *delta)
+{
+    tlc_sender *s = &o->answer;
+    tlc_reason reason = delta ? TLC_REASON_DELTA : TLC_REASON_MEAN;
+    size_t bad = TLC_ALL;
+
+    for (size_t p = 0; p < s->part_count; p++)
+        s->source[p] = delta ? delta[p] : o->mean[p];
+    if (!o->failed && delta) {
+        bad = tlc_sender_nonfinite(s);
+        if (bad != TLC_ALL)
+            fail_part(o, reason, bad);
+    }
+    s->make = delta ? NULL : aggregate;
+    s->make_arg = o;
+    tlc_round_start(&o->round);
+    if (!o->failed && tlc_sender_encode(s, step, &bad))
+        fail_part(o, reason, bad);
+    tlc_head head = {.phase = TLC_PHASE_ANSWER,
+                     .failed = o->failed,
+                     .sender = o->x->rank,
+                     .step = step,
+                     .finding = o->finding,
+                     .taken = o->round.bits};
+    return tlc_sender_seal(s, 0, &head);
+}
+
+tlc_status tlc_owner_part(const tlc_owner *o, size_t i, tlc_part *part)
+{
+    if (!part || part->struct_size < sizeof part->struct_size)
+        return tlc_refuse_struct(o->x, "part");
+    if (i >= o->answer.part_count)
+        return tlc_refuse(o->x, TLC_ERR_PARAM, TLC_ALL, "there is no part %zu; there are %zu", i, o->answer.part_count);
+    const tlc_ownership_part *p = tlc_sender_part(&o->answer, i);
+    const tlc_part ours = {.tensor = p->tensor,
+                           .first = p->first,
+                           .n = p->n,
+                           .mean = o->mean[i],
+                           .residual = o->answer.residual[i]};
+    tlc_export(part, &ours, sizeof ours);
+    return TLC_OK;
+}

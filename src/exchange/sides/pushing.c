@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "pushing.h"
+#include "../../frames/decode.h"
+#include "../../common/structs.h"
+#include "../../api/context.h"
+#include "../../values/dtype.h"
+#include "../plan/refusal.h"
+
+tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uint32_t slots)
+{
+    tlc_sender *s = &p->sender;
+
+    p->finding = tlc_finding_of(TLC_REASON_NONE);
+    tlc_status status = tlc_sender_init(s, x, TLC_PUSH, 0, messages, slots);
+    if (status)
+        return status;
+    s->given = tlc_memory_take(&x->memory, s->group_count, sizeof *s->given);
+    return x->memory.status;
+}
+
+/* ---- frames of the caller ---------------------------------------------------------------------------------------- */
+
+/* From group g on, the first one whose frame a caller may make. */
+static size_t next_open(const tlc_sender *s, size_t g)
+{
+    while (g < s->group_count && (!s->ctx[g] || tlc_sender_group(s, g)->shared))
+        g++;
+    return g;
+}
+
+size_t tlc_pushing_parts(const tlc_pushing *p)
+{
+    const tlc_sender *s = &p->sender;
+    size_t count = 0;
+
+    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1))
+        count++;
+    return count;
+}
+
+tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
+{
+    const tlc_sender *s = &p->sender;
+    size_t g = next_open(s, 0);
+
+    if (!part || part->struct_size < sizeof part->struct_size)
+        return tlc_refuse_struct(s->x, "part");
+    for (size_t left = i; left && g < s->group_count; left--)
+        g = next_open(s, g + 1);
+    if (g == s->group_count)
+        return tlc_refuse(s->x, TLC_ERR_PARAM, TLC_ALL, "there is no pushed part %zu; there are %zu", i,
+                          tlc_pushing_parts(p));
+    const size_t index = tlc_group_index(s, tlc_sender_group(s, g), 0);
+    const tlc_ownership_part *found = tlc_sender_part(s, index);
+    const tlc_part ours = {.tensor = found->tensor,
+                           .first = found->first,
+                           .n = found->n,
+                           .residual = s->residual[index]};
+    tlc_export(part, &ours, sizeof ours);
+    return TLC_OK;
+}
+
+/* Is it what the context would make: whole, and of its codec? */
+static int fits(const tlc_ctx *ctx, tlc_message message)
+{
+    uint8_t ids[2], wanted[2];
+    tlc_frame f;
+
+    if (!message.data || message.len > ctx->bound || tlc_frame_read(&f, message.data, message.len, &ctx->n, 1) ||
+        !tlc_decode_check(ctx->kernels, &f))
+        return 0;
+    tlc_codec_ids(&f.codec, 0, ids);
+    tlc_codec_ids(&ctx->codec, 0, wanted);
+    return ids[0] == wanted[0] && ids[1] == wanted[1] && f.codec.block == ctx->codec.block && f.dtype == ctx->dtype &&
+           f.checksum == ctx->checksum;
+}
+
+tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
+{
+    tlc_sender *s = &p->sender;
+    size_t i = 0;
+
+    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1), i++) {
+        if (frames[i].len && !fits(s->ctx[g], frames[i])) {
+            tlc_pushing_forget(p);
+            return tlc_refuse(s->x, TLC_ERR_PARAM, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
+                              "frame %zu is not a whole frame of %zu values with the codec \"%.63s\"", i, s->ctx[g]->n,
+                              s->ctx[g]->codec_text);
+        }
+        s->given[g] = frames[i];
+    }
+    return TLC_OK;
+}
+
+void tlc_pushing_forget(tlc_pushing *p)
+{
+    const tlc_sender *s = &p->sender;
+
+    for (size_t g = 0; g < s->group_count; g++)
+        s->given[g] = (tlc_message){NULL, 0};
+}
+
+/* ---- push -------------------------------------------------------------------------------------------------------- */
+
+/* The first tensor that is pushed and has no gradient, or TLC_ALL. */
+static size_t without_gradient(const tlc_sender *s, const void *const *grads)
+{
+    for (size_t g = 0; g < s->group_count; g++) {
+        const tlc_ownership_group *group = tlc_sender_group(s, g);
+        for (size_t i = 0; s->ctx[g] && !tlc_sender_given(s, g) && i < group->count; i++)
+            if (!grads[tlc_group_part(s, group, i)->tensor])
+                return tlc_group_part(s, group, i)->tensor;
+    }
+    return TLC_ALL;
+}
+
+tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, double weight, const tlc_message *to)
+{
+    const tlc_setup *x = p->sender.x;
+    const size_t missing = grads ? without_gradient(&p->sender, grads) : TLC_ALL;
+
+    if (!to)
+        return tlc_refuse_null(x, "to");
+    if (missing != TLC_ALL)
+        return tlc_refuse(x, TLC_ERR_PARAM, missing, "its entry of grads is NULL");
+    if (grads && !tlc_weight_valid(weight))
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "weight is %g; it is 2^-50 to 2^50", weight);
+    if (p->under_way)
+        return tlc_refuse(x, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
+                          (unsigned long long)*x->step);
+    return TLC_OK;
+}
+
+/* Where the values of each part are. A tensor that is not sent may have none. */
+static void set_sources(tlc_sender *s, const void *const *grads)
+{
+    for (size_t p = 0; p < s->part_count; p++) {
+        const tlc_ownership_part *part = tlc_sender_part(s, p);
+        const uint8_t *values = grads[part->tensor];
+        s->source[p] = values ? values + part->first * tlc_dtype_size(s->dtype) : NULL;
+    }
+}
+
+static void drop(tlc_pushing *p, tlc_reason reason, size_t part)
+{
+    const tlc_setup *x = p->sender.x;
+
+    p->finding = tlc_finding_of(reason);
+    p->finding.role = x->role;
+    p->finding.rank = x->rank;
+    p->finding.tensor = tlc_sender_part(&p->sender, part)->tensor;
+}
+
+void tlc_pushing_make(tlc_pushing *p, uint64_t step, const void *const *grads, double weight, int listen,
+                      uint64_t *dropped)
+{
+    tlc_sender *s = &p->sender;
+    int assume_finite = s->x->cfg.assume_finite;
+    size_t bad = TLC_ALL;
+
+    p->finding = tlc_finding_of(TLC_REASON_NONE);
+    p->step = step;
+    p->under_way = 1;
+    if (grads) {
+        set_sources(s, grads);
+        if (!assume_finite)
+            bad = tlc_sender_nonfinite(s);
+        if (bad != TLC_ALL)
+            drop(p, TLC_REASON_GRADIENT, bad);
+        else {
+            if (listen)
+                *dropped += tlc_sender_accumulate(s, &bad);
+            else
+                (void)tlc_sender_encode(s, step, &bad);
+            if (bad != TLC_ALL)
+                drop(p, assume_finite ? TLC_REASON_GRADIENT : TLC_REASON_SUM, bad);
+        }
+    }
+    tlc_head head = {.phase = TLC_PHASE_PUSH,
+                     .absent = !grads || listen,
+                     .sender = s->x->rank,
+                     .step = step,
+                     .weight = weight};
+    head.failed = !head.absent && p->finding.reason != TLC_REASON_NONE;
+    head.finding = head.failed ? p->finding : tlc_finding_of(TLC_REASON_NONE);
+    for (uint32_t i = 0; i < s->messages; i++)
+        (void)tlc_sender_seal(s, i, &head);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "receiver.h"
+#include "../../frames/decode.h"
+#include "../../values/dtype.h"
+#include "../plan/refusal.h"
+
+void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t scratch)
+{
+    *r = (tlc_receiver){.x = x};
+    r->answer = tlc_memory_take(&x->memory, owners, sizeof *r->answer);
+    r->scratch = tlc_memory_take(&x->memory, scratch, sizeof *r->scratch);
+}
+
+tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out)
+{
+    if (!from)
+        return tlc_refuse_null(r->x, "from");
+    for (size_t t = 0; t < r->x->count; t++)
+        if (r->x->tensors[t].n && (!out || !out[t]))
+            return tlc_refuse(r->x, TLC_ERR_PARAM, t, out ? "its entry of out is NULL" : "out is NULL");
+    return TLC_OK;
+}
+
+/* ---- read -------------------------------------------------------------------------------------------------------- */
+
+static tlc_status open_frame(const tlc_setup *x, tlc_message message, size_t n, tlc_frame *f)
+{
+    tlc_status status = tlc_frame_read(f, message.data, message.len, &n, 1);
+    return status || tlc_decode_check(x->k, f) ? status : TLC_ERR_CORRUPT;
+}
+
+tlc_status tlc_frames_check(const tlc_setup *x, tlc_direction direction, uint32_t owner, tlc_bundle_reader frames,
+                            tlc_finding *finding)
+{
+    const tlc_grouping *g = &x->ownership.grouping[direction];
+    tlc_status status = TLC_OK;
+
+    for (size_t i = g->begin[owner]; !status && i < g->begin[owner + 1]; i++) {
+        tlc_message frame;
+        tlc_frame f;
+        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
+        status = open_frame(x, frame, g->groups[i].n, &f);
+        if (status) {
+            *finding = tlc_finding_of(TLC_REASON_FRAME);
+            finding->cause = status;
+            finding->tensor = x->ownership.parts[g->order[g->groups[i].begin]].tensor;
+        }
+    }
+    return status;
+}
+
+void tlc_receiver_read(tlc_receiver *r, uint32_t owner, uint64_t step, tlc_message message)
+{
+    const tlc_setup *x = r->x;
+    const tlc_expected expected = {TLC_PHASE_ANSWER, owner, step};
+    tlc_answer *a = &r->answer[owner];
+
+    a->status = tlc_message_read(x, &expected, message, &a->head, &a->frames, &a->finding);
+    if (a->status || a->head.failed)
+        return;
+    a->status = tlc_frames_check(x, TLC_PULL, owner, a->frames, &a->finding);
+    if (a->status) {
+        a->finding.role = tlc_setup_owner(x);
+        a->finding.rank = owner;
+    }
+}
+
+/* ---- write ------------------------------------------------------------------------------------------------------- */
+
+static void *part_at(const tlc_setup *x, const tlc_ownership_part *part, void *const *out)
+{
+    return (uint8_t *)out[part->tensor] + part->first * tlc_dtype_size(x->cfg.dtype);
+}
+
+/* Decodes a frame that has passed the check. */
+static void decode(const tlc_setup *x, tlc_message message, tlc_dtype dtype, void *out, size_t n)
+{
+    tlc_output output = {.k = x->k, .mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
+    tlc_frame f;
+
+    output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
+    (void)tlc_frame_read(&f, message.data, message.len, &n, 0);
+    tlc_float_mode mode = tlc_float_enter();
+    tlc_decode_frame(&f, &output, &x->cfg.parallel);
+    tlc_float_leave(mode);
+}
+
+/* Writes the values of a group to its parts. */
+static void narrow_group(const tlc_setup *x, const tlc_grouping *g, const tlc_ownership_group *group,
+                         const float *values, void *const *out)
+{
+    tlc_float_mode mode = tlc_float_enter();
+
+    for (size_t i = 0; i < group->count; i++) {
+        const tlc_ownership_part *part = &x->ownership.parts[g->order[group->begin + i]];
+        tlc_narrow(x->k, values, part->n, x->cfg.dtype, part_at(x, part, out));
+        values += part->n;
+    }
+    tlc_float_leave(mode);
+}
+
+void tlc_receiver_write(const tlc_receiver *r, uint32_t owner, void *const *out)
+{
+    const tlc_setup *x = r->x;
+    const tlc_grouping *g = &x->ownership.grouping[TLC_PULL];
+    tlc_bundle_reader frames = r->answer[owner].frames;
+
+    for (size_t i = g->begin[owner]; i < g->begin[owner + 1]; i++) {
+        const tlc_ownership_group *group = &g->groups[i];
+        const tlc_ownership_part *part = &x->ownership.parts[g->order[group->begin]];
+        tlc_message frame;
+        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
+        if (!group->shared) {
+            decode(x, frame, x->cfg.dtype, part_at(x, part, out), group->n);
+            continue;
+        }
+        decode(x, frame, TLC_F32, r->scratch, group->n);
+        narrow_group(x, g, group, r->scratch, out);
+    }
+}
+
+void tlc_receiver_write_mean(const tlc_receiver *r, tlc_round *round, void *const *out)
+{
+    const tlc_setup *x = r->x;
+    const tlc_grouping *g = &x->ownership.grouping[TLC_PUSH];
+
+    tlc_round_start(round);
+    for (size_t i = 0; i < tlc_round_groups(round); i++) {
+        tlc_round_next(round);
+        const tlc_ownership_group *group = tlc_round_group(round);
+        void *place = part_at(x, &x->ownership.parts[g->order[group->begin]], out);
+        if (!group->shared && tlc_is_floats(x->cfg.dtype, place)) {
+            tlc_round_add(round, place);
+            continue;
+        }
+        tlc_round_add(round, r->scratch);
+        narrow_group(x, g, group, r->scratch, out);
+    }
+}
