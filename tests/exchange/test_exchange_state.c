@@ -3,191 +3,119 @@
  * States of the exchange: a run goes on with the same bits, or with another number of ranks and the same means; names
  * that find nothing are reported; states at fault are refused.
  */
-#include "../support/support.h"
+#include "../support/exchange_run.h"
 #include <float.h>
 #include <math.h>
-#include <threelc/exchange.h>
 
-enum { TENSORS = 5, RANKS_MAX = 13, STATE_MAX = 200000 };
+enum { RANKS_MAX = 13 };
 
-static const char *const names[TENSORS] = {"conv.weight", "conv.bias", "norm.mean", "fc.weight", "fc.bias"};
-static const size_t sizes[TENSORS] = {3000, 20, 30, 5000, 10};
+static const tlc_tensor tensors[TENSORS] = {
+    {.struct_size = sizeof(tlc_tensor), .name = "conv.weight", .n = 3000},
+    {.struct_size = sizeof(tlc_tensor), .name = "conv.bias", .n = 20},
+    {.struct_size = sizeof(tlc_tensor), .name = "norm.mean", .n = 30, .only = 1},
+    {.struct_size = sizeof(tlc_tensor), .name = "fc.weight", .n = 5000},
+    {.struct_size = sizeof(tlc_tensor), .name = "fc.bias", .n = 10},
+};
 
-/* A run in one process: an all-reduce, or workers and servers. */
-typedef struct run {
-    tlc_exchange_config cfg;
-    tlc_tensor tensors[TENSORS];
-    tlc_allreduce *rank[RANKS_MAX];
-    tlc_worker *worker[RANKS_MAX];
-    tlc_server *server[RANKS_MAX];
-    float *residual[RANKS_MAX][TENSORS]; /* of pushes */
-    float *out[TENSORS];                 /* of the last step, the same for all */
-} run;
-
+/* States of all workers or of all servers. */
 typedef struct saved {
-    unsigned char *bytes[RANKS_MAX];
     tlc_message state[RANKS_MAX];
     size_t count;
 } saved;
 
-static run *make_run(uint32_t workers, uint32_t servers, int gather, const char *codec, int sum)
+static fleet open_fleet(uint32_t workers, uint32_t servers, int gather, const char *codec, int sum)
 {
-    run *r = calloc(1, sizeof *r);
+    tlc_exchange_config cfg;
+    fleet f;
 
-    tlc_exchange_config_init(&r->cfg, sizeof r->cfg);
-    r->cfg.workers = workers;
-    r->cfg.servers = servers;
-    r->cfg.gather = gather;
-    r->cfg.push = codec;
-    r->cfg.sum = sum;
-    r->cfg.split_n = 1000;
-    r->cfg.reserve = "raw;topk:p=0.1";
-    r->cfg.seed = 5;
-    for (size_t t = 0; t < TENSORS; t++) {
-        r->tensors[t] = (tlc_tensor){.struct_size = sizeof(tlc_tensor), .name = names[t], .n = sizes[t]};
-        r->out[t] = calloc(sizes[t], sizeof(float));
-    }
-    r->tensors[2].only = 1;
-    for (uint32_t i = 0; i < workers; i++) {
-        for (size_t t = 0; t < TENSORS; t++)
-            r->tensors[t].residual = r->residual[i][t] = calloc(sizes[t], sizeof(float));
-        if (servers)
-            assert_int_equal(tlc_worker_create(&r->worker[i], &r->cfg, i, r->tensors, TENSORS), TLC_OK);
-        else
-            assert_int_equal(tlc_allreduce_create(&r->rank[i], &r->cfg, i, r->tensors, TENSORS), TLC_OK);
-    }
-    for (uint32_t i = 0; i < servers; i++)
-        assert_int_equal(tlc_server_create(&r->server[i], &r->cfg, i, r->tensors, TENSORS), TLC_OK);
-    return r;
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.workers = workers;
+    cfg.servers = servers;
+    cfg.gather = gather;
+    cfg.push = codec;
+    cfg.sum = sum;
+    cfg.split_n = 1000;
+    cfg.reserve = "raw;topk:p=0.1";
+    cfg.seed = 5;
+    fleet_open(&f, &cfg, tensors, 1);
+    return f;
 }
 
-static void free_run(run *r)
+/* One step of all. */
+static void step(fleet *f, uint64_t number)
 {
-    for (size_t i = 0; i < RANKS_MAX; i++) {
-        tlc_allreduce_destroy(r->rank[i]);
-        tlc_worker_destroy(r->worker[i]);
-        tlc_server_destroy(r->server[i]);
-        for (size_t t = 0; t < TENSORS; t++)
-            free(r->residual[i][t]);
-    }
-    for (size_t t = 0; t < TENSORS; t++)
-        free(r->out[t]);
-    free(r);
+    fleet_step(f, number);
+    for (size_t i = 0; i < (size_t)f->workers * f->cfg.servers; i++)
+        require_status(f->came[i], TLC_OK);
+    for (uint32_t o = 0; o < f->owners; o++)
+        require_status(f->reduced[o], TLC_OK);
+    require_pulled(f, TLC_OK);
 }
 
-static void fill_gradients(float *grads[TENSORS], uint64_t step, uint32_t rank)
+/* One step of two runs, with the same messages and results. */
+static void same_step(fleet *a, fleet *b, uint64_t number)
 {
-    rng g = {step * 1000 + rank};
-
-    for (size_t t = 0; t < TENSORS; t++)
-        for (size_t i = 0; i < sizes[t]; i++)
-            grads[t][i] = (float)(rng_double(&g) - 0.5) * (i % 7 ? 1.0f : 5.0f);
+    step(a, number);
+    step(b, number);
+    for (size_t i = 0; i < (size_t)a->workers * a->lanes; i++)
+        require(blob_same(a->push[i], b->push[i]));
+    for (uint32_t o = 0; o < a->owners; o++)
+        require(blob_same(a->answer[o], b->answer[o]));
+    for (size_t t = 0; t < a->count; t++)
+        require(same(a->out[t], b->out[t], fleet_bytes(a, t)));
 }
 
-/* One step of all. Adds the hashes of all messages to *hash. */
-static void step(run *r, uint64_t number, uint64_t *hash)
+static saved save(const fleet *f, int servers)
 {
-    static float memory[TENSORS][5000];
-    float *grads[TENSORS];
-    tlc_message to[RANKS_MAX][RANKS_MAX], from[RANKS_MAX], all[RANKS_MAX];
-    uint32_t n = r->cfg.workers, servers = r->cfg.servers;
+    saved s = {.count = servers ? f->cfg.servers : f->workers};
 
-    for (size_t t = 0; t < TENSORS; t++)
-        grads[t] = memory[t];
-    for (uint32_t i = 0; i < n; i++) {
-        fill_gradients(grads, number, i);
-        if (servers)
-            assert_int_equal(tlc_worker_push(r->worker[i], (const void *const *)grads, 1, to[i]), TLC_OK);
-        else
-            assert_int_equal(tlc_allreduce_push(r->rank[i], (const void *const *)grads, 1, to[i]), TLC_OK);
-        all[i] = to[i][0];
-    }
-    for (uint32_t j = 0; j < (servers ? servers : r->cfg.gather ? 0 : n); j++) {
-        for (uint32_t i = 0; i < n; i++) {
-            from[i] = to[i][j];
-            if (servers)
-                assert_int_equal(tlc_server_push(r->server[j], from[i], NULL), TLC_OK);
-        }
-        if (servers) {
-            assert_int_equal(tlc_server_reduce(r->server[j]), TLC_OK);
-            assert_int_equal(tlc_server_answer(r->server[j], NULL, &all[j]), TLC_OK);
-        } else
-            assert_int_equal(tlc_allreduce_reduce(r->rank[j], from, &all[j]), TLC_OK);
-    }
-    for (uint32_t j = 0; j < (servers ? servers : n); j++)
-        for (size_t i = 0; hash && i < all[j].len; i++)
-            *hash = (*hash ^ ((const unsigned char *)all[j].data)[i]) * UINT64_C(0x100000001b3);
-    for (uint32_t i = 0; i < n; i++)
-        assert_int_equal(servers ? tlc_worker_pull(r->worker[i], all, (void *const *)r->out)
-                                 : tlc_allreduce_pull(r->rank[i], all, (void *const *)r->out),
-                         TLC_OK);
-}
-
-static saved save(const run *r, int servers)
-{
-    saved s = {.count = servers ? r->cfg.servers : r->cfg.workers};
-
-    for (size_t i = 0; i < s.count; i++) {
-        size_t size = servers          ? tlc_server_state_size(r->server[i])
-                      : r->cfg.servers ? tlc_worker_state_size(r->worker[i])
-                                       : tlc_allreduce_state_size(r->rank[i]);
-        size_t written = 0;
-        s.bytes[i] = malloc(size);
-        assert_int_equal(servers          ? tlc_server_state_save(r->server[i], s.bytes[i], size, &written)
-                         : r->cfg.servers ? tlc_worker_state_save(r->worker[i], s.bytes[i], size, &written)
-                                          : tlc_allreduce_state_save(r->rank[i], s.bytes[i], size, &written),
-                         TLC_OK);
-        assert_int_equal(written, size);
-        s.state[i] = (tlc_message){s.bytes[i], size};
-    }
+    for (size_t i = 0; i < s.count; i++)
+        s.state[i] = member_save(servers ? f->owner[i] : f->worker[i]);
     return s;
 }
 
 static void free_saved(saved *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        free(s->bytes[i]);
+        blob_free(&s->state[i]);
+}
+
+static uint8_t *byte_of(saved *s, size_t i, size_t at_byte)
+{
+    return (uint8_t *)(uintptr_t)s->state[i].data + at_byte;
 }
 
 /* Loads the states of another run into all objects. own: each gets only its own. */
-static void load(run *r, const saved *workers, const saved *servers, int own)
+static void load(fleet *f, const saved *workers, const saved *servers, int own)
 {
-    for (uint32_t i = 0; i < r->cfg.workers; i++) {
-        const tlc_message *states = own ? &workers->state[i] : workers->state;
-        size_t count = own ? 1 : workers->count;
-        assert_int_equal(r->cfg.servers ? tlc_worker_state_load(r->worker[i], states, count)
-                                        : tlc_allreduce_state_load(r->rank[i], states, count),
-                         TLC_OK);
-    }
-    for (uint32_t i = 0; i < r->cfg.servers; i++)
-        assert_int_equal(tlc_server_state_load(r->server[i], own ? &servers->state[i] : servers->state,
-                                               own ? 1 : servers->count),
-                         TLC_OK);
+    for (uint32_t i = 0; i < f->workers; i++)
+        require_status(MEMBER(f->worker[i], state_load, own ? &workers->state[i] : workers->state,
+                              own ? 1 : workers->count),
+                       TLC_OK);
+    for (uint32_t i = 0; i < f->cfg.servers; i++)
+        require_status(MEMBER(f->owner[i], state_load, own ? &servers->state[i] : servers->state,
+                              own ? 1 : servers->count),
+                       TLC_OK);
 }
 
 /* Of value i of a tensor: what all residuals together will still add to a result. */
-static double waiting(const run *r, size_t tensor, size_t value)
+static double waiting(const fleet *f, size_t tensor, size_t value)
 {
     double sum = 0;
 
-    for (uint32_t w = 0; w < r->cfg.workers; w++)
-        sum += r->residual[w][tensor][value];
-    return r->cfg.sum || r->tensors[tensor].only ? sum : sum / r->cfg.workers;
+    for (uint32_t w = 0; w < f->workers; w++)
+        sum += f->residual[w * TENSORS + tensor][value];
+    return f->cfg.sum || f->tensors[tensor].only ? sum : sum / f->workers;
 }
 
-static double owned(const run *r, size_t tensor, size_t value)
+static double owned(const fleet *f, size_t tensor, size_t value)
 {
-    for (uint32_t i = 0; i < (r->cfg.servers ? r->cfg.servers : r->cfg.workers); i++) {
-        size_t parts = r->cfg.servers ? tlc_server_parts(r->server[i]) : tlc_allreduce_parts(r->rank[i]);
-        for (size_t p = 0; p < parts; p++) {
-            tlc_part part = {.struct_size = sizeof part};
-            assert_int_equal(r->cfg.servers ? tlc_server_part(r->server[i], p, &part)
-                                            : tlc_allreduce_part(r->rank[i], p, &part),
-                             TLC_OK);
+    for (uint32_t o = 0; o < f->lanes; o++)
+        for (size_t p = 0; p < member_parts(f->owner[o]); p++) {
+            const tlc_part part = member_part(f->owner[o], p);
             if (part.tensor == tensor && part.first <= value && value < part.first + part.n && part.residual)
                 return part.residual[value - part.first];
         }
-    }
     return 0;
 }
 
@@ -199,27 +127,20 @@ static void goes_on(void **state)
     for (size_t c = 0; c < sizeof list / sizeof list[0]; c++)
         for (int kind = 0; kind < 3; kind++)
             for (int own = 0; own < 2; own++) {
-                run *a = make_run(3, kind == 2 ? 2 : 0, kind == 1, list[c], 0);
-                run *b = make_run(3, kind == 2 ? 2 : 0, kind == 1, list[c], 0);
-                uint64_t hash_a = 0, hash_b = 0;
+                fleet a = open_fleet(3, kind == 2 ? 2 : 0, kind == 1, list[c], 0);
+                fleet b = open_fleet(3, kind == 2 ? 2 : 0, kind == 1, list[c], 0);
                 for (uint64_t s = 1; s <= 4; s++)
-                    step(a, s, NULL);
-                saved workers = save(a, 0), servers = save(a, 1);
-                load(b, &workers, &servers, own);
-                for (size_t t = 0; t < TENSORS; t++)
-                    for (uint32_t w = 0; w < 3; w++)
-                        assert_memory_equal(a->residual[w][t], b->residual[w][t], sizes[t] * sizeof(float));
-                for (uint64_t s = 5; s <= 7; s++) {
-                    step(a, s, &hash_a);
-                    step(b, s, &hash_b);
-                }
-                assert_true(hash_a == hash_b);
-                for (size_t t = 0; t < TENSORS; t++)
-                    assert_memory_equal(a->out[t], b->out[t], sizes[t] * sizeof(float));
+                    step(&a, s);
+                saved workers = save(&a, 0), servers = save(&a, 1);
+                load(&b, &workers, &servers, own);
+                for (size_t i = 0; i < (size_t)a.workers * TENSORS; i++)
+                    require(same(a.residual[i], b.residual[i], fleet_bytes(&a, i % TENSORS)));
+                for (uint64_t s = 5; s <= 7; s++)
+                    same_step(&a, &b, s);
                 free_saved(&workers);
                 free_saved(&servers);
-                free_run(a);
-                free_run(b);
+                fleet_close(&a);
+                fleet_close(&b);
             }
 }
 
@@ -231,88 +152,85 @@ static void other_numbers(void **state)
     for (int kind = 0; kind < 3; kind++)
         for (int sum = 0; sum < 2; sum++)
             for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
-                run *a = make_run(8, kind == 2 ? 3 : 0, kind == 1, "3lc:s=1.5", sum);
-                run *b = make_run(numbers[k], kind == 2 ? 1 + numbers[k] / 4 : 0, kind == 1, "3lc:s=1.5", sum);
+                fleet a = open_fleet(8, kind == 2 ? 3 : 0, kind == 1, "3lc:s=1.5", sum);
+                fleet b = open_fleet(numbers[k], kind == 2 ? 1 + numbers[k] / 4 : 0, kind == 1, "3lc:s=1.5", sum);
                 for (uint64_t s = 1; s <= 3; s++)
-                    step(a, s, NULL);
-                saved workers = save(a, 0), servers = save(a, 1);
-                load(b, &workers, &servers, 0);
-                for (size_t t = 0; t < TENSORS; t++)
-                    for (size_t i = 0; i < sizes[t]; i++) {
-                        double before = waiting(a, t, i), after = waiting(b, t, i);
+                    step(&a, s);
+                saved workers = save(&a, 0), servers = save(&a, 1);
+                load(&b, &workers, &servers, 0);
+                for (size_t t = 0; t < a.count; t++)
+                    for (size_t i = 0; i < a.tensors[t].n; i++) {
+                        double before = waiting(&a, t, i), after = waiting(&b, t, i);
                         if (fabs(before - after) > 1e-5 * (1 + fabs(before)))
                             fail_msg("kind %d, %u ranks, tensor %zu, value %zu: %g becomes %g", kind, numbers[k], t, i,
                                      before, after);
-                        assert_true(owned(a, t, i) == owned(b, t, i)); /* bit for bit, but for the sign of 0 */
+                        assert_true(owned(&a, t, i) == owned(&b, t, i)); /* bit for bit, but for the sign of 0 */
                     }
-                step(b, 4, NULL);
-                assert_int_equal(b->cfg.servers ? tlc_worker_step(b->worker[0]) : tlc_allreduce_step(b->rank[0]), 5);
+                step(&b, 4);
+                assert_int_equal(member_step(b.worker[0]), 5);
                 free_saved(&workers);
                 free_saved(&servers);
-                free_run(a);
-                free_run(b);
+                fleet_close(&a);
+                fleet_close(&b);
             }
 }
 
-/* A codec that was set is in the state; it must be reserved where the state is loaded. */
 /* Sums of residuals near the largest float stay finite: such a run goes on. */
 static void residuals_stay_finite(void **state)
 {
     (void)state;
-    run *three = make_run(3, 0, 0, "3lc", 1), *one = make_run(1, 0, 0, "3lc", 1), *two = make_run(2, 0, 0, "3lc", 0),
-        *four = make_run(4, 0, 0, "3lc", 0);
+    fleet three = open_fleet(3, 0, 0, "3lc", 1), one = open_fleet(1, 0, 0, "3lc", 1),
+          two = open_fleet(2, 0, 0, "3lc", 0), four = open_fleet(4, 0, 0, "3lc", 0);
 
     for (int i = 0; i < 3; i++) {
-        three->residual[i][0][0] = i < 2 ? FLT_MAX : -FLT_MAX;
-        three->residual[i][0][1] = -FLT_MAX;
-        three->residual[i][0][2] = 0.25f * FLT_MAX;
+        three.residual[i * TENSORS][0] = i < 2 ? FLT_MAX : -FLT_MAX;
+        three.residual[i * TENSORS][1] = -FLT_MAX;
+        three.residual[i * TENSORS][2] = 0.25f * FLT_MAX;
     }
-    saved s = save(three, 0);
-    load(one, &s, &s, 0);
-    assert_true(one->residual[0][0][0] == 0);
-    assert_true(one->residual[0][0][1] == -FLT_MAX);
-    assert_true(one->residual[0][0][2] == 0.75f * FLT_MAX);
-    two->residual[0][0][0] = -0.75f * FLT_MAX; /* times 4 / 2 */
-    saved s_two = save(two, 0);
-    load(four, &s_two, &s_two, 0);
-    assert_true(four->residual[0][0][0] == -FLT_MAX);
+    saved s = save(&three, 0);
+    load(&one, &s, &s, 0);
+    assert_true(one.residual[0][0] == 0);
+    assert_true(one.residual[0][1] == -FLT_MAX);
+    assert_true(one.residual[0][2] == 0.75f * FLT_MAX);
+    two.residual[0][0] = -0.75f * FLT_MAX; /* times 4 / 2 */
+    saved s_two = save(&two, 0);
+    load(&four, &s_two, &s_two, 0);
+    assert_true(four.residual[0][0] == -FLT_MAX);
     free_saved(&s);
     free_saved(&s_two);
-    free_run(three);
-    free_run(one);
-    free_run(two);
-    free_run(four);
+    fleet_close(&three);
+    fleet_close(&one);
+    fleet_close(&two);
+    fleet_close(&four);
 }
 
+/* A codec that was set is in the state; it must be reserved where the state is loaded. */
 static void codecs_go_along(void **state)
 {
     tlc_outcome o = {.struct_size = sizeof o};
     (void)state;
-    run *a = make_run(2, 0, 0, "3lc", 0), *b = make_run(2, 0, 0, "3lc", 0);
-    uint64_t hash_a = 0, hash_b = 0;
+    fleet a = open_fleet(2, 0, 0, "3lc", 0), b = open_fleet(2, 0, 0, "3lc", 0);
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(tlc_allreduce_set_codec(a->rank[i], TLC_ALL, "topk:p=0.1", "raw"), TLC_OK);
-    step(a, 1, NULL);
-    saved s = save(a, 0), none = {.count = 0};
-    load(b, &s, &none, 1);
-    step(a, 2, &hash_a);
-    step(b, 2, &hash_b);
-    assert_true(hash_a == hash_b);
-    free_run(b);
-    b = make_run(2, 0, 0, "3lc", 0);
-    b->cfg.reserve = NULL;
-    tlc_allreduce_destroy(b->rank[0]);
-    assert_int_equal(tlc_allreduce_create(&b->rank[0], &b->cfg, 0, b->tensors, TENSORS), TLC_OK);
-    assert_int_equal(tlc_allreduce_state_load(b->rank[0], s.state, 1), TLC_ERR_CAPACITY);
-    assert_int_equal(tlc_allreduce_outcome(b->rank[0], &o), TLC_OK);
+        assert_int_equal(tlc_allreduce_set_codec(a.worker[i].rank, TLC_ALL, "topk:p=0.1", "raw"), TLC_OK);
+    step(&a, 1);
+    saved s = save(&a, 0), none = {.count = 0};
+    load(&b, &s, &none, 1);
+    same_step(&a, &b, 2);
+    fleet_close(&b);
+    b = open_fleet(2, 0, 0, "3lc", 0);
+    b.cfg.reserve = NULL;
+    tlc_allreduce_destroy(b.worker[0].rank);
+    assert_int_equal(tlc_allreduce_create(&b.worker[0].rank, &b.cfg, 0, b.tensors, b.count), TLC_OK);
+    assert_int_equal(tlc_allreduce_state_load(b.worker[0].rank, s.state, 1), TLC_ERR_CAPACITY);
+    assert_int_equal(tlc_allreduce_outcome(b.worker[0].rank, &o), TLC_OK);
     assert_int_equal(o.cause, TLC_ERR_CAPACITY);
     assert_int_equal(o.tensor, 0);
     assert_string_equal(o.sentence,
                         "rank 0: tensor 0 (\"conv.weight\"): the codec of state 0, \"topk:p=0.1\", does not "
                         "fit here, where there is \"3lc\"; name it in reserve");
     free_saved(&s);
-    free_run(a);
-    free_run(b);
+    fleet_close(&a);
+    fleet_close(&b);
 }
 
 /* Names that find nothing are reported; the others are found wherever they stand in the list. */
@@ -322,15 +240,15 @@ static void names_are_reported(void **state)
     tlc_tensor other[TENSORS];
     tlc_allreduce *b;
     (void)state;
-    run *a = make_run(1, 0, 0, "3lc", 0);
-    step(a, 1, NULL);
-    saved s = save(a, 0);
+    fleet a = open_fleet(1, 0, 0, "3lc", 0);
+    step(&a, 1);
+    saved s = save(&a, 0);
     static float residual[5000];
-    for (size_t t = 0; t < TENSORS; t++)
-        other[t] = a->tensors[TENSORS - 1 - t];
+    for (size_t t = 0; t < a.count; t++)
+        other[t] = a.tensors[a.count - 1 - t];
     other[0].name = "head.bias";
     other[1].residual = residual;
-    assert_int_equal(tlc_allreduce_create(&b, &a->cfg, 0, other, TENSORS), TLC_OK);
+    assert_int_equal(tlc_allreduce_create(&b, &a.cfg, 0, other, a.count), TLC_OK);
     assert_int_equal(tlc_allreduce_state_load(b, s.state, 1), TLC_OK);
     assert_int_equal(tlc_allreduce_outcome(b, &o), TLC_OK);
     assert_int_equal(o.status, TLC_OK);
@@ -340,23 +258,21 @@ static void names_are_reported(void **state)
     assert_int_equal(o.tensor, 0);
     assert_string_equal(o.sentence, "entries of the states without a place here: 2, first \"fc.bias\"; "
                                     "tensors in no state: 1, first \"head.bias\"");
-    assert_memory_equal(residual, a->residual[0][3], sizes[3] * sizeof(float));
+    require(same(residual, a.residual[3], sizeof residual));
 
     /* what an earlier state had does not count */
-    size_t size = tlc_allreduce_state_size(b), written = 0;
-    unsigned char *bytes = malloc(size);
-    assert_int_equal(tlc_allreduce_state_save(b, bytes, size, &written), TLC_OK);
-    assert_int_equal(tlc_allreduce_state_load(a->rank[0], s.state, 1), TLC_OK);
-    assert_int_equal(tlc_allreduce_outcome(a->rank[0], &o), TLC_OK);
+    tlc_message its = member_save((member){.rank = b});
+    assert_int_equal(tlc_allreduce_state_load(a.worker[0].rank, s.state, 1), TLC_OK);
+    assert_int_equal(tlc_allreduce_outcome(a.worker[0].rank, &o), TLC_OK);
     assert_int_equal(o.unknown + o.missing, 0);
-    assert_int_equal(tlc_allreduce_state_load(a->rank[0], &(tlc_message){bytes, written}, 1), TLC_OK);
-    assert_int_equal(tlc_allreduce_outcome(a->rank[0], &o), TLC_OK);
+    assert_int_equal(tlc_allreduce_state_load(a.worker[0].rank, &its, 1), TLC_OK);
+    assert_int_equal(tlc_allreduce_outcome(a.worker[0].rank, &o), TLC_OK);
     assert_int_equal(o.missing, 1);
     assert_int_equal(o.tensor, 4);
-    free(bytes);
+    blob_free(&its);
     tlc_allreduce_destroy(b);
     free_saved(&s);
-    free_run(a);
+    fleet_close(&a);
 }
 
 /* Loads states into a rank, which must fail and leave the residual and the step. */
@@ -379,15 +295,16 @@ static void require_refused(tlc_allreduce *a, const float *residual, const tlc_m
 static void refused(void **state)
 {
     (void)state;
-    run *a = make_run(3, 0, 0, "3lc", 0), *b = make_run(3, 0, 0, "3lc", 0), *gather = make_run(3, 0, 1, "3lc", 0),
-        *two = make_run(2, 0, 0, "3lc", 0), *sum = make_run(3, 0, 0, "3lc", 1), *ps = make_run(3, 1, 0, "3lc", 0);
-    const float *residual = b->residual[0][0];
-    tlc_allreduce *rank = b->rank[0];
-    step(b, 1, NULL);
-    saved first = save(a, 0);
-    step(a, 1, NULL);
-    step(two, 1, NULL);
-    saved s = save(a, 0), s_gather = save(gather, 0), s_two = save(two, 0), s_sum = save(sum, 0), s_ps = save(ps, 0);
+    fleet a = open_fleet(3, 0, 0, "3lc", 0), b = open_fleet(3, 0, 0, "3lc", 0), gather = open_fleet(3, 0, 1, "3lc", 0),
+          two = open_fleet(2, 0, 0, "3lc", 0), sum = open_fleet(3, 0, 0, "3lc", 1), ps = open_fleet(3, 1, 0, "3lc", 0);
+    const float *residual = b.residual[0];
+    tlc_allreduce *rank = b.worker[0].rank;
+    step(&b, 1);
+    saved first = save(&a, 0);
+    step(&a, 1);
+    step(&two, 1);
+    saved s = save(&a, 0), s_gather = save(&gather, 0), s_two = save(&two, 0), s_sum = save(&sum, 0),
+          s_ps = save(&ps, 0);
     tlc_message pair[2] = {s.state[0], s.state[0]};
 
     require_refused(rank, residual, NULL, 1, TLC_ERR_PARAM, "rank 0: states is NULL");
@@ -405,13 +322,13 @@ static void refused(void **state)
     pair[1] = first.state[1];
     require_refused(rank, residual, pair, 2, TLC_ERR_PARAM,
                     "rank 1: its state is of step 1, that of another is of step 2");
-    s.bytes[1][100] ^= 1;
+    *byte_of(&s, 1, 100) ^= 1;
     require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "rank 0: state 1: the checksum does not match");
-    s.bytes[2][4] = 2;
+    *byte_of(&s, 2, 4) = 2;
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_VERSION,
                     "rank 0: state 0: byte 4, the format version of a state of a worker, a server or a rank "
                     "(threelc/exchange.h), is 2: this library reads 1");
-    s.bytes[2][0] = 't';
+    *byte_of(&s, 2, 0) = 't';
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT,
                     "rank 0: state 0: these are not the bytes of a state of a worker, a server or a rank "
                     "(threelc/exchange.h), which begins with \"TLCX\"");
@@ -422,12 +339,12 @@ static void refused(void **state)
     require_refused(rank, residual, &(tlc_message){NULL, 4}, 1, TLC_ERR_CORRUPT,
                     "rank 0: state 0: its data is NULL, but its length is 4");
 
-    b->tensors[3].n--;
-    for (size_t t = 0; t < TENSORS; t++)
-        b->tensors[t].residual = b->residual[0][t];
+    b.tensors[3].n--;
+    for (size_t t = 0; t < b.count; t++)
+        b.tensors[t].residual = b.residual[t];
     tlc_allreduce_destroy(rank);
-    assert_int_equal(tlc_allreduce_create(&b->rank[0], &b->cfg, 0, b->tensors, TENSORS), TLC_OK);
-    require_refused(b->rank[0], residual, s.state, 1, TLC_ERR_SIZE,
+    assert_int_equal(tlc_allreduce_create(&b.worker[0].rank, &b.cfg, 0, b.tensors, b.count), TLC_OK);
+    require_refused(b.worker[0].rank, residual, s.state, 1, TLC_ERR_SIZE,
                     "rank 0: tensor 3 (\"fc.weight\"): it has 5000 values in state 0, and 4999 here");
     free_saved(&first);
     free_saved(&s);
@@ -435,12 +352,12 @@ static void refused(void **state)
     free_saved(&s_two);
     free_saved(&s_sum);
     free_saved(&s_ps);
-    free_run(a);
-    free_run(b);
-    free_run(gather);
-    free_run(two);
-    free_run(sum);
-    free_run(ps);
+    fleet_close(&a);
+    fleet_close(&b);
+    fleet_close(&gather);
+    fleet_close(&two);
+    fleet_close(&sum);
+    fleet_close(&ps);
 }
 
 /* Messages of before are not kept when a state is loaded: they may be of another run. */
@@ -449,19 +366,19 @@ static void messages_are_forgotten(void **state)
     tlc_message answer;
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        run *a = make_run(2, kind == 2, kind == 1, "3lc", 0);
-        step(a, 1, NULL);
-        saved workers = save(a, 0), servers = save(a, 1);
-        assert_int_equal(a->cfg.servers ? tlc_server_again(a->server[0], 1, &answer)
-                                        : tlc_allreduce_again(a->rank[0], 1, &answer),
+        fleet a = open_fleet(2, kind == 2, kind == 1, "3lc", 0);
+        step(&a, 1);
+        saved workers = save(&a, 0), servers = save(&a, 1);
+        assert_int_equal(a.cfg.servers ? tlc_server_again(a.owner[0].server, 1, &answer)
+                                       : tlc_allreduce_again(a.worker[0].rank, 1, &answer),
                          TLC_OK);
-        load(a, &workers, &servers, 1);
-        assert_int_equal(a->cfg.servers ? tlc_server_again(a->server[0], 1, &answer)
-                                        : tlc_allreduce_again(a->rank[0], 1, &answer),
+        load(&a, &workers, &servers, 1);
+        assert_int_equal(a.cfg.servers ? tlc_server_again(a.owner[0].server, 1, &answer)
+                                       : tlc_allreduce_again(a.worker[0].rank, 1, &answer),
                          TLC_ERR_PARAM);
         free_saved(&workers);
         free_saved(&servers);
-        free_run(a);
+        fleet_close(&a);
     }
 }
 
@@ -470,23 +387,23 @@ static void taken_goes_along(void **state)
 {
     uint64_t taken = 0;
     (void)state;
-    run *a = make_run(3, 2, 0, "3lc", 0), *b = make_run(3, 2, 0, "3lc", 0), *c = make_run(4, 2, 0, "3lc", 0);
-    step(a, 1, NULL);
-    step(a, 2, NULL);
-    saved workers = save(a, 0), servers = save(a, 1);
-    load(b, &workers, &servers, 0);
-    load(c, &workers, &servers, 0);
+    fleet a = open_fleet(3, 2, 0, "3lc", 0), b = open_fleet(3, 2, 0, "3lc", 0), c = open_fleet(4, 2, 0, "3lc", 0);
+    step(&a, 1);
+    step(&a, 2);
+    saved workers = save(&a, 0), servers = save(&a, 1);
+    load(&b, &workers, &servers, 0);
+    load(&c, &workers, &servers, 0);
     for (uint32_t w = 0; w < 3; w++) {
-        assert_int_equal(tlc_server_taken(b->server[1], w, &taken), TLC_OK);
+        assert_int_equal(tlc_server_taken(b.owner[1].server, w, &taken), TLC_OK);
         assert_int_equal(taken, 2);
-        assert_int_equal(tlc_server_taken(c->server[1], w, &taken), TLC_OK);
+        assert_int_equal(tlc_server_taken(c.owner[1].server, w, &taken), TLC_OK);
         assert_int_equal(taken, 0); /* of another number of workers */
     }
     free_saved(&workers);
     free_saved(&servers);
-    free_run(a);
-    free_run(b);
-    free_run(c);
+    fleet_close(&a);
+    fleet_close(&b);
+    fleet_close(&c);
 }
 
 int main(void)

@@ -184,15 +184,15 @@ tlc_status fleet_make(fleet *f, const tlc_exchange_config *cfg, uint32_t i, int 
     lend(&l, &ours.pull);
     lend(&l, &ours.reserve);
     memcpy(tensors, f->tensors, sizeof tensors);
-    for (size_t t = 0; t < TENSORS; t++) {
+    for (size_t t = 0; t < f->count; t++) {
         lend(&l, &tensors[t].name);
         lend(&l, &tensors[t].push);
         lend(&l, &tensors[t].pull);
         tensors[t].residual = f->residual && !server ? f->residual[i * TENSORS + t] : NULL;
     }
-    status = server         ? tlc_server_create(&m->server, &ours, i, tensors, TENSORS)
-             : ours.servers ? tlc_worker_create(&m->worker, &ours, i, tensors, TENSORS)
-                            : tlc_allreduce_create(&m->rank, &ours, i, tensors, TENSORS);
+    status = server         ? tlc_server_create(&m->server, &ours, i, tensors, f->count)
+             : ours.servers ? tlc_worker_create(&m->worker, &ours, i, tensors, f->count)
+                            : tlc_allreduce_create(&m->rank, &ours, i, tensors, f->count);
     memset(&l, '?', sizeof l);
     return status;
 }
@@ -245,6 +245,8 @@ void fleet_open(fleet *f, const tlc_exchange_config *cfg, const tlc_tensor *tens
     *f = (fleet){.cfg = *cfg, .workers = cfg->workers, .lanes = cfg->servers ? cfg->servers : cfg->workers};
     f->owners = cfg->gather ? 0 : f->lanes;
     memcpy(f->tensors, tensors, sizeof f->tensors);
+    while (f->count < TENSORS && tensors[f->count].name)
+        f->count++;
     make_values(f, residuals);
     f->weight = zeros(f->workers, sizeof *f->weight);
     f->absent = zeros(f->workers, sizeof *f->absent);

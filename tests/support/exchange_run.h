@@ -67,6 +67,7 @@ typedef struct fleet fleet;
 struct fleet {
     tlc_exchange_config cfg;
     tlc_tensor tensors[TENSORS];
+    size_t count;                /* of tensors: those before the first without a name */
     uint32_t workers, lanes;     /* lanes: pushes of a worker. To servers, or to ranks */
     uint32_t owners;             /* servers, or ranks that may own parts; with gather 0 */
     member *worker, *owner;      /* of an all-reduce both are the ranks */
