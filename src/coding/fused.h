@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Fused kernels do several steps in one sweep. Each row of the table in fused.c has them for one quantizer and packer.
- * The results are those of the steps, bit for bit (tests/test_fused.c). Coders use an entry if it is not NULL.
+ * The results are those of the steps, bit for bit (tests/kernels/test_fused.c). Coders use an entry if it is not NULL.
  */
 #ifndef TLC_FUSED_H
 #define TLC_FUSED_H

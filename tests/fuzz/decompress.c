@@ -4,7 +4,7 @@
  * decode to the same bits everywhere, and the law of its codec must hold when its values are encoded again.
  * A wrong checksum would stop most inputs early, so inputs with a checksum are also tried with the right one.
  */
-#include "../hostile.h"
+#include "../support/hostile.h"
 #include "fuzz.h"
 
 enum { MOST_BYTES = 1 << 16, MOST_VALUES = 1 << 14 };

@@ -7,7 +7,7 @@
 #ifndef TLC_FUZZ_H
 #define TLC_FUZZ_H
 
-#include "../support.h"
+#include "../support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  *
  * Gossip over MPI gives the bits that the same nodes give in one process, on the graphs of communicators.
  */
-#include "../gossip_run.h"
+#include "../support/gossip_run.h"
 #include "mpi_run.h"
 #include <math.h>
 

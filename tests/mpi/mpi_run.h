@@ -5,7 +5,7 @@
 #ifndef TLC_TEST_MPI_RUN_H
 #define TLC_TEST_MPI_RUN_H
 
-#include "../exchange_run.h"
+#include "../support/exchange_run.h"
 #include <threelc/mpi.h>
 
 extern int rank, ranks; /* of MPI_COMM_WORLD */

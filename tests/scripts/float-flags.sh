@@ -103,8 +103,8 @@ for compiler; do
   objects "$compiler" base sources
   for program in vectors kernels; do
     case $program in
-      vectors) printf '%s\n' "$root"/tests/{test_vectors,records}.c >files ;;
-      kernels) printf '%s\n' "$root"/tests/check_*.c >files ;;
+      vectors) printf '%s\n' "$root"/tests/{codec/test_vectors,support/records}.c >files ;;
+      kernels) printf '%s\n' "$root"/tests/kernels/check_*.c >files ;;
     esac
     rm -rf parts
     objects "$compiler" parts files -D_GNU_SOURCE

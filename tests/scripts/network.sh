@@ -70,7 +70,7 @@ sys.path.insert(0, root + '/bench')
 loader = importlib.machinery.SourceFileLoader('network', root + '/bench/network')
 network = importlib.util.module_from_spec(importlib.util.spec_from_loader('network', loader))
 loader.exec_module(network)
-lines = [line.rstrip('\n') for line in open(root + '/tests/units.txt') if line[0] != '#']
+lines = [line.rstrip('\n') for line in open(root + '/tests/bench/units.txt') if line[0] != '#']
 lines = [(*line[:at].split(' ', 1), line[at + 1:]) for line in lines for at in [line.rindex(' ')]]
 assert len(lines) > 80
 for kind, text, value in lines:

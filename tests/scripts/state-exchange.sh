@@ -26,7 +26,7 @@ PYTHON
 exchange() {
   local words
   mapfile -t words < <(wrapper "$1" | sed '/^$/d')
-  "${words[@]}" "$1/tests/state_exchange" "$2" "$3"
+  "${words[@]}" "$1/tests/api/state_exchange" "$2" "$3"
 }
 
 dir=$(mktemp -d)

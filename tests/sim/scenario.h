@@ -5,7 +5,7 @@
 #ifndef TLC_SIM_SCENARIO_H
 #define TLC_SIM_SCENARIO_H
 
-#include "../support.h"
+#include "../support/support.h"
 #include <threelc/exchange.h>
 
 enum { MOST_RANKS = 64, MOST_NODES = 16, MOST_SERVERS = 4, MOST_TENSORS = 8, MOST_STEPS = 30, GAP = 4 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tasks.h"
-#include "../float_modes.h"
+#include "../support/float_modes.h"
 
 tlc_isa isa_of(const run *r, unsigned role, uint32_t rank)
 {

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reader of .npy and raw files: what it reads, and what it says of files that are not as they should be.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../bench/explain.h"
+#include "../../bench/npy.h"
+
+#define GOOD "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+
+static char folder[] = "/tmp/test_npy.XXXXXX";
+static char why[WHY_SIZE];
+
+typedef struct image {
+    unsigned char *bytes;
+    size_t len;
+} image;
+
+/* A file of this version, dict and so many bytes of data; its buffer ends with it, for sanitizers to watch. */
+static image make(int version, const char *dict, const void *data, size_t data_len)
+{
+    size_t head = version == 1 ? 10 : 12, text = strlen(dict);
+    image f = {malloc(head + text + data_len), head + text + data_len};
+
+    assert_non_null(f.bytes);
+    memset(f.bytes, 0, head);
+    memcpy(f.bytes, "\x93NUMPY", 6);
+    f.bytes[6] = (unsigned char)version;
+    f.bytes[8] = (unsigned char)(text & 255);
+    f.bytes[9] = (unsigned char)(text >> 8);
+    memcpy(f.bytes + head, dict, text);
+    if (data)
+        memcpy(f.bytes + head + text, data, data_len);
+    else
+        memset(f.bytes + head + text, 0, data_len);
+    return f;
+}
+
+static bool parse(image f, npy_header *h)
+{
+    why[0] = '\0';
+    return npy_parse_header(f.bytes, f.len, f.len, h, why);
+}
+
+static void reads(const char *dict, size_t data_len, uint64_t rows, uint64_t cols, unsigned width, bool big_endian)
+{
+    for (int version = 1; version <= 3; version++) {
+        char text[256];
+        npy_header h;
+        snprintf(text, sizeof text, "%s\n", dict);
+        image f = make(version, text, NULL, data_len);
+        if (!parse(f, &h))
+            fail_msg("%s: %s", dict, why);
+        assert_true(h.offset == f.len - data_len);
+        assert_true(h.rows == rows && h.cols == cols && h.width == width && h.big_endian == big_endian);
+        free(f.bytes);
+    }
+}
+
+/* dict with its newline; said: a part of the message. */
+static void refuses(const char *dict, size_t data_len, const char *said)
+{
+    image f = make(1, dict, NULL, data_len);
+    npy_header h;
+
+    if (parse(f, &h))
+        fail_msg("accepted: %s", dict);
+    if (!strstr(why, said))
+        fail_msg("%s: \"%s\" does not say \"%s\"", dict, why, said);
+    free(f.bytes);
+}
+
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
+
+static void good_headers(void **state)
+{
+    (void)state;
+    reads(GOOD, 24, 2, 3, 4, false);
+    reads(GOOD "                   ", 24, 2, 3, 4, false);
+    reads("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", 24, 2, 3, 4, true);
+    reads("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3,)}", 12, 2, 3, 2, false);
+    reads("{\"descr\": \">f2\", \"fortran_order\": False, \"shape\": (7,)}", 14, 1, 7, 2, true);
+    reads("{'shape':(4,),'fortran_order':False,'descr':'<f4'}", 16, 1, 4, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", 0, 1, 0, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (5, 0), }", 0, 5, 0, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 5), }", 0, 0, 5, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (00, 5), }", 0, 0, 5, 4, false);
+    reads("{ 'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 1 , 1 ) , }", 4, 1, 1, 4, false);
+}
+
+static void kinds_of_arrays(void **state)
+{
+    (void)state;
+    refuses("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", 24, "dtype '<f8'");
+    refuses("{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<i4'");
+    refuses("{'descr': '<float32', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<float32'");
+    refuses("{'descr': '<<f4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<<f4'");
+    refuses("{'descr': '<f44', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<f44'");
+    refuses("{'descr': '', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype ''");
+    refuses("{'descr': [('a', '<f4'), ('b', '<i4', (2,))], 'fortran_order': False, 'shape': (1,), }\n", 12,
+            "dtype [('a', '<f4'), ('b', '<i4', (2,))] is not supported");
+    refuses("{'descr': ('<f4', (3,)), 'fortran_order': False, 'shape': (1,), }\n", 12, "dtype ('<f4', (3,)) is");
+    refuses("{'descr': 'f4,f4,f4', 'fortran_order': False, 'shape': (1,), }\n", 12, "dtype 'f4,f4,f4' is");
+    refuses("{'descr': [], 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype [] is");
+    refuses("{'descr': 'a dtype of more than sixty-four characters is cut before its end, which is here', "
+            "'fortran_order': False, 'shape': (3,), }\n",
+            12, "dtype a dtype of more than sixty-four characters is cut before its en is");
+    refuses("{'descr': '\t\x7f', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '?\?' is");
+    refuses("{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }\n", 12, "dtype '<u4'");
+}
+
+/* What NumPy loads, and other programs write. */
+static void loose_headers(void **state)
+{
+    const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+    (void)state;
+    reads("{'descr': '<f4',\n\t'fortran_order':\tFalse,\r\n 'shape':\f(2,\n3)}\n\t", 24, 2, 3, 4, false);
+    reads("\n {'shape': (2L, 3L), 'fortran_order': False, 'descr': u'<f4'}", 24, 2, 3, 4, false);
+    reads("{'descr': 'f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '=f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '|f4', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': '<f', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, false);
+    reads("{'descr': '>e', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, true);
+    reads("{'descr': 'float32', 'fortran_order': False, 'shape': (3,), }", 12, 1, 3, 4, big);
+    reads("{'descr': 'half', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': '|u2', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': 'V2', 'fortran_order': False, 'shape': (3,), }", 6, 1, 3, 2, big);
+    reads("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, 1, 1, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': True, 'shape': ()}", 4, 1, 1, 4, false);
+    reads("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", 24, 2, 3, 4, false);
+    for (int line_end = 0; line_end < 2; line_end++) {
+        image f = make(1, line_end ? GOOD "\n\n" : GOOD, NULL, 24);
+        npy_header h;
+        assert_true(parse(f, &h));
+        free(f.bytes);
+    }
+}
+
+/* The order in the file makes a difference only if two dimensions are not 1. */
+static void orders(void **state)
+{
+    static const struct {
+        const char *dict;
+        bool fortran;
+    } arrays[] = {
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 6), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (6, 1), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1, 6, 1), }\n", false},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", true},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2, 3), }\n", true},
+    };
+    npy_header h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        image f = make(1, arrays[i].dict, NULL, 24);
+        assert_true(parse(f, &h));
+        assert_int_equal(h.fortran, arrays[i].fortran);
+        free(f.bytes);
+    }
+}
+
+/* The dtype, and arrays of many dimensions. */
+static void dtypes(void **state)
+{
+    static const struct {
+        const char *dict;
+        tlc_dtype dtype;
+        unsigned dims;
+        size_t len;
+    } arrays[] = {
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", TLC_F32, 1, 12},
+        {"{'descr': '>f2', 'fortran_order': False, 'shape': (3, 2), }\n", TLC_F16, 2, 12},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 2, 1), }\n", TLC_BF16, 3, 12},
+        {"{'descr': '<V2', 'fortran_order': False, 'shape': (3, 1, 2, 1), }\n", TLC_BF16, 4, 12},
+        {"{'descr': '|V2', 'fortran_order': False, 'shape': (6,), }\n", TLC_BF16, 1, 12},
+    };
+    npy_header h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        image f = make(1, arrays[i].dict, NULL, arrays[i].len);
+        if (!parse(f, &h))
+            fail_msg("%s: %s", arrays[i].dict, why);
+        assert_true(h.dtype == arrays[i].dtype && h.dims == arrays[i].dims);
+        assert_true(h.rows * h.cols * h.width == arrays[i].len && h.rows == (h.dims > 1 ? 3 : 1));
+        free(f.bytes);
+    }
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4294967296, 4294967296)}\n", 24, "too large");
+}
+
+static void malformed_dicts(void **state)
+{
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): GOOD and what is behind it */
+    static const char *const dicts[] = {
+        "",
+        "\n",
+        "{}\n",
+        "{",
+        GOOD "x\n",
+        GOOD "\v\n",
+        GOOD GOOD,
+        "[]\n",
+        "{'descr': '<f4', 'fortran_order': False}\n",
+        "{'descr': '<f4', 'shape': (2, 3)}\n",
+        "{'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'more': 1}\n",
+        "{'descr': '<f4' 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{, 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3),,}\n",
+        "{'descr': '<f4', 'fortran_order': false, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 6}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': [2, 3]}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2LL, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2l, 3)}\n",
+        "{'descr': [('a', '<f4'), 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': [('a', '<f4), 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': uu'<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0x2, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (02, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 03)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (02L, 3)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 18446744073709551616)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 99999999999999999999999)}\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape'\n",
+        "{'descr': '<f4\n",
+        "{'descr': '<f4\", 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (2, 3)}\n",
+        "{descr: '<f4', 'fortran_order': False, 'shape': (2, 3)}\n",
+    };
+    /* NOLINTEND(bugprone-suspicious-missing-comma) */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++)
+        refuses(dicts[i], 24, i ? "malformed" : "header");
+}
+
+/* A shape is believed only if the file has as many values. */
+static void sizes(void **state)
+{
+    (void)state;
+    refuses(GOOD "\n", 23, "needs 24 bytes of values, the file has 23");
+    refuses(GOOD "\n", 0, "needs 24 bytes");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551615, 1)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}\n", 24, "too large");
+    /* 2^62 + 6 and 2^61 + 3 values of 4 bytes are 24 modulo 2^64 */
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387910,)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2305843009213693955)}\n", 24, "too large");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n", 24, "needs 4000000000000");
+}
+
+static void heads(void **state)
+{
+    image f = make(1, GOOD "\n", NULL, 24);
+    npy_header h;
+
+    (void)state;
+    f.bytes[6] = 4;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "version 4.0"));
+    f.bytes[6] = 1;
+    f.bytes[7] = 1;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "version 1.1"));
+    f.bytes[7] = 0;
+    f.bytes[0] = 'x';
+    assert_false(parse(f, &h));
+    assert_string_equal(why, "is not a .npy file");
+    f.bytes[0] = 0x93;
+    f.bytes[8] = f.bytes[9] = 255;
+    assert_false(parse(f, &h));
+    assert_string_equal(why, "is truncated in its header");
+    f.bytes[6] = 2;
+    f.bytes[10] = f.bytes[11] = 255;
+    assert_false(parse(f, &h));
+    assert_non_null(strstr(why, "too long"));
+    assert_false(npy_parse_header(f.bytes, 0, 0, &h, why));
+    assert_string_equal(why, "is empty");
+    free(f.bytes);
+}
+
+/* Whatever the bytes are, it reads nothing beyond them and believes nothing that does not fit the file. */
+static void altered_files(void **state)
+{
+    static const unsigned char bytes[] = {0,   1,   9,   '\n', ' ', '\'', '"', '(', ')',
+                                          ',', '-', '0', '9',  ':', '{',  '}', 255};
+    image f = make(1, GOOD "    \n", NULL, 24);
+
+    (void)state;
+    for (size_t i = 0; i < f.len; i++) {
+        image cut = {malloc(i + 1), i};
+        npy_header h;
+        assert_non_null(cut.bytes);
+        memcpy(cut.bytes, f.bytes, i);
+        assert_false(parse((image){memmove(cut.bytes + 1, cut.bytes, i), i}, &h));
+        free(cut.bytes);
+    }
+    for (size_t i = 0; i < f.len; i++) {
+        unsigned char was = f.bytes[i];
+        for (size_t k = 0; k < sizeof bytes; k++) {
+            npy_header h;
+            f.bytes[i] = bytes[k];
+            if (parse(f, &h))
+                assert_true(h.offset <= f.len && h.offset + h.rows * h.cols * h.width + h.behind == f.len);
+        }
+        f.bytes[i] = was;
+    }
+    free(f.bytes);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static const char *write_file(const char *name, const void *bytes, size_t len)
+{
+    static char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fwrite(bytes, 1, len, f) == len);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static const char *write_npy(const char *dict, const void *data, size_t data_len)
+{
+    image f = make(1, dict, data, data_len);
+    const char *path = write_file("x.npy", f.bytes, f.len);
+
+    free(f.bytes);
+    return path;
+}
+
+static void values(void **state)
+{
+    static const unsigned char little[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
+    static const unsigned char big[] = {0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 0xc0, 0, 0};
+    static const uint32_t bits[] = {0x3f800000, 0xc0000000, 1, 0x7fc00000};
+    uint32_t row[2];
+    npy_file f;
+
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        const char *dict = swapped ? "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }\n"
+                                   : "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+        assert_true(npy_open(&f, write_npy(dict, swapped ? big : little, 16), why));
+        assert_true(npy_read_row(&f, row, why) && row[0] == bits[0] && row[1] == bits[1]);
+        assert_true(npy_read_row(&f, row, why) && row[0] == bits[2] && row[1] == bits[3]);
+        assert_false(npy_read_row(&f, row, why));
+        npy_close(&f);
+    }
+}
+
+/* Values that are 0 to 23 in C order, as NumPy writes them with order='F'. */
+static void transposed(void **state)
+{
+    static const size_t shape[] = {2, 3, 4};
+    uint16_t file[24], row[12];
+    npy_file f;
+
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        for (size_t i = 0; i < shape[0]; i++)
+            for (size_t k = 0; k < shape[1]; k++)
+                for (size_t l = 0; l < shape[2]; l++) {
+                    unsigned char *at = (unsigned char *)&file[i + shape[0] * (k + shape[1] * l)];
+                    at[swapped] = (unsigned char)(l + shape[2] * (k + shape[1] * i));
+                    at[!swapped] = 0x3c;
+                }
+        const char *dict = swapped ? "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n"
+                                   : "{'descr': '<f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n";
+        assert_true(npy_open(&f, write_npy(dict, file, sizeof file), why));
+        assert_true(f.header.rows == 2 && f.header.cols == 12 && f.header.fortran);
+        for (unsigned r = 0; r < 2; r++) {
+            assert_true(npy_read_row(&f, row, why));
+            for (unsigned i = 0; i < 12; i++)
+                assert_int_equal(row[i], 0x3c00 + 12 * r + i);
+        }
+        assert_false(npy_read_row(&f, row, why));
+        npy_close(&f);
+    }
+    assert_true(npy_open(&f, write_npy("{'descr': '<f2', 'fortran_order': True, 'shape': (2, 0, 3)}\n", "", 0), why));
+    assert_true(npy_read_row(&f, NULL, why) && npy_read_row(&f, NULL, why));
+    npy_close(&f);
+}
+
+/* As NumPy reads a file with more than one array: the first one. */
+static void arrays_behind(void **state)
+{
+    static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 2, 3, 4, 5};
+    uint32_t row[2];
+    npy_header h;
+    npy_file f;
+
+    (void)state;
+    for (size_t extra = 0; extra < 3; extra++) {
+        image one = make(1, GOOD "\n", NULL, 24 + extra);
+        assert_true(parse(one, &h));
+        assert_true(h.rows == 2 && h.cols == 3 && h.behind == extra);
+        free(one.bytes);
+    }
+    for (int fortran = 0; fortran < 2; fortran++) {
+        const char *dict = fortran ? "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1)}\n"
+                                   : "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1)}\n";
+        assert_true(npy_open(&f, write_npy(dict, bytes, sizeof bytes), why));
+        assert_true(f.header.behind == 5);
+        assert_true(npy_read_row(&f, row, why) && npy_read_row(&f, row + 1, why) && !npy_read_row(&f, row, why));
+        assert_true(row[0] == 0x3f800000 && row[1] == 0xc0000000);
+        npy_close(&f);
+    }
+}
+
+static void other_dtypes(void **state)
+{
+    char descr[NPY_DESCR_TEXT + 2];
+
+    (void)state;
+    assert_true(npy_has_other_dtype(write_npy("{'descr': '<i8', 'fortran_order': False, 'shape': ()}\n", "12345678", 8),
+                                    descr));
+    assert_string_equal(descr, "'<i8'");
+    assert_true(
+        npy_has_other_dtype(write_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}\n", "1234", 4),
+                            descr));
+    assert_string_equal(descr, "[('a', '<f4')]");
+    assert_false(
+        npy_has_other_dtype(write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}\n", "1234", 4), descr));
+    assert_false(
+        npy_has_other_dtype(write_npy("{'descr': '<i8', 'fortran_order': False, 'shape': 3}\n", "1234", 4), descr));
+    assert_false(npy_has_other_dtype("/nowhere/x.npy", descr));
+}
+
+/* A message names what is in the file. */
+static void what_was_found(void **state)
+{
+    (void)state;
+    refuses("{'descr': '<f4', 'fortran_order': false, 'shape': (2, 3)}\n", 24,
+            "at character 34: false, 'shape': (2, 3)");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shapes': (2, 3)}\n", 24, "at character 42: shapes'");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (04, 257)}\n", 4112, "at character 51: 04, 257)}");
+    refuses("{'descr': '<f4', 'fortran_order': False}\n", 24, "it has no 'shape'");
+    refuses("{'descr': '<f4', 'fortran_order': False", 24, "it ends too early");
+    refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\x01", 24, "at character 57: ?");
+}
+
+static void halves(void **state)
+{
+    static const unsigned char little[] = {0x00, 0x3c, 0x01, 0x80}, big[] = {0x3c, 0x00, 0x80, 0x01};
+    uint16_t row[2];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, write_npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }\n", little, 4), why));
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3c00 && row[1] == 0x8001);
+    npy_close(&f);
+    assert_true(npy_open(&f, write_npy("{'descr': '>f2', 'fortran_order': False, 'shape': (2,), }\n", big, 4), why));
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3c00 && row[1] == 0x8001);
+    npy_close(&f);
+}
+
+static void no_values(void **state)
+{
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 0), }\n", "", 0), why));
+    assert_true(npy_read_row(&f, NULL, why));
+    npy_close(&f);
+}
+
+static void raw_files(void **state)
+{
+    static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
+    const char *path = write_file("x.f32", bytes, 16);
+    uint32_t row[4];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open_raw(&f, path, TLC_F32, 0, why));
+    assert_true(f.header.rows == 1 && f.header.cols == 4);
+    assert_true(npy_read_row(&f, row, why) && row[0] == 0x3f800000 && row[3] == 0x7fc00000);
+    npy_close(&f);
+    assert_true(npy_open_raw(&f, path, TLC_F32, 2, why));
+    assert_true(f.header.rows == 2 && f.header.cols == 2);
+    assert_true(npy_read_row(&f, row, why) && npy_read_row(&f, row, why) && row[0] == 1);
+    npy_close(&f);
+    assert_false(npy_open_raw(&f, path, TLC_F32, 3, why));
+    assert_string_equal(why, "its 4 values are not rows of 3");
+    assert_false(npy_open_raw(&f, path, TLC_F32, UINT64_MAX, why));
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 15), TLC_F32, 0, why));
+    assert_string_equal(why, "its 15 bytes are not a multiple of 4");
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 15), TLC_BF16, 0, why));
+    assert_string_equal(why, "its 15 bytes are not a multiple of 2");
+    assert_true(npy_open_raw(&f, write_file("x.f32", bytes, 6), TLC_BF16, 0, why));
+    assert_true(f.header.cols == 3 && f.header.width == 2 && f.header.dtype == TLC_BF16);
+    npy_close(&f);
+    assert_false(npy_open_raw(&f, write_file("x.f32", bytes, 0), TLC_F32, 0, why));
+    assert_string_equal(why, "is empty");
+}
+
+/* No pipe is waited for. */
+static void not_files(void **state)
+{
+    char path[256];
+    npy_file f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/none.npy", folder);
+    assert_false(npy_open(&f, path, why));
+    assert_string_equal(why, "No such file or directory");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(npy_open(&f, path, why));
+    assert_string_equal(why, "is not a regular file");
+    assert_int_equal(unlink(path), 0);
+    assert_false(npy_open(&f, folder, why));
+    assert_string_equal(why, "is not a regular file");
+    assert_false(npy_open(&f, write_file("x.npy", "", 0), why));
+    assert_string_equal(why, "is empty");
+}
+
+static void shrinking_file(void **state)
+{
+    const char *path = write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (20000,), }\n", NULL, 80000);
+    static float row[20000];
+    npy_file f;
+
+    (void)state;
+    assert_true(npy_open(&f, path, why));
+    assert_int_equal(truncate(path, 100), 0);
+    assert_false(npy_read_row(&f, row, why));
+    assert_string_equal(why, "is shorter than it was");
+    npy_close(&f);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/x.f32", folder);
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_headers),  cmocka_unit_test(kinds_of_arrays), cmocka_unit_test(malformed_dicts),
+        cmocka_unit_test(sizes),         cmocka_unit_test(heads),           cmocka_unit_test(altered_files),
+        cmocka_unit_test(values),        cmocka_unit_test(halves),          cmocka_unit_test(no_values),
+        cmocka_unit_test(raw_files),     cmocka_unit_test(not_files),       cmocka_unit_test(shrinking_file),
+        cmocka_unit_test(dtypes),        cmocka_unit_test(loose_headers),   cmocka_unit_test(orders),
+        cmocka_unit_test(transposed),    cmocka_unit_test(other_dtypes),    cmocka_unit_test(what_was_found),
+        cmocka_unit_test(arrays_behind),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

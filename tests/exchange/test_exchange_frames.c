@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tlc_allreduce_push_frames: ranks whose devices quantize send the same messages, get the same results and keep the
+ * same residuals as ranks that push gradients, also when steps fail.
+ */
+#include "../support/support.h"
+#include <math.h>
+#include <threelc/exchange.h>
+
+enum { RANKS = 3, TENSORS = 3, LARGE = 5003, MIDDLE = 300, SMALL = 10, STEPS = 12, PARTS = 8 };
+static const size_t lengths[TENSORS] = {LARGE, MIDDLE, SMALL};
+
+/* A rank, with a device that keeps the residuals of its parts. */
+typedef struct rank {
+    tlc_allreduce *object;
+    tlc_message to[RANKS], answer;
+    float *grad[TENSORS], *residual[TENSORS], *out[TENSORS];
+    float *kept[TENSORS]; /* the device's residuals; NULL: there is no device */
+    uint8_t *frame[PARTS], *scratch;
+} rank;
+
+static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
+{
+    static const char *const names[TENSORS] = {"large", "middle", "small"};
+    tlc_tensor tensors[TENSORS];
+    tlc_exchange_config cfg;
+    rank r = {.scratch = bytes(tlc_quartic_scratch(codec, LARGE))};
+
+    for (size_t t = 0; t < TENSORS; t++) {
+        r.grad[t] = floats(lengths[t]);
+        r.out[t] = floats(lengths[t]);
+        r.residual[t] = calloc(lengths[t], sizeof(float));
+        r.kept[t] = has_device ? calloc(lengths[t], sizeof(float)) : NULL;
+        require(r.residual[t] && (r.kept[t] || !has_device));
+        tensors[t] = (tlc_tensor){.struct_size = sizeof tensors[t],
+                                  .name = names[t],
+                                  .n = lengths[t],
+                                  .residual = r.residual[t]};
+    }
+    require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
+    cfg.workers = RANKS;
+    cfg.push = codec;
+    cfg.gather = gather;
+    cfg.split_n = 1000;
+    require_status(tlc_allreduce_create(&r.object, &cfg, i, tensors, TENSORS), TLC_OK);
+    for (size_t p = 0; p < PARTS; p++)
+        r.frame[p] = bytes(4 * LARGE);
+    return r;
+}
+
+static void close_rank(rank *r)
+{
+    tlc_allreduce_destroy(r->object);
+    free(r->scratch);
+    for (size_t t = 0; t < TENSORS; t++) {
+        free(r->grad[t]);
+        free(r->out[t]);
+        free(r->residual[t]);
+        free(r->kept[t]);
+    }
+    for (size_t p = 0; p < PARTS; p++)
+        free(r->frame[p]);
+}
+
+static const void *const *grads_of(const rank *r)
+{
+    return (const void *const *)r->grad;
+}
+
+/* ---- a device ---------------------------------------------------------------------------------------------------- */
+
+/* Quantizes residual + gradient of a part in place, and makes its frame. */
+static tlc_message quantize(rank *r, const char *codec, const tlc_part *part, uint8_t *frame)
+{
+    static uint8_t quartic[LARGE];
+    static int8_t q[LARGE];
+    float *kept = r->kept[part->tensor] + part->first, M;
+    size_t len, written;
+
+    for (size_t i = 0; i < part->n; i++)
+        kept[i] += r->grad[part->tensor][part->first + i];
+    require_status(tlc_ternary_encode(kept, part->n, 1.5f, q, kept, &M), TLC_OK);
+    require_status(tlc_quartic_encode(q, part->n, quartic, sizeof quartic, &len), TLC_OK);
+    require_status(tlc_compress_quartic(quartic, len, &M, part->n,
+                                        PARAMS(quartic, .codec = codec, .scratch = r->scratch), frame,
+                                        4 * (size_t)LARGE, &written),
+                   TLC_OK);
+    return (tlc_message){frame, written};
+}
+
+static void push_frames(rank *r, const char *codec)
+{
+    const void *grads[TENSORS] = {NULL, NULL, r->grad[2]}; /* small tensors are not the device's */
+    float *before[2] = {floats(LARGE), floats(MIDDLE)};
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_part part = {.struct_size = sizeof part};
+    tlc_message frames[PARTS];
+    const size_t parts = tlc_allreduce_pushed_parts(r->object);
+
+    require(parts >= 2 && parts <= PARTS);
+    for (size_t t = 0; t < 2; t++)
+        memcpy(before[t], r->kept[t], lengths[t] * sizeof(float));
+    for (size_t i = 0; i < parts; i++) {
+        require_status(tlc_allreduce_pushed_part(r->object, i, &part), TLC_OK);
+        require(part.tensor < 2 && !part.mean && part.residual == r->residual[part.tensor] + part.first);
+        frames[i] = quantize(r, codec, &part, r->frame[i]);
+    }
+    require_status(tlc_allreduce_push_frames(r->object, grads, frames, 1, r->to), TLC_OK);
+    require_status(tlc_allreduce_outcome(r->object, &found), TLC_OK);
+    for (size_t t = 0; t < 2; t++) {
+        if (found.cause) /* the gradient was dropped */
+            memcpy(r->kept[t], before[t], lengths[t] * sizeof(float));
+        free(before[t]);
+    }
+}
+
+/* What came back to the host goes to the device. */
+static void take_back(rank *r)
+{
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; i < lengths[t]; i++) {
+            r->kept[t][i] += r->residual[t][i];
+            r->residual[t][i] = 0;
+        }
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Rank 1 has no finite gradient in steps 3 and 5. In step 7 a push is lost. */
+static void draw(rank *r, uint32_t i, uint64_t step)
+{
+    for (size_t t = 0; t < TENSORS; t++)
+        fill(DATA_LAPLACE, step * 100 + i * 10 + t, r->grad[t], lengths[t]);
+    if (i == 1 && (step == 3 || step == 5))
+        r->grad[2][step] = step == 3 ? NAN : INFINITY;
+}
+
+static tlc_status finish(rank *ranks, uint32_t i, int gather)
+{
+    tlc_message from[RANKS];
+
+    for (uint32_t j = 0; j < RANKS; j++)
+        from[j] = gather ? ranks[j].to[i] : ranks[j].answer;
+    return tlc_allreduce_pull(ranks[i].object, from, (void *const *)ranks[i].out);
+}
+
+static void reduce(rank *ranks, uint32_t i, uint64_t step)
+{
+    tlc_message from[RANKS];
+
+    for (uint32_t j = 0; j < RANKS; j++)
+        from[j] = step == 7 && j == 2 && i == 0 ? (tlc_message){NULL, 0} : ranks[j].to[i];
+    require_status(tlc_allreduce_reduce(ranks[i].object, from, &ranks[i].answer), TLC_OK);
+}
+
+static void require_equal(const rank *device, const rank *host)
+{
+    for (size_t t = 0; t < TENSORS; t++) {
+        require(same(device->out[t], host->out[t], lengths[t] * sizeof(float)));
+        require(same(t < 2 ? device->kept[t] : device->residual[t], host->residual[t], lengths[t] * sizeof(float)));
+    }
+}
+
+static void runs(const char *codec, int gather)
+{
+    rank host[RANKS], device[RANKS];
+    size_t failed = 0;
+
+    for (uint32_t i = 0; i < RANKS; i++) {
+        host[i] = open_rank(i, codec, gather, 0);
+        device[i] = open_rank(i, codec, gather, 1);
+        for (size_t t = 0; t < TENSORS; t++) {
+            memset(host[i].out[t], 0, lengths[t] * sizeof(float));
+            memset(device[i].out[t], 0, lengths[t] * sizeof(float));
+        }
+    }
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        at = (place){.codec = codec, .i = (size_t)step, .note = gather ? "gather" : "sharded"};
+        for (uint32_t i = 0; i < RANKS; i++) {
+            draw(&host[i], i, step);
+            draw(&device[i], i, step);
+            require_status(tlc_allreduce_push(host[i].object, grads_of(&host[i]), 1, host[i].to), TLC_OK);
+            push_frames(&device[i], codec);
+            for (uint32_t j = 0; j < RANKS; j++)
+                require(host[i].to[j].len == device[i].to[j].len &&
+                        same(host[i].to[j].data, device[i].to[j].data, host[i].to[j].len));
+        }
+        for (uint32_t i = 0; i < RANKS && !gather; i++) {
+            reduce(host, i, step);
+            reduce(device, i, step);
+        }
+        for (uint32_t i = 0; i < RANKS; i++) {
+            const tlc_status status = finish(host, i, gather);
+            require_status(finish(device, i, gather), status);
+            failed += status == TLC_ERR_STEP;
+            take_back(&device[i]);
+            require_equal(&device[i], &host[i]);
+        }
+    }
+    require(failed == RANKS * (gather ? 2 : 3));
+    for (uint32_t i = 0; i < RANKS; i++) {
+        close_rank(&host[i]);
+        close_rank(&device[i]);
+    }
+}
+
+static void same_as_gradients(void **state)
+{
+    (void)state;
+    for (int gather = 0; gather < 2; gather++) {
+        runs("3lc:s=1.5", gather);
+        runs("3lc-golomb:s=1.5", gather);
+        runs("ternary:s=1.5+quartic", gather);
+    }
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void refusals(void **state)
+{
+    static const float huge[MIDDLE] = {INFINITY};
+    rank r = open_rank(0, "3lc-golomb", 0, 1);
+    const void *grads[TENSORS] = {r.grad[0], NULL, r.grad[2]};
+    const size_t parts = tlc_allreduce_pushed_parts(r.object);
+    tlc_part part = {.struct_size = sizeof part}, middle = {0};
+    tlc_message frames[PARTS] = {{NULL, 0}};
+    size_t at_part = 0;
+
+    (void)state;
+    at = (place){.note = "refusals"};
+    draw(&r, 0, 1);
+    for (size_t i = 0; i < parts; i++) {
+        require_status(tlc_allreduce_pushed_part(r.object, i, &part), TLC_OK);
+        if (part.tensor == 1) {
+            at_part = i;
+            middle = part;
+        }
+    }
+    require(middle.n == MIDDLE);
+    require_status(tlc_allreduce_pushed_part(r.object, parts, &part), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pushed_part(r.object, 0, NULL), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pushed_part(NULL, 0, &part), TLC_ERR_PARAM);
+    require(tlc_allreduce_pushed_parts(NULL) == 0);
+    require_status(tlc_allreduce_push_frames(NULL, grads, frames, 1, r.to), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_push_frames(r.object, NULL, frames, 1, r.to), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_push_frames(r.object, grads, NULL, 1, r.to), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_PARAM); /* no gradient */
+    frames[at_part] = quantize(&r, "3lc", &middle, r.frame[0]);
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_PARAM); /* another codec */
+    frames[at_part] = quantize(&r, "3lc-golomb", &middle, r.frame[1]);
+    frames[at_part].len--;
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_PARAM); /* cut off */
+    frames[at_part].len++;
+    middle.n--;
+    frames[at_part] = quantize(&r, "3lc-golomb", &middle, r.frame[2]);
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_PARAM); /* another n */
+    middle.n++;
+    frames[at_part] = (tlc_message){NULL, 5};
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_PARAM);
+    for (size_t t = 0; t < TENSORS; t++)
+        require(all_bytes(r.residual[t], lengths[t] * sizeof(float), 0));
+    frames[at_part] = quantize(&r, "3lc-golomb", &middle, r.frame[1]);
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_OK);
+    require_status(tlc_allreduce_push_frames(r.object, grads, frames, 1, r.to), TLC_ERR_ORDER);
+    require_status(tlc_allreduce_cancel(r.object), TLC_OK); /* what was pushed comes back, that of frames, too */
+    require(!all_bytes(r.residual[1], MIDDLE * sizeof(float), 0));
+    grads[1] = huge; /* the frames of a step are not those of the next one */
+    require_status(tlc_allreduce_push(r.object, grads, 1, r.to), TLC_OK);
+    tlc_outcome found = {.struct_size = sizeof found};
+    require_status(tlc_allreduce_outcome(r.object, &found), TLC_OK);
+    require(found.cause == TLC_ERR_NONFINITE && found.tensor == 1);
+    close_rank(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_as_gradients),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

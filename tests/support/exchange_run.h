@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Promises E1 to E7 of threelc/exchange.h: a fleet is all objects of an exchange in one process, with gradients,
+ * results, and the messages between them.
+ */
+#ifndef TLC_TEST_EXCHANGE_RUN_H
+#define TLC_TEST_EXCHANGE_RUN_H
+
+#include "support.h"
+#include <threelc/exchange.h>
+
+/* ---- one object -------------------------------------------------------------------------------------------------- */
+
+/* An object of the exchange: one of these. */
+typedef struct member {
+    tlc_allreduce *rank;
+    tlc_worker *worker;
+    tlc_server *server;
+} member;
+
+/* tlc_allreduce_function(m.rank, ...), or that of a worker, or that of a server */
+#define MEMBER(m, function, ...)                                                                                       \
+    ((m).rank     ? tlc_allreduce_##function((m).rank, __VA_ARGS__)                                                    \
+     : (m).worker ? tlc_worker_##function((m).worker, __VA_ARGS__)                                                     \
+                  : tlc_server_##function((m).server, __VA_ARGS__))
+
+void member_destroy(member m);
+uint64_t member_step(member m);
+size_t member_state_size(member m);
+tlc_message member_save(member m); /* its state; blob_free() it */
+tlc_status member_load(member m, tlc_message state);
+tlc_exchange_stats member_stats(member m);
+tlc_outcome member_outcome(member m, uint32_t server); /* server: of a worker, else 0 */
+size_t member_parts(member m);                         /* 0 for a worker */
+tlc_part member_part(member m, size_t i);
+
+tlc_message blob_copy(tlc_message m);
+void blob_free(tlc_message *m);
+
+extern const tlc_allocator no_allocator; /* it has no memory */
+int blob_same(tlc_message a, tlc_message b);
+/* Writes the checksum of a message or state that was changed, if it is long enough to have one. */
+void blob_seal(void *bytes, size_t len);
+/* Loads its own state, as if it were of another step. */
+void member_move(member m, uint64_t step);
+
+/* ---- a fleet ----------------------------------------------------------------------------------------------------- */
+
+typedef enum fleet_kind { SHARDED, GATHERED, ONE_SERVER, THREE_SERVERS, KIND_COUNT } fleet_kind;
+extern const char *const kind_name[KIND_COUNT];
+
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name to declare */
+#define FOR_EACH_KIND(kind) for (fleet_kind kind = SHARDED; kind < KIND_COUNT; kind++)
+
+enum { TENSORS = 7, OUT_FILL = 0x3c };
+
+/* Tensors of every sort: small ones that share frames, one that is cut, one without values, one of worker 0 alone, one
+ * with codecs of its own. Of about 1000 values, and of about 100. */
+extern const tlc_tensor large_tensors[TENSORS], small_tensors[TENSORS];
+
+/* A configuration of so many workers, in which the tensors above are what they should be. */
+tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_tensor *tensors);
+
+typedef enum leg { TO_OWNER, TO_WORKER } leg;
+
+typedef struct fleet fleet;
+struct fleet {
+    tlc_exchange_config cfg;
+    tlc_tensor tensors[TENSORS];
+    size_t count;                /* of tensors: those before the first without a name */
+    uint32_t workers, lanes;     /* lanes: pushes of a worker. To servers, or to ranks */
+    uint32_t owners;             /* servers, or ranks that may own parts; with gather 0 */
+    member *worker, *owner;      /* of an all-reduce both are the ranks */
+    float **residual;            /* [worker * TENSORS + tensor] of pushes, or NULL: the objects have their own */
+    uint8_t **grad, **out;       /* [worker * TENSORS + tensor], at any address */
+    double *weight;              /* by worker; 1 */
+    int *absent;                 /* by worker: it is not in the round */
+    uint32_t *order;             /* in which workers reach a server */
+    tlc_message *push;           /* [worker * lanes + lane] */
+    tlc_message *answer;         /* by owner */
+    tlc_status *came;            /* [owner * workers + worker]: of tlc_server_push; TLC_ERR_CORRUPT if nothing came */
+    tlc_status *reduced;         /* by owner: of the last reduce, or average */
+    tlc_status *pulled;          /* by worker: of the last pull */
+    const float *const **deltas; /* by owner: of the last answer, or NULL */
+    float **half;                /* by owner, one part after the other: what fleet_half has made */
+    const float ***half_part;    /* by owner and part */
+    /* What a message becomes on its way; NULL: it comes as it is. len 0: nothing comes. */
+    tlc_message (*via)(fleet *f, leg on, uint32_t from, uint32_t to, tlc_message message);
+    /* What an owner makes of the means, which it answers with; NULL: it answers with the means. */
+    const float *const *(*delta)(fleet *f, uint32_t owner);
+    /* Called before and after each call; or NULL. */
+    void (*around)(fleet *f, int before);
+    void *arg; /* for these three */
+};
+
+/* cfg and tensors are copied. residuals: those of pushes are the fleet's. */
+void fleet_open(fleet *f, const tlc_exchange_config *cfg, const tlc_tensor *tensors, int residuals);
+void fleet_close(fleet *f);
+
+/* Makes one object: worker i, or server i. */
+tlc_status fleet_make(fleet *f, const tlc_exchange_config *cfg, uint32_t i, int server, member *m);
+
+static inline int is_gathered(const fleet *f)
+{
+    return f->cfg.gather;
+}
+
+/* Values from `seed`, different ones for all workers and tensors, and the same on every machine. */
+void fleet_gradients(fleet *f, uint64_t seed);
+void gradient(uint64_t seed, tlc_dtype dtype, void *grad, size_t n);
+
+/* A call between the two calls of f->around. */
+#define FLEET_CALL(f, call)                                                                                            \
+    do {                                                                                                               \
+        if ((f)->around)                                                                                               \
+            (f)->around(f, 1);                                                                                         \
+        call;                                                                                                          \
+        if ((f)->around)                                                                                               \
+            (f)->around(f, 0);                                                                                         \
+    } while (0)
+
+/* The three parts of a step. Pushes must succeed; f->came, f->reduced, f->pulled tell the rest. */
+void fleet_push(fleet *f);
+void fleet_reduce(fleet *f);
+void fleet_pull(fleet *f);
+void fleet_step(fleet *f, uint64_t seed); /* with new gradients */
+
+/* Deltas of an owner: half of the means. The caller may change f->half[owner] before they are used. */
+const float *const *fleet_half(fleet *f, uint32_t owner);
+
+/* What a step of one member is made of. */
+tlc_status fleet_push_one(fleet *f, uint32_t worker);
+tlc_status fleet_reduce_one(fleet *f, uint32_t owner);
+tlc_status fleet_pull_one(fleet *f, uint32_t worker);
+
+/* Every worker has pulled with this status, and has written all of out, or nothing. */
+void require_pulled(const fleet *f, tlc_status status);
+
+/* Bytes of tensor t of out and of grad. */
+static inline size_t fleet_bytes(const fleet *f, size_t t)
+{
+    return f->tensors[t].n * dtype_size[f->cfg.dtype];
+}
+
+/* All outputs of workers a and b are the same bytes. */
+int fleet_same_out(const fleet *f, uint32_t a, uint32_t b);
+void fleet_wipe(fleet *f); /* fills all outputs with OUT_FILL */
+
+/* The value i of gradient t of a worker. */
+float fleet_grad(const fleet *f, uint32_t worker, size_t t, size_t i);
+
+#endif
