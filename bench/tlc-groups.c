@@ -3,15 +3,15 @@
  * tlc-groups counts what ranks send to others in their site and to other sites: in one all-reduce of all ranks
  * (fleet.h), and in groups of groups (groups.h). It shows how groups.h is used, on gradients of a model.
  */
-#include "channel.h"
-#include "codecs.h"
-#include "explain.h"
-#include "fleet.h"
-#include "gradients.h"
-#include "groups_fleet.h"
-#include "option_table.h"
-#include "parse.h"
-#include "program.h"
+#include "lib/channel.h"
+#include "lib/codecs.h"
+#include "lib/explain.h"
+#include "lib/fleet.h"
+#include "lib/gradients.h"
+#include "sim/groups_fleet.h"
+#include "lib/option_table.h"
+#include "lib/parse.h"
+#include "lib/program.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites for the tests of groups of groups (bench/groups.h): gradients, results and residuals of all ranks, and all
+ * Sites for the tests of groups of groups (bench/sim/groups.h): gradients, results and residuals of all ranks, and all
  * values that are not sent yet.
  */
 #ifndef TLC_TEST_GROUPS_WORLD_H
 #define TLC_TEST_GROUPS_WORLD_H
 
-#include "../bench/groups_fleet.h"
+#include "../bench/sim/groups_fleet.h"
 #include "support.h"
 
 enum { SITES = 3, SERVERS = 2, RANKS = 8, TENSORS = 5, VALUES = 1357, BEFORE = 0x3c };

@@ -7,7 +7,7 @@
 #define MPI_WAY_H
 
 #include "mpi_options.h"
-#include "../shapes.h"
+#include "../lib/shapes.h"
 
 typedef struct way_method way_method;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resume.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "checkpoint.h"
 #include "../mpi/ranks.h"
 #include <errno.h>

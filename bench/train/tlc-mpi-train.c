@@ -5,8 +5,8 @@
  * sync.c.
  */
 #include "train_report.h"
-#include "../codecs.h"
-#include "../explain.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
 #include "../mpi/ranks.h"
 #include <stdlib.h>
 #include <unistd.h>

@@ -66,7 +66,7 @@ accepts --help
 accepts --version
 accepts --list
 
-for pages in "$sim" "$bench" "$groups"; do same_options "$pages" "$source_root/bench/${pages##*/}.1"; done
+for pages in "$sim" "$bench" "$groups"; do same_options "$pages" "$source_root/bench/man/${pages##*/}.1"; done
 
 # ---- formats
 
