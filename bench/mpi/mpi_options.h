@@ -9,9 +9,9 @@
 #include "../lib/grid.h"
 #include "../lib/parse.h"
 #include "../lib/program.h"
+#include "../lib/source.h"
 #include "../sim/link_model.h"
 #include "../sim/sim_kind.h"
-#include "../lib/source.h"
 
 enum { HANDLE_PER_TENSOR = 0 };
 

@@ -5,7 +5,8 @@
 #ifndef BENCH_COLUMNS_H
 #define BENCH_COLUMNS_H
 
-#include "report.h"
+#include "../lib/grid.h"
+#include "report_row.h"
 
 typedef enum column_id {
     TENSOR,

@@ -5,10 +5,10 @@
  */
 #include "deltas.h"
 #include "../lib/channel.h"
-#include "delta_ways.h"
 #include "../lib/explain.h"
-#include "passes.h"
 #include "../lib/program.h"
+#include "delta_ways.h"
+#include "passes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

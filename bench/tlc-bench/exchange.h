@@ -5,8 +5,8 @@
 #ifndef BENCH_EXCHANGE_H
 #define BENCH_EXCHANGE_H
 
-#include "rows.h"
 #include "../lib/shapes.h"
+#include "rows.h"
 
 typedef struct exchange_input {
     const shape_list *models; /* o->shape_count of them */

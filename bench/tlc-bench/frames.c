@@ -5,8 +5,8 @@
  */
 #include "frames.h"
 #include "../lib/explain.h"
-#include "passes.h"
 #include "../lib/program.h"
+#include "passes.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command line of tlc-bench.
+ * What the command line of tlc-bench asks for.
  */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
@@ -8,12 +8,13 @@
 #include "../lib/channel.h"
 #include "../lib/codecs.h"
 #include "../lib/fleet.h"
+#include "../lib/grid.h"
 #include "../lib/papers.h"
 #include "../lib/parse.h"
 #include "../lib/program.h"
-#include "report.h"
 #include "../lib/source.h"
 #include "../lib/threads.h"
+#include "report_row.h"
 #include "weights.h"
 
 #define WARMUP_BY_DEFAULT SIZE_MAX /* that of the view */
@@ -51,12 +52,12 @@ typedef struct options {
     const char *defaults; /* folder with data and shapes, for what is not named; NULL: none */
 } options;
 
-/* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
- * be moved. */
-bool options_parse(options *o, int argc, char **argv, char *why);
-
 /* How the rows of a design are sent. */
 channel_options options_channel(const options *o, const design *d);
 
-void options_print_help(FILE *f);
+/* The name of the option that chooses the view, without the dashes; NULL for VIEW_CODECS. */
+const char *options_view_name(report_view view);
+
+/* Whether a codec is one of papers.h. */
+bool options_have_papers(const options *o);
 #endif

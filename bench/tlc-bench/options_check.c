@@ -5,29 +5,6 @@
 #include "options_check.h"
 #include "../lib/explain.h"
 
-bool options_have_papers(const options *o)
-{
-    bool has = false;
-
-    for (size_t i = 0; i < o->codec_count; i++)
-        has = has || o->codecs[i].paper;
-    return has;
-}
-
-const char *options_view_name(report_view view)
-{
-    switch (view) {
-    case VIEW_ROOFLINE: return "roofline";
-    case VIEW_SMALL: return "small";
-    case VIEW_DENSITY: return "density";
-    case VIEW_AGGREGATE: return "aggregate";
-    case VIEW_FRAMES: return "frames";
-    case VIEW_EXCHANGE: return "exchange";
-    case VIEW_DELTA: return "delta";
-    default: return NULL;
-    }
-}
-
 static bool check_codecs(const options *o, char *why)
 {
     static const char *const sets[] = {"all", "papers", NULL};

@@ -9,10 +9,4 @@
 
 /* Checks the options as given, before defaults are set. false: why says what is wrong. */
 bool options_check(const options *o, char *why);
-
-/* The name of the option that chooses the view, without the dashes; NULL for VIEW_CODECS. */
-const char *options_view_name(report_view view);
-
-/* Whether a codec is one of papers.h. */
-bool options_have_papers(const options *o);
 #endif

@@ -2,9 +2,9 @@
 #include "rows.h"
 #include "../lib/codecs.h"
 #include "../lib/explain.h"
-#include "passes.h"
 #include "../lib/program.h"
 #include "../lib/runs.h"
+#include "passes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,16 +2,17 @@
  *
  * tlc-bench measures how small, how exact and how fast libthreelc compresses gradients. It uses the public API only.
  */
-#include "aggregate.h"
 #include "../lib/codecs.h"
+#include "../lib/explain.h"
+#include "../lib/program.h"
+#include "../lib/runs.h"
+#include "aggregate.h"
 #include "deltas.h"
 #include "exchange.h"
-#include "../lib/explain.h"
 #include "frames.h"
-#include "options.h"
-#include "../lib/program.h"
+#include "options_parse.h"
+#include "report.h"
 #include "rows.h"
-#include "../lib/runs.h"
 #include <signal.h>
 #include <stdlib.h>
 

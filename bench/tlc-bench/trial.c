@@ -3,10 +3,10 @@
 #include "../lib/channel.h"
 #include "../lib/codecs.h"
 #include "../lib/cold.h"
-#include "direct.h"
 #include "../lib/explain.h"
 #include "../lib/gradients.h"
 #include "../lib/roofline.h"
+#include "direct.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
