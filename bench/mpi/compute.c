@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "compute.h"
-#include "../measure.h"
+#include "../lib/measure.h"
 #include <time.h>
 
 compute_clock compute_begin(const mpi_options *o, const shape_list *model)

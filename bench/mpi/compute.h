@@ -8,7 +8,7 @@
 #ifndef MPI_COMPUTE_H
 #define MPI_COMPUTE_H
 
-#include "../shapes.h"
+#include "../lib/shapes.h"
 #include "mpi_options.h"
 
 typedef struct compute_clock {

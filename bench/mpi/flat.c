@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "flat.h"
-#include "../channel.h"
-#include "../explain.h"
+#include "../lib/channel.h"
+#include "../lib/explain.h"
 #include "compute.h"
 #include "ranks.h"
 #include <limits.h>

@@ -4,7 +4,7 @@
  * the worker, which is full duplex: a push goes out while pushes come in.
  */
 #include "forecast.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "../sim/drive.h"
 #include "../sim/sim_sources.h"
 #include "../sim/warm.h"

@@ -41,7 +41,7 @@ static float widen(uint16_t half)
 /* ---- with the instructions of x86-64 ----------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-#include "../peers.h"
+#include "../peers/peers.h"
 
 bool halves_have_f16c(void)
 {

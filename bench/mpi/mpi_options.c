@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi_options.h"
-#include "../explain.h"
-#include "../option_table.h"
+#include "../lib/explain.h"
+#include "../lib/option_table.h"
 #include "network_link.h"
 #include <string.h>
 
@@ -50,10 +50,10 @@ static const option_entry entries[] = {
     {KEY_LINK, "link", "LINK",
      "the speed of the links, for predictions: 10Mbit, 10Mbit/s,\n"
      "10Mbps, or in bytes 10MB/s, with k, M, G or T; 1Mbit/10Mbit is\n"
-     "up and down (default: that of bench/network)"},
+     "up and down (default: that of bench/network/run)"},
     {KEY_LATENCY, "latency", "TIME",
      "from one rank to another, for predictions, as 30ms, 50us or 2s; a\n"
-     "bare number is milliseconds (default: that of bench/network)"},
+     "bare number is milliseconds (default: that of bench/network/run)"},
     {KEY_NO_PREDICT, "no-predict", NULL, "only measure"},
     {KEY_TRACES, "traces", "DIR",
      "make gradients of recorded ones, as in bench/data\n"
@@ -205,7 +205,7 @@ static void set_defaults(mpi_options *o)
         o->handles = (size_list){.count = 1, .items = {1}};
 }
 
-/* Without --link the link of bench/network, if the program runs there. */
+/* Without --link the link of bench/network/run, if the program runs there. */
 static bool set_link(mpi_options *o, char *why)
 {
     network_link network = {.known = false};

@@ -5,13 +5,13 @@
 #ifndef MPI_OPTIONS_H
 #define MPI_OPTIONS_H
 
-#include "../codecs.h"
-#include "../grid.h"
-#include "../parse.h"
-#include "../program.h"
+#include "../lib/codecs.h"
+#include "../lib/grid.h"
+#include "../lib/parse.h"
+#include "../lib/program.h"
+#include "../lib/source.h"
 #include "../sim/link_model.h"
 #include "../sim/sim_kind.h"
-#include "../source.h"
 
 enum { HANDLE_PER_TENSOR = 0 };
 
@@ -33,7 +33,7 @@ typedef struct mpi_options {
     double compute;    /* seconds */
     model_link link;   /* up 0: not known */
     double latency;    /* seconds; below 0: not known, until the options are parsed */
-    bool from_network; /* the link is that of bench/network */
+    bool from_network; /* the link is that of bench/network/run */
     tlc_isa isa;
     report_format format;
     bool quiet;

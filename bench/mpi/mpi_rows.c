@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi_rows.h"
-#include "../explain.h"
-#include "../fleet.h"
-#include "../machine.h"
-#include "../runs.h"
+#include "../lib/explain.h"
+#include "../lib/fleet.h"
+#include "../lib/machine.h"
+#include "../lib/runs.h"
 #include "forecast.h"
 #include "ranks.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "network_link.h"
-#include "../explain.h"
-#include "../parse.h"
+#include "../lib/explain.h"
+#include "../lib/parse.h"
 #include <stdlib.h>
 
 bool network_link_ask(network_link *network, char *why)

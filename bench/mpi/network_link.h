@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The link that bench/network has made, as it says in the environment.
+ * The link that bench/network/run has made, as it says in the environment.
  */
 #ifndef NETWORK_LINK_H
 #define NETWORK_LINK_H
@@ -8,7 +8,7 @@
 #include "../sim/link_model.h"
 
 typedef struct network_link {
-    bool known; /* the program runs on the hosts of bench/network */
+    bool known; /* the program runs on the hosts of bench/network/run */
     model_link link;
     double latency; /* seconds */
 } network_link;

@@ -5,7 +5,7 @@
 #ifndef MPI_PIECES_H
 #define MPI_PIECES_H
 
-#include "../shapes.h"
+#include "../lib/shapes.h"
 
 typedef struct piece {
     size_t first, count; /* tensors */

@@ -6,7 +6,7 @@
 #ifndef MPI_RACE_H
 #define MPI_RACE_H
 
-#include "../measure.h"
+#include "../lib/measure.h"
 #include "way.h"
 
 /* Of all ranks, in a mean step; only rank 0 has them. */

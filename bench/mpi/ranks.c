@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ranks.h"
-#include "../explain.h"
-#include "../program.h"
+#include "../lib/explain.h"
+#include "../lib/program.h"
 #include <mpi.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "start_line.h"
-#include "../measure.h"
+#include "../lib/measure.h"
 #include "ranks.h"
 #include <mpi.h>
 #include <time.h>

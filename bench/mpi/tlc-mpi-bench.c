@@ -2,7 +2,7 @@
  *
  * tlc-mpi-bench measures exchanges over MPI beside those of floats. It uses the public API only.
  */
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "../sim/sim_sources.h"
 #include "mpi_report.h"
 #include "ranks.h"

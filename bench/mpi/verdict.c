@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "verdict.h"
-#include "../channel.h"
-#include "../explain.h"
-#include "../gradients.h"
+#include "../lib/channel.h"
+#include "../lib/explain.h"
+#include "../lib/gradients.h"
 #include "ranks.h"
 #include <math.h>
 #include <mpi.h>

@@ -6,8 +6,8 @@
 #ifndef MPI_WAY_H
 #define MPI_WAY_H
 
+#include "../lib/shapes.h"
 #include "mpi_options.h"
-#include "../shapes.h"
 
 typedef struct way_method way_method;
 

@@ -3,9 +3,9 @@
  * MPI_Allreduce of all gradients in one call, as floats or as halves. MPI chooses the algorithm. It does not say what
  * it sends, so the bytes are those of a ring, which are the least that are possible.
  */
-#include "../channel.h"
-#include "../explain.h"
-#include "../measure.h"
+#include "../lib/channel.h"
+#include "../lib/explain.h"
+#include "../lib/measure.h"
 #include "flat.h"
 #include "halves.h"
 #include "ranks.h"

@@ -6,12 +6,12 @@
  * Owners of parts and servers take turns: the first of them in a piece is the second one in the next piece, by a
  * communicator of its own. Else rank 0 would own all small pieces.
  */
-#include "../channel.h"
-#include "../codecs.h"
-#include "../explain.h"
-#include "../fleet.h"
-#include "../gradients.h"
-#include "../owner_step.h"
+#include "../lib/channel.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
+#include "../lib/fleet.h"
+#include "../lib/gradients.h"
+#include "../lib/owner_step.h"
 #include "../sim/warm.h"
 #include "compute.h"
 #include "pieces.h"

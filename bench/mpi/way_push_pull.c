@@ -7,9 +7,9 @@
  * larger messages, and on a slow link in use in both directions the answers queue behind data: such a baseline would
  * take twice as long.
  */
-#include "../channel.h"
-#include "../explain.h"
-#include "../measure.h"
+#include "../lib/channel.h"
+#include "../lib/explain.h"
+#include "../lib/measure.h"
 #include "flat.h"
 #include "ranks.h"
 #include <math.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "drive.h"
-#include "../channel.h"
-#include "../cold.h"
-#include "../explain.h"
-#include "../gradients.h"
-#include "../measure.h"
+#include "../lib/channel.h"
+#include "../lib/cold.h"
+#include "../lib/explain.h"
+#include "../lib/gradients.h"
+#include "../lib/measure.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

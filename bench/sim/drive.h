@@ -9,7 +9,7 @@
 #ifndef SIM_DRIVE_H
 #define SIM_DRIVE_H
 
-#include "../source.h"
+#include "../lib/source.h"
 #include "layout.h"
 #include "link_model.h"
 

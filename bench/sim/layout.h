@@ -7,7 +7,7 @@
 #ifndef SIM_LAYOUT_H
 #define SIM_LAYOUT_H
 
-#include "../shapes.h"
+#include "../lib/shapes.h"
 #include <stdint.h>
 #include <threelc/exchange.h>
 

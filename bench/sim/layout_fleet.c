@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "layout_fleet.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include <stdlib.h>
 
 static fleet_options options_of(const layout_options *o, algorithm a)

@@ -5,7 +5,7 @@
 #ifndef SIM_LAYOUT_FLEET_H
 #define SIM_LAYOUT_FLEET_H
 
-#include "../fleet.h"
+#include "../lib/fleet.h"
 #include "layout.h"
 
 size_t layout_fleet_memory(const layout_options *o, algorithm a);

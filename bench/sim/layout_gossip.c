@@ -5,10 +5,10 @@
  *
  * With replay each step is the first one. Messages of the neighbours of node 0 are kept, and the lengths of all.
  */
-#include "../channel.h"
-#include "../codecs.h"
-#include "../explain.h"
-#include "../fleet.h"
+#include "../lib/channel.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
+#include "../lib/fleet.h"
 #include "layout.h"
 #include <stdlib.h>
 #include <string.h>

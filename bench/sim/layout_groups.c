@@ -3,11 +3,11 @@
  * groups: an exchange in each site, and one between the sites (groups.h). Machines are the ranks. Each rank is a server
  * of its site, so all of them make the calls of servers, too. The codec is the same in sites and between them.
  */
-#include "../groups_fleet.h"
-#include "../channel.h"
-#include "../codecs.h"
-#include "../explain.h"
-#include "../fleet.h"
+#include "../lib/channel.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
+#include "../lib/fleet.h"
+#include "groups_fleet.h"
 #include "layout.h"
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #ifndef SIM_COLUMNS_H
 #define SIM_COLUMNS_H
 
-#include "../grid.h"
+#include "../lib/grid.h"
 #include "sim_rows.h"
 
 /* The rows as a grid. all: sim_column_count() columns, for the grid to point to; they must outlive it, as the list

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_kind.h"
-#include "../explain.h"
-#include "../parse.h"
+#include "../lib/explain.h"
+#include "../lib/parse.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef SIM_KIND_H
 #define SIM_KIND_H
 
-#include "../codecs.h"
+#include "../lib/codecs.h"
 #include "layout.h"
 
 enum { MIN_RANKS = 2, MAX_SERVERS = 64, KIND_TEXT = 32 };

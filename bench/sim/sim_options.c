@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_options.h"
-#include "../explain.h"
-#include "../option_table.h"
+#include "../lib/explain.h"
+#include "../lib/option_table.h"
 #include "rate.h"
 #include <string.h>
 

@@ -5,11 +5,11 @@
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 
-#include "../codecs.h"
-#include "../grid.h"
-#include "../parse.h"
-#include "../program.h"
-#include "../source.h"
+#include "../lib/codecs.h"
+#include "../lib/grid.h"
+#include "../lib/parse.h"
+#include "../lib/program.h"
+#include "../lib/source.h"
 #include "link_model.h"
 #include "sim_kind.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_rows.h"
-#include "../explain.h"
-#include "../runs.h"
+#include "../lib/explain.h"
+#include "../lib/runs.h"
 #include "warm.h"
 #include <stdlib.h>
 #include <string.h>

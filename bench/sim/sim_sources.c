@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_sources.h"
-#include "../explain.h"
-#include "../runs.h"
+#include "../lib/explain.h"
+#include "../lib/runs.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #ifndef SIM_SOURCES_H
 #define SIM_SOURCES_H
 
-#include "../source.h"
+#include "../lib/source.h"
 
 /* Runs (runs.h) or one source that is not a run, of a folder or file. traces NULL: laplace values. Whether or not it
  * succeeds, they are to be freed. */

@@ -2,8 +2,8 @@
  *
  * tlc-sim predicts what a model on a network gains from a codec and an exchange. It uses the public API only.
  */
-#include "../explain.h"
-#include "../machine.h"
+#include "../lib/explain.h"
+#include "../lib/machine.h"
 #include "sim_report.h"
 #include "sim_sources.h"
 #include <signal.h>

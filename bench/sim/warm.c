@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "warm.h"
-#include "../channel.h"
-#include "../explain.h"
+#include "../lib/channel.h"
+#include "../lib/explain.h"
 #include <stdlib.h>
 #include <string.h>
 

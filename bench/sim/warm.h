@@ -2,7 +2,7 @@
 #ifndef SIM_WARM_H
 #define SIM_WARM_H
 
-#include "../source.h"
+#include "../lib/source.h"
 
 /* Gives the tensors of a drawn source (f32) the residuals that the codec leaves after 50 steps. Sizes of frames depend
  * on residuals, so machines start from these, as from recorded ones. */

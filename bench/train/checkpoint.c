@@ -4,7 +4,7 @@
  * the CRC-32 of all that.
  */
 #include "checkpoint.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

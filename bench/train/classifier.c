@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "classifier.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "random.h"
 #include <cblas.h>
 #include <math.h>

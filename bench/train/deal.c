@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "deal.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "random.h"
 #include <stdlib.h>
 #include <string.h>

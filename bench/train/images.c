@@ -4,7 +4,7 @@
  * u32, then the values. zlib's gzread also reads files that are not compressed.
  */
 #include "images.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

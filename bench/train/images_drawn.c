@@ -3,7 +3,7 @@
  * Drawn images, for runs without data. Each class has a pattern of bright pixels. An image shows half of them in
  * changing brightness, and a few bright pixels elsewhere.
  */
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "images.h"
 #include "random.h"
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * epsilon 1e-8.
  */
 #include "optimiser.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "resume.h"
-#include "../explain.h"
-#include "checkpoint.h"
+#include "../lib/explain.h"
 #include "../mpi/ranks.h"
+#include "checkpoint.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -4,8 +4,8 @@
  * residuals, statistics.
  */
 #include "sync.h"
-#include "../codecs.h"
-#include "../explain.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,10 +4,10 @@
  * example of how to link the library into a trainer, and a measure of what it gains. What concerns the library is in
  * sync.c.
  */
-#include "train_report.h"
-#include "../codecs.h"
-#include "../explain.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
 #include "../mpi/ranks.h"
+#include "train_report.h"
 #include <stdlib.h>
 #include <unistd.h>
 

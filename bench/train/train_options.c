@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "train_options.h"
-#include "../codecs.h"
-#include "../explain.h"
-#include "../option_table.h"
-#include "../parse.h"
+#include "../lib/codecs.h"
+#include "../lib/explain.h"
+#include "../lib/option_table.h"
+#include "../lib/parse.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

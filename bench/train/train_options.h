@@ -5,7 +5,7 @@
 #ifndef TRAIN_OPTIONS_H
 #define TRAIN_OPTIONS_H
 
-#include "../program.h"
+#include "../lib/program.h"
 #include "optimiser.h"
 #include "sync.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "train_report.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

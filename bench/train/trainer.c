@@ -7,7 +7,7 @@
  * changed is added to the common model. With gossip each rank has a model of its own (threelc/exchange.h).
  */
 #include "trainer.h"
-#include "../explain.h"
+#include "../lib/explain.h"
 #include "../mpi/ranks.h"
 #include <stdlib.h>
 #include <string.h>

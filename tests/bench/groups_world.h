@@ -6,7 +6,7 @@
 #ifndef TLC_TEST_GROUPS_WORLD_H
 #define TLC_TEST_GROUPS_WORLD_H
 
-#include "../../bench/groups_fleet.h"
+#include "../../bench/sim/groups_fleet.h"
 #include "../support/support.h"
 
 enum { SITES = 3, SERVERS = 2, RANKS = 8, TENSORS = 5, VALUES = 1357, BEFORE = 0x3c };

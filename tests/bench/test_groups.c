@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups of groups (bench/groups.h): results, agreement of all ranks of all sites, failures. test_groups_messages.c has
- * books over many steps, and messages that are lost or altered.
+ * Groups of groups (bench/sim/groups.h): results, agreement of all ranks of all sites, failures. test_groups_messages.c
+ * has books over many steps, and messages that are lost or altered.
  */
 #include "groups_world.h"
 #include <math.h>

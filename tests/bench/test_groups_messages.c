@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups of groups (bench/groups.h): nothing is lost over many steps in which sites fail, and messages are lost or
+ * Groups of groups (bench/sim/groups.h): nothing is lost over many steps in which sites fail, and messages are lost or
  * altered; each call that takes a message.
  */
 #include "groups_world.h"

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "../../bench/explain.h"
-#include "../../bench/npy.h"
+#include "../../bench/lib/explain.h"
+#include "../../bench/lib/npy.h"
 
 #define GOOD "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
 

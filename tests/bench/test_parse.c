@@ -5,9 +5,9 @@
  *
  * test_parse UNITS: the file units.txt, which the network script reads, too
  */
-#include "../../bench/explain.h"
-#include "../../bench/option_table.h"
-#include "../../bench/parse.h"
+#include "../../bench/lib/explain.h"
+#include "../../bench/lib/option_table.h"
+#include "../../bench/lib/parse.h"
 #include "../../src/codec/nearest.h"
 #include "../support/support.h"
 #include <getopt.h>

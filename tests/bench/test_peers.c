@@ -3,7 +3,7 @@
  * The peers of tlc-bench decode what they encoded, and refuse too little room and wrong bytes. Naive 3LC sends what
  * libthreelc sends.
  */
-#include "../../bench/peers.h"
+#include "../../bench/peers/peers.h"
 #include "../support/support.h"
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * The roofline loops of tlc-bench do all the work that codecs are compared with, and no more: on every ISA, for every
  * length.
  */
-#include "../../bench/roofline.h"
+#include "../../bench/lib/roofline.h"
 #include "../support/support.h"
 #include <math.h>
 

@@ -2,8 +2,8 @@
  *
  * The lists of bench/shapes against the known sizes of these models. Every list is in the table, and nothing else.
  */
-#include "../../bench/shapes.h"
-#include "../../bench/explain.h"
+#include "../../bench/lib/shapes.h"
+#include "../../bench/lib/explain.h"
 #include "../support/support.h"
 #include <dirent.h>
 #include <inttypes.h>

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "../../bench/explain.h"
+#include "../../bench/lib/explain.h"
 #include "../../bench/train/deal.h"
 #include "../../bench/train/optimiser.h"
 #include "../../bench/train/random.h"

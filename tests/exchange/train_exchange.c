@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "train_exchange.h"
-#include "../../bench/groups_fleet.h"
+#include "../../bench/sim/groups_fleet.h"
 #include "../support/exchange_run.h"
 
 enum { SERVERS = 2 };

@@ -13,7 +13,7 @@ typedef enum cluster_kind {
     CLUSTER_GATHERED, /* all-reduce with gather */
     CLUSTER_MEANS,    /* two parameter servers, which answer with means */
     CLUSTER_DELTAS,   /* two parameter servers, which have the model, and answer with its changes */
-    CLUSTER_GROUPED,  /* all-reduce in sites and between them (bench/groups.h) */
+    CLUSTER_GROUPED,  /* all-reduce in sites and between them (bench/sim/groups.h) */
     CLUSTER_KINDS
 } cluster_kind;
 extern const char *const cluster_names[CLUSTER_KINDS];

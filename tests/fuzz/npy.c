@@ -3,8 +3,8 @@
  * The input is a file for the bench's readers, .npy and raw: what they accept must be in the file, a raw file must fit
  * exactly, and what they refuse they must explain.
  */
-#include "../../bench/explain.h"
-#include "../../bench/npy.h"
+#include "../../bench/lib/explain.h"
+#include "../../bench/lib/npy.h"
 #include "fuzz.h"
 #include <sys/mman.h>
 

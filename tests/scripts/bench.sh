@@ -135,11 +135,12 @@ count=$((count + 1))
 run --help >help || bad "--help: exit status $?"
 run -h | cmp -s - help || bad "-h is not --help"
 # every row of the parser's table
-names=$(sed -nE 's/^ +\{(KEY_[A-Z_]+|'\''.'\''), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/bench/options.c")
-((${#names} > 100)) || bad "no options found in bench/options.c"
+table=bench/tlc-bench/options_parse.c
+names=$(sed -nE 's/^ +\{(KEY_[A-Z_]+|'\''.'\''), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/$table")
+((${#names} > 100)) || bad "no options found in $table"
 for name in $names; do
   grep -q -- "--$name" help || bad "--help does not mention --$name"
-  grep -q -- "Fl .*-$name" "$source_root/bench/tlc-bench.1" || bad "the manual does not mention --$name"
+  grep -q -- "Fl .*-$name" "$source_root/bench/man/tlc-bench.1" || bad "the manual does not mention --$name"
 done
 # and the other way round
 while read -r name; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# bench/network from outside: options, hosts, what commands get, CSV, latency, and that nothing of it is left, also
+# bench/network/run from outside: options, hosts, what commands get, CSV, latency, and that nothing of it is left, also
 # after signals. Skipped where network namespaces cannot be made.
 # network.sh SOURCE NETWORK_RELAY
 set -uo pipefail
@@ -10,9 +10,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-program='bench/network: error'
+program='bench/network/run: error'
 quick=(--hosts 2)
-network=$source_root/bench/network
+network=$source_root/bench/network/run
 run() { "$network" --relay "$relay" "$@"; }
 # shellcheck source-path=SCRIPTDIR source=bench-checks.sh
 . "$source_root/tests/scripts/bench-checks.sh"
@@ -58,7 +58,7 @@ refuses '--rows goes with {csv} in a command' "${rate[@]}" -- touch '{csv}'
 refuses 'argument --latency: 1e306s: that is too long' "${rate[@]}" --latency 1e306s -- true
 refuses '--lateny: there is no such option; did you mean --latency[?]' "${rate[@]}" --lateny 1ms -- true
 
-# ---- units: those of bench/parse.h
+# ---- units: those of bench/lib/parse.h
 
 count=$((count + 1))
 python3 - "$source_root" <<'PYTHON' || bad 'units'
@@ -66,8 +66,7 @@ import argparse, importlib.machinery, importlib.util, math, sys
 
 root = sys.argv[1]
 sys.dont_write_bytecode = True
-sys.path.insert(0, root + '/bench')
-loader = importlib.machinery.SourceFileLoader('network', root + '/bench/network')
+loader = importlib.machinery.SourceFileLoader('network', root + '/bench/network/run')
 network = importlib.util.module_from_spec(importlib.util.spec_from_loader('network', loader))
 loader.exec_module(network)
 lines = [line.rstrip('\n') for line in open(root + '/tests/bench/units.txt') if line[0] != '#']

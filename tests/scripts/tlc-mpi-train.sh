@@ -353,7 +353,7 @@ done
 refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kind gossip:ring --decay constant \
   --checkpoint new --resume --steps 2
 
-same_options "$program" "$source_root/bench/tlc-mpi-train.1"
+same_options "$program" "$source_root/bench/man/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
 count=$((count + 1))
 # What README quotes is in sync.c, line after line.

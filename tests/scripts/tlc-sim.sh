@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tlc-sim from outside: options, bytes, predictions, replays, formats.
-# tlc-sim.sh TLC_SIM TLC_BENCH TLC_GROUPS DATA
+# tlc-sim.sh TLC_SIM TLC_BENCH DATA
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-sim=$1 bench=$2 groups=$3 data=$4
+sim=$1 bench=$2 data=$3
 source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -66,7 +66,7 @@ accepts --help
 accepts --version
 accepts --list
 
-for pages in "$sim" "$bench" "$groups"; do same_options "$pages" "$source_root/bench/${pages##*/}.1"; done
+for pages in "$sim" "$bench"; do same_options "$pages" "$source_root/bench/man/${pages##*/}.1"; done
 
 # ---- formats
 
@@ -228,7 +228,7 @@ for key, row in whole.items():
             assert a[machine]['out'] == b[machine]['out'] and a[machine]['in'] == b[machine]['in'], key
 PYTHON
 
-# ---- bytes: of gossip, and those of tlc-groups
+# ---- bytes: of gossip, and of groups
 
 # gossip_of OPTIONS...: the report is in out
 gossip_of() {
@@ -241,11 +241,12 @@ gossip_of --memory 16Mi
 cp out replay.json
 accepts "${small[@]}" --kind gossip --rounds 1 --link 1Gbit --format json
 cp out default.json
-traces=$data/resnet20-cifar10-s1.00
-"$groups" --ranks 8 --group 4 --warmup 2 --steps 3 --codec 3lc medium.txt "$traces" >groups.txt ||
-  bad "tlc-groups: exit status $?"
-accepts --shapes medium.txt --ranks 8 --kind groups:4 --warmup 2 --rounds 3 -c 3lc --link 1Gbit --format json \
-  --traces "$traces"
+echo 'weights 64x64' >one.txt
+one=(--shapes one.txt --warmup 1 --rounds 2 -c raw --link 1Gbit --format json)
+accepts "${one[@]}" --ranks 4,6 --kind groups:2
+cp out sites.json
+accepts "${one[@]}" --ranks 4 --kind groups:4
+cp out site.json
 count=$((count + 2))
 python3 - <<'PYTHON' || bad "other bytes of gossip or groups"
 import json, math
@@ -271,12 +272,20 @@ for row, other in zip(whole, replay):
     if row['codec'] == 'raw':
         assert 4 * row['values'] < message < 4.04 * row['values'], row
 
-# in the site and to other sites, each the mean and the busiest, rounded
-line, = (line.split() for line in open('groups.txt') if line.startswith('groups '))
-row, = rows_of('out')
-inside, busiest_inside, between, busiest_between = map(int, line[-4:])
-assert inside > 0 and between > 0 and abs(row['sent_mean'] - inside - between) <= 1, (row, line)
-assert row['sent_busiest'] <= busiest_inside + busiest_between + 1, (row, line)
+# In each site a rank owns the tensor. The others push it to this rank, and it answers them. One site owns it between
+# the sites: the others send it there, and get it back.
+def near(got, floats):
+    return floats <= got <= 1.05 * floats
+
+floats = 4 * 64 * 64
+for row, ranks, site in zip(rows_of('sites.json') + rows_of('site.json'), (4, 6, 4), (2, 2, 4), strict=True):
+    assert (row['ranks'], row['site']) == (ranks, site), row
+    sites = ranks // site
+    assert near(row['sent_mean'] * ranks, 2 * floats * (sites * (site - 1) + sites - 1)), row
+    sent = {p['call']: p['rank']['out'] for p in row['phases']} # by the rank that sends most
+    assert near(sent['push'], floats) and near(sent['answer'], floats * (site - 1)) and not sent['pull'], row
+    assert near(sent['reduce'], floats if sites > 1 else 0), row
+    assert near(sent['reduce sites'], floats * (sites - 1)), row
 PYTHON
 
 count=$((count + 2))

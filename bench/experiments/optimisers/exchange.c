@@ -3,7 +3,7 @@
  * Contexts, frames and the average of what they decode to.
  */
 #include "exchange.h"
-#include "../../explain.h"
+#include "../../lib/explain.h"
 #include "../../train/random.h"
 #include <stdlib.h>
 #include <string.h>

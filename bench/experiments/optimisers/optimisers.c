@@ -2,7 +2,7 @@
  *
  * An experiment: what do optimisers make of compressed gradients, and of compressed changes of the model?
  */
-#include "../../explain.h"
+#include "../../lib/explain.h"
 #include "options.h"
 
 enum { DRAWN_IMAGES = 4000, DRAWN_TESTS = 1000 };

@@ -3,9 +3,9 @@
  * Reads the command line. Learning rates are those that README.md's grid found best for floats.
  */
 #include "options.h"
-#include "../../explain.h"
-#include "../../option_table.h"
-#include "../../parse.h"
+#include "../../lib/explain.h"
+#include "../../lib/option_table.h"
+#include "../../lib/parse.h"
 #include "exchange.h"
 #include <math.h>
 #include <stdlib.h>

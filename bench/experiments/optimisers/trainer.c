@@ -3,7 +3,7 @@
  * The training loop. In a round every worker makes its local steps and sends once.
  */
 #include "trainer.h"
-#include "../../explain.h"
+#include "../../lib/explain.h"
 #include "exchange.h"
 #include "../../train/random.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loop.h"
-#include "../../codecs.h"
-#include "../../explain.h"
+#include "../../lib/codecs.h"
+#include "../../lib/explain.h"
 #include <math.h>
 #include <stdlib.h>
 

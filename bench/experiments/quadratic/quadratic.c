@@ -4,9 +4,9 @@
  * curvature[i] x[i]^2 / 2, the curvatures go from 0.05 to 1.05, the gradients of all ranks have noise of their own, and
  * the rate of the optimiser, which has momentum 0.9, falls linearly to 0.
  */
-#include "../../explain.h"
-#include "../../option_table.h"
-#include "../../parse.h"
+#include "../../lib/explain.h"
+#include "../../lib/option_table.h"
+#include "../../lib/parse.h"
 #include "../../train/random.h"
 #include "loop.h"
 #include <math.h>

@@ -3,7 +3,7 @@
 """What ShardedOptimizer hides behind computing: steps of ResNet-20 or of the small GPT, with drawn data, that are
 computed alone, with all of the exchange in step(), and with overlap=True. All ways take turns in the same processes.
 Prints milliseconds of a step, medians of all turns, and how much of what the exchange adds is hidden. On slow links:
-bench/network --rate 100mbit -- bench/experiments/torch/overlap.py"""
+bench/network/run --rate 100mbit -- bench/experiments/torch/overlap.py"""
 import argparse
 import os
 import statistics

@@ -296,7 +296,7 @@ def schedule(o: Any, exchange: Exchange, step: int) -> None:
 
 
 def start_ranks(workers: int) -> int:
-    """This program again, once for each rank, on the hosts of bench/network if there are any. One that fails ends
+    """This program again, once for each rank, on the hosts of bench/network/run if there are any. One that fails ends
     all."""
     agent = os.environ.get("TLC_NETWORK_AGENT")
     hosts = int(os.environ["TLC_NETWORK_HOSTS"]) if agent else 1

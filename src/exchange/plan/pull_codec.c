@@ -11,7 +11,7 @@
 #define KEEPS_UP "3lc-golomb"
 
 enum { S, P = 0 };          /* parameters of ternary, of sparse-binary and topk */
-#define LEAST_FRACTION 0.25 /* of the values of a mean: with 0.05 trainings diverge (bench/README.md) */
+#define LEAST_FRACTION 0.25 /* of the values of a mean: with 0.05 trainings diverge (bench/results) */
 
 const char *tlc_pull_instead(const char *pull)
 {
