@@ -3,7 +3,6 @@
  * An all-reduce between two processes, without MPI. A pair of sockets connects them; a TCP connection between machines
  * of the same byte order does as well. With more ranks, to[i] goes to rank i, and from[i] comes from it.
  */
-#define _POSIX_C_SOURCE 200809L
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

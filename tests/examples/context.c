@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * One tensor: a context makes its gradients small, and keeps what it did not send yet.
- */
+/* SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <threelc/threelc.h>

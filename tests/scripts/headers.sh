@@ -61,8 +61,8 @@ examples() { # LANGUAGE COMPILER AND FLAGS...
   local language=$1 example
   shift
   for example in "$root"/tests/examples/*.c; do
-    [[ $example == */mpi.c ]] || "$@" -x "$language" -Wall -Wextra -Wpedantic -Werror -I"$root/include" \
-      -fsyntax-only "$example" || { echo "$*: $example"; exit 1; }
+    [[ $example == */mpi.c ]] || "$@" -x "$language" -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror \
+      -I"$root/include" -fsyntax-only "$example" || { echo "$*: $example"; exit 1; }
   done
 }
 for compiler in gcc clang; do
