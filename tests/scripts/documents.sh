@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The documents: a fenced block that names a file is lines of it, in README the whole file; links lead to files and
-# headings that are there. README has at most 200 lines, an example fewer than 80, and what README says an example prints
-# is in its output.
+# The documents: a fenced block that names a file is lines of it, in README the whole file. Links lead to files and
+# headings that are there. README has at most 200 lines, an example fewer than 80. What README says an example prints is
+# in its output.
 # documents.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
