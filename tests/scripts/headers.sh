@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: MIT
 # Public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
 # every C and C++ from C99 and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header,
-# is compiled with $CC. README's C examples compile as C11 and C++17 without a warning. Every struct that begins with
+# is compiled with $CC. tests/examples compile as C11 and C++17 without a warning. Every struct that begins with
 # its size has an _init. bindgen, which generates bindings, reads all constants.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
-here=$(cd "$(dirname "$0")" && pwd)
 CC=${CC:-cc}
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Werror)
 flags=("${warnings[@]}" -fsyntax-only -I"$root/include")
@@ -58,14 +57,13 @@ for compiler in g++ clang++; do standards c++ "$compiler"; done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$here/readme-examples.sh" "$root/README.md" "$work" >"$work/names"
 examples() { # LANGUAGE COMPILER AND FLAGS...
   local language=$1 example
   shift
-  while read -r example; do
-    [[ $example == mpi ]] || "$@" -x "$language" -Wall -Wextra -Wpedantic -Werror -I"$root/include" -fsyntax-only \
-      "$work/$example.c" || { echo "$*: README.md, example with threelc/$example.h"; exit 1; }
-  done <"$work/names"
+  for example in "$root"/tests/examples/*.c; do
+    [[ $example == */mpi.c ]] || "$@" -x "$language" -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror \
+      -I"$root/include" -fsyntax-only "$example" || { echo "$*: $example"; exit 1; }
+  done
 }
 for compiler in gcc clang; do
   ! command -v $compiler >/dev/null || examples c $compiler -std=c11

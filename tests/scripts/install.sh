@@ -1,29 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs into a temporary prefix and builds README's examples against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package. The examples must print what README says. C++ programs link with all public
-# functions.
+# Installs into a temporary prefix and builds tests/examples against it in the ways that users do: pkg-config, shared
+# and static; CMake's find_package. They must print what NAME.txt says. C++ programs link with all public functions.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 build=$2
-here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-examples=(one many delta)
-"$here/readme-examples.sh" "$root/README.md" . >names
-[[ $(sort names | tr '\n' ' ') == 'delta exchange mpi threelc ' ]] || { echo "README.md: other examples"; exit 1; }
-for end in c expected; do
-  mv threelc.$end one.$end
-  mv exchange.$end many.$end
-done
+examples=(allreduce context delta gossip server two_level)
+cp "$root"/tests/examples/*.{c,txt} .
 # runs all examples of a folder
 print_what_they_say() { # FOLDER [ENVIRONMENT]
   local example
   for example in "${examples[@]}"; do
-    env "${@:2}" "$1/$example" >got && diff "$example.expected" got ||
+    env "${@:2}" "$1/$example" >got && diff "$example.txt" got ||
       { echo "$1/$example: prints something else"; exit 1; }
   done
 }
@@ -60,9 +53,9 @@ printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v "${words[0]}") ${words[*]:1} ${
 chmod +x verbatim/cc
 line=$(grep -o '`cc example\.c [^`]*`' "$root/README.md" | tr -d '`') # one
 sed "s,^prefix=.*,prefix=$prefix," "$pc" >verbatim/threelc.pc
-cp one.c verbatim/example.c
+cp context.c verbatim/example.c
 (cd verbatim && PATH=$PWD:$PATH PKG_CONFIG_PATH=$PWD sh -ec "$line" && LD_LIBRARY_PATH=$libdir ./a.out) >got &&
-  diff one.expected got || { echo "README.md: $line"; exit 1; }
+  diff context.txt got || { echo "README.md: $line"; exit 1; }
 
 # The example with MPI, if the module for it was built.
 if pkg-config --exists threelc-mpi; then
@@ -74,7 +67,7 @@ if pkg-config --exists threelc-mpi; then
   (cd verbatim && OMPI_CC="$CC ${cflags[*]}" PKG_CONFIG_PATH=$PWD:$PKG_CONFIG_PATH sh -ec "$line") ||
     { echo "README.md: $line"; exit 1; }
   LD_LIBRARY_PATH=$libdir mpiexec -n 4 ./mpi >got &&
-    diff mpi.expected got || { echo "the example with MPI prints something else"; exit 1; }
+    diff mpi.txt got || { echo "the example with MPI prints something else"; exit 1; }
 else
   echo "# threelc-mpi was not built: skipped"
 fi
@@ -107,13 +100,13 @@ else
 fi
 
 if command -v cmake >/dev/null; then
-  cat >CMakeLists.txt <<'CMAKE'
+  cat >CMakeLists.txt <<CMAKE
 cmake_minimum_required(VERSION 3.16)
 project(examples C)
 find_package(threelc 0.4 REQUIRED)
-foreach(example one many delta)
-  add_executable(${example} ${example}.c)
-  target_link_libraries(${example} PRIVATE threelc::threelc)
+foreach(example ${examples[*]})
+  add_executable(\${example} \${example}.c)
+  target_link_libraries(\${example} PRIVATE threelc::threelc)
 endforeach()
 CMAKE
   compiler=${CC#ccache }

@@ -1,27 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # default_library decides which libraries are built and installed: static, shared or both, and the module for MPI with
-# them. With each, README's examples build by pkg-config (with and without --static) and CMake, and print what README
-# says. A DLL exports the functions of the headers and nothing else.
+# them. With each, examples build by pkg-config (with and without --static) and CMake, and print what NAME.txt says. A
+# DLL exports the functions of the headers and nothing else.
 # library-kinds.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 CC=${CC:-cc}
-here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-mkdir examples
-mapfile -t examples < <("$here/readme-examples.sh" "$root/README.md" examples)
+examples=(context delta mpi server)
 fail() { echo "$*"; exit 1; }
 
-# the example, built with these arguments, prints what README says
+# the example, built with these arguments, prints what NAME.txt says
 prints() { # EXAMPLE ARGUMENTS...
   local run=()
   [[ $1 != mpi ]] || run=(mpiexec -n 4)
-  $CC "examples/$1.c" -o program "${@:2}" || fail "$kind: $1 with ${*:2}: does not build"
-  "${run[@]}" ./program >got && diff "examples/$1.expected" got || fail "$kind: $1 with ${*:2}: prints something else"
+  $CC "$root/tests/examples/$1.c" -o program "${@:2}" || fail "$kind: $1 with ${*:2}: does not build"
+  "${run[@]}" ./program >got && diff "$root/tests/examples/$1.txt" got ||
+    fail "$kind: $1 with ${*:2}: prints something else"
 }
 
 for kind in static shared both; do
@@ -62,12 +61,13 @@ for kind in static shared both; do
   if command -v cmake >/dev/null; then
     mkdir -p "app-$kind"
     printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(app C)' 'find_package(threelc REQUIRED)' \
-      "add_executable(app $work/examples/threelc.c)" 'target_link_libraries(app PRIVATE threelc::threelc)' \
+      "add_executable(app $root/tests/examples/context.c)" 'target_link_libraries(app PRIVATE threelc::threelc)' \
       >"app-$kind/CMakeLists.txt"
     compiler=${CC#ccache }
     cmake -S "app-$kind" -B "app-$kind/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
       >log 2>&1 && cmake --build "app-$kind/build" >>log 2>&1 || { cat log; exit 1; }
-    "app-$kind/build/app" | diff examples/threelc.expected - || fail "$kind: the program of CMake prints something else"
+    "app-$kind/build/app" | diff "$root/tests/examples/context.txt" - ||
+      fail "$kind: the program of CMake prints something else"
   else
     echo "# cmake is not installed: skipped"
   fi
@@ -98,10 +98,10 @@ C
     on && /\[ *[0-9]+\]/ {print $NF}' | sort >exported
   diff declared exported || fail "the DLL exports $(wc -l <exported) symbols, the headers declare $(wc -l <declared)"
   # a program needs no macro, with the DLL and with the static library
-  $mingw-gcc -I"$root/include" examples/threelc.c windows/threelc.dll.a -o windows/with-dll.exe
+  $mingw-gcc -I"$root/include" "$root/tests/examples/context.c" windows/threelc.dll.a -o windows/with-dll.exe
   compile
   $mingw-ar rcs windows/libthreelc.a windows/objects/*.o
-  $mingw-gcc -I"$root/include" examples/threelc.c windows/libthreelc.a -o windows/static.exe
+  $mingw-gcc -I"$root/include" "$root/tests/examples/context.c" windows/libthreelc.a -o windows/static.exe
   [[ $($mingw-objdump -p windows/static.exe | grep -c 'threelc\.dll') == 0 ]] || fail 'the static program needs the DLL'
 else
   echo "# $mingw-gcc is not installed: the DLL is skipped"

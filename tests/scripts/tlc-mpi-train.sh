@@ -356,13 +356,5 @@ refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kin
 same_options "$program" "$source_root/bench/man/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
 count=$((count + 1))
-# What README quotes is in sync.c, line after line.
-python3 - "$source_root" <<'END' || bad "README.md does not quote bench/train/sync.c"
-import pathlib, re, sys
-root = pathlib.Path(sys.argv[1])
-quoted = re.findall(r'```c bench/train/sync.c\n(.*?)```', (root / 'README.md').read_text(), re.DOTALL)
-sys.exit(len(quoted) != 1 or quoted[0] not in (root / 'bench/train/sync.c').read_text())
-END
-count=$((count + 1))
 echo "$count checks, $failed failed"
 ((failed == 0))
