@@ -211,8 +211,8 @@ static float *values_of(const direct *d, const direct_group *g, float *all, floa
 
 enum { HEAD = 256, CHECKSUM = 4 }; /* bytes before the bundle, at most, and behind it */
 
-/* Frames are in a bundle at the end of a message (src/README.md). It begins where it has as many frames as there are
- * groups, and ends before the checksum. */
+/* Frames are in a bundle at the end of a message (src/docs/format.md). It begins where it has as many frames as there
+ * are groups, and ends before the checksum. */
 static bool open_message(tlc_message m, size_t groups, tlc_bundle_reader *r)
 {
     for (size_t at = 0; at < HEAD && at + CHECKSUM < m.len; at++) {

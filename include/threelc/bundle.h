@@ -3,13 +3,7 @@
  * Many frames in one message: a bundle has the frames of all tensors of a step, in order. What is in the frames is not
  * checked. A frame may be empty, for a tensor that was not sent.
  *
- *   byte 0        'B'
- *   byte 1        version, 2
- *   1-5 bytes     count of the frames, at most 2^32 - 1, LEB128
- *   1-10 each     length of each frame in bytes, LEB128
- *   then          the frames, one after the other, and nothing behind the last
- *
- * LEB128: 7 bits a byte, least significant first; bit 7: more follow; shortest form only.
+ * The page format.md, which is installed in share/doc/threelc, draws the bytes.
  */
 #ifndef THREELC_BUNDLE_H
 #define THREELC_BUNDLE_H

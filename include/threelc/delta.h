@@ -13,19 +13,7 @@
  * Units, buffers, failure and threads are as in threelc.h. Nothing is allocated, and calls keep no state. They use up
  * to 60 KiB of stack.
  *
- *   byte 0        'D'
- *   byte 1        version, 1
- *   byte 2        bits 0-1 dtype (0 f32, 1 f16, 2 bf16), bit 2 digests, bit 3 no base, bit 4 nothing differs;
- *                 bits 5-7 are 0
- *   1-10 bytes    n, LEB128
- *   u64           digest of the base, if there are digests and a base
- *   u64           digest of the result, if there are digests
- *   u32 each      for each block of 65,536 values: bits 0-29 the bytes of its payload, bits 30-31 its kind; no blocks
- *                 if nothing differs
- *   then          the payloads, in order
- *   u32           checksum: the low 32 bits of XXH3_64bits of all bytes before it
- *
- * All numbers are little-endian. src/delta/payload.h has the picture of a payload.
+ * The page format.md, which is installed in share/doc/threelc, draws the bytes of a frame.
  */
 #ifndef THREELC_DELTA_H
 #define THREELC_DELTA_H

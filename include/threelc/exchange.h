@@ -28,7 +28,19 @@
  * configuration; only `_outcome` itself, functions without a status and calls without an object leave none. Any bytes
  * are safe (E3). Only `_create` allocates (E5). Objects serve one thread at a time.
  *
- * The promises E1 to E7 are in README.md. The layout of messages is in src/README.md.
+ * Promises:
+ *   E1  A call that fails with anything but TLC_ERR_STEP changes nothing but what `_outcome` tells.
+ *   E2  If a step fails, all who wait for it are told in the same step. Residuals take back what was sent, if the codec
+ *       keeps one. In gossip a node that cannot move stays where it is, and its neighbours go on.
+ *   E3  Any bytes are safe as messages and states.
+ *   E4  All workers and ranks get the same bits. All replicas of a node are equal to its model, of ECD its estimate.
+ *   E5  No function allocates after `_create`.
+ *   E6  To rounding, the gradients of a worker that were not dropped add up to its frames that were taken and its
+ *       residual; the means or deltas of an owner add up to its answers and its residual.
+ *   E7  Messages and results are bit-identical for any order of arrival, any number of threads, and on every machine.
+ *
+ * The pages exchange.md and format.md, which are installed in share/doc/threelc, explain the algorithms and draw the
+ * messages.
  */
 #ifndef THREELC_EXCHANGE_H
 #define THREELC_EXCHANGE_H

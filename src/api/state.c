@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of a context as bytes, little-endian:
- *
- *   0..3    "TLCS"
- *   4       version, 1
- *   5       dtype of the gradients
- *   6       1 with a residual, else 0
- *   7       c, length of the codec string
- *   8..15   n
- *   16..23  seed
- *   24..31  step
- *   32..    the codec string, c bytes
- *   then    the residual, n f32, if there is one
- *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
+ * The state of a context as bytes, which src/docs/format.md draws.
  */
 #include "../codec/arguments.h"
 #include "../frames/frame.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks of a delta: each has the payload that is shortest for it; payload.h has their pictures.
+ * Blocks of a delta: each has the payload that is shortest for it; src/docs/format.md draws them.
  */
 #ifndef TLC_DELTA_BLOCKS_H
 #define TLC_DELTA_BLOCKS_H

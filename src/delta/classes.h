@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The codes of the classes of a block, in four streams that are read side by side: a code begins where the one before
- * it ends, so the processor would wait. Stream s has the classes of the weights i with i / TLC_TURN % 4 = s, in order.
- *
- *   lengths  of the four streams in bytes, LEB128 each
- *   streams  the codes, the most significant bit of a byte first; 0 bits fill the last byte
+ * it ends, so the processor would wait. src/docs/format.md draws them.
  */
 #ifndef TLC_DELTA_CLASSES_H
 #define TLC_DELTA_CLASSES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame of a delta while it is written or read. threelc/delta.h has the picture.
+ * A frame of a delta while it is written or read. src/docs/format.md draws it.
  */
 #ifndef TLC_DELTA_FRAME_H
 #define TLC_DELTA_FRAME_H

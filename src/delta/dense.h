@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks in which many weights differ, or that have no base; payload.h has the picture of a payload.
+ * Blocks in which many weights differ, or that have no base; src/docs/format.md draws a payload.
  */
 #ifndef TLC_DELTA_DENSE_H
 #define TLC_DELTA_DENSE_H

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prefix codes of classes: Huffman codes of at most 10 bits, canonical, so that their lengths describe them.
- *
- *   first    one byte, the first class that occurs
- *   count    one byte, how many classes from there on have a length, less 1
- *   lengths  4 bits for each of them, the first in the upper half of a byte; 0: the class does not occur. A single
- *            class has length 1. Else the codes use all strings of bits
- *
- * Shorter codes come first, and among those of a length lower classes.
+ * src/docs/format.md draws the description.
  */
 #ifndef TLC_DELTA_PREFIX_CODE_H
 #define TLC_DELTA_PREFIX_CODE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks in which few weights differ; payload.h has the picture of a payload.
+ * Blocks in which few weights differ; src/docs/format.md draws a payload.
  */
 #ifndef TLC_DELTA_SPARSE_H
 #define TLC_DELTA_SPARSE_H

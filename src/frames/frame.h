@@ -1,34 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The header of a frame. All numbers are little-endian.
- *
- *      0        1        2        3        4 ..
- *  +--------+--------+--------+--------+-----------+------------+-----------------+-------------+------------+
- *  |version | flags  | values | coding | n         | B, if      | scalars, if not | payload     | checksum,  |
- *  |   1    |        |        |        | 1..10 B   | blocked    | blocked, n > 0  |             | if any     |
- *  +--------+--------+--------+--------+-----------+------------+-----------------+-------------+------------+
- *
- *  version   TLC_FRAME_VERSION
- *  flags     bits 0-1 dtype of the gradients (0 f32, 1 f16, 2 bf16), bit 2 checksum, bit 3 blocked, bits 4-7 zero
- *  values    the quantizer: 1 raw, 2 ternary (stochastic-ternary too), 3 sparse-binary, 4 natural, 5 int8, 6 qsgd,
- *            7 onebit, 8 topk, 9 random-sparse
- *  coding    ternary, sparse-binary: bits 0-3 the packer (1 quartic, 2 golomb), bits 4-7 the shrinker (0 none,
- *            1 zerorun). After ternary and golomb, 1: the payload has quartic bytes, the fallback of golomb (not if
- *            blocked). topk: bits 0-3 0 for a bitmap, 2 for golomb; bits 4-5 0 for values of 32 bits, 1 for 1,
- *            2 for 2.
- *            natural: bits 0-6 shift, bit 7 is 1 for 9 bits. qsgd: 0 for 8 bits, 1 for 4. Others 0
- *  n, B      LEB128 (common/varint.h)
- *  scalars   f32 each, finite: ternary M, int8 and qsgd the largest magnitude (sign bit clear); sparse-binary its mean,
- *            onebit the mean of x >= 0, then that of x < 0; topk with 1 or 2 bits its magnitudes; others
- *            none
- *  payload   unblocked: what the stages make of all n values.
- *            blocked: for each of the ceil(n / B) blocks {scalars, u32 payload length}, then the payloads in order.
- *            Bit 31 of a length: the payload has the bytes of the fallback.
- *            The files in stages/ and positions/ say what each payload is.
- *  checksum  u32: the low 32 bits of XXH3_64bits of all bytes before it
- *
- * For n = 0 there is only a header (with B if blocked) and perhaps a checksum. For n < 2^28 an unblocked header has 5
- * to 8 bytes and 4 for each scalar. The frame does not hold its own length.
+ * The header of a frame, and its checksum. src/docs/format.md draws frames.
  */
 #ifndef TLC_FRAME_H
 #define TLC_FRAME_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the versions of the Golomb kernels share. positions/golomb.h has the picture of a code.
+ * What the versions of the Golomb kernels share. src/docs/format.md draws a code.
  */
 #ifndef TLC_GOLOMB_CODES_H
 #define TLC_GOLOMB_CODES_H

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb-coded positions (Sparse Binary Compression, 2018).
- *
- *   payload = k b stream
- *   k       LEB128: how many of the n values have a code
- *   b       one byte, 0..48
- *   stream  k codes, the most significant bit of a byte first; then 0 bits up to a whole byte
- *   code    of the distance d = index - previous index; for the first index the previous one is -1.
- *           d - 1 = quotient * 2^b + remainder is written as quotient ones, a zero, b bits of remainder (the most
- *           significant first), and with signs a sign bit (1: negative)
+ * Golomb-coded positions (Sparse Binary Compression, 2018). A payload has a head {k, b} and a stream of k codes;
+ * src/docs/format.md draws it.
  */
 #ifndef TLC_GOLOMB_H
 #define TLC_GOLOMB_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Golomb-coded positions of the symbols that are not 0, or of members (Sparse Binary Compression, algorithms 3 and 4).
- * 3-value symbols have a sign bit each; their payload has quartic bytes if these are not more. positions/golomb.h has
- * the picture.
+ * 3-value symbols have a sign bit each; their payload has quartic bytes if these are not more. src/docs/format.md draws
+ * it.
  */
 #include "stage.h"
 

@@ -4,9 +4,7 @@
  * is rounded to one of the two powers of two around it, at random without bias, or to the nearest. A code stands for
  * +-2^(e + shift). For losses that are scaled by 2^shift, this moves the range of exponents. Exponents that are
  * out of range are clipped, which gives these values a bias. They are counted.
- *   8 bits (IntML): a byte sign << 7 | (e + 50), with e in -50..10. 0x40 is zero.
- *   9 bits (section 2): a byte e + 127, with e in -126..127 - shift. 0 is zero. The second plane has a bit for each
- *   value: 1 if it is negative. Zero has the bit 0.
+ *   8 bits (IntML): e in -50..10. 9 bits (section 2): e in -126..127 - shift, and the signs are a second plane.
  */
 #include "../common/bytes.h"
 #include "stage.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * threelc/bundle.h: a reader accepts exactly the bytes that the drawing allows, and reads nothing else.
+ * threelc/bundle.h: a reader accepts exactly the bytes that src/docs/format.md allows, and reads nothing else.
  */
 #include "bundle_format.h"
 #include "../support/support.h"

@@ -66,7 +66,7 @@ static void state_continues(void **state)
                 }
 }
 
-/* Byte by byte, as src/api/state.c draws it: it is the same on every machine. */
+/* Byte by byte, as src/docs/format.md draws it: it is the same on every machine. */
 static void state_as_drawn(void **state)
 {
     static const uint8_t head[] = {'T', 'L', 'C', 'S', 1,   0,   1,   10,  2,   0,   0,   0,   0,   0,

@@ -125,7 +125,7 @@ static void e1_altered_messages(void **state)
 /* No other flags make sense of the bytes of a push, or of an answer, with frames. */
 static void alter_flags(call *c, tlc_message valid)
 {
-    enum { FLAGS = 3 }; /* their place: message.h */
+    enum { FLAGS = 3 }; /* their place: format.md */
     tlc_message altered = blob_copy(valid);
     uint8_t *p = (uint8_t *)(uintptr_t)altered.data;
 
@@ -141,7 +141,7 @@ static void alter_flags(call *c, tlc_message valid)
 /* An answer with a weight before its bits, as a push has it. */
 static void add_weight(call *c, tlc_message valid)
 {
-    enum { FLAGS = 3, WEIGHT = 4, PLACE = 14 }; /* message.h */
+    enum { FLAGS = 3, WEIGHT = 4, PLACE = 14 }; /* format.md */
     const double weight = 1;
     uint8_t *p = bytes(valid.len + sizeof weight);
 
@@ -157,7 +157,7 @@ static void add_weight(call *c, tlc_message valid)
 /* An answer without frames, as a push of a worker that is not in the round is. */
 static void say_absent(call *c, tlc_message valid)
 {
-    enum { FLAGS = 3, ABSENT = 2, PLACE = 14, CHECKSUM = 4 }; /* message.h */
+    enum { FLAGS = 3, ABSENT = 2, PLACE = 14, CHECKSUM = 4 }; /* format.md */
     uint8_t p[PLACE + CHECKSUM];
 
     memcpy(p, valid.data, PLACE);
@@ -232,7 +232,7 @@ static void e1_lengths(void **state)
 /* A message that says why there are no frames. */
 static void alter_finding(call *c, tlc_message valid)
 {
-    enum { CAUSE, REASON, RANK, TENSOR, PLACE = 14 };    /* message.h */
+    enum { CAUSE, REASON, RANK, TENSOR, PLACE = 14 };    /* format.md */
     const size_t begin = PLACE + (c->take == take_push); /* behind the receiver */
     static const struct {
         size_t field;

@@ -132,7 +132,7 @@ static void e1_taken(void **state)
 {
     tlc_exchange_config cfg = fleet_config(SHARDED, RANKS, small_tensors);
     fleet f;
-    enum { PLACE = 14 }; /* of the bits, in a small rank's answer of a small step: message.h */
+    enum { PLACE = 14 }; /* of the bits, in a small rank's answer of a small step: format.md */
 
     (void)state;
     fleet_open(&f, &cfg, small_tensors, 1);

@@ -283,7 +283,7 @@ static void cancel_all(scene *s)
 /* Alters the first frame in a message, which is of "conv". Returns what its decoder says. */
 static tlc_status break_frame(const fleet *f, leg on, uint8_t *message, size_t len)
 {
-    const size_t head = on == TO_OWNER && is_gathered(f) ? 14 : 15; /* of these small numbers: message.h */
+    const size_t head = on == TO_OWNER && is_gathered(f) ? 14 : 15; /* of these small numbers: format.md */
     float out[17];
     tlc_bundle_reader r;
     const void *frame;

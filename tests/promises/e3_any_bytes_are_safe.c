@@ -368,7 +368,7 @@ static void e3_weight(void **state)
                                        UINT64_C(1),
                                        UINT64_C(0x3ccfffffffffffff),
                                        UINT64_C(0x4310000000000001)};
-    enum { PLACE = 15 }; /* in a push of a small worker to a small server in a small step: message.h */
+    enum { PLACE = 15 }; /* in a push of a small worker to a small server in a small step: format.md */
     static buffer b;
     siege s;
 

@@ -7,7 +7,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Flags of src/exchange/wire/message.h: there are no frames; the node stayed where it was. */
+/* Flags of messages (src/docs/format.md): there are no frames; the node stayed where it was. */
 enum { FAILED = 1, FINDING = 8 };
 
 /* ---- values that are drawn --------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The second model of libthreelc's formats: every codec, frame and state, written from the design and from the drawing
-in src/frames/frame.h alone, never from the C code, so that two readings of the same text check each other.
+in src/docs/format.md alone, never from the C code, so that two readings of the same text check each other.
 
     model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write

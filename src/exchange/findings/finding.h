@@ -53,7 +53,7 @@ typedef struct tlc_finding {
 } tlc_finding;
 
 /* `got` with this bit says more of three reasons: of CORRUPT which format the bytes have (formats.h), of VERSION which
- * version, of KIND in the lowest byte what it is (message.h), and above it what it should be. */
+ * version, of KIND in the lowest byte what it is (src/docs/format.md), and above it what it should be. */
 #define TLC_GOT_MORE (UINT64_C(1) << 40)
 
 #define TLC_SENTENCE sizeof((tlc_outcome *)0)->sentence

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Neighbours compare what they must agree on, and those that lost a replica get it again. Behind the step, a hello has
- * this (see message.h for what is before and behind it):
- *
- *   LEB128: number of neighbours; for each: LEB128 node, f64 weight
- *   f64: the node's own weight
- *   u64: a digest of its model, of ECD its estimate
- *   then nothing, or a bundle: a raw frame for each group of tensors, with all values
+ * Neighbours compare what they must agree on, and those that lost a replica get it again. src/docs/format.md draws what
+ * a hello has behind the step.
  */
 #include "gossip.h"
 #include "../wire/reader.h"

@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of a node as bytes, little-endian:
- *
- *   0..3    "TLCG"
- *   4       version, 1
- *   5       kind (message.h)
- *   6, 7    0
- *   8..15   step
- *   then    LEB128: workers, node, number of neighbours, number of entries
- *   then    for each neighbour LEB128: 2 * node + 1 if it is lost
- *   then    the entries
- *   then    the checksum, u32: the low 32 bits of XXH3_64bits of all bytes before it
- *
- * An entry is a tensor:
- *
- *           LEB128: length of its name; the name
- *           LEB128: n
- *           LEB128: length of the codec string; the codec string
- *           arrays of n f32: the model, of ECD the estimate, the replica of each neighbour that is not lost
+ * The state of a node as bytes, which src/docs/format.md draws.
  */
 #include "../../api/context.h"
 #include "gossip.h"

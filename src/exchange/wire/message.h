@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages of the exchange. All numbers are little-endian.
- *
- *     0     1     2     3     4 .. 11       12 ..
- *  +-----+-----+-----+-----+-------------+--------+----------+------+---------+--------+-------+--------+----------+
- *  | 'E' |  1  |kind |flags| fingerprint | sender | receiver | step | finding | weight | taken | bundle | checksum |
- *  |     |     |phase|     |     8 B     | 1..3 B |  if any  |1..10B|  if any | if any |if any | if any |   4 B    |
- *  +-----+-----+-----+-----+-------------+--------+----------+------+---------+--------+-------+--------+----------+
- *
- *  kind, phase  bits 0-3: 1 all-reduce, 2 all-reduce with gather, 3 parameter server, 4 DCD, 5 ECD; bits 4-7: 1 push,
- *               2 answer, 3 hello of gossip
- *  flags        bit 0 failed: there are no frames, and the finding says why. bit 1 absent: a push of somebody who is
- *               not in the round. bit 2: there is a weight. bit 3: there is a finding. bits 4-7 zero
- *  fingerprint  u64: a hash of tensors and settings, which must be equal on all machines
- *  sender, step LEB128 (common/varint.h). sender: the worker, server, rank or node
- *  receiver     LEB128, pushes only, but not with gather and gossip: the server, or the rank that owns the parts
- *  finding      a byte tlc_status, a byte tlc_reason (finding.h), then LEB128: rank at fault + 1 or 0, tensor + 1 or 0,
- *               what was got or 0. In an answer that did not fail, it tells whose push was not taken, and why; in a
- *               push of ECD that did not fail, why the node stays where it was
- *  weight       f64, if it is not 1; pushes only
- *  taken        answers that did not fail: a bit for each worker, 1 if its push was taken, from the least significant
- *               bit of byte 0 on; bits that are left over are 0
- *  bundle       of frames (threelc/bundle.h), unless failed or absent: one for each group of the receiver's parts
- *               (pushes) or of the sender's (answers). A frame is empty if its tensors are those of another worker
- *               A hello has a row and perhaps a bundle there (gossip_hello.c)
- *  checksum     u32: the low 32 bits of XXH3_64bits of all bytes before it
- *
- * Frames have no checksum of their own.
+ * Messages of the exchange: their heads, written and read. src/docs/format.md draws them.
  */
 #ifndef TLC_MESSAGE_H
 #define TLC_MESSAGE_H
