@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi_options.h"
+#include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "../lib/option_table.h"
 #include "network_link.h"
 #include <string.h>
 
-enum { /* of options without a letter */
-       KEY_LIST = OPTION_KEY,
-       KEY_SHAPES,
+enum { /* of its own options without a letter */
+       KEY_SHAPES = OWN_KEY,
        KEY_KIND,
        KEY_APART,
        KEY_HANDLES,
@@ -16,23 +15,14 @@ enum { /* of options without a letter */
        KEY_OFFLOAD,
        KEY_LINK,
        KEY_LATENCY,
-       KEY_NO_PREDICT,
-       KEY_TRACES,
-       KEY_COLD,
-       KEY_STEPS,
-       KEY_SEED,
-       KEY_WARMUP,
-       KEY_ROUNDS,
-       KEY_ISA,
-       KEY_FORMAT,
-       KEY_VERSION
+       KEY_NO_PREDICT
 };
 
 static const option_entry entries[] = {
     {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes"},
     {'c', "codec", "CODEC",
      "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)"},
-    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    ENTRY_LIST,
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
      "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
@@ -55,21 +45,17 @@ static const option_entry entries[] = {
      "from one rank to another, for predictions, as 30ms, 50us or 2s; a\n"
      "bare number is milliseconds (default: that of bench/network/run)"},
     {KEY_NO_PREDICT, "no-predict", NULL, "only measure"},
-    {KEY_TRACES, "traces", "DIR",
-     "make gradients of recorded ones, as in bench/data\n"
-     "(default: of drawn laplace values)"},
-    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
-    {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
-    {KEY_SEED, "seed", "N", "for gradients and stochastic codecs (default 1)"},
-    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
-    {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
-    {KEY_ISA, "isa", "NAME",
-     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
-     "(default auto)"},
-    {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
-    {'q', "quiet", NULL, "no progress on stderr"},
-    {'h', "help", NULL, "print this and exit"},
-    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+    ENTRY_TRACES,
+    ENTRY_COLD,
+    ENTRY_STEPS,
+    ENTRY_SEED,
+    ENTRY_WARMUP,
+    ENTRY_ROUNDS,
+    ENTRY_ISA,
+    ENTRY_FORMAT,
+    ENTRY_QUIET,
+    ENTRY_HELP,
+    ENTRY_VERSION,
 };
 
 static bool take(void *options, int key, const char *value, char *why);
@@ -145,14 +131,17 @@ static bool add_handles(void *options, const char *item, char *why)
     return true;
 }
 
-static bool parse_steps(const char *text, size_t *steps, char *why)
-{
-    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
-}
-
 static bool take(void *options, int key, const char *value, char *why)
 {
     mpi_options *o = options;
+    const common_options common = {.command = &o->command,
+                                   .source = &o->source,
+                                   .traces = &o->traces,
+                                   .warmup = &o->warmup,
+                                   .rounds = &o->rounds,
+                                   .isa = &o->isa,
+                                   .format = &o->format,
+                                   .quiet = &o->quiet};
 
     switch (key) {
     case KEY_SHAPES: return set_shapes(o, value, why);
@@ -166,21 +155,7 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_LINK: return parse_link(value, &o->link.up, &o->link.down, why);
     case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
     case KEY_NO_PREDICT: o->no_predict = true; return true;
-    case KEY_TRACES:
-        o->traces = (char *)(uintptr_t)value;
-        return *value || explain(why, "it is the name of a folder or a file");
-    case KEY_COLD: o->source.cold = true; return true;
-    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
-    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
-    case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
-    case KEY_ROUNDS: return parse_steps(value, &o->rounds, why);
-    case KEY_ISA: return parse_isa(value, &o->isa, why);
-    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
-    case 'q': o->quiet = true; return true;
-    case 'h': o->command = COMMAND_HELP; return true;
-    case KEY_LIST: o->command = COMMAND_LIST; return true;
-    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
-    default: return false;
+    default: return common_options_take(&common, key, value, why);
     }
 }
 

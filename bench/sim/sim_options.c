@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_options.h"
+#include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "../lib/option_table.h"
 #include "rate.h"
 #include <string.h>
 
-enum { /* of options without a letter */
-       KEY_LIST = OPTION_KEY,
-       KEY_SHAPES,
+enum { /* of its own options without a letter */
+       KEY_SHAPES = OWN_KEY,
        KEY_KIND,
        KEY_RANKS,
        KEY_LINK,
@@ -16,17 +15,7 @@ enum { /* of options without a letter */
        KEY_SITE_LATENCY,
        KEY_LATENCY,
        KEY_COMPUTE,
-       KEY_TRACES,
-       KEY_COLD,
-       KEY_STEPS,
-       KEY_SEED,
-       KEY_WARMUP,
-       KEY_ROUNDS,
-       KEY_MEMORY,
-       KEY_ISA,
-       KEY_WIDE,
-       KEY_FORMAT,
-       KEY_VERSION
+       KEY_MEMORY
 };
 
 static const option_entry entries[] = {
@@ -34,7 +23,7 @@ static const option_entry entries[] = {
     {'c', "codec", "CODEC",
      "a codec, or all; repeat it for more (default: 3lc, 3lc-golomb,\n"
      "sbc, natural)"},
-    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    ENTRY_LIST,
     {KEY_KIND, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
      "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
@@ -51,25 +40,21 @@ static const option_entry entries[] = {
      "from one machine to another, as 30ms, 50us or 2s; a bare number\nis milliseconds (default 0)"},
     {KEY_SITE_LATENCY, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)"},
     {KEY_COMPUTE, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)"},
-    {KEY_TRACES, "traces", "DIR",
-     "make gradients of recorded ones, as in bench/data\n"
-     "(default: of drawn laplace values)"},
-    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
-    {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
-    {KEY_SEED, "seed", "N", "for gradients and stochastic codecs (default 1)"},
-    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring (default 5)"},
-    {KEY_ROUNDS, "rounds", "STEPS", "steps that are measured (default 5)"},
+    ENTRY_TRACES,
+    ENTRY_COLD,
+    ENTRY_STEPS,
+    ENTRY_SEED,
+    ENTRY_WARMUP,
+    ENTRY_ROUNDS,
     {KEY_MEMORY, "memory", "BYTES",
      "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
      "is run and the others are replayed (default: half of all)"},
-    {KEY_ISA, "isa", "NAME",
-     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
-     "(default auto)"},
-    {KEY_WIDE, "wide", NULL, "tables with all columns"},
-    {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
-    {'q', "quiet", NULL, "no progress on stderr"},
-    {'h', "help", NULL, "print this and exit"},
-    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+    ENTRY_ISA,
+    ENTRY_WIDE,
+    ENTRY_FORMAT,
+    ENTRY_QUIET,
+    ENTRY_HELP,
+    ENTRY_VERSION,
 };
 
 static bool take(void *options, int key, const char *value, char *why);
@@ -155,16 +140,20 @@ static bool add_kind(void *options, const char *item, char *why)
                                     : explain(why, "there may be %d kinds", MAX_LIST);
 }
 
-static bool parse_steps(const char *text, size_t *steps, char *why)
-{
-    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
-}
-
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
 static bool take(void *options, int key, const char *value, char *why)
 {
     sim_options *o = options;
+    const common_options common = {.command = &o->command,
+                                   .source = &o->source,
+                                   .traces = &o->traces,
+                                   .warmup = &o->warmup,
+                                   .rounds = &o->rounds,
+                                   .isa = &o->isa,
+                                   .format = &o->format,
+                                   .wide = &o->wide,
+                                   .quiet = &o->quiet};
 
     switch (key) {
     case KEY_SHAPES: return add_shapes(o, value, why);
@@ -177,23 +166,8 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
     case KEY_SITE_LATENCY: return parse_time(value, 1e-3, &o->site_latency, why);
     case KEY_COMPUTE: return parse_time(value, 1e-3, &o->compute, why);
-    case KEY_TRACES:
-        o->traces = (char *)(uintptr_t)value;
-        return *value || explain(why, "it is the name of a folder or a file");
-    case KEY_COLD: o->source.cold = true; return true;
-    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
-    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
-    case KEY_WARMUP: return parse_size(value, 0, SOURCE_MAX_STEPS, &o->warmup, why);
-    case KEY_ROUNDS: return parse_steps(value, &o->rounds, why);
     case KEY_MEMORY: o->memory_text = value; return parse_size(value, 1, SIZE_MAX, &o->memory, why);
-    case KEY_ISA: return parse_isa(value, &o->isa, why);
-    case KEY_WIDE: o->wide = true; return true;
-    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
-    case 'q': o->quiet = true; return true;
-    case 'h': o->command = COMMAND_HELP; return true;
-    case KEY_LIST: o->command = COMMAND_LIST; return true;
-    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
-    default: return false;
+    default: return common_options_take(&common, key, value, why);
     }
 }
 

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "options_parse.h"
+#include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "../lib/option_table.h"
 #include "options_check.h"
 #include <glob.h>
 #include <string.h>
 
-enum { /* of options without a letter */
-       KEY_STEPS = OPTION_KEY,
-       KEY_WARMUP,
-       KEY_SYNTHETIC,
+enum { /* of its own options without a letter */
+       KEY_SYNTHETIC = OWN_KEY,
        KEY_VALUES,
-       KEY_SEED,
        KEY_DTYPE,
-       KEY_ISA,
        KEY_FEEDBACK,
        KEY_CHECKSUM,
-       KEY_FORMAT,
        KEY_PER_TENSOR,
-       KEY_VERSION,
        KEY_ROOFLINE,
        KEY_SMALL,
        KEY_DENSITY,
@@ -34,9 +28,6 @@ enum { /* of options without a letter */
        KEY_ALGORITHM,
        KEY_OWNERS,
        KEY_DELTA,
-       KEY_LIST,
-       KEY_COLD,
-       KEY_WIDE,
        KEY_DEFAULTS
 };
 
@@ -48,8 +39,8 @@ static const option_entry entries[] = {
     {KEY_LIST, "list", NULL,
      "print names, parameters and papers of all codecs, and what\n"
      "all and papers stand for, and exit"},
-    {KEY_COLD, "cold", NULL, "start from a residual of zero, not from the recorded one"},
-    {KEY_WIDE, "wide", NULL, "tables with all columns"},
+    ENTRY_COLD,
+    ENTRY_WIDE,
     {KEY_PEERS, "peers", NULL,
      "add rows for general compressors, f16 and a simple 3LC;\n"
      "only for f32, one thread and no --delay"},
@@ -96,23 +87,21 @@ static const option_entry entries[] = {
     {KEY_VALUES, "values", "N",
      "values to draw in a step; suffixes Ki, Mi, Gi (default 1Mi);\n"
      "for .f32 files the values in a row (default: all)"},
-    {KEY_STEPS, "steps", "N", "only the first N steps of files; steps to draw (default 16)"},
+    ENTRY_STEPS,
     {KEY_SEED, "seed", "N", "for drawn gradients and stochastic codecs (default 1)"},
     {KEY_DTYPE, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)"},
-    {KEY_ISA, "isa", "NAME",
-     "kernels to use: auto, scalar, avx2, avx512 or neon\n"
-     "(default auto)"},
+    ENTRY_ISA,
     {KEY_FEEDBACK, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)"},
     {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
     {'t', "time", "TIME",
      "measure each row at least this long, as 2s or 30ms (bare:\n"
      "seconds; default 1.0), and for at least 5 rounds"},
     {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
-    {KEY_FORMAT, "format", "NAME", "table, markdown, csv or json (default table)"},
+    ENTRY_FORMAT,
     {KEY_PER_TENSOR, "per-tensor", NULL, "add a table for each file"},
-    {'q', "quiet", NULL, "no progress on stderr"},
-    {'h', "help", NULL, "print this and exit"},
-    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+    ENTRY_QUIET,
+    ENTRY_HELP,
+    ENTRY_VERSION,
 };
 
 static bool take(void *options, int key, const char *value, char *why);
@@ -158,11 +147,6 @@ void options_print_help(FILE *f)
 }
 
 /* ---- values of options ------------------------------------------------------------------------------------------ */
-
-static bool parse_steps(const char *text, size_t *steps, char *why)
-{
-    return parse_size(text, 1, SOURCE_MAX_STEPS, steps, why);
-}
 
 /* There can be only one view. */
 static bool set_view(options *o, report_view view, char *why)
@@ -254,17 +238,20 @@ static bool take(void *options_, int key, const char *value, char *why)
     static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
     static const char *const switches[] = {"off", "on", NULL};
     options *o = options_;
+    const common_options common = {.command = &o->command,
+                                   .source = &o->source,
+                                   .isa = &o->channel.isa,
+                                   .format = &o->format,
+                                   .wide = &o->wide,
+                                   .quiet = &o->quiet};
     int choice;
 
     switch (key) {
     case 'c': return add_codecs(o, value, why);
     case 't': return parse_time(value, 1, &o->seconds, why);
-    case KEY_STEPS: return parse_steps(value, &o->source.steps, why);
     case KEY_WARMUP: return parse_size(value, 0, SIZE_MAX - 1, &o->warmup, why);
     case KEY_SYNTHETIC: return choose_drawn(o, value, why);
     case KEY_VALUES: o->source.has_values = true; return parse_size(value, 0, SIZE_MAX, &o->source.values, why);
-    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->source.seed, why);
-    case KEY_ISA: return parse_isa(value, &o->channel.isa, why);
     case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback, why);
     case KEY_CHECKSUM: o->channel.checksum = 1; return true;
     case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE, why);
@@ -280,27 +267,20 @@ static bool take(void *options_, int key, const char *value, char *why)
     case KEY_SHAPES: return add_shapes(o, value, why);
     case KEY_ALGORITHM: return add_algorithm(o, value, why);
     case KEY_OWNERS: return parse_list(value, 1, MAX_RANKS, &o->owners, why);
-    case KEY_DELAY: return parse_steps(value, &o->channel.delay, why);
+    case KEY_DELAY: return parse_size(value, 1, SOURCE_MAX_STEPS, &o->channel.delay, why);
     case KEY_SIZES: return parse_list(value, 0, SIZE_MAX, &o->sizes, why);
     case KEY_THREADS: return parse_list(value, 1, MAX_THREADS, &o->threads, why);
     case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
     case KEY_PEERS: o->peers = true; return true;
-    case KEY_COLD: o->source.cold = true; return true;
-    case KEY_WIDE: o->wide = true; return true;
     case KEY_DEFAULTS: o->defaults = value; return true;
     case KEY_PER_TENSOR: o->per_tensor = true; return true;
-    case 'q': o->quiet = true; return true;
-    case 'h': o->command = COMMAND_HELP; return true;
-    case KEY_LIST: o->command = COMMAND_LIST; return true;
-    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
     case KEY_DTYPE:
         if (!parse_choice(value, dtypes, &choice, why))
             return false;
         o->source.dtype = (tlc_dtype)choice;
         o->has_dtype = true;
         return true;
-    case KEY_FORMAT: return grid_parse_format(value, &o->format, why);
-    default: return false;
+    default: return common_options_take(&common, key, value, why);
     }
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "train_options.h"
 #include "../lib/codecs.h"
+#include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "../lib/option_table.h"
 #include "../lib/parse.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { /* of options without a letter */
-       KEY_DATA = OPTION_KEY,
+enum { /* of its own options without a letter */
+       KEY_DATA = OWN_KEY,
        KEY_MODEL,
        KEY_KIND,
        KEY_ALGORITHM,
@@ -22,20 +22,15 @@ enum { /* of options without a letter */
        KEY_RATE,
        KEY_DECAY,
        KEY_RATE_WARMUP,
-       KEY_WARMUP,
        KEY_FLUSH,
        KEY_BATCH,
-       KEY_STEPS,
        KEY_LOCAL_STEPS,
        KEY_PARTICIPANTS,
        KEY_NON_IID,
-       KEY_SEED,
        KEY_CHECKPOINT,
        KEY_EVERY,
        KEY_RESUME,
-       KEY_CSV,
-       KEY_LIST,
-       KEY_VERSION
+       KEY_CSV
 };
 
 static const option_entry entries[] = {
@@ -73,10 +68,10 @@ static const option_entry entries[] = {
     {KEY_EVERY, "every", "N", "steps from one to the next (default 100)"},
     {KEY_RESUME, "resume", NULL, "go on from the last one, with any number of ranks"},
     {KEY_CSV, "csv", "FILE", "write a line with the result here"},
-    {KEY_LIST, "list", NULL, "print names, parameters and papers of all codecs, and exit"},
+    ENTRY_LIST,
     {'q', "quiet", NULL, "print nothing on the way"},
-    {'h', "help", NULL, "print this and exit"},
-    {KEY_VERSION, "version", NULL, "print the version and the ISAs of this machine, and exit"},
+    ENTRY_HELP,
+    ENTRY_VERSION,
 };
 
 static bool take(void *options, int key, const char *value, char *why);
@@ -204,6 +199,7 @@ static bool take_choice(train_options *o, int key, const char *value, char *why)
 static bool take(void *options, int key, const char *value, char *why)
 {
     train_options *o = options;
+    const common_options common = {.command = &o->command, .quiet = &o->quiet};
 
     switch (key) {
     case KEY_DATA: o->data = value; return true;
@@ -227,11 +223,12 @@ static bool take(void *options, int key, const char *value, char *why)
     case KEY_EVERY: return take_count(value, 1 << 30, &o->every, why);
     case KEY_RESUME: o->resume = true; return true;
     case KEY_CSV: o->csv = value; return true;
-    case 'q': o->quiet = true; return true;
-    case KEY_LIST: o->command = COMMAND_LIST; return true;
-    case 'h': o->command = COMMAND_HELP; return true;
-    case KEY_VERSION: o->command = COMMAND_VERSION; return true;
-    default: return take_choice(o, key, value, why);
+    case KEY_MODEL:
+    case KEY_ALGORITHM:
+    case KEY_SEND:
+    case KEY_OPTIMISER:
+    case KEY_DECAY: return take_choice(o, key, value, why);
+    default: return common_options_take(&common, key, value, why);
     }
 }
 
