@@ -31,10 +31,9 @@ static tlc_message swap(int rank, tlc_message to_other)
 
     for (int turn = 0; turn < 2; turn++) /* rank 0 sends first, so no process waits forever */
         if (turn == rank)
-            need(fwrite(&sent, sizeof sent, 1, out) == 1 && fwrite(to_other.data, 1, sent, out) == sent &&
-                 !fflush(out));
+            need(fwrite(&sent, 8, 1, out) == 1 && fwrite(to_other.data, 1, to_other.len, out) == sent && !fflush(out));
         else
-            need(fread(&came, sizeof came, 1, in) == 1 && came <= LARGEST && fread(inbox, 1, came, in) == came);
+            need(fread(&came, 8, 1, in) == 1 && came <= LARGEST && fread(inbox, 1, (size_t)came, in) == came);
     from_other.len = (size_t)came;
     return from_other;
 }
