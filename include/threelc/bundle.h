@@ -16,16 +16,16 @@ extern "C" {
 
 /* Writes a bundle. The fields are for the library only. The struct needs no clean-up. */
 typedef struct tlc_bundle_writer {
-    unsigned char *dst;
-    size_t cap, used;
-    uint32_t count, index;
+    unsigned char *dst;    /* the caller's buffer */
+    size_t cap, used;      /* its bytes; those that are written */
+    uint32_t count, index; /* frames in all; the next one */
 } tlc_bundle_writer;
 
 /* Reads a bundle. The fields are for the library only. The struct needs no clean-up. */
 typedef struct tlc_bundle_reader {
-    const unsigned char *src;
-    size_t len, next_length, next_frame;
-    uint32_t count, index;
+    const unsigned char *src;            /* the bundle */
+    size_t len, next_length, next_frame; /* its bytes; where the next length and the next frame are */
+    uint32_t count, index;               /* frames in all; the next one */
 } tlc_bundle_reader;
 
 /* *bound: the bytes that a writer needs for count frames that have frame_bytes bytes together. These are the frames and
@@ -53,7 +53,7 @@ TLC_API tlc_status tlc_bundle_finish(tlc_bundle_writer *w, tlc_message *bundle);
  * (less than 2 bytes, or no 'B'), TLC_ERR_VERSION, TLC_ERR_CORRUPT (a bad count or length, or lengths that do not add
  * up to what is left). tlc_explain says why a bundle is refused. */
 TLC_API tlc_status tlc_bundle_open(tlc_bundle_reader *r, const void *src, size_t len);
-TLC_API uint32_t tlc_bundle_count(const tlc_bundle_reader *r);
+TLC_API uint32_t tlc_bundle_count(const tlc_bundle_reader *r); /* frames in all; 0 for NULL */
 
 /* *frame: the next frame, within src. TLC_ERR_PARAM: there are no more frames. */
 TLC_API tlc_status tlc_bundle_next(tlc_bundle_reader *r, const void **frame, size_t *len);

@@ -27,28 +27,28 @@ extern "C" {
 /* Start from tlc_delta_options_init. struct_size means what it means in tlc_config. */
 typedef struct tlc_delta_options {
     size_t struct_size;
-    tlc_isa isa;
+    tlc_isa isa;         /* default TLC_ISA_AUTO */
     int without_digests; /* 1: the frame has no digests, so tlc_delta_apply cannot tell whether the base is right. Only
                             for tlc_delta_compress. It saves a sweep over both weights, and one over those of apply */
-    tlc_parallel parallel;
-    char *message; /* message_cap bytes: why the call failed, but for a bad struct_size; or NULL. As in
+    tlc_parallel parallel; /* the threads of the call */
+    char *message;         /* message_cap bytes: why the call failed, but for a bad struct_size; or NULL. As in
                       tlc_decode_options */
-    size_t message_cap;
+    size_t message_cap;    /* bytes of message */
 } tlc_delta_options;
 TLC_API tlc_status tlc_delta_options_init(tlc_delta_options *opt, size_t struct_size);
 
 /* What tlc_delta_inspect tells about a frame. struct_size is as in tlc_frame_info. */
 typedef struct tlc_delta_info {
     size_t struct_size;
-    uint32_t version;
-    tlc_dtype dtype;
-    uint64_t n;           /* weights */
-    int has_base;         /* 0: the frame has all weights */
-    int has_digests;      /* 0: both digests below are 0 */
-    uint64_t base_digest; /* of the weights that tlc_delta_apply takes; 0 without a base */
-    uint64_t result_digest;
-    uint64_t blocks[4]; /* how many: unchanged, sparse, dense, raw */
-    uint64_t changed;   /* weights in sparse blocks that differ. Those of other blocks are not counted */
+    uint32_t version;       /* of the format */
+    tlc_dtype dtype;        /* of the weights */
+    uint64_t n;             /* weights */
+    int has_base;           /* 0: the frame has all weights */
+    int has_digests;        /* 0: both digests below are 0 */
+    uint64_t base_digest;   /* of the weights that tlc_delta_apply takes; 0 without a base */
+    uint64_t result_digest; /* of the weights that it makes */
+    uint64_t blocks[4];     /* how many: unchanged, sparse, dense, raw */
+    uint64_t changed;       /* weights in sparse blocks that differ. Those of other blocks are not counted */
 } tlc_delta_info;
 TLC_API tlc_status tlc_delta_info_init(tlc_delta_info *info, size_t struct_size);
 

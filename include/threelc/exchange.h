@@ -102,28 +102,28 @@ TLC_API tlc_status tlc_outcome_init(tlc_outcome *outcome, size_t struct_size);
 /* Start from tlc_exchange_config_init. */
 typedef struct tlc_exchange_config {
     size_t struct_size;
-    uint32_t workers;    /* at least 1, at most 2^20 */
-    uint32_t servers;    /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
-    uint32_t owners;     /* all-reduce: at most so many ranks own parts; 0: all */
-    uint32_t keep;       /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
-    uint32_t backup;     /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
-    int gather;          /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
-    int sum;             /* 1: results are sums; 0: means, weighted, over those who took part */
-    const char *push;    /* codec of pushes; NULL, the default: "3lc", in gossip "qsgd:bits=8" */
-    const char *pull;    /* codec of answers; NULL: tlc_pull_codec of push */
-    const char *reserve; /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
+    uint32_t workers;      /* at least 1, at most 2^20 */
+    uint32_t servers;      /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
+    uint32_t owners;       /* all-reduce: at most so many ranks own parts; 0: all */
+    uint32_t keep;         /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
+    uint32_t backup;       /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
+    int gather;            /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
+    int sum;               /* 1: results are sums; 0: means, weighted, over those who took part */
+    const char *push;      /* codec of pushes; NULL, the default: "3lc", in gossip "qsgd:bits=8" */
+    const char *pull;      /* codec of answers; NULL: tlc_pull_codec of push */
+    const char *reserve;   /* codecs that `_set_codec` must be able to switch to, with ';' between them; or NULL. If one
                             of them has error feedback by default, tensors keep residuals from the start */
-    size_t min_n;        /* smaller tensors are sent raw, if they name no codec; default 256 */
-    size_t split_n;      /* tensors from this size on may be split among owners, in multiples of 16 values; the others
+    size_t min_n;          /* smaller tensors are sent raw, if they name no codec; default 256 */
+    size_t split_n;        /* tensors from this size on may be split among owners, in multiples of 16 values; the others
                             are dealt out whole. At least 1; default 65536 */
-    int assume_finite;   /* 1: the caller has checked the gradients; else all are checked before the first is
+    int assume_finite;     /* 1: the caller has checked the gradients; else all are checked before the first is
                             compressed. With 1, a NaN may set the residual of its tensor to 0 */
-    tlc_dtype dtype;     /* of gradients and results */
-    uint64_t seed;       /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
-    tlc_isa isa;
-    tlc_allocator alloc;
-    tlc_parallel parallel;
-    tlc_outcome *outcome; /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call. If
+    tlc_dtype dtype;       /* of gradients and results */
+    uint64_t seed;         /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
+    tlc_isa isa;           /* these three are as in tlc_config */
+    tlc_allocator alloc;   /* used only by `_create` and `_destroy` */
+    tlc_parallel parallel; /* the threads of the calls */
+    tlc_outcome *outcome;  /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call. If
                              `_create` succeeds it is not written, but for an all-reduce whose pull starves: its
                              status is TLC_OK then, and its sentence names a codec that keeps up */
 } tlc_exchange_config;
@@ -186,10 +186,10 @@ TLC_API tlc_status tlc_part_init(tlc_part *part, size_t struct_size);
 /* Of a message that a server took. struct_size as in tlc_outcome. */
 typedef struct tlc_push_info {
     size_t struct_size;
-    uint32_t worker;
-    uint64_t step;
-    int late;     /* 1: its step has been reduced. Send the worker the answers from `step` on (tlc_server_again) */
-    int repeated; /* 1: the same message came before; this one is not needed */
+    uint32_t worker; /* who sent it */
+    uint64_t step;   /* its step */
+    int late;        /* 1: its step has been reduced. Send the worker the answers from `step` on (tlc_server_again) */
+    int repeated;    /* 1: the same message came before; this one is not needed */
 } tlc_push_info;
 TLC_API tlc_status tlc_push_info_init(tlc_push_info *info, size_t struct_size);
 
@@ -198,6 +198,7 @@ TLC_API tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t str
 
 /* ---- worker ------------------------------------------------------------------------------------------------------ */
 
+/* A worker: pushes gradients, pulls answers. */
 typedef struct tlc_worker tlc_worker;
 
 /* worker: 0 .. workers - 1; cfg->servers is at least 1. On failure *out does not change. TLC_ERR_PARAM: a bad field,
@@ -246,6 +247,8 @@ TLC_API tlc_status tlc_worker_residual_scale(tlc_worker *w, float factor);
 
 /* Of server `server` in the last call. TLC_ERR_PARAM: no such server, or struct_size is too small. */
 TLC_API tlc_status tlc_worker_outcome(const tlc_worker *w, uint32_t server, tlc_outcome *outcome);
+
+/* Since the object was made. TLC_ERR_PARAM: struct_size is too small. */
 TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *stats);
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
@@ -275,6 +278,7 @@ TLC_API tlc_status tlc_worker_state_salvage(tlc_worker *w, const tlc_message *st
 
 /* ---- server ------------------------------------------------------------------------------------------------------ */
 
+/* A server: averages what workers push, and answers. */
 typedef struct tlc_server tlc_server;
 
 /* server: 0 .. servers - 1. Failures as tlc_worker_create. */
@@ -311,7 +315,7 @@ TLC_API tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_mess
 
 /* *step: the last step in which a push of this worker was taken; 0: none. For tlc_worker_join. */
 TLC_API tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step);
-TLC_API uint64_t tlc_server_step(const tlc_server *s);
+TLC_API uint64_t tlc_server_step(const tlc_server *s); /* the step under way; 0 for NULL */
 
 /* As those of workers, for codecs and residuals of answers. tlc_server_residual_scale: TLC_ERR_ORDER between reduce and
  * answer. */
@@ -326,6 +330,7 @@ TLC_API tlc_status tlc_server_state_salvage(tlc_server *s, const tlc_message *st
 
 /* ---- all-reduce -------------------------------------------------------------------------------------------------- */
 
+/* A rank of an all-reduce: a worker, and an owner of parts. */
 typedef struct tlc_allreduce tlc_allreduce;
 
 /* rank: 0 .. workers - 1; cfg->servers is 0. Failures as tlc_worker_create. */
@@ -397,7 +402,7 @@ TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part
  * next step sends what residuals hold, as floats: after a step with gradients of 0 at the end of a training all are 0.
  */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
-TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);
+TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a); /* the step under way; 0 for NULL */
 TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);
 TLC_API tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor);
 TLC_API tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome);
@@ -432,7 +437,12 @@ TLC_API tlc_status tlc_allreduce_state_salvage(tlc_allreduce *a, const tlc_messa
  * stochastic-ternary, raw. dtype is TLC_F32; servers, owners, backup, gather,
  * sum, `pull` are not used and must be 0 or NULL, as `pull`, `residual` and `only` of tensors. */
 typedef struct tlc_gossip tlc_gossip;
-typedef enum tlc_gossip_kind { TLC_DCD = 0, TLC_ECD = 1 } tlc_gossip_kind;
+
+/* The algorithm of gossip. */
+typedef enum tlc_gossip_kind {
+    TLC_DCD = 0, /* differences of models are sent */
+    TLC_ECD = 1  /* extrapolations are sent */
+} tlc_gossip_kind;
 
 /* node: 0 .. workers - 1. neighbours: degree different nodes, in any order. weights[i], of neighbours[i], is above 0,
  * weights[degree] is the node's own and at least 0; they add up to 1, to 2^-20. model[t]: the n values of tensor t to
@@ -514,8 +524,9 @@ TLC_API tlc_status tlc_gossip_state_salvage(tlc_gossip *g, const tlc_message *st
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
+/* The form of a graph. */
 typedef enum tlc_graph_kind {
-    TLC_RING = 0,
+    TLC_RING = 0,     /* two neighbours each, the one before and the one behind */
     TLC_TORUS = 1,    /* `rows` rows, node after node, with 4 neighbours each, fewer where they coincide */
     TLC_COMPLETE = 2, /* all are neighbours of all */
     TLC_RANDOM = 3    /* a ring, and each other pair with probability p, independently; drawn from the seed */
@@ -524,11 +535,11 @@ typedef enum tlc_graph_kind {
 /* struct_size is set by the caller. Fields that a kind does not use are not read. */
 typedef struct tlc_graph {
     size_t struct_size;
-    tlc_graph_kind kind;
-    uint32_t nodes; /* at least 1, at most 2^20 */
-    uint32_t rows;  /* of the torus, a divisor of nodes. 0: the largest one that is at most sqrt(nodes) */
-    double p;       /* 0 to 1 */
-    uint64_t seed;
+    tlc_graph_kind kind; /* its form */
+    uint32_t nodes;      /* at least 1, at most 2^20 */
+    uint32_t rows;       /* of the torus, a divisor of nodes. 0: the largest one that is at most sqrt(nodes) */
+    double p;            /* of a random graph, 0 to 1 */
+    uint64_t seed;       /* of a random graph */
 } tlc_graph;
 TLC_API tlc_status tlc_graph_init(tlc_graph *graph, size_t struct_size);
 

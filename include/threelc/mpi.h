@@ -45,8 +45,8 @@ typedef struct tlc_mpi_config {
     MPI_Comm comm;                       /* with all ranks that take part. It stays the caller's */
     const tlc_exchange_config *exchange; /* in all-reduce and gossip `workers` is the size of comm, and is not read;
                                             nor is its `outcome` */
-    const tlc_tensor *tensors;
-    size_t count;
+    const tlc_tensor *tensors;           /* those that travel together, the same on all ranks */
+    size_t count;                        /* how many */
     size_t chunk;         /* longer messages go in pieces: 1 to INT_MAX bytes, the same on all ranks; default 2^30 */
     tlc_outcome *outcome; /* NULL; else why create failed, or advice (tlc_exchange_config). struct_size is set */
 } tlc_mpi_config;
@@ -149,6 +149,8 @@ TLC_API tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cf
  * in all steps; who comes late, with backup workers, gets the answers one by one.
  * wait: TLC_ERR_STEP: the step failed on a server, and its parts of out are as they were. */
 TLC_API tlc_status tlc_mpi_worker_start(tlc_mpi *handle, const void *const *grads, double weight, void *const *out);
+
+/* As tlc_mpi_allreduce_object. */
 TLC_API tlc_worker *tlc_mpi_worker_object(tlc_mpi *handle);
 
 /* worker: of this rank, if it is both; else NULL. */
@@ -172,6 +174,8 @@ typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float 
 /* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed does
  * not end it. TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
 TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
+
+/* As tlc_mpi_allreduce_object. */
 TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
@@ -179,7 +183,7 @@ TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 /* cfg->comm has a distributed graph (MPI_Dist_graph_create_adjacent), the same in both directions. Weights are W_ij in
  * units of 1 / TLC_MPI_WEIGHT_ONE, the same for in and out; what is missing to 1 is the node's own. A graph without
  * weights gets Metropolis weights. Hellos are exchanged: TLC_ERR_PARAM also if W is not symmetric, or models differ. */
-#define TLC_MPI_WEIGHT_ONE (1 << 30)
+#define TLC_MPI_WEIGHT_ONE (1 << 30) /* the weight 1 */
 TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                          const float *const *model);
 
@@ -196,6 +200,8 @@ TLC_API tlc_status tlc_mpi_gossip_start(tlc_mpi *handle, const float *const *mov
 /* Exchanges hellos between two steps; all nodes call it. full: with the whole model, for replicas that are lost, as
  * after tlc_gossip_state_load and tlc_gossip_join. Fails as tlc_gossip_greet, each node by itself. */
 TLC_API tlc_status tlc_mpi_gossip_hello(tlc_mpi *handle, int full);
+
+/* As tlc_mpi_allreduce_object. */
 TLC_API tlc_gossip *tlc_mpi_gossip_object(tlc_mpi *handle);
 
 #ifdef __cplusplus

@@ -55,12 +55,12 @@ TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, si
  * TLC_ERR_CORRUPT: quartic bytes that are none. */
 typedef struct tlc_quartic_params {
     size_t struct_size;
-    const char *codec;
-    tlc_dtype dtype;
-    int checksum;
-    void *scratch;
-    char *message; /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
-    size_t message_cap;
+    const char *codec;  /* of 3-value symbols; there is no default */
+    tlc_dtype dtype;    /* of the values before */
+    int checksum;       /* 1: the frame ends with a checksum */
+    void *scratch;      /* tlc_quartic_scratch bytes */
+    char *message;      /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
+    size_t message_cap; /* bytes of message */
 } tlc_quartic_params;
 TLC_API tlc_status tlc_quartic_params_init(tlc_quartic_params *params, size_t struct_size);
 TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is needed */
@@ -88,17 +88,18 @@ TLC_API tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size
  * - seed and step choose the random words (tlc_philox).
  * - TLC_ERR_NONFINITE: a value of x is not finite. */
 
+/* How a value becomes one of the two numbers around it. */
 typedef enum tlc_rounding {
     TLC_ROUND_RANDOM = 0, /* up or down at random, without bias where no exponent is clipped */
-    TLC_ROUND_NEAREST = 1
+    TLC_ROUND_NEAREST = 1 /* to the nearer one */
 } tlc_rounding;
 
 /* Stochastic 3-value quantization (3LC, section 5.1; TernGrad without clipping): *M = max|x|, and q[i] is the sign of
  * x[i] with probability |x[i]| / M, else 0. tlc_ternary_decode decodes it. params NULL: all fields 0. */
 typedef struct tlc_stochastic_ternary_params {
     size_t struct_size;
-    uint64_t seed, step;
-    float *residual;
+    uint64_t seed, step; /* of the random words (tlc_philox) */
+    float *residual;     /* n floats, or NULL */
 } tlc_stochastic_ternary_params;
 TLC_API tlc_status tlc_stochastic_ternary_params_init(tlc_stochastic_ternary_params *params, size_t struct_size);
 TLC_API tlc_status tlc_stochastic_ternary_encode(const float *x, size_t n, const tlc_stochastic_ternary_params *params,
@@ -120,11 +121,14 @@ TLC_API tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mea
  * scratch: 2 ceil(n / 64) words. tlc_golomb_size: the bytes that are enough if at most k of n symbols are not 0.
  * TLC_ERR_CAPACITY: more than cap bytes are needed. TLC_ERR_PARAM: a symbol that is not allowed. The bytes of dst
  * behind *written may be overwritten. */
-typedef enum tlc_golomb_signs { TLC_GOLOMB_UNSIGNED = 0, TLC_GOLOMB_SIGNED = 1 } tlc_golomb_signs;
+typedef enum tlc_golomb_signs {
+    TLC_GOLOMB_UNSIGNED = 0, /* the symbols are 0 and 1 */
+    TLC_GOLOMB_SIGNED = 1    /* a sign bit follows each distance */
+} tlc_golomb_signs;
 typedef struct tlc_golomb_params {
     size_t struct_size;
-    tlc_golomb_signs signs;
-    uint64_t *scratch;
+    tlc_golomb_signs signs; /* with sign bits or without */
+    uint64_t *scratch;      /* 2 ceil(n / 64) words */
 } tlc_golomb_params;
 TLC_API tlc_status tlc_golomb_params_init(tlc_golomb_params *params, size_t struct_size);
 TLC_API size_t tlc_golomb_size(size_t n, size_t k, tlc_golomb_signs signs); /* SIZE_MAX on overflow */
@@ -136,13 +140,16 @@ TLC_API tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_sig
 
 /* 2 K + 1 uniform levels of x / max|x|: *max = max|x|, and q[i] = x[i] / max * K, rounded to the nearest (3LC's 8-bit
  * int) or at random (QSGD with the maximum norm). TLC_ERR_PARAM: a number that is not in the enums. */
-typedef enum tlc_levels { TLC_LEVELS_255 = 127, TLC_LEVELS_15 = 7 } tlc_levels; /* K */
+typedef enum tlc_levels {
+    TLC_LEVELS_255 = 127, /* 8 bits */
+    TLC_LEVELS_15 = 7     /* 4 bits */
+} tlc_levels;             /* K */
 typedef struct tlc_levels_params {
     size_t struct_size;
-    tlc_levels levels; /* 0: TLC_LEVELS_255 */
-    tlc_rounding rounding;
-    uint64_t seed, step;
-    float *residual;
+    tlc_levels levels;     /* 0: TLC_LEVELS_255 */
+    tlc_rounding rounding; /* at random, or to the nearest */
+    uint64_t seed, step;   /* of the random words (tlc_philox) */
+    float *residual;       /* n floats, or NULL */
 } tlc_levels_params;
 TLC_API tlc_status tlc_levels_params_init(tlc_levels_params *params, size_t struct_size);
 TLC_API tlc_status tlc_levels_encode(const float *x, size_t n, const tlc_levels_params *params, int8_t *q, float *max);
@@ -158,14 +165,17 @@ TLC_API tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels level
  * values have a bias.
  * TLC_ERR_CAPACITY: cap is less than these bytes. TLC_ERR_PARAM: a number that is not in the enums, or another
  * shift. */
-typedef enum tlc_natural_bits { TLC_NATURAL_8 = 8, TLC_NATURAL_9 = 9 } tlc_natural_bits;
+typedef enum tlc_natural_bits {
+    TLC_NATURAL_8 = 8, /* a byte for each value */
+    TLC_NATURAL_9 = 9  /* a byte and a sign bit */
+} tlc_natural_bits;
 typedef struct tlc_natural_params {
     size_t struct_size;
     tlc_natural_bits bits; /* 0: TLC_NATURAL_8 */
-    tlc_rounding rounding;
-    int shift;
-    uint64_t seed, step;
-    float *residual;
+    tlc_rounding rounding; /* at random, or to the nearest */
+    int shift;             /* of exponents, 0 to 117 */
+    uint64_t seed, step;   /* of the random words (tlc_philox) */
+    float *residual;       /* n floats, or NULL */
 } tlc_natural_params;
 TLC_API tlc_status tlc_natural_params_init(tlc_natural_params *params, size_t struct_size);
 TLC_API tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natural_params *params, void *codes,
@@ -186,11 +196,11 @@ TLC_API tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural
  * TLC_ERR_UNSUPPORTED: a frame that is not of natural, or blocked. Else the errors of tlc_decompress. */
 typedef struct tlc_natural_aggregate_params {
     size_t struct_size;
-    uint64_t seed, step;
+    uint64_t seed, step;   /* of the random words (tlc_philox) */
     tlc_rounding rounding; /* of the sum */
     char *message;         /* message_cap bytes: why the call failed, and which frame is at fault; or NULL. As in
                       tlc_decode_options */
-    size_t message_cap;
+    size_t message_cap;    /* bytes of message */
 } tlc_natural_aggregate_params;
 TLC_API tlc_status tlc_natural_aggregate_params_init(tlc_natural_aggregate_params *params, size_t struct_size);
 TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count,
@@ -213,13 +223,16 @@ TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float m
  * TLC_SELECT_EXACT: max(1, rint(p n)) values, fewer if the others are 0; of equal magnitudes the first.
  * TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 k, where k is the largest number of values, at most n. TLC_ERR_PARAM: p is
  * not in (0, 1], or a number that is not in the enum. p 0 is 0.05. */
-typedef enum tlc_select { TLC_SELECT_SAMPLED = 0, TLC_SELECT_EXACT = 1 } tlc_select;
+typedef enum tlc_select {
+    TLC_SELECT_SAMPLED = 0, /* by a threshold from a sample */
+    TLC_SELECT_EXACT = 1    /* the largest ones */
+} tlc_select;
 typedef struct tlc_topk_params {
     size_t struct_size;
-    double p;
-    uint64_t seed, step;
-    float *residual;
-    tlc_select select;
+    double p;            /* the fraction of values that is sent */
+    uint64_t seed, step; /* of the random words (tlc_philox) */
+    float *residual;     /* n floats, or NULL */
+    tlc_select select;   /* how they are found */
 } tlc_topk_params;
 TLC_API tlc_status tlc_topk_params_init(tlc_topk_params *params, size_t struct_size);
 TLC_API tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,
@@ -232,10 +245,10 @@ TLC_API tlc_status tlc_topk_decode(const void *src, size_t len, float *out, size
  * p 0 is 0.25. */
 typedef struct tlc_random_sparse_params {
     size_t struct_size;
-    double p;
-    uint64_t seed, step;
-    uint64_t *scratch;
-    float *residual;
+    double p;            /* the fraction of values that is sent */
+    uint64_t seed, step; /* of the random words (tlc_philox) */
+    uint64_t *scratch;   /* ceil(n / 64) words */
+    float *residual;     /* n floats, or NULL */
 } tlc_random_sparse_params;
 TLC_API tlc_status tlc_random_sparse_params_init(tlc_random_sparse_params *params, size_t struct_size);
 TLC_API tlc_status tlc_random_sparse_encode(const float *x, size_t n, const tlc_random_sparse_params *params, void *dst,

@@ -56,7 +56,7 @@ extern "C" {
 
 /* The numbers are part of the ABI and never change. */
 typedef enum tlc_status {
-    TLC_OK = 0,
+    TLC_OK = 0,              /* it is done */
     TLC_ERR_PARAM = 1,       /* an argument is out of its range */
     TLC_ERR_NOMEM = 2,       /* the allocator returned NULL */
     TLC_ERR_CAPACITY = 3,    /* a buffer is too small, or the context was created for smaller frames */
@@ -72,32 +72,39 @@ typedef enum tlc_status {
     TLC_ERR_BASE = 13        /* delta: the weights are not those that it begins with */
 } tlc_status;
 
-typedef enum tlc_dtype { TLC_F32 = 0, TLC_F16 = 1, TLC_BF16 = 2 } tlc_dtype;
+/* What values are. */
+typedef enum tlc_dtype {
+    TLC_F32 = 0, /* IEEE binary32: float */
+    TLC_F16 = 1, /* IEEE binary16: half */
+    TLC_BF16 = 2 /* bfloat16: the upper half of a binary32 */
+} tlc_dtype;
 
+/* The instructions that kernels use. All have the same results. */
 typedef enum tlc_isa {
-    TLC_ISA_AUTO = 0, /* the best that this machine supports */
-    TLC_ISA_SCALAR = 1,
+    TLC_ISA_AUTO = 0,   /* the best that this machine supports */
+    TLC_ISA_SCALAR = 1, /* C without vectors, on every machine */
     TLC_ISA_AVX2 = 2,   /* AVX2 and F16C */
     TLC_ISA_AVX512 = 3, /* AVX-512 F, BW, VL, VBMI and VBMI2 */
     TLC_ISA_NEON = 4    /* AArch64 */
 } tlc_isa;
 
+/* A context: compresses one tensor, step after step, and keeps its residual. */
 typedef struct tlc_ctx tlc_ctx;
 
 /* Where the memory of a context comes from. Set both functions, or none for malloc and free. alloc returns NULL or
  * memory with the alignment of malloc. */
 typedef struct tlc_allocator {
-    void *(*alloc)(void *opaque, size_t size);
-    void (*free)(void *opaque, void *ptr);
-    void *opaque;
+    void *(*alloc)(void *opaque, size_t size); /* as malloc */
+    void (*free)(void *opaque, void *ptr);     /* as free */
+    void *opaque;                              /* the first argument of both */
 } tlc_allocator;
 
 /* The caller's threads. run() calls task(arg, i) once for each i < count, in any order and on any threads, and returns
  * when all calls have returned. All fields 0: everything runs on the calling thread. The results are the same bytes
  * either way. */
 typedef struct tlc_parallel {
-    void (*run)(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg);
-    void *opaque;
+    void (*run)(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg); /* see above */
+    void *opaque; /* the first argument of run */
 } tlc_parallel;
 
 /* The configuration of a context. Always start from tlc_config_init(). If struct_size is smaller than the library's,
@@ -124,18 +131,18 @@ typedef struct tlc_config {
     tlc_allocator alloc;   /* used only by tlc_create and tlc_destroy */
     tlc_parallel parallel; /* used by tlc_accumulate and tlc_compress */
     char *message;         /* message_cap bytes: why tlc_create failed, but for a bad struct_size; or NULL */
-    size_t message_cap;
+    size_t message_cap;    /* bytes of message */
 } tlc_config;
 
 /* Start from tlc_decode_options_init. struct_size means what it means in tlc_config. */
 typedef struct tlc_decode_options {
     size_t struct_size;
-    tlc_isa isa;
-    tlc_parallel parallel;
+    tlc_isa isa;           /* default TLC_ISA_AUTO. TLC_ERR_UNSUPPORTED if the machine does not have it */
+    tlc_parallel parallel; /* the threads of the call */
     int from_zero; /* 1: tlc_decompress_add and tlc_decompress_add_many begin with a sum of +0, whatever sum holds */
     char *message; /* message_cap bytes: why decoding failed, but for a bad struct_size; or NULL. Threads that decode at
                       the same time need messages of their own */
-    size_t message_cap;
+    size_t message_cap; /* bytes of message */
 } tlc_decode_options;
 TLC_API tlc_status tlc_decode_options_init(tlc_decode_options *opt, size_t struct_size);
 
@@ -164,8 +171,8 @@ TLC_API tlc_status tlc_frame_info_init(tlc_frame_info *info, size_t struct_size)
 
 /* Bytes of the caller, for example a frame. */
 typedef struct tlc_message {
-    const void *data;
-    size_t len;
+    const void *data; /* where they are */
+    size_t len;       /* how many */
 } tlc_message;
 
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
@@ -208,10 +215,12 @@ TLC_API tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n,
  * printable ASCII, for any codec. */
 TLC_API tlc_status tlc_codec_check(const char *codec, char *message, size_t cap);
 
+/* A parameter of a codec string. The text is constant. */
 typedef struct tlc_codec_param {
     const char *key, *range, *meaning; /* "s", "1 <= s < 2, default 1", what it does */
 } tlc_codec_param;
 
+/* What an entry of tlc_codec_list is. */
 typedef enum tlc_entry_kind {
     TLC_ENTRY_SHORT_NAME = 0, /* stands for a list of stages */
     TLC_ENTRY_QUANTIZER = 1,  /* a stage that takes floats; every codec begins with one */
@@ -221,20 +230,20 @@ typedef enum tlc_entry_kind {
 
 /* Describes a short name or a stage. The text is constant. */
 typedef struct tlc_codec_entry {
-    size_t struct_size;  /* set by the caller, as for tlc_frame_info */
-    const char *name;    /* "3lc", "ternary", "golomb" */
-    const char *list;    /* of a short name: the stages that it stands for; of a stage: NULL */
-    const char *takes;   /* in words: "floats", "3-value or binary symbols", ... */
-    const char *gives;   /* in words */
-    const char *meaning; /* one line */
-    const char *source;  /* paper and section; "" if none */
-    int feedback;        /* 1: error feedback by default */
-    size_t param_count;  /* without the parameter block, which every short name and quantizer has */
-    tlc_codec_param param[4];
-    tlc_entry_kind kind;
-    int codec;   /* 1: the name alone is a codec string */
-    int symbols; /* 1: every decoded value is a scale times -1, 0 or 1 */
-    int sparse;  /* 1: some values are sent, the others decode to 0 (sparse-binary, topk, random-sparse) */
+    size_t struct_size;       /* set by the caller, as for tlc_frame_info */
+    const char *name;         /* "3lc", "ternary", "golomb" */
+    const char *list;         /* of a short name: the stages that it stands for; of a stage: NULL */
+    const char *takes;        /* in words: "floats", "3-value or binary symbols", ... */
+    const char *gives;        /* in words */
+    const char *meaning;      /* one line */
+    const char *source;       /* paper and section; "" if none */
+    int feedback;             /* 1: error feedback by default */
+    size_t param_count;       /* without the parameter block, which every short name and quantizer has */
+    tlc_codec_param param[4]; /* of which param_count are used */
+    tlc_entry_kind kind;      /* a short name, or the role of a stage */
+    int codec;                /* 1: the name alone is a codec string */
+    int symbols;              /* 1: every decoded value is a scale times -1, 0 or 1 */
+    int sparse;               /* 1: some values are sent, the others decode to 0 (sparse-binary, topk, random-sparse) */
 } tlc_codec_entry;
 TLC_API tlc_status tlc_codec_entry_init(tlc_codec_entry *entry, size_t struct_size);
 
@@ -334,7 +343,7 @@ TLC_API tlc_status tlc_peek(const void *src, size_t len, tlc_frame_info *info);
 
 /* What bytes should be. */
 typedef enum tlc_format {
-    TLC_FORMAT_FRAME = 0,
+    TLC_FORMAT_FRAME = 0,  /* of values: tlc_compress */
     TLC_FORMAT_DELTA = 1,  /* of weights: threelc/delta.h */
     TLC_FORMAT_BUNDLE = 2, /* threelc/bundle.h */
     TLC_FORMAT_STATE = 3   /* of a context: tlc_state_save */

@@ -42,6 +42,7 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                         "save its state_dict()")
 
     def _no_hooks(self, *arguments: Any, **settings: Any) -> Any:
+        """TypeError: there are no hooks."""
         raise TypeError(f"state_dict() and load_state_dict() of {type(self).__name__} call no hooks")
 
     register_state_dict_pre_hook = register_state_dict_post_hook = _no_hooks
@@ -65,21 +66,26 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
+        """Those of the optimizer inside, which schedules of the rate change."""
         found: List[Dict[str, Any]] = self._inside.param_groups
         return found
 
     @property
     def state(self) -> Any:
+        """That of the optimizer inside."""
         return self._inside.state
 
     @property
     def defaults(self) -> Any:
+        """Those of the optimizer inside."""
         return self._inside.defaults
 
     def add_param_group(self, param_group: Any) -> None:
+        """TypeError: the parameters are those that the model had at the start."""
         raise TypeError(f"the parameters of {type(self).__name__} are those that the model had at the start")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """As that of an optimizer."""
         self._inside.zero_grad(set_to_none=set_to_none)
 
     def _traffic(self) -> Dict[str, Any]:
