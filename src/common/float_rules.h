@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The float rules. Every source of the library includes this file first, because other builds do not have our flags.
- * All arithmetic is IEEE binary32 or binary64 as written: no contraction, no excess precision, no fast-math. It runs in
- * the default float mode (round to nearest even, subnormals kept, traps masked), whatever mode the caller has. (The
- * name float.h would hide <float.h> in builds with -Isrc.)
+ * The float rules. Every source that computes with floats includes this file, because other builds do not have our
+ * flags. All arithmetic is IEEE binary32 or binary64 as written: no contraction, no excess precision, no fast-math. It
+ * runs in the default float mode (round to nearest even, subnormals kept, traps masked), whatever mode the caller has.
+ * (The name float.h would hide <float.h> in builds with -Isrc.)
  */
 #ifndef TLC_FLOAT_RULES_H
 #define TLC_FLOAT_RULES_H

@@ -18,8 +18,7 @@ enum {
     LEAD = 64   /* bytes, some 90 codes. A wrong code has about one chance in 7 to be the last wrong one */
 };
 
-/* ---- what a byte means
- * -------------------------------------------------------------------------------------------- */
+/* ---- what a byte means ------------------------------------------------------------------------------------------- */
 
 typedef tlc_golomb_byte meaning;
 
@@ -73,8 +72,7 @@ FORCED meaning of_byte(meaning half[STATES][16], unsigned tail, unsigned byte)
     return after(high, half[high.tail / 256][byte & 15]);
 }
 
-/* ---- counting codes, and the sum of their distances
- * --------------------------------------------------------------- */
+/* ---- counting codes, and the sum of their distances -------------------------------------------------------------- */
 
 /* The meanings without masks. Bits 0..15: the tail. 16..23: how many codes end. 24..31: the distance, at most about
  * 128. */
@@ -180,8 +178,7 @@ void tlc_golomb_skip_dense(const tlc_golomb_reader *r, tlc_golomb_run *run)
     };
 }
 
-/* ---- masks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 enum { POSITIONS_MIN = 512 }; /* fewer are not worth the table */
 

@@ -4,8 +4,7 @@
 #include "../common/bytes.h"
 #include "../common/varint.h"
 
-/* ---- the parameter and the bound
- * ---------------------------------------------------------------------------------- */
+/* ---- the parameter and the bound --------------------------------------------------------------------------------- */
 
 unsigned tlc_golomb_parameter(uint64_t k, uint64_t n)
 {
@@ -67,8 +66,7 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs)
     return here > above ? here : above;
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 typedef tlc_bit_writer writer;
 

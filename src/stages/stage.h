@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a stage is. Each file of this folder defines one constant tlc_stage. TLC_STAGES lists them.
+ * What a stage is. Each file of this folder defines one constant, tlc_stage_NAME. TLC_STAGES lists them.
  *
  * A stage has one role:
  *   quantizer   floats to symbols, to members or to codes
@@ -9,8 +9,7 @@
  * Stages know nothing of residuals, frames, threads or outputs. coding/ calls them for one chunk of values after the
  * other, and keeps what was not sent. Only a quantizer that needs more than the maximum for its scalars reads all of x.
  *
- * A quantizer has 7 callbacks, a packer of symbols 2, a shrinker 3, positions 4 (positions/positions.h). A callback may
- * be NULL where its comment says so.
+ * Positions have their callbacks in positions/positions.h. A callback may be NULL where its comment says so.
  */
 #ifndef TLC_STAGE_H
 #define TLC_STAGE_H
