@@ -134,18 +134,7 @@ refuses '--synthetic sparse: @(it|item|nothing|after) *' --synthetic sparse
 count=$((count + 1))
 run --help >help || bad "--help: exit status $?"
 run -h | cmp -s - help || bad "-h is not --help"
-# every row of the parser's table
-table=bench/tlc-bench/options_parse.c
-names=$(sed -nE 's/^ +\{(KEY_[A-Z_]+|'\''.'\''), "([a-z-]+)", ("|NULL).*/\2/p' "$source_root/$table")
-((${#names} > 100)) || bad "no options found in $table"
-for name in $names; do
-  grep -q -- "--$name" help || bad "--help does not mention --$name"
-  grep -q -- "Fl .*-$name" "$source_root/bench/man/tlc-bench.1" || bad "the manual does not mention --$name"
-done
-# and the other way round
-while read -r name; do
-  [[ " $names " == *[[:space:]]"$name"[[:space:]]* ]] || bad "--help mentions --$name, which the parser does not know"
-done < <(grep -oE -- '^ .*--[a-z-]+' help | grep -oE -- '[a-z-]+$' | sed 's/^--//')
+same_options "$bench" "$source_root/bench/man/tlc-bench.1"
 run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
 
 echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"

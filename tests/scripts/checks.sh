@@ -8,12 +8,10 @@ bad() {
   failed=$((failed + 1))
 }
 
-# same_options PROGRAM MAN: the man page has the options that --help lists, and no others
+# same_options PROGRAM MAN: the man page has the options that --help lists, in its words
 same_options() {
-  local helped paged
+  local other
   count=$((count + 1))
-  helped=$("$1" --help | sed -nE 's/^  (-., |    )--([a-z-]+).*/\2/p' | sort)
-  paged=$(sed -nE 's/^\.It Fl ([a-z] , )?-([a-z-]+).*/\2/p' "$2" | sort)
-  [[ -n $helped && $helped == "$paged" ]] ||
-    bad "$2: other options than $1 --help: $(diff <(echo "$helped") <(echo "$paged"))"
+  other=$("${source_root:?}/bench/man/options" --check "$2" "$1" 2>&1) ||
+    bad "$2: other options than --help lists; bench/man/options $2 $1 puts them there: $other"
 }
