@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites for the tests of groups of groups (bench/groups.h): gradients, results and residuals of all ranks, and all
+ * Sites for the tests of groups of groups (bench/sim/groups.h): gradients, results and residuals of all ranks, and all
  * values that are not sent yet.
  */
 #ifndef TLC_TEST_GROUPS_WORLD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plan of a compression (src/coding/plan.h) as a table: each combination of facts has one row, which says what is
+ * The plan of a compression (src/frames/plan.h) as a table: each combination of facts has one row, which says what is
  * swept over and when. Then what must hold for all plans, and what tlc_encode_begin makes of them.
  */
 #include "../../src/frames/encode.h"

@@ -18,7 +18,7 @@ typedef struct member {
     tlc_server *server;
 } member;
 
-/* tlc_allreduce_function(m.rank, ...), or that of a worker, or that of a server */
+/* tlc_allreduce_FUNCTION(m.rank, ...), or that of a worker, or that of a server */
 #define MEMBER(m, function, ...)                                                                                       \
     ((m).rank     ? tlc_allreduce_##function((m).rank, __VA_ARGS__)                                                    \
      : (m).worker ? tlc_worker_##function((m).worker, __VA_ARGS__)                                                     \
