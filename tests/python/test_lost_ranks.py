@@ -193,7 +193,7 @@ class Time(unittest.TestCase):
 
 class Trials(unittest.TestCase):
     def test_ranks_that_are_killed_stopped_interrupted(self):
-        """A few of those that README.md here tells about."""
+        """A few of those that README.md in this folder tells about."""
         done = subprocess.run([sys.executable, str(Path(__file__).with_name("trials.py")), "--trials", "2",
                                "--timeout", "4"], capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
