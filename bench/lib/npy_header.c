@@ -6,8 +6,8 @@
  * NumPy takes any text that Python reads as such a dict, so this takes what programs write: any order of keys, blanks
  * and line ends anywhere, either quote, commas at the end, and Python 2's 4L.
  */
+#include "npy_header.h"
 #include "explain.h"
-#include "npy.h"
 #include <inttypes.h>
 #include <string.h>
 
