@@ -4,7 +4,7 @@
  *
  * After a step few weights differ, and most of these by one unit in the last place. Weights are read as integers that
  * order like the floats, and the difference of each weight is coded: Golomb-coded positions with a sign, larger
- * differences behind them; or a prefix code of all differences where many weights differ. Any bits come out as they
+ * differences after them; or a prefix code of all differences where many weights differ. Any bits come out as they
  * went in: NaN payloads, -0, infinities.
  *
  * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
@@ -59,7 +59,7 @@ TLC_API tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound);
 /* Writes a frame that makes next of base. base, next: n weights of dtype; base NULL: the frame has all weights. They
  * may be the same memory. opt NULL: the defaults.
  * dst: cap bytes, at least tlc_delta_bound, else TLC_ERR_CAPACITY. *written: the bytes of the frame. The bytes of dst
- * behind them may be overwritten. */
+ * after them may be overwritten. */
 TLC_API tlc_status tlc_delta_compress(const void *base, const void *next, size_t n, tlc_dtype dtype, void *dst,
                                       size_t cap, size_t *written, const tlc_delta_options *opt);
 

@@ -526,7 +526,7 @@ TLC_API tlc_status tlc_gossip_state_salvage(tlc_gossip *g, const tlc_message *st
 
 /* The form of a graph. */
 typedef enum tlc_graph_kind {
-    TLC_RING = 0,     /* two neighbours each, the one before and the one behind */
+    TLC_RING = 0,     /* two neighbours each, the one before and the one after */
     TLC_TORUS = 1,    /* `rows` rows, node after node, with 4 neighbours each, fewer where they coincide */
     TLC_COMPLETE = 2, /* all are neighbours of all */
     TLC_RANDOM = 3    /* a ring, and each other pair with probability p, independently; drawn from the seed */

@@ -46,10 +46,10 @@ TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, si
 
 /* The frame of values that were quantized elsewhere, as on a GPU: the one that tlc_compress makes of them, if it finds
  * these symbols. quartic: what tlc_quartic_encode makes of the symbols, len bytes; of a codec with blocks that of each
- * block, one behind the other. scales: M of tlc_ternary_encode, one, or one for each block.
+ * block, one after the other. scales: M of tlc_ternary_encode, one, or one for each block.
  * codec: a codec of 3-value symbols: 3lc, 3lc-golomb, ternary:block=4096+golomb and so on; s is not used. dtype: of the
  * values before. codec has no default. scratch: tlc_quartic_scratch bytes, with the alignment of malloc.
- * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst behind *written may be
+ * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst after *written may be
  * overwritten.
  * TLC_ERR_PARAM: another codec. TLC_ERR_SIZE: another len. TLC_ERR_NONFINITE: a scale is negative or not finite.
  * TLC_ERR_CORRUPT: quartic bytes that are none. */
@@ -69,7 +69,7 @@ TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const f
 
 /* Zero-run encoding (3LC, section 3.3): a maximal run of k bytes 121 becomes floor(k / 14) bytes 255, and then for the
  * rest c = k mod 14 nothing (c = 0), one byte 121 (c = 1) or one byte 243 + (c - 2). Other bytes are copied.
- * TLC_ERR_CAPACITY: cap < len. TLC_ERR_PARAM: a byte is above 242. The bytes of dst behind *written may be
+ * TLC_ERR_CAPACITY: cap < len. TLC_ERR_PARAM: a byte is above 242. The bytes of dst after *written may be
  * overwritten. */
 TLC_API tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap, size_t *written);
 
@@ -120,7 +120,7 @@ TLC_API tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mea
  * only 0 and 1.
  * scratch: 2 ceil(n / 64) words. tlc_golomb_size: the bytes that are enough if at most k of n symbols are not 0.
  * TLC_ERR_CAPACITY: more than cap bytes are needed. TLC_ERR_PARAM: a symbol that is not allowed. The bytes of dst
- * behind *written may be overwritten. */
+ * after *written may be overwritten. */
 typedef enum tlc_golomb_signs {
     TLC_GOLOMB_UNSIGNED = 0, /* the symbols are 0 and 1 */
     TLC_GOLOMB_SIGNED = 1    /* a sign bit follows each distance */
@@ -213,7 +213,7 @@ TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count
 TLC_API tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residual, float mean[2]);
 
 /* out[i] = mean[0] where bit i is 1, else mean[1]. TLC_ERR_SIZE: len is not ceil(n / 8). TLC_ERR_PARAM: a mean is not
- * finite. TLC_ERR_CORRUPT: a bit behind the n-th is 1. */
+ * finite. TLC_ERR_CORRUPT: a bit after the n-th is 1. */
 TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float mean[2], float *out, size_t n);
 
 /* Sends the values of the largest magnitudes as they are. dst gets a bitmap of ceil(n / 8) bytes, then the values as

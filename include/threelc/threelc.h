@@ -261,7 +261,7 @@ TLC_API tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad);
  * grad: n values of the context's dtype, never written. NULL: the residual alone is sent; TLC_ERR_UNSUPPORTED without
  * error feedback.
  * dst: cap bytes, at least tlc_bound(ctx), else TLC_ERR_CAPACITY. *written: the bytes of the frame. The bytes of dst
- * behind them may be overwritten.
+ * after them may be overwritten.
  * TLC_ERR_NONFINITE: residual + grad or a scale is not finite. Also raw with error feedback, if a value becomes
  * infinite in the dtype; and random-sparse, if max|x| / p is infinite. raw without error feedback takes any values. */
 TLC_API tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, size_t *written);

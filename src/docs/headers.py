@@ -127,7 +127,7 @@ class Header:
             self.shared, self.owner = lines, self.owner_of_comment()
 
     def declaration(self, line):
-        """A line of code, perhaps with a comment behind it."""
+        """A line of code, perhaps with a comment after it."""
         code, said = line, None
         if '/*' in line:
             code, said = line.split('/*', 1)

@@ -157,8 +157,8 @@ tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads,
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
-/* Reads the pushes of all ranks into a round. *finding: the failure of the lowest rank, be it that its message is at
- * fault, or that its message says that it failed. *bad: that of the first message at fault. */
+/* Reads the pushes of all ranks into a round. *finding: the failure of the lowest rank: its message is at fault, or
+ * says that the rank failed. *bad: that of the first message at fault. */
 static void read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
                         tlc_finding *bad)
 {
