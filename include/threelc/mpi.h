@@ -181,8 +181,9 @@ TLC_API tlc_server *tlc_mpi_server_object(tlc_mpi *handle);
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
 /* cfg->comm has a distributed graph (MPI_Dist_graph_create_adjacent), the same in both directions. Weights are W_ij in
- * units of 1 / TLC_MPI_WEIGHT_ONE, the same for in and out. The node's own weight is what they lack to 1. A graph without
- * weights gets Metropolis weights. Hellos are exchanged: TLC_ERR_PARAM also if W is not symmetric, or models differ. */
+ * units of 1 / TLC_MPI_WEIGHT_ONE, the same for in and out. The node's own weight is what they lack to 1. A graph
+ * without weights gets Metropolis weights. Hellos are exchanged: TLC_ERR_PARAM also if W is not symmetric, or models
+ * differ. */
 #define TLC_MPI_WEIGHT_ONE (1 << 30) /* the weight 1 */
 TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                          const float *const *model);

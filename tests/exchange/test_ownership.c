@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who owns what (src/exchange/plan/ownership.c): each value has one owner, cuts are at multiples of 16 values, owners' costs
- * are balanced, and frames have the parts that they must have. Some plans are written out, and a hash of many is
+ * Who owns what (src/exchange/plan/ownership.c): each value has one owner, cuts are at multiples of 16 values, owners'
+ * costs are balanced, and frames have the parts that they must have. Some plans are written out, and a hash of many is
  * recorded: machines must make the same plan. What frames cost (cost.c) is about what they have.
  */
 #include "../../src/api/context.h"
