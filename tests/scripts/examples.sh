@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# An example prints what tests/examples/NAME.txt says. Those in Python run on four ranks, as the shell lines of README
-# start them. Of their numbers bytes may differ by 5% and losses by a factor of 2: rounding depends on the machine, and
-# 200 steps make much of a little.
+# An example prints what tests/examples/NAME.txt says. Those in Python but weights.py run on four ranks, as the shell
+# lines of README start them. Of their numbers bytes may differ by 5% and losses by a factor of 2: rounding depends on
+# the machine, and 200 steps make much of a little.
 # examples.sh SOURCE_ROOT NAME COMMAND...
 # examples.sh SOURCE_ROOT NAME.py PYTHON
 set -euo pipefail

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-examples=(allreduce context delta gossip server two_level)
+examples=(allreduce context delta gossip resume server two_level)
 cp "$root"/tests/examples/*.{c,txt} .
 # runs all examples of a folder
 print_what_they_say() { # FOLDER [ENVIRONMENT]

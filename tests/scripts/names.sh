@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Names in comments and in Markdown exist: those of C files, scripts and documents (codec/text.c, or text.c alone), and
-# those of functions that begin with tlc_. Words in capitals, `*`, `...` and what follows a last _ stand for any letters
-# (stages/NAME.c, tlc_..._init, tlc_state_). In Markdown, what is between ``` is not read, nor is a name in <> anywhere.
+# Names in comments, docstrings and Markdown exist: those of C files, scripts and documents (codec/text.c, or text.c
+# alone), and those of functions that begin with tlc_. Words in capitals, `*`, `...` and what follows a last _ stand for
+# any letters (stages/NAME.c, tlc_..._init, tlc_state_). In Markdown, what is between ``` is not read, nor is a name in
+# <> anywhere.
 # names.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -14,7 +15,7 @@ import re
 import sys
 
 # What is not of this repository: files of a reader or of another project.
-OTHERS = {'example.c', 'train.py', 'fenv.h', 'float.h', 'xxhash.h'}
+OTHERS = {'example.c', 'fenv.h', 'float.h', 'xxhash.h'}
 FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch]|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
 TOPS = ('include', 'src', 'bench', 'tests', '.ci', '.github')
 C = ('.c', '.h', '.def', '.inc')
@@ -45,6 +46,9 @@ def comments(path, text):
     if path.endswith('.md'):
         return re.sub(r'^```.*?^```', lambda found: blank(found[0]), text, flags=re.MULTILINE | re.DOTALL)
     if not path.endswith(C):
+        # docstrings become comments
+        text = re.sub(r'^ *""".*?"""', lambda found: re.sub('^', ' # ', found[0], flags=re.MULTILINE), text,
+                      flags=re.MULTILINE | re.DOTALL)
         return '\n'.join((re.search(r'(?:^|\s)#[^!].*', line) or [''])[0] for line in text.split('\n'))
     kept, at = '', 0
     for found in re.finditer(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', text, re.DOTALL):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Deltas of weights as include/threelc/delta.h and src/delta/payload.h describe them, and their golden vectors."""
+"""Deltas of weights as include/threelc/delta.h and src/docs/format.md describe them, and their golden vectors."""
 import struct
 
 from ieee import Status

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Neighbours compare what they must agree on, and those that lost a replica get it again. src/docs/format.md draws what
- * a hello has behind the step.
+ * a hello has after the step.
  */
 #include "gossip.h"
 #include "../wire/reader.h"
