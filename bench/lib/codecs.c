@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 #include <threelc/stages.h>
 
 /* ---- what the library says -------------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ bool codec_suits_gossip(const char *codec)
     enum { N = 1024 }; /* more than small tensors have */
     static const float zeros[N];
     const float *model = zeros;
-    const tlc_tensor only = {.struct_size = sizeof only, .name = "t", .n = N};
+    const tlc_tensor only = {.struct_size = sizeof only, .name = "t", .n = N, .only = TLC_NOBODY};
     const double weights[] = {0.5, 0.5};
     tlc_gossip *object = NULL;
     tlc_exchange_config cfg;
@@ -245,7 +245,7 @@ bool codec_suits_gossip(const char *codec)
     (void)tlc_exchange_config_init(&cfg, sizeof cfg);
     cfg.workers = 2;
     cfg.push = codec;
-    ok = !tlc_gossip_create(&object, &cfg, TLC_DCD, 0, &(uint32_t){1}, weights, 1, &only, 1, &model);
+    ok = !tlc_gossip_create(&object, &cfg, TLC_GOSSIP_DCD, 0, &(uint32_t){1}, weights, 1, &only, 1, &model);
     tlc_gossip_destroy(object);
     return ok;
 }

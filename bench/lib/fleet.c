@@ -38,7 +38,7 @@ void fleet_describe(const shape_list *model, float *residual, tlc_tensor *tensor
 {
     for (size_t i = 0; i < model->count; i++) {
         const shape *s = &model->shapes[i];
-        tensors[i] = (tlc_tensor){.struct_size = sizeof *tensors, .name = s->name, .n = s->n};
+        tensors[i] = (tlc_tensor){.struct_size = sizeof *tensors, .name = s->name, .n = s->n, .only = TLC_NOBODY};
         if (residual && !fleet_is_small(s))
             tensors[i].residual = residual + s->offset;
     }

@@ -57,7 +57,7 @@ static void look_for_nonfinite(tensor *t, tlc_dtype dtype, size_t step, size_t f
     float kept[SOURCE_CHUNK];
     const unsigned char *stored = tensor_step(t, step);
 
-    tlc_convert(stored + first * dtype_size(dtype), dtype, kept, TLC_F32, count);
+    tlc_convert(dtype, stored + first * dtype_size(dtype), TLC_F32, kept, count);
     for (size_t i = 0; i < count && !t->nonfinite; i++) {
         if (!isfinite(kept[i])) {
             t->nonfinite = true;
@@ -73,8 +73,8 @@ void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const v
 {
     float wide[SOURCE_CHUNK];
 
-    tlc_convert(values, from, t->data + step * t->stride + first * dtype_size(dtype), dtype, count);
-    tlc_convert(values, from, wide, TLC_F32, count);
+    tlc_convert(from, values, dtype, t->data + step * t->stride + first * dtype_size(dtype), count);
+    tlc_convert(from, values, TLC_F32, wide, count);
     look_for_nonfinite(t, dtype, step, first, wide, count);
 }
 

@@ -171,7 +171,7 @@ static bool make_handle(codec_way *w, size_t i, char *why)
     cfg.count = w->pieces[i].count;
     cfg.outcome = &found;
     if (is_gossip(w))
-        status = tlc_mpi_gossip_create(&w->workers[i], &cfg, TLC_DCD, w->moved_at + w->pieces[i].first);
+        status = tlc_mpi_gossip_create(&w->workers[i], &cfg, TLC_GOSSIP_DCD, w->moved_at + w->pieces[i].first);
     else if (w->o->servers)
         status = make_servant(w, i, &cfg);
     else if (has_optimizers(w->o))

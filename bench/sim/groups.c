@@ -84,7 +84,7 @@ static tlc_status describe(groups *g, const tlc_exchange_config *cfg, const tlc_
         const tlc_part part = part_of(g, i);
         const tlc_tensor *whole = tensor_of(tensors, part.tensor);
         const int small = whole->n < cfg->min_n;
-        parts[i] = (tlc_tensor){.struct_size = sizeof *parts, .name = name, .n = part.n};
+        parts[i] = (tlc_tensor){.struct_size = sizeof *parts, .name = name, .n = part.n, .only = TLC_NOBODY};
         parts[i].push = whole->push || small ? whole->push : cfg->push;
         parts[i].pull = whole->pull || small ? whole->pull : cfg->pull ? cfg->pull : cfg->push;
         name += sprintf(name, "%s+%zu", whole->name, part.first) + 1;

@@ -9,7 +9,7 @@
 
 #include "../lib/shapes.h"
 #include <stdint.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { LAYOUT_KINDS = 6 };
 

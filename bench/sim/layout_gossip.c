@@ -12,7 +12,7 @@
 #include "layout.h"
 #include <stdlib.h>
 #include <string.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { PUSH, PULL, PHASES };
 
@@ -81,7 +81,7 @@ static bool make_node(gossip *g, size_t rank, char *why)
     cfg.push = g->options.codec;
     cfg.isa = g->options.isa;
     cfg.seed = g->options.seed;
-    status = tlc_gossip_create(&n->object, &cfg, TLC_DCD, (uint32_t)rank, n->neighbours, n->weights, n->degree,
+    status = tlc_gossip_create(&n->object, &cfg, TLC_GOSSIP_DCD, (uint32_t)rank, n->neighbours, n->weights, n->degree,
                                g->tensors, g->options.model->count, g->moved_at);
     return !status || explain(why, "tlc_gossip_create: %s", tlc_status_string(status));
 }

@@ -7,10 +7,10 @@
 
 static bool parse_graph(const char *text, tlc_graph_kind *graph, char *why)
 {
-    const char *names[TLC_COMPLETE + 2] = {NULL};
+    const char *names[TLC_GRAPH_COMPLETE + 2] = {NULL};
     int choice;
 
-    for (tlc_graph_kind g = TLC_RING; layout_graph_name(g); g = (tlc_graph_kind)(g + 1))
+    for (tlc_graph_kind g = TLC_GRAPH_RING; layout_graph_name(g); g = (tlc_graph_kind)(g + 1))
         names[g] = layout_graph_name(g);
     if (!parse_choice(text, names, &choice, why))
         return false;
@@ -23,7 +23,7 @@ static bool parse_detail(const layout_kind *kind, const char *text, sim_kind *pa
 {
     size_t number = 1;
 
-    *parsed = (sim_kind){.kind = kind, .graph = TLC_RING};
+    *parsed = (sim_kind){.kind = kind, .graph = TLC_GRAPH_RING};
     if (kind->has_site)
         return text ? parse_size(text, MIN_RANKS, SIZE_MAX, &parsed->site, why)
                     : explain(why, "it needs the ranks of a site, as %s:8", kind->name);

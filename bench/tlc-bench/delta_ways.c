@@ -27,13 +27,13 @@ static bool own_compress(const delta_way *w, const delta_tensor *t, const void *
     tlc_delta_options options = t->options;
 
     options.without_digests = w->without_digests;
-    return !tlc_delta_compress(base, next, t->n, t->dtype, dst, cap, len, &options);
+    return !tlc_delta_compress(t->dtype, base, next, t->n, dst, cap, len, &options);
 }
 
 static bool own_apply(const delta_way *w, const delta_tensor *t, const void *src, size_t len, void *weights)
 {
     (void)w;
-    return !tlc_delta_apply(src, len, weights, t->n, t->dtype, &t->options);
+    return !tlc_delta_apply(src, len, t->dtype, weights, t->n, &t->options);
 }
 
 /* ---- the XOR ----------------------------------------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static bool check_narrowing(pass *p, const channel *c, const float *decoded)
 
     for (size_t i = 0; i < n; i += CHUNK) {
         size_t count = n - i < CHUNK ? n - i : CHUNK;
-        tlc_convert(decoded + i, TLC_F32, narrow, p->dtype, count);
+        tlc_convert(TLC_F32, decoded + i, p->dtype, narrow, count);
         if (memcmp(narrow, c->out + i * size, count * size) != 0)
             return explain(p->why, "decoding to the dtype differs from decoding to f32");
     }
@@ -223,7 +223,7 @@ static bool take_step(pass *p, const channel *c, const ledger *l, size_t step)
     sent s = {.n = c->tensor->n, .grad = l->wide[0] ? l->wide[0] : tensor_step(c->tensor, step)};
 
     if (l->wide[0])
-        tlc_convert(tensor_step(c->tensor, step), p->dtype, l->wide[0], TLC_F32, s.n);
+        tlc_convert(p->dtype, tensor_step(c->tensor, step), TLC_F32, l->wide[0], s.n);
     if (residual)
         s.before = memcpy(l->before, residual, s.n * sizeof *l->before);
     p->result->values += s.n;
@@ -289,7 +289,7 @@ static void sum_gradients(const pass *p, const tensor *t, size_t i, size_t count
     memset(sums, 0, count * sizeof *sums);
     for (size_t step = 0; step < p->steps; step++) {
         const unsigned char *grad = tensor_step(t, step);
-        tlc_convert(grad + i * dtype_size(p->dtype), p->dtype, values, TLC_F32, count);
+        tlc_convert(p->dtype, grad + i * dtype_size(p->dtype), TLC_F32, values, count);
         for (size_t k = 0; k < count; k++)
             sums[k] += isfinite(values[k]) ? (double)values[k] : 0;
     }

@@ -159,7 +159,7 @@ static void move(const source *drawn, double rate, tensor *t, tlc_dtype dtype)
             const double x = (double)(float)(DEVIATION * (double)weight[i + k]);
             moved[k] = (float)(sign[i + k] < 0 ? x - step : x + step);
         }
-        tlc_convert(moved, TLC_F32, t->data + i * dtype_size(dtype), dtype, count);
+        tlc_convert(TLC_F32, moved, dtype, t->data + i * dtype_size(dtype), count);
     }
 }
 

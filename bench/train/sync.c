@@ -33,7 +33,8 @@ static void list_tensors(syncer *s)
         s->tensor[t] = (tlc_tensor){.struct_size = sizeof s->tensor[t],
                                     .name = tensor->name,
                                     .n = tensor->n,
-                                    .residual = feedback ? s->residual + tensor->first : NULL};
+                                    .residual = feedback ? s->residual + tensor->first : NULL,
+                                    .only = TLC_NOBODY};
     }
 }
 

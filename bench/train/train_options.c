@@ -106,8 +106,9 @@ static const char *const kinds[] = {[SYNC_MPI] = "mpi",
                                     [SYNC_GOSSIP] = "gossip",
                                     [SYNC_OWNERS] = "owners",
                                     NULL};
-static const char *const graphs[] = {[TLC_RING] = "ring", [TLC_TORUS] = "torus", [TLC_COMPLETE] = "complete", NULL};
-static const char *const algorithms[] = {[TLC_DCD] = "dcd", [TLC_ECD] = "ecd", NULL};
+static const char *const graphs[] =
+    {[TLC_GRAPH_RING] = "ring", [TLC_GRAPH_TORUS] = "torus", [TLC_GRAPH_COMPLETE] = "complete", NULL};
+static const char *const algorithms[] = {[TLC_GOSSIP_DCD] = "dcd", [TLC_GOSSIP_ECD] = "ecd", NULL};
 static const char *const sends[] = {"gradients", "changes", NULL};
 static const char *const optimisers[] = {[MOMENTUM] = "momentum", [RMSPROP] = "rmsprop", [ADAM] = "adam", NULL};
 static const char *const decays[] = {"linear", "constant", NULL};
@@ -129,7 +130,7 @@ static bool take_kind(train_options *o, const char *text, char *why)
     const size_t length = strcspn(text, ":");
     const char *more = text[length] ? text + length + 1 : NULL;
     size_t servers = 1;
-    int kind, graph = TLC_RING;
+    int kind, graph = TLC_GRAPH_RING;
 
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     if (!parse_choice(name, kinds, &kind, why))
@@ -337,7 +338,7 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
 
 bool train_kind(uint64_t kind, uint64_t graph, char *text)
 {
-    if (kind > SYNC_OWNERS || graph > TLC_COMPLETE)
+    if (kind > SYNC_OWNERS || graph > TLC_GRAPH_COMPLETE)
         return false;
     if (kind == SYNC_GOSSIP)
         snprintf(text, KIND_SIZE, "gossip:%s", graphs[graph]);

@@ -60,7 +60,7 @@ TLC_API tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound);
  * may be the same memory. opt NULL: the defaults.
  * dst: cap bytes, at least tlc_delta_bound, else TLC_ERR_CAPACITY. *written: the bytes of the frame. The bytes of dst
  * after them may be overwritten. */
-TLC_API tlc_status tlc_delta_compress(const void *base, const void *next, size_t n, tlc_dtype dtype, void *dst,
+TLC_API tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *next, size_t n, void *dst,
                                       size_t cap, size_t *written, const tlc_delta_options *opt);
 
 /* Makes the next weights of the base, in place. src may be any bytes. Frame and base are checked before the first
@@ -68,7 +68,7 @@ TLC_API tlc_status tlc_delta_compress(const void *base, const void *next, size_t
  * TLC_ERR_CORRUPT (too short for a header, or no delta), TLC_ERR_VERSION, TLC_ERR_CHECKSUM, TLC_ERR_SIZE (the frame has
  * another n), TLC_ERR_PARAM (another dtype), TLC_ERR_CORRUPT (anything else), TLC_ERR_BASE (the weights are not the
  * base). */
-TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, void *weights, size_t n, tlc_dtype dtype,
+TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                                    const tlc_delta_options *opt);
 
 /* Checks the whole frame as tlc_delta_apply does, except n and dtype, and describes it. tlc_explain says why a frame is
@@ -77,7 +77,7 @@ TLC_API tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info
 
 /* *digest: what frames carry of n weights: the sum of XXH3_64bits_withSeed of their pieces of 4,096 weights, as
  * little-endian bytes; the seed is the number of the piece. With it a machine finds the delta that it needs. */
-TLC_API tlc_status tlc_delta_digest(const void *weights, size_t n, tlc_dtype dtype, uint64_t *digest,
+TLC_API tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint64_t *digest,
                                     const tlc_delta_options *opt);
 
 #ifdef __cplusplus

@@ -30,7 +30,7 @@
 #define THREELC_MPI_H
 
 #include <mpi.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,13 +8,12 @@
  * struct_size is smaller than the library's, the missing fields are 0. If it is larger, the extra bytes must be 0, else
  * TLC_ERR_PARAM.
  *
- * The two functions that read bytes of others or make frames, tlc_compress_quartic and tlc_natural_aggregate, have a
- * message. The others are over plain arrays: TLC_ERR_PARAM is also an argument that is NULL where its size is not 0.
+ * TLC_ERR_PARAM is also an argument that is NULL where its size is not 0.
  */
 #ifndef THREELC_STAGES_H
 #define THREELC_STAGES_H
 
-#include <threelc/threelc.h>
+#include <threelc/frames.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,29 +43,6 @@ TLC_API tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size
  * TLC_ERR_CORRUPT: a byte is above 242, or a padding digit is not 0. */
 TLC_API tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n);
 
-/* The frame of values that were quantized elsewhere, as on a GPU: the one that tlc_compress makes of them, if it finds
- * these symbols. quartic: what tlc_quartic_encode makes of the symbols, len bytes; of a codec with blocks that of each
- * block, one after the other. scales: M of tlc_ternary_encode, one, or one for each block.
- * codec: a codec of 3-value symbols: 3lc, 3lc-golomb, ternary:block=4096+golomb and so on; s is not used. dtype: of the
- * values before. codec has no default. scratch: tlc_quartic_scratch bytes, with the alignment of malloc.
- * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst after *written may be
- * overwritten.
- * TLC_ERR_PARAM: another codec. TLC_ERR_SIZE: another len. TLC_ERR_NONFINITE: a scale is negative or not finite.
- * TLC_ERR_CORRUPT: quartic bytes that are none. */
-typedef struct tlc_quartic_params {
-    size_t struct_size;
-    const char *codec;  /* of 3-value symbols; there is no default */
-    tlc_dtype dtype;    /* of the values before */
-    int checksum;       /* 1: the frame ends with a checksum */
-    void *scratch;      /* tlc_quartic_scratch bytes */
-    char *message;      /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
-    size_t message_cap; /* bytes of message */
-} tlc_quartic_params;
-TLC_API tlc_status tlc_quartic_params_init(tlc_quartic_params *params, size_t struct_size);
-TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is needed */
-TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
-                                        const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
-
 /* Zero-run encoding (3LC, section 3.3): a maximal run of k bytes 121 becomes floor(k / 14) bytes 255, and then for the
  * rest c = k mod 14 nothing (c = 0), one byte 121 (c = 1) or one byte 243 + (c - 2). Other bytes are copied.
  * TLC_ERR_CAPACITY: cap < len. TLC_ERR_PARAM: a byte is above 242. The bytes of dst after *written may be
@@ -87,12 +63,6 @@ TLC_API tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size
  * - residual[i] = x[i] - decoded[i]: what is not sent. residual may be NULL, or x itself.
  * - seed and step choose the random words (tlc_philox).
  * - TLC_ERR_NONFINITE: a value of x is not finite. */
-
-/* How a value becomes one of the two numbers around it. */
-typedef enum tlc_rounding {
-    TLC_ROUND_RANDOM = 0, /* up or down at random, without bias where no exponent is clipped */
-    TLC_ROUND_NEAREST = 1 /* to the nearer one */
-} tlc_rounding;
 
 /* Stochastic 3-value quantization (3LC, section 5.1; TernGrad without clipping): *M = max|x|, and q[i] is the sign of
  * x[i] with probability |x[i]| / M, else 0. tlc_ternary_decode decodes it. params NULL: all fields 0. */
@@ -185,28 +155,6 @@ TLC_API tlc_status tlc_natural_encode(const float *x, size_t n, const tlc_natura
 TLC_API tlc_status tlc_natural_decode(const void *codes, size_t len, tlc_natural_bits bits, int shift, float *out,
                                       size_t n);
 
-/* Adds natural frames and compresses the sum into one frame (IntML's aggregator). The count frames must have the same
- * n, bits and shift, and no blocks. They are added in their order, from +0 on. The new frame has the dtype of the first
- * one, and a checksum if that has one. A sum that overflows is clipped like any large value. params NULL: all fields 0.
- * Random words: value i of the sum has word 2^63 + i of seed and step (tlc_philox). Senders never use these words, so
- * the seed and step of a sender are allowed. But if an aggregator takes frames of other aggregators, it needs a seed of
- * its own, because equal words would be used twice.
- * dst: cap bytes, as many as tlc_codec_bound says; it must not overlap a frame.
- * TLC_ERR_SIZE: another n. TLC_ERR_PARAM: other bits or another shift, or a rounding that is not in the enum.
- * TLC_ERR_UNSUPPORTED: a frame that is not of natural, or blocked. Else the errors of tlc_decompress. */
-typedef struct tlc_natural_aggregate_params {
-    size_t struct_size;
-    uint64_t seed, step;   /* of the random words (tlc_philox) */
-    tlc_rounding rounding; /* of the sum */
-    char *message;         /* message_cap bytes: why the call failed, and which frame is at fault; or NULL. As in
-                      tlc_decode_options */
-    size_t message_cap;    /* bytes of message */
-} tlc_natural_aggregate_params;
-TLC_API tlc_status tlc_natural_aggregate_params_init(tlc_natural_aggregate_params *params, size_t struct_size);
-TLC_API tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count,
-                                         const tlc_natural_aggregate_params *params, void *dst, size_t cap,
-                                         size_t *written);
-
 /* One bit for each value (1-bit SGD with minimum squared error): bit i % 8 of byte i / 8 is 1 if x[i] >= 0. mean[0] is
  * the mean of these values, mean[1] that of the others. bits: ceil(n / 8) bytes. Sums are binary64, over chunks of 4096
  * values: within a chunk 16 lanes (index mod 16), folded 16-8-4-2-1; then the chunks in rising order. */
@@ -258,7 +206,7 @@ TLC_API tlc_status tlc_random_sparse_decode(const void *src, size_t len, float *
 /* Converts n values from one dtype to another. Widening is exact. Narrowing rounds half to even and overflows to
  * infinity. A NaN stays a NaN; if the dtype changes, it becomes quiet, and keeps its sign and as much of its payload as
  * fits. Equal dtypes copy the bits. TLC_ERR_PARAM: an unknown dtype. */
-TLC_API tlc_status tlc_convert(const void *src, tlc_dtype from, void *dst, tlc_dtype to, size_t n);
+TLC_API tlc_status tlc_convert(tlc_dtype from, const void *src, tlc_dtype to, void *dst, size_t n);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,7 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION 401      /* 0.4.1: major * 10000 + minor * 100 + patch */
+#define TLC_VERSION 500      /* 0.5.0: major * 10000 + minor * 100 + patch */
 #define TLC_FRAME_VERSION 1  /* the version of frames that this library writes and reads */
 #define TLC_MESSAGE_SIZE 512 /* bytes that hold every message of this header and of delta.h, with its NUL */
 
@@ -178,7 +178,7 @@ typedef struct tlc_message {
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
 
 TLC_API uint32_t tlc_version(void);                  /* TLC_VERSION of the library that runs */
-TLC_API const char *tlc_version_string(void);        /* "0.4.1" */
+TLC_API const char *tlc_version_string(void);        /* "0.5.0" */
 TLC_API const char *tlc_status_string(tlc_status s); /* one line of text; never NULL, for any s */
 TLC_API int tlc_isa_supported(tlc_isa isa);          /* 1 if it is built in, and the CPU and its OS can run it */
 TLC_API const char *tlc_isa_name(tlc_isa isa);       /* "auto", "scalar", "avx2", "avx512", "neon"; else "unknown" */

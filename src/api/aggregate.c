@@ -13,7 +13,7 @@
 #include "../common/sizes.h"
 #include "../common/structs.h"
 #include "../frames/formats.h"
-#include <threelc/stages.h>
+#include <threelc/frames.h>
 
 /* Reads and checks a frame. It must match the first one, if that is not NULL. */
 static tlc_status read_frame(tlc_frame *f, tlc_message message, const tlc_frame *first, tlc_text *w)

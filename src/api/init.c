@@ -4,7 +4,7 @@
  */
 #include "../common/structs.h"
 #include <threelc/delta.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 #include <threelc/stages.h>
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type */
@@ -20,7 +20,6 @@ INIT(tlc_frame_info)
 INIT(tlc_codec_entry)
 INIT(tlc_delta_options)
 INIT(tlc_delta_info)
-INIT(tlc_tensor)
 INIT(tlc_outcome)
 INIT(tlc_exchange_stats)
 INIT(tlc_part)

@@ -94,7 +94,7 @@ uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights)
     return sum;
 }
 
-tlc_status tlc_delta_digest(const void *weights, size_t n, tlc_dtype dtype, uint64_t *digest,
+tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint64_t *digest,
                             const tlc_delta_options *opt)
 {
     tlc_delta d;
@@ -200,7 +200,7 @@ static void write_head(const tlc_delta *d, uint8_t *dst)
     tlc_store64(dst, d->result_digest);
 }
 
-tlc_status tlc_delta_compress(const void *base, const void *next, size_t n, tlc_dtype dtype, void *dst, size_t cap,
+tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *next, size_t n, void *dst, size_t cap,
                               size_t *written, const tlc_delta_options *opt)
 {
     writing w = {.base = base, .next = next};

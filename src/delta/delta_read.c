@@ -190,7 +190,7 @@ static tlc_status apply(tlc_delta *d, uint8_t *weights)
     return TLC_OK;
 }
 
-tlc_status tlc_delta_apply(const void *src, size_t len, void *weights, size_t n, tlc_dtype dtype,
+tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                            const tlc_delta_options *opt)
 {
     tlc_delta d;

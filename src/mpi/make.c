@@ -26,7 +26,7 @@ tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, 
 
 static tlc_tensor tensor_at(const tlc_mpi_config *cfg, size_t i)
 {
-    tlc_tensor ours = {.name = NULL};
+    tlc_tensor ours = {.only = TLC_NOBODY};
 
     (void)tlc_import_sized(&ours, sizeof ours, (const char *)cfg->tensors + i * cfg->tensors->struct_size,
                            cfg->tensors->struct_size);
@@ -126,10 +126,10 @@ static void describe(const tlc_mpi_making *m, const char *kind, text *t)
         add(t, "%s has %zu values", name, tensor.n);
         add(t, "pushes of %s have the codec %s", name, tensor.push ? tensor.push : usual);
         add(t, "answers of %s have the codec %s", name, tensor.pull ? tensor.pull : usual);
-        if (tensor.only)
-            add(t, "%s is pushed by worker %u", name, tensor.only - 1);
-        else
+        if (tensor.only == TLC_NOBODY)
             add(t, "%s is pushed by all workers", name);
+        else
+            add(t, "%s is pushed by worker %u", name, tensor.only);
     }
 }
 

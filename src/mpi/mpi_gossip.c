@@ -220,7 +220,7 @@ tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_g
         m.status = tlc_gossip_create(&m.handle->object.gossip, &m.exchange, kind, (uint32_t)m.rank, r.node, r.weight,
                                      r.degree, m.cfg.tensors, m.cfg.count, model);
     free_row(&m.handle->mail, &r);
-    status = tlc_mpi_make_end(&m, kind == TLC_ECD ? "gossip (ECD)" : "gossip (DCD)", 1, &h);
+    status = tlc_mpi_make_end(&m, kind == TLC_GOSSIP_ECD ? "gossip (ECD)" : "gossip (DCD)", 1, &h);
     return status ? status : greet_all(&m, out, h);
 }
 
@@ -263,7 +263,7 @@ static tlc_status agree_on_graph(tlc_mail *memory, const tlc_graph *graph, tlc_s
 
 tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out)
 {
-    tlc_graph ours = {.kind = TLC_RING};
+    tlc_graph ours = {.kind = TLC_GRAPH_RING};
     int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
     int rank, ranks;
     tlc_mail memory = {.comm = comm};

@@ -36,7 +36,7 @@ void tlc_copy_le(void *dst, const void *src, size_t n, size_t size)
 #endif
 }
 
-tlc_status tlc_convert(const void *src, tlc_dtype from, void *dst, tlc_dtype to, size_t n)
+tlc_status tlc_convert(tlc_dtype from, const void *src, tlc_dtype to, void *dst, size_t n)
 {
     const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
     size_t in = tlc_dtype_size(from), out = tlc_dtype_size(to);

@@ -5,7 +5,7 @@
  */
 #include <threelc/bundle.h>
 #include <threelc/delta.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 #include <threelc/stages.h>
 #include <threelc/threelc.h>
 
@@ -294,8 +294,8 @@ _Static_assert(TLC_GOLOMB_UNSIGNED == 0 && TLC_GOLOMB_SIGNED == 1, "the numbers 
 _Static_assert(TLC_LEVELS_255 == 127 && TLC_LEVELS_15 == 7, "the numbers of tlc_levels");
 _Static_assert(TLC_NATURAL_8 == 8 && TLC_NATURAL_9 == 9, "the numbers of tlc_natural_bits");
 
-_Static_assert(TLC_DCD == 0 && TLC_ECD == 1, "the numbers of tlc_gossip_kind");
-_Static_assert(TLC_RING == 0 && TLC_TORUS == 1 && TLC_COMPLETE == 2 && TLC_RANDOM == 3,
+_Static_assert(TLC_GOSSIP_DCD == 0 && TLC_GOSSIP_ECD == 1, "the numbers of tlc_gossip_kind");
+_Static_assert(TLC_GRAPH_RING == 0 && TLC_GRAPH_TORUS == 1 && TLC_GRAPH_COMPLETE == 2 && TLC_GRAPH_RANDOM == 3,
                "the numbers of tlc_graph_kind");
 
 _Static_assert(TLC_FRAME_VERSION == 1, "the version of the frame format");

@@ -31,7 +31,7 @@ static inputs make(const char *codec, size_t count, size_t n, int checksum, floa
         for (size_t k = 0; k < n; k++)
             grad[k] *= scale;
         uint8_t *narrow = bytes(n * sizeof *grad);
-        require_status(tlc_convert(grad, TLC_F32, narrow, cfg.dtype, n), TLC_OK);
+        require_status(tlc_convert(TLC_F32, grad, cfg.dtype, narrow, n), TLC_OK);
         in.frames[i] = (tlc_message){frame, compress(ctx, narrow, frame)};
         require_status(tlc_decompress_add(frame, in.frames[i].len, 1.0f, in.sum, n, NULL), TLC_OK);
         free(narrow);

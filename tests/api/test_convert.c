@@ -22,7 +22,7 @@ static void convert(tlc_isa isa, const void *in, tlc_dtype from, void *out, tlc_
 
     at = (place){.dtype = from, .isa = isa, .n = n};
     if (isa == TLC_ISA_AUTO) {
-        require_status(tlc_convert(in, from, out, to, n), TLC_OK);
+        require_status(tlc_convert(from, in, to, out, n), TLC_OK);
         return;
     }
     tlc_ctx *ctx = create(&cfg, n);
@@ -191,9 +191,9 @@ static void sizes_and_alignments(void **state)
                     size_t size = n * dtype_size[to];
                     at = (place){.dtype = from, .n = n, .i = offset};
                     memmove(in + offset, in, n * dtype_size[from]);
-                    require_status(tlc_convert(in + offset, from, want, to, n), TLC_OK);
+                    require_status(tlc_convert(from, in + offset, to, want, n), TLC_OK);
                     memset(out, 0x3c, sizeof out);
-                    require_status(tlc_convert(in + offset, from, out + offset, to, n), TLC_OK);
+                    require_status(tlc_convert(from, in + offset, to, out + offset, n), TLC_OK);
                     require(same(out + offset, want, size));
                     require(all_bytes(out, offset, 0x3c));
                     require(all_bytes(out + offset + size, sizeof out - offset - size, 0x3c));
@@ -207,10 +207,10 @@ static void refusals(void **state)
     uint32_t in = 1, out = 7;
 
     (void)state;
-    require_status(tlc_convert(&in, (tlc_dtype)3, &out, TLC_F32, 1), TLC_ERR_PARAM);
-    require_status(tlc_convert(&in, TLC_F32, &out, (tlc_dtype)-1, 1), TLC_ERR_PARAM);
-    require_status(tlc_convert(NULL, TLC_F32, &out, TLC_F16, 1), TLC_ERR_PARAM);
-    require_status(tlc_convert(&in, TLC_F32, NULL, TLC_F16, 1), TLC_ERR_PARAM);
+    require_status(tlc_convert((tlc_dtype)3, &in, TLC_F32, &out, 1), TLC_ERR_PARAM);
+    require_status(tlc_convert(TLC_F32, &in, (tlc_dtype)-1, &out, 1), TLC_ERR_PARAM);
+    require_status(tlc_convert(TLC_F32, NULL, TLC_F16, &out, 1), TLC_ERR_PARAM);
+    require_status(tlc_convert(TLC_F32, &in, TLC_F16, NULL, 1), TLC_ERR_PARAM);
     require(out == 7);
 }
 

@@ -38,7 +38,7 @@ static void into_every_dtype(void **state)
                 size_t len = make_frame(c, from, 0, DATA_LAPLACE);
                 require_status(tlc_decompress(frame, len, TLC_F32, values, N, &opt), TLC_OK);
                 FOR_EACH_DTYPE(to) {
-                    require_status(tlc_convert(values, TLC_F32, want, to, N), TLC_OK);
+                    require_status(tlc_convert(TLC_F32, values, to, want, N), TLC_OK);
                     require_status(tlc_decompress(frame, len, to, out, N, &opt), TLC_OK);
                     require(same(out, want, N * dtype_size[to]));
                 }

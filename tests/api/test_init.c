@@ -5,7 +5,7 @@
  */
 #include "../support/support.h"
 #include <threelc/delta.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 #include <threelc/stages.h>
 
 /* STRUCT(name, 1: all fields but the size are 0 by default) */
@@ -17,7 +17,7 @@
     STRUCT(tlc_codec_entry, 1)                                                                                         \
     STRUCT(tlc_delta_options, 1)                                                                                       \
     STRUCT(tlc_delta_info, 1)                                                                                          \
-    STRUCT(tlc_tensor, 1)                                                                                              \
+    STRUCT(tlc_tensor, 0)                                                                                              \
     STRUCT(tlc_outcome, 1)                                                                                             \
     STRUCT(tlc_exchange_stats, 1)                                                                                      \
     STRUCT(tlc_part, 1)                                                                                                \

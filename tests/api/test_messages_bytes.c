@@ -6,7 +6,7 @@
 #include <math.h>
 #include <threelc/bundle.h>
 #include <threelc/delta.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { N = 100, ROOM = 2048 };
 
@@ -61,7 +61,7 @@ static void make_delta(void)
 
     fill(DATA_LAPLACE, 1, base, N);
     fill(DATA_LAPLACE, 2, next, N);
-    require_status(tlc_delta_compress(base, next, N, TLC_F32, samples[DELTA].bytes, ROOM, &samples[DELTA].len, NULL),
+    require_status(tlc_delta_compress(TLC_F32, base, next, N, samples[DELTA].bytes, ROOM, &samples[DELTA].len, NULL),
                    TLC_OK);
 }
 
@@ -81,7 +81,7 @@ static void make_bundle(void)
 
 static void make_exchange(void)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "a", .n = 5};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "a", .n = 5, .only = TLC_NOBODY};
     const float values[5] = {1}, *const grads[] = {values};
     const uint32_t neighbour = 1;
     const double weights[] = {0.5, 0.5};
@@ -104,7 +104,8 @@ static void make_exchange(void)
     tlc_allreduce_destroy(rank);
     cfg.push = "raw";
     cfg.pull = NULL;
-    require_status(tlc_gossip_create(&node, &cfg, TLC_DCD, 0, &neighbour, weights, 1, &tensor, 1, grads), TLC_OK);
+    require_status(tlc_gossip_create(&node, &cfg, TLC_GOSSIP_DCD, 0, &neighbour, weights, 1, &tensor, 1, grads),
+                   TLC_OK);
     require_status(tlc_gossip_state_save(node, samples[NODE_STATE].bytes, ROOM, &samples[NODE_STATE].len), TLC_OK);
     tlc_gossip_destroy(node);
 }
@@ -434,27 +435,27 @@ static void deltas(void **state)
 
     (void)state;
     fill(DATA_LAPLACE, 1, base, N);
-    SAYS(tlc_delta_apply(d.bytes, d.len, base, 99, TLC_F32, &opt), TLC_ERR_SIZE,
+    SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, 99, &opt), TLC_ERR_SIZE,
          "the delta is for 100 weights, the caller has 99");
-    SAYS(tlc_delta_apply(d.bytes, d.len, base, N, TLC_BF16, &opt), TLC_ERR_PARAM,
+    SAYS(tlc_delta_apply(d.bytes, d.len, TLC_BF16, base, N, &opt), TLC_ERR_PARAM,
          "the delta is for f32 weights, the caller has bf16");
-    SAYS(tlc_delta_apply(f->bytes, f->len, base, N, TLC_F32, &opt), TLC_ERR_CORRUPT,
+    SAYS(tlc_delta_apply(f->bytes, f->len, TLC_F32, base, N, &opt), TLC_ERR_CORRUPT,
          "these are the bytes of a frame, not of a delta of weights");
-    SAYS(tlc_delta_apply(d.bytes, 5, base, N, TLC_F32, &opt), TLC_ERR_CORRUPT, "5 bytes are too few for a delta");
-    SAYS(tlc_delta_apply(d.bytes, d.len - 1, base, N, TLC_F32, &opt), TLC_ERR_CHECKSUM, "checksum of the delta");
-    require_status(tlc_delta_digest(other, N, TLC_F32, &have, NULL), TLC_OK);
-    require_status(tlc_delta_digest(base, N, TLC_F32, &want, NULL), TLC_OK);
+    SAYS(tlc_delta_apply(d.bytes, 5, TLC_F32, base, N, &opt), TLC_ERR_CORRUPT, "5 bytes are too few for a delta");
+    SAYS(tlc_delta_apply(d.bytes, d.len - 1, TLC_F32, base, N, &opt), TLC_ERR_CHECKSUM, "checksum of the delta");
+    require_status(tlc_delta_digest(TLC_F32, other, N, &have, NULL), TLC_OK);
+    require_status(tlc_delta_digest(TLC_F32, base, N, &want, NULL), TLC_OK);
     snprintf(words, sizeof words, "not the base of the delta, which has digest %llu: theirs is %llu",
              (unsigned long long)want, (unsigned long long)have);
-    SAYS(tlc_delta_apply(d.bytes, d.len, other, N, TLC_F32, &opt), TLC_ERR_BASE, words);
-    SAYS(tlc_delta_apply(NULL, 9, base, N, TLC_F32, &opt), TLC_ERR_PARAM, "src is NULL, but len is 9");
-    SAYS(tlc_delta_apply(d.bytes, d.len, NULL, N, TLC_F32, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
-    SAYS(tlc_delta_apply(d.bytes, d.len, base, N, (tlc_dtype)5, &opt), TLC_ERR_PARAM, "dtype is 5: ");
+    SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, other, N, &opt), TLC_ERR_BASE, words);
+    SAYS(tlc_delta_apply(NULL, 9, TLC_F32, base, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 9");
+    SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
+    SAYS(tlc_delta_apply(d.bytes, d.len, (tlc_dtype)5, base, N, &opt), TLC_ERR_PARAM, "dtype is 5: ");
     opt = delta_told();
-    require_status(tlc_delta_apply(d.bytes, d.len, base, N, TLC_F32, &opt), TLC_OK);
+    require_status(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_OK);
     require(!*message);
     d.bytes[1] = 9;
-    SAYS(tlc_delta_apply(d.bytes, d.len, base, N, TLC_F32, &opt), TLC_ERR_VERSION,
+    SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_ERR_VERSION,
          "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1");
 }
 
@@ -470,21 +471,21 @@ static void making_deltas(void **state)
     (void)state;
     require_status(tlc_delta_bound(TLC_F32, N, &bound), TLC_OK);
     snprintf(words, sizeof words, "cap is 12 bytes, tlc_delta_bound is %zu", bound);
-    SAYS(tlc_delta_compress(x, x, N, TLC_F32, dst, 12, &len, &opt), TLC_ERR_CAPACITY, words);
-    SAYS(tlc_delta_compress(x, x, N, TLC_F32, NULL, ROOM, &len, &opt), TLC_ERR_PARAM, "dst is NULL");
-    SAYS(tlc_delta_compress(x, x, N, TLC_F32, dst, ROOM, NULL, &opt), TLC_ERR_PARAM, "written is NULL");
-    SAYS(tlc_delta_compress(x, NULL, N, TLC_F32, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "next is NULL, but n is 100");
-    SAYS(tlc_delta_compress(x, x, N, (tlc_dtype)9, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "dtype is 9: ");
-    SAYS(tlc_delta_compress(x, x, SIZE_MAX, TLC_F32, dst, ROOM, &len, &opt), TLC_ERR_SIZE, "n is ... address space");
-    SAYS((opt.without_digests = 2, tlc_delta_digest(x, N, TLC_F32, &digest, &opt)), TLC_ERR_PARAM,
+    SAYS(tlc_delta_compress(TLC_F32, x, x, N, dst, 12, &len, &opt), TLC_ERR_CAPACITY, words);
+    SAYS(tlc_delta_compress(TLC_F32, x, x, N, NULL, ROOM, &len, &opt), TLC_ERR_PARAM, "dst is NULL");
+    SAYS(tlc_delta_compress(TLC_F32, x, x, N, dst, ROOM, NULL, &opt), TLC_ERR_PARAM, "written is NULL");
+    SAYS(tlc_delta_compress(TLC_F32, x, NULL, N, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "next is NULL, but n is 100");
+    SAYS(tlc_delta_compress((tlc_dtype)9, x, x, N, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "dtype is 9: ");
+    SAYS(tlc_delta_compress(TLC_F32, x, x, SIZE_MAX, dst, ROOM, &len, &opt), TLC_ERR_SIZE, "n is ... address space");
+    SAYS((opt.without_digests = 2, tlc_delta_digest(TLC_F32, x, N, &digest, &opt)), TLC_ERR_PARAM,
          "without_digests is 2: 0 or 1");
-    SAYS((opt.isa = (tlc_isa)8, tlc_delta_digest(x, N, TLC_F32, &digest, &opt)), TLC_ERR_PARAM, "isa is 8: ");
-    SAYS(tlc_delta_digest(NULL, N, TLC_F32, &digest, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
-    SAYS(tlc_delta_digest(x, N, TLC_F32, NULL, &opt), TLC_ERR_PARAM, "digest is NULL");
+    SAYS((opt.isa = (tlc_isa)8, tlc_delta_digest(TLC_F32, x, N, &digest, &opt)), TLC_ERR_PARAM, "isa is 8: ");
+    SAYS(tlc_delta_digest(TLC_F32, NULL, N, &digest, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
+    SAYS(tlc_delta_digest(TLC_F32, x, N, NULL, &opt), TLC_ERR_PARAM, "digest is NULL");
     if (missing_isa()) {
         snprintf(words, sizeof words, "isa is %s, ... does not have", tlc_isa_name(missing_isa()));
-        SAYS((opt.isa = missing_isa(), tlc_delta_digest(x, N, TLC_F32, &digest, &opt)), TLC_ERR_UNSUPPORTED, words);
-        SAYS((opt.isa = missing_isa(), tlc_delta_compress(x, x, N, TLC_F32, dst, ROOM, &len, &opt)),
+        SAYS((opt.isa = missing_isa(), tlc_delta_digest(TLC_F32, x, N, &digest, &opt)), TLC_ERR_UNSUPPORTED, words);
+        SAYS((opt.isa = missing_isa(), tlc_delta_compress(TLC_F32, x, x, N, dst, ROOM, &len, &opt)),
              TLC_ERR_UNSUPPORTED, words);
     }
 }
@@ -507,13 +508,13 @@ static void every_room(void **state)
     opt.message = decoding;
     delta.message = applying;
     require_status(tlc_decompress(d->bytes, d->len, TLC_F32, out, N, &opt), TLC_ERR_VERSION);
-    require_status(tlc_delta_apply(f->bytes, f->len, out, N, TLC_F32, &delta), TLC_ERR_CORRUPT);
+    require_status(tlc_delta_apply(f->bytes, f->len, TLC_F32, out, N, &delta), TLC_ERR_CORRUPT);
     for (size_t cap = 0; cap <= strlen(applying) + strlen(decoding); cap++) {
         opt.message = delta.message = (char *)guard_at_end(&b, cap);
         opt.message_cap = delta.message_cap = cap;
         (void)tlc_decompress(d->bytes, d->len, TLC_F32, out, N, &opt);
         require(!cap || is_shortened(opt.message, cap, decoding));
-        (void)tlc_delta_apply(f->bytes, f->len, out, N, TLC_F32, &delta);
+        (void)tlc_delta_apply(f->bytes, f->len, TLC_F32, out, N, &delta);
         require(!cap || is_shortened(opt.message, cap, applying));
         (void)tlc_explain(d->bytes, d->len, TLC_FORMAT_FRAME, opt.message, cap);
         require(!cap || is_shortened(opt.message, cap, decoding));

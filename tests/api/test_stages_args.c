@@ -62,7 +62,7 @@ CALL(random_sparse_encode, p[IN], n,
      PARAMS(random_sparse, .p = 0.5, .seed = SEED, .scratch = p[SCRATCH], .residual = p[RESIDUAL]), p[OUT], room(n),
      p[WRITTEN])
 CALL(random_sparse_decode, p[IN], len, p[OUT], n)
-CALL(convert, p[IN], TLC_F32, p[OUT], TLC_F16, n)
+CALL(convert, TLC_F32, p[IN], TLC_F16, p[OUT], n)
 
 #define ARG(name) (1u << (name))
 #define BOTH (ARG(IN) | ARG(OUT))

@@ -7,11 +7,11 @@ static const uint32_t ranks_of[SITES] = {3, 2, 3};
 
 void world_init(world *w, const char *inside, const char *between)
 {
-    static const tlc_tensor tensors[TENSORS] = {{.name = "bias", .n = 40},
-                                                {.name = "conv", .n = 1000},
-                                                {.name = "empty", .n = 0},
-                                                {.name = "fc", .n = 300},
-                                                {.name = "norm", .n = 17}};
+    static const tlc_tensor tensors[TENSORS] = {{.name = "bias", .n = 40, .only = TLC_NOBODY},
+                                                {.name = "conv", .n = 1000, .only = TLC_NOBODY},
+                                                {.name = "empty", .n = 0, .only = TLC_NOBODY},
+                                                {.name = "fc", .n = 300, .only = TLC_NOBODY},
+                                                {.name = "norm", .n = 17, .only = TLC_NOBODY}};
     size_t values = 0;
 
     memset(w, 0, sizeof *w);

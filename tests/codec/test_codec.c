@@ -243,7 +243,7 @@ static size_t largest_frame(const codec_case *c, tlc_ctx *ctx, tlc_dtype dtype, 
         ones[i] = i % 3 ? 1.0f : -1.0f;
     fill_grad(DATA_DENSE, n, dtype, grad, n);
     if (c->bound == BOUND_BY_TIES)
-        require_status(tlc_convert(ones, TLC_F32, grad, dtype, n), TLC_OK);
+        require_status(tlc_convert(TLC_F32, ones, dtype, grad, n), TLC_OK);
     len = c->bound == BOUND_BY_PLACES ? largest_of_places(ctx, n, block_of(c->text), dst) : compress(ctx, grad, dst);
     free(grad);
     free(dst);

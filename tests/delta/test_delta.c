@@ -100,12 +100,12 @@ static size_t round_trip(room *a, const uint8_t *base, const uint8_t *next, size
     uint8_t *dst = arena_take(&a->frame, bound, 1), *weights;
     size_t len = 0;
 
-    require_status(tlc_delta_compress(from, to, n, dtype, dst, bound, &len, opt), TLC_OK);
+    require_status(tlc_delta_compress(dtype, from, to, n, dst, bound, &len, opt), TLC_OK);
     require(len <= bound && arena_intact(&a->frame) && same(to, next, size) && (!base || same(from, base, size)));
     require(!frame || same(dst, frame, len));
     weights = base ? arena_copy(&a->weights, base, size, 1) : arena_take(&a->weights, size, 1);
     memmove(a->frame.pages.end - len, dst, len); /* up to the guard page */
-    require_status(tlc_delta_apply(a->frame.pages.end - len, len, weights, n, dtype, opt), TLC_OK);
+    require_status(tlc_delta_apply(a->frame.pages.end - len, len, dtype, weights, n, opt), TLC_OK);
     require(same(weights, next, size) && arena_intact(&a->weights));
     return len;
 }
@@ -119,10 +119,10 @@ static void check_info(const uint8_t *frame, size_t len, const uint8_t *base, co
     require_status(tlc_delta_inspect(frame, len, &info), TLC_OK);
     require(info.version == 1 && info.dtype == dtype && info.n == n && info.has_base == (base != NULL));
     require(info.has_digests == 1);
-    require_status(tlc_delta_digest(next, n, dtype, &digest, NULL), TLC_OK);
+    require_status(tlc_delta_digest(dtype, next, n, &digest, NULL), TLC_OK);
     require(info.result_digest == digest);
     if (base) {
-        require_status(tlc_delta_digest(base, n, dtype, &digest, NULL), TLC_OK);
+        require_status(tlc_delta_digest(dtype, base, n, &digest, NULL), TLC_OK);
         require(info.base_digest == digest);
     } else
         require(info.base_digest == 0);
@@ -157,7 +157,7 @@ static void round_trips(void **state)
                     make(kind, dtype, base, next, n);
                     at = (place){.dtype = dtype, .n = n, .i = kind, .note = has_base ? "with a base" : "without"};
                     tlc_delta_options opt = options(TLC_ISA_SCALAR, &runners[0].parallel);
-                    require_status(tlc_delta_compress(from, next, n, dtype, frame, most, &len, &opt), TLC_OK);
+                    require_status(tlc_delta_compress(dtype, from, next, n, frame, most, &len, &opt), TLC_OK);
                     check_info(frame, len, from, next, n, dtype);
                     FOR_EACH_ISA(isa) {
                         at.isa = isa;
@@ -200,8 +200,8 @@ static void all_halfs(void **state)
             at = (place){.dtype = dtype, .n = N, .i = multiple};
             uint8_t *weights = bytes(2 * N);
             memcpy(weights, base, 2 * N);
-            require_status(tlc_delta_compress(base, next, N, dtype, frame, bound_of(dtype, N), &len, NULL), TLC_OK);
-            require_status(tlc_delta_apply(frame, len, weights, N, dtype, NULL), TLC_OK);
+            require_status(tlc_delta_compress(dtype, base, next, N, frame, bound_of(dtype, N), &len, NULL), TLC_OK);
+            require_status(tlc_delta_apply(frame, len, dtype, weights, N, NULL), TLC_OK);
             require(same(weights, next, 2 * N));
             free(weights);
         }
@@ -277,7 +277,7 @@ static void near_entropy(void **state)
             continue;
         least = share < least ? share : least;
         most = share > most ? share : most;
-        require_status(tlc_delta_compress(base, next, n, TLC_BF16, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
+        require_status(tlc_delta_compress(TLC_BF16, base, next, n, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
         print_message("# %.1f%% changed: %.3f bits a weight, %.1f%% above the entropy\n", 100 * share,
                       8.0 * (double)len / (double)n, 100 * (8.0 * (double)len / bits - 1));
         require(8.0 * (double)len < 1.05 * bits);
@@ -302,13 +302,13 @@ static void other_sizes(void **state)
         base[i] = rounded(0.02 * normal(&r));
         next[i] = (uint16_t)rng_next(&r);
     }
-    require_status(tlc_delta_compress(base, base, n, TLC_BF16, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(TLC_BF16, base, base, n, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
     require(len <= 64);
-    require_status(tlc_delta_compress(base, next, n, TLC_BF16, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(TLC_BF16, base, next, n, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
     require((double)len <= 1.01 * 2 * (double)n);
-    require_status(tlc_delta_compress(NULL, next, n, TLC_BF16, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(TLC_BF16, NULL, next, n, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
     require((double)len <= 1.01 * 2 * (double)n);
-    require_status(tlc_delta_compress(NULL, base, n, TLC_BF16, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(TLC_BF16, NULL, base, n, frame, bound_of(TLC_BF16, n), &len, NULL), TLC_OK);
     print_message("# without a base: %.2f bits a weight\n", 8.0 * (double)len / (double)n);
     require(8.0 * (double)len < 11.0 * (double)n);
     free(base);
@@ -336,7 +336,7 @@ static void chains(void **state)
             fill_grad(DATA_LAPLACE, 1, TLC_BF16, weights[0], N);
         for (size_t j = 0; i && j < N; j++)
             put(TLC_BF16, weights[i], j, changed(FEW_CHANGED, get(TLC_BF16, weights[i - 1], j), j, TLC_BF16, &r));
-        require_status(tlc_delta_compress(i ? weights[i - 1] : NULL, weights[i], N, TLC_BF16, frame[i], bound, &len[i],
+        require_status(tlc_delta_compress(TLC_BF16, i ? weights[i - 1] : NULL, weights[i], N, frame[i], bound, &len[i],
                                           NULL),
                        TLC_OK);
     }
@@ -344,13 +344,13 @@ static void chains(void **state)
         for (size_t j = 1; j < STEPS; j++)
             if (j != i) {
                 memcpy(before, mine, 2 * N);
-                require_status(tlc_delta_apply(frame[j], len[j], mine, N, TLC_BF16, NULL), TLC_ERR_BASE);
+                require_status(tlc_delta_apply(frame[j], len[j], TLC_BF16, mine, N, NULL), TLC_ERR_BASE);
                 require(same(mine, before, 2 * N));
             }
-        require_status(tlc_delta_apply(frame[i], len[i], mine, N, TLC_BF16, NULL), TLC_OK);
+        require_status(tlc_delta_apply(frame[i], len[i], TLC_BF16, mine, N, NULL), TLC_OK);
         require(same(mine, weights[i], 2 * N));
     }
-    require_status(tlc_delta_apply(frame[0], len[0], mine, N, TLC_BF16, NULL), TLC_OK);
+    require_status(tlc_delta_apply(frame[0], len[0], TLC_BF16, mine, N, NULL), TLC_OK);
     require(same(mine, weights[0], 2 * N));
     for (size_t i = 0; i < STEPS; i++) {
         free(weights[i]);
@@ -378,27 +378,27 @@ static void arguments(void **state)
     require_status(tlc_delta_bound(TLC_F32, N, NULL), TLC_ERR_PARAM);
     require_status(tlc_delta_bound(TLC_F32, SIZE_MAX / 4, &size), TLC_ERR_SIZE);
     require(size == 7);
-    require_status(tlc_delta_compress(w, w, N, (tlc_dtype)3, frame, bound, &len, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_compress(w, NULL, N, TLC_BF16, frame, bound, &len, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_compress(w, w, N, TLC_BF16, NULL, bound, &len, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_compress(w, w, N, TLC_BF16, frame, bound, NULL, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_compress(w, w, N, TLC_BF16, frame, bound, &len, &bad), TLC_ERR_PARAM);
-    require_status(tlc_delta_compress(w, w, N, TLC_BF16, frame, bound - 1, &len, NULL), TLC_ERR_CAPACITY);
+    require_status(tlc_delta_compress((tlc_dtype)3, w, w, N, frame, bound, &len, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, NULL, N, frame, bound, &len, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, w, N, NULL, bound, &len, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, w, N, frame, bound, NULL, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, w, N, frame, bound, &len, &bad), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, w, N, frame, bound - 1, &len, NULL), TLC_ERR_CAPACITY);
     require(len == 7);
-    require_status(tlc_delta_compress(w, w, N, TLC_BF16, frame, bound, &len, &opt), TLC_OK);
-    require_status(tlc_delta_apply(NULL, len, w, N, TLC_BF16, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_apply(frame, len, NULL, N, TLC_BF16, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_apply(frame, len, w, N, TLC_BF16, &bad), TLC_ERR_PARAM);
-    require_status(tlc_delta_apply(frame, len, w, N + 1, TLC_BF16, NULL), TLC_ERR_SIZE);
-    require_status(tlc_delta_apply(frame, len, w, N, TLC_F16, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_compress(TLC_BF16, w, w, N, frame, bound, &len, &opt), TLC_OK);
+    require_status(tlc_delta_apply(NULL, len, TLC_BF16, w, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_apply(frame, len, TLC_BF16, NULL, N, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_apply(frame, len, TLC_BF16, w, N, &bad), TLC_ERR_PARAM);
+    require_status(tlc_delta_apply(frame, len, TLC_BF16, w, N + 1, NULL), TLC_ERR_SIZE);
+    require_status(tlc_delta_apply(frame, len, TLC_F16, w, N, NULL), TLC_ERR_PARAM);
     require_status(tlc_delta_inspect(frame, len, NULL), TLC_ERR_PARAM);
     require_status(tlc_delta_inspect(NULL, len, &info), TLC_ERR_PARAM);
-    require_status(tlc_delta_digest(NULL, N, TLC_BF16, &digest, NULL), TLC_ERR_PARAM);
-    require_status(tlc_delta_digest(w, N, TLC_BF16, NULL, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_digest(TLC_BF16, NULL, N, &digest, NULL), TLC_ERR_PARAM);
+    require_status(tlc_delta_digest(TLC_BF16, w, N, NULL, NULL), TLC_ERR_PARAM);
     require(digest == 7);
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++) {
         opt.isa = isa;
-        require_status(tlc_delta_apply(frame, len, w, N, TLC_BF16, &opt),
+        require_status(tlc_delta_apply(frame, len, TLC_BF16, w, N, &opt),
                        tlc_isa_supported(isa) ? TLC_OK : TLC_ERR_UNSUPPORTED);
     }
     free(w);

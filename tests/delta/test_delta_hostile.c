@@ -36,7 +36,7 @@ static void open_sample(sample *s, tlc_dtype dtype, size_t n, size_t steps, unsi
     }
     require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
     s->frame = bytes(bound);
-    require_status(tlc_delta_compress(steps ? s->base : NULL, next, n, dtype, s->frame, bound, &s->len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(dtype, steps ? s->base : NULL, next, n, s->frame, bound, &s->len, NULL), TLC_OK);
     arena_open(&s->src, bound);
     arena_open(&s->weights, n * dtype_size[dtype]);
     free(next);
@@ -57,7 +57,7 @@ static tlc_status apply(sample *s, const uint8_t *frame, size_t len)
     const uint8_t *src = arena_copy(&s->src, frame, len, 1);
     uint8_t *weights = arena_copy(&s->weights, s->base, size, 1);
     tlc_delta_info info = {.struct_size = sizeof info};
-    tlc_status status = tlc_delta_apply(src, len, weights, s->n, s->dtype, NULL);
+    tlc_status status = tlc_delta_apply(src, len, s->dtype, weights, s->n, NULL);
     tlc_status inspected = tlc_delta_inspect(src, len, &info);
 
     require(arena_intact(&s->weights));

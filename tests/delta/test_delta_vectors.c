@@ -40,12 +40,12 @@ static void good(const line *r, tlc_dtype dtype, const tlc_delta_options *opt)
         base = weights(get(r, "base"), dtype);
     expect_status(tlc_delta_bound(dtype, n, &bound), TLC_OK, "tlc_delta_bound");
     uint8_t *frame = exact(bound, 1), *mine = exact(next.len, 1);
-    expect_status(tlc_delta_compress(has_base ? base.p : NULL, next.p, n, dtype, frame, bound, &written, opt), TLC_OK,
+    expect_status(tlc_delta_compress(dtype, has_base ? base.p : NULL, next.p, n, frame, bound, &written, opt), TLC_OK,
                   "tlc_delta_compress");
     expect(written == want.len && same(frame, want.p, written), "frame");
     if (has_base && n)
         memcpy(mine, base.p, base.len);
-    expect_status(tlc_delta_apply(want.p, want.len, mine, n, dtype, opt), TLC_OK, "tlc_delta_apply");
+    expect_status(tlc_delta_apply(want.p, want.len, dtype, mine, n, opt), TLC_OK, "tlc_delta_apply");
     expect(same(mine, next.p, next.len), "weights");
 }
 
@@ -56,7 +56,7 @@ static void altered(const line *r, tlc_dtype dtype, const tlc_delta_options *opt
           before = weights(get(r, "base"), dtype);
     tlc_delta_info info = {.struct_size = sizeof info};
 
-    expect_status(tlc_delta_apply(frame.p, frame.len, mine.p, mine.len / width[dtype], dtype, opt), want,
+    expect_status(tlc_delta_apply(frame.p, frame.len, dtype, mine.p, mine.len / width[dtype], opt), want,
                   "tlc_delta_apply");
     bytes after = want ? before : weights(get(r, "next"), dtype);
     expect(same(mine.p, after.p, after.len), "weights");

@@ -27,9 +27,9 @@ int main(void)
     }
     tlc_delta_bound(TLC_BF16, N, &cap);
     void *frame = malloc(cap);
-    if (!frame || tlc_delta_compress(base, next, N, TLC_BF16, frame, cap, &len, NULL) != TLC_OK)
+    if (!frame || tlc_delta_compress(TLC_BF16, base, next, N, frame, cap, &len, NULL) != TLC_OK)
         return 1;
-    if (tlc_delta_apply(frame, len, served, N, TLC_BF16, NULL) != TLC_OK) /* there, in place */
+    if (tlc_delta_apply(frame, len, TLC_BF16, served, N, NULL) != TLC_OK) /* there, in place */
         return 1;
     printf("%zu bytes in place of %zu, %s\n", len, sizeof next, memcmp(served, next, sizeof next) ? "wrong" : "exact");
     free(frame);

@@ -3,7 +3,7 @@
  * Gossip: four nodes in a ring, here in one process. There is no common model. Each node talks to its two neighbours.
  */
 #include <stdio.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { NODES = 4, N = 100000 };
 static float start[N], moved[N];
@@ -20,7 +20,7 @@ static int make_nodes(void)
     size_t degree;
 
     tlc_graph_init(&ring, sizeof ring);
-    ring.kind = TLC_RING;
+    ring.kind = TLC_GRAPH_RING;
     ring.nodes = NODES;
     tlc_tensor_init(&tensor, sizeof tensor);
     tensor.name = "weights";
@@ -29,7 +29,7 @@ static int make_nodes(void)
     cfg.workers = NODES;
     for (uint32_t i = 0; i < NODES; i++)
         if (tlc_graph_neighbours(&ring, i, neighbours[i], weights, 2, &degree) ||
-            tlc_gossip_create(&node[i], &cfg, TLC_DCD, i, neighbours[i], weights, degree, &tensor, 1, model))
+            tlc_gossip_create(&node[i], &cfg, TLC_GOSSIP_DCD, i, neighbours[i], weights, degree, &tensor, 1, model))
             return 1;
     return 0;
 }

@@ -184,7 +184,7 @@ static uint64_t pushed_bytes(const fleet *f, uint32_t w)
         uint64_t own = 0; /* what it owns itself */
         for (size_t i = 0; i < member_parts(f->worker[w]); i++)
             own += member_part(f->worker[w], i).tensor == t ? member_part(f->worker[w], i).n : 0;
-        if (!f->tensors[t].only || f->tensors[t].only == w + 1)
+        if (is_sent(&f->tensors[t], w))
             values += f->tensors[t].n - own;
     }
     return values * dtype_size[f->cfg.dtype] * (is_gathered(f) ? RANKS - 1 : 1);

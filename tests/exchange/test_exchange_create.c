@@ -133,8 +133,8 @@ static void tensors(void **state)
         CHANGED(TLC_OK, a.tensors[5].name = "con");
         CHANGED(TLC_ERR_PARAM, a.tensors[5].push = "4lc");
         CHANGED(TLC_ERR_PARAM, a.tensors[2].pull = "4lc"); /* though it has no values */
-        CHANGED(TLC_ERR_PARAM, a.tensors[1].only = RANKS + 1);
-        CHANGED(TLC_OK, a.tensors[1].only = RANKS);
+        CHANGED(TLC_ERR_PARAM, a.tensors[1].only = RANKS);
+        CHANGED(TLC_OK, a.tensors[1].only = RANKS - 1);
         CHANGED(TLC_OK, a.tensors[3].residual = residual);
         CHANGED(TLC_OK, a.tensors[0].residual = residual); /* raw, but with a residual, as it is small */
         CHANGED(TLC_ERR_PARAM, a.tensors[3].residual = (float *)(void *)((char *)residual + 1));
@@ -179,13 +179,18 @@ static void sizes_of_structs(void **state)
         tlc_tensor tensor;
         uint8_t more[8];
     } wide[2];
+    enum { OLD = offsetof(tlc_tensor, only) }; /* before there was `only`: all push such a tensor */
+    _Alignas(tlc_tensor) char old[2 * OLD];
     tlc_exchange_config cfg;
+    tlc_tensor tensor;
 
     (void)state;
     require_status(tlc_exchange_config_init(NULL, sizeof cfg), TLC_ERR_PARAM);
     require_status(tlc_exchange_config_init(&cfg, sizeof(size_t) - 1), TLC_ERR_PARAM);
     memset(&newer, OUT_FILL, sizeof newer);
     require_status(tlc_exchange_config_init(&newer.cfg, sizeof newer), TLC_OK);
+    require_status(tlc_tensor_init(&tensor, sizeof tensor), TLC_OK);
+    require(tensor.struct_size == sizeof tensor && !tensor.name && tensor.only == TLC_NOBODY);
     require(newer.cfg.struct_size == sizeof newer && all_bytes(newer.more, sizeof newer.more, 0));
     FOR_EACH_OBJECT(kind, server) {
         attempt a = good_attempt(kind, server);
@@ -208,6 +213,12 @@ static void sizes_of_structs(void **state)
         require_status(create_with(&a, &a.cfg, &wide[0].tensor), TLC_OK);
         wide[1].more[0] = 1;
         require_status(create_with(&a, &a.cfg, &wide[0].tensor), TLC_ERR_PARAM);
+        for (size_t t = 0; t < 2; t++) {
+            tensor = small_tensors[t];
+            tensor.struct_size = OLD;
+            memcpy(old + t * OLD, &tensor, OLD);
+        }
+        require_status(create_with(&a, &a.cfg, (const tlc_tensor *)(const void *)old), TLC_OK);
     }
 }
 

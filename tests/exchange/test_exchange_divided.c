@@ -75,7 +75,7 @@ static void own_states(void **state)
             require_status(MEMBER(new.worker[i], state_load, both, 2), TLC_OK);
             require(member_step(new.worker[i]) == member_step(d.half[0].worker[i]));
             for (size_t t = 0; t < TENSORS; t++)
-                for (size_t k = 0; k < small_tensors[t].n && !small_tensors[t].only; k++)
+                for (size_t k = 0; k < small_tensors[t].n && small_tensors[t].only == TLC_NOBODY; k++)
                     require(new.residual[i * TENSORS + t][k] == d.half[half_of(t)].residual[i * TENSORS + t][k]);
         }
         for (uint32_t i = 0; i < new.cfg.servers; i++) {
@@ -101,7 +101,7 @@ static void other_ranks(void **state)
         for (uint32_t i = 0; i < 2; i++) {
             require_status(MEMBER(new.worker[i], state_load, d.workers, 2 * OLD), TLC_OK);
             for (size_t t = 0; t < TENSORS; t++)
-                for (size_t k = 0; k < small_tensors[t].n && !small_tensors[t].only; k++) {
+                for (size_t k = 0; k < small_tensors[t].n && small_tensors[t].only == TLC_NOBODY; k++) {
                     float *const *old = d.half[half_of(t)].residual;
                     const float sum = old[i * TENSORS + t][k] + old[(i + 2) * TENSORS + t][k];
                     require(new.residual[i * TENSORS + t][k] == sum * 0.5f);

@@ -90,10 +90,18 @@ static void codec_of_each_part(void **state)
 {
     enum { BLOCK = 32 };
     tlc_tensor list[] = {
-        {.struct_size = sizeof *list, .name = "cut", .n = 700, .push = "3lc:block=1024", .pull = "3lc:block=1024"},
-        {.struct_size = sizeof *list, .name = "a", .n = 250},
-        {.struct_size = sizeof *list, .name = "b", .n = 249},
-        {.struct_size = sizeof *list, .name = "c", .n = 40}, /* so that rank 1 has room for some values of `cut` only */
+        {.struct_size = sizeof *list,
+         .name = "cut",
+         .n = 700,
+         .only = TLC_NOBODY,
+         .push = "3lc:block=1024",
+         .pull = "3lc:block=1024"},
+        {.struct_size = sizeof *list, .name = "a", .n = 250, .only = TLC_NOBODY},
+        {.struct_size = sizeof *list, .name = "b", .n = 249, .only = TLC_NOBODY},
+        {.struct_size = sizeof *list,
+         .name = "c",
+         .n = 40,
+         .only = TLC_NOBODY}, /* so that rank 1 has room for some values of `cut` only */
     };
     tlc_exchange_config cfg = fleet_config(SHARDED, 2, large_tensors);
     member here = {.rank = NULL}, there = {.rank = NULL};

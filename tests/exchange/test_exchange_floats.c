@@ -10,13 +10,13 @@ enum { MOST_RANKS = 5, STEPS = 3, N = 4000 };
 
 /* Two tensors that are cut among owners, and one that is not. */
 static const tlc_tensor wide[TENSORS] = {
-    {.struct_size = sizeof(tlc_tensor), .name = "a", .n = 20 * N},
-    {.struct_size = sizeof(tlc_tensor), .name = "b", .n = N},
-    {.struct_size = sizeof(tlc_tensor), .name = "c", .n = N},
-    {.struct_size = sizeof(tlc_tensor), .name = "d", .n = 20 * N},
-    {.struct_size = sizeof(tlc_tensor), .name = "e", .n = 300},
-    {.struct_size = sizeof(tlc_tensor), .name = "f", .n = 1},
-    {.struct_size = sizeof(tlc_tensor), .name = "g", .n = 0},
+    {.struct_size = sizeof(tlc_tensor), .name = "a", .n = 20 * N, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "b", .n = N, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "c", .n = N, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "d", .n = 20 * N, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "e", .n = 300, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "f", .n = 1, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "g", .n = 0, .only = TLC_NOBODY},
 };
 enum { VALUES = 2 * 20 * N + 2 * N + 301 };
 

@@ -35,7 +35,8 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
         tensors[t] = (tlc_tensor){.struct_size = sizeof tensors[t],
                                   .name = names[t],
                                   .n = lengths[t],
-                                  .residual = r.residual[t]};
+                                  .residual = r.residual[t],
+                                  .only = TLC_NOBODY};
     }
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = RANKS;

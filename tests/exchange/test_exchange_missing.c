@@ -121,7 +121,7 @@ static void lost_residuals(void **state)
         for (uint32_t i = 0; i < 2; i++)
             require_status(take(new.worker[i], salvage, workers, RANKS(0, 1, 2)), TLC_OK);
         for (size_t t = 0; t < TENSORS; t++)
-            for (size_t k = 0; k < small_tensors[t].n && !small_tensors[t].only; k++) {
+            for (size_t k = 0; k < small_tensors[t].n && small_tensors[t].only == TLC_NOBODY; k++) {
                 const float one = old.residual[1 * TENSORS + t][k] * 0.5f; /* of 0 and 2, and of 1 alone */
                 const float two = (old.residual[t][k] + old.residual[2 * TENSORS + t][k]) * 0.5f;
                 require(new.residual[TENSORS + t][k] == one);
@@ -224,7 +224,7 @@ static void one_worker_alone(void **state)
         save(&old, kind, OLD, workers, servers);
         const tlc_exchange_config cfg = fleet_config(kind, OLD, small_tensors);
         memcpy(tensors, small_tensors, sizeof tensors);
-        tensors[3].only = 2; /* wide */
+        tensors[3].only = 1; /* wide */
         fleet_open(&new, &cfg, tensors, 1);
         for (uint32_t i = 0; i < OLD; i++) {
             const int own[] = {(int)i, -1};

@@ -24,7 +24,7 @@ static squares of_pushes(const fleet *f, uint32_t w)
     squares sum = {0, 0};
 
     for (size_t t = 0; t < TENSORS; t++)
-        for (size_t i = 0; i < f->tensors[t].n && (!f->tensors[t].only || f->tensors[t].only == w + 1); i++) {
+        for (size_t i = 0; i < f->tensors[t].n && is_sent(&f->tensors[t], w); i++) {
             const double g = (double)fleet_grad(f, w, t, i), r = (double)f->residual[w * TENSORS + t][i];
             sum.signal += g * g;
             sum.residual += r * r;
@@ -165,13 +165,13 @@ typedef struct all_stats {
 
 /* Large enough to be cut into ranges and to be looked at in pieces. */
 static const tlc_tensor wide[TENSORS] = {
-    {.struct_size = sizeof(tlc_tensor), .name = "a", .n = 100000},
-    {.struct_size = sizeof(tlc_tensor), .name = "b", .n = 4001},
-    {.struct_size = sizeof(tlc_tensor), .name = "c", .n = 511},
-    {.struct_size = sizeof(tlc_tensor), .name = "d", .n = 513},
-    {.struct_size = sizeof(tlc_tensor), .name = "e", .n = 2000},
-    {.struct_size = sizeof(tlc_tensor), .name = "f", .n = 1},
-    {.struct_size = sizeof(tlc_tensor), .name = "g", .n = 0},
+    {.struct_size = sizeof(tlc_tensor), .name = "a", .n = 100000, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "b", .n = 4001, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "c", .n = 511, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "d", .n = 513, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "e", .n = 2000, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "f", .n = 1, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "g", .n = 0, .only = TLC_NOBODY},
 };
 
 static void run(all_stats *all, tlc_isa isa, const runner *by, float_mode mode)
@@ -218,7 +218,7 @@ static void the_same_bits_everywhere(void **state)
 static void pieces_have_their_turns(void **state)
 {
     enum { N = 64 * 4096, TURNS = 64, PIECE = 64 };
-    tlc_tensor one = {.struct_size = sizeof one, .name = "a", .n = N};
+    tlc_tensor one = {.struct_size = sizeof one, .name = "a", .n = N, .only = TLC_NOBODY};
     tlc_exchange_config cfg;
     tlc_allreduce *a;
     float *g = calloc(N, sizeof *g), *out = calloc(N, sizeof *out);

@@ -86,7 +86,7 @@ typedef struct world {
 
 static void open_world(world *w, const char *codec)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = N};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = N, .only = TLC_NOBODY};
     tlc_exchange_config cfg;
 
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
@@ -259,7 +259,7 @@ static void models_stay_equal(void **state)
 /* They may average and answer, or not. */
 static void ranks_that_own_nothing(void **state)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 3};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 3, .only = TLC_NOBODY};
     const float gradient[] = {1, 2, 4}, change[] = {-8, 0, 16}, *delta[] = {change};
     const void *grads[] = {gradient};
     tlc_allreduce *rank[RANKS];

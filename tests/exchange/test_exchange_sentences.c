@@ -59,7 +59,7 @@ static attempt good_attempt(fleet_kind kind, int server)
     a.index = server ? 0 : 1;
     memcpy(a.tensors, small_tensors, sizeof a.tensors);
     for (size_t t = 0; gossip && t < TENSORS; t++) {
-        a.tensors[t].only = 0;
+        a.tensors[t].only = TLC_NOBODY;
         a.tensors[t].push = a.tensors[t].pull = NULL;
     }
     a.neighbours[1] = 2;
@@ -221,7 +221,11 @@ static void tensors(void **state)
         SAYS(TLC_ERR_PARAM, "tensor 5 (|push: at 0: \"4lc\"", a.tensors[5].push = "4lc");
         SAYS(TLC_ERR_PARAM, gossip ? "tensor 2 (|pull is set" : "tensor 2 (|pull: at 0: \"4lc\"",
              a.tensors[2].pull = "4lc");
-        SAYS(TLC_ERR_PARAM, "tensor 1 (\"conv\"): only is 4; it is 0 to 3", a.tensors[1].only = 4);
+        SAYS(TLC_ERR_PARAM, "tensor 1 (\"conv\"): only is 3; it is a worker, 0 to 2, or TLC_NOBODY",
+             a.tensors[1].only = 3);
+        if (!gossip)
+            SAYS(TLC_ERR_PARAM, "only is 0 in all tensors|tlc_tensor_init sets TLC_NOBODY",
+                 for (size_t t = 0; t < TENSORS; t++) a.tensors[t].only = 0);
         SAYS(TLC_ERR_PARAM, "tensor 3 (|residual is not aligned",
              a.tensors[3].residual = (float *)(void *)((char *)residual + 1));
         SAYS(TLC_ERR_PARAM, "tensor 3 (|residual is given|\"natural\" keeps none", a.tensors[3].residual = residual;
@@ -241,7 +245,7 @@ static void neighbours(void **state)
 
     (void)state;
     bad[3] = INFINITY;
-    for (tlc_gossip_kind which = TLC_DCD; which <= TLC_ECD; which++) {
+    for (tlc_gossip_kind which = TLC_GOSSIP_DCD; which <= TLC_GOSSIP_ECD; which++) {
         SAYS(TLC_ERR_PARAM, "neighbour 1 is node 3|0 to 2", a.gossip = which; a.neighbours[1] = 3);
         SAYS(TLC_ERR_PARAM, "neighbour 1 is this node", a.gossip = which; a.neighbours[1] = 1);
         SAYS(TLC_ERR_PARAM, "neighbour 1 is node 0|earlier", a.gossip = which; a.neighbours[1] = 0);
@@ -258,7 +262,7 @@ static void neighbours(void **state)
 static void defaults_work(void **state)
 {
     tlc_exchange_config cfg;
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000, .only = TLC_NOBODY};
     static const float values[1000] = {0};
     const float *model[] = {values};
     const uint32_t neighbours_of[] = {0};
@@ -268,7 +272,7 @@ static void defaults_work(void **state)
     tlc_message m;
 
     (void)state;
-    for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++) {
+    for (tlc_gossip_kind kind = TLC_GOSSIP_DCD; kind <= TLC_GOSSIP_ECD; kind++) {
         require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
         cfg.workers = 2;
         require_status(tlc_gossip_create(&g, &cfg, kind, 1, neighbours_of, weights, 1, &tensor, 1, model), TLC_OK);

@@ -10,11 +10,11 @@
 enum { RANKS_MAX = 13 };
 
 static const tlc_tensor tensors[TENSORS] = {
-    {.struct_size = sizeof(tlc_tensor), .name = "conv.weight", .n = 3000},
-    {.struct_size = sizeof(tlc_tensor), .name = "conv.bias", .n = 20},
-    {.struct_size = sizeof(tlc_tensor), .name = "norm.mean", .n = 30, .only = 1},
-    {.struct_size = sizeof(tlc_tensor), .name = "fc.weight", .n = 5000},
-    {.struct_size = sizeof(tlc_tensor), .name = "fc.bias", .n = 10},
+    {.struct_size = sizeof(tlc_tensor), .name = "conv.weight", .n = 3000, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "conv.bias", .n = 20, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "norm.mean", .n = 30, .only = 0},
+    {.struct_size = sizeof(tlc_tensor), .name = "fc.weight", .n = 5000, .only = TLC_NOBODY},
+    {.struct_size = sizeof(tlc_tensor), .name = "fc.bias", .n = 10, .only = TLC_NOBODY},
 };
 
 /* States of all workers or of all servers. */
@@ -105,7 +105,7 @@ static double waiting(const fleet *f, size_t tensor, size_t value)
 
     for (uint32_t w = 0; w < f->workers; w++)
         sum += f->residual[w * TENSORS + tensor][value];
-    return f->cfg.sum || f->tensors[tensor].only ? sum : sum / f->workers;
+    return f->cfg.sum || f->tensors[tensor].only != TLC_NOBODY ? sum : sum / f->workers;
 }
 
 static double owned(const fleet *f, size_t tensor, size_t value)

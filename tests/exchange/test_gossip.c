@@ -71,7 +71,7 @@ static float sent_value(const definition *d, uint32_t i, size_t t, size_t k)
     const float moved = moved_value(d->net, i, t, k), model = d->model[i * NET_TENSORS + t][k];
     const float half = 0.5f * (float)(d->step + 1), before = (1 - half) * model, after = half * moved;
 
-    return d->net->kind == TLC_DCD ? moved - model : before + after;
+    return d->net->kind == TLC_GOSSIP_DCD ? moved - model : before + after;
 }
 
 static int starts(const char *text, const char *with)
@@ -101,7 +101,7 @@ static void settle_tensor(definition *d, uint32_t i, size_t t, const float *sent
     const double t_of_paper = (double)(d->step + 1);
 
     for (size_t k = 0; k < n; k++)
-        if (d->net->kind == TLC_DCD)
+        if (d->net->kind == TLC_GOSSIP_DCD)
             replica[k] = model[k] = added(model[k], 1, sent[k], codec);
         else {
             replica[k] *= (float)(1 - 2 / t_of_paper);
@@ -236,7 +236,7 @@ static void definitions(void **state)
     FOR_EACH_GOSSIP(kind) {
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             follow(kind, &ring, *codec);
-        for (tlc_graph_kind g = TLC_RING; g <= TLC_RANDOM; g++)
+        for (tlc_graph_kind g = TLC_GRAPH_RING; g <= TLC_GRAPH_RANDOM; g++)
             for (uint32_t nodes = 1; nodes <= 9; nodes += quick() ? 4 : 1) {
                 tlc_graph graph = ring_of(nodes);
                 graph.kind = g;
@@ -251,12 +251,12 @@ static void definitions(void **state)
 static void first_step(void **state)
 {
     const tlc_graph ring = ring_of(3);
-    tlc_exchange_config cfg = network_config(TLC_ECD, 3);
+    tlc_exchange_config cfg = network_config(TLC_GOSSIP_ECD, 3);
     network net;
 
     (void)state;
     cfg.push = "raw";
-    network_open(&net, &cfg, TLC_ECD, &ring);
+    network_open(&net, &cfg, TLC_GOSSIP_ECD, &ring);
     network_step(&net, 1);
     require_all_pulled(&net);
     for (size_t t = 0; t < NET_TENSORS; t++)
@@ -286,7 +286,7 @@ static void plain_sgd(void **state)
         double most = 0;
         network net;
         cfg.push = "raw";
-        graph.kind = TLC_TORUS;
+        graph.kind = TLC_GRAPH_TORUS;
         network_open(&net, &cfg, kind, &graph);
         require(net.tensors[WIDE].n == COUNT(x[0]));
         for (size_t i = 0; i < NODES; i++)
@@ -331,7 +331,7 @@ static void equal_models(void **state)
     tlc_graph graph = ring_of(NODES);
 
     (void)state;
-    graph.kind = TLC_COMPLETE;
+    graph.kind = TLC_GRAPH_COMPLETE;
     FOR_EACH_GOSSIP(kind)
         for (size_t w = 0; w < COUNT(weights); w++) {
             tlc_exchange_config cfg = network_config(kind, NODES);
@@ -358,7 +358,7 @@ static void orders(void **state)
     tlc_graph graph = ring_of(NODES);
 
     (void)state;
-    graph.kind = TLC_COMPLETE;
+    graph.kind = TLC_GRAPH_COMPLETE;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         definition d;
@@ -429,10 +429,10 @@ static void own_numbers(void **state)
 
     (void)state;
     for (size_t run = 0; run < RUNS; run++) {
-        tlc_exchange_config cfg = network_config(TLC_DCD, 3);
+        tlc_exchange_config cfg = network_config(TLC_GOSSIP_DCD, 3);
         network net;
         cfg.seed = run == 1;
-        network_open(&net, &cfg, TLC_DCD, &graph);
+        network_open(&net, &cfg, TLC_GOSSIP_DCD, &graph);
         for (uint32_t i = 0; i < 3; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++) {
                 const size_t size = net.tensors[t].n * sizeof(float);

@@ -55,7 +55,7 @@ static void altered_messages(void **state)
     (void)state;
     FOR_EACH_GOSSIP(kind) {
         network a, b;
-        open_twins(&a, &b, kind, kind == TLC_DCD ? "random-sparse" : "qsgd");
+        open_twins(&a, &b, kind, kind == TLC_GOSSIP_DCD ? "random-sparse" : "qsgd");
         for (int full = 0; full < 2; full++) {
             network_hello(&a, full);
             alter(&a, greet_node, a.node[1].hello);
@@ -241,7 +241,8 @@ static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_g
 
     network_open(&other, cfg, kind, &graph);
     require_status(tlc_gossip_hello(other.node[1].g, 1, &other.node[1].hello), TLC_OK);
-    const char *words[] = {"DCD", "ECD"}, *came = words[kind == TLC_ECD], *should = words[net->kind == TLC_ECD];
+    const char *words[] = {"DCD", "ECD"}, *came = words[kind == TLC_GOSSIP_ECD],
+               *should = words[net->kind == TLC_GOSSIP_ECD];
     char text[200];
 
     snprintf(text, sizeof text, "the message of node 1 is a hello of gossip (%s), not a hello of gossip (%s)", came,
@@ -275,7 +276,7 @@ static void strangers(void **state)
         tlc_exchange_config other = cfg;
         network net;
         network_open(&net, &cfg, kind, &graph);
-        require_stranger(&net, &cfg, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NULL);
+        require_stranger(&net, &cfg, kind == TLC_GOSSIP_DCD ? TLC_GOSSIP_ECD : TLC_GOSSIP_DCD, NULL);
         other.push = "qsgd:bits=4";
         require_stranger(&net, &other, kind, settings);
         other = cfg;
@@ -300,7 +301,7 @@ static void wrong_messages(void **state)
         REFUSED(&a, greet_node, a.node[0].hello, TLC_ERR_PARAM, "the message of node 1 was made by number 0");
         tlc_message hello = blob_copy(a.node[1].hello);
         char text[200];
-        const char *word = kind == TLC_DCD ? "DCD" : "ECD";
+        const char *word = kind == TLC_GOSSIP_DCD ? "DCD" : "ECD";
         snprintf(text, sizeof text, "the message of node 1 is a push of gossip (%s), not a hello of gossip (%s)", word,
                  word);
         REFUSED(&a, greet_node, a.node[1].push, TLC_ERR_PARAM, text);

@@ -136,13 +136,13 @@ static void others(void **state)
 {
     (void)state;
     FOR_EACH_GOSSIP(kind) {
-        const char *const other_kind = kind == TLC_DCD ? "node 0: state 0 is not of a node in gossip (DCD)"
-                                                       : "node 0: state 0 is not of a node in gossip (ECD)";
+        const char *const other_kind = kind == TLC_GOSSIP_DCD ? "node 0: state 0 is not of a node in gossip (DCD)"
+                                                              : "node 0: state 0 is not of a node in gossip (ECD)";
         tlc_message states[NODES], list[NODES + 1], stranger;
         network net, five, other;
         network_ring(&net, kind, NODES, "qsgd", 2);
         network_ring(&five, kind, NODES + 1, "qsgd", 2);
-        network_ring(&other, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NODES, "qsgd", 2);
+        network_ring(&other, kind == TLC_GOSSIP_DCD ? TLC_GOSSIP_ECD : TLC_GOSSIP_DCD, NODES, "qsgd", 2);
         for (uint32_t i = 0; i < NODES; i++)
             list[i] = states[i] = node_save(&net, i);
         TOLD(&net, &states[1], 1, TLC_ERR_PARAM, 0,
@@ -153,8 +153,8 @@ static void others(void **state)
         TOLD(&net, &stranger, 1, TLC_ERR_PARAM, 0, other_kind);
         list[3] = stranger;
         TOLD(&net, list, NODES, TLC_ERR_PARAM, 0,
-             kind == TLC_DCD ? "node 0: state 3 is not of a node in gossip (DCD)"
-                             : "node 0: state 3 is not of a node in gossip (ECD)");
+             kind == TLC_GOSSIP_DCD ? "node 0: state 3 is not of a node in gossip (DCD)"
+                                    : "node 0: state 3 is not of a node in gossip (ECD)");
         blob_free(&stranger);
         stranger = node_save(&five, 0);
         TOLD(&net, &stranger, 1, TLC_ERR_PARAM, 0,

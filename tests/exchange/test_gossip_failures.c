@@ -137,7 +137,7 @@ static void overflow(void **state)
         network_push(&net);
         network_pull(&net);
         require_all_pulled(&net);
-        if (kind == TLC_DCD) {
+        if (kind == TLC_GOSSIP_DCD) {
             require_told(&net, 1, TLC_OK, TLC_OK, TLC_NOBODY, "nothing is wrong");
             network_greet(&net);
             for (size_t t = 0; t < NET_TENSORS; t++) /* as means are not finite either way */
@@ -158,7 +158,7 @@ static void overflow(void **state)
 static void overflow_of_the_model(void **state)
 {
     const tlc_graph graph = ring_of(NODES);
-    tlc_exchange_config cfg = network_config(TLC_DCD, NODES);
+    tlc_exchange_config cfg = network_config(TLC_GOSSIP_DCD, NODES);
     unsigned kept = 0, moved = 0;
 
     (void)state;
@@ -168,7 +168,7 @@ static void overflow_of_the_model(void **state)
         float *model[NET_TENSORS];
         network net;
         cfg.seed = seed;
-        network_open(&net, &cfg, TLC_DCD, &graph);
+        network_open(&net, &cfg, TLC_GOSSIP_DCD, &graph);
         make_tensors(model);
         for (uint32_t i = 0; i < NODES; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++)
@@ -209,7 +209,7 @@ static void overflow_of_the_frame(void **state)
         network net;
         network_ring(&net, kind, NODES, "random-sparse", 2);
         network_move(&net, 3);
-        set_moved(&net, 1, WIDE, 9, kind == TLC_DCD ? 0.9f * FLT_MAX : 0.4f * FLT_MAX);
+        set_moved(&net, 1, WIDE, 9, kind == TLC_GOSSIP_DCD ? 0.9f * FLT_MAX : 0.4f * FLT_MAX);
         stays(&net, WIDE, "wide");
         close_ring(&net);
     }
@@ -225,7 +225,7 @@ static void no_frames(void **state)
 
     (void)state;
     make_tensors(values);
-    network_ring(&net, TLC_ECD, NODES, "random-sparse", 2);
+    network_ring(&net, TLC_GOSSIP_ECD, NODES, "random-sparse", 2);
     copy_model(&net, 1, values);
     values[WIDE][9] = large;
     require_status(tlc_gossip_join(net.node[1].g, 3, (const float *const *)values), TLC_OK);
@@ -292,7 +292,7 @@ static void require_mean_without(network *net, uint32_t i, uint32_t lost)
 {
     const node *n = &net->node[i];
 
-    for (size_t k = 0; net->kind == TLC_DCD && k < net->tensors[WIDE].n; k++) {
+    for (size_t k = 0; net->kind == TLC_GOSSIP_DCD && k < net->tensors[WIDE].n; k++) {
         const float own = tlc_gossip_model(n->g, WIDE)[k];
         float mean = own;
         for (size_t j = 0; j < n->degree; j++)

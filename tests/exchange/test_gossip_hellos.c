@@ -15,7 +15,7 @@ static void hello_not_finite(void **state)
         network a;
         network_ring(&a, kind, NODES, "raw", 2);
         const float *own = tlc_gossip_model(a.node[1].g, WIDE);
-        if (kind == TLC_ECD) /* the hello has the estimate, which is the model then */
+        if (kind == TLC_GOSSIP_ECD) /* the hello has the estimate, which is the model then */
             require_status(tlc_gossip_join(a.node[1].g, 3, NULL), TLC_OK);
         network_hello(&a, 1);
         tlc_message hello = blob_copy(a.node[1].hello);

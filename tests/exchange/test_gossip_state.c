@@ -332,7 +332,7 @@ static void other_neighbours(void **state)
             require_status(network_make(&b, &b.cfg, 1, &n->g), TLC_OK);
             require_status(node_load(&b, 1, saved), TLC_OK);
             require(tlc_gossip_lost(n->g, 0) && !tlc_gossip_lost(n->g, 1) && tlc_gossip_lost(n->g, 2));
-            for (size_t k = 0; !names && kind == TLC_DCD && k < net_tensors[WIDE].n; k++) {
+            for (size_t k = 0; !names && kind == TLC_GOSSIP_DCD && k < net_tensors[WIDE].n; k++) {
                 const float own = tlc_gossip_model(a.node[1].g, WIDE)[k],
                             other = tlc_gossip_model(a.node[2].g, WIDE)[k];
                 const float difference = other - own, share = 0.25f * difference;

@@ -101,7 +101,7 @@ static void raw_is_d_psgd(void **state)
 
     (void)state;
     for (size_t c = 0; c < COUNT(counts); c += quick() ? 2 : 1)
-        for (tlc_graph_kind graph = TLC_RING; graph <= TLC_COMPLETE; graph++) {
+        for (tlc_graph_kind graph = TLC_GRAPH_RING; graph <= TLC_GRAPH_COMPLETE; graph++) {
             data d = data_draw(&logistic_500, counts[c], 50, 4);
             gossip_options o = {.way = GOSSIP_FLOATS, .codec = "raw", .graph = graph, .lazy = 0.25};
             const double floats = gossip_train(&d, &s, &o).loss;
@@ -134,7 +134,7 @@ static double few_bits(const table *t, const gossip_options *o)
 
 static double on_a_ring(const table *t, gossip_way way, const char *codec)
 {
-    const gossip_options o = {.way = way, .codec = codec, .graph = TLC_RING};
+    const gossip_options o = {.way = way, .codec = codec, .graph = TLC_GRAPH_RING};
 
     return few_bits(t, &o);
 }
@@ -268,7 +268,7 @@ static void dcd_on_graphs_of_16(void **state)
     skip_if_quick();
     t = table_open(16, 125, &s, 1);
     print_head("  bytes  growth  stayed");
-    for (tlc_graph_kind graph = TLC_RING; graph <= TLC_COMPLETE; graph++)
+    for (tlc_graph_kind graph = TLC_GRAPH_RING; graph <= TLC_GRAPH_COMPLETE; graph++)
         dcd_on_a_graph(&t, graph);
     draws_close(&t.d);
 }

@@ -6,7 +6,7 @@
 #include "../support/support.h"
 #include <inttypes.h>
 #include <math.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 #include <xxhash.h>
 
 enum { NODES_MAX = 60, KINDS = 4 };
@@ -166,13 +166,13 @@ static void rings_and_complete(void **state)
 
     (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++) {
-        tlc_graph g = graph_of(TLC_RING, nodes);
+        tlc_graph g = graph_of(TLC_GRAPH_RING, nodes);
         g.p = NAN; /* not read */
         g.rows = nodes + 1;
         check_graph(&g, &got);
         make_ring(nodes, &want);
         require(same_edges(&got, &want));
-        g = graph_of(TLC_COMPLETE, nodes);
+        g = graph_of(TLC_GRAPH_COMPLETE, nodes);
         check_graph(&g, &got);
         make_complete(nodes, &want);
         require(same_edges(&got, &want));
@@ -186,7 +186,7 @@ static void tori(void **state)
     (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++)
         for (uint32_t rows = 0; rows <= nodes + 1; rows++) {
-            tlc_graph g = graph_of(TLC_TORUS, nodes);
+            tlc_graph g = graph_of(TLC_GRAPH_TORUS, nodes);
             g.rows = rows;
             g.p = -1; /* not read */
             at.i = rows;
@@ -210,7 +210,7 @@ static void random_limits(void **state)
 
     (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++) {
-        tlc_graph g = graph_of(TLC_RANDOM, nodes);
+        tlc_graph g = graph_of(TLC_GRAPH_RANDOM, nodes);
         check_graph(&g, &got);
         make_ring(nodes, &want);
         for (uint32_t i = 0; i < nodes; i++)
@@ -241,7 +241,7 @@ static void random_edges(void **state)
         double total = 0, of_graph = 0, p = ps[k];
         memset(of_pair, 0, sizeof of_pair);
         for (unsigned seed = 0; seed < seeds; seed++) {
-            tlc_graph g = graph_of(TLC_RANDOM, NODES_MAX);
+            tlc_graph g = graph_of(TLC_GRAPH_RANDOM, NODES_MAX);
             g.p = p;
             g.seed = seed;
             read_graph(&g, &got);
@@ -276,7 +276,7 @@ static void random_digest(void **state)
     for (uint32_t nodes = 10; nodes <= 160; nodes += 50)
         for (uint64_t seed = 0; seed < 3; seed++)
             for (uint32_t node = 0; node < nodes; node++) {
-                tlc_graph g = graph_of(TLC_RANDOM, nodes);
+                tlc_graph g = graph_of(TLC_GRAPH_RANDOM, nodes);
                 uint32_t list[160];
                 double weights[161];
                 size_t degree;
@@ -308,20 +308,20 @@ static void large_graphs(void **state)
     size_t degree = 0;
 
     (void)state;
-    tlc_graph g = graph_of(TLC_RING, MOST);
+    tlc_graph g = graph_of(TLC_GRAPH_RING, MOST);
     require_status(tlc_graph_neighbours(&g, MOST - 1, list, weights, 4, &degree), TLC_OK);
     require(degree == 2 && list[0] == 0 && list[1] == MOST - 2 && weights[0] == 1.0 / 3);
-    g = graph_of(TLC_TORUS, MOST);
+    g = graph_of(TLC_GRAPH_TORUS, MOST);
     require_status(tlc_graph_neighbours(&g, 0, list, weights, 4, &degree), TLC_OK);
     require(degree == 4 && list[0] == 1 && list[1] == 1023 && list[2] == 1024 && list[3] == MOST - 1024);
     require(weights[0] == 0.2);
     g.nodes = 1048573; /* a prime: one row */
     require_status(tlc_graph_neighbours(&g, 0, list, weights, 4, &degree), TLC_OK);
     require(degree == 2 && list[0] == 1 && list[1] == g.nodes - 1);
-    g = graph_of(TLC_COMPLETE, MOST);
+    g = graph_of(TLC_GRAPH_COMPLETE, MOST);
     require_status(tlc_graph_neighbours(&g, 5, list, weights, 4, &degree), TLC_ERR_CAPACITY);
     require(degree == MOST - 1);
-    g = graph_of(TLC_RANDOM, 3000);
+    g = graph_of(TLC_GRAPH_RANDOM, 3000);
     g.p = 0.001;
     size_t total = 0;
     for (uint32_t node = 0; node < g.nodes; node += 100)
@@ -347,7 +347,7 @@ static void large_graphs(void **state)
 static void refused(void **state)
 {
     (void)state;
-    for (tlc_graph_kind kind = TLC_RING; kind <= TLC_RANDOM; kind++) {
+    for (tlc_graph_kind kind = TLC_GRAPH_RING; kind <= TLC_GRAPH_RANDOM; kind++) {
         REFUSED(kind, 0, g.nodes = 0);
         REFUSED(kind, 0, g.nodes = (1u << 20) + 1);
         REFUSED(kind, 12, (void)g);
@@ -355,14 +355,14 @@ static void refused(void **state)
         REFUSED(kind, 0, g.struct_size = 0);
         REFUSED(kind, 0, g.struct_size = sizeof(size_t) - 1);
     }
-    REFUSED(TLC_RING, 0, g.kind = (tlc_graph_kind)4);
-    REFUSED(TLC_RING, 0, g.kind = (tlc_graph_kind)-1);
-    REFUSED(TLC_TORUS, 0, g.rows = 5);
-    REFUSED(TLC_TORUS, 0, g.rows = 24);
-    REFUSED(TLC_RANDOM, 0, g.p = -0.1);
-    REFUSED(TLC_RANDOM, 0, g.p = 1.1);
-    REFUSED(TLC_RANDOM, 0, g.p = NAN);
-    REFUSED(TLC_RANDOM, 0, g.p = INFINITY);
+    REFUSED(TLC_GRAPH_RING, 0, g.kind = (tlc_graph_kind)4);
+    REFUSED(TLC_GRAPH_RING, 0, g.kind = (tlc_graph_kind)-1);
+    REFUSED(TLC_GRAPH_TORUS, 0, g.rows = 5);
+    REFUSED(TLC_GRAPH_TORUS, 0, g.rows = 24);
+    REFUSED(TLC_GRAPH_RANDOM, 0, g.p = -0.1);
+    REFUSED(TLC_GRAPH_RANDOM, 0, g.p = 1.1);
+    REFUSED(TLC_GRAPH_RANDOM, 0, g.p = NAN);
+    REFUSED(TLC_GRAPH_RANDOM, 0, g.p = INFINITY);
 }
 
 static void arguments(void **state)
@@ -370,7 +370,7 @@ static void arguments(void **state)
     uint32_t list[12] = {77};
     double weights[13] = {77};
     size_t degree = 77;
-    tlc_graph g = graph_of(TLC_COMPLETE, 12);
+    tlc_graph g = graph_of(TLC_GRAPH_COMPLETE, 12);
 
     (void)state;
     require_status(tlc_graph_neighbours(NULL, 0, list, weights, 12, &degree), TLC_ERR_PARAM);
@@ -395,14 +395,14 @@ static void sizes_of_structs(void **state)
 
     (void)state;
     memset(&newer, 0, sizeof newer);
-    newer.graph = graph_of(TLC_COMPLETE, 12);
+    newer.graph = graph_of(TLC_GRAPH_COMPLETE, 12);
     newer.graph.struct_size = sizeof newer;
     require_status(tlc_graph_neighbours(&newer.graph, 0, list, weights, 12, &degree), TLC_OK);
     require(degree == 11);
     newer.more[3] = 1;
     require_status(tlc_graph_neighbours(&newer.graph, 0, list, weights, 12, &degree), TLC_ERR_PARAM);
     newer.graph.struct_size = offsetof(tlc_graph, rows);
-    newer.graph.kind = TLC_TORUS;
+    newer.graph.kind = TLC_GRAPH_TORUS;
     newer.graph.rows = 5; /* not there for a caller who does not know it */
     require_status(tlc_graph_neighbours(&newer.graph, 0, list, weights, 12, &degree), TLC_OK);
     require(degree == 4); /* of 3 rows */

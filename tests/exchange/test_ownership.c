@@ -31,9 +31,9 @@ static void make(plan *p)
     assert_int_equal(p->memory.status, TLC_OK);
 }
 
-static void add(plan *p, size_t n, uint64_t cost, int small, uint32_t only)
+static void add(plan *p, size_t n, uint64_t cost, int small, uint32_t pusher)
 {
-    p->tensors[p->count++] = (tlc_ownership_tensor){.n = n, .cost = cost, .small = {small, small}, .only = only};
+    p->tensors[p->count++] = (tlc_ownership_tensor){.n = n, .cost = cost, .small = {small, small}, .pusher = pusher};
 }
 
 /* Parts are sorted by owner, then by tensor and first value, and each value is in one part. */
@@ -83,13 +83,13 @@ static void check_groups(const plan *p, tlc_direction d)
             assert_int_equal(group->begin, next);
             assert_true(group->count > 0 && (group->shared || group->count == 1));
             assert_true(!before || before->shared <= group->shared);
-            assert_true(!before || !before->shared || before->only < group->only);
+            assert_true(!before || !before->shared || before->pusher < group->pusher);
             for (size_t k = 0; k < group->count; k++) {
                 const tlc_ownership_part *part = &p->own.parts[g->order[next + k]];
                 const tlc_ownership_tensor *t = &p->tensors[part->tensor];
                 assert_int_equal(part->owner, o);
                 assert_int_equal(t->small[d], group->shared);
-                assert_int_equal(group->only, d == TLC_PUSH ? t->only : 0);
+                assert_int_equal(group->pusher, d == TLC_PUSH ? t->pusher : 0);
                 assert_true(k == 0 || g->order[next + k - 1] < g->order[next + k]);
                 n += part->n;
             }
@@ -136,8 +136,8 @@ static void random_plans(void **state)
         for (size_t count = rng_below(&r, 40); count-- > 0;) {
             size_t n = rng_below(&r, rng_below(&r, 2) ? 300 : 9000);
             uint64_t cost = n / (1 + rng_below(&r, 6)) + 40;
-            uint32_t only = rng_below(&r, 4) ? 0 : 1 + (uint32_t)rng_below(&r, 3);
-            add(&p, n, cost, n < 256, only);
+            uint32_t pusher = rng_below(&r, 4) ? 0 : 1 + (uint32_t)rng_below(&r, 3);
+            add(&p, n, cost, n < 256, pusher);
         }
         make(&p);
         check_parts(&p);
@@ -266,7 +266,7 @@ static void one_owner(void **state)
     assert_int_equal(p.own.count, 4);
     assert_int_equal(p.own.grouping[TLC_PUSH].count, 3);
     assert_int_equal(p.own.grouping[TLC_PULL].count, 2);
-    assert_int_equal(p.own.grouping[TLC_PUSH].groups[2].only, 2);
+    assert_int_equal(p.own.grouping[TLC_PUSH].groups[2].pusher, 2);
     assert_int_equal(p.own.grouping[TLC_PUSH].groups[2].n, 22);
     assert_int_equal(p.own.grouping[TLC_PULL].shared_n, 55);
     tlc_memory_free(&p.memory);

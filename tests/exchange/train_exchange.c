@@ -35,7 +35,8 @@ static void describe(const cluster *c, tlc_tensor *tensors, float *residual)
         tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors,
                                   .name = c->m->tensors[t].name,
                                   .n = c->m->tensors[t].n,
-                                  .residual = residual ? residual + c->m->tensors[t].first : NULL};
+                                  .residual = residual ? residual + c->m->tensors[t].first : NULL,
+                                  .only = TLC_NOBODY};
 }
 
 static const tlc_tensor *tensors_of(void *arg, uint32_t r)

@@ -88,11 +88,14 @@ static void open_gossip(const nodes *run, size_t i, node *x)
     cfg.push = run->o->codec;
     cfg.seed = 1;
     for (size_t t = 0; t < m->count; t++) {
-        tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors, .name = m->tensors[t].name, .n = m->tensors[t].n};
+        tensors[t] = (tlc_tensor){.struct_size = sizeof *tensors,
+                                  .name = m->tensors[t].name,
+                                  .n = m->tensors[t].n,
+                                  .only = TLC_NOBODY};
         start[t] = x->model + m->tensors[t].first;
     }
-    require_status(tlc_gossip_create(&x->gossip, &cfg, run->o->way == GOSSIP_DCD ? TLC_DCD : TLC_ECD, (uint32_t)i,
-                                     x->neighbours, x->weights, x->degree, tensors, m->count, start),
+    require_status(tlc_gossip_create(&x->gossip, &cfg, run->o->way == GOSSIP_DCD ? TLC_GOSSIP_DCD : TLC_GOSSIP_ECD,
+                                     (uint32_t)i, x->neighbours, x->weights, x->degree, tensors, m->count, start),
                    TLC_OK);
 }
 

@@ -8,7 +8,7 @@
 #define TLC_TEST_TRAIN_GOSSIP_H
 
 #include "train_runs.h"
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { DECADES = 4 };
 

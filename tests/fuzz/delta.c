@@ -19,7 +19,7 @@ static uint8_t *compressed(const uint8_t *base, const uint8_t *next, size_t n, t
 
     require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
     uint8_t *frame = bytes(bound);
-    require_status(tlc_delta_compress(base, next, n, dtype, frame, bound, len, &opt), TLC_OK);
+    require_status(tlc_delta_compress(dtype, base, next, n, frame, bound, len, &opt), TLC_OK);
     return frame;
 }
 
@@ -53,7 +53,7 @@ static void round_trip(const uint8_t *base, const uint8_t *next, size_t n)
         require(again == len && same(other, frame, len));
         if (base && size)
             memcpy(mine, base, size);
-        require_status(tlc_delta_apply(frame, len, mine, n, dtype, &opt), TLC_OK);
+        require_status(tlc_delta_apply(frame, len, dtype, mine, n, &opt), TLC_OK);
         require(same(mine, next, size));
         free(other);
     }
@@ -88,7 +88,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
         memcpy(next, base, size);
     at = (place){.n = n, .dtype = dtype, .isa = TLC_ISA_SCALAR};
     tlc_delta_options opt = {.struct_size = sizeof opt, .isa = TLC_ISA_SCALAR};
-    tlc_status status = tlc_delta_apply(src, len, next, n, dtype, &opt), inspected = tlc_delta_inspect(src, len, &info);
+    tlc_status status = tlc_delta_apply(src, len, dtype, next, n, &opt), inspected = tlc_delta_inspect(src, len, &info);
     fuzz_fold_number(status);
     require(status == TLC_ERR_SIZE || status == TLC_ERR_PARAM || inspected == (status == TLC_ERR_BASE ? 0 : status));
     require(!status || same(next, base, size));
@@ -97,7 +97,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
         opt.parallel = runners[1].parallel;
         if (size)
             memcpy(mine, base, size);
-        require(tlc_delta_apply(src, len, mine, n, dtype, &opt) == status && same(mine, next, size));
+        require(tlc_delta_apply(src, len, dtype, mine, n, &opt) == status && same(mine, next, size));
     }
     if (!status) {
         fuzz_fold(next, n, dtype_size[dtype]);
@@ -119,7 +119,7 @@ static void with_our_base(const uint8_t *data, size_t size)
     uint8_t *frame = bytes(size), *base = bytes((size_t)n * dtype_size[dtype]);
     memcpy(frame, data, size);
     fill_grad(DATA_LAPLACE, 5, dtype, base, (size_t)n);
-    require_status(tlc_delta_digest(base, (size_t)n, dtype, &digest, NULL), TLC_OK);
+    require_status(tlc_delta_digest(dtype, base, (size_t)n, &digest, NULL), TLC_OK);
     for (size_t i = 0; i < 8; i++)
         frame[head + i] = (uint8_t)(digest >> 8 * i);
     fuzz_with_checksum(frame, size, one_frame);

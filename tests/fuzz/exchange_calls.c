@@ -67,7 +67,7 @@ tlc_status run_push(run *r, party *p, values v)
     memset(to, FILL, sizeof to);
     party_fill(p, v.way, v.seed);
     for (size_t t = 0; t < r->plan.count; t++) /* tensors of others need no gradient */
-        grads[t] = r->plan.tensor[t].only && r->plan.tensor[t].only != p->index + 1 ? NULL : p->grad[t];
+        grads[t] = r->plan.tensor[t].only == TLC_NOBODY || r->plan.tensor[t].only == p->index ? p->grad[t] : NULL;
     const uint64_t gradients = party_gradients(p);
     const void *const *given = v.way == NOBODY ? NULL : grads;
     const tlc_status status = p->role == RANK ? tlc_allreduce_push(p->it, given, v.weight, to)

@@ -26,7 +26,7 @@ static void read_tensor(exchange_plan *plan, size_t t, fuzz_input *in, const cod
     *tensor = (tlc_tensor){.struct_size = sizeof *tensor, .name = party_names[t], .n = sizes[traits & 15]};
     tensor->push = push ? push->text : NULL;
     tensor->pull = traits >> 4 & 1 ? take_codec(in)->text : NULL;
-    tensor->only = traits >> 7 ? (uint32_t)t % plan->cfg.workers + 1 : 0;
+    tensor->only = traits >> 7 ? (uint32_t)(t + 1) % plan->cfg.workers : TLC_NOBODY;
     const int feedback = push ? push->feedback : tensor->n < plan->cfg.min_n || common->feedback;
     plan->has_residual[t] = (traits >> 6 & 1) && (feedback || reserved);
 }
@@ -176,7 +176,7 @@ void party_fill(party *p, value_way way, uint64_t seed)
         const size_t n = p->plan->tensor[t].n;
         float *x = floats(n);
         fill_floats(x, n, way, seed + 1000 * t + p->index);
-        require_status(tlc_convert(x, TLC_F32, p->grad[t], p->dtype, n), TLC_OK);
+        require_status(tlc_convert(TLC_F32, x, p->dtype, p->grad[t], n), TLC_OK);
         free(x);
     }
 }

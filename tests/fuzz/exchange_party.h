@@ -7,7 +7,7 @@
 #define TLC_FUZZ_EXCHANGE_PARTY_H
 
 #include "fuzz.h"
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { MOST_TENSORS = 4, MOST_RANKS = 3, MOST_SERVERS = 2, FILL = 0x3c };
 

@@ -47,7 +47,7 @@ static verdict expect_hello(const run *r, uint32_t i, uint32_t j)
         return UNSURE;
     if (m->full || k->lost[j] || k->replica[j] == m->after.own)
         return TAKEN;
-    return k->replica[j] && r->plan.kind == TLC_DCD ? REFUSED : UNSURE;
+    return k->replica[j] && r->plan.kind == TLC_GOSSIP_DCD ? REFUSED : UNSURE;
 }
 
 /* Node i took the hello that lies there from node j. */

@@ -47,7 +47,7 @@ static int check_moved(const run *r, const party *p, const float *const *moved, 
     require(!stayed || (o.cause == TLC_ERR_NONFINITE && o.rank == p->index && node_model(p) == model));
     require(stayed || node_below(p, moved, INFINITY));
     require(!stayed || !calm || !node_below(p, moved, 0x1p60f));
-    if (!stayed && r->plan.kind == TLC_ECD)
+    if (!stayed && r->plan.kind == TLC_GOSSIP_ECD)
         node_require_model(p, moved);
     return stayed;
 }
@@ -59,7 +59,7 @@ void run_push(run *r, uint32_t i, const movement *m)
     tlc_message to_all = {NULL, 77};
 
     node_move(p, m, moved);
-    const int calm = r->plan.kind == TLC_DCD && node_model_below(p, 0x1p60f);
+    const int calm = r->plan.kind == TLC_GOSSIP_DCD && node_model_below(p, 0x1p60f);
     const uint64_t before = party_digest(p), values = party_gradients(p), was = node_model(p), step = node_step(p);
     const tlc_status status = tlc_gossip_push(p->it, moved, &to_all);
     party_check(p, status, before);
@@ -71,7 +71,7 @@ void run_push(run *r, uint32_t i, const movement *m)
     }
     made *message = made_add(r, to_all, &r->known[i]);
     message->stayed = check_moved(r, p, moved, calm, was);
-    if (r->plan.kind == TLC_DCD)
+    if (r->plan.kind == TLC_GOSSIP_DCD)
         r->known[i].own = node_model(p);
     else
         r->known[i].own = known_chain(r->known[i].own, message->digest);
@@ -118,7 +118,7 @@ static int check_taken(const run *r, const party *p, const tlc_outcome *o, size_
     }
     require(!lost || !m || m->before.own != has->replica[j]);
     require(!(lost && taken) && (lost || !m || stayed || taken));
-    require(!stayed || r->plan.kind == TLC_ECD || !taken);
+    require(!stayed || r->plan.kind == TLC_GOSSIP_ECD || !taken);
     return lost || stayed;
 }
 
@@ -209,7 +209,7 @@ void run_mean(run *r, uint32_t i)
 
     for (size_t t = 0; t < r->plan.common.count && r->node[i].turn != IDLE; t++)
         require(!tlc_gossip_mean(r->node[i].it, t));
-    if (r->plan.kind == TLC_ECD || r->node[i].turn != IDLE)
+    if (r->plan.kind == TLC_GOSSIP_ECD || r->node[i].turn != IDLE)
         return;
     for (size_t k = 0; k < row->degree; k++) {
         const uint32_t j = row->neighbour[k];

@@ -25,7 +25,7 @@ void known_forget(run *r, uint32_t i)
 {
     known *k = &r->known[i];
 
-    k->own = r->plan.kind == TLC_DCD ? node_model(&r->node[i]) : known_chain(0, ++r->forgotten);
+    k->own = r->plan.kind == TLC_GOSSIP_DCD ? node_model(&r->node[i]) : known_chain(0, ++r->forgotten);
     k->codecs = 0;
     known_replicas(r, i, 0, 0);
     for (size_t n = 0; n < run_row(r, i)->degree; n++)
@@ -37,7 +37,7 @@ void known_check(const run *r, uint32_t i)
     const gossip_row *row = run_row(r, i);
 
     require(node_model_below(&r->node[i], INFINITY));
-    require(r->plan.kind == TLC_ECD || r->known[i].own == node_model(&r->node[i]));
+    require(r->plan.kind == TLC_GOSSIP_ECD || r->known[i].own == node_model(&r->node[i]));
     for (size_t k = 0; k < row->degree; k++)
         require(tlc_gossip_lost(r->node[i].it, k) == r->known[i].lost[row->neighbour[k]]);
     require(!tlc_gossip_lost(r->node[i].it, row->degree));

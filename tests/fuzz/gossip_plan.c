@@ -82,7 +82,8 @@ void gossip_plan_read(gossip_plan *plan, fuzz_input *in)
         const unsigned traits = take_byte(in);
         common->tensor[t] = (tlc_tensor){.struct_size = sizeof(tlc_tensor),
                                          .name = party_names[t],
-                                         .n = sizes[traits & 15]};
+                                         .n = sizes[traits & 15],
+                                         .only = TLC_NOBODY};
         common->tensor[t].push = traits >> 7 ? take_codec(in) : NULL;
     }
 }

@@ -114,7 +114,7 @@ static void make_gradient(run *r, unsigned way, fuzz_input *in)
         memcpy(x + i, &bits, sizeof bits);
     }
     in->at += left < r->n * size ? left / 2 : r->n * size;
-    require_status(tlc_convert(x, TLC_F32, r->grad, r->dtype, r->n), TLC_OK);
+    require_status(tlc_convert(TLC_F32, x, r->dtype, r->grad, r->n), TLC_OK);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */

@@ -188,7 +188,7 @@ static void convert(const sample *s)
         uint16_t half = (uint16_t)word;
         memcpy(src + i * width, width == 4 ? (const void *)&word : &half, width);
     }
-    if (accepted(tlc_convert(src, from, s->x, to, count), s->x, count, to == TLC_F32 ? 4 : 2)) {
+    if (accepted(tlc_convert(from, src, to, s->x, count), s->x, count, to == TLC_F32 ? 4 : 2)) {
         require(from <= TLC_BF16 && to <= TLC_BF16);
         for (size_t i = 0; i < count && to == TLC_F32 && from != TLC_F32; i++)
             require(float_bits(s->x[i]) == widened(from, src, i));

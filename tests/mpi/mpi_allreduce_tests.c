@@ -153,7 +153,7 @@ static void gathered(void)
 /* Results may be written over the gradients. A rank of its own communicator has a rank of its own. */
 static void in_place(void)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 3};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 3, .only = TLC_NOBODY};
     tlc_exchange_config cfg;
     float values[3] = {1, -2, (float)rank};
     void *out[] = {values};

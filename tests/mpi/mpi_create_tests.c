@@ -143,7 +143,7 @@ static void wrong_alone(void)
     is_wrong(no_codec, 1,
              "tensor 1 (\"fc\"): push: at 0: \"3cl\": no codec or stage has this name (did you mean 3lc?)");
     is_wrong(no_split, TLC_ALL, "split_n is 0; it is at least 1");
-    snprintf(only, sizeof only, "tensor 1 (\"fc\"): only is 99; it is 0 to %d", ranks);
+    snprintf(only, sizeof only, "tensor 1 (\"fc\"): only is 99; it is a worker, 0 to %d, or TLC_NOBODY", ranks - 1);
     is_wrong(no_worker, 1, only);
     is_wrong(no_name, 1, "tensor 1: its name is NULL");
 }

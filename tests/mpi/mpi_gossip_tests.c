@@ -60,7 +60,7 @@ static void play(tlc_gossip_kind kind, const tlc_graph *graph)
 
 static void graphs(void)
 {
-    const tlc_graph_kind kinds[] = {TLC_RING, TLC_TORUS, TLC_COMPLETE, TLC_RANDOM};
+    const tlc_graph_kind kinds[] = {TLC_GRAPH_RING, TLC_GRAPH_TORUS, TLC_GRAPH_COMPLETE, TLC_GRAPH_RANDOM};
 
     FOR_EACH_GOSSIP(kind) {
         for (size_t i = 0; i < COUNT(kinds); i++) {
@@ -109,7 +109,7 @@ static MPI_Comm directed(void)
 /* One tensor of two values, which all start with. Returns what create does, after all have the same sentence. */
 static tlc_status try(MPI_Comm comm, float second, tlc_mpi **h, tlc_outcome *found)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 2};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 2, .only = TLC_NOBODY};
     const float values[] = {1, second}, *const model[] = {values};
     tlc_exchange_config cfg;
 
@@ -119,7 +119,7 @@ static tlc_status try(MPI_Comm comm, float second, tlc_mpi **h, tlc_outcome *fou
     *found = (tlc_outcome){.struct_size = sizeof *found};
     job.comm = comm;
     job.outcome = found;
-    tlc_status status = tlc_mpi_gossip_create(h, &job, TLC_DCD, model);
+    tlc_status status = tlc_mpi_gossip_create(h, &job, TLC_GOSSIP_DCD, model);
     require_same_text(found->sentence);
     return status;
 }
@@ -189,20 +189,20 @@ static void refusals(void)
 /* A graph that one rank cannot make, or that is not the same everywhere: no rank is left waiting. */
 static void bad_graphs(void)
 {
-    const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_RING};
+    const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
     tlc_graph graph = ring;
     MPI_Comm comm = MPI_COMM_NULL;
 
-    graph.kind = rank == ranks - 1 ? (tlc_graph_kind)99 : TLC_RING;
+    graph.kind = rank == ranks - 1 ? (tlc_graph_kind)99 : TLC_GRAPH_RING;
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), TLC_ERR_PARAM);
     graph = ring;
-    graph.kind = rank == 0 ? TLC_TORUS : TLC_RING;
+    graph.kind = rank == 0 ? TLC_GRAPH_TORUS : TLC_GRAPH_RING;
     graph.rows = rank == 0 ? (uint32_t)ranks + 1 : 0;
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), TLC_ERR_PARAM);
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, rank == 0 ? NULL : &ring, &comm), TLC_ERR_PARAM);
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &ring, rank == ranks - 1 ? NULL : &comm), TLC_ERR_PARAM);
     graph = ring;
-    graph.kind = TLC_RANDOM;
+    graph.kind = TLC_GRAPH_RANDOM;
     graph.p = 0.5;
     graph.seed = rank == 0;
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph, &comm), ranks > 1 ? TLC_ERR_PARAM : TLC_OK);

@@ -9,7 +9,7 @@ enum { HANDLES = 5 };
 /* An all-reduce of floats, as sums, so that results are known. */
 static tlc_mpi *sum_of(size_t n, size_t chunk, int gather)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = n};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = n, .only = TLC_NOBODY};
     tlc_exchange_config cfg;
     tlc_mpi *h = NULL;
 

@@ -22,8 +22,8 @@ static void give_back(void *opaque, void *memory)
 void scene_set(scene *s)
 {
     *s = (scene){.memory.left = -1};
-    s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300};
-    s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400};
+    s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300, .only = TLC_NOBODY};
+    s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400, .only = TLC_NOBODY};
     require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
     s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
     s->cfg = mpi_config(&s->exchange, s->tensors, 2);

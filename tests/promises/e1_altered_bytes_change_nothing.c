@@ -300,7 +300,7 @@ static void e1_flags(void **state)
 /* So many workers that their bits in an answer are more bytes than the checksum behind them. */
 static void e1_many_workers(void **state)
 {
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4, .only = TLC_NOBODY};
     const float grad[4] = {1, 2, 3, 4};
     const void *const grads[] = {grad};
     float result[4] = {0};

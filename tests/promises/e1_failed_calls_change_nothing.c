@@ -155,7 +155,7 @@ static void refuse_pushes(watch *w, stage s)
     for (size_t t = 0; t < TENSORS; t++) {
         const void *was = grads[t];
         grads[t] = NULL;
-        if (f->tensors[t].n && (!f->tensors[t].only || f->tensors[t].only == w->index + 1))
+        if (f->tensors[t].n && is_sent(&f->tensors[t], w->index))
             REFUSED(w, push(w->m, grads, 1, to), TLC_ERR_PARAM);
         grads[t] = was;
     }

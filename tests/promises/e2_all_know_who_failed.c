@@ -90,7 +90,7 @@ static void residual_and_gradient(fleet_kind kind, tlc_dtype dtype, uint32_t who
     scene_open(&s, &cfg, small_tensors);
     fleet_gradients(&s.f, 3);
     grow(&s, who, tensor, value);
-    require_status(tlc_convert(&value, TLC_F32, s.f.grad[who * TENSORS + tensor], dtype, 1), TLC_OK);
+    require_status(tlc_convert(TLC_F32, &value, dtype, s.f.grad[who * TENSORS + tensor], 1), TLC_OK);
     snprintf(told.sentence, sizeof told.sentence, "%s %u: residual + gradient of tensor \"%s\" is not finite%s",
              role(&s.f), who, s.f.tensors[told.tensor].name, says(&s.f, who, 0));
     dropped_push(&s, who, &told);

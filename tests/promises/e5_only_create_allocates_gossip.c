@@ -178,7 +178,7 @@ static void graphs(void **state)
     size_t degree;
 
     (void)state;
-    for (tlc_graph_kind kind = TLC_RING; kind <= TLC_RANDOM; kind++) {
+    for (tlc_graph_kind kind = TLC_GRAPH_RING; kind <= TLC_GRAPH_RANDOM; kind++) {
         const tlc_graph g = {.struct_size = sizeof g, .kind = kind, .nodes = 12, .p = 0.5};
         starved(tlc_graph_neighbours(&g, 3, list, weights, 12, &degree), TLC_OK);
     }

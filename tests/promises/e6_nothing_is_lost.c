@@ -44,7 +44,7 @@ static void change_gradient(fleet *f, uint32_t w, size_t t, float scale, float b
 
     for (size_t k = 0; k < f->tensors[t].n; k++)
         x[k] = k == where ? bad : fleet_grad(f, w, t, k) * scale;
-    require_status(tlc_convert(x, TLC_F32, f->grad[w * TENSORS + t], f->cfg.dtype, f->tensors[t].n), TLC_OK);
+    require_status(tlc_convert(TLC_F32, x, f->cfg.dtype, f->grad[w * TENSORS + t], f->tensors[t].n), TLC_OK);
     free(x);
 }
 

@@ -123,7 +123,7 @@ static uint64_t run(tlc_gossip_kind kind, const char *codec, size_t wide, const 
     cfg.seed = 7;
     cfg.isa = how->isa;
     cfg.parallel = how->runner->parallel;
-    graph.kind = TLC_COMPLETE;
+    graph.kind = TLC_GRAPH_COMPLETE;
     mode_now = how->mode;
     network_open_with(&net, &cfg, kind, &graph, wide, in_mode);
     for (uint64_t step = 1; step <= STEPS; step++) {
@@ -227,7 +227,7 @@ static void tasks_of_hellos(void **state)
 static void graphs(void **state)
 {
     (void)state;
-    for (tlc_graph_kind kind = TLC_RING; kind <= TLC_RANDOM; kind++)
+    for (tlc_graph_kind kind = TLC_GRAPH_RING; kind <= TLC_GRAPH_RANDOM; kind++)
         for (float_mode mode = MODE_DEFAULT; mode < MODE_COUNT; mode++)
             for (uint32_t i = 0; i < 30; i++) {
                 tlc_graph g = {.struct_size = sizeof g, .kind = kind, .nodes = 30, .p = 0.3, .seed = 4};

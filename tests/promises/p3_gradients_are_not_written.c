@@ -216,7 +216,7 @@ static void p3_no_values_for_the_stages(void **state)
     require(written == 0);
     FOR_EACH_DTYPE(from)
         FOR_EACH_DTYPE(to)
-            require_status(tlc_convert(NULL, from, NULL, to, 0), TLC_OK);
+            require_status(tlc_convert(from, NULL, to, NULL, 0), TLC_OK);
 }
 
 int main(void)

@@ -309,16 +309,16 @@ static void deltas(void **state)
     for (size_t i = 0; i < runner_count; i++) {
         const tlc_delta_options opt = {.struct_size = sizeof opt, .parallel = starved_runner(&runners[i])};
         at = (place){.note = runners[i].name};
-        starved(tlc_delta_compress(NULL, next, N, TLC_BF16, frame, bound, &len, &opt), TLC_OK);
-        starved(tlc_delta_compress(base, next, N, TLC_BF16, frame, bound, &len, &opt), TLC_OK);
+        starved(tlc_delta_compress(TLC_BF16, NULL, next, N, frame, bound, &len, &opt), TLC_OK);
+        starved(tlc_delta_compress(TLC_BF16, base, next, N, frame, bound, &len, &opt), TLC_OK);
         starved(tlc_delta_inspect(frame, len, &info), TLC_OK);
         require(info.blocks[0] == 1 && info.blocks[1] && info.blocks[2]);
-        starved(tlc_delta_digest(base, N, TLC_BF16, &digest, &opt), TLC_OK);
+        starved(tlc_delta_digest(TLC_BF16, base, N, &digest, &opt), TLC_OK);
         uint8_t *weights = bytes(2 * (size_t)N);
         memcpy(weights, base, 2 * (size_t)N);
-        starved(tlc_delta_apply(frame, len, weights, N, TLC_BF16, &opt), TLC_OK);
-        starved(tlc_delta_apply(frame, len, weights, N, TLC_BF16, &opt), TLC_ERR_BASE);
-        starved(tlc_delta_apply(frame, len - 1, weights, N, TLC_BF16, &opt), TLC_ERR_CHECKSUM);
+        starved(tlc_delta_apply(frame, len, TLC_BF16, weights, N, &opt), TLC_OK);
+        starved(tlc_delta_apply(frame, len, TLC_BF16, weights, N, &opt), TLC_ERR_BASE);
+        starved(tlc_delta_apply(frame, len - 1, TLC_BF16, weights, N, &opt), TLC_ERR_CHECKSUM);
         free(weights);
     }
     free(base);
@@ -380,7 +380,7 @@ static void value_stages(stage_buffers *b)
     starved(tlc_random_sparse_decode(b->code, len - 1, b->out, SMALL), TLC_ERR_CORRUPT);
     starved(tlc_philox(1, 2, 3, SMALL, b->words), TLC_OK);
     FOR_EACH_DTYPE(to)
-        starved(tlc_convert(b->x, TLC_F32, b->code, to, SMALL), TLC_OK);
+        starved(tlc_convert(TLC_F32, b->x, to, b->code, SMALL), TLC_OK);
 }
 
 static void aggregation(stage_buffers *b)

@@ -46,7 +46,7 @@ static void convert(ledger *l, const float *gradient)
     memcpy(l->out, gradient, 4 * l->n);
     for (size_t i = 0; l->dtype == TLC_F16 && i < l->n; i++) /* not infinite */
         l->out[i] = fminf(fmaxf(gradient[i], -1000.0f), 1000.0f);
-    require_status(tlc_convert(l->out, TLC_F32, l->grad, l->dtype, l->n), TLC_OK);
+    require_status(tlc_convert(TLC_F32, l->out, l->dtype, l->grad, l->n), TLC_OK);
     memcpy(l->before, tlc_residual(l->ctx), 4 * l->n);
     for (size_t i = 0; i < l->n; i++) {
         double g = bits_float(widened(l->dtype, l->grad, i));

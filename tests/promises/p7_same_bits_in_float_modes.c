@@ -129,7 +129,7 @@ static void stages_in(const way *w, journal *j, const float *x, size_t n)
     memcpy(note(j, "sum", 4 * n), residual, 4 * n);
     FOR_EACH_DTYPE(from)
         FOR_EACH_DTYPE(to) {
-            IN_MODE(w, tlc_convert(x, from, out, to, n)); /* any 16 bits are a value */
+            IN_MODE(w, tlc_convert(from, x, to, out, n)); /* any 16 bits are a value */
             memcpy(note(j, "converted", n * dtype_size[to]), out, n * dtype_size[to]);
         }
     IN_MODE(w, tlc_codec_bound("3lc:s=1.9999999,block=268435455", TLC_F32, n, &bound));

@@ -11,8 +11,8 @@ from pathlib import Path
 from threelc import Status, _c
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h")
-PARTLY = ("stages.h",)  # the package uses a few of its functions
+HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h")
+PARTLY = ("frames.h", "stages.h")  # the package uses a few of their functions
 STRUCTS = {
     "tlc_allocator": _c.Allocator, "tlc_parallel": _c.Parallel, "tlc_config": _c.Config,
     "tlc_decode_options": _c.DecodeOptions, "tlc_frame_info": _c.FrameInfo, "tlc_message": _c.Message,
@@ -25,8 +25,7 @@ PARTLY_STRUCTS = {"tlc_quartic_params": _c.QuarticParams}
 ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
     "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"),
-    "tlc_gossip_kind": (_c.GossipKind, "TLC_"),
-    "tlc_graph_kind": (_c.GraphKind, "TLC_")}
+    "tlc_gossip_kind": (_c.GossipKind, "TLC_GOSSIP_"), "tlc_graph_kind": (_c.GraphKind, "TLC_GRAPH_")}
 OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip")
 FUNCTIONS = {("tlc_allocator", "alloc"): _c.ALLOC, ("tlc_allocator", "free"): _c.FREE, ("tlc_parallel", "run"): _c.RUN}
 SCALARS = {

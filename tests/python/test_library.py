@@ -74,7 +74,7 @@ class Library(unittest.TestCase):
         site = self.elsewhere()
         self.refused(site, "ImportError: .*libthreelc was not found", THREELC_LIBRARY=str(self.folder / "nothing.so"))
         self.refused(site, "ImportError: libc.so.6 is not libthreelc", THREELC_LIBRARY="libc.so.6")
-        for version in ("0.3.1", "0.5.0", "1.0.0"):
+        for version in ("0.3.1", "0.99.0", "1.0.0"):
             self.refused(site, f"ImportError: .* is libthreelc {version}, but the Python package threelc "
                                f"{threelc.__version__} needs", THREELC_LIBRARY=self.pretending(version))
 

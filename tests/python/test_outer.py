@@ -8,6 +8,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER
 from outer_models import Sharded, backward, bits, build, nesterov, resumed, sgd
+from threelc.exchange import GossipKind
 
 
 # ---- local steps ----
@@ -444,7 +445,7 @@ class Gossip(unittest.TestCase):
                 torch.testing.assert_close(got[name], p.detach(), atol=2e-6, rtol=1e-4)
 
     def test_training(self):
-        for settings in ({}, {"kind": "ecd"}, {"graph": "complete", "codec": "natural"}):
+        for settings in ({"kind": "ecd"}, {"kind": GossipKind.ECD}, {"graph": "complete", "codec": "natural"}):
             found = CLUSTER.run(4, gossiped, 15, settings)
             for model, mean, stats in found:
                 self.assertEqual(mean, found[0][1])

@@ -63,7 +63,7 @@ static void fill_tensors(creation *c, const object *o)
                                      .push = copy_string(c, t->own[PUSH] ? t->own[PUSH]->text : NULL),
                                      .pull = copy_string(c, t->own[PULL] ? t->own[PULL]->text : NULL),
                                      .residual = o->role != ROLE_SERVER && t->theirs ? o->residual + t->at : NULL,
-                                     .only = o->group->only[i]};
+                                     .only = o->group->only[i] - 1};
     }
 }
 
@@ -89,14 +89,15 @@ static void make_strange(creation *c, strangeness how)
     if (how == NO_STRANGER || how == OTHER_ALGORITHM || how == OTHER_WORKERS || how == OTHER_SUM)
         return;
     if (how == OTHER_TENSORS || !c->count)
-        c->tensors[c->count++] = (tlc_tensor){.struct_size = sizeof *t, .name = copy_string(c, "one more"), .n = 3};
+        c->tensors[c->count++] =
+            (tlc_tensor){.struct_size = sizeof *t, .name = copy_string(c, "one more"), .n = 3, .only = TLC_NOBODY};
     else if (how == OTHER_NAME)
         t->name = copy_string(c, "another");
     else if (how == OTHER_N) {
         t->n++;
         t->residual = NULL; /* the codec may be another */
     } else if (how == OTHER_ONLY)
-        t->only = t->only ? 0 : c->cfg.workers;
+        t->only = t->only == TLC_NOBODY ? c->cfg.workers - 1 : TLC_NOBODY;
     else if (how == OTHER_PUSH) {
         t->push = copy_string(c, "raw:block=7");
         t->residual = NULL;
@@ -180,7 +181,7 @@ static tlc_status make_wrong(creation *c, const object *o, uint64_t which)
         break;
     case 19: t->name = NULL; break;
     case 20: t->name = ""; break;
-    case 21: t->only = cfg->workers + 1; break;
+    case 21: t->only = cfg->workers; break;
     case 22: t->push = "3lc+"; break;
     case 23: t->pull = "sbc:p=2"; break;
     case 24: /* a residual, where none is kept */

@@ -163,8 +163,8 @@ static void check_sent(const gossip *w, const node *n, const float *x, const flo
         const tensor_plan *plan = &sc->tensor[i];
         for (size_t v = 0; v < plan->n; v++) {
             double from = x[plan->at + v], to = moved[plan->at + v];
-            z[v] = sc->kind == TLC_DCD ? (float)(to - from) : (1 - t / 2) * from + t / 2 * to;
-            scale[v] = sc->kind == TLC_DCD ? 0 : t * (fabs(from) + fabs(to));
+            z[v] = sc->kind == TLC_GOSSIP_DCD ? (float)(to - from) : (1 - t / 2) * from + t / 2 * to;
+            scale[v] = sc->kind == TLC_GOSSIP_DCD ? 0 : t * (fabs(from) + fabs(to));
         }
         check_compressed(n, i, z, scale, decoded + plan->at, 0x1p-23);
     }
@@ -183,7 +183,8 @@ static float *copy_values(run *r, const float *values)
 static float *advanced(const gossip *w, uint64_t step, const float *before, const blob *push, const float *decoded)
 {
     run *r = w->run;
-    double t = (double)step + 1, keep = r->sc.kind == TLC_DCD ? 1 : 1 - 2 / t, add = r->sc.kind == TLC_DCD ? 1 : 2 / t;
+    double t = (double)step + 1, keep = r->sc.kind == TLC_GOSSIP_DCD ? 1 : 1 - 2 / t,
+           add = r->sc.kind == TLC_GOSSIP_DCD ? 1 : 2 / t;
     float *after = copy_values(r, before);
 
     for (size_t i = 0; i < r->sc.count; i++)
@@ -219,7 +220,7 @@ void note_frames(gossip *w, node *n, const blob *push, int finite)
 {
     run *r = w->run;
     uint64_t s = n->o->step;
-    int failed = push->data[FLAGS] & FAILED, ecd = r->sc.kind == TLC_ECD;
+    int failed = push->data[FLAGS] & FAILED, ecd = r->sc.kind == TLC_GOSSIP_ECD;
 
     n->failed[s] = failed;
     n->stayed[s] = (push->data[FLAGS] & FINDING) != 0;

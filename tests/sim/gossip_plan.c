@@ -76,10 +76,10 @@ static void refuse_graph(run *r, tlc_graph graph, uint32_t rank, size_t degree)
     REFUSE(rank, MOST_NODES, TLC_ERR_PARAM, 77);
     graph.struct_size = sizeof(size_t) - 1;
     REFUSE(rank, MOST_NODES, TLC_ERR_PARAM, 77);
-    graph.kind = TLC_TORUS;
+    graph.kind = TLC_GRAPH_TORUS;
     graph.rows = graph.nodes + 1;
     REFUSE(rank, MOST_NODES, TLC_ERR_PARAM, 77);
-    graph.kind = TLC_RANDOM;
+    graph.kind = TLC_GRAPH_RANDOM;
     graph.p = NAN;
     REFUSE(rank, MOST_NODES, TLC_ERR_PARAM, 77);
     if (degree)
@@ -147,15 +147,16 @@ static void check_degree(run *r, const tlc_graph *graph, uint32_t rank, const ed
     uint32_t n = graph->nodes;
     size_t least = around(n), most = n - 1;
 
-    if (graph->kind == TLC_COMPLETE || (graph->kind == TLC_RANDOM && graph->p == 1))
+    if (graph->kind == TLC_GRAPH_COMPLETE || (graph->kind == TLC_GRAPH_RANDOM && graph->p == 1))
         least = most;
-    if (graph->kind == TLC_TORUS)
+    if (graph->kind == TLC_GRAPH_TORUS)
         least = around(rows_of(graph)) + around(n / rows_of(graph));
-    if (graph->kind == TLC_RING || graph->kind == TLC_TORUS || (graph->kind == TLC_RANDOM && graph->p == 0))
+    if (graph->kind == TLC_GRAPH_RING || graph->kind == TLC_GRAPH_TORUS ||
+        (graph->kind == TLC_GRAPH_RANDOM && graph->p == 0))
         most = least;
     must(r, CALLS, e->degree >= least && e->degree <= most, "node %u of graph %d has %zu neighbours", rank,
          (int)graph->kind, e->degree);
-    if (n > 1 && (graph->kind == TLC_RING || graph->kind == TLC_RANDOM))
+    if (n > 1 && (graph->kind == TLC_GRAPH_RING || graph->kind == TLC_GRAPH_RANDOM))
         must(r, CALLS, weight_between(e, (rank + 1) % n) > 0 && weight_between(e, (rank + n - 1) % n) > 0,
              "node %u is not in the ring", rank);
 }

@@ -45,7 +45,7 @@ typedef struct edges {
 typedef struct group {
     run *run;
     uint32_t workers, servers, owners; /* owners: who may have parts; 0 with gather */
-    uint32_t only[MOST_TENSORS];       /* as in tlc_tensor */
+    uint32_t only[MOST_TENSORS];       /* that of tlc_tensor + 1; 0: all push */
     strangeness stranger;              /* how its objects differ from those of the run */
     int plain;                         /* results are in binary32 */
     part_place *part;                  /* by owner */

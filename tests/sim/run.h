@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 /* README.md explains E1 to E7. The rest of what exchange.h says is checked under CALLS. */
 typedef enum promise { E1, E2, E3, E4, E5, E6, E7, CALLS, PROMISES } promise;

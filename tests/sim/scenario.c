@@ -118,6 +118,7 @@ static void enlarge(scenario *sc, rng *r)
 static void draw_tensors(scenario *sc, rng *r)
 {
     int own = one_of(r, 3), theirs = !one_of(r, 8), with_only = one_of(r, 3), large = sc->workers <= 4 && one_of(r, 16);
+    size_t shared = 0; /* tensors that all push */
 
     sc->count = one_of(r, 40) ? 0 : one_of(r, 2) ? 1 + rng_below(r, 2) : 1 + rng_below(r, MOST_TENSORS);
     if (sc->workers > 16 && sc->count > 3)
@@ -135,7 +136,10 @@ static void draw_tensors(scenario *sc, rng *r)
         t->theirs = theirs && !one_of(r, 12) && scenario_feedback(sc, i, PUSH);
         t->values = one_of(r, 2) ? VALUES_SMOOTH : (value_kind)rng_below(r, VALUE_KINDS);
         t->scale = one_of(r, 3) ? (int)rng_below(r, 9) - 4 : 0;
+        shared += !t->only;
     }
+    if (sc->count && !shared)
+        sc->tensor[0].only = 0; /* create refuses tensors that are all of worker 0 */
     if (sc->workers <= 3 && one_of(r, 400))
         enlarge(sc, r);
 }
@@ -246,7 +250,7 @@ void scenario_print(const scenario *sc)
            sc->optimizers ? " with optimizers" : "", sc->keep, sc->backup, sc->sum ? ", sum" : "",
            sc->assume_finite ? ", assume_finite" : "", sc->steps);
     if (sc->family == FAMILY_GOSSIP)
-        printf("  %s, graph %d\n", sc->kind == TLC_DCD ? "DCD" : "ECD", sc->graph);
+        printf("  %s, graph %d\n", sc->kind == TLC_GOSSIP_DCD ? "DCD" : "ECD", sc->graph);
     printf("  push %s, pull %s, reserve %s, min_n %zu, split_n %zu, %s%s%s\n", sc->codec[PUSH]->text,
            sc->codec[PULL] ? sc->codec[PULL]->text : "-", *sc->reserve_text ? sc->reserve_text : "-", sc->min_n,
            sc->split_n, dtype_name[sc->dtype], sc->mixed_dtypes ? " and others" : "", sc->weighted ? ", weighted" : "");

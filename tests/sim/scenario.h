@@ -6,7 +6,7 @@
 #define TLC_SIM_SCENARIO_H
 
 #include "../support/support.h"
-#include <threelc/exchange.h>
+#include <threelc/gossip.h>
 
 enum { MOST_RANKS = 64, MOST_NODES = 16, MOST_SERVERS = 4, MOST_TENSORS = 8, MOST_STEPS = 30, GAP = 4 };
 
@@ -52,7 +52,7 @@ typedef struct tensor_plan {
     size_t n, at;             /* at: of its first value in arrays of all values, with GAP values between tensors */
     const codec_case *own[2]; /* by direction; NULL: not named */
     int theirs;               /* the residual of pushes is the caller's */
-    uint32_t only;
+    uint32_t only;            /* 0: all workers push it; else the only one that does, + 1 */
     value_kind values;
     int scale; /* values are multiplied by 2^scale */
 } tensor_plan;
@@ -60,7 +60,7 @@ typedef struct tensor_plan {
 enum { PUSH, PULL }; /* directions */
 
 /* The graph of gossip: those of tlc_graph_kind, then one with edges and weights of its own. */
-enum { GRAPH_BY_HAND = TLC_RANDOM + 1, GRAPHS };
+enum { GRAPH_BY_HAND = TLC_GRAPH_RANDOM + 1, GRAPHS };
 
 typedef struct scenario {
     uint64_t seed;

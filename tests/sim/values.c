@@ -72,12 +72,12 @@ void point_at(const run *r, const void *values, size_t size, const void **tensor
 
 void widen(tlc_dtype dtype, const void *from, float *to, size_t n)
 {
-    (void)tlc_convert(from, dtype, to, TLC_F32, n);
+    (void)tlc_convert(dtype, from, TLC_F32, to, n);
 }
 
 void narrow(const float *from, tlc_dtype dtype, void *to, size_t n)
 {
-    (void)tlc_convert(from, TLC_F32, to, dtype, n);
+    (void)tlc_convert(TLC_F32, from, dtype, to, n);
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */

@@ -66,10 +66,9 @@ void ledger_close(ledger *l)
         free(arrays[i]);
 }
 
-/* Does worker w send tensor t? */
 static int sends(const ledger *l, uint32_t w, size_t t)
 {
-    return !l->f->tensors[t].only || l->f->tensors[t].only == w + 1;
+    return is_sent(&l->f->tensors[t], w);
 }
 
 static const float *residual(const ledger *l, uint32_t w, size_t t)
@@ -176,7 +175,7 @@ static double sum_frames(const ledger *l, const uint8_t *taken, size_t t, size_t
     for (uint32_t w = 0; w < f->workers; w++) {
         if (!bit(taken, w) || !sends(l, w, t))
             continue;
-        double factor = f->cfg.sum ? f->weight[w] : f->tensors[t].only ? 1 : f->weight[w] / all;
+        double factor = f->cfg.sum ? f->weight[w] : f->tensors[t].only != TLC_NOBODY ? 1 : f->weight[w] / all;
         sum += factor * l->worker[w].frame[i];
         magnitude += fabs(factor * l->worker[w].frame[i]);
         off += factor * l->worker[w].error[i];

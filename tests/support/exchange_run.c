@@ -4,25 +4,20 @@
 
 const char *const kind_name[KIND_COUNT] = {"sharded", "gathered", "one server", "three servers"};
 
-#define TENSOR(...) {.struct_size = sizeof(tlc_tensor), __VA_ARGS__}
+#define TENSOR_OF(worker, ...) {.struct_size = sizeof(tlc_tensor), .only = worker, __VA_ARGS__}
+#define TENSOR(...) TENSOR_OF(TLC_NOBODY, __VA_ARGS__)
 
 const tlc_tensor large_tensors[TENSORS] = {
-    TENSOR(.name = "bias", .n = 5),
-    TENSOR(.name = "conv", .n = 211),
-    TENSOR(.name = "none", .n = 0),
-    TENSOR(.name = "wide", .n = 700),
-    TENSOR(.name = "stat", .n = 9, .only = 1),
-    TENSOR(.name = "own", .n = 40, .push = "3lc:s=1.5", .pull = "onebit"),
+    TENSOR(.name = "bias", .n = 5),       TENSOR(.name = "conv", .n = 211),
+    TENSOR(.name = "none", .n = 0),       TENSOR(.name = "wide", .n = 700),
+    TENSOR_OF(0, .name = "stat", .n = 9), TENSOR(.name = "own", .n = 40, .push = "3lc:s=1.5", .pull = "onebit"),
     TENSOR(.name = "gain", .n = 23),
 };
 
 const tlc_tensor small_tensors[TENSORS] = {
-    TENSOR(.name = "bias", .n = 3),
-    TENSOR(.name = "conv", .n = 17),
-    TENSOR(.name = "none", .n = 0),
-    TENSOR(.name = "wide", .n = 56),
-    TENSOR(.name = "stat", .n = 2, .only = 1),
-    TENSOR(.name = "own", .n = 6, .push = "3lc:s=1.5", .pull = "onebit"),
+    TENSOR(.name = "bias", .n = 3),       TENSOR(.name = "conv", .n = 17),
+    TENSOR(.name = "none", .n = 0),       TENSOR(.name = "wide", .n = 56),
+    TENSOR_OF(0, .name = "stat", .n = 2), TENSOR(.name = "own", .n = 6, .push = "3lc:s=1.5", .pull = "onebit"),
     TENSOR(.name = "gain", .n = 4),
 };
 
@@ -311,7 +306,7 @@ void gradient(uint64_t seed, tlc_dtype dtype, void *grad, size_t n)
         int32_t a = (int32_t)(bits & 0x3f) - (int32_t)(bits >> 6 & 0x3f);
         x[i] = (float)(a * a * a * 64 + (int32_t)(bits >> 12 & 0x3f)) * 0x1p-26f;
     }
-    require_status(tlc_convert(x, TLC_F32, grad, dtype, n), TLC_OK);
+    require_status(tlc_convert(TLC_F32, x, dtype, grad, n), TLC_OK);
     free(x);
 }
 
@@ -355,7 +350,7 @@ tlc_status fleet_push_one(fleet *f, uint32_t w)
     tlc_status status;
 
     for (size_t t = 0; t < TENSORS; t++) /* those of another worker are not read */
-        grads[t] = f->tensors[t].only && f->tensors[t].only != w + 1 ? NULL : f->grad[w * TENSORS + t];
+        grads[t] = is_sent(&f->tensors[t], w) ? f->grad[w * TENSORS + t] : NULL;
     FLEET_CALL(f, status = f->cfg.servers ? tlc_worker_push(f->worker[w].worker, given, f->weight[w], to)
                                           : tlc_allreduce_push(f->worker[w].rank, given, f->weight[w], to));
     return status;

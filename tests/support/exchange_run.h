@@ -100,6 +100,12 @@ void fleet_close(fleet *f);
 /* Makes one object: worker i, or server i. */
 tlc_status fleet_make(fleet *f, const tlc_exchange_config *cfg, uint32_t i, int server, member *m);
 
+/* Does this worker send the tensor? */
+static inline int is_sent(const tlc_tensor *t, uint32_t worker)
+{
+    return t->only == TLC_NOBODY || t->only == worker;
+}
+
 static inline int is_gathered(const fleet *f)
 {
     return f->cfg.gather;

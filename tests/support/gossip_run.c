@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "gossip_run.h"
 
-#define TENSOR(...) {.struct_size = sizeof(tlc_tensor), __VA_ARGS__}
+#define TENSOR(...) {.struct_size = sizeof(tlc_tensor), .only = TLC_NOBODY, __VA_ARGS__}
 
 const tlc_tensor net_tensors[NET_TENSORS] = {
     TENSOR(.name = "bias", .n = 5),
@@ -58,13 +58,13 @@ tlc_exchange_config network_config(tlc_gossip_kind kind, uint32_t nodes)
     cfg.workers = nodes;
     cfg.push = "qsgd";
     cfg.min_n = 8;
-    at = (place){.note = kind == TLC_DCD ? "DCD" : "ECD", .n = nodes};
+    at = (place){.note = kind == TLC_GOSSIP_DCD ? "DCD" : "ECD", .n = nodes};
     return cfg;
 }
 
 tlc_graph ring_of(uint32_t nodes)
 {
-    return (tlc_graph){.struct_size = sizeof(tlc_graph), .kind = TLC_RING, .nodes = nodes};
+    return (tlc_graph){.struct_size = sizeof(tlc_graph), .kind = TLC_GRAPH_RING, .nodes = nodes};
 }
 
 static void *zeros(size_t count, size_t size)

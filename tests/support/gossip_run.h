@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gossip of threelc/exchange.h: a network is all nodes in one process, with what their local steps make, and the
+ * Gossip of threelc/gossip.h: a network is all nodes in one process, with what their local steps make, and the
  * messages between them.
  */
 #ifndef TLC_TEST_GOSSIP_RUN_H
 #define TLC_TEST_GOSSIP_RUN_H
 
 #include "exchange_run.h"
+#include <threelc/gossip.h>
 #include <threelc/bundle.h>
 
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name to declare */
-#define FOR_EACH_GOSSIP(kind) for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++)
+#define FOR_EACH_GOSSIP(kind) for (tlc_gossip_kind kind = TLC_GOSSIP_DCD; kind <= TLC_GOSSIP_ECD; kind++)
 
 /* Tensors of every sort: small ones that share a frame, one without values, one with a codec of its own, one that fills
  * cache lines. */

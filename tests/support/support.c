@@ -309,7 +309,7 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
     fill(kind, seed, x, n);
     for (size_t i = 0; dtype == TLC_F16 && i < n; i++) /* so that sums are finite */
         x[i] = fminf(fmaxf(x[i], -1000.0f), 1000.0f);
-    require_status(tlc_convert(x, TLC_F32, grad, dtype, n), TLC_OK);
+    require_status(tlc_convert(TLC_F32, x, dtype, grad, n), TLC_OK);
     free(x);
 }
 

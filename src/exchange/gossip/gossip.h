@@ -12,6 +12,7 @@
 #include "../sides/receiver.h"
 #include "../plan/refusal.h"
 #include "../sides/sender.h"
+#include <threelc/gossip.h>
 
 typedef struct tlc_neighbour {
     uint32_t node;

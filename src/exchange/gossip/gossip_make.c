@@ -189,16 +189,16 @@ tlc_status tlc_gossip_create(tlc_gossip **out, const tlc_exchange_config *cfg, t
     tlc_report report = {.step = 0};
     void *made = NULL;
     tlc_status status = tlc_setup_create(&made, sizeof **out, cfg,
-                                         kind == TLC_ECD ? TLC_EXCHANGE_ECD : TLC_EXCHANGE_DCD, TLC_ROLE_NODE, node,
-                                         tensors, count, &report);
+                                         kind == TLC_GOSSIP_ECD ? TLC_EXCHANGE_ECD : TLC_EXCHANGE_DCD, TLC_ROLE_NODE,
+                                         node, tensors, count, &report);
     tlc_gossip *g = made;
 
     if (g) {
         g->degree = degree;
         status = !out ? tlc_refuse_null(&g->setup, "the place for the object")
-                 : kind != TLC_DCD && kind != TLC_ECD
-                     ? tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "kind is %u; it is TLC_DCD, 0, or TLC_ECD, 1",
-                                  (unsigned)kind)
+                 : kind != TLC_GOSSIP_DCD && kind != TLC_GOSSIP_ECD
+                     ? tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
+                                  "kind is %u; it is TLC_GOSSIP_DCD, 0, or TLC_GOSSIP_ECD, 1", (unsigned)kind)
                      : fill(g, neighbours, weights, model);
     }
     status = tlc_setup_end(cfg, g ? &g->setup : NULL, status, &report);

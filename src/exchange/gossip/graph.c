@@ -6,6 +6,7 @@
 #include "../../common/rng.h"
 #include "../../common/structs.h"
 #include "../plan/setup.h"
+#include <threelc/gossip.h>
 
 /* Takes the neighbours of a node, each once, in rising order. */
 typedef struct visit {
@@ -80,9 +81,9 @@ static size_t visit_all(const tlc_graph *g, uint32_t node, uint32_t *neighbours)
     visit v = {neighbours, 0};
 
     switch (g->kind) {
-    case TLC_RING: visit_torus(&v, g->nodes, 1, node); break;
-    case TLC_TORUS: visit_torus(&v, g->nodes, g->rows, node); break;
-    case TLC_COMPLETE: visit_complete(&v, g->nodes, node); break;
+    case TLC_GRAPH_RING: visit_torus(&v, g->nodes, 1, node); break;
+    case TLC_GRAPH_TORUS: visit_torus(&v, g->nodes, g->rows, node); break;
+    case TLC_GRAPH_COMPLETE: visit_complete(&v, g->nodes, node); break;
     default: visit_random(&v, g, node); break;
     }
     return v.count;
@@ -105,13 +106,13 @@ static int take_graph(tlc_graph *g, const tlc_graph *theirs)
     if (!theirs || !tlc_import(g, sizeof *g, theirs) || !g->nodes || g->nodes > TLC_RANKS_MAX)
         return 0;
     switch (g->kind) {
-    case TLC_RING:
-    case TLC_COMPLETE: return 1;
-    case TLC_TORUS:
+    case TLC_GRAPH_RING:
+    case TLC_GRAPH_COMPLETE: return 1;
+    case TLC_GRAPH_TORUS:
         if (!g->rows)
             g->rows = middle_divisor(g->nodes);
         return g->nodes % g->rows == 0;
-    case TLC_RANDOM: return g->p >= 0 && g->p <= 1;
+    case TLC_GRAPH_RANDOM: return g->p >= 0 && g->p <= 1;
     default: return 0;
     }
 }
@@ -122,7 +123,8 @@ static void weigh(const tlc_graph *g, const uint32_t *neighbours, double *weight
     double rest = 1;
 
     for (size_t i = 0; i < degree; i++) {
-        size_t theirs = g->kind == TLC_RANDOM || g->kind == TLC_TORUS ? visit_all(g, neighbours[i], NULL) : degree;
+        size_t theirs = g->kind == TLC_GRAPH_RANDOM || g->kind == TLC_GRAPH_TORUS ? visit_all(g, neighbours[i], NULL)
+                                                                                  : degree;
         weights[i] = 1 / (1 + (double)(theirs > degree ? theirs : degree));
         rest -= weights[i];
     }

@@ -44,7 +44,7 @@ static tlc_status fail_pair(const loading *l, tlc_reason reason, const tlc_state
 /* Are the pushes of this state, in this tensor, for this object? */
 static int is_ours(const loading *l, const tlc_state *s, const tlc_setup_tensor *t)
 {
-    return t->only || s->rank % l->o->x->cfg.workers == l->o->x->rank;
+    return t->pusher || s->rank % l->o->x->cfg.workers == l->o->x->rank;
 }
 
 /* How many objects of this role a run has. */
@@ -212,14 +212,14 @@ static int as_many_ranks(const loading *l)
 static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
     const tlc_setup *x = l->o->x;
-    const uint32_t only = x->tensors[tensor].only;
+    const uint32_t pusher = x->tensors[tensor].pusher;
 
     for (size_t p = 0; s && p < s->part_count; p++)
         if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
             return s->residual[p] != NULL;
     /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
      * before, each needs its own state only. */
-    if (e->pull || !only || only == x->rank + 1 || l->of_all)
+    if (e->pull || !pusher || pusher == x->rank + 1 || l->of_all)
         return 1;
     return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
 }
@@ -317,7 +317,7 @@ static void set_residuals(const tlc_sender *s, float factor)
             continue;
         if (factor <= 0)
             memset(r, 0, part->n * sizeof *r);
-        else if (!s->x->tensors[part->tensor].only)
+        else if (!s->x->tensors[part->tensor].pusher)
             for (size_t i = 0; i < part->n; i++)
                 r[i] = narrow((double)r[i] * factor);
     }

@@ -119,11 +119,11 @@ static size_t cut_at(const tlc_ownership_tensor *t, uint64_t before, uint64_t en
 }
 
 /* Adds a group to the grouping. */
-static tlc_ownership_group *add_group(tlc_grouping *g, size_t begin, uint32_t only, int shared)
+static tlc_ownership_group *add_group(tlc_grouping *g, size_t begin, uint32_t pusher, int shared)
 {
     tlc_ownership_group *group = &g->groups[g->count++];
 
-    *group = (tlc_ownership_group){.begin = begin, .only = only, .shared = shared};
+    *group = (tlc_ownership_group){.begin = begin, .pusher = pusher, .shared = shared};
     return group;
 }
 
@@ -135,7 +135,7 @@ static void add_part(tlc_grouping *g, const tlc_ownership *own, size_t part)
     group->n += own->parts[part].n;
 }
 
-/* Makes the groups of one owner: parts with a frame of their own first, then the shared frames by `only`. */
+/* Makes the groups of one owner: parts with a frame of their own first, then the shared frames by pusher. */
 static void group_owner(tlc_grouping *g, const tlc_ownership *own, uint32_t owner, const tlc_ownership_tensor *tensors,
                         tlc_direction direction)
 {
@@ -146,7 +146,7 @@ static void group_owner(tlc_grouping *g, const tlc_ownership *own, uint32_t owne
         const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
         if (t->small[direction])
             continue;
-        add_group(g, at++, direction == TLC_PUSH ? t->only : 0, 0);
+        add_group(g, at++, direction == TLC_PUSH ? t->pusher : 0, 0);
         add_part(g, own, p);
     }
     /* answers are for all workers, whoever pushed */
@@ -154,14 +154,14 @@ static void group_owner(tlc_grouping *g, const tlc_ownership *own, uint32_t owne
         last = UINT64_MAX;
         for (size_t p = from; p < to; p++) {
             const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
-            uint32_t only = direction == TLC_PUSH ? t->only : 0;
-            if (t->small[direction] && only >= next && only < last)
-                last = only;
+            uint32_t pusher = direction == TLC_PUSH ? t->pusher : 0;
+            if (t->small[direction] && pusher >= next && pusher < last)
+                last = pusher;
         }
         const tlc_ownership_group *group = add_group(g, at, (uint32_t)last, 1);
         for (size_t p = from; p < to; p++) {
             const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
-            if (t->small[direction] && (direction == TLC_PULL || t->only == last))
+            if (t->small[direction] && (direction == TLC_PULL || t->pusher == last))
                 add_part(g, own, p);
         }
         at += group->count;

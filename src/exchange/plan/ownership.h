@@ -16,9 +16,9 @@ typedef enum tlc_direction { TLC_PUSH = 0, TLC_PULL = 1 } tlc_direction;
 /* What the plan must know of a tensor. */
 typedef struct tlc_ownership_tensor {
     size_t n;
-    uint64_t cost; /* the bytes that its owner will handle, about */
-    int small[2];  /* by direction: its values share a frame */
-    uint32_t only; /* see tlc_tensor */
+    uint64_t cost;   /* the bytes that its owner will handle, about */
+    int small[2];    /* by direction: its values share a frame */
+    uint32_t pusher; /* 0: all workers push it; else the only one that does, + 1 */
 } tlc_ownership_tensor;
 
 typedef struct tlc_ownership_part {
@@ -29,7 +29,7 @@ typedef struct tlc_ownership_part {
 typedef struct tlc_ownership_group {
     size_t begin, count; /* its parts are order[begin .. begin + count - 1] */
     size_t n;            /* values */
-    uint32_t only;       /* of its tensors; pushes only */
+    uint32_t pusher;     /* of its tensors; 0 in answers */
     int shared;          /* the parts are small ones, even if it is only one */
 } tlc_ownership_group;
 

@@ -89,7 +89,7 @@ uint64_t tlc_setup_fingerprint(const tlc_setup *x)
         hash = mix_number(hash, numbers[i]);
     for (size_t i = 0; i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];
-        hash = mix_number(mix_number(mix_text(hash, t->name), t->n), t->only);
+        hash = mix_number(mix_number(mix_text(hash, t->name), t->n), t->pusher);
         for (int d = TLC_PUSH; d <= TLC_PULL; d++)
             hash = mix_number(mix_text(hash, t->codec[d]), (uint64_t)t->small[d]);
     }

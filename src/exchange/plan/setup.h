@@ -18,7 +18,7 @@ typedef struct tlc_setup_tensor {
     int small[2];         /* sent raw, in a shared frame */
     float *residual;      /* the caller's, or NULL */
     size_t n;
-    uint32_t only;
+    uint32_t pusher; /* 0: all workers push it; else the only one that does, + 1 */
 } tlc_setup_tensor;
 
 /* Begins with what refused calls need (refusal.h). */

@@ -6,6 +6,7 @@
 #include "pull_codec.h"
 #include "refusal.h"
 #include "setup_check.h"
+#include <threelc/gossip.h>
 
 tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
 {
@@ -19,6 +20,16 @@ tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size
         return TLC_ERR_PARAM;
     memset(cfg, 0, struct_size);
     memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    return TLC_OK;
+}
+
+tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size)
+{
+    tlc_tensor defaults = {.struct_size = struct_size, .only = TLC_NOBODY};
+
+    if (!tlc_init_zero(tensor, struct_size))
+        return TLC_ERR_PARAM;
+    memcpy(tensor, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
     return TLC_OK;
 }
 
@@ -40,11 +51,12 @@ static tlc_status check_tensor(const tlc_setup *x, size_t i, const tlc_tensor *t
 
     if (!*t->name)
         return tlc_refuse(x, TLC_ERR_PARAM, i, "its name is empty");
-    if (t->only > workers)
-        return tlc_refuse(x, TLC_ERR_PARAM, i, "only is %u; it is 0 to %u", t->only, workers);
+    if (t->only != TLC_NOBODY && t->only >= workers)
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "only is %u; it is a worker, 0 to %u, or TLC_NOBODY", t->only,
+                          workers - 1);
     if ((uintptr_t)t->residual % _Alignof(float))
         return tlc_refuse(x, TLC_ERR_PARAM, i, "its residual is not aligned for floats");
-    if (tlc_is_gossip(x->kind) && (t->pull || t->only))
+    if (tlc_is_gossip(x->kind) && (t->pull || t->only != TLC_NOBODY))
         return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip has not", t->pull ? "pull" : "only");
     return TLC_OK;
 }
@@ -53,7 +65,7 @@ static tlc_status check_tensor(const tlc_setup *x, size_t i, const tlc_tensor *t
 static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, size_t stride)
 {
     tlc_setup_tensor *t = &x->tensors[i];
-    tlc_tensor ours = {.name = NULL};
+    tlc_tensor ours = {.only = TLC_NOBODY};
 
     if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride))
         return tlc_refuse(x, TLC_ERR_PARAM, i,
@@ -64,7 +76,7 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
     *t = (tlc_setup_tensor){.name = tlc_memory_copy(&x->memory, ours.name),
                             .residual = ours.residual,
                             .n = ours.n,
-                            .only = ours.only};
+                            .pusher = ours.only + 1}; /* of TLC_NOBODY: 0 */
     choose_codec(x, t, TLC_PUSH, ours.push, x->cfg.push);
     choose_codec(x, t, TLC_PULL, ours.pull, x->cfg.pull ? x->cfg.pull : x->cfg.push);
     if (x->memory.status)
@@ -104,13 +116,23 @@ static tlc_status describe_tensor(const tlc_setup_tensor *t, size_t stretch, tlc
 {
     tlc_status status = t->n <= MOST_VALUES ? TLC_OK : TLC_ERR_SIZE;
 
-    *plan = (tlc_ownership_tensor){.n = t->n, .only = t->only, .small = {t->small[TLC_PUSH], t->small[TLC_PULL]}};
+    *plan = (tlc_ownership_tensor){.n = t->n, .pusher = t->pusher, .small = {t->small[TLC_PUSH], t->small[TLC_PULL]}};
     for (int d = TLC_PUSH; !status && d <= TLC_PULL; d++) {
         uint64_t cost = 0;
         status = tlc_frame_cost(t->codec[d], t->n, stretch, &cost);
         plan->cost = tlc_sum(plan->cost, cost);
     }
     return status;
+}
+
+/* Tensors that were set to 0 in place of tlc_tensor_init: all are of worker 0 alone, so no other worker counts. */
+static int are_zeroed(const tlc_setup *x)
+{
+    size_t i = 0;
+
+    while (i < x->count && x->tensors[i].pusher == 1)
+        i++;
+    return x->cfg.workers > 1 && x->count && i == x->count;
 }
 
 static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
@@ -124,6 +146,9 @@ static tlc_status take_tensors(tlc_setup *x, const tlc_tensor *theirs)
         memcpy(&stride, theirs, sizeof stride);
     for (size_t i = 0; !status && i < x->count; i++)
         status = take_tensor(x, i, theirs, stride);
+    if (!status && are_zeroed(x))
+        status = tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
+                            "only is 0 in all tensors, so worker 0 alone pushes; tlc_tensor_init sets TLC_NOBODY");
     const size_t split_n = x->cfg.split_n, stretch = stretch_of(x, split_n);
     for (size_t i = 0; !status && i < x->count; i++) {
         const tlc_setup_tensor *t = &x->tensors[i];

@@ -3,7 +3,7 @@
 #include "../../common/structs.h"
 #include "../../api/context.h"
 #include "../plan/refusal.h"
-#include <threelc/stages.h>
+#include <threelc/frames.h>
 
 /* ---- the frames of IntML ----------------------------------------------------------------------------------------- */
 

@@ -61,11 +61,11 @@ void tlc_round_start(tlc_round *r)
 }
 
 /* The factor of a worker's frame in a sum or mean. */
-static float factor_of(const tlc_round *r, const tlc_arrival *a, uint32_t only)
+static float factor_of(const tlc_round *r, const tlc_arrival *a, uint32_t pusher)
 {
     if (r->x->cfg.sum)
         return (float)a->head.weight;
-    return only ? 1.0f : (float)(a->head.weight / r->weight);
+    return pusher ? 1.0f : (float)(a->head.weight / r->weight);
 }
 
 void tlc_round_next(tlc_round *r)
@@ -74,17 +74,17 @@ void tlc_round_next(tlc_round *r)
 
     r->group++;
     r->count = 0;
-    const uint32_t only = tlc_round_group(r)->only;
+    const uint32_t pusher = tlc_round_group(r)->pusher;
     for (uint32_t w = 0; w < r->x->cfg.workers; w++) {
         tlc_arrival *a = &r->push[w];
         tlc_message frame;
         if (!a->taken)
             continue;
         (void)tlc_bundle_next(&a->next, &frame.data, &frame.len);
-        if (only && only != w + 1 && !frame.len)
+        if (pusher && pusher != w + 1 && !frame.len)
             continue;
         r->frame[r->count] = frame;
-        r->factor[r->count] = factor_of(r, a, only);
+        r->factor[r->count] = factor_of(r, a, pusher);
         r->from[r->count++] = w;
     }
     tlc_float_leave(mode);
@@ -110,8 +110,8 @@ tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
     tlc_status status = tlc_many_check(&many, &bad);
 
     /* a frame of somebody whose tensors these are not */
-    for (size_t i = 0; group->only && i < bad; i++)
-        if (r->from[i] != group->only - 1) {
+    for (size_t i = 0; group->pusher && i < bad; i++)
+        if (r->from[i] != group->pusher - 1) {
             status = TLC_ERR_CORRUPT;
             bad = i;
         }

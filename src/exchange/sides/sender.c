@@ -28,7 +28,7 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
 
     for (size_t i = 0; i < group->count; i++)
         s->group_of[tlc_group_index(s, group, i)] = g;
-    if (s->direction == TLC_PUSH && group->only && group->only != x->rank + 1)
+    if (s->direction == TLC_PUSH && group->pusher && group->pusher != x->rank + 1)
         return TLC_OK;
     (void)tlc_config_init(&cfg, sizeof cfg);
     cfg.codec = t->codec[s->direction];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h and exchange.h.
+"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h, exchange.h and gossip.h.
 
 A test compares each struct, enum and function with the headers. Arrays of values and opaque objects are c_void_p; other
 pointers say what they point to.
@@ -246,10 +246,10 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_peek": (_status, c_void_p, c_size_t, POINTER(FrameInfo)),
     "tlc_explain": (_status, c_void_p, c_size_t, c_int, c_char_p, c_size_t),
     "tlc_delta_bound": (_status, c_int, c_size_t, _size_out),
-    "tlc_delta_compress": (_status, _values, _values, c_size_t, c_int, c_void_p, c_size_t, _size_out, _delta),
-    "tlc_delta_apply": (_status, c_void_p, c_size_t, _values, c_size_t, c_int, _delta),
+    "tlc_delta_compress": (_status, c_int, _values, _values, c_size_t, c_void_p, c_size_t, _size_out, _delta),
+    "tlc_delta_apply": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, _delta),
     "tlc_delta_inspect": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
-    "tlc_delta_digest": (_status, _values, c_size_t, c_int, POINTER(c_uint64), _delta),
+    "tlc_delta_digest": (_status, c_int, _values, c_size_t, POINTER(c_uint64), _delta),
     "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
     "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),

@@ -73,7 +73,7 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     check(lib.tlc_delta_bound(kind, n, byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    _call(threads, n, lib.tlc_delta_compress, source and source.address, target.address, n, kind, room.address,
+    _call(threads, n, lib.tlc_delta_compress, kind, source and source.address, target.address, n, room.address,
           room.size, byref(written), without_digests=not digests)
     return bytes(memoryview(frame)[:written.value])
 
@@ -84,7 +84,7 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     """
     source = octets(frame, "frame")
     target, n, kind = taken(weights, dtype, "weights", writable=True)
-    _call(threads, n, lib.tlc_delta_apply, source.address, source.size, target.address, n, kind)
+    _call(threads, n, lib.tlc_delta_apply, source.address, source.size, kind, target.address, n)
     return weights
 
 
@@ -105,5 +105,5 @@ def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional
     """What deltas carry of these weights: by it a machine finds the delta that it needs."""
     view, n, kind = taken(weights, dtype, "weights")
     found = c_uint64()
-    _call(threads, n, lib.tlc_delta_digest, view.address, n, kind, byref(found))
+    _call(threads, n, lib.tlc_delta_digest, kind, view.address, n, byref(found))
     return found.value

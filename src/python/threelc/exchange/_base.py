@@ -224,7 +224,7 @@ class Arguments:
             entry.name, entry.n = coded(tensor.name, "the name of a tensor"), n
             entry.push, entry.pull = _coded(tensor.push, "push"), _coded(tensor.pull, "pull")
             entry.residual = None if residual is None else residual.address
-            entry.only = 0 if tensor.only is None else count(tensor.only, f"only of {tensor.name}", 31) + 1
+            entry.only = _c.NOBODY if tensor.only is None else count(tensor.only, f"only of {tensor.name}", 31)
 
 
 def _coded(codec: Optional[str], what: str) -> Optional[bytes]:

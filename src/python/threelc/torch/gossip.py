@@ -48,7 +48,7 @@ class Gossip(InPlaceOfOptimizer):
     optimizer: over the model's parameters. Schedules of learning rates take it, or this object, whose groups are the
                same. A GradScaler may call step(): where it finds infinities, the optimizer makes no step.
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
-    kind:      "dcd" or "ecd".
+    kind:      "dcd" or "ecd", or a threelc.exchange.GossipKind.
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
     min_numel, seed, threads, process_group: as in register().
 
@@ -57,13 +57,14 @@ class Gossip(InPlaceOfOptimizer):
     >>> optimizer.step()
     """
 
-    def __init__(self, model: Any, optimizer: Any, *, graph: Union[str, Graph] = "ring", kind: str = "dcd",
-                 codec: str = "qsgd:bits=8", min_numel: int = 256, seed: int = 0, threads: Optional[int] = None,
-                 process_group: Any = None) -> None:
+    def __init__(self, model: Any, optimizer: Any, *, graph: Union[str, Graph] = "ring",
+                 kind: Union[str, GossipKind] = "dcd", codec: str = "qsgd:bits=8", min_numel: int = 256, seed: int = 0,
+                 threads: Optional[int] = None, process_group: Any = None) -> None:
         check_codec(codec)
         if quantizer_of(codec)[0] not in _UNBIASED:
             raise ValueError(f"codec {codec!r} has a bias or error feedback, which gossip does not bear: codecs of "
                              f"{', '.join(_UNBIASED)} have none")
+        kind = kind.name.lower() if isinstance(kind, GossipKind) else kind
         one_of(kind, _KINDS, "kind")
         if not isinstance(graph, Graph):
             one_of(graph, _GRAPHS, "graph")
