@@ -114,7 +114,7 @@ static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c, tlc_text *w)
     return TLC_OK;
 }
 
-/* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at behind them. */
+/* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at past them. */
 static void *take(char **at, size_t size)
 {
     uintptr_t begin = (uintptr_t)*at, aligned = (begin + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -124,7 +124,7 @@ static void *take(char **at, size_t size)
     return taken;
 }
 
-/* Fills in a context but for its memory, and says how many bytes of it there must be. */
+/* Fills in a context except its memory, and says how many bytes that must have. */
 static tlc_status plan_context(tlc_ctx *ctx, const tlc_config *c, size_t *bytes, tlc_text *w)
 {
     uint64_t size = tlc_sum(sizeof *ctx, TLC_MESSAGE_SIZE), residual;

@@ -52,7 +52,7 @@ static int has_positions(const quartic_job *j)
     return tlc_codec_positions(&j->codec) != NULL;
 }
 
-/* The masks of a unit, and behind them its symbols. */
+/* The masks of a unit, then its symbols. */
 static uint64_t scratch_size(const quartic_job *j)
 {
     return has_positions(j) ? tlc_sum(tlc_unit_scratch(&j->codec, j->unit), j->unit) : 0;

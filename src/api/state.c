@@ -89,7 +89,7 @@ static tlc_status check_fit(const tlc_ctx *ctx, const uint8_t *p, size_t len, tl
     if (p[6] != ctx->feedback)
         return TLC_FAIL(w, TLC_ERR_PARAM, "the state has feedback %d, the context %d", p[6], ctx->feedback);
     if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
-        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the state has %zu bytes behind its head, where %zu should be",
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the state has %zu bytes after its head, where %zu should be",
                         len - STATE_HEAD, p[7] + residual_size(ctx));
     return TLC_OK;
 }

@@ -51,7 +51,7 @@ static void say_all_names(tlc_text *w)
     }
 }
 
-/* The nearest name, and all, if all fit: a list that is cut looks as if there were no others. */
+/* The nearest name, and all names if they fit: a list that is cut would look complete. */
 static void say_names(tlc_text *w, tlc_nearest nearest)
 {
     const tlc_short_name *known;

@@ -8,7 +8,7 @@
 #include "delta_frame.h"
 #include "../frames/formats.h"
 
-/* Is the delta for these n weights of dtype? read: it has an n. */
+/* Is the delta for these n weights of dtype? read: its n was read. */
 static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)
 {
     if (read && n && d->n != *n)
@@ -20,7 +20,7 @@ static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype d
     return TLC_OK;
 }
 
-/* The head says what no delta says, or its bytes are not as many as it says. */
+/* The head is impossible, or the bytes are not what it says. */
 static tlc_status is_corrupt(tlc_delta *d, const char *what)
 {
     return TLC_FAIL(&d->why, TLC_ERR_CORRUPT, "the delta was altered or cut: %s", what);

@@ -143,8 +143,8 @@ void tlc_quartic_ternary_add_neon(const uint8_t *in, size_t len, float w, float 
         add_rest(in, i, len - i, choice, keep, sum);
 }
 
-void tlc_quartic_ternary_stream_neon(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                     int last)
+void tlc_quartic_ternary_decode_uncached_neon(const uint8_t *in, size_t len, float M, float *const out[5],
+                                              tlc_lines *lines, int last)
 {
     lines->open = !last;
     tlc_quartic_ternary_decode_neon(in, len, M, out);

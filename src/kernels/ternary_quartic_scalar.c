@@ -66,8 +66,8 @@ void tlc_quartic_ternary_add_many_scalar(const uint8_t *const *in, const float *
     tlc_add_singly(tlc_quartic_ternary_add_scalar, in, w, frames, 0, len, sum);
 }
 
-void tlc_quartic_ternary_stream_scalar(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                       int last)
+void tlc_quartic_ternary_decode_uncached_scalar(const uint8_t *in, size_t len, float M, float *const out[5],
+                                                tlc_lines *lines, int last)
 {
     lines->open = !last;
     tlc_quartic_ternary_decode_scalar(in, len, M, out);

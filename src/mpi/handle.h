@@ -47,7 +47,7 @@ struct tlc_mpi {
     tlc_message *to;
     size_t count; /* tensors */
     size_t *n;    /* values of each */
-    char **name;  /* and their names, in one piece of memory behind the pointers */
+    char **name;  /* and their names, in one allocation after the pointers */
     void **out;   /* of the step under way */
     union {
         tlc_allreduce *allreduce;
@@ -103,9 +103,9 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
 /* Gives the handle its peers: the ranks first, first + 1, ..., or those of the list. */
 void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *list);
 
-/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `rounds` times, as often
+/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `times` times, as often
  * as all others do. Success: *out is the handle. Failure: the handle is freed. */
-tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out);
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out);
 
 /* The end of a failure that all know. Frees the handle, and returns the status. */
 tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
@@ -144,7 +144,7 @@ void tlc_mpi_end(tlc_mpi *h, tlc_status result);
 /* The handle is of no use any more. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
 tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
 
-/* Room for the deltas of so many parts: pointers, and the values behind them. NULL: no memory. values: of part i. */
+/* Room for the deltas of this many parts: pointers, then the values. NULL: no memory. values: of part i. */
 float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i));
 
 /* Frees all. Others are not told. */

@@ -58,11 +58,10 @@ static tlc_status import_config(tlc_mpi_making *m)
     if (!c->chunk || c->chunk > INT_MAX)
         return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "chunk is %zu; it is 1 to %d", c->chunk, INT_MAX);
     if (!tlc_import(&m->exchange, sizeof m->exchange, c->exchange))
-        return tlc_mpi_make_refuse(
-            m, TLC_ERR_PARAM,
-            "struct_size of exchange is %zu; it is at least %zu, and what is behind %zu bytes is "
-            "0",
-            c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM,
+                                   "struct_size of exchange is %zu; it is at least %zu, and what follows %zu bytes is "
+                                   "0",
+                                   c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
     if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
         const char *given = m->exchange.alloc.alloc ? "alloc" : "free";
         m->exchange.alloc = (tlc_allocator){NULL, NULL, NULL}; /* for the handle, until it is freed again */
@@ -403,13 +402,13 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
     return status;
 }
 
-tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out)
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out)
 {
     tlc_status status = TLC_OK;
 
     if (!out)
         (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the place for the handle is NULL");
-    for (int i = 0; i < rounds && !status; i++)
+    for (int i = 0; i < times && !status; i++)
         status = agree_on_all(m, kind);
     if (status || !out)
         return tlc_mpi_make_fail(m, status);

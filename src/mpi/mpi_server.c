@@ -177,7 +177,7 @@ tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_m
                                   worker ? "worker is given, but this rank is no worker"
                                          : "this rank is a worker, too, and gives its handle as `worker`");
     make(&m, places.first_server);
-    /* the first round, if a rank is both, was that of its worker */
+    /* the first comparison, if a rank is both, was that of its worker */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
 }
 

@@ -110,7 +110,7 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
     if (!m.status)
         m.status = tlc_worker_create(&m.handle->object.worker, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
                                      m.cfg.count);
-    /* the second round, if any rank is both, is that of its server */
+    /* the second comparison, if any rank is both, is that of its server */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
 }
 

@@ -171,7 +171,7 @@ typedef struct tlc_packer {
  * one or more bytes, independently of the others, so a payload can be decoded in parts. */
 enum {
     TLC_EXPANSION_MAX = 16, /* bytes that one byte can stand for */
-    TLC_SHRINKER_ROOM = 64  /* decode may read 64 bytes behind src, and overwrite 64 bytes behind its output */
+    TLC_SHRINKER_ROOM = 64  /* decode may read 64 bytes after src, and overwrite 64 bytes after its output */
 };
 typedef struct tlc_shrinker {
     /* Shrinks *run zero bytes and then the len bytes of src. Zero bytes at the end are not written: *run becomes their
