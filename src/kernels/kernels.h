@@ -135,6 +135,12 @@ size_t tlc_cpu_uncached_threshold(void);
 #define TLC_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Which of the two addends of x a kernel has. Its loop is inlined once for each of the three. */
+/* Which of the two addends of x a kernel has. */
 typedef enum tlc_addends { TLC_HAS_G = 1, TLC_HAS_R = 2, TLC_HAS_BOTH = TLC_HAS_G | TLC_HAS_R } tlc_addends;
+
+/* Calls loop(has, g, r, ...) for the addends that are not NULL. The loop is inlined once for each of the three. */
+#define TLC_WITH_ADDENDS(loop, g, r, ...)                                                                              \
+    (!(r)   ? loop(TLC_HAS_G, g, NULL, __VA_ARGS__)                                                                    \
+     : !(g) ? loop(TLC_HAS_R, NULL, r, __VA_ARGS__)                                                                    \
+            : loop(TLC_HAS_BOTH, g, r, __VA_ARGS__))
 #endif

@@ -121,12 +121,7 @@ TLC_AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *cons
         g = (const float *const *)r;
         r = NULL;
     }
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, len, M, out);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, len, M, out);
-    else
-        encode(TLC_HAS_BOTH, g, r, len, M, out);
+    TLC_WITH_ADDENDS(encode, g, r, len, M, out);
 }
 
 /* The digits of 16 bytes as tlc_avx2_digits packs them: byte j in the low half of dword j, byte j + 8 in the high

@@ -90,12 +90,7 @@ TLC_AVX512_INLINE void encode(tlc_addends has, const float *const *g, float *con
 TLC_AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M,
                                                   uint8_t *out)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, len, M, out);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, len, M, out);
-    else
-        encode(TLC_HAS_BOTH, g, r, len, M, out);
+    TLC_WITH_ADDENDS(encode, g, r, len, M, out);
 }
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */

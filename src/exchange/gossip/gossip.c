@@ -334,8 +334,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
     if (!from && g->degree)
         return tlc_refuse_null(&g->setup, "from");
     if (!g->pushed)
-        return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "pull was called before push in step %llu",
-                          (unsigned long long)g->step);
+        return tlc_refuse_turn(&g->setup, "pull was called before push");
     for (size_t i = 0; !status && i < g->degree; i++)
         if (!g->neighbour[i].lost)
             status = read_push(g, &g->neighbour[i], from[i], &finding);

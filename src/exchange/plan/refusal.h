@@ -23,6 +23,9 @@ tlc_status tlc_refuse_struct(const tlc_setup *x, const char *argument);
 /* TLC_ERR_ORDER: of a step that is under way. */
 tlc_status tlc_refuse_step(const tlc_setup *x, const char *call);
 
+/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
+tlc_status tlc_refuse_turn(const tlc_setup *x, const char *what);
+
 /* Is this a codec that the object may use? TLC_ERR_PARAM: the sentence says what is wrong, and where. what: "push". */
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec);
 

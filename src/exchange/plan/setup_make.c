@@ -45,7 +45,7 @@ static tlc_status check_tensor(const tlc_setup *x, size_t i, const tlc_tensor *t
     if ((uintptr_t)t->residual % _Alignof(float))
         return tlc_refuse(x, TLC_ERR_PARAM, i, "its residual is not aligned for floats");
     if (tlc_is_gossip(x->kind) && (t->pull || t->only))
-        return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip has not", t->pull ? "pull" : "only");
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip does not have", t->pull ? "pull" : "only");
     return TLC_OK;
 }
 
