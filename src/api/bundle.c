@@ -114,8 +114,8 @@ static tlc_status open_bundle(tlc_bundle_reader *r, const void *src, size_t len,
         return TLC_ERR_VERSION;
     }
     if (!tlc_varint_read(p, len, &at, &count) || count > UINT32_MAX || count > len - at)
-        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the count of the bundle's frames is none, or more than %zu bytes can hold",
-                        len);
+        return TLC_FAIL(w, TLC_ERR_CORRUPT,
+                        "the count of the bundle's frames is invalid, or more than %zu bytes can hold", len);
     const size_t lengths = at;
     for (uint64_t i = 0; i < count; i++) {
         if (!tlc_varint_read(p, len, &at, &length) || length > len - frames)

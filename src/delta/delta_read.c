@@ -76,7 +76,7 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
         return status;
     if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || d->dtype > TLC_BF16 ||
         tlc_product(d->n, tlc_delta_width(d->dtype) / 8) > SIZE_MAX || end < tlc_delta_head_size(d))
-        return is_corrupt(d, "its head is none");
+        return is_corrupt(d, "its head is invalid");
     return read_rest(d, p, at, end);
 }
 
@@ -165,7 +165,7 @@ static tlc_status check(reading *r)
     tlc_ranges_run(&d->options.parallel, d->ranges.count, check_range, r);
     for (size_t i = 0; i < d->ranges.count; i++)
         if (!r->valid[i])
-            return is_corrupt(r->d, "a block is none");
+            return is_corrupt(r->d, "a block is invalid");
     return TLC_OK;
 }
 

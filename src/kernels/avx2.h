@@ -61,7 +61,7 @@ TLC_AVX2_INLINE void tlc_avx2_prefetch(const void *p, uintptr_t ahead)
     _mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* Eight of the values x. `has` is known when this is compiled; what is not there may be NULL. */
+/* Eight of the values x. `has` is a constant in each use; what is not there may be NULL. */
 TLC_AVX2_INLINE __m256 tlc_avx2_wanted(tlc_addends has, const float *g, const float *r, size_t i)
 {
     __m256 x = _mm256_loadu_ps(has & TLC_HAS_G ? g + i : r + i);

@@ -37,7 +37,7 @@ struct tlc_mpi {
     const tlc_mpi_role *role;
     tlc_mpi_state state;
     tlc_status result; /* of the last step; BROKEN: why */
-    int fresh;         /* nobody has asked for the result yet */
+    int fresh;         /* the result was not fetched yet */
     tlc_mail mail;
     tlc_sends sends;   /* of the step under way */
     size_t peers;      /* whom it exchanges messages with: ranks, servers, workers or neighbours */
@@ -119,7 +119,7 @@ tlc_status tlc_mpi_agree(const tlc_mpi_making *m);
 tlc_status tlc_mpi_refuse(tlc_mpi *h, tlc_status status, size_t tensor, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* TLC_ERR_PARAM: h is NULL, or not of this kind. Else forgets what was refused before. call: its name. */
+/* TLC_ERR_PARAM: h is NULL, or not of this kind. Otherwise forgets what was refused before. call: its name. */
 tlc_status tlc_mpi_is_kind(tlc_mpi *h, const tlc_mpi_role *role, const char *call);
 
 /* The same. TLC_ERR_ORDER: a step is under way. Or it is broken. */
@@ -135,7 +135,7 @@ size_t tlc_mpi_turn(const tlc_mpi *h, size_t k);
 /* Sends to a peer, for this step. */
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag);
 
-/* Polls all boxes that are open. *full: none is open any more. */
+/* Polls all open boxes. *full: none is open any more. */
 tlc_status tlc_mpi_collect(tlc_mpi *h, int *moved, int *full);
 
 /* The step has this result, and ends as soon as its messages have left. */

@@ -334,7 +334,7 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
     m->found = (tlc_outcome){.struct_size = sizeof m->found, .tensor = TLC_ALL};
     (void)tlc_mpi_config_init(&m->cfg, sizeof m->cfg, MPI_COMM_NULL);
     if (!cfg || !tlc_import(&m->cfg, sizeof m->cfg, cfg))
-        return tlc_mpi_make_alone(cfg, "struct_size of the configuration is none of this library");
+        return tlc_mpi_make_alone(cfg, "struct_size of the configuration is not one of this library");
     if (m->cfg.comm == MPI_COMM_NULL)
         return tlc_mpi_make_alone(cfg, "comm is MPI_COMM_NULL");
     if (pair)

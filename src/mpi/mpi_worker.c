@@ -104,7 +104,7 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
     if ((uint32_t)m.rank >= m.exchange.workers)
-        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is no worker: workers are ranks 0 to %u",
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is not a worker: workers are ranks 0 to %u",
                                   m.exchange.workers - 1);
     tlc_mpi_make_peers(&m, m.exchange.servers, places.first_server, NULL);
     if (!m.status)

@@ -38,7 +38,7 @@ typedef struct tlc_golomb_reader {
     tlc_golomb_run run;
 } tlc_golomb_reader;
 
-/* Reads the head, in any len bytes. Returns 0 if it is no head for n values. */
+/* Reads the head, in any len bytes. Returns 0 if it is not a head for n values. */
 int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
                     int signs);
 

@@ -185,7 +185,7 @@ static void damaged_frames(void **state)
     f.bytes[8] = 0xff; /* of the scale */
     refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "the scalars in the header");
     memset(f.bytes + 4, 0xff, 10);
-    refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "byte 4 ... no number of values");
+    refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "byte 4 ... do not hold a number of values");
 
     make_frame(&sum, "3lc", 1);
     sum.bytes[sum.len - 1] ^= 1;

@@ -54,7 +54,7 @@ static void e1_wrong_pushes(void **state)
                "the message of unknown worker is an answer of an exchange with servers, not a push of an exchange with "
                "servers");
     misdeliver(&c, (tlc_message){"TLCG\1", 6}, TLC_ERR_CORRUPT, TLC_NOBODY,
-               "the message of unknown worker is no message of the exchange, but a state of a node "
+               "the message of unknown worker is not a message of the exchange, but a state of a node "
                "(threelc/exchange.h)");
     misdeliver(&c, (tlc_message){"E\2 of a later version, which is long enough", 40}, TLC_ERR_VERSION, TLC_NOBODY,
                "the message of unknown worker has version 2 of its format, this library reads 1");

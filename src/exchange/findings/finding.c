@@ -111,7 +111,7 @@ static void say_more(tlc_text *w, const tlc_finding *f)
     } else if (f->reason == TLC_REASON_KIND)
         tlc_text_say(w, "is of another kind");
     else if (f->got >= TLC_GOT_MORE)
-        tlc_text_format(w, "is no message of the exchange, but a %s", tlc_format_name(got));
+        tlc_text_format(w, "is not a message of the exchange, but a %s", tlc_format_name(got));
     else
         tlc_text_say(w, "is truncated or altered");
 }

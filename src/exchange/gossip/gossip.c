@@ -12,7 +12,7 @@
  * - The two bounds on the noise that DCD allows (alpha) differ. None is checked: they depend on W, and the library does
  *   not know the graph.
  *
- * The mean of ECD has the own estimate, not the own model, so that W acts on estimates alone.
+ * The mean of ECD has the node's estimate, not its model, so that W acts on estimates alone.
  */
 #include "gossip.h"
 #include "../../common/structs.h"
@@ -158,7 +158,7 @@ void tlc_gossip_decode(const tlc_gossip *g, tlc_bundle_reader frames, float *mod
     take_frames(g, frames, model, decode);
 }
 
-/* A replica, or the own model or estimate, takes the frames of this step. */
+/* A replica, or the node's own model or estimate, takes the frames of this step. */
 static void advance(const tlc_gossip *g, tlc_bundle_reader frames, float *model)
 {
     take_frames(g, frames, model, tlc_gossip_is_ecd(g) ? move_estimate : move_model);
@@ -186,8 +186,8 @@ static size_t encode(tlc_gossip *g, const float *flat)
     return TLC_ALL;
 }
 
-/* *to, which is the own model or estimate, takes the frames that were encoded. Returns the tensor that would not be
- * finite: then *to stays what it was. */
+/* *to, the node's own model or estimate, takes the frames that were encoded. Returns the tensor that would not be
+ * finite; then *to does not change. */
 static size_t apply(tlc_gossip *g, float **to)
 {
     const tlc_outgoing *out = tlc_sender_slot(&g->out, g->step, 0);

@@ -184,7 +184,7 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
     return bytes;
 }
 
-/* What this owner found, and who was taken. A rank that owns nothing found nothing. */
+/* What this owner found, and who was taken. A rank that owns nothing finds nothing. */
 static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 {
     const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);

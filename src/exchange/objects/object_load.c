@@ -269,7 +269,7 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
 
 /* ---- apply ------------------------------------------------------------------------------------------------------- */
 
-/* To binary32. What is beyond the largest float becomes the largest float, so that residuals stay finite. */
+/* To binary32. Values beyond the largest float become the largest float, so that residuals stay finite. */
 static float narrow(double x)
 {
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
@@ -363,7 +363,8 @@ static void apply(loading *l)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Have the states all values of the parts of this owner? A tensor that only servers know may be another one's there. */
+/* Do the states have all values of the parts of this owner? A tensor that only servers know may be another one's
+ * there. */
 static int all_covered(const loading *l)
 {
     const tlc_setup *x = l->o->x;
@@ -377,7 +378,7 @@ static int all_covered(const loading *l)
     return 1;
 }
 
-/* Which states are needed: of a run with as many ranks, and the same parts, the own one; else all. */
+/* Which states are needed: of a run with as many ranks and the same parts, its own; otherwise all. */
 static tlc_given_states needed(const loading *l)
 {
     const tlc_setup *x = l->o->x;

@@ -7,6 +7,6 @@
 
 #include <threelc/exchange.h>
 
-/* A codec for answers with means, instead of one that starves. NULL: `pull` keeps up, or is no codec. */
+/* A codec for answers with means, instead of one that starves. NULL: `pull` keeps up, or is not a codec. */
 const char *tlc_pull_instead(const char *pull);
 #endif
