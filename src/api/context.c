@@ -72,7 +72,7 @@ typedef struct room {
     size_t bound, scratch;
 } room;
 
-/* Parses a codec string. what: how a sentence calls it. */
+/* Parses a codec string. what: its name in a sentence. */
 static tlc_status room_for(const tlc_ctx *ctx, const char *what, const char *text, size_t len, room *r, tlc_text *w)
 {
     size_t tasks = ctx->parallel.run ? TLC_RANGES_MAX : 1;
@@ -212,7 +212,7 @@ static tlc_status lacks(tlc_text *w, const tlc_ctx *ctx, const char *what, size_
                     needs, ctx->codec_text, has);
 }
 
-/* Parses a codec that the context is to have. what: how a sentence calls it. */
+/* Parses a codec that the context is to have. what: its name in a sentence. */
 static tlc_status parse_fitting(const tlc_ctx *ctx, const char *what, const char *codec, tlc_codec *parsed)
 {
     tlc_text w = tlc_ctx_text(ctx);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames of values that the caller has quantized: what is lossless in a compression. Each unit comes as quartic bytes,
+ * Frames of values that the caller has quantized: the lossless half of a compression. Each unit comes as quartic bytes,
  * which stay as they are, or are shrunk, or become positions.
  */
 #include "../codec/arguments.h"
@@ -41,7 +41,7 @@ static size_t unit_size(const quartic_job *j, size_t i)
     return tlc_smaller(j->n - i * j->unit, j->unit);
 }
 
-/* All units but the last have as many bytes. */
+/* All units but the last have equally many bytes. */
 static const uint8_t *unit_bytes(const quartic_job *j, size_t i)
 {
     return j->quartic + i * (size_t)tlc_ceil_div(j->unit, STREAMS);

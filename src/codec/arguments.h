@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments that many functions take: how a sentence calls them, and what is wrong with them.
+ * Arguments that many functions take: their names in sentences, and what is wrong with them.
  */
 #ifndef TLC_ARGUMENTS_H
 #define TLC_ARGUMENTS_H

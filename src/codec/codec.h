@@ -95,7 +95,7 @@ tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_c
 /* Copies len bytes if they are a codec string. If not, returns 0 and writes nothing. */
 int tlc_codec_copy(const char *bytes, size_t len, char text[TLC_CODEC_TEXT]);
 
-/* As tlc_codec_parse, with a sentence that says what is wrong. what: how it calls the codec; text may be NULL. */
+/* As tlc_codec_parse, with a sentence that says what is wrong. what: the name of the codec in it; text may be NULL. */
 tlc_status tlc_codec_read(tlc_codec *codec, const char *what, const char *text, tlc_text *w);
 tlc_status tlc_codec_read_part(tlc_codec *codec, const char *what, const char *text, size_t len, tlc_text *w);
 

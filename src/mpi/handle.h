@@ -69,7 +69,7 @@ struct tlc_mpi {
     int leaving;           /* worker, server: it is about to be freed */
     tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */
     double codec, waiting; /* seconds */
-    char sentence[200];    /* BROKEN: why; empty: the object knows */
+    char sentence[200];    /* BROKEN: why; empty: ask the object */
     tlc_status refused;    /* the last call, and `refusal` says why; TLC_OK: the object knows */
     size_t refused_tensor; /* or TLC_ALL */
     char refusal[200];
@@ -141,7 +141,7 @@ tlc_status tlc_mpi_collect(tlc_mpi *h, int *moved, int *full);
 /* The step has this result, and ends as soon as its messages have left. */
 void tlc_mpi_end(tlc_mpi *h, tlc_status result);
 
-/* The handle is of no use any more. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
+/* The handle is broken from now on. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
 tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
 
 /* Room for the deltas of this many parts: pointers, then the values. NULL: no memory. values: of part i. */
@@ -150,7 +150,7 @@ float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(con
 /* Frees all. Others are not told. */
 void tlc_mpi_free(tlc_mpi *h);
 
-/* Lets others have the processor, when there is nothing to do. */
+/* Yields the processor when there is nothing to do. */
 void tlc_mpi_idle(void);
 
 /* Calls a function of the object, and counts the time. */

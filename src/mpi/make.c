@@ -164,7 +164,7 @@ static void shorten(char to[PART + 1], const char *line, size_t differs)
     memcpy(to + HEAD + DOTS, line + at, at + TAIL < len ? TAIL - DOTS : TAIL);
 }
 
-/* The first line that is not the same. There are as many on both sides before it. */
+/* The first line that differs. Both sides have equally many lines before it. */
 static void compare(const char *mine, const char *first, int rank, verdict *v)
 {
     char ours[PART + 1], theirs[PART + 1];
@@ -213,7 +213,7 @@ tlc_status tlc_mpi_make_alone(const tlc_mpi_config *cfg, const char *sentence)
     return TLC_ERR_PARAM;
 }
 
-/* The verdict of the lowest rank that has one becomes that of all. Returns its status. */
+/* The verdict of the lowest rank that has one holds for all. Returns its status. */
 static tlc_status agree(const tlc_mpi_making *m, verdict *v)
 {
     int first = v->status ? m->rank : m->ranks;
@@ -258,8 +258,8 @@ tlc_status tlc_mpi_agree(const tlc_mpi_making *m)
     return agree(m, &v);
 }
 
-/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is wrong
- * on a rank whatever others have comes first, unless it makes a handle of another kind. */
+/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is wrong on one rank alone
+ * comes first, unless it makes a handle of another kind. */
 static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
 {
     verdict v = verdict_of(m);

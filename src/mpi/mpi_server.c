@@ -66,7 +66,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
     return TLC_OK;
 }
 
-/* On a rank that has a worker, too, whose push is needed and was not started, wait would never return. */
+/* Wait would never return if the rank has a worker, too, whose push is needed and was not started. */
 static tlc_status may_wait(tlc_mpi *h)
 {
     const tlc_mpi *worker = h->pair;

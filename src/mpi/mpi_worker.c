@@ -37,7 +37,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
 
 /* ---- leave ------------------------------------------------------------------------------------------------------- */
 
-/* With a server on the same rank, which has not answered the step under way, wait would never return. */
+/* Wait would never return if a server on the same rank has not answered the step under way. */
 static tlc_status may_wait(tlc_mpi *h)
 {
     const uint64_t step = tlc_worker_step(h->object.worker);

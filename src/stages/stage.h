@@ -7,7 +7,7 @@
  *   packer      symbols or members to bytes
  *   shrinker    bytes to fewer bytes
  * Stages know nothing of residuals, frames, threads or outputs. coding/ calls them for one chunk of values after the
- * other, and keeps what was not sent. Only a quantizer that needs more than the maximum for its scalars reads all of x.
+ * other, and keeps what was not sent. Only a quantizer whose scalars need more than the maximum reads all of x.
  *
  * Positions have their callbacks in positions/positions.h. A callback may be NULL where its comment says so.
  */

@@ -3,7 +3,7 @@
  * Steps of a decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., "Communication compression for decentralized
  * training", 2018, Algorithms 1 and 2).
  *
- * What is taken where the paper contradicts itself:
+ * Where the paper contradicts itself, the code does this:
  * - Algorithm 1, line 8: a replica takes the frames of the node that it stands for, whatever the index there says. Else
  *   it would not be that node's model.
  * - Algorithm 2, lines 7 and 8, have the index one off from equations 3 and 4. The equations are taken, from t = 2 on:

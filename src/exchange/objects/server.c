@@ -74,7 +74,7 @@ static tlc_status tell(tlc_server *s, tlc_status status, const tlc_finding *find
     return status;
 }
 
-/* Tells who was taken, after a step that did not fail. */
+/* Reports who was taken, after a step that did not fail. */
 static void tell_taken(tlc_server *s)
 {
     if (s->owner.failed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Codecs of answers that keep up with what they answer.
+ * Codecs of answers that keep up with the pushes.
  */
 #ifndef TLC_PULL_CODEC_H
 #define TLC_PULL_CODEC_H

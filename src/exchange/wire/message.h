@@ -25,7 +25,7 @@ typedef struct tlc_head {
 size_t tlc_message_room(const tlc_setup *x);
 
 /* Writes a message around its bundle. The bundle lies in a buffer, with tlc_message_room() bytes before it and 4 bytes
- * after it; the message begins where its head fits in. If there is no bundle, bundle.data is a place all the same. */
+ * after it; the message begins where its head fits in. bundle.data must be set even if there is no bundle. */
 tlc_message tlc_message_write(const tlc_setup *x, const tlc_head *head);
 
 /* What a message should be. */
