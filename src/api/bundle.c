@@ -10,7 +10,7 @@
  * TLC_VARINT_MAX bytes for each length. */
 #define COUNT_MAX 5 /* bytes of 32 bits as LEB128 */
 #define HEAD_MAX (2 + COUNT_MAX)
-/* Until tlc_bundle_finish there are only lengths, of 8 bytes each, from the begin of the reserved bytes. */
+/* Until tlc_bundle_finish there are only lengths, of 8 bytes each, from the beginning of the reserved bytes. */
 #define FIXED_LENGTH 8
 
 tlc_status tlc_bundle_bound(uint32_t count, size_t frame_bytes, size_t *bound)
@@ -79,7 +79,7 @@ static void write_before(uint8_t **begin, uint64_t v)
     (void)tlc_varint_write(*begin, v);
 }
 
-/* The head is written from its end to its begin, the last length first. No length is overwritten before it is read:
+/* The head is written from its end to its beginning, the last length first. No length is overwritten before it is read:
  * when length i is written, the lengths 0 to i - 1 are still to be read. They end at byte 8 i. What is written are
  * count - i lengths of at most 10 bytes before byte 7 + 10 count, where the frames begin. So it begins at byte 7 + 10 i
  * or later. The 7 bytes before length 0 are enough for the rest. */
@@ -114,8 +114,8 @@ static tlc_status open_bundle(tlc_bundle_reader *r, const void *src, size_t len,
         return TLC_ERR_VERSION;
     }
     if (!tlc_varint_read(p, len, &at, &count) || count > UINT32_MAX || count > len - at)
-        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the count of the bundle's frames is none, or more than %zu bytes can hold",
-                        len);
+        return TLC_FAIL(w, TLC_ERR_CORRUPT,
+                        "the count of the bundle's frames is invalid, or more than %zu bytes can hold", len);
     const size_t lengths = at;
     for (uint64_t i = 0; i < count; i++) {
         if (!tlc_varint_read(p, len, &at, &length) || length > len - frames)
@@ -124,7 +124,7 @@ static tlc_status open_bundle(tlc_bundle_reader *r, const void *src, size_t len,
         frames += (size_t)length;
     }
     if (frames != len - at)
-        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the frames of the bundle have %zu bytes together, behind its head are %zu",
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the frames of the bundle have %zu bytes together, but %zu follow its head",
                         frames, len - at);
     *r =
         (tlc_bundle_reader){.src = src, .len = len, .next_length = lengths, .next_frame = at, .count = (uint32_t)count};

@@ -72,7 +72,7 @@ typedef struct room {
     size_t bound, scratch;
 } room;
 
-/* Parses a codec string. what: how a sentence calls it. */
+/* Parses a codec string. what: its name in a sentence. */
 static tlc_status room_for(const tlc_ctx *ctx, const char *what, const char *text, size_t len, room *r, tlc_text *w)
 {
     size_t tasks = ctx->parallel.run ? TLC_RANGES_MAX : 1;
@@ -114,7 +114,7 @@ static tlc_status resolve_codecs(tlc_ctx *ctx, const tlc_config *c, tlc_text *w)
     return TLC_OK;
 }
 
-/* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at behind them. */
+/* Takes `size` bytes, aligned to ALIGNMENT, from *at on, and moves *at past them. */
 static void *take(char **at, size_t size)
 {
     uintptr_t begin = (uintptr_t)*at, aligned = (begin + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -124,7 +124,7 @@ static void *take(char **at, size_t size)
     return taken;
 }
 
-/* Fills in a context but for its memory, and says how many bytes of it there must be. */
+/* Fills in a context except its memory, and says how many bytes that must have. */
 static tlc_status plan_context(tlc_ctx *ctx, const tlc_config *c, size_t *bytes, tlc_text *w)
 {
     uint64_t size = tlc_sum(sizeof *ctx, TLC_MESSAGE_SIZE), residual;
@@ -212,7 +212,7 @@ static tlc_status lacks(tlc_text *w, const tlc_ctx *ctx, const char *what, size_
                     needs, ctx->codec_text, has);
 }
 
-/* Parses a codec that the context is to have. what: how a sentence calls it. */
+/* Parses a codec that the context is to have. what: its name in a sentence. */
 static tlc_status parse_fitting(const tlc_ctx *ctx, const char *what, const char *codec, tlc_codec *parsed)
 {
     tlc_text w = tlc_ctx_text(ctx);

@@ -39,7 +39,7 @@ tlc_allocator tlc_allocator_of(const tlc_allocator *given);
 /* What tlc_set_codec would return. It changes nothing but the message. */
 tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec);
 
-/* tlc_set_codec. what: how the sentence calls the codec if it fails. */
+/* tlc_set_codec. what: the name of the codec in the sentence if it fails. */
 tlc_status tlc_codec_adopt(tlc_ctx *ctx, const char *what, const char *codec);
 
 #endif

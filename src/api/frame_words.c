@@ -31,7 +31,7 @@ static void say_blocks(tlc_text *w, const tlc_frame *f)
     const unsigned long long blocks = tlc_ceil_div(f->n, f->codec.block);
 
     if (f->fault == TLC_FAULT_TABLE)
-        tlc_text_format(w, "the table of %llu blocks needs %zu bytes each, behind the header are %zu bytes", blocks,
+        tlc_text_format(w, "the table of %llu blocks needs %zu bytes each, but %zu bytes follow the header", blocks,
                         tlc_table_entry_size(&f->codec), f->payload_size);
     else
         tlc_text_format(w, "the payloads of the %llu blocks do not end where the frame of %zu bytes does", blocks,
@@ -50,15 +50,15 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
                         p[2], p[3]);
         break;
     case TLC_FAULT_CHECKSUM: tlc_text_say(w, "the checksum of the frame does not match: it was altered or cut"); break;
-    case TLC_FAULT_N: tlc_text_say(w, "byte 4 and those behind it are no number of values"); break;
+    case TLC_FAULT_N: tlc_text_say(w, "byte 4 and those after it do not hold a number of values"); break;
     case TLC_FAULT_SIZE:
         tlc_text_format(w, "the frame has %llu values, the caller has %zu", (unsigned long long)f->n, n ? *n : 0);
         break;
     case TLC_FAULT_FLAGS: tlc_text_format(w, "byte 1, the flags of the frame, is %d, which no frame has", p[1]); break;
-    case TLC_FAULT_BLOCK: tlc_text_say(w, "the number of values in a block is none, or not from 1 to 268435456"); break;
+    case TLC_FAULT_BLOCK: tlc_text_say(w, "the number of values in a block is invalid: it is 1 to 268435456"); break;
     case TLC_FAULT_SCALARS: tlc_text_say(w, "the scalars in the header are cut, not finite or negative"); break;
     case TLC_FAULT_BEHIND:
-        tlc_text_format(w, "the frame has no values, but %zu bytes behind its header", f->payload_size);
+        tlc_text_format(w, "the frame has no values, but %zu bytes follow its header", f->payload_size);
         break;
     case TLC_FAULT_UNIT: say_unit(w, f); break;
     case TLC_FAULT_TABLE:

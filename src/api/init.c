@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The `_init` functions of the structs whose defaults are 0. Those of configurations stand beside what they configure.
+ * The `_init` functions of the structs whose defaults are 0. Those of configurations are next to what they configure.
  */
 #include "../common/structs.h"
 #include <threelc/delta.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames of values that the caller has quantized: what is lossless in a compression. Each unit comes as quartic bytes,
+ * Frames of values that the caller has quantized: the lossless half of a compression. Each unit comes as quartic bytes,
  * which stay as they are, or are shrunk, or become positions.
  */
 #include "../codec/arguments.h"
@@ -41,7 +41,7 @@ static size_t unit_size(const quartic_job *j, size_t i)
     return tlc_smaller(j->n - i * j->unit, j->unit);
 }
 
-/* All units but the last have as many bytes. */
+/* All units but the last have equally many bytes. */
 static const uint8_t *unit_bytes(const quartic_job *j, size_t i)
 {
     return j->quartic + i * (size_t)tlc_ceil_div(j->unit, STREAMS);
@@ -52,7 +52,7 @@ static int has_positions(const quartic_job *j)
     return tlc_codec_positions(&j->codec) != NULL;
 }
 
-/* The masks of a unit, and behind them its symbols. */
+/* The masks of a unit, then its symbols. */
 static uint64_t scratch_size(const quartic_job *j)
 {
     return has_positions(j) ? tlc_sum(tlc_unit_scratch(&j->codec, j->unit), j->unit) : 0;

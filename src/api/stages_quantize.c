@@ -317,7 +317,7 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     if (n ? !coder->check(&c) : payload.len != 0)
         return TLC_ERR_CORRUPT;
     if (n)
-        coder->decode(&c, &start, 0, tlc_steps(&c));
+        coder->decode(&c, &start, 0, tlc_columns(&c));
     return TLC_OK;
 }
 

@@ -89,7 +89,7 @@ static tlc_status check_fit(const tlc_ctx *ctx, const uint8_t *p, size_t len, tl
     if (p[6] != ctx->feedback)
         return TLC_FAIL(w, TLC_ERR_PARAM, "the state has feedback %d, the context %d", p[6], ctx->feedback);
     if (len - STATE_HEAD < p[7] || len - STATE_HEAD - p[7] != residual_size(ctx))
-        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the state has %zu bytes behind its head, where %zu should be",
+        return TLC_FAIL(w, TLC_ERR_CORRUPT, "the state has %zu bytes after its head, where %zu should be",
                         len - STATE_HEAD, p[7] + residual_size(ctx));
     return TLC_OK;
 }
@@ -112,7 +112,7 @@ tlc_status tlc_state_load(tlc_ctx *ctx, const void *src, size_t len)
     if (status)
         return status;
     if (p[7] >= TLC_CODEC_TEXT || memchr(p + STATE_HEAD, 0, p[7]))
-        return TLC_FAIL(&w, TLC_ERR_PARAM, "the codec of the state is no codec string: it has %s",
+        return TLC_FAIL(&w, TLC_ERR_PARAM, "the codec of the state is not a codec string: it has %s",
                         p[7] >= TLC_CODEC_TEXT ? "more than 127 characters" : "a NUL");
     memcpy(text, p + STATE_HEAD, p[7]);
     text[p[7]] = 0;

@@ -216,7 +216,7 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
     decoding d;
     tlc_status status = decode_options(&d, opt);
 
-    output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
+    output.bypass = n >= tlc_cpu_uncached_threshold() / tlc_dtype_size(dtype);
     if (!status && !tlc_dtype_valid(dtype))
         status = tlc_dtype_check(dtype, &d.why);
     return status ? status : decode(&d, src, len, &output, "out", n);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments that many functions take: how a sentence calls them, and what is wrong with them.
+ * Arguments that many functions take: their names in sentences, and what is wrong with them.
  */
 #ifndef TLC_ARGUMENTS_H
 #define TLC_ARGUMENTS_H
 
 #include "text.h"
 
-const char *tlc_dtype_name(tlc_dtype dtype);     /* "f32"; "no dtype" if it is none */
+const char *tlc_dtype_name(tlc_dtype dtype);     /* "f32"; "no dtype" for other numbers */
 const char *tlc_nonfinite_name(float nonfinite); /* "NaN", "infinity", "-infinity" */
 
-/* TLC_ERR_PARAM: it is none. TLC_ERR_UNSUPPORTED: the machine does not have the ISA. */
+/* TLC_ERR_PARAM: it is not one of the enum. TLC_ERR_UNSUPPORTED: the machine does not have the ISA. */
 tlc_status tlc_dtype_check(tlc_dtype dtype, tlc_text *w);
 tlc_status tlc_isa_check(tlc_isa isa, tlc_text *w);
 

@@ -69,7 +69,7 @@ static inline int tlc_codec_unbiased(const tlc_codec *codec)
  * matter. Returns 0 if text is not digits[.digits], or is 2^64 or more. */
 int tlc_parse_number(const char *text, size_t len, int mantissa, double *value);
 
-/* Why a text is no codec string. */
+/* Why a text is not a codec string. */
 typedef enum tlc_codec_reason {
     TLC_CODEC_TOO_LONG,
     TLC_CODEC_NO_STAGE,   /* no stage has this name */
@@ -89,13 +89,13 @@ typedef struct tlc_codec_error {
     const tlc_param *param;
 } tlc_codec_error;
 
-/* Parses len bytes of text. TLC_ERR_PARAM: it is no codec string; *error, if not NULL, says why. */
+/* Parses len bytes of text. TLC_ERR_PARAM: it is not a codec string; *error, if not NULL, says why. */
 tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_codec_error *error);
 
-/* Copies len bytes that are a codec string. Returns 0, and writes nothing, if they are none. */
+/* Copies len bytes if they are a codec string. If not, returns 0 and writes nothing. */
 int tlc_codec_copy(const char *bytes, size_t len, char text[TLC_CODEC_TEXT]);
 
-/* As tlc_codec_parse, with a sentence that says what is wrong. what: how it calls the codec; text may be NULL. */
+/* As tlc_codec_parse, with a sentence that says what is wrong. what: the name of the codec in it; text may be NULL. */
 tlc_status tlc_codec_read(tlc_codec *codec, const char *what, const char *text, tlc_text *w);
 tlc_status tlc_codec_read_part(tlc_codec *codec, const char *what, const char *text, size_t len, tlc_text *w);
 

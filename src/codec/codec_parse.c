@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses codec strings. If a text is no codec string, it says why.
+ * Parses codec strings. If a text is not a codec string, it says why.
  */
 #include "codec.h"
 
@@ -154,7 +154,7 @@ static const tlc_stage *append_list(parser *p, const char *list)
     return p->codec.quantizer;
 }
 
-/* Appends a stage or a short name. only: nothing stands beside it, so it may be a short name. */
+/* Appends a stage or a short name. only: it is the whole list, so it may be a short name. */
 static const tlc_stage *append_name(parser *p, span name, int only)
 {
     const tlc_stage *stage = find_stage(name);

@@ -51,7 +51,7 @@ static void say_all_names(tlc_text *w)
     }
 }
 
-/* The nearest name, and all, if all fit: a list that is cut looks as if there were no others. */
+/* The nearest name, and all names if they fit: a list that is cut would look complete. */
 static void say_names(tlc_text *w, tlc_nearest nearest)
 {
     const tlc_short_name *known;
@@ -92,7 +92,7 @@ static void say_open_end(tlc_text *w, const tlc_codec_error *e)
     say_stage(w, e->stage);
     tlc_text_say(w, " gives ");
     tlc_text_say(w, kind_words(e->stage->gives));
-    tlc_text_say(w, ", which is no frame yet");
+    tlc_text_say(w, ", which is not a frame yet");
     for (size_t i = 0; (next = tlc_codec_stage(i)) != NULL; i++)
         if (next->takes & e->stage->gives) {
             tlc_text_say(w, before);
@@ -147,7 +147,7 @@ static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
         tlc_text_say(w, "no codec or stage has this name");
         say_names(w, nearest);
         break;
-    case TLC_CODEC_SHORT_NAME: tlc_text_say(w, "a short name stands alone, never beside +"); break;
+    case TLC_CODEC_SHORT_NAME: tlc_text_say(w, "a short name stands alone, without +"); break;
     case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
     case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
     case TLC_CODEC_NO_VALUE: tlc_text_say(w, "a parameter is key=value"); break;

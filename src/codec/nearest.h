@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The word that was probably meant: of all that are offered, the one with the fewest typing mistakes. A mistake is a
- * letter too many or too few, another letter, or two letters in the wrong order; capitals are none. There may be one
- * for each three letters, and three at most. A word that begins with the text counts as one mistake away.
+ * The word that was probably meant: among the words offered, the one with the fewest typing mistakes. A mistake is a
+ * letter too many or too few, another letter, or two letters in the wrong order; capitals do not count. One mistake is
+ * allowed for each three letters, and three at most. A word that begins with the text counts as one mistake away.
  */
 #ifndef TLC_NEAREST_H
 #define TLC_NEAREST_H

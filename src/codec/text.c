@@ -146,7 +146,7 @@ static void put_signed(tlc_text *w, int number)
     tlc_text_number(w, number < 0 ? -(uint64_t)number : (uint64_t)number);
 }
 
-/* A conversion, which begins behind its '%'. Returns its last character. */
+/* A conversion, from the character after its '%' on. Returns its last character. */
 static const char *convert(tlc_text *w, const char *format, va_list *arguments)
 {
     size_t most = SIZE_MAX, len = 0;

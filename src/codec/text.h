@@ -9,14 +9,14 @@
 #include <stdarg.h>
 #include <threelc/threelc.h>
 
-/* A buffer of cap bytes. What does not fit is cut, and the text ends with "...", if there is room for that. A NUL is
- * always behind the text. cap 0: nothing is written. */
+/* A buffer of cap bytes. What does not fit is cut, and the text ends with "...", if there is room for that. A NUL
+ * always follows the text. cap 0: nothing is written. */
 typedef struct tlc_text {
     char *to;
     size_t at, cap;
 } tlc_text;
 
-/* An empty text in a buffer of the caller, who may give none. */
+/* An empty text in the caller's buffer, which may be NULL. */
 tlc_text tlc_text_in(char *message, size_t cap);
 
 void tlc_text_put(tlc_text *w, const char *text, size_t len);

@@ -39,8 +39,8 @@ typedef union tlc_place {
     } shrunk;
 } tlc_place;
 
-/* Decoding can be cut into parts at multiples of TLC_PART_UNIT steps. A step is a value of each stream. */
-enum { TLC_PART_UNIT = 64 };
+/* Decoding can be cut into parts at multiples of TLC_PART_COLUMNS columns. A column is a value of each stream. */
+enum { TLC_PART_COLUMNS = 64 };
 
 typedef struct tlc_coder {
     /* The largest payload; UINT64_MAX on overflow. */
@@ -52,13 +52,13 @@ typedef struct tlc_coder {
     /* Is it a payload of the unit? Any bytes. */
     int (*check)(const tlc_coding *c);
     /* For payloads that have passed the check: */
-    size_t (*streams)(const tlc_coding *c); /* the unit has ceil(n / streams) steps */
+    size_t (*streams)(const tlc_coding *c); /* the unit has ceil(n / streams) columns */
     void (*skip)(const tlc_coding *c, tlc_place *place, size_t from, size_t to); /* NULL: places are not needed */
     void (*decode)(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
-    /* Does decode() have a faster way if it is called once for all steps? NULL: no. */
+    /* Does decode() have a faster way if it is called once for all columns? NULL: no. */
     int (*is_slow_in_parts)(const tlc_coding *c);
-    /* decode() of payloads with as many streams that are added to the same sum, one after the other. NULL: call it for
-     * each. */
+    /* decode() of payloads with equally many streams, which are added to the same sum, one after the other. NULL: call
+     * it for each. */
     void (*decode_many)(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);
 } tlc_coder;
 
@@ -78,7 +78,7 @@ static inline uint64_t tlc_unit_scratch(const tlc_codec *codec, uint64_t n)
     return coder->scratch ? coder->scratch(codec, n) : 0;
 }
 
-static inline size_t tlc_steps(const tlc_coding *c)
+static inline size_t tlc_columns(const tlc_coding *c)
 {
     return (size_t)tlc_ceil_div(c->unit.n, tlc_coder_for(c->codec)->streams(c));
 }

@@ -8,8 +8,8 @@
 #include "feedback.h"
 
 enum {
-    STEP = 8, /* chunks begin at multiples of 8 values, so that their codes begin at whole bytes */
-    HEAD = 4  /* bytes of the count */
+    GRAIN = 8, /* chunks begin at multiples of 8 values, so that their codes begin at whole bytes */
+    HEAD = 4   /* bytes of the count */
 };
 
 static tlc_layout layout_of(const tlc_coding *c)
@@ -39,10 +39,10 @@ uint64_t tlc_codes_planes(const tlc_layout *layout, uint64_t n, const uint8_t *p
     return payload_size(layout, n);
 }
 
-/* Where in a plane the code of value `at` begins; at is a multiple of STEP. */
+/* Where in a plane the code of value `at` begins; at is a multiple of GRAIN. */
 static size_t offset(unsigned bits, size_t at)
 {
-    return at / STEP * bits;
+    return at / GRAIN * bits;
 }
 
 static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
@@ -51,11 +51,11 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     return payload_size(&layout, n);
 }
 
-/* The values of a unit, in ranges of whole steps. */
+/* The values of a unit, in ranges of whole columns. */
 typedef struct codes_work {
     const tlc_coding *c;
     tlc_layout layout;
-    tlc_ranges ranges; /* of steps */
+    tlc_ranges ranges; /* of columns */
     const uint8_t *plane[2];
     uint8_t *dst[2]; /* the same, for encoding */
     uint64_t count[TLC_RANGES_MAX];
@@ -70,7 +70,7 @@ static void begin(codes_work *w, const tlc_coding *c, const uint8_t *payload)
 
 static size_t range_start(const codes_work *w, size_t i)
 {
-    return tlc_smaller(tlc_range_start(&w->ranges, i) * STEP, (size_t)w->c->unit.n);
+    return tlc_smaller(tlc_range_start(&w->ranges, i) * GRAIN, (size_t)w->c->unit.n);
 }
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ static size_t encode(tlc_coding *c, uint8_t *dst)
     codes_work w;
 
     begin(&w, c, dst);
-    w.ranges = tlc_ranges_split(c->parallel, (size_t)tlc_ceil_div(c->unit.n, STEP), TLC_RANGE_MIN / STEP);
+    w.ranges = tlc_ranges_split(c->parallel, (size_t)tlc_ceil_div(c->unit.n, GRAIN), TLC_RANGE_MIN / GRAIN);
     w.dst[0] = dst + (w.plane[0] - dst);
     w.dst[1] = dst + (w.plane[1] - dst);
     tlc_ranges_run(c->parallel, w.ranges.count, encode_range, &w);
@@ -149,10 +149,10 @@ static size_t encode(tlc_coding *c, uint8_t *dst)
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Are the bits behind the last code 0? */
+/* Are the bits after the last code 0? */
 static int padding_valid(unsigned bits, const uint8_t *plane, uint64_t n)
 {
-    unsigned used = (unsigned)(n % STEP * bits % 8);
+    unsigned used = (unsigned)(n % GRAIN * bits % 8);
     return !used || plane[plane_size(bits, n) - 1] >> used == 0;
 }
 

@@ -28,7 +28,7 @@ static unsigned value_bits(const tlc_codec *codec)
 }
 
 /* The most bytes of positions, without values. */
-static uint64_t stream_bound(const tlc_codec *codec, uint64_t n)
+static uint64_t positions_bound(const tlc_codec *codec, uint64_t n)
 {
     return tlc_codec_positions(codec)->bound(n, quantizer_of(codec)->members_max(codec->params, n), 0);
 }
@@ -38,7 +38,7 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
     if (has_signs(codec))
         return tlc_coder_of_symbols.bound(codec, dtype, n);
     uint64_t members = quantizer_of(codec)->members_max(codec->params, n);
-    return tlc_sum(stream_bound(codec, n), tlc_values_size(value_bits(codec), members));
+    return tlc_sum(positions_bound(codec, n), tlc_values_size(value_bits(codec), members));
 }
 
 /* If positions are encoded all at once: the mask of members, and of negative ones. */
@@ -139,7 +139,7 @@ static uint64_t fill_masks(const tlc_coding *c)
 
 /* ---- the fallback ------------------------------------------------------------------------------------------------ */
 
-/* Eight bits of a mask, from bit `at` on. Bits behind the end of the mask are 0. */
+/* Eight bits of a mask, from bit `at` on. Bits after the end of the mask are 0. */
 static unsigned eight_bits(const uint64_t *mask, size_t at, size_t words)
 {
     uint64_t low = mask[at / WORD] >> at % WORD;
@@ -206,18 +206,18 @@ static size_t encode_signed(tlc_coding *c, uint8_t *dst)
 static size_t encode_positions(const tlc_coding *c, uint8_t *dst)
 {
     tlc_members members = all_members(c, fill_masks(c));
-    return tlc_codec_positions(c->codec)->encode(&members, dst, (size_t)stream_bound(c->codec, c->unit.n));
+    return tlc_codec_positions(c->codec)->encode(&members, dst, (size_t)positions_bound(c->codec, c->unit.n));
 }
 
-/* The values are first written behind the largest size of the positions, then moved. There are no ranges, because the
+/* The values are first written after the largest size of the positions, then moved. There are no ranges, because the
  * place of a value depends on all values before it. */
 static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
 {
     const tlc_positions *positions = tlc_codec_positions(c->codec);
     const tlc_unit *u = &c->unit;
     uint64_t room = u->quantizer->members_max(u->params, u->n), part[TLC_CHUNK / WORD] = {0}, k = 0;
-    size_t stream = (size_t)stream_bound(c->codec, u->n);
-    tlc_value_writer w = {.u = u, .to = dst + stream, .bits = value_bits(c->codec)};
+    size_t most = (size_t)positions_bound(c->codec, u->n);
+    tlc_value_writer w = {.u = u, .to = dst + most, .bits = value_bits(c->codec)};
     float values[TLC_CHUNK];
 
     for (size_t at = 0; at < u->n; at += TLC_CHUNK) {
@@ -228,17 +228,17 @@ static size_t encode_with_values(const tlc_coding *c, uint8_t *dst)
         k += some;
         if (!positions->whole) {
             tlc_members members = {part, NULL, chunk.count, some};
-            (void)positions->encode(&members, dst + at / 8, stream - at / 8);
+            (void)positions->encode(&members, dst + at / 8, most - at / 8);
         }
     }
-    size_t size = (size_t)(tlc_values_end(&w) - (dst + stream));
+    size_t size = (size_t)(tlc_values_end(&w) - (dst + most));
     if (positions->whole) {
         tlc_members members = all_members(c, k);
-        size_t len = positions->encode(&members, dst, stream);
-        memmove(dst + len, dst + stream, size);
+        size_t len = positions->encode(&members, dst, most);
+        memmove(dst + len, dst + most, size);
         return len + size;
     }
-    return stream + size;
+    return most + size;
 }
 
 static size_t encode(tlc_coding *c, uint8_t *dst)

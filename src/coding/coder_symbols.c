@@ -68,7 +68,7 @@ static void pack_tail_fused(const tlc_packed *s, size_t at, size_t count, uint8_
 }
 
 /* Packs any bytes, without fused kernels. */
-static void pack_by_steps(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
+static void pack_unfused(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 {
     int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK];
     const int8_t *q[TLC_STREAMS_MAX];
@@ -93,7 +93,7 @@ static void pack_by_steps(const tlc_packed *s, size_t from, size_t to, uint8_t *
 static void pack(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 {
     if (!s->c->fused || !s->c->fused->encode_and_pack) {
-        pack_by_steps(s, from, to, dst);
+        pack_unfused(s, from, to, dst);
         return;
     }
     size_t end = tlc_packed_tail(s, from, to);
@@ -108,7 +108,7 @@ static void pack(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 /* A shrunk range before ranges are joined. Its runs of zero bytes may go on in the ranges before and after it. */
 typedef struct shrunk_range {
     size_t leading;  /* zero bytes at its start, not written yet: there is room for them */
-    size_t len;      /* bytes that are written behind this room */
+    size_t len;      /* bytes that are written after this room */
     size_t trailing; /* zero bytes at its end, not written yet; 0 if all bytes are leading */
 } shrunk_range;
 

@@ -29,10 +29,10 @@ static void quartic_ternary_add_many(const tlc_kernels *k, const uint8_t *const 
     k->quartic_ternary_add_many(src, scale, payloads, count, sum);
 }
 
-static void quartic_ternary_stream(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
-                                   float *const *out, tlc_lines *lines, int last)
+static void quartic_ternary_decode_uncached(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
+                                            float *const *out, tlc_lines *lines, int last)
 {
-    k->quartic_ternary_stream(src, count, scale, out, lines, last);
+    k->quartic_ternary_decode_uncached(src, count, scale, out, lines, last);
 }
 
 static void onebit_encode(const tlc_unit *u, const float *g, float *r, size_t count, void *out)
@@ -76,7 +76,7 @@ static const tlc_fused rows[] = {
         .unpack_and_write = quartic_ternary_decode,
         .unpack_and_add = quartic_ternary_add,
         .unpack_and_add_many = quartic_ternary_add_many,
-        .unpack_and_stream = quartic_ternary_stream,
+        .unpack_and_write_uncached = quartic_ternary_decode_uncached,
     },
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
     {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},

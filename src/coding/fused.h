@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fused kernels do several steps in one sweep. Each row of the table in fused.c has them for one quantizer and packer.
- * The results are those of the steps, bit for bit (tests/kernels/test_fused.c). Coders use an entry if it is not NULL.
+ * Fused kernels do the work of several stages in one sweep. Each row of the table in fused.c has them for one quantizer
+ * and packer. The results are those of the stages, bit for bit (tests/kernels/test_fused.c). Coders use an entry if it
+ * is not NULL.
  */
 #ifndef TLC_FUSED_H
 #define TLC_FUSED_H
@@ -25,9 +26,9 @@ typedef struct tlc_fused {
     /* unpack_and_add of at most TLC_TOGETHER_MAX payloads, one after the other. */
     void (*unpack_and_add_many)(const tlc_kernels *k, const uint8_t *const *src, const float *scale, size_t payloads,
                                 size_t count, float *const *sum);
-    /* unpack_and_write with stores past the caches: see the kernel quartic_ternary_stream. */
-    void (*unpack_and_stream)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale, float *const *out,
-                              tlc_lines *lines, int last);
+    /* unpack_and_write with stores past the caches: see the kernel quartic_ternary_decode_uncached. */
+    void (*unpack_and_write_uncached)(const tlc_kernels *k, const uint8_t *src, size_t count, float scale,
+                                      float *const *out, tlc_lines *lines, int last);
     /* sum += weight * value of count codes, of quantizers with one plane. */
     void (*decode_and_add)(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum);
 } tlc_fused;

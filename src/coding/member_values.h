@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The values of members, behind their positions in a payload: a f32 each, or a code of 1 or 2 bits. Code i has the
- * bits from i * bits on, counted from the least significant bit of each byte. Bit 0 of a code is the sign, 1 for
- * negative. The magnitude is scalars[bit 1].
+ * The values of members, after their positions in a payload: a f32 each, or a code of 1 or 2 bits. Code i has the bits
+ * from i * bits on, counted from the least significant bit of each byte. Bit 0 of a code is the sign, 1 for negative.
+ * The magnitude is scalars[bit 1].
  */
 #ifndef TLC_MEMBER_VALUES_H
 #define TLC_MEMBER_VALUES_H
@@ -19,7 +19,7 @@ typedef struct tlc_value_writer {
 void tlc_values_write(tlc_value_writer *w, const float *values, size_t count);
 uint8_t *tlc_values_end(tlc_value_writer *w); /* writes the last byte, and returns where the values end */
 
-/* Are these the values of members: none is 0 or not finite, and the bits behind the last one are 0? Any float mode. */
+/* Are these the values of members: none is 0 or not finite, and the bits after the last one are 0? Any float mode. */
 int tlc_values_valid(const tlc_unit *u, const uint8_t *src, uint64_t count);
 
 typedef struct tlc_value_reader {

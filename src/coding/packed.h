@@ -9,7 +9,7 @@
 
 #include "coder.h"
 
-/* So many of the last bytes, which may have padding, are coded separately: a vector costs as much as four bytes. */
+/* The last bytes, up to this many, may have padding and are coded separately: a vector costs as much as four bytes. */
 enum { TLC_TAIL = 16 };
 
 typedef struct tlc_packed {

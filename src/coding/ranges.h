@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Work is cut into ranges, which threads share. The number of ranges depends on the size alone, so results are the same
- * for any number of threads.
+ * Work is cut into ranges, which threads share. Their number depends on the size alone, so results are the same for any
+ * number of threads.
  */
 #ifndef TLC_RANGES_H
 #define TLC_RANGES_H

@@ -8,19 +8,19 @@
 enum {
     SKIPPED = 4096,  /* shrunk bytes that are skipped at a time */
     SHRUNK = 128,    /* shrunk bytes that are expanded at a time */
-    EXPANDED = 2048, /* packed bytes that are expanded before they are decoded: enough to be worth the turn */
+    EXPANDED = 2048, /* packed bytes that are expanded before they are decoded: enough to be worth the call */
     WHOLE = 64       /* packed bytes are decoded in multiples of 64, except at the end */
 };
 
 /* ---- unpacking --------------------------------------------------------------------------------------------------- */
 
 /* For a range that is decoded in several parts with stores past the caches. */
-typedef struct streaming {
+typedef struct uncached {
     tlc_lines lines;
     int last; /* 1 for the last part */
-} streaming;
+} uncached;
 
-static void unpack_by_steps(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
+static void unpack_unfused(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
 {
     int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK], *q[TLC_STREAMS_MAX];
 
@@ -75,7 +75,7 @@ static void unpack_tail(const tlc_packed *s, size_t at, size_t count, const uint
 
 /* Unpacks bytes without padding, in place. padded: bytes with padding follow them. */
 static void unpack_full(const tlc_packed *s, size_t at, size_t count, const uint8_t *src, float scale, int padded,
-                        streaming *parts)
+                        uncached *parts)
 {
     const tlc_fused *fused = s->c->fused;
     const tlc_output *o = s->c->output;
@@ -90,14 +90,14 @@ static void unpack_full(const tlc_packed *s, size_t at, size_t count, const uint
         fused->unpack_and_write(s->u->k, src, count, scale, out);
     else {
         all.open = 0;
-        fused->unpack_and_stream(s->u->k, src, count, scale, out, parts ? &parts->lines : &all,
-                                 padded || !parts || parts->last);
+        fused->unpack_and_write_uncached(s->u->k, src, count, scale, out, parts ? &parts->lines : &all,
+                                         padded || !parts || parts->last);
     }
 }
 
 /* parts: not NULL if the range comes in several parts and the output bypasses the caches. All parts but the last have
  * multiples of 16 bytes. */
-static void unpack(const tlc_packed *s, size_t from, size_t to, const uint8_t *src, streaming *parts)
+static void unpack(const tlc_packed *s, size_t from, size_t to, const uint8_t *src, uncached *parts)
 {
     const tlc_output *o = s->c->output;
     float scale = s->u->scalars[0];
@@ -106,7 +106,7 @@ static void unpack(const tlc_packed *s, size_t from, size_t to, const uint8_t *s
         scale *= o->weight;
     if (!s->c->fused || !s->c->fused->unpack_and_write ||
         !(o->mode == TLC_OUTPUT_WRITE || (o->mode == TLC_OUTPUT_ADD && tlc_finite(scale)))) {
-        unpack_by_steps(s, from, to - from, src);
+        unpack_unfused(s, from, to - from, src);
         return;
     }
     if (!tlc_is_floats(o->dtype, o->out)) {
@@ -122,7 +122,7 @@ static void unpack(const tlc_packed *s, size_t from, size_t to, const uint8_t *s
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Expands the next bytes of a shrunk payload, at most SHRUNK of them, and moves *src behind them. Near the end they are
+/* Expands the next bytes of a shrunk payload, at most SHRUNK of them, and moves *src past them. Near the end they are
  * copied first, because the kernel reads more bytes than it expands. */
 static size_t expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t **src, const uint8_t *end,
                      uint8_t *out)
@@ -175,10 +175,10 @@ static void expand_and_unpack(const tlc_packed *s, tlc_place *place, size_t from
     const uint8_t *src = s->c->payload + place->shrunk.offset, *end = s->c->payload + s->c->len;
     uint8_t packed[EXPANDED + WHOLE + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
     size_t have = (size_t)place->shrunk.zeros;
-    streaming parts;
+    uncached parts;
 
     parts.lines.open = parts.last = 0; /* the rest is written before it is read */
-    streaming *streamed = s->c->output->bypass ? &parts : NULL;
+    uncached *bypassing = s->c->output->bypass ? &parts : NULL;
     place->shrunk.zeros = 0;
     memset(packed, s->p->zero, have);
     while (from < to) {
@@ -190,7 +190,7 @@ static void expand_and_unpack(const tlc_packed *s, tlc_place *place, size_t from
         }
         parts.last = from + have == to;
         size_t count = parts.last ? have : have / WHOLE * WHOLE; /* not 0: have >= EXPANDED, or it is the last part */
-        unpack(s, from, from + count, packed, streamed);
+        unpack(s, from, from + count, packed, bypassing);
         from += count;
         have -= count;
         if (have) /* fewer than WHOLE bytes are left, and count is at least WHOLE: no overlap */
@@ -202,17 +202,17 @@ static void expand_and_unpack(const tlc_packed *s, tlc_place *place, size_t from
 /* Goes to packed byte `to`. */
 void tlc_unpack_skip(const tlc_coding *c, tlc_place *place, size_t from, size_t to)
 {
-    size_t left = to - from - (size_t)place->shrunk.zeros, step = SKIPPED;
+    size_t left = to - from - (size_t)place->shrunk.zeros, most = SKIPPED;
 
     if (!c->codec->shrinker)
         return;
     place->shrunk.zeros = 0;
     while (left) {
         const uint8_t *src = c->payload + place->shrunk.offset;
-        size_t count = tlc_smaller(step, c->len - (size_t)place->shrunk.offset);
+        size_t count = tlc_smaller(most, c->len - (size_t)place->shrunk.offset);
         uint64_t size = shrinker_of(c)->size(c->unit.k, src, count);
         if (size > left && count > 1) {
-            step = count / 2;
+            most = count / 2;
             continue;
         }
         place->shrunk.offset += count;
@@ -238,7 +238,7 @@ enum { TOGETHER = 2048 }; /* packed bytes of each payload at a time */
 
 /* Packed bytes of a shrunk payload that are expanded, but not decoded yet. */
 typedef struct ahead {
-    const uint8_t *src; /* the shrunk bytes behind them */
+    const uint8_t *src; /* the shrunk bytes after them */
     size_t have;
     uint8_t bytes[TOGETHER + SHRUNK * TLC_EXPANSION_MAX + TLC_SHRINKER_ROOM];
 } ahead;

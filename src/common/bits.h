@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams of bits, the most significant bit of a byte first.
+ * Bits in bytes, the most significant bit of a byte first.
  */
 #ifndef TLC_BITS_H
 #define TLC_BITS_H
 
 #include "float_rules.h"
 
-/* 8 bytes of a stream as a number, most significant bit first. */
+/* 8 bytes as a number, most significant bit first. */
 static inline uint64_t tlc_big_endian(uint64_t word)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -57,37 +57,36 @@ static inline int tlc_bits_end(tlc_bit_writer *w)
 }
 
 typedef struct tlc_bit_reader {
-    const uint8_t *stream;
+    const uint8_t *bytes;
     size_t size;  /* bytes */
     uint64_t bit; /* the next one */
 } tlc_bit_reader;
 
-/* 57 bits or more of a stream of `size` bytes, from `bit` on, the first of them in the highest bit. Behind the stream
- * there are 0 bits. */
-static inline uint64_t tlc_bits_at(const uint8_t *stream, size_t size, uint64_t bit)
+/* 57 bits or more of `size` bytes, from `bit` on, the first of them in the highest bit. 0 bits follow the bytes. */
+static inline uint64_t tlc_bits_at(const uint8_t *bytes, size_t size, uint64_t bit)
 {
     const size_t byte = (size_t)(bit / 8);
     uint64_t word = 0;
 
     if (size >= 8 && byte <= size - 8) {
-        memcpy(&word, stream + byte, sizeof word);
+        memcpy(&word, bytes + byte, sizeof word);
         return tlc_big_endian(word) << bit % 8;
     }
     if (size >= 8 && byte < size) {
-        memcpy(&word, stream + size - 8, sizeof word);
+        memcpy(&word, bytes + size - 8, sizeof word);
         return tlc_big_endian(word) << 8 * (byte - (size - 8)) << bit % 8;
     }
     for (size_t i = byte; i < byte + 8; i++)
-        word = word << 8 | (i < size ? stream[i] : 0);
+        word = word << 8 | (i < size ? bytes[i] : 0);
     return word << bit % 8;
 }
 
 static inline uint64_t tlc_bits_window(const tlc_bit_reader *r)
 {
-    return tlc_bits_at(r->stream, r->size, r->bit);
+    return tlc_bits_at(r->bytes, r->size, r->bit);
 }
 
-/* Is the stream read to its end, but for 0 bits that fill its last byte? */
+/* Was all read, except the 0 bits that fill the last byte? */
 static inline int tlc_bits_ended(const tlc_bit_reader *r)
 {
     const uint64_t bits = (uint64_t)r->size * 8;

@@ -15,10 +15,10 @@ enum { TLC_PHILOX_ROUNDS = 10 };
 #define TLC_PHILOX_W0 0x9e3779b9u
 #define TLC_PHILOX_W1 0xbb67ae85u
 
-/* The four words of values 4 block .. 4 block + 3. */
-static inline void tlc_philox_block(uint64_t seed, uint64_t step, uint64_t block, uint32_t words[4])
+/* The words of the four values from 4 * counter on. */
+static inline void tlc_philox_words(uint64_t seed, uint64_t step, uint64_t counter, uint32_t words[4])
 {
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)step, c3 = (uint32_t)(step >> 32);
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = (uint32_t)step, c3 = (uint32_t)(step >> 32);
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
 
     for (int round = 0; round < TLC_PHILOX_ROUNDS; round++) {

@@ -30,7 +30,7 @@ static inline size_t tlc_varint_write(uint8_t *dst, uint64_t v)
     return at;
 }
 
-/* Reads the number at src + *at, and moves *at behind it. Returns 0 if it is truncated, has more than 64 bits, or is
+/* Reads the number at src + *at, and moves *at past it. Returns 0 if it is truncated, has more than 64 bits, or is
  * not the shortest code. */
 static inline int tlc_varint_read(const uint8_t *src, size_t len, size_t *at, uint64_t *value)
 {

@@ -4,8 +4,8 @@
 #include "sparse.h"
 #include "weights.h"
 
-/* Percent of the weights that differ: from where on a dense payload may be shorter, and up to where a sparse one is
- * tried. Above that it could be up to 3% shorter, but takes several times as long. */
+/* Percent of the weights that differ: from the first on a dense payload may be shorter; up to the second a sparse one
+ * is tried. Above that a sparse one could be up to 3% shorter, but takes several times as long. */
 enum { DENSE_FROM = 13, SPARSE_TO = 40 };
 
 tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t *len)

@@ -37,7 +37,7 @@ tlc_status tlc_delta_not_null(tlc_delta *d, const char *name, const void *p, con
     return p || !count ? TLC_OK : TLC_FAIL(&d->why, TLC_ERR_PARAM, "%s is NULL, but %s is %zu", name, size, count);
 }
 
-/* Blocks of a range are checked together, so a range has as many as that, if there are 16 such ranges. */
+/* Blocks of a range are checked together. So a range has TLC_DELTA_TOGETHER of them if that makes 16 ranges or more. */
 void tlc_delta_split(tlc_delta *d)
 {
     const size_t blocks = tlc_delta_blocks_of(d->n), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);

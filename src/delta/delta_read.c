@@ -8,7 +8,7 @@
 #include "delta_frame.h"
 #include "../frames/formats.h"
 
-/* Is the delta for these n weights of dtype? read: it has an n. */
+/* Is the delta for these n weights of dtype? read: its n was read. */
 static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)
 {
     if (read && n && d->n != *n)
@@ -20,7 +20,7 @@ static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype d
     return TLC_OK;
 }
 
-/* The head says what no delta says, or its bytes are not as many as it says. */
+/* The head is impossible, or the bytes are not what it says. */
 static tlc_status is_corrupt(tlc_delta *d, const char *what)
 {
     return TLC_FAIL(&d->why, TLC_ERR_CORRUPT, "the delta was altered or cut: %s", what);
@@ -76,7 +76,7 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
         return status;
     if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || d->dtype > TLC_BF16 ||
         tlc_product(d->n, tlc_delta_width(d->dtype) / 8) > SIZE_MAX || end < tlc_delta_head_size(d))
-        return is_corrupt(d, "its head is none");
+        return is_corrupt(d, "its head is invalid");
     return read_rest(d, p, at, end);
 }
 
@@ -165,7 +165,7 @@ static tlc_status check(reading *r)
     tlc_ranges_run(&d->options.parallel, d->ranges.count, check_range, r);
     for (size_t i = 0; i < d->ranges.count; i++)
         if (!r->valid[i])
-            return is_corrupt(r->d, "a block is none");
+            return is_corrupt(r->d, "a block is invalid");
     return TLC_OK;
 }
 

@@ -57,9 +57,9 @@ FORCED void symbols_of(shape s, const tlc_delta_weights *w, const uint8_t *next,
     }
 }
 
-/* How often each stream has each class. */
+/* How often each lane has each class. */
 typedef struct histogram {
-    uint32_t counts[TLC_STREAMS][TLC_CLASSES];
+    uint32_t counts[TLC_LANES][TLC_CLASSES];
 } histogram;
 
 FORCED int count_classes(shape s, const tlc_delta_weights *w, const uint8_t *next, histogram *h)
@@ -69,7 +69,7 @@ FORCED int count_classes(shape s, const tlc_delta_weights *w, const uint8_t *nex
 
     memset(h, 0, sizeof *h);
     for (size_t first = 0; first < w->n; first += TLC_TURN) {
-        uint32_t *counts = h->counts[first / TLC_TURN % TLC_STREAMS];
+        uint32_t *counts = h->counts[first / TLC_TURN % TLC_LANES];
         const size_t count = tlc_smaller(w->n - first, TLC_TURN);
         symbols_of(s, w, next, first, count, class, bits);
         memset(odd, 0, classes_of(s) * sizeof *odd);
@@ -87,7 +87,7 @@ FORCED int count_classes(shape s, const tlc_delta_weights *w, const uint8_t *nex
 
 /* Where the parts of a payload begin. */
 typedef struct places {
-    size_t stream[TLC_STREAMS], size[TLC_STREAMS], extras, end;
+    size_t lane[TLC_LANES], size[TLC_LANES], extras, end;
 } places;
 
 FORCED int place_parts(shape s, const histogram *h, const tlc_prefix_code *code, size_t head, places *p)
@@ -95,7 +95,7 @@ FORCED int place_parts(shape s, const histogram *h, const tlc_prefix_code *code,
     uint64_t extras = 0;
     size_t at = head;
 
-    for (unsigned k = 0; k < TLC_STREAMS; k++) {
+    for (unsigned k = 0; k < TLC_LANES; k++) {
         uint64_t bits = 0;
         for (unsigned c = 0; c < classes_of(s); c++) {
             bits += (uint64_t)h->counts[k][c] * code->length[c];
@@ -104,8 +104,8 @@ FORCED int place_parts(shape s, const histogram *h, const tlc_prefix_code *code,
         p->size[k] = (size_t)((bits + 7) / 8);
         at += tlc_varint_size(p->size[k]);
     }
-    for (unsigned k = 0; k < TLC_STREAMS; k++) {
-        p->stream[k] = at;
+    for (unsigned k = 0; k < TLC_LANES; k++) {
+        p->lane[k] = at;
         at += p->size[k];
     }
     p->extras = at;
@@ -152,20 +152,20 @@ FORCED void write_extras(shape s, tlc_bit_writer *to, const uint8_t *class, cons
 FORCED int write_weights(shape s, const tlc_delta_weights *w, const uint8_t *next, const tlc_prefix_code *code,
                          const places *p, uint8_t *dst)
 {
-    tlc_bit_writer stream[TLC_STREAMS], extras = {dst + p->extras, dst + p->end, 0, 0};
+    tlc_bit_writer lane[TLC_LANES], extras = {dst + p->extras, dst + p->end, 0, 0};
     uint32_t bits[TLC_TURN];
     uint8_t class[TLC_TURN];
 
-    for (unsigned k = 0; k < TLC_STREAMS; k++)
-        stream[k] = (tlc_bit_writer){dst + p->stream[k], dst + p->stream[k] + p->size[k], 0, 0};
+    for (unsigned k = 0; k < TLC_LANES; k++)
+        lane[k] = (tlc_bit_writer){dst + p->lane[k], dst + p->lane[k] + p->size[k], 0, 0};
     for (size_t first = 0; first < w->n; first += TLC_TURN) {
         const size_t count = tlc_smaller(w->n - first, TLC_TURN);
         symbols_of(s, w, next, first, count, class, bits);
-        write_codes(&stream[first / TLC_TURN % TLC_STREAMS], code, class, count);
+        write_codes(&lane[first / TLC_TURN % TLC_LANES], code, class, count);
         write_extras(s, &extras, class, bits, count);
     }
-    for (unsigned k = 0; k < TLC_STREAMS; k++)
-        (void)tlc_bits_end(&stream[k]);
+    for (unsigned k = 0; k < TLC_LANES; k++)
+        (void)tlc_bits_end(&lane[k]);
     return tlc_bits_end(&extras);
 }
 
@@ -186,7 +186,7 @@ size_t tlc_delta_dense_write(const tlc_delta_weights *w, const uint8_t *next, ui
     if (p.end > cap)
         return 0;
     memcpy(dst, head, size);
-    for (size_t k = 0, at = size; k < TLC_STREAMS; k++)
+    for (size_t k = 0, at = size; k < TLC_LANES; k++)
         at += tlc_varint_write(dst + at, p.size[k]);
     (void)FOR_SHAPE(w, write_weights, w, next, &code, &p, dst);
     return p.end;
@@ -203,23 +203,23 @@ typedef struct parts {
 
 FORCED int open_parts(shape s, parts *p, const tlc_delta_weights *w, const uint8_t *src, size_t len)
 {
-    const size_t head = tlc_prefix_table_read(&p->table, src, len, classes_of(s), w->n >= TLC_ROUND, &p->largest);
-    const size_t streams = head ? tlc_classes_open(&p->classes, &p->table, src + head, len - head) : 0;
+    const size_t head = tlc_prefix_table_read(&p->table, src, len, classes_of(s), w->n >= TLC_CYCLE, &p->largest);
+    const size_t lanes = head ? tlc_classes_open(&p->classes, &p->table, src + head, len - head) : 0;
 
-    p->extras = (tlc_bit_reader){src + head + streams, len - head - streams, 0};
-    return streams != 0;
+    p->extras = (tlc_bit_reader){src + head + lanes, len - head - lanes, 0};
+    return lanes != 0;
 }
 
-/* d = -2^(width - 1) is the only one whose magnitude has as many bits as a weight. Are all of these it? */
+/* Only d = -2^(width - 1) has a magnitude of `width` bits. Do all weights of that class have this d? */
 FORCED int check_largest(shape s, parts *p, size_t n)
 {
-    uint8_t class[TLC_ROUND];
+    uint8_t class[TLC_CYCLE];
 
-    for (size_t i = 0; i < n; i += TLC_ROUND) {
-        const size_t count = tlc_smaller(n - i, TLC_ROUND);
+    for (size_t i = 0; i < n; i += TLC_CYCLE) {
+        const size_t count = tlc_smaller(n - i, TLC_CYCLE);
         tlc_classes_next(&p->classes, count, class);
         for (size_t k = 0; k < count; p->extras.bit += class[k++])
-            if (class[k] == s.width && tlc_delta_extra(p->extras.stream, p->extras.size, p->extras.bit, s.width) !=
+            if (class[k] == s.width && tlc_delta_extra(p->extras.bytes, p->extras.size, p->extras.bit, s.width) !=
                                            (uint32_t)1 << (s.width - 1))
                 return 0;
     }
@@ -233,7 +233,7 @@ FORCED int check_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, 
 
     if (!open_parts(s, &p, w, src, len) || !tlc_classes_check(&p.classes, w->n, &sum))
         return 0;
-    const tlc_bit_reader end = {p.extras.stream, p.extras.size, s.has_base ? sum : (uint64_t)w->n * (s.mantissa + 1)};
+    const tlc_bit_reader end = {p.extras.bytes, p.extras.size, s.has_base ? sum : (uint64_t)w->n * (s.mantissa + 1)};
     return tlc_bits_ended(&end) && (!s.has_base || p.largest < s.width || check_largest(s, &p, w->n));
 }
 
@@ -242,7 +242,7 @@ int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t
     return FOR_SHAPE(w, check_parts, w, src, len);
 }
 
-/* Moves the next `count` weights, or writes them if there is no base. Returns the bit behind the extra bits. */
+/* Moves the next `count` weights, or writes them if there is no base. Returns the bit after the extra bits. */
 FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *extras, const uint8_t *class,
                            size_t count, uint8_t *weights)
 {
@@ -250,9 +250,9 @@ FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *
     uint64_t bit = extras->bit;
 
     if (s.has_base && s.width == 16)
-        return k->delta_extras16(extras->stream, extras->size, bit, class, count, weights);
+        return k->delta_extras16(extras->bytes, extras->size, bit, class, count, weights);
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = tlc_delta_extra(extras->stream, extras->size, bit, extra_bits(s, class[i]));
+        const uint32_t bits = tlc_delta_extra(extras->bytes, extras->size, bit, extra_bits(s, class[i]));
         bit += extra_bits(s, class[i]);
         if (s.has_base)
             tlc_delta_move_symbol(weights, i, class[i], bits, s.width);
@@ -266,11 +266,11 @@ FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *
 FORCED int apply_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
 {
     parts p;
-    uint8_t class[TLC_ROUND];
+    uint8_t class[TLC_CYCLE];
 
     (void)open_parts(s, &p, w, src, len);
-    for (size_t i = 0; i < w->n; i += TLC_ROUND) {
-        const size_t count = tlc_smaller(w->n - i, TLC_ROUND);
+    for (size_t i = 0; i < w->n; i += TLC_CYCLE) {
+        const size_t count = tlc_smaller(w->n - i, TLC_CYCLE);
         tlc_classes_next(&p.classes, count, class);
         p.extras.bit = apply_some(s, w->k, &p.extras, class, count, weights + i * (s.width / 8));
     }

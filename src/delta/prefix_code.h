@@ -31,8 +31,8 @@ typedef struct tlc_prefix_table {
 
 enum { TLC_ENTRY_CLASSES = 4 };
 
-/* Reads the description, in any bytes. Returns its size, or 0 if it is none of classes below `classes`. many: entries
- * have several classes; such a table takes longer to make. *largest: the largest class with a code. */
+/* Reads the description, in any bytes. Returns its size, or 0 if it describes no code of classes below `classes`. many:
+ * entries have several classes; such a table takes longer to make. *largest: the largest class with a code. */
 size_t tlc_prefix_table_read(tlc_prefix_table *table, const uint8_t *src, size_t len, unsigned classes, int many,
                              unsigned *largest);
 #endif

@@ -13,7 +13,7 @@ enum {
     LENGTH_MAX = 4 /* bytes of a length */,
     WINDOW = 57 /* bits */,
     PIECE = 1664 /* weights */,
-    SWEEP_FROM = 200 /* where more than one weight in so many differs, sweeps are faster than visits */
+    SWEEP_FROM = 200 /* if more than one weight in this many differs, sweeps are faster than visits */
 };
 
 /* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
@@ -45,7 +45,8 @@ static int put_magnitude(tlc_bit_writer *w, uint32_t v, unsigned r)
            (!(rest + r) || tlc_bits_put(w, (q ^ (uint64_t)1 << rest) << r | (v & (((uint64_t)1 << r) - 1)), rest + r));
 }
 
-/* Reads the code of |d| - 2 where it is longer than a window, so rest + r > 0. Returns 0 if it is longer than any. */
+/* Reads the code of |d| - 2 where it is longer than a window, so rest + r > 0. Returns 0 if it is longer than any can
+ * be. */
 static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
 {
     const unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
@@ -58,7 +59,7 @@ static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
     return 1;
 }
 
-/* Reads `count` |d|. Returns 0 if one of them is none of a weight of `width` bits. */
+/* Reads `count` |d|. Returns 0 if weights of `width` bits cannot have one of them. */
 static int take_magnitudes(tlc_bit_reader *reader, unsigned r, unsigned width, uint32_t *magnitude, size_t count)
 {
     const uint64_t most = ((uint64_t)1 << (width - 1)) - 2;
@@ -140,7 +141,7 @@ static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
     return tlc_bits_end(&writer) ? (size_t)(writer.at - dst) : 0;
 }
 
-/* Positions, behind their length. Returns the bytes of both, or 0. */
+/* Positions, after their length. Returns the bytes of both, or 0. */
 static size_t write_positions(const uint64_t *mask, const uint64_t *negative, size_t n, uint64_t k, uint8_t *dst,
                               size_t cap)
 {
@@ -183,15 +184,15 @@ size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks 
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* The three streams. */
-typedef struct streams {
+/* The three lists of a payload. */
+typedef struct lists {
     tlc_golomb_reader changed, large;
     size_t changed_len, large_len; /* bytes; large_len 0: there are no large ones */
     tlc_bit_reader magnitudes;
     unsigned order;
-} streams;
+} lists;
 
-/* Opens positions behind their length. Returns 0 if they are none of n values. */
+/* Opens positions after their length. Returns 0 if they are not positions of n values. */
 static int open_positions(tlc_golomb_reader *reader, size_t *length, const tlc_kernels *k, const uint8_t *src,
                           size_t len, size_t *at, uint64_t n, int signs)
 {
@@ -206,7 +207,7 @@ static int open_positions(tlc_golomb_reader *reader, size_t *length, const tlc_k
     return 1;
 }
 
-static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *src, size_t len)
+static int open_lists(lists *s, const tlc_delta_weights *w, const uint8_t *src, size_t len)
 {
     size_t at = 0;
 
@@ -222,7 +223,7 @@ static int open_streams(streams *s, const tlc_delta_weights *w, const uint8_t *s
     return s->order <= ORDER_MAX;
 }
 
-static int check_magnitudes(const streams *s, unsigned width)
+static int check_magnitudes(const lists *s, unsigned width)
 {
     tlc_bit_reader r = s->magnitudes;
     uint32_t magnitude[BATCH];
@@ -236,8 +237,8 @@ static int check_magnitudes(const streams *s, unsigned width)
     return tlc_bits_ended(&r);
 }
 
-/* The streams were opened; those of positions may be skipped already. */
-static int check_streams(const streams *s, unsigned width)
+/* The lists were opened; those of positions may be skipped already. */
+static int check_lists(const lists *s, unsigned width)
 {
     size_t size;
 
@@ -248,13 +249,13 @@ static int check_streams(const streams *s, unsigned width)
 
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed)
 {
-    streams s[TLC_DELTA_TOGETHER];
+    lists s[TLC_DELTA_TOGETHER];
     tlc_golomb_reader *readers[2][TLC_DELTA_TOGETHER] = {{NULL}};
     size_t large = 0;
 
     *changed = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!open_streams(&s[i], &blocks[i]->weights, blocks[i]->src, blocks[i]->len))
+        if (!open_lists(&s[i], &blocks[i]->weights, blocks[i]->src, blocks[i]->len))
             return 0;
         readers[0][i] = &s[i].changed;
         if (s[i].large_len)
@@ -264,14 +265,14 @@ int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, u
     tlc_golomb_skip_together(readers[0], count);
     tlc_golomb_skip_together(readers[1], large);
     for (size_t i = 0; i < count; i++)
-        if (!check_streams(&s[i], tlc_delta_width(blocks[i]->weights.dtype)))
+        if (!check_lists(&s[i], tlc_delta_width(blocks[i]->weights.dtype)))
             return 0;
     return 1;
 }
 
 /* Which of the weights that differ have |d| > 1, one after the other. */
 typedef struct large_ones {
-    streams *s;
+    lists *s;
     size_t index[BATCH], count, at; /* their numbers among those that differ */
     uint32_t magnitude[BATCH];
 } large_ones;
@@ -304,7 +305,7 @@ TLC_DELTA_INLINE void move_large(large_ones *large, uint8_t *weights, const size
 }
 
 /* Few differ: these are visited. */
-TLC_DELTA_INLINE void visit(streams *s, large_ones *large, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void visit(lists *s, large_ones *large, uint8_t *weights, unsigned width)
 {
     size_t index[BATCH], count;
     uint8_t negative[BATCH];
@@ -327,7 +328,7 @@ static size_t batch_of(uint64_t k, size_t n)
 
 /* Positions become masks, and the weights are swept, a small piece at a time: while the processor waits for the weights
  * of one piece, it reads the positions of the next one. */
-TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void sweep(lists *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
 {
     const size_t bytes = 64 * width / 8; /* of the weights of a word */
     uint64_t changed[WORDS], minus[WORDS];
@@ -353,7 +354,7 @@ TLC_DELTA_INLINE void sweep(streams *s, large_ones *large, const tlc_delta_weigh
 }
 
 /* All that differ move by one. The few large ones among them move by the rest, before or after that. */
-TLC_DELTA_INLINE void apply_all(streams *s, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void apply_all(lists *s, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
 {
     large_ones large = {.s = s};
 
@@ -365,9 +366,9 @@ TLC_DELTA_INLINE void apply_all(streams *s, const tlc_delta_weights *w, uint8_t 
 
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
 {
-    streams s;
+    lists s;
 
-    if (!open_streams(&s, w, src, len))
+    if (!open_lists(&s, w, src, len))
         return; /* which the check has refused */
     if (w->dtype == TLC_F32)
         apply_all(&s, w, weights, 32);

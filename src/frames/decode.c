@@ -71,7 +71,7 @@ static void decode_blocks(void *arg, size_t i)
     for (uint64_t end = tlc_range_start(&b->ranges, i + 1); w->next < end;) {
         tlc_place start = {.positions = {0, 0, 0}};
         (void)tlc_walk_next(w);
-        tlc_coder_for(w->coding.codec)->decode(&w->coding, &start, 0, tlc_steps(&w->coding));
+        tlc_coder_for(w->coding.codec)->decode(&w->coding, &start, 0, tlc_columns(&w->coding));
     }
 }
 
@@ -87,7 +87,7 @@ static void decode_blocked(tlc_walk *w, const tlc_parallel *parallel)
     tlc_ranges_run(parallel, b.ranges.count, decode_blocks, &b);
 }
 
-/* Ranges of steps, in multiples of TLC_PART_UNIT. */
+/* Ranges of columns, in multiples of TLC_PART_COLUMNS. */
 typedef struct parts_work {
     const tlc_coding *c;
     tlc_ranges ranges;
@@ -96,7 +96,7 @@ typedef struct parts_work {
 
 static size_t part_start(const parts_work *p, size_t i)
 {
-    return tlc_smaller(tlc_range_start(&p->ranges, i) * TLC_PART_UNIT, tlc_steps(p->c));
+    return tlc_smaller(tlc_range_start(&p->ranges, i) * TLC_PART_COLUMNS, tlc_columns(p->c));
 }
 
 static void decode_part(void *arg, size_t i)
@@ -111,8 +111,8 @@ static void decode_tensor(const tlc_coding *c, const tlc_parallel *parallel)
     parts_work p;
 
     p.c = c;
-    p.ranges = tlc_ranges_split(parallel, (size_t)tlc_ceil_div(tlc_steps(c), TLC_PART_UNIT),
-                                TLC_RANGE_MIN / TLC_PART_UNIT);
+    p.ranges = tlc_ranges_split(parallel, (size_t)tlc_ceil_div(tlc_columns(c), TLC_PART_COLUMNS),
+                                TLC_RANGE_MIN / TLC_PART_COLUMNS);
     memset(&p.place[0], 0, sizeof p.place[0]);
     for (size_t i = 0; i + 1 < p.ranges.count; i++) {
         p.place[i + 1] = p.place[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Frames are taken in groups, because what is known of each is on the stack. In a group, frames with blocks of the same
- * size, or without blocks, go side by side: unit by unit, and large units part by part. Parts have the values of some
- * steps (coder.h), so within a unit only payloads with as many streams go side by side.
+ * size, or without blocks, go side by side: unit by unit, and large units part by part. A part is some columns
+ * (coder.h), so within a unit only payloads with equally many streams go side by side.
  */
 #include "decode_many.h"
 #include "../common/sizes.h"
@@ -100,7 +100,7 @@ static size_t streams_of(const tlc_walk *w)
     return tlc_coder_for(w->coding.codec)->streams(&w->coding);
 }
 
-/* How many of the units, from the first on, have as many streams as it. */
+/* How many of the first units have equally many streams. */
 static size_t alike(const tlc_walk *w, size_t count)
 {
     size_t i = 1;
@@ -112,13 +112,13 @@ static size_t alike(const tlc_walk *w, size_t count)
 
 static void clear(const side *s, const tlc_walk *w, size_t from, size_t to)
 {
-    size_t steps = tlc_steps(&w->coding), n = (size_t)w->coding.unit.n;
+    size_t columns = tlc_columns(&w->coding), n = (size_t)w->coding.unit.n;
 
-    for (size_t first = from; first < n; first += steps)
+    for (size_t first = from; first < n; first += columns)
         memset(s->m->sum + w->coding.unit.first + first, 0, tlc_smaller(to - from, n - first) * sizeof *s->m->sum);
 }
 
-/* Are members added here and there, and are they so many that most cache lines get one? A member takes about a byte. */
+/* Are members added here and there, and so many of them that most cache lines get one? A member takes about a byte. */
 static int are_scattered(const tlc_walk *w, size_t count)
 {
     uint64_t bytes = 0;
@@ -147,14 +147,14 @@ static void fetch(const side *s, const tlc_walk *w, size_t from, size_t to)
         __builtin_prefetch(sum + from, 1);
 }
 
-/* Decodes steps from .. to - 1 of units that have as many streams. */
-static void decode_steps(const side *s, const tlc_walk *w, size_t count, tlc_place *places, size_t from, size_t to,
-                         int from_zero)
+/* Decodes columns from .. to - 1 of units that have equally many streams. */
+static void decode_columns(const side *s, const tlc_walk *w, size_t count, tlc_place *places, size_t from, size_t to,
+                           int from_zero)
 {
     const int scattered = are_scattered(w, count);
-    size_t part = (scattered ? SCATTERED : PART) / streams_of(w) / TLC_PART_UNIT * TLC_PART_UNIT;
+    size_t part = (scattered ? SCATTERED : PART) / streams_of(w) / TLC_PART_COLUMNS * TLC_PART_COLUMNS;
 
-    if (part >= to - from || (to - from == tlc_steps(&w->coding) && are_slow_in_parts(w, count)))
+    if (part >= to - from || (to - from == tlc_columns(&w->coding) && are_slow_in_parts(w, count)))
         part = to - from;
     for (size_t end; from < to; from = end) {
         end = from + tlc_smaller(part, to - from);
@@ -194,7 +194,7 @@ static void decode_blocks(void *arg, size_t r)
         for (size_t i = 0, count; i < b->s->count; i += count) {
             tlc_place places[GROUP] = {{{0, 0, 0}}};
             count = alike(walks + i, b->s->count - i);
-            decode_steps(b->s, walks + i, count, places, 0, tlc_steps(&walks[i].coding), b->s->from_zero && i == 0);
+            decode_columns(b->s, walks + i, count, places, 0, tlc_columns(&walks[i].coding), b->s->from_zero && i == 0);
         }
     }
 }
@@ -213,16 +213,16 @@ static void decode_blocked(const side *s)
 
 typedef struct tensors_work {
     const side *s;
-    const tlc_walk *walks; /* of frames with as many streams */
-    size_t count, steps;
+    const tlc_walk *walks; /* of frames with equally many streams */
+    size_t count, columns;
     int from_zero;
-    tlc_ranges ranges; /* of steps, in multiples of TLC_PART_UNIT */
+    tlc_ranges ranges; /* of columns, in multiples of TLC_PART_COLUMNS */
     tlc_place places[RANGES][GROUP];
 } tensors_work;
 
 static size_t range_start(const tensors_work *w, size_t r)
 {
-    return tlc_smaller(tlc_range_start(&w->ranges, r) * TLC_PART_UNIT, w->steps);
+    return tlc_smaller(tlc_range_start(&w->ranges, r) * TLC_PART_COLUMNS, w->columns);
 }
 
 /* Finds the places of frame i where ranges begin. */
@@ -242,7 +242,7 @@ static void find_places(void *arg, size_t i)
 static void decode_range(void *arg, size_t r)
 {
     tensors_work *w = arg;
-    decode_steps(w->s, w->walks, w->count, w->places[r], range_start(w, r), range_start(w, r + 1), w->from_zero);
+    decode_columns(w->s, w->walks, w->count, w->places[r], range_start(w, r), range_start(w, r + 1), w->from_zero);
 }
 
 static void decode_alike(const side *s, const tlc_walk *walks, size_t count, int from_zero)
@@ -253,9 +253,10 @@ static void decode_alike(const side *s, const tlc_walk *walks, size_t count, int
     w.s = s;
     w.walks = walks;
     w.count = count;
-    w.steps = tlc_steps(&walks->coding);
+    w.columns = tlc_columns(&walks->coding);
     w.from_zero = from_zero;
-    w.ranges = tlc_ranges_split(parallel, (size_t)tlc_ceil_div(w.steps, TLC_PART_UNIT), TLC_RANGE_MIN / TLC_PART_UNIT);
+    w.ranges = tlc_ranges_split(parallel, (size_t)tlc_ceil_div(w.columns, TLC_PART_COLUMNS),
+                                TLC_RANGE_MIN / TLC_PART_COLUMNS);
     w.ranges.count = tlc_smaller(w.ranges.count, RANGES);
     if (w.ranges.count > 1)
         tlc_ranges_run(parallel, count, find_places, &w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Adds many frames in one sweep over the sum. A part of the sum stays in the cache while it gets the values of all
- * frames, one after the other. So each value gets its addends in the order of the frames.
+ * frames, one after the other. So each value is a sum in the order of the frames.
  */
 #ifndef TLC_DECODE_MANY_H
 #define TLC_DECODE_MANY_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "formats.h"
 
-/* A format begins with its magic, and a byte with its version follows. Frames have no magic. Those that no reader of
- * threelc.h, delta.h and bundle.h takes come last. */
+/* A format begins with its magic, and a byte with its version follows. Frames have no magic. The formats that only
+ * threelc/exchange.h reads come last. */
 static const struct {
     const char *magic, *name;
     unsigned version;

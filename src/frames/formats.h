@@ -10,7 +10,7 @@
 /* Those of threelc/exchange.h follow those of tlc_format. */
 enum { TLC_FORMAT_MESSAGE = TLC_FORMAT_STATE + 1, TLC_FORMAT_OBJECT_STATE, TLC_FORMAT_NODE_STATE, TLC_FORMATS };
 
-/* Are these bytes of this format, in the version of this library? They may be damaged behind what tells it. */
+/* Are these bytes of this format, in the version of this library? They may be damaged after that. */
 int tlc_format_is(unsigned format, const void *src, size_t len);
 
 /* The format of bytes, or TLC_FORMATS. */

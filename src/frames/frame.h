@@ -19,10 +19,10 @@ typedef enum tlc_frame_fault {
     TLC_FAULT_OTHER,    /* another version, or no frame */
     TLC_FAULT_CODEC,    /* an unknown one */
     TLC_FAULT_CHECKSUM, /* another one */
-    TLC_FAULT_N,        /* is no number */
+    TLC_FAULT_N,        /* is not a number */
     TLC_FAULT_SIZE,     /* n is not the caller's */
-    TLC_FAULT_FLAGS,    /* reserved ones are set, or the dtype is none */
-    TLC_FAULT_BLOCK,    /* no number of values in a block */
+    TLC_FAULT_FLAGS,    /* reserved ones are set, or the dtype is invalid */
+    TLC_FAULT_BLOCK,    /* the number of values in a block is invalid */
     TLC_FAULT_SCALARS,  /* cut, not finite or negative */
     TLC_FAULT_BEHIND,   /* n is 0, but a payload follows */
     TLC_FAULT_TABLE,    /* of blocks: cut */

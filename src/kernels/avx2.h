@@ -51,8 +51,8 @@ TLC_AVX2_INLINE void tlc_avx2_store8(void *p, __m128i v)
     _mm_storel_epi64((__m128i *)p, v);
 }
 
-/* How far ahead to ask for a cache line, in bytes. A store that misses waits for its line, so one stream asks early.
- * Five or ten streams that move together are more than the hardware prefetchers follow. */
+/* How far ahead to ask for a cache line, in bytes. A store that misses waits for its line, so one array asks early.
+ * Five or ten arrays that move together are more than the hardware prefetchers follow. */
 enum { AHEAD_OF_ONE = 2048, AHEAD_OF_FIVE = 512 };
 
 /* A prefetch accesses nothing, so p + ahead may be past the end. Computed as an integer, that is legal C. */
@@ -61,7 +61,7 @@ TLC_AVX2_INLINE void tlc_avx2_prefetch(const void *p, uintptr_t ahead)
     _mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* Eight of the values x. `has` is known when this is compiled; what is not there may be NULL. */
+/* Eight of the values x. `has` is a constant in each use; what is not there may be NULL. */
 TLC_AVX2_INLINE __m256 tlc_avx2_wanted(tlc_addends has, const float *g, const float *r, size_t i)
 {
     __m256 x = _mm256_loadu_ps(has & TLC_HAS_G ? g + i : r + i);

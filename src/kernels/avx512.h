@@ -56,7 +56,7 @@ TLC_AVX512_INLINE void tlc_avx512_prefetch(const void *to)
     _mm_prefetch((const char *)((uintptr_t)to + 2048), _MM_HINT_T0);
 }
 
-/* 16 of the values x, 0 where masked out. `has` is known when this is compiled; what is not there may be NULL. */
+/* 16 of the values x, 0 where masked out. `has` is a constant in each use; what is not there may be NULL. */
 TLC_AVX512_INLINE __m512 tlc_avx512_wanted(tlc_addends has, const float *g, const float *r, size_t i, __mmask16 mask)
 {
     __m512 x = _mm512_maskz_loadu_ps(mask, has & TLC_HAS_G ? g + i : r + i);

@@ -40,7 +40,7 @@ static int has_avx2(const struct cpu_raw_data_t *raw)
            BITS(raw->ext_cpuid[1][ECX], lzcnt);
 }
 
-/* What AVX-512 needs beside AVX2. */
+/* What AVX-512 needs in addition to AVX2. */
 static int has_avx512(const struct cpu_raw_data_t *raw)
 {
     const uint32_t f_cd_bw_vl = 1u << 16 | 1u << 28 | 1u << 30 | 1u << 31, vbmi_vbmi2 = 1u << 1 | 1u << 6;
@@ -97,9 +97,9 @@ static size_t last_level_cache(void)
 }
 #endif
 
-size_t tlc_cpu_stream_threshold(void)
+size_t tlc_cpu_uncached_threshold(void)
 {
-    /* Many cores share a larger cache, and the share of one core is soon used up. With a cache of 480 MiB streaming
+    /* Many cores share a larger cache, and the share of one core is soon used up. With a cache of 480 MiB uncached
      * stores are as fast at 16 MiB and faster at 32 MiB. */
     const size_t most = (size_t)32 << 20;
     static atomic_size_t known;

@@ -89,10 +89,10 @@ TLC_DELTA_INLINE tlc_delta_symbol tlc_delta_symbol_of(const uint8_t *base, const
     return (tlc_delta_symbol){class, magnitude ^ (leading & (((uint32_t)d >> 31) - 1))};
 }
 
-/* `count` bits of a stream, at most 32. */
-static inline uint32_t tlc_delta_extra(const uint8_t *stream, size_t size, uint64_t bit, unsigned count)
+/* The `count` bits from `bit` on, at most 32. */
+static inline uint32_t tlc_delta_extra(const uint8_t *bytes, size_t size, uint64_t bit, unsigned count)
 {
-    const uint64_t window = tlc_bits_at(stream, size, bit) >> 1; /* a shift by 64 would be undefined */
+    const uint64_t window = tlc_bits_at(bytes, size, bit) >> 1; /* a shift by 64 would be undefined */
 
     return (uint32_t)(window >> (63 - count));
 }

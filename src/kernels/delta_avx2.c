@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 weights become a word of each mask. The weights behind the last whole word are compared one by one.
+ * 64 weights become a word of each mask. The weights after the last whole word are compared one by one.
  */
 #include "avx2.h"
 #include "delta.h"
@@ -168,7 +168,7 @@ TLC_AVX2_INLINE __m256i wrapped(__m256i x)
     return _mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16);
 }
 
-/* The bit of the leading one of numbers of so many bits; 0 for 0. */
+/* The leading one of numbers with this many bits; 0 for 0. */
 TLC_AVX2_INLINE __m256i leading_ones(__m256i class)
 {
     return _mm256_srli_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(1), class), 1);
@@ -196,7 +196,7 @@ TLC_AVX2 void tlc_delta_classes16_avx2(const void *base_, const void *next_, siz
 }
 
 /* Each half of a vector has the bits of 4 weights, at most 64, which are read from 16 bytes. */
-TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class,
+TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *bytes, size_t size, uint64_t bit, const uint8_t *class,
                                           size_t n, void *weights_)
 {
     const __m256i each = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
@@ -213,7 +213,7 @@ TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *stream, size_t size, ui
 
         at = _mm256_add_epi32(_mm256_sub_epi32(at, length),
                               _mm256_set_m128i(_mm_set1_epi32((int)(middle & 7)), _mm_set1_epi32((int)(bit & 7))));
-        x = _mm256_set_m128i(tlc_avx2_load16(stream + middle / 8), tlc_avx2_load16(stream + bit / 8));
+        x = _mm256_set_m128i(tlc_avx2_load16(bytes + middle / 8), tlc_avx2_load16(bytes + bit / 8));
         x = _mm256_shuffle_epi8(x, _mm256_add_epi8(_mm256_shuffle_epi8(_mm256_srli_epi32(at, 3), each), down));
         x = _mm256_sllv_epi32(x, _mm256_and_si256(at, _mm256_set1_epi32(7)));
         x = _mm256_srlv_epi32(x, _mm256_sub_epi32(_mm256_set1_epi32(32), length));
@@ -228,6 +228,6 @@ TLC_AVX2 uint64_t tlc_delta_extras16_avx2(const uint8_t *stream, size_t size, ui
                          _mm_packs_epi32(_mm256_castsi256_si128(next), _mm256_extracti128_si256(next, 1)));
         bit = end;
     }
-    return tlc_delta_extras16_scalar(stream, size, bit, class + i, n - i, weights + 2 * i);
+    return tlc_delta_extras16_scalar(bytes, size, bit, class + i, n - i, weights + 2 * i);
 }
 #endif

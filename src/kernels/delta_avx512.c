@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 weights become a word of each mask. Weights behind the last are masked out.
+ * 64 weights become a word of each mask. Lanes past the last weight are masked out.
  */
 #include "avx512.h"
 #include "delta.h"
@@ -84,11 +84,11 @@ TLC_AVX512_INLINE __m512i moved(__m512i x, uint64_t changed, uint64_t negative, 
 
     x = ordered(x, width);
     if (width == 32) {
-        const __m512i step = _mm512_mask_mov_epi32(_mm512_set1_epi32(1), (__mmask16)negative, minus);
-        return ordered(_mm512_mask_add_epi32(x, (__mmask16)changed, x, step), 32);
+        const __m512i one = _mm512_mask_mov_epi32(_mm512_set1_epi32(1), (__mmask16)negative, minus);
+        return ordered(_mm512_mask_add_epi32(x, (__mmask16)changed, x, one), 32);
     }
-    const __m512i step = _mm512_mask_mov_epi16(_mm512_set1_epi16(1), (__mmask32)negative, minus);
-    return ordered(_mm512_mask_add_epi16(x, (__mmask32)changed, x, step), 16);
+    const __m512i one = _mm512_mask_mov_epi16(_mm512_set1_epi16(1), (__mmask32)negative, minus);
+    return ordered(_mm512_mask_add_epi16(x, (__mmask32)changed, x, one), 16);
 }
 
 TLC_AVX512_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative,
@@ -128,7 +128,7 @@ TLC_AVX512_INLINE __m256i ordered16(__m256i x)
 }
 
 /* Each quarter of a vector has the bits of 4 weights, at most 64, which are read from 16 bytes. */
-TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class,
+TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *bytes, size_t size, uint64_t bit, const uint8_t *class,
                                               size_t n, void *weights_)
 {
     const __m512i from = _mm512_broadcast_i32x4(
@@ -150,12 +150,12 @@ TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *stream, size_t size
         const uint64_t fourth = bit + (uint32_t)_mm_extract_epi32(ends, 2);
         const __m128i starts = _mm_add_epi32(_mm_sub_epi32(ends, four), _mm_set1_epi32((int)(bit & 7)));
         __m512i at = _mm512_permutexvar_epi32(quarter, _mm512_castsi128_si512(starts));
-        __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(stream + bit / 8)));
+        __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(bytes + bit / 8)));
 
         at = _mm512_add_epi32(_mm512_sub_epi32(sums, length), _mm512_and_si512(at, seven));
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + second / 8)), 1);
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + third / 8)), 2);
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(stream + fourth / 8)), 3);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(bytes + second / 8)), 1);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(bytes + third / 8)), 2);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(bytes + fourth / 8)), 3);
         x = _mm512_shuffle_epi8(x, _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi32(at, 3), from), down));
         x = _mm512_sllv_epi32(x, _mm512_and_si512(at, seven));
         x = _mm512_srlv_epi32(x, _mm512_sub_epi32(_mm512_set1_epi32(32), length));
@@ -168,7 +168,7 @@ TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *stream, size_t size
         _mm256_storeu_si256((__m256i *)(weights + 2 * i), ordered16(_mm256_add_epi16(base, _mm512_cvtepi32_epi16(d))));
         bit += (uint32_t)_mm_extract_epi32(ends, 3);
     }
-    return tlc_delta_extras16_scalar(stream, size, bit, class + i, n - i, weights + 2 * i);
+    return tlc_delta_extras16_scalar(bytes, size, bit, class + i, n - i, weights + 2 * i);
 }
 
 TLC_AVX512 void tlc_delta_move16_avx512(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 weights become a word of each mask. The weights behind the last whole word are compared one by one.
+ * 64 weights become a word of each mask. The weights after the last whole word are compared one by one.
  */
 #include "delta.h"
 #include "neon.h"

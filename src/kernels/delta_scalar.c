@@ -49,10 +49,10 @@ void tlc_delta_classes16_scalar(const void *base, const void *next, size_t n, ui
     }
 }
 
-uint64_t tlc_delta_extras16_scalar(const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class, size_t n,
+uint64_t tlc_delta_extras16_scalar(const uint8_t *bytes, size_t size, uint64_t bit, const uint8_t *class, size_t n,
                                    void *weights)
 {
     for (size_t i = 0; i < n; bit += class[i++])
-        tlc_delta_move_symbol(weights, i, class[i], tlc_delta_extra(stream, size, bit, class[i]), 16);
+        tlc_delta_move_symbol(weights, i, class[i], tlc_delta_extra(bytes, size, bit, class[i]), 16);
     return bit;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values a round with four maxima, so that no round waits for the one before.
+ * 64 values at a time with four maxima, so that no iteration waits for the one before.
  */
 #include "avx512.h"
 

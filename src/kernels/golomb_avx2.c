@@ -12,8 +12,8 @@ TLC_AVX2_INLINE size_t read_groups(const tlc_golomb_codes *c, tlc_golomb_run *ru
                                    size_t *index, uint8_t *negative, size_t cap)
 {
     const unsigned least = 1 + c->b + signs, below = 63 - c->b - signs;
-    const uint8_t *end = c->stream + c->size;
-    tlc_golomb_source from = tlc_golomb_source_at(c->stream, run->bit);
+    const uint8_t *end = c->bytes + c->size;
+    tlc_golomb_source from = tlc_golomb_source_at(c->bytes, run->bit);
     uint64_t last = run->next - 1;
     size_t count = 0;
 
@@ -42,7 +42,7 @@ TLC_AVX2_INLINE size_t read_groups(const tlc_golomb_codes *c, tlc_golomb_run *ru
     }
     for (size_t i = 0; signs && i < count; i++)
         negative[i] = ~negative[i] & 1;
-    *run = (tlc_golomb_run){(uint64_t)(from.from - c->stream) * 8 - from.valid, run->count + count, last + 1};
+    *run = (tlc_golomb_run){(uint64_t)(from.from - c->bytes) * 8 - from.valid, run->count + count, last + 1};
     return count;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A code begins where the one before it ends, so each lane waits for itself. Two vectors of eight lanes go side by
- * side. From each word a lane takes as many codes as its first 57 bits have, in the same number of steps as the other
+ * side. From each word a lane takes as many codes as its first 57 bits have, with as many tries as the other
  * lanes; a code that does not fit is taken from the next word.
  */
 #include "avx512.h"
@@ -15,10 +15,10 @@
 enum { EACH = 8, VECTORS = TLC_GOLOMB_LANES / EACH };
 
 typedef struct shape {
-    const uint8_t *stream;
+    const uint8_t *bytes;
     __m512i least;     /* bits of the shortest code */
     __m128i by, below; /* its bits; those below the first bit that is not of the quotient and the remainder */
-    unsigned steps;    /* how many codes a word has, more or less */
+    unsigned tries;    /* how many codes a word has, more or less */
 } shape;
 
 typedef struct eight {
@@ -43,7 +43,7 @@ TLC_AVX512_INLINE void load(eight *e, const shape *s)
     const __m512i reversed = _mm512_broadcast_i32x4(
         _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
     __m512i word = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), e->active, _mm512_srli_epi64(e->bit, 3),
-                                               s->stream, 1);
+                                               s->bytes, 1);
     __m512i left = _mm512_min_epu64(_mm512_sub_epi64(e->end, e->bit), _mm512_set1_epi64(TLC_GOLOMB_LONGEST));
 
     word = _mm512_andnot_si512(_mm512_shuffle_epi8(word, reversed), _mm512_set1_epi64(-1));
@@ -53,7 +53,7 @@ TLC_AVX512_INLINE void load(eight *e, const shape *s)
 }
 
 /* A lane that has no room for a code has none for the next one, because the bits used only grow. */
-TLC_AVX512_INLINE void step(eight *e, const shape *s)
+TLC_AVX512_INLINE void take(eight *e, const shape *s)
 {
     __m512i quotient = _mm512_lzcnt_epi64(e->word);
     __mmask8 fits;
@@ -93,7 +93,7 @@ TLC_AVX512_INLINE void finish(const eight *e, const tlc_golomb_codes *c, tlc_gol
 TLC_AVX512 void tlc_golomb_skip_avx512(const tlc_golomb_codes *c, tlc_golomb_run *lanes, const uint64_t *end)
 {
     const unsigned least = 1 + c->b + c->signs;
-    const shape s = {c->stream, _mm512_set1_epi64(least), _mm_cvtsi32_si128((int)least),
+    const shape s = {c->bytes, _mm512_set1_epi64(least), _mm_cvtsi32_si128((int)least),
                      _mm_cvtsi32_si128((int)(63 - c->b)), TLC_GOLOMB_LONGEST / (least + 1)};
     eight v[VECTORS];
 
@@ -102,9 +102,9 @@ TLC_AVX512 void tlc_golomb_skip_avx512(const tlc_golomb_codes *c, tlc_golomb_run
     while (v[0].active | v[1].active) {
         load(&v[0], &s);
         load(&v[1], &s);
-        for (unsigned i = 0; i < s.steps; i++) {
-            step(&v[0], &s);
-            step(&v[1], &s);
+        for (unsigned i = 0; i < s.tries; i++) {
+            take(&v[0], &s);
+            take(&v[1], &s);
         }
         advance(&v[0]);
         advance(&v[1]);

@@ -7,7 +7,7 @@
 
 #include "kernels.h"
 
-/* 8 bytes of a stream as a number, the first bit of the stream in the highest bit. */
+/* 8 bytes as a number, the first bit in the highest bit. */
 static inline uint64_t tlc_golomb_load(const uint8_t *p)
 {
     uint64_t word;
@@ -28,7 +28,7 @@ static inline void tlc_golomb_skip_one(const tlc_golomb_codes *c, tlc_golomb_run
     tlc_golomb_run r = *run;
 
     while (r.bit < end) {
-        uint64_t word = ~tlc_golomb_load(c->stream + r.bit / 8) << r.bit % 8;
+        uint64_t word = ~tlc_golomb_load(c->bytes + r.bit / 8) << r.bit % 8;
         uint64_t room = end - r.bit < TLC_GOLOMB_LONGEST ? end - r.bit : TLC_GOLOMB_LONGEST;
 
         if (!word)
@@ -43,7 +43,7 @@ static inline void tlc_golomb_skip_one(const tlc_golomb_codes *c, tlc_golomb_run
     *run = r;
 }
 
-/* The inverted bits of a stream, from some bit on. The first `valid` of them are the highest bits of word. The next
+/* The inverted bits of codes, from some bit on. The first `valid` of them are the highest bits of word. The next
  * ones begin at the byte `from`; some of them may be in word already. */
 typedef struct tlc_golomb_source {
     const uint8_t *from;
@@ -51,9 +51,9 @@ typedef struct tlc_golomb_source {
     unsigned valid;
 } tlc_golomb_source;
 
-static inline tlc_golomb_source tlc_golomb_source_at(const uint8_t *stream, uint64_t bit)
+static inline tlc_golomb_source tlc_golomb_source_at(const uint8_t *bytes, uint64_t bit)
 {
-    tlc_golomb_source s = {stream + bit / 8, 0, (8 - bit % 8) % 8};
+    tlc_golomb_source s = {bytes + bit / 8, 0, (8 - bit % 8) % 8};
 
     if (s.valid)
         s.word = ~(uint64_t)*s.from++ << (64 - s.valid);
@@ -69,7 +69,7 @@ static inline void tlc_golomb_refill(tlc_golomb_source *s)
     s->valid |= 56;
 }
 
-/* As many codes as nearly always have at most 56 bits. */
+/* The most codes that nearly always have at most 56 bits together. */
 static inline unsigned tlc_golomb_group(const tlc_golomb_codes *c)
 {
     return c->b + c->signs > 8 ? 2 : 4;

@@ -43,8 +43,8 @@ FORCED size_t read_groups(const tlc_golomb_codes *c, tlc_golomb_run *run, unsign
                           uint8_t *negative, size_t cap)
 {
     const uint64_t ahead = ((uint64_t)65 << c->b) - 1;
-    const uint8_t *end = c->stream + c->size;
-    tlc_golomb_source from = tlc_golomb_source_at(c->stream, run->bit);
+    const uint8_t *end = c->bytes + c->size;
+    tlc_golomb_source from = tlc_golomb_source_at(c->bytes, run->bit);
     uint64_t next = run->next + ahead;
     size_t count = 0;
 
@@ -54,7 +54,7 @@ FORCED size_t read_groups(const tlc_golomb_codes *c, tlc_golomb_run *run, unsign
             break;
         count += group;
     }
-    *run = (tlc_golomb_run){(uint64_t)(from.from - c->stream) * 8 - from.valid, run->count + count, next - ahead};
+    *run = (tlc_golomb_run){(uint64_t)(from.from - c->bytes) * 8 - from.valid, run->count + count, next - ahead};
     return count;
 }
 

@@ -11,6 +11,17 @@
  */
 /* clang-format off */
 
+/* ---- convert ---- */
+
+/* Conversions round half to even and overflow to infinity. A NaN becomes quiet and keeps its sign; its payload is
+ * cut or shifted. They take any values. The 16-bit side may be unaligned and is in the machine's byte order. */
+KERNEL(void, f16_to_f32, (const void *in, size_t n, float *out), avx2, avx512, neon)
+KERNEL(void, f32_to_f16, (const float *in, size_t n, void *out), avx2, avx512, neon)
+KERNEL(void, bf16_to_f32, (const void *in, size_t n, float *out), avx2, avx512, neon)
+KERNEL(void, f32_to_bf16, (const float *in, size_t n, void *out), avx2, avx512, neon)
+
+/* ---- feedback ---- */
+
 /* Returns the largest |g[i] + r[i]| as its bits (r NULL: |g[i]|; g NULL: |r[i]|), and 0 for n = 0. Bits order like
  * magnitudes, so a NaN or an infinity shows as a result >= TLC_F32_INF. Which NaN's bits are returned is not specified.
  * Takes any values. */
@@ -18,6 +29,20 @@ KERNEL(uint32_t, absmax, (const float *g, const float *r, size_t n), avx2, avx51
 
 /* r[i] += g[i]. Returns the largest magnitude of the new r, as absmax does. Takes any values. */
 KERNEL(uint32_t, accumulate, (float *r, const float *g, size_t n), avx2, avx512, neon)
+
+/* ---- values ---- */
+
+/* sum += weight * v. Product and sum are rounded, and a NaN is stored as TLC_F32_NAN. With skip sum stays as it is
+ * where v is 0. */
+KERNEL(void, values_add, (const float *v, size_t n, float weight, int skip, float *sum), avx2, avx512, neon)
+
+/* ---- philox ---- */
+
+/* Random words (Philox 4x32-10). out[i] is the word of element first + i: output word (first + i) mod 4 for key {seed}
+ * and counter {(first + i) / 4, step}, low halves first. */
+KERNEL(void, philox, (uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out), avx2, avx512, neon)
+
+/* ---- ternary ---- */
 
 /* x = g + r (r NULL: g; g NULL: r). q is +1 where x > M/2, -1 where x < -M/2, else 0. r, if any, becomes x - M q. */
 KERNEL(void, ternary_encode, (const float *g, float *r, size_t n, float M, int8_t *q), avx2, avx512, neon)
@@ -28,11 +53,21 @@ KERNEL(void, ternary_decode, (const int8_t *q, size_t n, float M, float *out), a
 /* sum += w q. The bits of sum stay as they are where q is 0. */
 KERNEL(void, ternary_add, (const int8_t *q, size_t n, float w, float *sum), avx2, avx512, neon)
 
+/* ---- quartic ---- */
+
 /* out[i] = 121 + 81 q[0][i] + 27 q[1][i] + 9 q[2][i] + 3 q[3][i] + q[4][i]. */
 KERNEL(void, quartic_encode, (const int8_t *const q[5], size_t len, uint8_t *out), avx2, avx512, neon)
 
 /* The inverse of quartic_encode. in[i] <= 242. */
 KERNEL(void, quartic_decode, (const uint8_t *in, size_t len, int8_t *const q[5]), avx2, avx512, neon)
+
+/* The largest byte; 0 for len = 0. */
+KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
+
+/* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
+KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)
+
+/* ---- ternary_quartic ---- */
 
 /* ternary_encode of five streams of len values, then quartic_encode of the symbols, in one sweep. g or r may be NULL as
  * in ternary_encode. */
@@ -49,34 +84,34 @@ KERNEL(void, quartic_ternary_add, (const uint8_t *in, size_t len, float w, float
 KERNEL(void, quartic_ternary_add_many, (const uint8_t *const *in, const float *w, size_t frames, size_t len,
                                         float *const sum[5]), avx2, avx512, neon)
 
-/* quartic_ternary_decode for outputs that exceed the caches. It stores past the caches where the machine can. A
- * stream may be written in several calls: len is a multiple of 16 in all but the last, and may be 0 in the last.
+/* quartic_ternary_decode for outputs that exceed the caches. It stores past the caches where the machine can. An
+ * array may be written in several calls: len is a multiple of 16 in all but the last, and may be 0 in the last.
  * After the last call the stores are in order for other threads. */
-KERNEL(void, quartic_ternary_stream, (const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                      int last), avx2, avx512, neon)
+KERNEL(void, quartic_ternary_decode_uncached, (const uint8_t *in, size_t len, float M, float *const out[5],
+                                               tlc_lines *lines, int last), avx2, avx512, neon)
+
+/* ---- zerorun ---- */
 
 /* Zero-run encodes len bytes (<= 242). They follow *run bytes 121 that are not written yet. Leaves the run that is
  * open at the end in *run, and returns the bytes written. out has room for *run + len bytes, all of which may be
  * overwritten. tlc_zerorun_flush writes the open run. */
 KERNEL(size_t, zerorun_encode, (size_t *run, const uint8_t *in, size_t len, uint8_t *out), avx2, avx512, neon)
 
-/* Expands len tokens and returns the number of bytes that they make. TLC_ZERORUN_ROOM more bytes must exist behind
+/* Expands len tokens and returns the number of bytes that they make. TLC_ZERORUN_ROOM more bytes must exist after
  * both: those of in may be read, those of out may be overwritten. AVX-512 takes AVX2's 32 bytes at a time: what is
- * stored again behind each run crosses fewer cache lines than 64 bytes would. */
+ * stored again after each run crosses fewer cache lines than 64 bytes would. */
 KERNEL(size_t, zerorun_decode, (const uint8_t *in, size_t len, uint8_t *out), avx2, avx512, neon)
 
 /* The number of bytes that len tokens expand to. */
 KERNEL(uint64_t, zerorun_size, (const uint8_t *in, size_t len), avx2, avx512, neon)
 
-/* The largest byte; 0 for len = 0. */
-KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
+/* ---- stochastic ---- */
 
-/* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
-KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)
+/* q = sign(x) if (word >> 8) 2^-24 * max < |x|, else 0. The product is rounded. */
+KERNEL(void, stochastic_encode, (const float *x, const uint32_t *words, size_t n, float max, int8_t *q),
+       avx2, avx512, neon)
 
-/* Random words (Philox 4x32-10). out[i] is the word of element first + i: output word (first + i) mod 4 for key {seed}
- * and counter {(first + i) / 4, step}, low halves first. */
-KERNEL(void, philox, (uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out), avx2, avx512, neon)
+/* ---- levels ---- */
 
 /* y = x / max * K, rounded twice. Without words (NULL) q = y rounded half to even. With words q = floor(y), plus one if
  * (word >> 8) 2^-24 < y - floor(y). |x| <= max, max > 0, K is 127 or 7. */
@@ -86,11 +121,32 @@ KERNEL(void, levels_encode, (const float *x, const uint32_t *words, size_t n, fl
 /* out = max * (q / K), rounded twice. K is 127 or 7. */
 KERNEL(void, levels_decode, (const int8_t *q, size_t n, float max, float K, float *out), avx2, avx512, neon)
 
-/* Packs two q of -8..7 into a byte: the even index into the low half, 0 beside an odd last one. */
+/* Packs two q of -8..7 into a byte: the even index into the low half. If n is odd, the last high half is 0. */
 KERNEL(void, nibbles_pack, (const int8_t *q, size_t n, uint8_t *out), avx2, avx512, neon)
 
 /* The inverse of nibbles_pack. */
 KERNEL(void, nibbles_unpack, (const uint8_t *in, size_t n, int8_t *q), avx2, avx512, neon)
+
+/* ---- onebit ---- */
+
+/* Sums over a chunk of n <= TLC_SUM_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >=
+ * 0, sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
+ * Returns what absmax returns. Takes any values; the sums mean nothing if one of them is not finite. */
+KERNEL(uint32_t, side_sums, (const float *g, const float *r, size_t n, double sums[2], uint32_t *count),
+       avx2, avx512, neon)
+
+/* Bit i % 8 of bits[i / 8] is 1 if x >= 0; bits beyond n are 0. r, if any, becomes x - mean[0] there and x - mean[1]
+ * elsewhere. */
+KERNEL(void, onebit_encode, (const float *g, float *r, size_t n, const float mean[2], uint8_t *bits),
+       avx2, avx512, neon)
+
+/* out[i] is mean[0] where bit i is 1, else mean[1]. */
+KERNEL(void, onebit_decode, (const uint8_t *bits, size_t n, const float mean[2], float *out), avx2, avx512, neon)
+
+/* onebit_decode with sum += mean. A NaN is stored as TLC_F32_NAN. */
+KERNEL(void, onebit_add, (const uint8_t *bits, size_t n, const float mean[2], float *sum), avx2, avx512, neon)
+
+/* ---- natural ---- */
 
 /* Rounds to powers of two. |x| = 2^a (1 + m / 2^23) goes to e = a + 1 if (word >> 9) < m (words NULL: if m >= 2^22),
  * else to e = a. e - shift is clipped to -50..10. out = sign << 7 | (e + 50), and 0x40 for 0. Returns how many were
@@ -101,7 +157,7 @@ KERNEL(uint64_t, natural_encode, (const float *x, const uint32_t *words, size_t 
 /* out is 2^(e + shift) with its sign, and +0 for 0x40. */
 KERNEL(void, natural_decode, (const uint8_t *in, size_t n, int shift, float *out), avx2, avx512, neon)
 
-/* sum += weight * value, as values_add has it, for the values of natural_decode. sum stays as it is for 0x40. */
+/* sum += weight * value, as in values_add, for the values of natural_decode. sum stays as it is for 0x40. */
 KERNEL(void, natural_add, (const uint8_t *in, size_t n, int shift, float weight, float *sum), avx2, avx512, neon)
 
 /* natural_encode with e clipped to -126..127 - shift. out = e + 127, and 0 for 0. Bit i % 8 of signs[i / 8] is 1 if
@@ -113,9 +169,7 @@ KERNEL(uint64_t, natural9_encode, (const float *x, const uint32_t *words, size_t
 KERNEL(void, natural9_decode, (const uint8_t *in, const uint8_t *signs, size_t n, int shift, float *out),
        avx2, avx512, neon)
 
-/* q = sign(x) if (word >> 8) 2^-24 * max < |x|, else 0. The product is rounded. */
-KERNEL(void, stochastic_encode, (const float *x, const uint32_t *words, size_t n, float max, int8_t *q),
-       avx2, avx512, neon)
+/* ---- masks ---- */
 
 /* Bit i % 64 of nonzero[i / 64] is 1 if q[i] is not 0, and of negative[i / 64] if q[i] is -1. Bits beyond n are 0.
  * negative may be NULL. Returns how many q are not 0. */
@@ -135,15 +189,36 @@ KERNEL(uint64_t, random_mask, (const float *x, const uint32_t *words, size_t n, 
 KERNEL(size_t, threshold_values, (const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, float *out),
        avx2, avx512, scalar)
 
+/* Counts the bits that are 1 in len bytes. */
+KERNEL(uint64_t, count_ones, (const uint8_t *bits, size_t len), avx2, avx2, neon)
+
+/* out[i] is the next of the values where bit i of mask is 1, else 0. Returns how many values were taken. There are
+ * `have` values, and they are enough. They have any bits, may be unaligned, and are in the machine's byte order. */
+KERNEL(size_t, expand, (const uint64_t *mask, size_t n, const void *values, size_t have, float *out),
+       avx2, avx512, neon)
+
+/* expand with sum[i] += weight * value where bit i is 1; elsewhere sum[i] stays as it is. Product and sum are
+ * rounded, and a NaN is stored as TLC_F32_NAN. */
+KERNEL(size_t, expand_add, (const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum),
+       avx2, avx512, neon)
+
+/* The inverse of expand: the values x[i] where bit i of mask is 1, in order. Nothing is written after the last of
+ * them. Returns how many there are. Takes any values. */
+KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *out), scalar, avx512, scalar)
+
+/* ---- golomb ---- */
+
 /* Moves each of TLC_GOLOMB_LANES lanes forward over the codes that end at or before its end. It stops before a code of
  * more than TLC_GOLOMB_LONGEST bits. If a lane begins before its end, the 8 bytes from that end on exist. */
 KERNEL(void, golomb_skip, (const tlc_golomb_codes *codes, tlc_golomb_run *lanes, const uint64_t *end),
        scalar, avx512, scalar)
 
 /* Reads at most cap codes: the positions in rising order, and 1 for negative ones if there are signs. It stops where a
- * few codes together are long, and near the end of the stream. Returns how many codes it has read. */
+ * few codes together are long, and near the end of the bytes. Returns how many codes it read. */
 KERNEL(size_t, golomb_read, (const tlc_golomb_codes *codes, tlc_golomb_run *run, size_t *index, uint8_t *negative,
                              size_t cap), avx2, avx2, scalar)
+
+/* ---- delta ---- */
 
 /* Compares weights of 16 bits. d = ordered(next) - ordered(base) as signed integers that wrap; ordered(x) is x with all
  * bits but the sign inverted if the sign is 1. Bit i % 64 of changed[i / 64] is 1 if d is not 0, of negative if d < 0,
@@ -170,55 +245,10 @@ KERNEL(void, delta_move32, (void *weights, size_t n, const uint64_t *changed, co
 KERNEL(void, delta_classes16, (const void *base, const void *next, size_t n, uint8_t *class, uint32_t *bits), avx2,
        avx2, scalar)
 
-/* Moves n weights of 16 bits by their classes, at most 16, and by the extra bits of a stream of `size` bytes, from
- * `bit` on. Behind the stream there are 0 bits. Returns the bit behind those that were read. */
-KERNEL(uint64_t, delta_extras16, (const uint8_t *stream, size_t size, uint64_t bit, const uint8_t *class, size_t n,
+/* Moves n weights of 16 bits by their classes, at most 16, and by the extra bits in `size` bytes, from `bit` on.
+ * 0 bits follow the bytes. Returns the bit after those that were read. */
+KERNEL(uint64_t, delta_extras16, (const uint8_t *bytes, size_t size, uint64_t bit, const uint8_t *class, size_t n,
                                   void *weights), avx2, avx512, scalar)
-
-/* Counts the bits that are 1 in len bytes. */
-KERNEL(uint64_t, count_ones, (const uint8_t *bits, size_t len), avx2, avx2, neon)
-
-/* out[i] is the next of the values where bit i of mask is 1, else 0. Returns how many values were taken. There are
- * `have` values, and they are enough. They have any bits, may be unaligned, and are in the machine's byte order. */
-KERNEL(size_t, expand, (const uint64_t *mask, size_t n, const void *values, size_t have, float *out),
-       avx2, avx512, neon)
-
-/* expand with sum[i] += weight * value where bit i is 1; elsewhere sum[i] stays as it is. Product and sum are
- * rounded, and a NaN is stored as TLC_F32_NAN. */
-KERNEL(size_t, expand_add, (const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum),
-       avx2, avx512, neon)
-
-/* The inverse of expand: the values x[i] where bit i of mask is 1, in order, with nothing written behind the last of
- * them. Returns how many there are. Any values. */
-KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *out), scalar, avx512, scalar)
-
-/* Sums over a chunk of n <= TLC_SUM_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >=
- * 0, sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
- * Returns what absmax returns. Takes any values; the sums mean nothing if one of them is not finite. */
-KERNEL(uint32_t, side_sums, (const float *g, const float *r, size_t n, double sums[2], uint32_t *count),
-       avx2, avx512, neon)
-
-/* Bit i % 8 of bits[i / 8] is 1 if x >= 0; bits beyond n are 0. r, if any, becomes x - mean[0] there and x - mean[1]
- * elsewhere. */
-KERNEL(void, onebit_encode, (const float *g, float *r, size_t n, const float mean[2], uint8_t *bits),
-       avx2, avx512, neon)
-
-/* out[i] is mean[0] where bit i is 1, else mean[1]. */
-KERNEL(void, onebit_decode, (const uint8_t *bits, size_t n, const float mean[2], float *out), avx2, avx512, neon)
-
-/* onebit_decode with sum += mean. A NaN is stored as TLC_F32_NAN. */
-KERNEL(void, onebit_add, (const uint8_t *bits, size_t n, const float mean[2], float *sum), avx2, avx512, neon)
-
-/* sum += weight * v. Product and sum are rounded, and a NaN is stored as TLC_F32_NAN. With skip sum stays as it is
- * where v is 0. */
-KERNEL(void, values_add, (const float *v, size_t n, float weight, int skip, float *sum), avx2, avx512, neon)
-
-/* Conversions round half to even and overflow to infinity. A NaN becomes quiet and keeps its sign; its payload is
- * cut or shifted. They take any values. The 16-bit side may be unaligned and is in the machine's byte order. */
-KERNEL(void, f16_to_f32, (const void *in, size_t n, float *out), avx2, avx512, neon)
-KERNEL(void, f32_to_f16, (const float *in, size_t n, void *out), avx2, avx512, neon)
-KERNEL(void, bf16_to_f32, (const void *in, size_t n, float *out), avx2, avx512, neon)
-KERNEL(void, f32_to_bf16, (const float *in, size_t n, void *out), avx2, avx512, neon)
 /* clang-format on */
 
 #undef KERNEL

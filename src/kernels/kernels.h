@@ -20,9 +20,9 @@
 #define TLC_NATURAL_LEAST (-50) /* exponents of an 8-bit code */
 #define TLC_NATURAL_MOST 10
 #define TLC_SUM_CHUNK 4096  /* values that are summed on their own: a mean adds the sums of chunks */
-#define TLC_ZERORUN_ROOM 64 /* bytes that zerorun_decode may read behind its tokens and overwrite behind its result */
+#define TLC_ZERORUN_ROOM 64 /* bytes that zerorun_decode may read after its tokens and overwrite after its result */
 
-/* The state of quartic_ternary_stream between its calls. */
+/* The state of quartic_ternary_decode_uncached between its calls. */
 typedef struct tlc_lines {
     int open;          /* the call before was not the last one */
     float left[5][16]; /* if so, what the kernel keeps of cache lines that are not full yet */
@@ -33,14 +33,14 @@ typedef struct tlc_lines {
 #define TLC_GOLOMB_LANES 16   /* of golomb_skip */
 #define TLC_GOLOMB_LONGEST 57 /* bits of a code that a word has, wherever in a byte it begins */
 
-/* A stream of Golomb codes. b <= 20; signs: 0 or 1 bit each. */
+/* Golomb codes, one after the other. b <= 20; signs: 0 or 1 bit each. */
 typedef struct tlc_golomb_codes {
-    const uint8_t *stream;
+    const uint8_t *bytes;
     size_t size; /* bytes */
     unsigned b, signs;
 } tlc_golomb_codes;
 
-/* How far a stream was read. */
+/* How far codes were read. */
 typedef struct tlc_golomb_run {
     uint64_t bit;   /* where the next code begins */
     uint64_t count; /* codes before it */
@@ -115,8 +115,8 @@ int tlc_self_test(const tlc_kernels *kernels);
 /* cpu.c: a bit (1 << tlc_isa) for each ISA that the CPU and its OS support. Found once, then cached. */
 unsigned tlc_cpu_isas(void);
 
-/* cpu.c: outputs of at least so many bytes should bypass the caches. Found once, then cached. */
-size_t tlc_cpu_stream_threshold(void);
+/* cpu.c: outputs of at least this many bytes should bypass the caches. Found once, then cached. */
+size_t tlc_cpu_uncached_threshold(void);
 
 /* ---- for kernels only ---- */
 
@@ -135,6 +135,12 @@ size_t tlc_cpu_stream_threshold(void);
 #define TLC_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Which of the two addends of x a kernel has. Its loop is inlined once for each of the three. */
+/* Which of the two addends of x a kernel has. */
 typedef enum tlc_addends { TLC_HAS_G = 1, TLC_HAS_R = 2, TLC_HAS_BOTH = TLC_HAS_G | TLC_HAS_R } tlc_addends;
+
+/* Calls loop(has, g, r, ...) for the addends that are not NULL. The loop is inlined once for each of the three. */
+#define TLC_WITH_ADDENDS(loop, g, r, ...)                                                                              \
+    (!(r)   ? loop(TLC_HAS_G, g, NULL, __VA_ARGS__)                                                                    \
+     : !(g) ? loop(TLC_HAS_R, NULL, r, __VA_ARGS__)                                                                    \
+            : loop(TLC_HAS_BOTH, g, r, __VA_ARGS__))
 #endif

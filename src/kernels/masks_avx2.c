@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
- * word before are shifted out.
- */
+/* SPDX-License-Identifier: MIT */
 #include "avx2.h"
 
 #if defined(__x86_64__)
@@ -24,36 +20,6 @@ TLC_AVX2_INLINE uint64_t nonzero64(const int8_t *q)
     const __m256i zero = _mm256_setzero_si256();
     return ~join(tlc_avx2_signs(_mm256_cmpeq_epi8(tlc_avx2_load(q), zero)),
                  tlc_avx2_signs(_mm256_cmpeq_epi8(tlc_avx2_load(q + 32), zero)));
-}
-
-/* Inlined once with `negative` and once without. */
-TLC_AVX2_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
-{
-    uint64_t count = 0;
-    size_t i = 0;
-
-    for (; i + WORD <= n; i += WORD) {
-        uint64_t any = nonzero64(q + i);
-
-        count += (uint64_t)__builtin_popcountll(any);
-        nonzero[i / WORD] = any;
-        if (negative)
-            negative[i / WORD] = minus64(q + i);
-    }
-    if (i == n)
-        return count;
-    unsigned known = (unsigned)(WORD - (n - i));
-    nonzero[i / WORD] = nonzero64(q + n - WORD) >> known;
-    if (negative)
-        negative[i / WORD] = minus64(q + n - WORD) >> known;
-    return count + (uint64_t)__builtin_popcountll(nonzero[i / WORD]);
-}
-
-TLC_AVX2 uint64_t tlc_symbol_masks_avx2(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
-{
-    if (n < WORD)
-        return tlc_symbol_masks_scalar(q, n, nonzero, negative);
-    return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
 }
 
 /* The signs of 32 integers. */
@@ -81,27 +47,20 @@ TLC_AVX2_INLINE uint64_t reached64(const float *x, threshold t)
     return ~join(below32(x, t), below32(x + 32, t));
 }
 
-TLC_AVX2 uint64_t tlc_threshold_mask_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
-                                          uint64_t *mask)
+TLC_AVX2_INLINE threshold threshold_of(uint32_t flip, uint32_t keep, int32_t least)
 {
-    const threshold t = {_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
-    uint64_t count = 0;
-    size_t i = 0;
+    return (threshold){_mm256_set1_epi32((int)flip), _mm256_set1_epi32((int)keep), _mm256_set1_epi32(least)};
+}
 
-    if (n < WORD)
-        return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
-    for (; i + WORD <= n; i += WORD) {
-        mask[i / WORD] = reached64(x + i, t);
-        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
-    }
-    if (i == n)
-        return count;
-    mask[i / WORD] = reached64(x + n - WORD, t) >> (WORD - (n - i));
-    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+typedef __m256i limits;
+
+TLC_AVX2_INLINE limits limits_of(uint32_t limit)
+{
+    return _mm256_set1_epi32((int)(limit < 1u << 24 ? limit : 1u << 24));
 }
 
 /* All ones where a value is drawn. A shifted word is below 2^24, so a signed comparison is right. */
-TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i limit)
+TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, limits limit)
 {
     __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(tlc_avx2_load(words), 8));
     __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(x), _mm256_setzero_ps(), _CMP_NEQ_UQ);
@@ -109,33 +68,15 @@ TLC_AVX2_INLINE __m256i drawn8(const float *x, const uint32_t *words, __m256i li
     return _mm256_and_si256(low, _mm256_castps_si256(other));
 }
 
-TLC_AVX2_INLINE uint32_t drawn32(const float *x, const uint32_t *words, __m256i limit)
+TLC_AVX2_INLINE uint32_t drawn32(const float *x, const uint32_t *words, limits limit)
 {
     return signs_of(drawn8(x, words, limit), drawn8(x + 8, words + 8, limit), drawn8(x + 16, words + 16, limit),
                     drawn8(x + 24, words + 24, limit));
 }
 
-TLC_AVX2_INLINE uint64_t drawn64(const float *x, const uint32_t *words, __m256i limit)
+TLC_AVX2_INLINE uint64_t drawn64(const float *x, const uint32_t *words, limits limit)
 {
     return join(drawn32(x, words, limit), drawn32(x + 32, words + 32, limit));
-}
-
-TLC_AVX2 uint64_t tlc_random_mask_avx2(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
-{
-    const __m256i most = _mm256_set1_epi32((int)(limit < 1u << 24 ? limit : 1u << 24));
-    uint64_t count = 0;
-    size_t i = 0;
-
-    if (n < WORD)
-        return tlc_random_mask_scalar(x, words, n, limit, mask);
-    for (; i + WORD <= n; i += WORD) {
-        mask[i / WORD] = drawn64(x + i, words + i, most);
-        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
-    }
-    if (i == n)
-        return count;
-    mask[i / WORD] = drawn64(x + n - WORD, words + n - WORD, most) >> (WORD - (n - i));
-    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
 __attribute__((target("popcnt"))) uint64_t tlc_count_ones_avx2(const uint8_t *bits, size_t len)
@@ -181,44 +122,29 @@ TLC_AVX2_INLINE void add8(__m256i source, const uint8_t *values, __m256 weight, 
     _mm256_storeu_ps(sum, _mm256_blendv_ps(x, old, _mm256_castsi256_ps(source)));
 }
 
-/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
- * Returns the number of words; *at is the number of values taken. */
-TLC_AVX2_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
-                              float weight, float *out, size_t *at)
+/* Inlined once with add, which uses weight, and once without. */
+TLC_AVX2_INLINE size_t expand_word(uint64_t mask, const uint8_t *values, int add, float weight, float *out)
 {
     const __m256 w = _mm256_set1_ps(weight);
-    size_t i = 0;
+    size_t at = 0;
 
-    for (*at = 0; i < words && have - *at >= WORD; i++)
-        for (unsigned lane = 0; lane < WORD; lane += 8) {
-            unsigned bits = mask[i] >> lane & 0xff;
-            __m256i source = _mm256_cvtepi8_epi32(tlc_avx2_load8(&sources[bits]));
+    for (unsigned lane = 0; lane < WORD; lane += 8) {
+        unsigned bits = mask >> lane & 0xff;
+        __m256i source = _mm256_cvtepi8_epi32(tlc_avx2_load8(&sources[bits]));
 
-            if (add)
-                add8(source, values + 4 * *at, w, out + i * WORD + lane);
-            else
-                store8(source, values + 4 * *at, out + i * WORD + lane);
-            *at += (size_t)__builtin_popcount(bits);
-        }
-    return i;
+        if (add)
+            add8(source, values + 4 * at, w, out + lane);
+        else
+            store8(source, values + 4 * at, out + lane);
+        at += (size_t)__builtin_popcount(bits);
+    }
+    return at;
 }
 
-TLC_AVX2 size_t tlc_expand_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
-{
-    const uint8_t *from = values;
-    size_t at, i = expand(mask, n / WORD, from, have, 0, 0, out, &at);
-
-    return at + tlc_expand_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, out + i * WORD);
-}
-
-TLC_AVX2 size_t tlc_expand_add_avx2(const uint64_t *mask, size_t n, const void *values, size_t have, float weight,
-                                    float *sum)
-{
-    const uint8_t *from = values;
-    size_t at, i = expand(mask, n / WORD, from, have, 1, weight, sum, &at);
-
-    return at + tlc_expand_add_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, weight, sum + i * WORD);
-}
+#define TARGET TLC_AVX2
+#define INLINE TLC_AVX2_INLINE
+#define NAME(kernel) tlc_##kernel##_avx2
+#include "masks_template.h"
 
 /* In pieces, so that the mask is small. */
 size_t tlc_threshold_values_avx2(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, float *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 values become a word of bits. Values behind the last are masked out.
+ * 64 values become a word of bits. Lanes past the last value are masked out.
  */
 #include "avx512.h"
 
@@ -103,7 +103,7 @@ TLC_AVX512 uint64_t tlc_random_mask_avx512(const float *x, const uint32_t *words
     return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
-/* The values of 16 bits. Reads 16 values if there are so many, else those that are wanted. */
+/* The values of 16 bits. Reads 16 values if there are that many, else only those that are wanted. */
 TLC_AVX512_INLINE __m512 expand16(__mmask16 bits, const uint8_t *values, size_t have)
 {
     __mmask16 load = (__mmask16)(have < LANES ? (1u << __builtin_popcount(bits)) - 1 : ALL_LANES);
@@ -163,7 +163,7 @@ TLC_AVX512 size_t tlc_compact_avx512(const float *x, const uint64_t *mask, size_
     return (size_t)(to - out);
 }
 
-/* No branch on the bits, as in compact. What a store of a whole vector has too much, the next one overwrites. */
+/* No branch on the bits, as in compact. Each store writes a whole vector; the next one overwrites the excess. */
 TLC_AVX512 size_t tlc_threshold_values_avx512(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least,
                                               float *out)
 {

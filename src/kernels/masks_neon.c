@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * 64 values become a word of bits. The last word is made of the last 64 values, and the bits of those that are in the
- * word before are shifted out.
- */
+/* SPDX-License-Identifier: MIT */
 #include "neon.h"
 
 #if defined(__aarch64__)
@@ -24,36 +20,6 @@ TLC_NEON_INLINE uint64_t minus64(const int8_t *q)
 {
     return tlc_neon_word(vcltzq_s8(vld1q_s8(q)), vcltzq_s8(vld1q_s8(q + 16)), vcltzq_s8(vld1q_s8(q + 32)),
                          vcltzq_s8(vld1q_s8(q + 48)));
-}
-
-/* Inlined once with `negative` and once without. */
-TLC_NEON_INLINE uint64_t symbols(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
-{
-    uint64_t count = 0;
-    size_t i = 0;
-
-    for (; n - i >= WORD; i += WORD) {
-        uint64_t any = nonzero64(q + i);
-
-        count += (uint64_t)__builtin_popcountll(any);
-        nonzero[i / WORD] = any;
-        if (negative)
-            negative[i / WORD] = minus64(q + i);
-    }
-    if (i == n)
-        return count;
-    unsigned known = (unsigned)(WORD - (n - i));
-    nonzero[i / WORD] = nonzero64(q + n - WORD) >> known;
-    if (negative)
-        negative[i / WORD] = minus64(q + n - WORD) >> known;
-    return count + (uint64_t)__builtin_popcountll(nonzero[i / WORD]);
-}
-
-uint64_t tlc_symbol_masks_neon(const int8_t *q, size_t n, uint64_t *nonzero, uint64_t *negative)
-{
-    if (n < WORD)
-        return tlc_symbol_masks_scalar(q, n, nonzero, negative);
-    return negative ? symbols(q, n, nonzero, negative) : symbols(q, n, nonzero, NULL);
 }
 
 TLC_NEON_INLINE uint32x4_t float_bits(const float *x)
@@ -81,58 +47,34 @@ TLC_NEON_INLINE uint64_t reached64(const float *x, threshold t)
     return tlc_neon_word(reached16(x, t), reached16(x + 16, t), reached16(x + 32, t), reached16(x + 48, t));
 }
 
-uint64_t tlc_threshold_mask_neon(const float *x, size_t n, uint32_t flip, uint32_t keep, int32_t least, uint64_t *mask)
+TLC_NEON_INLINE threshold threshold_of(uint32_t flip, uint32_t keep, int32_t least)
 {
-    const threshold t = {vdupq_n_u32(flip), vdupq_n_u32(keep), vdupq_n_s32(least)};
-    uint64_t count = 0;
-    size_t i = 0;
+    return (threshold){vdupq_n_u32(flip), vdupq_n_u32(keep), vdupq_n_s32(least)};
+}
 
-    if (n < WORD)
-        return tlc_threshold_mask_scalar(x, n, flip, keep, least, mask);
-    for (; n - i >= WORD; i += WORD) {
-        mask[i / WORD] = reached64(x + i, t);
-        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
-    }
-    if (i == n)
-        return count;
-    mask[i / WORD] = reached64(x + n - WORD, t) >> (WORD - (n - i));
-    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
+typedef uint32x4_t limits;
+
+TLC_NEON_INLINE limits limits_of(uint32_t limit)
+{
+    return vdupq_n_u32(limit);
 }
 
 /* All ones where a value is drawn: its word is below the limit and it is not 0. */
-TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, uint32x4_t limit)
+TLC_NEON_INLINE uint32x4_t drawn4(const float *x, const uint32_t *words, limits limit)
 {
     return vbicq_u32(vcltq_u32(vshrq_n_u32(vld1q_u32(words), 8), limit), vceqzq_f32(vld1q_f32(x)));
 }
 
-TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, uint32x4_t limit)
+TLC_NEON_INLINE uint8x16_t drawn16(const float *x, const uint32_t *words, limits limit)
 {
     return tlc_neon_pack16(drawn4(x, words, limit), drawn4(x + 4, words + 4, limit), drawn4(x + 8, words + 8, limit),
                            drawn4(x + 12, words + 12, limit));
 }
 
-TLC_NEON_INLINE uint64_t drawn64(const float *x, const uint32_t *words, uint32x4_t limit)
+TLC_NEON_INLINE uint64_t drawn64(const float *x, const uint32_t *words, limits limit)
 {
     return tlc_neon_word(drawn16(x, words, limit), drawn16(x + 16, words + 16, limit),
                          drawn16(x + 32, words + 32, limit), drawn16(x + 48, words + 48, limit));
-}
-
-uint64_t tlc_random_mask_neon(const float *x, const uint32_t *words, size_t n, uint32_t limit, uint64_t *mask)
-{
-    const uint32x4_t limits = vdupq_n_u32(limit);
-    uint64_t count = 0;
-    size_t i = 0;
-
-    if (n < WORD)
-        return tlc_random_mask_scalar(x, words, n, limit, mask);
-    for (; n - i >= WORD; i += WORD) {
-        mask[i / WORD] = drawn64(x + i, words + i, limits);
-        count += (uint64_t)__builtin_popcountll(mask[i / WORD]);
-    }
-    if (i == n)
-        return count;
-    mask[i / WORD] = drawn64(x + n - WORD, words + n - WORD, limits) >> (WORD - (n - i));
-    return count + (uint64_t)__builtin_popcountll(mask[i / WORD]);
 }
 
 uint64_t tlc_count_ones_neon(const uint8_t *bits, size_t len)
@@ -161,41 +103,27 @@ TLC_NEON_INLINE void add4(float32x4_t value, uint8x16_t source, float weight, fl
     vst1q_f32(sum, vbslq_f32(none, old, x));
 }
 
-/* Takes whole words while at least 64 values are left. Inlined once with add, which uses weight, and once without.
- * Returns the number of words; *at is the number of values taken. */
-TLC_NEON_INLINE size_t expand(const uint64_t *mask, size_t words, const uint8_t *values, size_t have, int add,
-                              float weight, float *out, size_t *at)
+/* Inlined once with add, which uses weight, and once without. */
+TLC_NEON_INLINE size_t expand_word(uint64_t mask, const uint8_t *values, int add, float weight, float *out)
 {
-    size_t i = 0;
+    size_t at = 0;
 
-    for (*at = 0; i < words && have - *at >= WORD; i++)
-        for (unsigned lane = 0; lane < WORD; lane += 4) {
-            unsigned bits = mask[i] >> lane & 15;
-            uint8x16_t source = vld1q_u8(sources[bits]);
-            float32x4_t value = vreinterpretq_f32_u8(vqtbl1q_u8(vld1q_u8(values + 4 * *at), source));
+    for (unsigned lane = 0; lane < WORD; lane += 4) {
+        unsigned bits = mask >> lane & 15;
+        uint8x16_t source = vld1q_u8(sources[bits]);
+        float32x4_t value = vreinterpretq_f32_u8(vqtbl1q_u8(vld1q_u8(values + 4 * at), source));
 
-            if (add)
-                add4(value, source, weight, out + i * WORD + lane);
-            else
-                vst1q_f32(out + i * WORD + lane, value);
-            *at += (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3);
-        }
-    return i;
+        if (add)
+            add4(value, source, weight, out + lane);
+        else
+            vst1q_f32(out + lane, value);
+        at += (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3);
+    }
+    return at;
 }
 
-size_t tlc_expand_neon(const uint64_t *mask, size_t n, const void *values, size_t have, float *out)
-{
-    const uint8_t *from = values;
-    size_t at, i = expand(mask, n / WORD, from, have, 0, 0, out, &at);
-
-    return at + tlc_expand_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, out + i * WORD);
-}
-
-size_t tlc_expand_add_neon(const uint64_t *mask, size_t n, const void *values, size_t have, float weight, float *sum)
-{
-    const uint8_t *from = values;
-    size_t at, i = expand(mask, n / WORD, from, have, 1, weight, sum, &at);
-
-    return at + tlc_expand_add_scalar(mask + i, n - i * WORD, from + 4 * at, have - at, weight, sum + i * WORD);
-}
+#define TARGET
+#define INLINE TLC_NEON_INLINE
+#define NAME(kernel) tlc_##kernel##_neon
+#include "masks_template.h"
 #endif

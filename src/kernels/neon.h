@@ -78,7 +78,7 @@ TLC_NEON_INLINE uint32x4_t tlc_neon_quantize(float32x4_t *x, tlc_neon_scale s)
     return vsubq_u32(down, up); /* true is -1 */
 }
 
-/* Four of the values x. `has` is known when this is compiled; what is not there may be NULL. */
+/* Four of the values x. `has` is a constant in each use; what is not there may be NULL. */
 TLC_NEON_INLINE float32x4_t tlc_neon_wanted(tlc_addends has, const float *g, const float *r, size_t at)
 {
     if (has == TLC_HAS_BOTH)

@@ -113,12 +113,7 @@ TLC_AVX2_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n,
 
 TLC_AVX2 void tlc_onebit_encode_avx2(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, n, mean, bits);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, n, mean, bits);
-    else
-        encode(TLC_HAS_BOTH, g, r, n, mean, bits);
+    TLC_WITH_ADDENDS(encode, g, r, n, mean, bits);
 }
 
 /* For permutevar_ps, which takes the low two bits of an index. The upper of them is the bit of another value. */

@@ -122,12 +122,7 @@ TLC_NEON_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n,
 
 void tlc_onebit_encode_neon(const float *g, float *r, size_t n, const float mean[2], uint8_t *bits)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, n, mean, bits);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, n, mean, bits);
-    else
-        encode(TLC_HAS_BOTH, g, r, n, mean, bits);
+    TLC_WITH_ADDENDS(encode, g, r, n, mean, bits);
 }
 
 typedef struct means {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the vector versions of Philox share: the work that is the same for many counters, and the cut of a call into
- * batches of whole blocks.
+ * What the vector versions of Philox share: the work that is the same for many counters, and how a call is cut into
+ * batches of counters.
  */
 #ifndef TLC_PHILOX_H
 #define TLC_PHILOX_H
@@ -21,7 +21,7 @@ typedef struct tlc_philox_common {
     uint32_t second0, second2, second3;
 } tlc_philox_common;
 
-static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t step, uint32_t block_high)
+static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t step, uint32_t counter_high)
 {
     tlc_philox_common c;
 
@@ -30,7 +30,7 @@ static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t ste
         c.k1[round] = (uint32_t)(seed >> 32) + round * TLC_PHILOX_W1;
     }
     uint64_t p1 = (uint64_t)TLC_PHILOX_M1 * (uint32_t)step;
-    uint64_t p0 = (uint64_t)TLC_PHILOX_M0 * ((uint32_t)(p1 >> 32) ^ block_high ^ c.k0[0]);
+    uint64_t p0 = (uint64_t)TLC_PHILOX_M0 * ((uint32_t)(p1 >> 32) ^ counter_high ^ c.k0[0]);
 
     c.first2 = (uint32_t)(step >> 32) ^ c.k1[0];
     c.second0 = (uint32_t)p1 ^ c.k0[1];
@@ -39,33 +39,33 @@ static inline tlc_philox_common tlc_philox_common_of(uint64_t seed, uint64_t ste
     return c;
 }
 
-/* Writes the words of `batches` batches of blocks, from `block` on. The lowest word of the counter does not
+/* Writes the words of `batches` batches of counters, the first with the lowest word `counter`, which does not
  * overflow. */
-typedef void tlc_philox_run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out);
+typedef void tlc_philox_run(const tlc_philox_common *c, uint32_t counter, size_t batches, uint32_t *out);
 
-/* The kernel philox in batches of `blocks` <= TLC_PHILOX_BATCH_MOST / 4 blocks. If only a part of a batch is wanted,
+/* The kernel philox in batches of `counters`, at most TLC_PHILOX_BATCH_MOST / 4. If only a part of a batch is wanted,
  * that part is copied. If the lowest word of the counter overflows within a batch, the scalar kernel takes over. */
 static inline void tlc_philox_in_batches(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out,
-                                         uint32_t blocks, tlc_philox_run *run)
+                                         uint32_t counters, tlc_philox_run *run)
 {
     uint32_t some[TLC_PHILOX_BATCH_MOST];
 
     while (n) {
-        uint32_t block = (uint32_t)(first / 4), skip = first % 4;
-        uint64_t whole = (((uint64_t)1 << 32) - block) / blocks; /* batches before the overflow */
-        size_t done = 4 * blocks - skip;
+        uint32_t counter = (uint32_t)(first / 4), skip = first % 4;
+        uint64_t whole = (((uint64_t)1 << 32) - counter) / counters; /* batches before the overflow */
+        size_t done = 4 * counters - skip;
 
         done = done < n ? done : n;
         if (whole) {
             tlc_philox_common c = tlc_philox_common_of(seed, step, (uint32_t)(first / 4 >> 32));
 
-            if (done == 4 * blocks) {
+            if (done == 4 * counters) {
                 size_t batches = n / done;
                 batches = batches < whole ? batches : (size_t)whole;
-                run(&c, block, batches, out);
+                run(&c, counter, batches, out);
                 done *= batches;
             } else {
-                run(&c, block, 1, some);
+                run(&c, counter, 1, some);
                 tlc_copy_few(out, some + skip, done * sizeof *out);
             }
         } else

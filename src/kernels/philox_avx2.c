@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 
-enum { CHAIN = 4, BLOCKS = 2 * CHAIN };
+enum { CHAIN = 4, COUNTERS = 2 * CHAIN };
 
 typedef struct chain {
     __m256i c0, c1, c2, c3;
@@ -29,9 +29,9 @@ TLC_AVX2_INLINE __m256i xor3(__m256i product, __m256i word, __m256i key)
     return _mm256_xor_si256(product, _mm256_xor_si256(word, key));
 }
 
-TLC_AVX2_INLINE chain first_two_rounds(const tlc_philox_common *c, __m256i block)
+TLC_AVX2_INLINE chain first_two_rounds(const tlc_philox_common *c, __m256i counter)
 {
-    __m256i p0 = _mm256_mul_epu32(block, all(TLC_PHILOX_M0)), c2 = _mm256_xor_si256(high(p0), all(c->first2));
+    __m256i p0 = _mm256_mul_epu32(counter, all(TLC_PHILOX_M0)), c2 = _mm256_xor_si256(high(p0), all(c->first2));
     __m256i p1 = _mm256_mul_epu32(c2, all(TLC_PHILOX_M1));
 
     return (chain){_mm256_xor_si256(high(p1), all(c->second0)), p1, _mm256_xor_si256(p0, all(c->second2)),
@@ -60,13 +60,13 @@ TLC_AVX2_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t *o
     tlc_avx2_store(out + LANES, _mm256_unpackhi_epi64(w01, w23));
 }
 
-TLC_AVX2 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
+TLC_AVX2 static void run(const tlc_philox_common *c, uint32_t counter, size_t batches, uint32_t *out)
 {
     const __m256i unpacked = _mm256_setr_epi64x(0, 2, 1, 3); /* unpacking puts the words in order */
-    __m256i blocks = _mm256_add_epi32(unpacked, all(block));
+    __m256i counters = _mm256_add_epi32(unpacked, all(counter));
 
-    for (; batches--; out += 4 * BLOCKS) {
-        chain a = first_two_rounds(c, blocks), b = first_two_rounds(c, _mm256_add_epi32(blocks, all(CHAIN)));
+    for (; batches--; out += 4 * COUNTERS) {
+        chain a = first_two_rounds(c, counters), b = first_two_rounds(c, _mm256_add_epi32(counters, all(CHAIN)));
 
         for (int round = 2; round < TLC_PHILOX_LAST; round++) {
             __m256i k0 = all(c->k0[round]), k1 = all(c->k1[round]);
@@ -75,12 +75,12 @@ TLC_AVX2 static void run(const tlc_philox_common *c, uint32_t block, size_t batc
         }
         last_round(a, c, out);
         last_round(b, c, out + 4 * CHAIN);
-        blocks = _mm256_add_epi32(blocks, all(BLOCKS));
+        counters = _mm256_add_epi32(counters, all(COUNTERS));
     }
 }
 
 TLC_AVX2 void tlc_philox_avx2(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out)
 {
-    tlc_philox_in_batches(seed, step, first, n, out, BLOCKS, run);
+    tlc_philox_in_batches(seed, step, first, n, out, COUNTERS, run);
 }
 #endif

@@ -8,7 +8,7 @@
 
 #if defined(__x86_64__)
 
-enum { CHAIN = 8, BLOCKS = 4 * CHAIN };
+enum { CHAIN = 8, COUNTERS = 4 * CHAIN };
 
 typedef struct chain {
     __m512i c0, c1, c2, c3;
@@ -29,9 +29,9 @@ TLC_AVX512_INLINE __m512i xor3(__m512i a, __m512i b, __m512i c)
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 
-TLC_AVX512_INLINE chain first_two_rounds(const tlc_philox_common *c, __m512i block)
+TLC_AVX512_INLINE chain first_two_rounds(const tlc_philox_common *c, __m512i counter)
 {
-    __m512i p0 = _mm512_mul_epu32(block, all(TLC_PHILOX_M0)), c2 = _mm512_xor_si512(high(p0), all(c->first2));
+    __m512i p0 = _mm512_mul_epu32(counter, all(TLC_PHILOX_M0)), c2 = _mm512_xor_si512(high(p0), all(c->first2));
     __m512i p1 = _mm512_mul_epu32(c2, all(TLC_PHILOX_M1));
 
     return (chain){_mm512_xor_si512(high(p1), all(c->second0)), p1, _mm512_xor_si512(p0, all(c->second2)),
@@ -58,15 +58,15 @@ TLC_AVX512_INLINE void last_round(chain x, const tlc_philox_common *c, uint32_t 
     _mm512_storeu_si512(out + LANES, _mm512_unpackhi_epi64(w01, w23));
 }
 
-TLC_AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t batches, uint32_t *out)
+TLC_AVX512 static void run(const tlc_philox_common *c, uint32_t counter, size_t batches, uint32_t *out)
 {
     const __m512i unpacked = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* unpacking puts the words in order */
-    __m512i blocks = _mm512_add_epi32(unpacked, all(block));
+    __m512i counters = _mm512_add_epi32(unpacked, all(counter));
 
-    for (; batches--; out += 4 * BLOCKS) {
-        chain x0 = first_two_rounds(c, blocks), x1 = first_two_rounds(c, _mm512_add_epi32(blocks, all(CHAIN)));
-        chain x2 = first_two_rounds(c, _mm512_add_epi32(blocks, all(2 * CHAIN)));
-        chain x3 = first_two_rounds(c, _mm512_add_epi32(blocks, all(3 * CHAIN)));
+    for (; batches--; out += 4 * COUNTERS) {
+        chain x0 = first_two_rounds(c, counters), x1 = first_two_rounds(c, _mm512_add_epi32(counters, all(CHAIN)));
+        chain x2 = first_two_rounds(c, _mm512_add_epi32(counters, all(2 * CHAIN)));
+        chain x3 = first_two_rounds(c, _mm512_add_epi32(counters, all(3 * CHAIN)));
 
         for (int round = 2; round < TLC_PHILOX_LAST; round++) {
             __m512i k0 = all(c->k0[round]), k1 = all(c->k1[round]);
@@ -79,12 +79,12 @@ TLC_AVX512 static void run(const tlc_philox_common *c, uint32_t block, size_t ba
         last_round(x1, c, out + 4 * CHAIN);
         last_round(x2, c, out + 8 * CHAIN);
         last_round(x3, c, out + 12 * CHAIN);
-        blocks = _mm512_add_epi32(blocks, all(BLOCKS));
+        counters = _mm512_add_epi32(counters, all(COUNTERS));
     }
 }
 
 TLC_AVX512 void tlc_philox_avx512(uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out)
 {
-    tlc_philox_in_batches(seed, step, first, n, out, BLOCKS, run);
+    tlc_philox_in_batches(seed, step, first, n, out, COUNTERS, run);
 }
 #endif

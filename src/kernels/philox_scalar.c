@@ -10,7 +10,7 @@ void tlc_philox_scalar(uint64_t seed, uint64_t step, uint64_t first, size_t n, u
         uint64_t index = first + i;
 
         if (i == 0 || index % 4 == 0)
-            tlc_philox_block(seed, step, index / 4, words);
+            tlc_philox_words(seed, step, index / 4, words);
         out[i] = words[index % 4];
     }
 }

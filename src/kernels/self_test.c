@@ -3,7 +3,7 @@
  * Whether the compiler kept the float rules. Most flags that change float results are refused or switched off by
  * float_rules.h, but clang's -ffp-contract=fast cannot be, and older compilers tell less. So the kernels that round
  * compute a few values, before any of them is used, and a digest of the results is compared with the right one: that of
- * arithmetic as IEEE 754 has it.
+ * IEEE 754 arithmetic.
  */
 #include "kernels.h"
 

@@ -30,12 +30,7 @@ TLC_AVX2 void tlc_ternary_encode_avx2(const float *g, float *r, size_t n, float 
         g = r;
         r = NULL;
     }
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, n, M, q);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, n, M, q);
-    else
-        encode(TLC_HAS_BOTH, g, r, n, M, q);
+    TLC_WITH_ADDENDS(encode, g, r, n, M, q);
 }
 
 TLC_AVX2_INLINE __m256i widen8(const int8_t *q)

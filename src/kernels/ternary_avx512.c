@@ -27,12 +27,7 @@ TLC_AVX512_INLINE void encode(tlc_addends has, const float *g, float *r, size_t 
 
 TLC_AVX512 void tlc_ternary_encode_avx512(const float *g, float *r, size_t n, float M, int8_t *q)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, n, M, q);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, n, M, q);
-    else
-        encode(TLC_HAS_BOTH, g, r, n, M, q);
+    TLC_WITH_ADDENDS(encode, g, r, n, M, q);
 }
 
 /* The values of the symbols 0, 1 and -1, by the low four bits of a symbol. */

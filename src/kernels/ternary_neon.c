@@ -15,12 +15,7 @@ TLC_NEON_INLINE void encode(tlc_addends has, const float *g, float *r, size_t n,
 
 void tlc_ternary_encode_neon(const float *g, float *r, size_t n, float M, int8_t *q)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, n, M, q);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, n, M, q);
-    else
-        encode(TLC_HAS_BOTH, g, r, n, M, q);
+    TLC_WITH_ADDENDS(encode, g, r, n, M, q);
 }
 
 void tlc_ternary_decode_neon(const int8_t *q, size_t n, float M, float *out)

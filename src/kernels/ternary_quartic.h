@@ -4,8 +4,8 @@
 
 #include "kernels.h"
 
-/* Adds bytes from .. to - 1 of one frame after the other, with the kernel `add` of one frame. So few bytes at a time
- * that the sums stay in the first-level cache. */
+/* Adds bytes from .. to - 1 of one frame after the other, with the kernel `add` of one frame. Takes few bytes at a
+ * time, so that the sums stay in the first-level cache. */
 static inline void tlc_add_singly(void (*add)(const uint8_t *in, size_t len, float w, float *const sum[5]),
                                   const uint8_t *const *in, const float *w, size_t frames, size_t from, size_t to,
                                   float *const sum[5])

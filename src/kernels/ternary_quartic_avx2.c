@@ -121,12 +121,7 @@ TLC_AVX2 void tlc_ternary_quartic_encode_avx2(const float *const *g, float *cons
         g = (const float *const *)r;
         r = NULL;
     }
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, len, M, out);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, len, M, out);
-    else
-        encode(TLC_HAS_BOTH, g, r, len, M, out);
+    TLC_WITH_ADDENDS(encode, g, r, len, M, out);
 }
 
 /* The digits of 16 bytes as tlc_avx2_digits packs them: byte j in the low half of dword j, byte j + 8 in the high
@@ -276,16 +271,16 @@ TLC_AVX2 void tlc_quartic_ternary_add_avx2(const uint8_t *in, size_t len, float 
     add16(tlc_avx2_load16(last), values, sum, len - 16);
 }
 
-/* Streaming stores pay if whole cache lines are filled, and the five streams are at different places in their lines.
+/* Uncached stores pay if whole cache lines are filled, and the five streams are at different places in their lines.
  * So each stream is decoded into a buffer that has the same place in a line, and whole lines are stored from there.
  * The lines at both ends are shared with other data and are stored as usual. */
 #define LINE ((size_t)16) /* floats */
-#define STEP ((size_t)64) /* positions at a time: few, so that decoding goes on while lines are written */
+#define SPAN ((size_t)64) /* positions at a time: few, so that decoding goes on while lines are written */
 
 /* Stores `count` decoded floats of buffer, from skew on, to the next ones of the stream. If first, what is below
  * skew is not part of the stream; else it was left over by the call before. Moves a last line that is not full to
  * the start of the buffer. */
-TLC_AVX2_INLINE void stream_lines(float *to, float *buffer, size_t skew, size_t count, int first)
+TLC_AVX2_INLINE void store_lines(float *to, float *buffer, size_t skew, size_t count, int first)
 {
     size_t at = 0, end = skew + count;
 
@@ -303,10 +298,10 @@ TLC_AVX2_INLINE void stream_lines(float *to, float *buffer, size_t skew, size_t 
         memcpy(buffer, buffer + at, LINE * sizeof *buffer);
 }
 
-TLC_AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, float M, float *const out[5],
-                                              tlc_lines *lines, int last)
+TLC_AVX2 void tlc_quartic_ternary_decode_uncached_avx2(const uint8_t *in, size_t len, float M, float *const out[5],
+                                                       tlc_lines *lines, int last)
 {
-    _Alignas(64) float buffer[5][STEP + LINE];
+    _Alignas(64) float buffer[5][SPAN + LINE];
     int first = !lines->open;
     size_t skew[5];
     float *to[5];
@@ -318,10 +313,10 @@ TLC_AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, flo
             memcpy(buffer[k], lines->left[k], sizeof lines->left[k]);
     }
     for (size_t i = 0, count; i < len; i += count) {
-        count = len - i < STEP ? len - i : STEP;
+        count = len - i < SPAN ? len - i : SPAN;
         tlc_quartic_ternary_decode_avx2(in + i, count, M, to);
         for (size_t k = 0; k < 5; k++)
-            stream_lines(out[k] + i, buffer[k], skew[k], count, first && !i);
+            store_lines(out[k] + i, buffer[k], skew[k], count, first && !i);
     }
     for (size_t k = 0; k < 5; k++) {
         size_t rest = (skew[k] + len) % LINE, ours = first && len < rest ? len : rest;
@@ -332,7 +327,7 @@ TLC_AVX2 void tlc_quartic_ternary_stream_avx2(const uint8_t *in, size_t len, flo
     }
     lines->open = !last;
     if (last)
-        _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
+        _mm_sfence(); /* uncached stores keep no order by themselves, and other threads must see them */
 }
 
 TLC_AVX2 void tlc_quartic_ternary_add_many_avx2(const uint8_t *const *in, const float *w, size_t frames, size_t len,

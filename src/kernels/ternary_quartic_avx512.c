@@ -90,12 +90,7 @@ TLC_AVX512_INLINE void encode(tlc_addends has, const float *const *g, float *con
 TLC_AVX512 void tlc_ternary_quartic_encode_avx512(const float *const *g, float *const *r, size_t len, float M,
                                                   uint8_t *out)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, len, M, out);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, len, M, out);
-    else
-        encode(TLC_HAS_BOTH, g, r, len, M, out);
+    TLC_WITH_ADDENDS(encode, g, r, len, M, out);
 }
 
 /* A value for each of the 27 numbers of three digits, by its first, second and third digit. */
@@ -297,24 +292,24 @@ TLC_AVX512 void tlc_quartic_ternary_add_many_avx512(const uint8_t *const *in, co
     tlc_add_singly(tlc_quartic_ternary_add_avx512, in, w, frames, i, len, sum);
 }
 
-/* Streaming stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of
+/* Uncached stores take whole, aligned lines, and each stream is at another place in its lines. A line is made of
  * the end of one vector and the start of the next. The first and the last values share their lines with other data
  * and are stored as usual. */
-typedef struct line_stream {
+typedef struct line_writer {
     __m512 last;   /* the previous vector */
     __m512i index; /* picks a line from the two */
     size_t skew;   /* values of last that are in the line */
-} line_stream;
+} line_writer;
 
-TLC_AVX512_INLINE line_stream line_stream_at(const float *out, __m512 last)
+TLC_AVX512_INLINE line_writer line_writer_at(const float *out, __m512 last)
 {
     size_t skew = (uintptr_t)out / sizeof(float) % LANES;
     __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    line_stream s = {last, _mm512_add_epi32(iota, _mm512_set1_epi32((int)(LANES - skew))), skew};
+    line_writer s = {last, _mm512_add_epi32(iota, _mm512_set1_epi32((int)(LANES - skew))), skew};
     return s;
 }
 
-TLC_AVX512_INLINE void line_stream_put(line_stream *s, float *out, __m512 next)
+TLC_AVX512_INLINE void line_writer_put(line_writer *s, float *out, __m512 next)
 {
     _mm512_stream_ps(out - s->skew, _mm512_permutex2var_ps(s->last, s->index, next));
     s->last = next;
@@ -325,11 +320,11 @@ TLC_AVX512_INLINE numbers split16(const uint8_t *in)
     return split(tlc_avx512_load16(in));
 }
 
-TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
-                                                  tlc_lines *lines, int last)
+TLC_AVX512 void tlc_quartic_ternary_decode_uncached_avx512(const uint8_t *in, size_t len, float M, float *const out[5],
+                                                           tlc_lines *lines, int last)
 {
     values v = values_of(M, _mm512_setzero_ps());
-    line_stream s[5];
+    line_writer s[5];
     size_t i = 0;
 
     if (!lines->open) {
@@ -340,20 +335,20 @@ TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len,
         numbers n = split16(in);
         TLC_UNROLL
         for (int k = 0; k < 5; k++) {
-            s[k] = line_stream_at(out[k], look_up(&v, n, k));
+            s[k] = line_writer_at(out[k], look_up(&v, n, k));
             _mm512_mask_storeu_ps(out[k], tlc_avx512_lanes(LANES - s[k].skew), s[k].last);
         }
         i = LANES;
     } else {
         TLC_UNROLL
         for (int k = 0; k < 5; k++)
-            s[k] = line_stream_at(out[k], _mm512_loadu_ps(lines->left[k]));
+            s[k] = line_writer_at(out[k], _mm512_loadu_ps(lines->left[k]));
     }
     for (; len - i >= LANES; i += LANES) {
         numbers n = split16(in + i);
         TLC_UNROLL
         for (int k = 0; k < 5; k++)
-            line_stream_put(&s[k], out[k] + i, look_up(&v, n, k));
+            line_writer_put(&s[k], out[k] + i, look_up(&v, n, k));
     }
     lines->open = !last;
     if (!last) {
@@ -369,6 +364,6 @@ TLC_AVX512 void tlc_quartic_ternary_stream_avx512(const uint8_t *in, size_t len,
     }
     if (i < len)
         decode_rest(in, i, tlc_avx512_lanes(len - i), &v, out, 0);
-    _mm_sfence(); /* streaming stores keep no order by themselves, and other threads must see them */
+    _mm_sfence(); /* uncached stores keep no order by themselves, and other threads must see them */
 }
 #endif

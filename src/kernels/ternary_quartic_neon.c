@@ -59,12 +59,7 @@ TLC_NEON_INLINE void encode(tlc_addends has, const float *const *g, float *const
 
 void tlc_ternary_quartic_encode_neon(const float *const *g, float *const *r, size_t len, float M, uint8_t *out)
 {
-    if (!r)
-        encode(TLC_HAS_G, g, NULL, len, M, out);
-    else if (!g)
-        encode(TLC_HAS_R, NULL, r, len, M, out);
-    else
-        encode(TLC_HAS_BOTH, g, r, len, M, out);
+    TLC_WITH_ADDENDS(encode, g, r, len, M, out);
 }
 
 /* The symbols of fewer than 16 bytes. The other symbols have no meaning. */
@@ -143,8 +138,8 @@ void tlc_quartic_ternary_add_neon(const uint8_t *in, size_t len, float w, float 
         add_rest(in, i, len - i, choice, keep, sum);
 }
 
-void tlc_quartic_ternary_stream_neon(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                     int last)
+void tlc_quartic_ternary_decode_uncached_neon(const uint8_t *in, size_t len, float M, float *const out[5],
+                                              tlc_lines *lines, int last)
 {
     lines->open = !last;
     tlc_quartic_ternary_decode_neon(in, len, M, out);

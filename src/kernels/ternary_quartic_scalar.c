@@ -32,7 +32,9 @@ void tlc_ternary_quartic_encode_scalar(const float *const *g, float *const *r, s
     }
 }
 
-void tlc_quartic_ternary_decode_scalar(const uint8_t *in, size_t len, float M, float *const out[5])
+/* Decodes the symbols, and gives those of each stream to take. */
+static void decode(const uint8_t *in, size_t len, float factor, float *const out[5],
+                   void (*take)(const int8_t *q, size_t n, float factor, float *out))
 {
     symbols s;
 
@@ -42,22 +44,18 @@ void tlc_quartic_ternary_decode_scalar(const uint8_t *in, size_t len, float M, f
 
         tlc_quartic_decode_scalar(in + at, count, s.stream);
         for (int k = 0; k < 5; k++)
-            tlc_ternary_decode_scalar(s.q[k], count, M, out[k] + at);
+            take(s.q[k], count, factor, out[k] + at);
     }
+}
+
+void tlc_quartic_ternary_decode_scalar(const uint8_t *in, size_t len, float M, float *const out[5])
+{
+    decode(in, len, M, out, tlc_ternary_decode_scalar);
 }
 
 void tlc_quartic_ternary_add_scalar(const uint8_t *in, size_t len, float w, float *const sum[5])
 {
-    symbols s;
-
-    symbols_init(&s);
-    for (size_t at = 0; at < len; at += PIECE) {
-        size_t count = len - at < PIECE ? len - at : PIECE;
-
-        tlc_quartic_decode_scalar(in + at, count, s.stream);
-        for (int k = 0; k < 5; k++)
-            tlc_ternary_add_scalar(s.q[k], count, w, sum[k] + at);
-    }
+    decode(in, len, w, sum, tlc_ternary_add_scalar);
 }
 
 void tlc_quartic_ternary_add_many_scalar(const uint8_t *const *in, const float *w, size_t frames, size_t len,
@@ -66,8 +64,8 @@ void tlc_quartic_ternary_add_many_scalar(const uint8_t *const *in, const float *
     tlc_add_singly(tlc_quartic_ternary_add_scalar, in, w, frames, 0, len, sum);
 }
 
-void tlc_quartic_ternary_stream_scalar(const uint8_t *in, size_t len, float M, float *const out[5], tlc_lines *lines,
-                                       int last)
+void tlc_quartic_ternary_decode_uncached_scalar(const uint8_t *in, size_t len, float M, float *const out[5],
+                                                tlc_lines *lines, int last)
 {
     lines->open = !last;
     tlc_quartic_ternary_decode_scalar(in, len, M, out);

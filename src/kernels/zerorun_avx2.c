@@ -24,7 +24,7 @@ TLC_AVX2_INLINE __m256i equal_zero(__m256i bytes)
     return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TLC_QUARTIC_ZERO));
 }
 
-/* One step of the run lengths below: makes lengths up to 2 * width of lengths up to width. */
+/* Makes run lengths up to 2 * width of run lengths up to width. */
 #define DOUBLE(runs, width)                                                                                            \
     _mm256_add_epi8(runs, _mm256_and_si256(_mm256_cmpeq_epi8(runs, _mm256_set1_epi8(width)),                           \
                                            _mm256_slli_si256(runs, width)))
@@ -83,7 +83,7 @@ TLC_AVX2_INLINE size_t encode16(size_t *run, __m128i bytes, unsigned zero, uint8
     return written + store_kept(bytes, kept, out + written);
 }
 
-/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored behind those: 39 bytes of room are
+/* 32 bytes. The last 16 may be 15 zeros and another byte, and 8 bytes are stored after those: 39 bytes of room are
  * needed. */
 TLC_AVX2_INLINE size_t encode32(size_t *run, __m256i bytes, uint8_t *out)
 {

@@ -13,8 +13,8 @@ TLC_NEON_INLINE uint64_t other_bytes(uint8x16_t bytes)
     return ~vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(zero), 4)), 0) & ONE_BIT_A_BYTE;
 }
 
-/* Writes the tokens of a run, which is often short or empty. Needs one byte of room behind the tokens. Returns the
- * bytes written. */
+/* Writes the tokens of a run, which is often short or empty. Needs one byte of room after the tokens. Returns the bytes
+ * written. */
 TLC_NEON_INLINE size_t put_run(size_t run, uint8_t *out)
 {
     static const uint8_t token[TLC_RUN_MAX] =

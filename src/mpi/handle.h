@@ -37,7 +37,7 @@ struct tlc_mpi {
     const tlc_mpi_role *role;
     tlc_mpi_state state;
     tlc_status result; /* of the last step; BROKEN: why */
-    int fresh;         /* nobody has asked for the result yet */
+    int fresh;         /* the result was not fetched yet */
     tlc_mail mail;
     tlc_sends sends;   /* of the step under way */
     size_t peers;      /* whom it exchanges messages with: ranks, servers, workers or neighbours */
@@ -47,7 +47,7 @@ struct tlc_mpi {
     tlc_message *to;
     size_t count; /* tensors */
     size_t *n;    /* values of each */
-    char **name;  /* and their names, in one piece of memory behind the pointers */
+    char **name;  /* and their names, in one allocation after the pointers */
     void **out;   /* of the step under way */
     union {
         tlc_allreduce *allreduce;
@@ -69,7 +69,7 @@ struct tlc_mpi {
     int leaving;           /* worker, server: it is about to be freed */
     tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */
     double codec, waiting; /* seconds */
-    char sentence[200];    /* BROKEN: why; empty: the object knows */
+    char sentence[200];    /* BROKEN: why; empty: ask the object */
     tlc_status refused;    /* the last call, and `refusal` says why; TLC_OK: the object knows */
     size_t refused_tensor; /* or TLC_ALL */
     char refusal[200];
@@ -103,9 +103,9 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
 /* Gives the handle its peers: the ranks first, first + 1, ..., or those of the list. */
 void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *list);
 
-/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `rounds` times, as often
+/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `times` times, as often
  * as all others do. Success: *out is the handle. Failure: the handle is freed. */
-tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out);
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out);
 
 /* The end of a failure that all know. Frees the handle, and returns the status. */
 tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
@@ -119,7 +119,7 @@ tlc_status tlc_mpi_agree(const tlc_mpi_making *m);
 tlc_status tlc_mpi_refuse(tlc_mpi *h, tlc_status status, size_t tensor, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* TLC_ERR_PARAM: h is NULL, or not of this kind. Else forgets what was refused before. call: its name. */
+/* TLC_ERR_PARAM: h is NULL, or not of this kind. Otherwise forgets what was refused before. call: its name. */
 tlc_status tlc_mpi_is_kind(tlc_mpi *h, const tlc_mpi_role *role, const char *call);
 
 /* The same. TLC_ERR_ORDER: a step is under way. Or it is broken. */
@@ -135,22 +135,22 @@ size_t tlc_mpi_turn(const tlc_mpi *h, size_t k);
 /* Sends to a peer, for this step. */
 tlc_status tlc_mpi_send(tlc_mpi *h, size_t peer, tlc_message message, tlc_tag tag);
 
-/* Polls all boxes that are open. *full: none is open any more. */
+/* Polls all open boxes. *full: none is open any more. */
 tlc_status tlc_mpi_collect(tlc_mpi *h, int *moved, int *full);
 
 /* The step has this result, and ends as soon as its messages have left. */
 void tlc_mpi_end(tlc_mpi *h, tlc_status result);
 
-/* The handle is of no use any more. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
+/* The handle is broken from now on. sentence NULL: that of MPI, if it failed, or of the object. Returns the status. */
 tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
 
-/* Room for the deltas of so many parts: pointers, and the values behind them. NULL: no memory. values: of part i. */
+/* Room for the deltas of this many parts: pointers, then the values. NULL: no memory. values: of part i. */
 float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i));
 
 /* Frees all. Others are not told. */
 void tlc_mpi_free(tlc_mpi *h);
 
-/* Lets others have the processor, when there is nothing to do. */
+/* Yields the processor when there is nothing to do. */
 void tlc_mpi_idle(void);
 
 /* Calls a function of the object, and counts the time. */

@@ -58,11 +58,10 @@ static tlc_status import_config(tlc_mpi_making *m)
     if (!c->chunk || c->chunk > INT_MAX)
         return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "chunk is %zu; it is 1 to %d", c->chunk, INT_MAX);
     if (!tlc_import(&m->exchange, sizeof m->exchange, c->exchange))
-        return tlc_mpi_make_refuse(
-            m, TLC_ERR_PARAM,
-            "struct_size of exchange is %zu; it is at least %zu, and what is behind %zu bytes is "
-            "0",
-            c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
+        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM,
+                                   "struct_size of exchange is %zu; it is at least %zu, and what follows %zu bytes is "
+                                   "0",
+                                   c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
     if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
         const char *given = m->exchange.alloc.alloc ? "alloc" : "free";
         m->exchange.alloc = (tlc_allocator){NULL, NULL, NULL}; /* for the handle, until it is freed again */
@@ -165,7 +164,7 @@ static void shorten(char to[PART + 1], const char *line, size_t differs)
     memcpy(to + HEAD + DOTS, line + at, at + TAIL < len ? TAIL - DOTS : TAIL);
 }
 
-/* The first line that is not the same. There are as many on both sides before it. */
+/* The first line that differs. Both sides have equally many lines before it. */
 static void compare(const char *mine, const char *first, int rank, verdict *v)
 {
     char ours[PART + 1], theirs[PART + 1];
@@ -214,7 +213,7 @@ tlc_status tlc_mpi_make_alone(const tlc_mpi_config *cfg, const char *sentence)
     return TLC_ERR_PARAM;
 }
 
-/* The verdict of the lowest rank that has one becomes that of all. Returns its status. */
+/* The verdict of the lowest rank that has one holds for all. Returns its status. */
 static tlc_status agree(const tlc_mpi_making *m, verdict *v)
 {
     int first = v->status ? m->rank : m->ranks;
@@ -259,8 +258,8 @@ tlc_status tlc_mpi_agree(const tlc_mpi_making *m)
     return agree(m, &v);
 }
 
-/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is wrong
- * on a rank whatever others have comes first, unless it makes a handle of another kind. */
+/* Compares the descriptions of all ranks with that of rank 0. `first` has room for it. What is wrong on one rank alone
+ * comes first, unless it makes a handle of another kind. */
 static tlc_status agree_on_text(const tlc_mpi_making *m, const char *mine, char *first, uint64_t len)
 {
     verdict v = verdict_of(m);
@@ -335,7 +334,7 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
     m->found = (tlc_outcome){.struct_size = sizeof m->found, .tensor = TLC_ALL};
     (void)tlc_mpi_config_init(&m->cfg, sizeof m->cfg, MPI_COMM_NULL);
     if (!cfg || !tlc_import(&m->cfg, sizeof m->cfg, cfg))
-        return tlc_mpi_make_alone(cfg, "struct_size of the configuration is none of this library");
+        return tlc_mpi_make_alone(cfg, "struct_size of the configuration is not one of this library");
     if (m->cfg.comm == MPI_COMM_NULL)
         return tlc_mpi_make_alone(cfg, "comm is MPI_COMM_NULL");
     if (pair)
@@ -403,13 +402,13 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
     return status;
 }
 
-tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int rounds, tlc_mpi **out)
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out)
 {
     tlc_status status = TLC_OK;
 
     if (!out)
         (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the place for the handle is NULL");
-    for (int i = 0; i < rounds && !status; i++)
+    for (int i = 0; i < times && !status; i++)
         status = agree_on_all(m, kind);
     if (status || !out)
         return tlc_mpi_make_fail(m, status);

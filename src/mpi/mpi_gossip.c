@@ -69,7 +69,7 @@ static const tlc_mpi_role role = {.kind = "gossip",
 typedef struct row {
     int *neighbour;
     uint32_t *node; /* the same */
-    double *weight; /* and the own one behind them */
+    double *weight; /* and then its own */
     int *in_weight, *out_weight, *target;
     size_t degree;
 } row;

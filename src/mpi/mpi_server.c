@@ -66,7 +66,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
     return TLC_OK;
 }
 
-/* On a rank that has a worker, too, whose push is needed and was not started, wait would never return. */
+/* Wait would never return if the rank has a worker, too, whose push is needed and was not started. */
 static tlc_status may_wait(tlc_mpi *h)
 {
     const tlc_mpi *worker = h->pair;
@@ -93,7 +93,7 @@ static tlc_status all_sent(tlc_mpi *h, int *done)
     return status;
 }
 
-/* Serves nobody any more: whoever pushes is told. Its own worker leaves with it. */
+/* Ends the service: workers that push are told. Its own worker leaves with it. */
 static void leave(tlc_mpi *h)
 {
     tlc_status status = TLC_OK;
@@ -143,8 +143,8 @@ static void make(tlc_mpi_making *m, int first_server)
     tlc_mpi *h = m->handle;
 
     if (m->rank < first_server)
-        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "this rank is no server: servers are ranks %d to %d", first_server,
-                                  m->ranks - 1);
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "this rank is not a server: servers are ranks %d to %d",
+                                  first_server, m->ranks - 1);
     tlc_mpi_make_peers(m, m->exchange.workers, 0, NULL);
     if (m->status)
         return;
@@ -166,18 +166,18 @@ tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_m
     tlc_mpi_making m;
 
     if (worker && (!tlc_mpi_is_worker(worker) || worker->pair))
-        return tlc_mpi_make_alone(cfg,
-                                  worker->pair ? "worker has a server already" : "worker is no handle of a worker");
+        return tlc_mpi_make_alone(cfg, worker->pair ? "worker has a server already"
+                                                    : "worker is not the handle of a worker");
     tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, worker);
     if (status)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
     if (places.is_both != (worker != NULL))
         (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM,
-                                  worker ? "worker is given, but this rank is no worker"
+                                  worker ? "worker is given, but this rank is not a worker"
                                          : "this rank is a worker, too, and gives its handle as `worker`");
     make(&m, places.first_server);
-    /* the first round, if a rank is both, was that of its worker */
+    /* the first comparison, if a rank is both, was that of its worker */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
 }
 

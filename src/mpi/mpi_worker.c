@@ -37,7 +37,7 @@ static tlc_status advance(tlc_mpi *h, int *moved)
 
 /* ---- leave ------------------------------------------------------------------------------------------------------- */
 
-/* With a server on the same rank, which has not answered the step under way, wait would never return. */
+/* Wait would never return if a server on the same rank has not answered the step under way. */
 static tlc_status may_wait(tlc_mpi *h)
 {
     const uint64_t step = tlc_worker_step(h->object.worker);
@@ -104,13 +104,13 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
     if ((uint32_t)m.rank >= m.exchange.workers)
-        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is no worker: workers are ranks 0 to %u",
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is not a worker: workers are ranks 0 to %u",
                                   m.exchange.workers - 1);
     tlc_mpi_make_peers(&m, m.exchange.servers, places.first_server, NULL);
     if (!m.status)
         m.status = tlc_worker_create(&m.handle->object.worker, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
                                      m.cfg.count);
-    /* the second round, if any rank is both, is that of its server */
+    /* the second comparison, if any rank is both, is that of its server */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
 }
 

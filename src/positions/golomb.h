@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb-coded positions (Sparse Binary Compression, 2018). A payload has a head {k, b} and a stream of k codes;
+ * Golomb-coded positions (Sparse Binary Compression, 2018). A payload has a head {k, b} and k codes;
  * src/docs/format.md draws it.
  */
 #ifndef TLC_GOLOMB_H
@@ -31,39 +31,39 @@ uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int sig
 
 typedef struct tlc_golomb_reader {
     const tlc_kernels *kernels;
-    const uint8_t *stream;
-    size_t head, size; /* bytes before the stream; bytes from there on, with all that follows the payload */
+    const uint8_t *bytes;
+    size_t head, size; /* bytes before the codes; bytes from there on, with all that follows the payload */
     uint64_t n, k;
     unsigned b, signs;
     tlc_golomb_run run;
 } tlc_golomb_reader;
 
-/* Reads the head, in any len bytes. Returns 0 if it is no head for n values. */
+/* Reads the head, in any len bytes. Returns 0 if it is not a head for n values. */
 int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const void *src, size_t len, uint64_t n,
                     int signs);
 
 /* Moves readers that were just opened, at most TLC_GOLOMB_LANES, forward over most of their codes, side by side where
- * there is a kernel for it. Their streams lie in the same memory, and have kernels and signs in common. */
+ * there is a kernel for it. Their codes lie in the same memory, and have kernels and signs in common. */
 void tlc_golomb_skip_together(tlc_golomb_reader *const *readers, size_t count);
 
-/* Is the stream valid, to its last bit? *size: the bytes of the payload with its head; other bytes may follow. The
+/* Are the codes valid, to the last bit? *size: the bytes of the payload with its head; other bytes may follow. The
  * reader was just opened, or moved by tlc_golomb_skip_together. For any bytes; O(len). */
 int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size);
 
 /* Reads at most cap positions, in rising order, and their signs (0 or 1; negative may be NULL without signs). Returns
- * how many; 0 at the end. The stream has passed the check. */
+ * how many; 0 at the end. The codes have passed the check. */
 size_t tlc_golomb_next(tlc_golomb_reader *reader, size_t *index, uint8_t *negative, size_t cap);
 
 /* The same for positions before end. Returns 0 if there are none left. */
 size_t tlc_golomb_next_before(tlc_golomb_reader *reader, uint64_t end, size_t *index, uint8_t *negative, size_t cap);
 
-/* Goes to the first position from end on. The stream has passed the check. */
+/* Goes to the first position from end on. The codes have passed the check. */
 void tlc_golomb_skip(tlc_golomb_reader *reader, uint64_t end);
 
-/* golomb_dense.c: streams of short codes. */
+/* golomb_dense.c: many short codes. */
 enum { TLC_GOLOMB_WORDS = 16, TLC_GOLOMB_OPEN = 48 };
 
-/* What a byte of a stream means. */
+/* What a byte of codes means. */
 typedef struct tlc_golomb_byte {
     uint32_t mask;    /* if b <= 2: bit i is 1 if a code ends at the i-th index. Bits above 23 are 0, because for b = 2
                          at most 5 ones of a quotient come before the end of a code */
@@ -73,24 +73,24 @@ typedef struct tlc_golomb_byte {
 } tlc_golomb_byte;
 
 /* Moves *run forward over most of the codes, if they are short and many. The reader was just opened, and its k codes
- * may fit the stream. *run may stop within the ones of a quotient. These are then counted, and the rest is read like a
+ * may fit the bytes. *run may stop within the ones of a quotient. These are then counted, and the rest is read like a
  * code. */
 void tlc_golomb_skip_dense(const tlc_golomb_reader *reader, tlc_golomb_run *run);
 
 /* Reads positions as a mask, some words at a time. */
 typedef struct tlc_golomb_masks {
     tlc_golomb_byte meaning[3 * 256]; /* by tail and byte */
-    const uint8_t *from, *end;        /* the part of the stream that is not read yet */
+    const uint8_t *from, *end;        /* the bytes that are not read yet */
     uint64_t left;                    /* codes in it */
     unsigned b;
     uint64_t tail;                                       /* bits of *from that belong to the code before it */
-    uint64_t open;                                       /* the bits of the mask behind the filled bytes */
+    uint64_t open;                                       /* the bits of the mask after the filled bytes */
     unsigned bits;                                       /* how many these are */
     size_t filled;                                       /* bytes of out */
     uint8_t out[8 * TLC_GOLOMB_WORDS + TLC_GOLOMB_OPEN]; /* a store may pass the end by 40 bytes */
 } tlc_golomb_masks;
 
-/* Takes a reader that was just opened, of a stream that has passed the check and ends with the payload. Returns 0 if
+/* Takes a reader that was just opened, of codes that have passed the check and end with the payload. Returns 0 if
  * the positions are not dense, or have signs: use tlc_golomb_next for these. */
 int tlc_golomb_masks_begin(tlc_golomb_masks *masks, const tlc_golomb_reader *reader);
 /* Writes the next words of the mask, at most TLC_GOLOMB_WORDS. Bit i % 64 of word i / 64 is 1 if the i-th index from

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads streams of short codes, a byte at a time. A byte may begin with the last bits of a code: those of its remainder
+ * Reads many short codes, a byte at a time. A byte may begin with the last bits of a code: those of its remainder
  * and sign. Their number is the tail. What a byte means depends only on the tail and on its bits, so a table can tell
  * it. A code may begin in one byte and end in the next, because the distance is a sum: each one of a quotient adds 2^b,
  * each one of a remainder adds its weight, and the end of a code adds 1.
@@ -14,7 +14,7 @@
 enum {
     STATES = 6, /* the values of a tail: 0 to b + sign, with b <= 4 */
     LANES = 4,
-    ROUND = 16, /* bytes whose entries are added before the sum is split into its fields */
+    BATCH = 16, /* bytes whose entries are added before the sum is split into its fields */
     LEAD = 64   /* bytes, some 90 codes. A wrong code has about one chance in 7 to be the last wrong one */
 };
 
@@ -97,23 +97,23 @@ typedef struct lane {
     uint64_t codes, sum;
 } lane;
 
-/* Reads rounds * ROUND bytes of each of count lanes. An entry depends on the one before it. With several lanes the
+/* Reads batches * BATCH bytes of each of count lanes. An entry depends on the one before it. With several lanes the
  * processor has other work while it waits. */
-FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
+FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t batches)
 {
     lane v[LANES];
 
     memcpy(v, lanes, count * sizeof *v);
-    for (; rounds; rounds--) {
+    for (; batches; batches--) {
         uint64_t acc[LANES] = {0}; /* sums of whole entries: the lower fields do not overflow */
 
-        for (unsigned j = 0; j < ROUND; j++)
+        for (unsigned j = 0; j < BATCH; j++)
             for (unsigned i = 0; i < count; i++) {
                 v[i].entry = table->entry[(v[i].entry & 0xffff) + v[i].from[j]];
                 acc[i] += v[i].entry;
             }
         for (unsigned i = 0; i < count; i++) {
-            v[i].from += ROUND;
+            v[i].from += BATCH;
             v[i].codes += acc[i] >> 16 & 0xff;
             v[i].sum += acc[i] >> 24;
         }
@@ -121,17 +121,17 @@ FORCED void walk(const sums *table, lane *lanes, unsigned count, size_t rounds)
     memcpy(lanes, v, count * sizeof *v);
 }
 
-/* Reads rounds from *x on. The tail at the start of a lane is found by decoding from LEAD bytes earlier, with an
+/* Reads batches from *x on. The tail at the start of a lane is found by decoding from LEAD bytes earlier, with an
  * assumed tail of 0, which is soon right. If it was wrong, the lane is read again. The first lane starts at *x. */
-static void walk_lanes(const sums *table, lane *x, size_t rounds)
+static void walk_lanes(const sums *table, lane *x, size_t batches)
 {
-    const size_t each = rounds / LANES;
+    const size_t each = batches / LANES;
     uint64_t start[LANES] = {0};
     lane v[LANES] = {*x};
 
     for (unsigned i = 1; i < LANES; i++) {
-        v[i] = (lane){.from = x->from + i * each * ROUND - LEAD};
-        walk(table, &v[i], 1, LEAD / ROUND);
+        v[i] = (lane){.from = x->from + i * each * BATCH - LEAD};
+        walk(table, &v[i], 1, LEAD / BATCH);
         start[i] = v[i].entry & 0xffff;
         v[i].codes = v[i].sum = 0;
     }
@@ -142,37 +142,37 @@ static void walk_lanes(const sums *table, lane *x, size_t rounds)
             *x = (lane){v[i].from, v[i].entry, x->codes + v[i].codes, x->sum + v[i].sum};
         else
             walk(table, x, 1, each);
-    walk(table, x, 1, rounds % LANES);
+    walk(table, x, 1, batches % LANES);
 }
 
-enum { ROUNDS_MIN = 256 }; /* fewer are not worth the table */
+enum { BATCHES_MIN = 256 }; /* fewer are not worth the table */
 
-/* How many rounds surely belong to the codes that are left. One of them may have begun; 8 bytes remain for its tail. */
-static size_t rounds_left(const tlc_golomb_reader *r, const lane *x)
+/* How many batches surely belong to the codes left. One of them may have begun; 8 bytes remain for its tail. */
+static size_t batches_left(const tlc_golomb_reader *r, const lane *x)
 {
-    size_t bytes = r->size - (size_t)(x->from - r->stream);
+    size_t bytes = r->size - (size_t)(x->from - r->bytes);
     uint64_t needed = (r->k - x->codes) * (1 + r->b + r->signs) / 8;
 
     if (bytes < 16 || needed < 16)
         return 0;
-    return (needed < bytes ? (size_t)needed - 8 : bytes - 8) / ROUND;
+    return (needed < bytes ? (size_t)needed - 8 : bytes - 8) / BATCH;
 }
 
 void tlc_golomb_skip_dense(const tlc_golomb_reader *r, tlc_golomb_run *run)
 {
-    lane x = {.from = r->stream};
+    lane x = {.from = r->bytes};
     uint64_t tail, bits;
     sums table;
 
-    if (r->b > 4 || rounds_left(r, &x) < ROUNDS_MIN)
+    if (r->b > 4 || batches_left(r, &x) < BATCHES_MIN)
         return;
     tabulate_sums(&table, r->b, r->signs);
-    for (size_t rounds; (rounds = rounds_left(r, &x)) >= LANES * 2 * LEAD / ROUND;)
-        walk_lanes(&table, &x, rounds);
+    for (size_t batches; (batches = batches_left(r, &x)) >= LANES * 2 * LEAD / BATCH;)
+        walk_lanes(&table, &x, batches);
     tail = x.entry >> 8 & 0xff;
     bits = (uint64_t)*x.from >> (8 - tail); /* 5 at most */
     *run = (tlc_golomb_run){
-        .bit = (uint64_t)(x.from - r->stream) * 8 + tail,
+        .bit = (uint64_t)(x.from - r->bytes) * 8 + tail,
         .count = x.codes + (tail > 0),
         .next = x.sum + (tail > 0) + (bits >> r->signs),
     };
@@ -191,8 +191,8 @@ int tlc_golomb_masks_begin(tlc_golomb_masks *m, const tlc_golomb_reader *r)
     tabulate_halves(half, r->b, 0);
     for (unsigned i = 0; i < 256 * (1 + r->b); i++)
         m->meaning[i] = of_byte(half, i / 256, i % 256);
-    m->from = r->stream;
-    m->end = r->stream + r->size;
+    m->from = r->bytes;
+    m->end = r->bytes + r->size;
     m->left = r->k;
     m->b = r->b;
     m->tail = 0;
@@ -201,7 +201,7 @@ int tlc_golomb_masks_begin(tlc_golomb_masks *m, const tlc_golomb_reader *r)
     return 1;
 }
 
-/* Reverses the bits of each byte, so that the first bit of the stream is the lowest. */
+/* Reverses the bits of each byte, so that the first bit to be read is the lowest. */
 static inline uint64_t reversed(uint64_t x)
 {
     x = (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
@@ -211,16 +211,16 @@ static inline uint64_t reversed(uint64_t x)
 
 /* For b = 1: which bits are remainders. *tail: is the first bit a remainder? It becomes: is the bit after the last one?
  * In a run of zeros the first one ends a quotient, the second is its remainder, the third ends the next quotient, and
- * so on. So remainders have an odd distance from the start of their run; they are in it, or the first bit behind it.
+ * so on. So remainders have an odd distance from the start of their run; they are in it, or the first bit after it.
  * The addition of the starts at odd bits to the zeros carries through those runs and does not change the others, which
  * separates the two kinds. (simdjson finds escaped characters in this way.) */
 static inline uint64_t remainders(uint64_t word, uint64_t *tail)
 {
     const uint64_t even = UINT64_C(0x5555555555555555);
-    uint64_t zeros = ~reversed(word) & ~*tail, behind = zeros << 1 | *tail, starts = zeros & ~even & ~behind, ends;
+    uint64_t zeros = ~reversed(word) & ~*tail, after = zeros << 1 | *tail, starts = zeros & ~even & ~after, ends;
 
     *tail = __builtin_add_overflow(starts, zeros, &ends);
-    return (even ^ ends << 1) & behind;
+    return (even ^ ends << 1) & after;
 }
 
 typedef struct mask_writer {
@@ -243,7 +243,7 @@ FORCED void append(mask_writer *s, const meaning *a, const meaning *b)
     s->codes += (unsigned)a->codes + b->codes;
 }
 
-/* For b = 0: the stream is the inverted mask. */
+/* For b = 0: the codes are the inverted mask. */
 FORCED void append_inverse(mask_writer *s, uint64_t word)
 {
     tlc_store64(s->to, ~reversed(word));
@@ -273,7 +273,7 @@ FORCED void append_chain(mask_writer *s, const meaning *table, uint64_t word, ui
     }
 }
 
-/* The last bytes of the stream, at most 8, and then ones, which end no code. */
+/* The last bytes of the codes, at most 8, and then ones, which end no code. */
 static uint64_t last_word(tlc_golomb_masks *m)
 {
     uint8_t last[8];
@@ -284,7 +284,7 @@ static uint64_t last_word(tlc_golomb_masks *m)
     return tlc_load64(last);
 }
 
-/* Removes the last `more` ones from the mask: 0 bits that fill the last byte of a stream look like codes. */
+/* Removes the last `more` ones from the mask: 0 bits that fill the last byte look like codes. */
 static void take_back(mask_writer *s, uint64_t more)
 {
     uint8_t *at = s->to + 7;
@@ -330,7 +330,7 @@ FORCED void fill(tlc_golomb_masks *m, size_t bytes, unsigned b)
     m->open = s.open;
     m->bits = s.bits;
     m->filled = (size_t)(s.to - m->out);
-    if (s.to < end) { /* the stream has ended: the open bits, then 0 bits */
+    if (s.to < end) { /* the codes have ended: the open bits, then 0 bits */
         tlc_store64(s.to, s.open);
         memset(s.to + 8, 0, sizeof m->out - m->filled - 8);
         m->open = m->bits = 0;

@@ -22,7 +22,7 @@ int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const
         return 0;
     *reader = (tlc_golomb_reader){
         .kernels = kernels,
-        .stream = p + at + 1,
+        .bytes = p + at + 1,
         .head = at + 1,
         .size = len - at - 1,
         .n = n,
@@ -35,9 +35,9 @@ int tlc_golomb_open(tlc_golomb_reader *reader, const tlc_kernels *kernels, const
 
 /* ---- one code at a time ------------------------------------------------------------------------------------------ */
 
-/* What every code of a stream shares. */
+/* What all codes of a payload share. */
 typedef struct shape {
-    const uint8_t *stream;
+    const uint8_t *bytes;
     size_t size;
     unsigned b, signs, least; /* least: bits of the shortest code */
     int fast;                 /* no sum of d can overflow, and 57 bits have room for two codes or more */
@@ -45,22 +45,22 @@ typedef struct shape {
 
 static inline shape shape_of(const tlc_golomb_reader *r)
 {
-    return (shape){r->stream, r->size, r->b, r->signs, 1 + r->b + r->signs, r->b <= 20 && (uint64_t)r->size >> 32 == 0};
+    return (shape){r->bytes, r->size, r->b, r->signs, 1 + r->b + r->signs, r->b <= 20 && (uint64_t)r->size >> 32 == 0};
 }
 
-/* Reads one code of any length. Returns 0 if it does not end within the stream, or if its position overflows. */
+/* Reads one code of any length. Returns 0 if it does not end within the bytes, or if its position overflows. */
 static int take_one(run *r, const shape *s)
 {
     uint64_t bit = r->bit, quotient = 0, ones, index;
 
-    do { /* ends at the end of the stream at the latest, because 0 bits follow */
-        ones = (uint64_t)__builtin_clzll(~tlc_bits_at(s->stream, s->size, bit) | 0x7f); /* 57 at most */
+    do { /* ends at the end of the bytes at the latest, because 0 bits follow */
+        ones = (uint64_t)__builtin_clzll(~tlc_bits_at(s->bytes, s->size, bit) | 0x7f); /* 57 at most */
         quotient += ones;
         bit += ones;
     } while (ones == 57);
     if ((uint64_t)s->size * 8 - bit < s->least || quotient > UINT64_MAX >> s->b)
         return 0;
-    index = (quotient << s->b) + (s->b ? tlc_bits_at(s->stream, s->size, bit + 1) >> (64 - s->b) : 0);
+    index = (quotient << s->b) + (s->b ? tlc_bits_at(s->bytes, s->size, bit + 1) >> (64 - s->b) : 0);
     if (__builtin_add_overflow(index, r->next, &index) || index == UINT64_MAX)
         return 0;
     *r = (run){bit + s->least, r->count + 1, index + 1};
@@ -77,7 +77,7 @@ static int take_one(run *r, const shape *s)
  */
 FORCED int take_group(run *r, const shape *s, unsigned group)
 {
-    uint64_t word = ~tlc_golomb_load(s->stream + r->bit / 8) << r->bit % 8, rests = 0;
+    uint64_t word = ~tlc_golomb_load(s->bytes + r->bit / 8) << r->bit % 8, rests = 0;
     unsigned quotients = 0, bits;
 
     for (unsigned i = 0; i < group; i++) {
@@ -110,7 +110,7 @@ FORCED int take_some(run *r, const shape *s, unsigned group)
     return 1;
 }
 
-/* Reads the codes that begin before limit, which is at most the end of the stream. */
+/* Reads the codes that begin before limit, which is at most the end of the bytes. */
 FORCED int take_until(run *r, const shape *s, uint64_t limit, unsigned group)
 {
     run v = *r;
@@ -170,7 +170,7 @@ FORCED int take_groups(run *r, const shape *s, uint64_t limit, unsigned group)
     return limit - r->bit > 12 * lead_of(s) ? take_three(r, s, limit, group) : take_until(r, s, limit, group);
 }
 
-/* Uses groups of as many codes as nearly always have at most 57 bits. */
+/* Uses groups of the most codes that nearly always have at most 57 bits together. */
 static int take_stretch(run *r, const shape *s, uint64_t limit)
 {
     if (s->least <= 5)
@@ -185,7 +185,7 @@ static int take_stretch(run *r, const shape *s, uint64_t limit)
 static int take_lanes(run *r, const tlc_golomb_reader *reader, uint64_t limit)
 {
     const shape s = shape_of(reader);
-    const tlc_golomb_codes codes = {s.stream, s.size, s.b, s.signs};
+    const tlc_golomb_codes codes = {s.bytes, s.size, s.b, s.signs};
     const uint64_t each = (limit - r->bit) / TLC_GOLOMB_LANES;
     run lanes[TLC_GOLOMB_LANES], x = *r;
     uint64_t start[TLC_GOLOMB_LANES], end[TLC_GOLOMB_LANES];
@@ -213,21 +213,21 @@ static int take_lanes(run *r, const tlc_golomb_reader *reader, uint64_t limit)
     return joined;
 }
 
-/* Are there kernels with lanes, and are so many bits worth it? */
+/* Is there a kernel with lanes, and are there enough bits to be worth it? */
 static int has_lanes(const tlc_golomb_reader *reader, const shape *s, uint64_t bits)
 {
     return reader->kernels->golomb_skip != tlc_golomb_skip_scalar && s->fast &&
            bits >= UINT64_C(2) * TLC_GOLOMB_LANES * lead_of(s);
 }
 
-/* Up to there all bits are of the codes left. `behind` bits of the stream follow. */
-static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64_t behind)
+/* Up to there all bits are of the codes left. `after` more bits follow. */
+static inline uint64_t limit_of(const run *r, const shape *s, uint64_t k, uint64_t after)
 {
-    const uint64_t end = (uint64_t)s->size * 8 - behind, limit = r->bit + (k - r->count) * s->least;
+    const uint64_t end = (uint64_t)s->size * 8 - after, limit = r->bit + (k - r->count) * s->least;
     return limit < end ? limit : end;
 }
 
-/* Moves *r forward over most of the codes, if they are many. At the beginning of a stream, tables are faster than
+/* Moves *r forward over most of the codes, if they are many. At the first code, tables are faster than
  * scalar lanes, and for short codes faster than any. */
 static void skip_most(run *r, const tlc_golomb_reader *reader)
 {
@@ -257,7 +257,7 @@ static uint64_t lane_end(const tlc_golomb_reader *r, unsigned b)
 static size_t skip_lanes(tlc_golomb_reader *const *readers, size_t count)
 {
     const tlc_golomb_reader *first = readers[0];
-    const tlc_golomb_codes codes = {first->stream, first->size, first->b, first->signs};
+    const tlc_golomb_codes codes = {first->bytes, first->size, first->b, first->signs};
     run lanes[TLC_GOLOMB_LANES] = {{0}};
     uint64_t end[TLC_GOLOMB_LANES] = {0}, start[TLC_GOLOMB_LANES] = {0};
     size_t used = 0, moved = 0;
@@ -266,7 +266,7 @@ static size_t skip_lanes(tlc_golomb_reader *const *readers, size_t count)
         const uint64_t limit = lane_end(readers[i], first->b);
         if (!limit)
             continue;
-        start[i] = (uint64_t)(readers[i]->stream - first->stream) * 8;
+        start[i] = (uint64_t)(readers[i]->bytes - first->bytes) * 8;
         lanes[i] = readers[i]->run;
         lanes[i].bit += start[i];
         end[i] = start[i] + limit;
@@ -322,7 +322,7 @@ int tlc_golomb_check(const tlc_golomb_reader *reader, size_t *size)
     while (r.count < reader->k)
         if (!take_one(&r, &s))
             return 0;
-    if (r.next > reader->n || (r.bit % 8 && tlc_bits_at(s.stream, s.size, r.bit) >> (56 + r.bit % 8)))
+    if (r.next > reader->n || (r.bit % 8 && tlc_bits_at(s.bytes, s.size, r.bit) >> (56 + r.bit % 8)))
         return 0;
     *size = reader->head + (size_t)(r.bit / 8) + (r.bit % 8 != 0);
     return 1;
@@ -336,14 +336,14 @@ static int give_one(run *r, const shape *s, size_t *index, uint8_t *negative)
         return 0;
     *index = (size_t)(r->next - 1);
     if (negative)
-        *negative = s->stream[(r->bit - 1) / 8] >> (7 - (r->bit - 1) % 8) & 1;
+        *negative = s->bytes[(r->bit - 1) / 8] >> (7 - (r->bit - 1) % 8) & 1;
     return 1;
 }
 
 static size_t give_some(run *r, const tlc_golomb_reader *reader, const shape *s, size_t *index, uint8_t *negative,
                         size_t cap)
 {
-    const tlc_golomb_codes codes = {s->stream, s->size, s->b, s->signs};
+    const tlc_golomb_codes codes = {s->bytes, s->size, s->b, s->signs};
     return s->fast ? reader->kernels->golomb_read(&codes, r, index, negative, cap) : 0;
 }
 

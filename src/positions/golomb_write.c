@@ -90,7 +90,7 @@ typedef struct batch {
     uint64_t base;
     const uint64_t *negative; /* the mask from base on, or NULL */
     size_t count;
-    uint32_t at[BATCH + 64]; /* position - base; what is behind count may be overwritten */
+    uint32_t at[BATCH + 64]; /* position - base; from count on they may be overwritten */
 } batch;
 
 static inline unsigned sign_at(const uint64_t *negative, uint32_t at)

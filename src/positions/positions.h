@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How positions become bytes: which of n values are members and, if there are signs, which of them are negative. Behind
+ * How positions become bytes: which of n values are members and, if there are signs, which of them are negative. After
  * the positions a payload may have a value for each member.
  *
  * A mask has a bit for each value: bit i % 64 of word i / 64. Bits from n on are 0.
@@ -28,7 +28,7 @@ typedef struct tlc_positions_format {
     const tlc_kernels *k;
     uint64_t n;
     int has_signs;
-    unsigned value_bits; /* behind the positions for each member; 0 bits fill the last byte */
+    unsigned value_bits; /* after the positions, for each member; 0 bits fill the last byte */
     int in_parts;        /* maybe not all positions are read, or not from the first on */
 } tlc_positions_format;
 

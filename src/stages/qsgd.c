@@ -51,7 +51,7 @@ static void decode(const tlc_unit *u, const uint8_t *const codes[2], size_t coun
     u->k->levels_decode(q, count, u->scalars[0], levels(u), out);
 }
 
-/* -128 and -8 are no levels. */
+/* -128 and -8 are not levels. */
 static int valid(const tlc_unit *u, const uint8_t *const codes[2])
 {
     const size_t len = (size_t)(u->n / 2 + u->n % 2);

@@ -7,7 +7,7 @@
  *   packer      symbols or members to bytes
  *   shrinker    bytes to fewer bytes
  * Stages know nothing of residuals, frames, threads or outputs. coding/ calls them for one chunk of values after the
- * other, and keeps what was not sent. Only a quantizer that needs more than the maximum for its scalars reads all of x.
+ * other, and keeps what was not sent. Only a quantizer whose scalars need more than the maximum reads all of x.
  *
  * Positions have their callbacks in positions/positions.h. A callback may be NULL where its comment says so.
  */
@@ -115,7 +115,7 @@ struct tlc_quantizer {
     int any_sign;     /* scalars may be negative; else their sign bits are 0 */
     int feedback;     /* error feedback is on by default */
     int exact;        /* without error feedback the codes are the bytes of the gradient, whatever these are */
-    int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is no member */
+    int has_zero;     /* a value can decode to 0: by a symbol, by a code, or because it is not a member */
     int unbiased;     /* what a value decodes to is the value, on average; natural: unless it rounds to the nearest */
 
     /* The scale of values whose largest magnitude is max. It must be finite, else they cannot be sent. NULL: max. Both
@@ -126,8 +126,8 @@ struct tlc_quantizer {
     uint32_t (*choose)(tlc_unit *u);
     /* The largest number of members that n values can have. NULL: makes no members. */
     uint64_t (*members_max)(const double *params, uint64_t n);
-    /* The bits of a member's value: 32 for a f32. Else 1 or 2: bit 0 is its sign, and its magnitude is scalars[bit 1].
-     * NULL: all members decode to scalars[0]. */
+    /* The bits of a member's value: 32 for an f32. Otherwise 1 or 2: bit 0 is its sign, and its magnitude is
+     * scalars[bit 1]. NULL: all members decode to scalars[0]. */
     unsigned (*value_bits)(const double *params);
     tlc_layout (*layout)(const double *params, tlc_dtype dtype); /* NULL: makes no codes */
     /* Makes the symbols, members or codes of a chunk. Returns the number of members, or of clipped values. */
@@ -171,7 +171,7 @@ typedef struct tlc_packer {
  * one or more bytes, independently of the others, so a payload can be decoded in parts. */
 enum {
     TLC_EXPANSION_MAX = 16, /* bytes that one byte can stand for */
-    TLC_SHRINKER_ROOM = 64  /* decode may read 64 bytes behind src, and overwrite 64 bytes behind its output */
+    TLC_SHRINKER_ROOM = 64  /* decode may read 64 bytes after src, and overwrite 64 bytes after its output */
 };
 typedef struct tlc_shrinker {
     /* Shrinks *run zero bytes and then the len bytes of src. Zero bytes at the end are not written: *run becomes their
@@ -196,7 +196,7 @@ struct tlc_stage {
     size_t param_count;
     const char *meaning, *source; /* text for the user; source may be NULL */
 
-    const tlc_quantizer *quantize; /* these are NULL if the stage has another role */
+    const tlc_quantizer *quantize; /* NULL if the stage has another role */
     const tlc_packer *pack;
     const tlc_positions *positions; /* how a packer, or a quantizer without a packer, packs members */
     const tlc_stage *fallback;      /* the packer whose bytes are sent if positions would not be shorter */

@@ -31,7 +31,7 @@ static uint64_t members_max(const double *params, uint64_t n)
     return twice < n ? twice : n;
 }
 
-/* So many samples that about 200 of them are sent, and at least 4096: then the share that is sent is seldom off by more
+/* Enough samples for about 200 of them to be sent, and at least 4096: then the share that is sent is seldom off by more
  * than a sixth. */
 static uint64_t sample_count(double p, uint64_t n)
 {

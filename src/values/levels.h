@@ -17,7 +17,7 @@ static inline void tlc_levels_of(const tlc_kernels *k, const float *x, const uin
         memset(q, 0, count);
 }
 
-/* Are all bytes levels? -128 is none. */
+/* Are all bytes levels? -128 is not. */
 static inline int tlc_levels_valid(const tlc_kernels *k, const uint8_t *q, size_t n)
 {
     static const tlc_bytes_rule levels = {.keep = 0xff, .least = 0x81, .above = 0xfe, .other = 0x81};

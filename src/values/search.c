@@ -11,8 +11,8 @@
 
 enum { FEW = 2048, LEVELS = 3, BINS = 2048 };
 
-/* One value of GUESS_STEP is looked at for a guess, which needs six bits of the mantissa: it may be too low. */
-enum { GUESS_STEP = 16, GUESS_MIN = 64, GUESS_MAX = 4096, GUESS_LOWEST = 1 << 17 };
+/* One value in GUESS_EACH is looked at for a guess, which needs six bits of the mantissa: it may be too low. */
+enum { GUESS_EACH = 16, GUESS_MIN = 64, GUESS_MAX = 4096, GUESS_LOWEST = 1 << 17 };
 static const unsigned level_shift[LEVELS] = {20, 10, 0}, level_bins[LEVELS] = {BINS, 1024, 1024};
 
 /* One of the selections that are searched in the same sweeps. */
@@ -94,7 +94,7 @@ static void guess(search *one, const float *values, size_t guessed, uint64_t eac
 static void guess_all(searching *all, uint64_t k)
 {
     const tlc_candidates *c = all->c;
-    const size_t guessed = tlc_smaller((size_t)all->count / GUESS_STEP, GUESS_MAX);
+    const size_t guessed = tlc_smaller((size_t)all->count / GUESS_EACH, GUESS_MAX);
     float values[GUESS_MAX], buf[1];
 
     if (guessed < GUESS_MIN || k > all->count / 4)

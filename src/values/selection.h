@@ -12,7 +12,7 @@
  * least, only the ones up to index last. */
 typedef struct tlc_selection {
     uint32_t flip, keep;
-    int32_t least; /* at least 1, so that zeros are no members */
+    int32_t least; /* at least 1, so that zeros are not members */
     uint64_t last; /* index in the unit */
     int32_t split; /* if members have one of two magnitudes: those with key >= split have the larger one */
 } tlc_selection;

@@ -186,20 +186,21 @@ static void damaged_frames(void **state)
     f.bytes[8] = 0xff; /* of the scale */
     refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "the scalars in the header");
     memset(f.bytes + 4, 0xff, 10);
-    refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "byte 4 ... no number of values");
+    refused(f.bytes, f.len, N, TLC_ERR_CORRUPT, "byte 4 ... do not hold a number of values");
 
     make_frame(&sum, "3lc", 1);
     sum.bytes[sum.len - 1] ^= 1;
     refused(sum.bytes, sum.len, N, TLC_ERR_CHECKSUM, "the checksum of the frame");
 
     make_frame(&blocks, "3lc:block=30", 0);
-    refused(blocks.bytes, 20, N, TLC_ERR_CORRUPT, "table of 4 blocks needs 8 bytes each, behind the header are 14");
+    refused(blocks.bytes, 20, N, TLC_ERR_CORRUPT,
+            "table of 4 blocks needs 8 bytes each, but 14 bytes follow the header");
     refused(blocks.bytes, blocks.len - 1, N, TLC_ERR_CORRUPT, "block 3 of 4 is not what ... block=30 ... 10 values");
     refused(blocks.bytes, blocks.len + 1, N, TLC_ERR_CORRUPT, "4 blocks do not end where the frame of ... bytes does");
     blocks.bytes[5] = 0; /* B */
     refused(blocks.bytes, blocks.len, N, TLC_ERR_CORRUPT, "number of values in a block ... 268435456");
     const uint8_t none[] = {1, 0, 2, 17, 0, 5};
-    refused(none, sizeof none, 0, TLC_ERR_CORRUPT, "no values, but 1 bytes behind its header");
+    refused(none, sizeof none, 0, TLC_ERR_CORRUPT, "no values, but 1 bytes follow its header");
     make_samples(NULL);
 }
 
@@ -397,7 +398,7 @@ static void damaged_bundles_and_states(void **state)
     require_status(tlc_explain((s).bytes, n, format, message, sizeof message), status);                                \
     require_says(message, words)
     EXPLAINS(b, b.len - 1, TLC_FORMAT_BUNDLE, TLC_ERR_CORRUPT,
-             "frames of the bundle have ... bytes ... behind its head");
+             "frames of the bundle have ... bytes ... follow its head");
     EXPLAINS(b, 1, TLC_FORMAT_BUNDLE, TLC_ERR_CORRUPT, "1 bytes are too few for a bundle");
     EXPLAINS(b, 5, TLC_FORMAT_BUNDLE, TLC_ERR_CORRUPT, "frame 0 of the bundle");
     EXPLAINS(b, 3, TLC_FORMAT_BUNDLE, TLC_ERR_CORRUPT, "count of the bundle's frames");

@@ -167,7 +167,7 @@ static check_result call_quartic_ternary_decode(const tlc_kernels *k, const chec
     return NOTHING;
 }
 
-static check_result call_quartic_ternary_stream(const tlc_kernels *k, const check_args *a)
+static check_result call_quartic_ternary_decode_uncached(const tlc_kernels *k, const check_args *a)
 {
     const uint8_t *in = a->p[0];
     float *out[5] = FIVE(float *, a, 1);
@@ -175,11 +175,11 @@ static check_result call_quartic_ternary_stream(const tlc_kernels *k, const chec
     tlc_lines lines = {.open = 0};
 
     if (cut) { /* in two parts */
-        k->quartic_ternary_stream(in, cut, a->scale, out, &lines, 0);
+        k->quartic_ternary_decode_uncached(in, cut, a->scale, out, &lines, 0);
         for (int i = 0; i < 5; i++)
             out[i] += cut;
     }
-    k->quartic_ternary_stream(in + cut, a->n - cut, a->scale, out, &lines, 1);
+    k->quartic_ternary_decode_uncached(in + cut, a->n - cut, a->scale, out, &lines, 1);
     return (check_result){{(uint64_t)lines.open}};
 }
 
@@ -428,8 +428,8 @@ const check_kernel check_kernel_list[] = {
      float_kinds, FLOAT_KINDS, fill_five_pairs, call_ternary_quartic_encode, NULL},
     {OF(quartic_ternary_decode), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_decode, NULL},
-    {OF(quartic_ternary_stream), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
-     call_quartic_ternary_stream, NULL},
+    {OF(quartic_ternary_decode_uncached), {{"in", BYTE, IN, 1}, {"out", F32, OUT, 5}}, 0, SYMBOL_KINDS,
+     fill_quartic_ternary, call_quartic_ternary_decode_uncached, NULL},
     {OF(quartic_ternary_add), {{"in", BYTE, IN, 1}, {"sum", F32, OUT, 5}}, 0, SYMBOL_KINDS, fill_quartic_ternary,
      call_quartic_ternary_add, NULL},
     {OF(zerorun_encode), {{"in", BYTE, IN, 1}, {"out", BYTE, OUT | PREFIX, 1}}, BYTE_SIDE, run_kinds, COUNT(run_kinds),

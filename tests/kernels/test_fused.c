@@ -283,7 +283,7 @@ static void check_unpack_and_add_many(const trial *t)
 }
 
 /* In parts of 16 bytes, 48, ... up to all in one; the last may be empty. */
-static void check_unpack_and_stream(const trial *t)
+static void check_unpack_and_write_uncached(const trial *t)
 {
     float *out[TLC_STREAMS_MAX], *to[TLC_STREAMS_MAX];
 
@@ -295,7 +295,8 @@ static void check_unpack_and_stream(const trial *t)
             last = left < part;
             for (size_t s = 0; s < t->row->packer->pack->streams; s++)
                 to[s] = out[s] + i;
-            t->row->unpack_and_stream(t->k, bytes_got + i, last ? left : part, t->scalars[0], to, &lines, (int)last);
+            t->row->unpack_and_write_uncached(t->k, bytes_got + i, last ? left : part, t->scalars[0], to, &lines,
+                                              (int)last);
         }
         require(!lines.open && same(out_got, out_want, sizeof out_got));
     }
@@ -342,7 +343,7 @@ static const entry_check checks[] = {
     {"unpack_and_write", offsetof(tlc_fused, unpack_and_write), check_unpack_and_write},
     {"unpack_and_add", offsetof(tlc_fused, unpack_and_add), check_unpack_and_add},
     {"unpack_and_add_many", offsetof(tlc_fused, unpack_and_add_many), check_unpack_and_add_many},
-    {"unpack_and_stream", offsetof(tlc_fused, unpack_and_stream), check_unpack_and_stream},
+    {"unpack_and_write_uncached", offsetof(tlc_fused, unpack_and_write_uncached), check_unpack_and_write_uncached},
     {"decode_and_add", offsetof(tlc_fused, decode_and_add), check_decode_and_add},
 };
 _Static_assert(sizeof(tlc_fused) == offsetof(tlc_fused, encode) + COUNT(checks) * sizeof(void (*)(void)),

@@ -71,7 +71,7 @@ static void decode(const tensor *t, const payload *p, int fused, tlc_output *o)
     o->is_symbols = q->makes == TLC_MAKES_SYMBOLS;
     o->has_zero = q->has_zero;
     require(tlc_coder_for(&t->codec)->check(&c));
-    tlc_coder_for(&t->codec)->decode(&c, &start, 0, tlc_steps(&c));
+    tlc_coder_for(&t->codec)->decode(&c, &start, 0, tlc_columns(&c));
 }
 
 /* One output mode; shift: bytes by which the output misses its alignment. */

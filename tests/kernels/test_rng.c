@@ -31,7 +31,7 @@ static void known_answers(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(known); i++) {
         at = (place){.i = i};
-        tlc_philox_block(joined(known[i].key), joined(known[i].counter + 2), joined(known[i].counter), words);
+        tlc_philox_words(joined(known[i].key), joined(known[i].counter + 2), joined(known[i].counter), words);
         require(memcmp(words, known[i].words, sizeof words) == 0);
     }
 }
@@ -48,7 +48,7 @@ static void check_call(const tlc_kernels *k, uint64_t seed, uint64_t step, uint6
     k->philox(seed, step, first, n, out + 1);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || (first + i) % 4 == 0)
-            tlc_philox_block(seed, step, (first + i) / 4, words);
+            tlc_philox_words(seed, step, (first + i) / 4, words);
         require(out[1 + i] == words[(first + i) % 4]);
     }
     require(out[0] == 0x5a5a5a5a && out[n + 1] == 0x5a5a5a5a);

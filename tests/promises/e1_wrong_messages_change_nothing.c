@@ -54,7 +54,7 @@ static void e1_wrong_pushes(void **state)
                "the message of unknown worker is an answer of an exchange with servers, not a push of an exchange with "
                "servers");
     misdeliver(&c, (tlc_message){"TLCG\1", 6}, TLC_ERR_CORRUPT, TLC_NOBODY,
-               "the message of unknown worker is no message of the exchange, but a state of a node "
+               "the message of unknown worker is not a message of the exchange, but a state of a node "
                "(threelc/exchange.h)");
     misdeliver(&c, (tlc_message){"E\2 of a later version, which is long enough", 40}, TLC_ERR_VERSION, TLC_NOBODY,
                "the message of unknown worker has version 2 of its format, this library reads 1");
@@ -127,7 +127,7 @@ static void e1_wrong_answers(void **state)
     wrong_answers(THREE_SERVERS);
 }
 
-/* An owner that says that others took part than the other owners say. The first who differs is named. */
+/* An owner that does not agree with the other owners who took part. The first who differs is named. */
 static void e1_taken(void **state)
 {
     tlc_exchange_config cfg = fleet_config(SHARDED, RANKS, small_tensors);
@@ -149,7 +149,7 @@ static void e1_taken(void **state)
         require(p[PLACE] == 7);
         p[PLACE] = 5;
         blob_seal(p, altered.len);
-        snprintf(text, sizeof text, "rank %u says that others took part than the rest says", named);
+        snprintf(text, sizeof text, "rank %u does not agree with the others who took part", named);
         watch_open(&c.w, &f, f.worker[1], 1);
         misdeliver(&c, altered, TLC_ERR_CORRUPT, named, text);
         watch_close(&c.w);

@@ -30,7 +30,7 @@ static const struct {
     [TLC_REASON_REPLICA] = {TLC_ERR_NONFINITE, "%w: NaN or infinity in the replica of tensor %t"},
     [TLC_REASON_START] = {TLC_ERR_NONFINITE, "NaN or infinity in tensor %t of the model"},
     [TLC_REASON_TWICE] = {TLC_ERR_ORDER, "%w sent two different messages for step %s"},
-    [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w says that others took part than the rest says"},
+    [TLC_REASON_TAKEN] = {TLC_ERR_CORRUPT, "%w does not agree with the others who took part"},
     [TLC_REASON_SAID] = {TLC_ERR_PARAM, ""},
     [TLC_REASON_CANCELLED] = {TLC_ERR_STEP, "step %s was cancelled"},
     [TLC_REASON_STATE_TWICE] = {TLC_ERR_PARAM, "%w has two states"},
@@ -111,7 +111,7 @@ static void say_more(tlc_text *w, const tlc_finding *f)
     } else if (f->reason == TLC_REASON_KIND)
         tlc_text_say(w, "is of another kind");
     else if (f->got >= TLC_GOT_MORE)
-        tlc_text_format(w, "is no message of the exchange, but a %s", tlc_format_name(got));
+        tlc_text_format(w, "is not a message of the exchange, but a %s", tlc_format_name(got));
     else
         tlc_text_say(w, "is truncated or altered");
 }

@@ -26,7 +26,7 @@ typedef enum tlc_reason {
     TLC_REASON_STEP = 12,     /* got: its step */
     TLC_REASON_FRAME = 13,    /* of a tensor: bad */
     TLC_REASON_RECEIVER = 14, /* got: who should have it */
-    TLC_REASON_MOVED = 15,    /* of a tensor: where a node moved to, or what becomes of it, is not finite */
+    TLC_REASON_MOVED = 15,    /* of a tensor: where a node moved to, or its new model, is not finite */
     /* these are not sent */
     TLC_REASON_WEIGHT,  /* a node has another weight for our edge */
     TLC_REASON_ROW,     /* the weights of a node do not add up to 1 */
@@ -47,7 +47,7 @@ typedef struct tlc_finding {
     tlc_status cause;
     tlc_role role;
     uint32_t rank;    /* at fault, or TLC_NOBODY */
-    uint32_t told_by; /* who found it, or TLC_NOBODY if we did */
+    uint32_t told_by; /* who found it; TLC_NOBODY: this object */
     size_t tensor;    /* at fault, or TLC_ALL */
     uint64_t got;
 } tlc_finding;
@@ -70,7 +70,7 @@ typedef struct tlc_report {
     char said[TLC_SENTENCE]; /* SAID: the sentence. NAMES: the states that are lost, or nothing */
 } tlc_report;
 
-/* Steps are 1 .. TLC_STEP_MAX. Nobody gets near the end, so steps are counted without a check. */
+/* Steps are 1 .. TLC_STEP_MAX. No run gets near the end, so steps are counted without a check. */
 #define TLC_STEP_MAX (UINT64_MAX / 2)
 
 static inline int tlc_step_valid(uint64_t step)

@@ -3,7 +3,7 @@
  * Steps of a decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., "Communication compression for decentralized
  * training", 2018, Algorithms 1 and 2).
  *
- * What is taken where the paper contradicts itself:
+ * Where the paper contradicts itself, the code does this:
  * - Algorithm 1, line 8: a replica takes the frames of the node that it stands for, whatever the index there says. Else
  *   it would not be that node's model.
  * - Algorithm 2, lines 7 and 8, have the index one off from equations 3 and 4. The equations are taken, from t = 2 on:
@@ -12,7 +12,7 @@
  * - The two bounds on the noise that DCD allows (alpha) differ. None is checked: they depend on W, and the library does
  *   not know the graph.
  *
- * The mean of ECD has the own estimate, not the own model, so that W acts on estimates alone.
+ * The mean of ECD has the node's estimate, not its model, so that W acts on estimates alone.
  */
 #include "gossip.h"
 #include "../../common/structs.h"
@@ -158,7 +158,7 @@ void tlc_gossip_decode(const tlc_gossip *g, tlc_bundle_reader frames, float *mod
     take_frames(g, frames, model, decode);
 }
 
-/* A replica, or the own model or estimate, takes the frames of this step. */
+/* A replica, or the node's own model or estimate, takes the frames of this step. */
 static void advance(const tlc_gossip *g, tlc_bundle_reader frames, float *model)
 {
     take_frames(g, frames, model, tlc_gossip_is_ecd(g) ? move_estimate : move_model);
@@ -186,8 +186,8 @@ static size_t encode(tlc_gossip *g, const float *flat)
     return TLC_ALL;
 }
 
-/* *to, which is the own model or estimate, takes the frames that were encoded. Returns the tensor that would not be
- * finite: then *to stays what it was. */
+/* *to, the node's own model or estimate, takes the frames that were encoded. Returns the tensor that would not be
+ * finite; then *to does not change. */
 static size_t apply(tlc_gossip *g, float **to)
 {
     const tlc_outgoing *out = tlc_sender_slot(&g->out, g->step, 0);
@@ -334,8 +334,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
     if (!from && g->degree)
         return tlc_refuse_null(&g->setup, "from");
     if (!g->pushed)
-        return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "pull was called before push in step %llu",
-                          (unsigned long long)g->step);
+        return tlc_refuse_turn(&g->setup, "pull was called before push");
     for (size_t i = 0; !status && i < g->degree; i++)
         if (!g->neighbour[i].lost)
             status = read_push(g, &g->neighbour[i], from[i], &finding);

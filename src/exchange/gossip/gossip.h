@@ -83,13 +83,13 @@ static inline void tlc_take_model(tlc_gossip *g, size_t t, const void *values)
         memmove(g->x + g->place[t], values, n * sizeof *g->x);
 }
 
-/* Do the weights of a row add up to 1, as near as the arithmetic of any caller gets? */
+/* Do the weights of a row add up to 1, as nearly as the arithmetic of any caller gets? */
 int tlc_row_valid(double sum);
 
 /* Fills in the outcome of a call. Returns the status. */
 tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *finding);
 
-/* Has every tensor with values a pointer? Else the call is refused. name: of the argument. */
+/* Does every tensor with values have a pointer? If not, the call is refused. name: of the argument. */
 tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values);
 
 /* The first tensor of a flat model that is not finite, or TLC_ALL. */

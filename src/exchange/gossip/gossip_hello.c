@@ -139,7 +139,7 @@ static tlc_reason read_row(const tlc_gossip *g, tlc_reader *r, tlc_neighbour *fr
     return positive && weight >= 0 && tlc_row_valid(sum + weight) ? TLC_REASON_NONE : TLC_REASON_ROW;
 }
 
-/* Reads what is behind the row: nothing, or a model. It is decoded to the memory of means, to see if it is finite. */
+/* Reads what follows the row: nothing, or a model. It is decoded to the memory of means, to see if it is finite. */
 static tlc_status read_model(const tlc_gossip *g, const tlc_reader *r, tlc_neighbour *from, tlc_finding *finding)
 {
     from->full = r->at < r->len;

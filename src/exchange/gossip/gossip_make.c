@@ -49,7 +49,7 @@ static tlc_status take_neighbours(tlc_gossip *g, const uint32_t *neighbours, con
     memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
     if (!(g->weight >= 0))
         return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
-                          "the own weight, behind those of %zu neighbours, is %g; "
+                          "the own weight, after those of %zu neighbours, is %g; "
                           "it is at least 0",
                           degree, g->weight);
     if (!tlc_row_valid(sum + g->weight))

@@ -220,7 +220,7 @@ static tlc_status fail_pair(const loading *l, tlc_reason reason, const state *s,
     return f.cause;
 }
 
-/* Checks the head of state i, and that it fits to those before. */
+/* Checks the head of state i, and that it fits those before. */
 static tlc_status check_head(loading *l, size_t i, state *s)
 {
     const tlc_setup *x = &l->g->setup;
@@ -265,7 +265,7 @@ static tlc_ctx *own_context(const tlc_gossip *g, size_t tensor)
     return NULL;
 }
 
-/* Does the codec of an entry of state i fit to the tensor? */
+/* Does the codec of an entry of state i fit the tensor? */
 static tlc_status check_codec(const loading *l, size_t i, size_t tensor, const entry *e)
 {
     const tlc_ctx *ctx = own_context(l->g, tensor);

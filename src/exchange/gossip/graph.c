@@ -55,13 +55,13 @@ static void visit_complete(visit *v, uint32_t nodes, uint32_t node)
 
 /* ---- random ------------------------------------------------------------------------------------------------------ */
 
-/* Is the pair drawn? Each pair has a block of random words, so both nodes ask for the same one. */
+/* Is the pair drawn? Each pair has a counter of its own, so both nodes get the same words. */
 static int is_drawn(const tlc_graph *g, uint32_t a, uint32_t b)
 {
     uint64_t pair = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
     uint32_t words[4];
 
-    tlc_philox_block(g->seed, 0, pair, words);
+    tlc_philox_words(g->seed, 0, pair, words);
     return (double)(words[0] >> 8) * 0x1p-24 < g->p;
 }
 

@@ -86,12 +86,6 @@ static tlc_status tell(tlc_allreduce *a, tlc_status status, const tlc_finding *f
     return status;
 }
 
-/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
-static tlc_status refuse_turn(const tlc_allreduce *a, const char *what)
-{
-    return tlc_refuse(&a->setup, TLC_ERR_ORDER, TLC_ALL, "%s in step %llu", what, (unsigned long long)a->step);
-}
-
 static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
 {
     memcpy(a->report.taken, taken, TLC_BITMAP(a->setup.cfg.workers));
@@ -190,7 +184,7 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
     return bytes;
 }
 
-/* What this owner found, and who was taken. A rank that owns nothing found nothing. */
+/* What this owner found, and who was taken. A rank that owns nothing finds nothing. */
 static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 {
     const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);
@@ -206,8 +200,9 @@ static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
 static tlc_status may_average(const tlc_allreduce *a, const char *gather, const char *early, const char *late)
 {
     if (tlc_is_gather(a))
-        return refuse_turn(a, gather);
-    return a->state == TLC_ALLREDUCE_PUSHED ? TLC_OK : refuse_turn(a, a->state == TLC_ALLREDUCE_IDLE ? early : late);
+        return tlc_refuse_turn(&a->setup, gather);
+    return a->state == TLC_ALLREDUCE_PUSHED ? TLC_OK
+                                            : tlc_refuse_turn(&a->setup, a->state == TLC_ALLREDUCE_IDLE ? early : late);
 }
 
 static void average(tlc_allreduce *a, const tlc_message *from)
@@ -249,7 +244,7 @@ tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_m
         return TLC_ERR_PARAM;
     if (!from || !to_all)
         return tlc_refuse_null(&a->setup, from ? "to_all" : "from");
-    const tlc_status status = may_average(a, "reduce was called, which gather has not,",
+    const tlc_status status = may_average(a, "reduce was called, which gather does not have,",
                                           "reduce was called before push", "reduce was called again");
     if (status)
         return status;
@@ -263,7 +258,7 @@ tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from)
         return TLC_ERR_PARAM;
     if (!from)
         return tlc_refuse_null(&a->setup, "from");
-    const tlc_status status = may_average(a, "average was called, which gather has not,",
+    const tlc_status status = may_average(a, "average was called, which gather does not have,",
                                           "average was called before push", "average was called again");
     if (status)
         return status;
@@ -278,13 +273,13 @@ tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc
     if (!to_all)
         return tlc_refuse_null(&a->setup, "to_all");
     if (tlc_is_gather(a))
-        return refuse_turn(a, "answer was called, which gather has not,");
+        return tlc_refuse_turn(&a->setup, "answer was called, which gather does not have,");
     const tlc_status status = tlc_allreduce_owns(a, a->setup.rank) ? tlc_owner_check(&a->owner, delta) : TLC_OK;
     if (status)
         return status;
     if (a->state != TLC_ALLREDUCE_AVERAGED)
-        return refuse_turn(a, a->state == TLC_ALLREDUCE_REDUCED ? "answer was called again"
-                                                                : "answer was called before average");
+        return tlc_refuse_turn(&a->setup, a->state == TLC_ALLREDUCE_REDUCED ? "answer was called again"
+                                                                            : "answer was called before average");
     return answer(a, delta, to_all);
 }
 
@@ -408,9 +403,9 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     if (status)
         return status;
     if (a->state == TLC_ALLREDUCE_IDLE || (tlc_allreduce_owns(a, a->setup.rank) && a->state != TLC_ALLREDUCE_REDUCED))
-        return refuse_turn(a, a->state == TLC_ALLREDUCE_IDLE     ? "pull was called before push"
-                              : a->state == TLC_ALLREDUCE_PUSHED ? "pull was called before reduce"
-                                                                 : "pull was called before answer");
+        return tlc_refuse_turn(&a->setup, a->state == TLC_ALLREDUCE_IDLE     ? "pull was called before push"
+                                          : a->state == TLC_ALLREDUCE_PUSHED ? "pull was called before reduce"
+                                                                             : "pull was called before answer");
     if (tlc_is_gather(a))
         return pull_gathered(a, from, out);
     status = read_answers(a, from, &finding, &failed);
@@ -451,7 +446,7 @@ tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
     if (!a)
         return TLC_ERR_PARAM;
     if (a->state == TLC_ALLREDUCE_IDLE)
-        return refuse_turn(a, "cancel was called before push");
+        return tlc_refuse_turn(&a->setup, "cancel was called before push");
     for (uint32_t i = 0; i < a->setup.owners; i++)
         a->stats.dropped += tlc_sender_return(&a->push.sender, a->step, i);
     if (tlc_allreduce_owns(a, a->setup.rank) && a->state == TLC_ALLREDUCE_REDUCED)

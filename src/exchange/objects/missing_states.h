@@ -16,7 +16,7 @@ typedef struct tlc_given_states {
     uint64_t (*rank_of)(tlc_message state);
 } tlc_given_states;
 
-/* Of how many ranks there are states. */
+/* How many ranks have a state. */
 uint64_t tlc_states_ranks(const tlc_given_states *given);
 
 /* Are all states there that are needed? If not, the call is refused, unless `lost`. */

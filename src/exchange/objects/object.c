@@ -3,7 +3,7 @@
 #include "../../common/structs.h"
 #include "../plan/refusal.h"
 
-/* Is this a codec, and a tensor whose codec may change? Else the call is refused. */
+/* Is this a codec, and a tensor whose codec may change? If not, the call is refused. */
 static tlc_status check_change(const tlc_setup *x, tlc_direction direction, size_t tensor, const char *codec)
 {
     if (tensor != TLC_ALL && tensor >= x->count)

@@ -24,6 +24,6 @@ tlc_status tlc_object_scale(const tlc_object *o, float factor);
 tlc_status tlc_stats_export(const tlc_setup *x, tlc_exchange_stats *theirs, const tlc_exchange_stats *ours,
                             const tlc_sender *push, const tlc_sender *pull);
 
-/* Has the caller of `_state_save` room for a state of `size` bytes? Else the call is refused. */
+/* Does the caller of `_state_save` have room for a state of `size` bytes? If not, the call is refused. */
 tlc_status tlc_save_check(const tlc_setup *x, const void *dst, size_t cap, const size_t *written, size_t size);
 #endif

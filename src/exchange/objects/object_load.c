@@ -89,7 +89,7 @@ static void mark(const tlc_setup *x, tlc_state s, int on)
     }
 }
 
-/* Have two states no tensor in common that is here, as those of two objects of a rank? */
+/* Do two states share no tensor that is here, as those of two objects of a rank do? */
 static int are_apart(const tlc_setup *x, tlc_state s, tlc_state other)
 {
     int apart = 1;
@@ -104,7 +104,7 @@ static int are_apart(const tlc_setup *x, tlc_state s, tlc_state other)
     return apart;
 }
 
-/* Checks the head of state i, and that it fits to those before. */
+/* Checks the head of state i, and that it fits those before. */
 static tlc_status check_head(loading *l, size_t i, tlc_state *s)
 {
     const tlc_setup *x = l->o->x;
@@ -133,7 +133,7 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
     return TLC_OK;
 }
 
-/* Does the codec of an entry of state i fit to all parts of the tensor that this object sends? */
+/* Does the codec of an entry of state i fit all parts of the tensor that this object sends? */
 static tlc_status check_codec(const loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
     char text[TLC_CODEC_TEXT];
@@ -224,7 +224,7 @@ static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const
     return l->lost && !(as_many_ranks(l) && l->own_given && l->count == 1);
 }
 
-/* Reads what is behind the entries. Returns 0 if it is not what must be there. own: takes it over. */
+/* Reads what follows the entries. Returns 0 if it is not what must be there. own: takes it over. */
 static int read_taken(const tlc_object *o, tlc_state *s, int own)
 {
     for (uint64_t w = 0; o->taken && w < s->workers; w++) {
@@ -269,7 +269,7 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
 
 /* ---- apply ------------------------------------------------------------------------------------------------------- */
 
-/* To binary32. What is beyond the largest float becomes the largest float, so that residuals stay finite. */
+/* To binary32. Values beyond the largest float become the largest float, so that residuals stay finite. */
 static float narrow(double x)
 {
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
@@ -363,7 +363,8 @@ static void apply(loading *l)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Have the states all values of the parts of this owner? A tensor that only servers know may be another one's there. */
+/* Do the states have all values of the parts of this owner? A tensor that only servers know may be another one's
+ * there. */
 static int all_covered(const loading *l)
 {
     const tlc_setup *x = l->o->x;
@@ -377,7 +378,7 @@ static int all_covered(const loading *l)
     return 1;
 }
 
-/* Which states are needed: of a run with as many ranks, and the same parts, the own one; else all. */
+/* Which states are needed: of a run with as many ranks and the same parts, its own; otherwise all. */
 static tlc_given_states needed(const loading *l)
 {
     const tlc_setup *x = l->o->x;

@@ -54,7 +54,7 @@ static size_t write_entry(uint8_t *p, const tlc_state_entry *e)
     return at;
 }
 
-/* Goes over the entries of both senders: writes them to p, or only adds up their sizes if p is NULL. Returns the bytes.
+/* Goes over the entries of both senders. Writes them to p; if p is NULL, only adds up their sizes. Returns the bytes.
  * *entries: how many. */
 static size_t write_entries(const tlc_object *o, uint8_t *p, size_t *entries)
 {

@@ -74,13 +74,7 @@ static tlc_status tell(tlc_server *s, tlc_status status, const tlc_finding *find
     return status;
 }
 
-/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
-static tlc_status refuse_turn(const tlc_server *s, const char *what)
-{
-    return tlc_refuse(&s->setup, TLC_ERR_ORDER, TLC_ALL, "%s in step %llu", what, (unsigned long long)s->step);
-}
-
-/* Tells who was taken, after a step that did not fail. */
+/* Reports who was taken, after a step that did not fail. */
 static void tell_taken(tlc_server *s)
 {
     if (s->owner.failed)
@@ -140,7 +134,8 @@ tlc_status tlc_server_reduce(tlc_server *s)
     if (!s)
         return TLC_ERR_PARAM;
     if (s->reduced || !s->owner.round.came)
-        return refuse_turn(s, s->reduced ? "reduce was called again" : "reduce was called before any push came");
+        return tlc_refuse_turn(&s->setup,
+                               s->reduced ? "reduce was called again" : "reduce was called before any push came");
     tlc_owner_reduce(&s->owner, 0);
     s->reduced = 1;
     (void)tell(s, s->owner.failed ? TLC_ERR_STEP : TLC_OK, &s->owner.finding);
@@ -168,7 +163,7 @@ tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_messa
     if (status)
         return status;
     if (!s->reduced)
-        return refuse_turn(s, "answer was called before reduce");
+        return tlc_refuse_turn(&s->setup, "answer was called before reduce");
     *to_all = tlc_owner_answer(&s->owner, s->step, delta);
     (void)tell(s, TLC_OK, &s->owner.finding);
     tell_taken(s);

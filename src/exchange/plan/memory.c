@@ -3,14 +3,14 @@
 
 #define LINE 64 /* bytes of a cache line */
 
-typedef struct tlc_memory_block {
-    struct tlc_memory_block *before;
-} tlc_memory_block;
+typedef struct tlc_allocation {
+    struct tlc_allocation *before;
+} tlc_allocation;
 
 void *tlc_memory_take(tlc_memory *m, uint64_t count, size_t size)
 {
-    uint64_t bytes = tlc_product(count, size), all = tlc_sum(bytes, sizeof(tlc_memory_block) + LINE);
-    tlc_memory_block *block = NULL;
+    uint64_t bytes = tlc_product(count, size), all = tlc_sum(bytes, sizeof(tlc_allocation) + LINE);
+    tlc_allocation *taken = NULL;
 
     if (m->status)
         return NULL;
@@ -19,15 +19,15 @@ void *tlc_memory_take(tlc_memory *m, uint64_t count, size_t size)
         m->status = TLC_ERR_SIZE;
         return NULL;
     }
-    block = m->alloc.alloc(m->alloc.opaque, (size_t)all);
-    if (!block) {
+    taken = m->alloc.alloc(m->alloc.opaque, (size_t)all);
+    if (!taken) {
         m->status = TLC_ERR_NOMEM;
         return NULL;
     }
-    block->before = m->last;
-    m->last = block;
-    uintptr_t begin = (uintptr_t)(block + 1), aligned = (begin + LINE - 1) / LINE * LINE;
-    return memset((char *)(block + 1) + (aligned - begin), 0, (size_t)bytes);
+    taken->before = m->last;
+    m->last = taken;
+    uintptr_t begin = (uintptr_t)(taken + 1), aligned = (begin + LINE - 1) / LINE * LINE;
+    return memset((char *)(taken + 1) + (aligned - begin), 0, (size_t)bytes);
 }
 
 const char *tlc_memory_copy(tlc_memory *m, const char *text)
@@ -40,8 +40,8 @@ const char *tlc_memory_copy(tlc_memory *m, const char *text)
 void tlc_memory_free(tlc_memory *m)
 {
     while (m->last) {
-        tlc_memory_block *block = m->last;
-        m->last = block->before;
-        m->alloc.free(m->alloc.opaque, block);
+        tlc_allocation *last = m->last;
+        m->last = last->before;
+        m->alloc.free(m->alloc.opaque, last);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of an object of the exchange: blocks that are taken while it is made, and freed together.
+ * The memory of an object of the exchange: allocations that are made with it and freed together.
  */
 #ifndef TLC_MEMORY_H
 #define TLC_MEMORY_H
@@ -10,8 +10,8 @@
 
 typedef struct tlc_memory {
     tlc_allocator alloc;
-    struct tlc_memory_block *last;
-    tlc_status status; /* of the first block that could not be taken */
+    struct tlc_allocation *last;
+    tlc_status status; /* of the first allocation that failed */
     uint64_t refused;  /* its bytes */
 } tlc_memory;
 

@@ -88,8 +88,8 @@ static uint64_t room_below(const uint64_t *load, uint32_t owners, uint64_t level
     return room;
 }
 
-/* end[o]: the split tensors are laid end to end and cut; there the stretch of owner o ends, as their cost up to there.
- * All owners are filled up to the same level, if the split tensors are enough for that. */
+/* The split tensors are laid end to end and cut. end[o]: their cost up to where the stretch of owner o ends. All owners
+ * are filled up to the same level, if the split tensors are enough for that. */
 static void plan_cuts(const tlc_ownership_tensor *tensors, size_t count, uint32_t owners, size_t split_n,
                       const uint64_t *load, uint64_t *end)
 {

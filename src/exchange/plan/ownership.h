@@ -48,7 +48,7 @@ typedef struct tlc_ownership {
     tlc_grouping grouping[2]; /* by direction */
 } tlc_ownership;
 
-/* Plans for so many owners. Tensors of fewer than split_n values are dealt out whole, the most costly first, each to
+/* Plans for this many owners. Tensors of fewer than split_n values are dealt out whole, the most costly first, each to
  * the owner with the least cost. The others are laid end to end and cut, in multiples of 16 values, so that all owners
  * have the same cost in the end. A tensor is cut only where the stretch of an owner ends: each part has a scale of its
  * own, so more parts make more bytes. Tensors without values have no part. Fails as tlc_memory_take does: the status is

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Codecs of answers that keep up with what they answer.
+ * Codecs of answers that keep up with the pushes.
  */
 #ifndef TLC_PULL_CODEC_H
 #define TLC_PULL_CODEC_H
 
 #include <threelc/exchange.h>
 
-/* A codec for answers with means, instead of one that starves. NULL: `pull` keeps up, or is no codec. */
+/* A codec for answers with means, instead of one that starves. NULL: `pull` keeps up, or is not a codec. */
 const char *tlc_pull_instead(const char *pull);
 #endif

@@ -57,6 +57,11 @@ tlc_status tlc_refuse_step(const tlc_setup *x, const char *call)
                       (unsigned long long)*x->step);
 }
 
+tlc_status tlc_refuse_turn(const tlc_setup *x, const char *what)
+{
+    return tlc_refuse(x, TLC_ERR_ORDER, TLC_ALL, "%s in step %llu", what, (unsigned long long)*x->step);
+}
+
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec)
 {
     char why[TLC_SENTENCE];

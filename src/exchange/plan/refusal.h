@@ -7,7 +7,7 @@
 
 #include "setup.h"
 
-/* Writes the sentence to the object's reports, behind "rank 2: " and the tensor, if it is one. The format is that of
+/* Writes the sentence to the object's reports, after "rank 2: " and the tensor, if it is one. The format is that of
  * tlc_text_format. Returns the status. A call that may not change its object may call it, too. */
 tlc_status tlc_refuse(const tlc_setup *x, tlc_status status, size_t tensor, const char *format, ...) TLC_PRINTF(4, 5);
 
@@ -23,6 +23,9 @@ tlc_status tlc_refuse_struct(const tlc_setup *x, const char *argument);
 /* TLC_ERR_ORDER: of a step that is under way. */
 tlc_status tlc_refuse_step(const tlc_setup *x, const char *call);
 
+/* TLC_ERR_ORDER: what was called, and what is wrong with that. */
+tlc_status tlc_refuse_turn(const tlc_setup *x, const char *what);
+
 /* Is this a codec that the object may use? TLC_ERR_PARAM: the sentence says what is wrong, and where. what: "push". */
 tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what, const char *codec);
 
@@ -30,6 +33,6 @@ tlc_status tlc_refuse_codec(const tlc_setup *x, size_t tensor, const char *what,
 tlc_status tlc_refuse_state(const tlc_setup *x, size_t tensor, tlc_status status, size_t i, tlc_message state);
 
 /* The status, which may be TLC_OK, with a sentence of its own if it is another one. If it is that of the memory, the
- * sentence says how many bytes there are not. */
+ * sentence says how many bytes were refused. */
 tlc_status tlc_refuse_status(const tlc_setup *x, size_t tensor, tlc_status status);
 #endif

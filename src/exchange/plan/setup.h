@@ -60,10 +60,10 @@ size_t *tlc_setup_slot(const tlc_setup *x, const char *name, size_t len);
 size_t tlc_setup_find(const tlc_setup *x, const char *name, size_t len);
 
 /* May an object use these codecs, with ';' between them? Those of gossip have no bias and no error feedback. NULL: yes.
- * No, if one of them is no codec. */
+ * No, if one of them is not a codec. */
 int tlc_setup_allows(const tlc_setup *x, const char *codecs);
 
-/* How the others are called: those who push, and the owners. */
+/* The roles of the others: those who push, and the owners. */
 static inline tlc_role tlc_setup_pusher(const tlc_setup *x)
 {
     if (tlc_is_gossip(x->kind))

@@ -57,7 +57,7 @@ static tlc_status check_tensor(const tlc_setup *x, size_t i, const tlc_tensor *t
     if ((uintptr_t)t->residual % _Alignof(float))
         return tlc_refuse(x, TLC_ERR_PARAM, i, "its residual is not aligned for floats");
     if (tlc_is_gossip(x->kind) && (t->pull || t->only != TLC_NOBODY))
-        return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip has not", t->pull ? "pull" : "only");
+        return tlc_refuse(x, TLC_ERR_PARAM, i, "%s is set, which gossip does not have", t->pull ? "pull" : "only");
     return TLC_OK;
 }
 
@@ -69,7 +69,7 @@ static tlc_status take_tensor(tlc_setup *x, size_t i, const tlc_tensor *theirs, 
 
     if (!tlc_import_sized(&ours, sizeof ours, (const char *)theirs + i * stride, stride))
         return tlc_refuse(x, TLC_ERR_PARAM, i,
-                          "struct_size is %zu; it is at least %zu, and what is behind %zu bytes is 0", stride,
+                          "struct_size is %zu; it is at least %zu, and what follows %zu bytes is 0", stride,
                           sizeof stride, sizeof ours);
     if (!ours.name)
         return tlc_refuse(x, TLC_ERR_PARAM, i, "its name is NULL");
@@ -111,7 +111,7 @@ static size_t stretch_of(const tlc_setup *x, size_t split_n)
 #define MOST_VALUES (SIZE_MAX / sizeof(float)) /* of a tensor */
 
 /* What the plan must know of a tensor. Its pieces are as large as a stretch, at most. TLC_ERR_SIZE: there is no room
- * for so many floats, or for a frame of them. */
+ * for that many floats, or for a frame of them. */
 static tlc_status describe_tensor(const tlc_setup_tensor *t, size_t stretch, tlc_ownership_tensor *plan)
 {
     tlc_status status = t->n <= MOST_VALUES ? TLC_OK : TLC_ERR_SIZE;
@@ -202,7 +202,7 @@ static tlc_status import_config(tlc_setup *x, const tlc_exchange_config *theirs)
     (void)tlc_exchange_config_init(c, sizeof *c);
     if (theirs && !tlc_import(c, sizeof *c, theirs))
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
-                          "struct_size of the configuration is %zu; it is at least %zu, and what is behind %zu bytes "
+                          "struct_size of the configuration is %zu; it is at least %zu, and what follows %zu bytes "
                           "is 0",
                           theirs->struct_size, sizeof c->struct_size, sizeof *c);
     if (!c->push)

@@ -4,8 +4,8 @@
 
 enum {
     LANES = 8,  /* sums side by side, which compilers turn into vectors */
-    TURNS = 64, /* a piece of a large group is looked at in one step of so many, at least */
-    STRIDE = 7, /* the turn moves by so many pieces: rows of matrices have sizes that are powers of 2 */
+    TURNS = 64, /* each piece of a large group is looked at once in this many steps, or more often */
+    STRIDE = 7, /* the turn moves by this many pieces: rows of matrices have sizes that are powers of 2 */
     LINE = 64,  /* bytes of a cache line */
     AHEAD = 4   /* pieces that are fetched early, as no hardware foresees them */
 };

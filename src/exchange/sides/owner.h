@@ -22,11 +22,11 @@ typedef struct tlc_owner {
 tlc_status tlc_owner_init(tlc_owner *o, tlc_setup *x, uint32_t owner);
 void tlc_owner_free(tlc_owner *o);
 
-/* Averages the pushes in o->round. A push with a bad frame leaves the round, or fails the step if all_or_nothing. What
- * is at fault first is in o->finding. */
+/* Averages the pushes in o->round. A push with a bad frame leaves the round, or fails the step if all_or_nothing. The
+ * first fault is in o->finding. */
 void tlc_owner_reduce(tlc_owner *o, int all_or_nothing);
 
-/* Has every part a delta? TLC_ERR_PARAM: not this one. */
+/* Does every part have a delta? TLC_ERR_PARAM: one does not. */
 tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta);
 
 /* Makes the answer to the round. delta: values for each part, NULL: the means. If a delta is not finite, the step

@@ -28,7 +28,7 @@ tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames);
 /* Forgets them. */
 void tlc_pushing_forget(tlc_pushing *p);
 
-/* Are the arguments of a push as they must be? Else it is refused. Tensors whose frames were given need no gradient. */
+/* Are the arguments of a push valid? If not, it is refused. Tensors whose frames were given need no gradient. */
 tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, double weight, const tlc_message *to);
 
 /* Makes the messages of `step`. grads NULL: they say that nobody pushes. listen: so they do, and the gradient waits in

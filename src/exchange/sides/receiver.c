@@ -78,7 +78,7 @@ static void decode(const tlc_setup *x, tlc_message message, tlc_dtype dtype, voi
     tlc_output output = {.k = x->k, .mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
     tlc_frame f;
 
-    output.bypass = n >= tlc_cpu_stream_threshold() / tlc_dtype_size(dtype);
+    output.bypass = n >= tlc_cpu_uncached_threshold() / tlc_dtype_size(dtype);
     (void)tlc_frame_read(&f, message.data, message.len, &n, 0);
     tlc_float_mode mode = tlc_float_enter();
     tlc_decode_frame(&f, &output, &x->cfg.parallel);

@@ -28,7 +28,7 @@ tlc_status tlc_frames_check(const tlc_setup *x, tlc_direction direction, uint32_
 /* scratch: how many values. */
 void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t scratch);
 
-/* Are there messages, and has every tensor with values a place? Else the pull is refused. */
+/* Are there messages, and does every tensor with values have a place? If not, the pull is refused. */
 tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out);
 
 /* Reads the answer of an owner for `step`, and checks all its frames. */

@@ -109,7 +109,7 @@ tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
     size_t bad = r->count;
     tlc_status status = tlc_many_check(&many, &bad);
 
-    /* a frame of somebody whose tensors these are not */
+    /* a frame of a worker that does not push these tensors */
     for (size_t i = 0; group->pusher && i < bad; i++)
         if (r->from[i] != group->pusher - 1) {
             status = TLC_ERR_CORRUPT;

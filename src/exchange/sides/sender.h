@@ -143,6 +143,6 @@ tlc_status tlc_sender_scale(tlc_sender *s, float factor, int check_only);
  * nothing. */
 tlc_status tlc_sender_set_codec(tlc_sender *s, size_t tensor, const char *codec, int check_only);
 
-/* The bytes of the values of message i as they come: what `raw` frames would have behind their headers. */
+/* The bytes of the values of message i as they come: what `raw` frames would have after their headers. */
 uint64_t tlc_sender_float_bytes(const tlc_sender *s, uint32_t i);
 #endif

@@ -137,7 +137,7 @@ static int flags_valid(const tlc_setup *x, unsigned flags, int push)
            !((flags & FLAG_FINDING) && push && !failed && !ecd);
 }
 
-/* What is behind the step. Returns 0 if it is not as it should be. */
+/* What follows the step. Returns 0 if it is not as it should be. */
 static int read_rest(const tlc_setup *x, tlc_reader *r, tlc_head *h, tlc_bundle_reader *frames)
 {
     unsigned flags = r->p[3];

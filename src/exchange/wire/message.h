@@ -18,14 +18,14 @@ typedef struct tlc_head {
     tlc_finding finding;  /* reason NONE: there is none */
     double weight;        /* of a push */
     const uint8_t *taken; /* of an answer that did not fail */
-    tlc_message bundle;   /* unless failed or absent; of a hello: all that is behind the step */
+    tlc_message bundle;   /* unless failed or absent; of a hello: all that follows the step */
 } tlc_head;
 
 /* The bytes that a message needs before its bundle, at most. */
 size_t tlc_message_room(const tlc_setup *x);
 
 /* Writes a message around its bundle. The bundle lies in a buffer, with tlc_message_room() bytes before it and 4 bytes
- * behind it; the message begins where its head fits in. If there is no bundle, bundle.data is a place all the same. */
+ * after it; the message begins where its head fits in. bundle.data must be set even if there is no bundle. */
 tlc_message tlc_message_write(const tlc_setup *x, const tlc_head *head);
 
 /* What a message should be. */

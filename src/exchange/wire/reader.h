@@ -38,7 +38,7 @@ static inline int tlc_read_double(tlc_reader *r, double *value)
     return 1;
 }
 
-/* A length, and so many times `size` bytes. */
+/* A length, and that many times `size` bytes. */
 static inline int tlc_read_bytes(tlc_reader *r, uint64_t size, const uint8_t **bytes, size_t *len)
 {
     uint64_t count;
