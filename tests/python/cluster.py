@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import traceback
+import unittest
 from datetime import timedelta
 from pathlib import Path
 
@@ -151,6 +152,17 @@ class Cluster:
             entry[1].close()
             entry[0].join(5)
         self.processes = []
+
+
+class Refusals(unittest.TestCase):
+    """Tests of what all ranks must refuse."""
+
+    def refused(self, outcomes, kind, words):
+        """Each rank raised an exception of this type (None: of any) with these words."""
+        for outcome in outcomes:
+            self.assertIsInstance(outcome, Failure, words)
+            self.assertEqual(kind or outcome.kind, outcome.kind, words)
+            self.assertIn(words, outcome.words)
 
 
 CLUSTER = Cluster()  # of all tests of a file

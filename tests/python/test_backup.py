@@ -14,7 +14,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Died, Failure
+from cluster import CLUSTER, Died, Failure, Refusals
+from outer_models import Scaler, ones
 from threelc.torch._owners.backup import KEPT
 
 STEPS = 10
@@ -114,9 +115,7 @@ def dies(rank, world):
         for step in range(STEPS):
             if (rank, step) == (2, 3):
                 os._exit(1)
-            for p in model.parameters():
-                p.grad = torch.ones_like(p)
-            optimizer.step()
+            ones(model, optimizer)
     except RuntimeError as error:
         return str(error), time.monotonic() - start
     return "trained", 0.0
@@ -126,10 +125,7 @@ def other_steps(rank, world):
     """Rank 1 has made fewer steps than the others when it saves its state."""
     model = Linear()
     optimizer = threelc.torch.PushPull(model, sgd, backup=1)
-    for step in range(3 if rank == 1 else 5):
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
+    ones(model, optimizer, 3 if rank == 1 else 5)
     optimizer.state_dict()
 
 
@@ -197,7 +193,7 @@ class Stragglers(unittest.TestCase):
             self.assertEqual((found[0][2].late, found[0][2].steps), (0, 2 * STEPS))
 
 
-class Failures(unittest.TestCase):
+class Failures(Refusals):
     def test_a_rank_dies(self):
         found = CLUSTER.outcomes(3, dies, timeout=TIMEOUT)
         self.assertIsInstance(found[2], Died)
@@ -216,21 +212,8 @@ class Failures(unittest.TestCase):
         for settings, later, words in (
                 ({"backup": 1, "max_norm": 1.0}, None, "max_norm needs all ranks in each step, and with backup=1"),
                 ({"backup": 1}, 1.0, "max_norm needs all ranks in each step, and with backup=1"),
-                ({"backup": 1, "scaler": Scaler()}, None, "scaler needs all ranks"),
+                ({"backup": 1, "scaler": Scaler(1.0)}, None, "scaler needs all ranks"),
                 ({"backup": 2}, None, "backup should be from 0 to 1, not 2"),
                 ({"backup": -1}, None, "backup should be at least 0, not -1"),
                 ([{"backup": 0}, {"backup": 1}], None, "same settings: backup is 1 on rank 1 and 0 on rank 0")):
-            for result in CLUSTER.outcomes(2, made, settings, later, timeout=TIMEOUT):
-                self.assertEqual(result.kind, "ValueError")
-                self.assertIn(words, result.words)
-
-
-class Scaler:
-    """As much of a GradScaler as is asked for."""
-
-    def get_scale(self):
-        return 1.0
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.refused(CLUSTER.outcomes(2, made, settings, later, timeout=TIMEOUT), "ValueError", words)

@@ -108,7 +108,3 @@ class Flush(unittest.TestCase):
             for _, after, again in found:  # nothing is left
                 for name, value in after.items():
                     self.assertTrue(torch.equal(value, again[name]), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,7 +12,8 @@ import torch.distributed as dist
 
 import threelc.torch
 from cluster import CLUSTER
-from test_ddp import Scaler, build, train
+from outer_models import Scaler
+from test_ddp import build, train
 from threelc.torch._common.transport import timeout_of
 
 TIMEOUT = 20  # of the process groups here; what is told at once is told long before

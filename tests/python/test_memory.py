@@ -410,7 +410,3 @@ class WrongArguments(unittest.TestCase):
 
     def test_names_of_enums(self):
         self.assertEqual(Graph("ring", 3).neighbours(0), Graph(GraphKind.RING, 3).neighbours(0))
-
-
-if __name__ == "__main__":
-    unittest.main()

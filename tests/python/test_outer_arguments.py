@@ -7,8 +7,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from outer_models import backward, bits, build, nesterov, resumed, sgd
+from cluster import CLUSTER, Refusals
+from outer_models import backward, bits, build, nesterov, ones, resumed, sgd, train
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
 
@@ -79,19 +79,9 @@ def thawed(rank, world, way):
     model = small()
     model[0].bias.requires_grad_(False)
     optimizer = make(way, model)
-    for step in range(4):
-        if step == 2:
-            model[0].bias.requires_grad_(True)
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
-
-
-class Refusals(unittest.TestCase):
-    def refused(self, results, kind, words):
-        for result in results:
-            self.assertEqual(getattr(result, "kind", None), kind, words)
-            self.assertIn(words, result.words)
+    ones(model, optimizer, 2)
+    model[0].bias.requires_grad_(True)
+    ones(model, optimizer, 2)
 
 
 class Models(Refusals):
@@ -166,9 +156,7 @@ def scheduled(rank, world, way, inside):
     rates, moves = [], []
     for _ in range(3):
         before = float(model.weight[0, 0])
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
+        ones(model, optimizer)
         scheduler.step()
         optimizer.zero_grad()
         rates.append(optimizer.param_groups[0]["lr"])
@@ -345,13 +333,7 @@ def taken_back(rank, world, way):
     optimizer, inner = counted(model, way)
     found = []
 
-    def train(first, last):
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-
-    train(0, 4)
+    train(rank, model, optimizer, range(4))
     saved = copy.deepcopy((model.state_dict(), inner and inner.state_dict())), optimizer.state_dict()
     for _ in range(2):
         (weights, of_inner), state = copy.deepcopy(saved[0]), saved[1]
@@ -359,7 +341,7 @@ def taken_back(rank, world, way):
         optimizer.load_state_dict(state)
         if inner is not None:
             inner.load_state_dict(of_inner)
-        train(4, 8)
+        train(rank, model, optimizer, range(4, 8))
         found.append(bits(model))
     return found
 
@@ -370,7 +352,6 @@ class Counts(unittest.TestCase):
         for way in WAYS:
             for first, second in CLUSTER.run(2, taken_back, way):
                 self.assertEqual(first, second, way)
-
 
     def test_resuming(self):
         for way in WAYS:

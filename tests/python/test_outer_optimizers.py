@@ -11,8 +11,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from test_outer_arguments import WAYS, Refusals, make
+from cluster import CLUSTER, Refusals
+from test_outer_arguments import WAYS, make
 
 SCALER = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")  # also on CPUs
 
