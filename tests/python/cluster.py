@@ -95,6 +95,16 @@ class Died(Exception):
     """The process of a rank is gone."""
 
 
+def attempt(call, *arguments):
+    """The type of what a call raised, its words, and after how many seconds. Empty: nothing was raised."""
+    start, kind, words = time.monotonic(), "", ""
+    try:
+        call(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        kind, words = type(error).__name__, str(error)
+    return kind, words, time.monotonic() - start
+
+
 class Cluster:
     """Processes that stay from one test to the next."""
 

@@ -16,6 +16,23 @@ class Net(torch.nn.Module):
         return self.second(torch.relu(self.norm(self.first(x))))
 
 
+class Linear(torch.nn.Module):
+    """A parameter that is compressed and one that is not. Their gradients do not depend on them."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(40, 50))
+        self.bias = torch.nn.Parameter(torch.zeros(7))
+        self.register_buffer("seen", torch.zeros(3))
+
+    def gradient(self, rank, step):
+        draw = torch.Generator().manual_seed(1000 * step + rank)
+        return [torch.randn(p.shape, generator=draw) for p in self.parameters()]
+
+    def forward(self, rank, step):
+        return sum((p * gradient).sum() for p, gradient in zip(self.parameters(), self.gradient(rank, step)))
+
+
 class Sharded(torch.nn.Module):
     """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
 

@@ -9,7 +9,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER
 from outer_models import Scaler, in_pieces
-from test_ddp import bits, build, train
+from test_ddp import bits, start, train
 from threelc.torch._common.device import Quantizer, _nearest
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
@@ -75,11 +75,9 @@ class Frames(unittest.TestCase):
 
 def trained(rank, world, quantize, codec, mode):
     """Steps, a NaN on rank 1 in the fifth, other codecs from the seventh to the ninth, and a new scale."""
-    model = build()
     scaler = Scaler(1.0)
-    state = threelc.torch.register(model, codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
-                                   scaler=scaler)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, state, optimizer = start(codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
+                                    scaler=scaler)
     for step in range(11):
         train_one(rank, model, optimizer, step)
         if step in (6, 8):
@@ -103,14 +101,8 @@ def handed_over(rank, world, quantize):
     """Steps on the first of two paths, then, from its state, on the second."""
     paths = iter(quantize)
 
-    def made():
-        model = build()
-        return model, threelc.torch.register(model, codec="3lc:s=1.5", quantize=next(paths))
-
-    def one(step, model, _):
-        train(rank, model, torch.optim.SGD(model.parameters(), 0.1), [step])
-
-    (model, _), states = in_pieces([(0, 4), (4, 8)], made, one)
+    (model, *_), states = in_pieces([(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths)),
+                                    lambda step, model, _, optimizer: train(rank, model, optimizer, [step]))
     return bits(model), states[1]["groups"]
 
 

@@ -53,7 +53,7 @@ def trained(rank, world, count, settings, momentum=0.0):
 
 
 def trained_at_owners(rank, world, count, settings, momentum=0.0, stop=None):
-    """The same. stop: the run is stopped after so many steps, and goes on in other objects."""
+    """The same. stop: the run is stopped after this number of steps, and goes on in other objects."""
     def made():
         model = Bowl()
         return model, threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, RATE, momentum=momentum),

@@ -175,7 +175,7 @@ class Optimizers(Refusals):
         for way, name in (("LocalSteps", "inner_optimizer"), ("Gossip", "optimizer")):
             for kind, error, words in (
                     ("other", "ValueError", f"{name} is of another model"),
-                    ("fewer", "ValueError", f"{name} has not the parameter 0.weight, which would never be trained"),
+                    ("fewer", "ValueError", f"{name} does not have the parameter 0.weight, which would never be"),
                     ("more", "ValueError", f"{name} has parameters that are not the model's"),
                     ("model", "TypeError", f"{name} should be an optimizer, such as"),
                     ("none", "TypeError", "not None")):
@@ -188,9 +188,9 @@ class Optimizers(Refusals):
                     ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an"),
                     ("optimizer", "TypeError", "not a SGD"),
                     ("none", "TypeError", f"{name} should make an optimizer, not None"),
-                    ("other", "ValueError", f"{name} made an optimizer that has not just the parameters")):
+                    ("other", "ValueError", f"{name} made an optimizer of other parameters than it was given")):
                 self.refused(CLUSTER.outcomes(2, function, kind), error, words)
-        self.refused(CLUSTER.outcomes(2, outer_given, "fewer"), "ValueError", "has not just the parameters")
+        self.refused(CLUSTER.outcomes(2, outer_given, "fewer"), "ValueError", "of other parameters than it")
         self.refused(CLUSTER.outcomes(2, outer_given, "name"), "TypeError", "not 'nesterov'")
         self.refused(CLUSTER.outcomes(2, server_given, "closure"), "TypeError", "optimizer is a LBFGS, which computes")
 
@@ -264,6 +264,8 @@ class Arguments(Refusals):
                 ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD "
                  "has none"),
                 ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
+                ({"mode": "ring"}, "ValueError", "mode should be one of sharded, gather, not 'ring'"),
+                ({"residual_decay": 1.5}, "ValueError", "residual_decay should be from 0 to 1, not 1.5"),
                 ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
                 ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
                 ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")):

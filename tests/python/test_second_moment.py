@@ -118,7 +118,7 @@ def hooked(rank, world, count, mode, stop=None):
 
 
 def warned(rank, world, settings):
-    """What is told of an AdamW at the owners."""
+    """The warning about an AdamW at the owners."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         at_owners(Uneven(), True, settings)

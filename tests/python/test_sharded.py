@@ -10,7 +10,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
 from outer_models import backward, build, memory, resumed, train
-from test_outer_optimizers import SCALER, OldScaler
+from test_outer_optimizers import SCALER, OldScaler, scaled_steps
 
 RANKS = 3
 CODECS = ("3lc:s=1.75", "3lc-golomb", "qsgd:bits=8", "topk:p=0.05")
@@ -57,16 +57,24 @@ def mean(gradients):
     return total
 
 
-def alone(make, steps):
-    """The optimizer on the whole model, with the mean of the gradients of all ranks."""
+def halved(optimizer):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+
+def alone(make, steps, groups=None):
+    """The optimizer on the whole model, with the mean of the gradients of all ranks. groups: of the model, for a
+    training with a schedule."""
     models = [Wide() for _ in range(RANKS)]
-    optimizer = make(models[0].trained())
+    optimizer = make(groups(models[0]) if groups else models[0].trained())
+    schedule = halved(optimizer) if groups else None
     for step in range(steps):
         for rank, model in enumerate(models):
             model.set_gradients(rank, step)
         for parameters in zip(*(model.trained() for model in models)):
             parameters[0].grad = mean([p.grad for p in parameters])
         optimizer.step()
+        if schedule:
+            schedule.step()
     return memory(models[0].parameters())
 
 
@@ -127,11 +135,15 @@ class Exactness(unittest.TestCase):
 
 # ---- groups, schedules, clipping ----
 
+def groups_of(model):
+    return [{"params": [model.large, model.some], "weight_decay": 0.1},
+            {"params": [model.few, model.zero, model.frozen], "weight_decay": 0.0, "lr": 0.02}]
+
+
 def grouped(rank, world, codec, wrong):
     """The model after steps with groups and a schedule."""
     model = Wide()
-    groups = [{"params": [model.large, model.some], "weight_decay": 0.1},
-              {"params": [model.few, model.zero, model.frozen], "weight_decay": 0.0, "lr": 0.02}]
+    groups = groups_of(model)
     if wrong == "missing":
         groups[1]["params"].pop(0)
     elif wrong == "twice":
@@ -141,28 +153,12 @@ def grouped(rank, world, codec, wrong):
     elif wrong == "rank" and rank == 1:
         groups[0]["weight_decay"] = 0.2
     optimizer = threelc.torch.ShardedOptimizer(model, adamw, groups=groups, codec=codec)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    schedule = halved(optimizer)
     for step in range(6):
         model.set_gradients(rank, step)
         optimizer.step()
         schedule.step()
     return memory(model.parameters()), [group["lr"] for group in optimizer.param_groups]
-
-
-def grouped_alone():
-    models = [Wide() for _ in range(RANKS)]
-    model = models[0]
-    optimizer = adamw([{"params": [model.large, model.some], "weight_decay": 0.1},
-                       {"params": [model.few, model.zero], "weight_decay": 0.0, "lr": 0.02}])
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
-    for step in range(6):
-        for rank, other in enumerate(models):
-            other.set_gradients(rank, step)
-        for parameters in zip(*(other.trained() for other in models)):
-            parameters[0].grad = mean([p.grad for p in parameters])
-        optimizer.step()
-        schedule.step()
-    return memory(model.parameters())
 
 
 def clipped(rank, world, max_norm):
@@ -176,7 +172,7 @@ def clipped(rank, world, max_norm):
 
 class Settings(Refusals):
     def test_groups_and_schedules(self):
-        expected = grouped_alone()
+        expected = alone(adamw, 6, groups_of)
         for found, rates in CLUSTER.run(RANKS, grouped, "raw", None):
             self.assertEqual(found, expected)
             self.assertEqual(rates, [1e-2 / 8, 0.02 / 8])
@@ -208,29 +204,21 @@ class Settings(Refusals):
 # ---- loss scalers ----
 
 def scaled(rank, world, kind, bad):
-    """Weights and scales after each of four steps with gradients of 1; rank 1 has an infinity in those of `bad`."""
+    """Weights and scales after each of the steps."""
     model = torch.nn.Linear(20, 20)
     torch.nn.init.zeros_(model.weight)
     scaler = OldScaler() if kind == "old" else torch.amp.GradScaler("cpu", init_scale=1024.0)
     scaler.get_scale = scaler.get_scale if kind != "old" else lambda: 1024.0
     optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, 0.1), codec="3lc", scaler=scaler)
     found = []
-    for step in range(4):
-        optimizer.zero_grad()
-        scaler.scale(model.weight.sum() * (math.inf if rank == 1 and step in bad else 1.0)).backward()
-        if kind == "unscaled":
-            scaler.unscale_(optimizer)
-        scaler.step(optimizer)
-        told = [float(v) for state in scaler._per_optimizer_states.values()
-                for v in state["found_inf_per_device"].values()]
-        scaler.update()
+    for told in scaled_steps(rank, model, optimizer, scaler, kind, bad):
         found.append((round(float(model.weight.detach()[0, 0]), 5), scaler.get_scale(), told))
     return found, optimizer.stats.steps, optimizer.stats.failed
 
 
 class Scalers(Refusals):
     def check(self, kind, halves):
-        """A step is skipped on all ranks, and all scalers hear of it."""
+        """A step is skipped on all ranks, and all scalers learn of it."""
         for found, steps, failed in CLUSTER.run(2, scaled, kind, (0, 2)):
             self.assertEqual([weight for weight, _, _ in found], [0.0, -0.1, -0.1, -0.2])
             self.assertEqual([told for _, _, told in found], [[1.0], [0.0], [1.0], [0.0]])
