@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""3LC's fine-grained barriers (section 3): what PyTorch tells while a model computes. A gradient is there; a module is
-about to read its parameters."""
+"""3LC's fine-grained barriers (section 3). PyTorch tells while a model computes that a gradient is there, and that a
+module is about to read its parameters."""
 from __future__ import annotations
 
 import threading
