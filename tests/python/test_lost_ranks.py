@@ -111,18 +111,14 @@ def absent(rank, world, seconds):
 
 def timeouts(rank, world):
     """Of the groups that each way makes, and of one that is made for the module."""
-    found = []
-    small = torch.nn.Linear(4, 4)
-    found.append(threelc.torch.register(build()))
-    found.append(threelc.torch.LocalSteps(small, torch.optim.SGD(small.parameters(), 0.1), every=2))
-    found.append(threelc.torch.PushPull(torch.nn.Linear(4, 4), lambda p: torch.optim.SGD(p, 0.1)))
-    small = torch.nn.Linear(4, 4)
-    found.append(threelc.torch.Gossip(small, torch.optim.SGD(small.parameters(), 0.1), graph="complete"))
-    module = torch.nn.Linear(4, 4)
-    module.set_all_reduce_hook = lambda hook: None
-    found.append(threelc.torch.register_fsdp(module))
+    one, two, three, four = (torch.nn.Linear(4, 4) for _ in range(4))
+    four.set_all_reduce_hook = lambda hook: None
     other = dist.new_group(backend="gloo", timeout=timedelta(seconds=7))
-    found.append(threelc.torch.register(build(process_group=other)))
+    found = [threelc.torch.register(build()),
+             threelc.torch.LocalSteps(one, torch.optim.SGD(one.parameters(), 0.1), every=2),
+             threelc.torch.PushPull(two, lambda p: torch.optim.SGD(p, 0.1)),
+             threelc.torch.Gossip(three, torch.optim.SGD(three.parameters(), 0.1), graph="complete"),
+             threelc.torch.register_fsdp(four), threelc.torch.register(build(process_group=other))]
     return [timeout_of(each._transport.group).total_seconds() for each in found]
 
 

@@ -133,18 +133,15 @@ def given(rank, world, way, kind):
     threelc.torch.Gossip(model, made)
 
 
-def outer_given(rank, world, kind):
+def maker_given(rank, world, name, kind):
+    """name: of the argument."""
     model = small()
-    made = {"name": "nesterov", "optimizer": sgd(model), "none": lambda p: None,
-            "other": lambda p: sgd(model), "fewer": lambda p: torch.optim.SGD(p[1:], 0.1)}[kind]
-    threelc.torch.LocalSteps(model, sgd(model), made, every=1)
-
-
-def server_given(rank, world, kind):
-    model = small()
-    made = {"name": "sgd", "optimizer": sgd(model), "none": lambda p: None, "other": lambda p: sgd(model),
-            "closure": torch.optim.LBFGS}[kind]
-    threelc.torch.PushPull(model, made, servers=2)
+    made = {"name": "nesterov", "optimizer": sgd(model), "none": lambda p: None, "other": lambda p: sgd(model),
+            "fewer": lambda p: torch.optim.SGD(p[1:], 0.1), "closure": torch.optim.LBFGS}[kind]
+    if name == "outer":
+        threelc.torch.LocalSteps(model, sgd(model), made, every=1)
+    else:
+        threelc.torch.PushPull(model, made, servers=2)
 
 
 def scheduled(rank, world, way, inside):
@@ -183,16 +180,17 @@ class Optimizers(Refusals):
         self.refused(CLUSTER.outcomes(2, given, "Gossip", "closure"), "TypeError", "optimizer is a LBFGS, which")
 
     def test_makers(self):
-        for function, name in ((outer_given, "outer"), (server_given, "optimizer")):
+        for name in ("outer", "optimizer"):
             for kind, error, words in (
                     ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an"),
                     ("optimizer", "TypeError", "not a SGD"),
                     ("none", "TypeError", f"{name} should make an optimizer, not None"),
                     ("other", "ValueError", f"{name} made an optimizer of other parameters than it was given")):
-                self.refused(CLUSTER.outcomes(2, function, kind), error, words)
-        self.refused(CLUSTER.outcomes(2, outer_given, "fewer"), "ValueError", "of other parameters than it")
-        self.refused(CLUSTER.outcomes(2, outer_given, "name"), "TypeError", "not 'nesterov'")
-        self.refused(CLUSTER.outcomes(2, server_given, "closure"), "TypeError", "optimizer is a LBFGS, which computes")
+                self.refused(CLUSTER.outcomes(2, maker_given, name, kind), error, words)
+        self.refused(CLUSTER.outcomes(2, maker_given, "outer", "fewer"), "ValueError", "of other parameters than it")
+        self.refused(CLUSTER.outcomes(2, maker_given, "outer", "name"), "TypeError", "not 'nesterov'")
+        self.refused(CLUSTER.outcomes(2, maker_given, "optimizer", "closure"), "TypeError",
+                     "optimizer is a LBFGS, which computes")
 
     def test_schedules(self):
         for way in WAYS:
@@ -300,13 +298,10 @@ class Arguments(Refusals):
 # ---- what is counted goes on ----
 
 def counted(model, way):
-    if way == "LocalSteps":
-        inner = sgd(model)
-        return threelc.torch.LocalSteps(model, inner, nesterov, every=2), inner
-    if way == "Gossip":
-        inner = sgd(model)
-        return threelc.torch.Gossip(model, inner), inner
-    return threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.05), servers=2), None
+    if way == "PushPull":
+        return make(way, model, lambda p: torch.optim.SGD(p, 0.05), servers=2), None
+    inner = sgd(model)
+    return make(way, model, inner, **({"outer": nesterov} if way == "LocalSteps" else {})), inner
 
 
 def counts(rank, world, way, pieces):
