@@ -193,7 +193,7 @@ class Reader:
                 i += 1
         return self.mutants
 
-    # ---- statements: each function begins at a token and returns the index behind what it read
+    # ---- statements: each function begins at a token and returns the index after what it read
 
     def block(self, i, is_body=False):
         end = self.pairs[i]

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import traceback
+import unittest
 from datetime import timedelta
 from pathlib import Path
 
@@ -94,6 +95,16 @@ class Died(Exception):
     """The process of a rank is gone."""
 
 
+def attempt(call, *arguments):
+    """The type of what a call raised, its words, and after how many seconds. Empty: nothing was raised."""
+    start, kind, words = time.monotonic(), "", ""
+    try:
+        call(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        kind, words = type(error).__name__, str(error)
+    return kind, words, time.monotonic() - start
+
+
 class Cluster:
     """Processes that stay from one test to the next."""
 
@@ -151,6 +162,17 @@ class Cluster:
             entry[1].close()
             entry[0].join(5)
         self.processes = []
+
+
+class Refusals(unittest.TestCase):
+    """Tests of what all ranks must refuse."""
+
+    def refused(self, outcomes, kind, words):
+        """Each rank raised an exception of this type (None: of any) with these words."""
+        for outcome in outcomes:
+            self.assertIsInstance(outcome, Failure, words)
+            self.assertEqual(kind or outcome.kind, outcome.kind, words)
+            self.assertIn(words, outcome.words)
 
 
 CLUSTER = Cluster()  # of all tests of a file

@@ -16,6 +16,23 @@ class Net(torch.nn.Module):
         return self.second(torch.relu(self.norm(self.first(x))))
 
 
+class Linear(torch.nn.Module):
+    """A parameter that is compressed and one that is not. Their gradients do not depend on them."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(40, 50))
+        self.bias = torch.nn.Parameter(torch.zeros(7))
+        self.register_buffer("seen", torch.zeros(3))
+
+    def gradient(self, rank, step):
+        draw = torch.Generator().manual_seed(1000 * step + rank)
+        return [torch.randn(p.shape, generator=draw) for p in self.parameters()]
+
+    def forward(self, rank, step):
+        return sum((p * gradient).sum() for p, gradient in zip(self.parameters(), self.gradient(rank, step)))
+
+
 class Sharded(torch.nn.Module):
     """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
 
@@ -29,6 +46,16 @@ class Sharded(torch.nn.Module):
     def backward_ends(self, gradient):
         self.hook(gradient)
         return gradient
+
+
+class Scaler:
+    """Stands in for a GradScaler, which works on GPUs only in some releases."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def get_scale(self):
+        return self.scale
 
 
 def build(rank):
@@ -46,9 +73,28 @@ def backward(model, rank, step):
     return float(loss)
 
 
+def train(rank, model, optimizer, steps):
+    for step in steps:
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+
+
+def ones(model, optimizer, steps=1):
+    """Steps in which all gradients are 1."""
+    for _ in range(steps):
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+
+
 def bits(model):
     return {name: tensor.detach().numpy().tobytes() for name, tensor in model.state_dict().items()
             if tensor.is_floating_point()}
+
+
+def memory(tensors):
+    return [tensor.detach().clone().view(-1).view(torch.uint8).numpy().tobytes() for tensor in tensors]
 
 
 def sgd(model, momentum=0.9):
@@ -59,22 +105,26 @@ def nesterov(parameters):
     return torch.optim.SGD(parameters, 0.7, momentum=0.9, nesterov=True)
 
 
-def resumed(rank, world, pieces, make, settings):
-    """Training in pieces: each but the first begins in a new model, from the state of the one before. make(model,
-    settings): the optimizer, and the one inside it whose state is the caller's to save, or None."""
-    saved = None
+def in_pieces(pieces, make, step):
+    """Training in pieces, from step `first` to `last`: each but the first begins in new objects, from the states of the
+    ones before. make(): the objects. step(number, *objects). Returns the last objects and their states."""
+    states = ()
     for first, last in pieces:
+        objects = make()
+        for thing, state in zip(objects, states):
+            thing.load_state_dict(state)
+        for number in range(first, last):
+            step(number, *objects)
+        states = [thing.state_dict() for thing in objects]
+    return objects, states
+
+
+def resumed(rank, world, pieces, make, settings):
+    """The bits of a model that is trained in pieces, its state, and that of its optimizer. make(model, settings): the
+    optimizer, and the one inside it whose state is the caller's to save, or None."""
+    def made():
         model = build(rank)
-        optimizer, inner = make(model, settings)
-        if saved is not None:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-            if inner is not None:
-                inner.load_state_dict(saved[2])
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-        saved = ({name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict(),
-                 inner and inner.state_dict())
-    return bits(model), saved[0], saved[1]
+        return [model, *filter(None, make(model, settings))]
+
+    (model, *_), states = in_pieces(pieces, made, lambda step, *both: train(rank, *both[:2], [step]))
+    return bits(model), states[0], states[1]

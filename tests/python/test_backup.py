@@ -14,26 +14,13 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Died, Failure
+from cluster import CLUSTER, Died, Failure, Refusals, attempt
+from outer_models import Linear, Scaler, ones
 from threelc.torch._owners.backup import KEPT
 
 STEPS = 10
 RATE = 0.1
 TIMEOUT = 20
-
-
-class Linear(torch.nn.Module):
-    """Its gradients do not depend on its parameters: one that is compressed, and one that is not."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(40, 50))
-        self.bias = torch.nn.Parameter(torch.zeros(7))
-        self.register_buffer("seen", torch.zeros(3))
-
-    def gradient(self, rank, step):
-        draw = torch.Generator().manual_seed(1000 * step + rank)
-        return [torch.randn(p.shape, generator=draw) for p in self.parameters()]
 
 
 def sgd(parameters):
@@ -106,30 +93,20 @@ def saved_and_flushed(rank, world, folder, late, settings):
 
 
 def dies(rank, world):
-    """Rank 2 ends in step 3. Returns what the others say, and after how long."""
+    """Rank 2 ends after 3 steps. Returns what the others raise, and after how long."""
     model = Linear()
     optimizer = threelc.torch.PushPull(model, sgd, servers=2, backup=1)
-    start = time.monotonic()
-    try:
-        for step in range(STEPS):
-            if (rank, step) == (2, 3):
-                os._exit(1)
-            for p in model.parameters():
-                p.grad = torch.ones_like(p)
-            optimizer.step()
-    except RuntimeError as error:
-        return str(error), time.monotonic() - start
-    return "trained", 0.0
+    ones(model, optimizer, 3)
+    if rank == 2:
+        os._exit(1)
+    return attempt(ones, model, optimizer, STEPS - 3)
 
 
 def other_steps(rank, world):
     """Rank 1 has made fewer steps than the others when it saves its state."""
     model = Linear()
     optimizer = threelc.torch.PushPull(model, sgd, backup=1)
-    for step in range(3 if rank == 1 else 5):
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
+    ones(model, optimizer, 3 if rank == 1 else 5)
     optimizer.state_dict()
 
 
@@ -197,11 +174,12 @@ class Stragglers(unittest.TestCase):
             self.assertEqual((found[0][2].late, found[0][2].steps), (0, 2 * STEPS))
 
 
-class Failures(unittest.TestCase):
+class Failures(Refusals):
     def test_a_rank_dies(self):
         found = CLUSTER.outcomes(3, dies, timeout=TIMEOUT)
         self.assertIsInstance(found[2], Died)
-        for words, seconds in found[:2]:
+        for kind, words, seconds in found[:2]:
+            self.assertEqual(kind, "RuntimeError")
             self.assertRegex(words, "^rank [01] lost another rank .* see what it printed")
             self.assertLess(seconds, TIMEOUT / 2)
 
@@ -216,21 +194,8 @@ class Failures(unittest.TestCase):
         for settings, later, words in (
                 ({"backup": 1, "max_norm": 1.0}, None, "max_norm needs all ranks in each step, and with backup=1"),
                 ({"backup": 1}, 1.0, "max_norm needs all ranks in each step, and with backup=1"),
-                ({"backup": 1, "scaler": Scaler()}, None, "scaler needs all ranks"),
+                ({"backup": 1, "scaler": Scaler(1.0)}, None, "scaler needs all ranks"),
                 ({"backup": 2}, None, "backup should be from 0 to 1, not 2"),
                 ({"backup": -1}, None, "backup should be at least 0, not -1"),
                 ([{"backup": 0}, {"backup": 1}], None, "same settings: backup is 1 on rank 1 and 0 on rank 0")):
-            for result in CLUSTER.outcomes(2, made, settings, later, timeout=TIMEOUT):
-                self.assertEqual(result.kind, "ValueError")
-                self.assertIn(words, result.words)
-
-
-class Scaler:
-    """As much of a GradScaler as is asked for."""
-
-    def get_scale(self):
-        return 1.0
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.refused(CLUSTER.outcomes(2, made, settings, later, timeout=TIMEOUT), "ValueError", words)

@@ -46,34 +46,31 @@ def gradients(model):
     return found
 
 
+def trained(rank, model, codec, steps, loss):
+    """The gradients of each step, and the stats. codec: of the hook, if there is one."""
+    state = threelc.torch.register(model, codec=codec, min_numel=1) if codec else None
+    found = []
+    for step in range(steps):
+        model.zero_grad()
+        loss(model, torch.Generator().manual_seed(10 * step + rank)).backward()
+        found.append(gradients(model))
+    return found, state and state.stats
+
+
 def words(rank, world, hooked, codec="3lc", steps=6, unused=False):
-    """The gradients of each step, and the stats."""
+    """As trained()."""
     torch.manual_seed(1)
     module = Words()
     if not unused:
         del module.unused
-    model = DistributedDataParallel(module, find_unused_parameters=unused)
-    state = threelc.torch.register(model, codec=codec, min_numel=1) if hooked else None
-    found = []
-    for step in range(steps):
-        model.zero_grad()
-        draw = torch.Generator().manual_seed(10 * step + rank)
-        model(torch.randint(50, (8 + rank,), generator=draw)).pow(2).mean().backward()
-        found.append(gradients(model))
-    return found, state and state.stats
+    return trained(rank, DistributedDataParallel(module, find_unused_parameters=unused), hooked and codec, steps,
+                   lambda model, draw: model(torch.randint(50, (8 + rank,), generator=draw)).pow(2).mean())
 
 
 def kinds(rank, world, dtypes, hooked):
     """The same, of parameters of these dtypes."""
-    model = DistributedDataParallel(Kinds(*dtypes))
-    state = threelc.torch.register(model, codec="3lc", min_numel=1) if hooked else None
-    found = []
-    for step in range(4):
-        model.zero_grad()
-        draw = torch.Generator().manual_seed(10 * step + rank)
-        model(torch.randn(600, generator=draw)).backward()
-        found.append(gradients(model))
-    return found, state and state.stats
+    return trained(rank, DistributedDataParallel(Kinds(*dtypes)), hooked and "3lc", 4,
+                   lambda model, draw: model(torch.randn(600, generator=draw)))
 
 
 def compiled(rank, world, kind):

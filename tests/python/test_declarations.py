@@ -156,7 +156,3 @@ class Declarations(unittest.TestCase):
     def test_numbers(self):
         found = self.compiled(['printf("%llu %u %zu\\n", (unsigned long long)TLC_UNKNOWN, TLC_NOBODY, TLC_ALL);'])
         self.assertEqual([int(word) for word in found], [_c.UNKNOWN, _c.NOBODY, _c.ALL])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -116,7 +116,7 @@ class WeightSync(unittest.TestCase):
         """A receiver has the bits of the publisher, whatever order its tensors are in."""
         for dtype, smaller in (torch.float32, 2), (torch.bfloat16, 3):
             source, served = build(1).to(dtype), Backwards(2).to(dtype)
-            publisher, receiver = threelc.torch.WeightSync(source), threelc.torch.WeightSync(served)
+            publisher, receiver = threelc.torch.WeightSync(source, threads=2), threelc.torch.WeightSync(served)
             sizes = []
             for step in range(4):
                 message = publisher.publish()
@@ -128,27 +128,6 @@ class WeightSync(unittest.TestCase):
                         self.assertEqual(mine[name], theirs[name], name)
                 trained(source, 1, 1e-6)
             self.assertLess(max(sizes[1:]) * smaller, sizes[0])
-
-    def test_late_receivers(self):
-        source = build(1)
-        publisher = threelc.torch.WeightSync(source, threads=2)
-        late = build(3)
-        first = publisher.publish()
-        trained(source)
-        second = publisher.publish()
-        before = bits(late)
-        with self.assertRaisesRegex(threelc.BaseError, r"0\.weight is not what .* publish\(full=True\) is needed"):
-            threelc.torch.WeightSync(late).receive(second)
-        self.assertEqual(bits(late), before)
-        for message in (first, second):
-            threelc.torch.WeightSync(late).receive(message)
-        other = build(4)
-        threelc.torch.WeightSync(other).receive(publisher.publish(full=True))
-        trained(source)
-        third = publisher.publish()
-        for model in (late, other):
-            threelc.torch.WeightSync(model).receive(third)
-            torch.testing.assert_close(model[0].weight, source[0].weight, rtol=0, atol=0)
 
     def test_what_does_not_fit_is_named(self):
         message = threelc.torch.WeightSync(build(1)).publish()
@@ -164,35 +143,3 @@ class WeightSync(unittest.TestCase):
             self.assertEqual(bits(model), before)
         with self.assertRaisesRegex(TypeError, "parameter 0.weight is of torch.float64"):
             threelc.torch.WeightSync(build(1).double()).publish()
-
-    def test_altered_messages(self):
-        source = build(1, 20)
-        served = build(1, 20)
-        publisher = threelc.torch.WeightSync(source)
-        threelc.torch.WeightSync(served).receive(publisher.publish())
-        trained(source)
-        message = publisher.publish()
-        before = bits(served)
-        for i in range(len(message)):
-            altered = bytearray(message)
-            altered[i] ^= 1 << i % 8
-            with self.assertRaises(threelc.Error):
-                threelc.torch.WeightSync(served).receive(altered)
-            with self.assertRaises(threelc.Error):
-                threelc.torch.WeightSync(served).receive(message[:i])
-        self.assertEqual(bits(served), before)
-        threelc.torch.WeightSync(served).receive(message)
-        torch.testing.assert_close(served[0].weight, source[0].weight, rtol=0, atol=0)
-
-    def test_shared_and_transposed(self):
-        def tied():
-            model = torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Linear(40, 40))
-            model[1].weight = model[0].weight
-            model[0].weight.data = model[0].weight.data.t()
-            return model
-        source, served = tied(), tied()
-        publisher, receiver = threelc.torch.WeightSync(source), threelc.torch.WeightSync(served)
-        for _ in range(3):
-            receiver.receive(publisher.publish())
-            self.assertEqual(bits(source), bits(served))
-            trained(source)

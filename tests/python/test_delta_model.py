@@ -44,7 +44,3 @@ class Model(unittest.TestCase):
         for one_in in (2, 3, 5, 7, 8, 9, 12):
             for kind in ("many", "all", "signs"):
                 self.same_frames("bf16", 3000, lambda i, k=kind, m=one_in: "same" if i * 2654435761 % m else k)
-
-
-if __name__ == "__main__":
-    unittest.main()

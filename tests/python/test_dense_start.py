@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Dense starts of ShardedOptimizer, PushPull and LocalSteps, in real processes over gloo: the first steps or rounds are
 those of the codec "raw", bit for bit, and after them codecs begin."""
-import unittest
 
 import torch
 
 import threelc.torch
-from cluster import CLUSTER
-from outer_models import backward, batch, build, resumed
+from cluster import CLUSTER, Refusals
+from outer_models import batch, build, memory, resumed, train
 from test_momentum import MOMENTUM, SPARSE, by_the_paper, trained_at_owners
 from test_outer_optimizers import OldScaler
-from test_sharded import RANKS, adamw, alone, memory, sgd, sharded
+from test_sharded import RANKS, adamw, alone, sgd, sharded
 from test_sharded_overlap import trained as overlapped
 
 DENSE = 4
@@ -33,9 +32,7 @@ def followed(rank, world, make, steps, settings):
     optimizer, _ = make(model, settings)
     found, sent = [], 0
     for step in range(steps):
-        optimizer.zero_grad()
-        backward(model, rank, step)
-        optimizer.step()
+        train(rank, model, optimizer, [step])
         found.append((memory(model.parameters()), optimizer.stats.sent - sent))
         sent = optimizer.stats.sent
     return found
@@ -66,10 +63,7 @@ def alike(rank, world, first, last, settings, saved):
     if saved is not None:
         model.load_state_dict(saved[0][0])
         optimizer.load_state_dict([state for _, state in saved])
-    for step in range(first, last):
-        optimizer.zero_grad()
-        backward(model, 0, step)
-        optimizer.step()
+    train(0, model, optimizer, range(first, last))
     return model.state_dict(), optimizer.state_dict()
 
 
@@ -77,7 +71,7 @@ def other_lengths(rank, world, make, name):
     make(build(rank), {name: rank + 1})
 
 
-class DenseStart(unittest.TestCase):
+class DenseStart(Refusals):
     def check(self, make, settings, length, period=1):
         """length: steps that go as floats. period: of exchanges."""
         here = CLUSTER.run(RANKS, followed, make, length + 2 * period, settings)
@@ -163,13 +157,7 @@ class DenseStart(unittest.TestCase):
 
     def test_wrong_settings(self):
         for make, name in ((make_owners, "warmup_steps"), (make_local, "warmup_rounds")):
-            for found in CLUSTER.outcomes(2, followed, make, 1, {name: -1}):
-                self.assertEqual(found.kind, "ValueError")
-                self.assertIn(f"{name} should be at least 0, not -1", found.words)
-            for found in CLUSTER.outcomes(2, other_lengths, make, name):
-                self.assertEqual(getattr(found, "kind", None), "ValueError", found)
-                self.assertIn(f"{name} is 2 on rank 1 and 1 on rank 0", found.words)
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.refused(CLUSTER.outcomes(2, followed, make, 1, {name: -1}), "ValueError",
+                         f"{name} should be at least 0, not -1")
+            self.refused(CLUSTER.outcomes(2, other_lengths, make, name), "ValueError",
+                         f"{name} is 2 on rank 1 and 1 on rank 0")

@@ -8,7 +8,8 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER
-from test_ddp import bits, build, train
+from outer_models import Scaler, in_pieces
+from test_ddp import bits, start, train
 from threelc.torch._common.device import Quantizer, _nearest
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
@@ -74,11 +75,9 @@ class Frames(unittest.TestCase):
 
 def trained(rank, world, quantize, codec, mode):
     """Steps, a NaN on rank 1 in the fifth, other codecs from the seventh to the ninth, and a new scale."""
-    model = build()
-    scaler = Scaler()
-    state = threelc.torch.register(model, codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
-                                   scaler=scaler)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = Scaler(1.0)
+    model, state, optimizer = start(codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
+                                    scaler=scaler)
     for step in range(11):
         train_one(rank, model, optimizer, step)
         if step in (6, 8):
@@ -86,13 +85,6 @@ def trained(rank, world, quantize, codec, mode):
         scaler.scale = 0.5 if step > 3 else 1.0
     stats = state.stats
     return bits(model), (stats.sent, stats.received, stats.skipped, stats.dropped, stats.residual_norms)
-
-
-class Scaler:
-    scale = 1.0
-
-    def get_scale(self):
-        return self.scale
 
 
 def train_one(rank, model, optimizer, step):
@@ -107,16 +99,11 @@ def train_one(rank, model, optimizer, step):
 
 def handed_over(rank, world, quantize):
     """Steps on the first of two paths, then, from its state, on the second."""
-    saved = None
-    for first, path in ((0, quantize[0]), (4, quantize[1])):
-        model = build()
-        state = threelc.torch.register(model, codec="3lc:s=1.5", quantize=path)
-        if saved is not None:
-            model.module.load_state_dict(saved[0])
-            state.load_state_dict(saved[1])
-        train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(first, first + 4))
-        saved = {key: value.clone() for key, value in model.module.state_dict().items()}, state.state_dict()
-    return bits(model), saved[1]["groups"]
+    paths = iter(quantize)
+
+    (model, *_), states = in_pieces([(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths)),
+                                    lambda step, model, _, optimizer: train(rank, model, optimizer, [step]))
+    return bits(model), states[1]["groups"]
 
 
 class Training(unittest.TestCase):

@@ -455,6 +455,11 @@ class Gossips(unittest.TestCase):
         for node in nodes:
             node.pull([messages[j] for j in node.neighbours])
 
+    def greet(self, nodes):
+        hellos = [bytes(node.hello()) for node in nodes]
+        for node in nodes:
+            node.greet([hellos[j] for j in node.neighbours])
+
     def test_codec_by_default(self):
         nodes = self.make(GossipKind.DCD, push=None)
         self.step(nodes, [gradients(i) for i in range(4)])
@@ -465,14 +470,11 @@ class Gossips(unittest.TestCase):
     def test_replicas(self):
         for kind in GossipKind:
             nodes = self.make(kind)
-            hellos = [bytes(node.hello()) for node in nodes]
-            for node in nodes:
-                node.greet([hellos[j] for j in node.neighbours])
+            self.greet(nodes)
             for step in range(3):
                 self.step(nodes, [gradients(4 * step + i) for i in range(4)])
-            hellos = [bytes(node.hello()) for node in nodes]
+            self.greet(nodes)
             for node in nodes:
-                node.greet([hellos[j] for j in node.neighbours])
                 self.assertEqual(node.step, 4)
                 self.assertEqual(node.outcome().cause, Status.OK)
             self.assertTrue(numpy.asarray(nodes[0].model("weight")).any())

@@ -11,21 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import threelc.torch
 from cluster import CLUSTER
+from outer_models import Linear
 
 STEPS = 6
-
-
-class Linear(torch.nn.Module):
-    """A parameter that is compressed and one that is not."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(40, 50))
-        self.bias = torch.nn.Parameter(torch.zeros(7))
-
-    def forward(self, rank, step):
-        draw = torch.Generator().manual_seed(1000 * step + rank)
-        return sum((p * torch.randn(p.shape, generator=draw)).sum() for p in self.parameters())
 
 
 def sgd(parameters):
@@ -108,7 +96,3 @@ class Flush(unittest.TestCase):
             for _, after, again in found:  # nothing is left
                 for name, value in after.items():
                     self.assertTrue(torch.equal(value, again[name]), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
+from cluster import CLUSTER, Refusals
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -75,7 +75,7 @@ def no_cpu(rank, world):
 
 
 @unittest.skipUnless(RUNS, "PyTorch has no FSDP2 that runs on CPUs")
-class FSDP2(unittest.TestCase):
+class FSDP2(Refusals):
     def test_raw_is_the_mean_over_replicas(self):
         """As a mesh of two dimensions computes it."""
         for settings in ({}, {"mp_policy": True}):
@@ -113,9 +113,8 @@ class FSDP2(unittest.TestCase):
 
     def test_mesh_of_two_dimensions(self):
         """PyTorch would average in floats before the hook."""
-        for result in CLUSTER.outcomes(4, two_dimensions):
-            self.assertEqual(result.kind, "ValueError")
-            self.assertIn("with a mesh of two dimensions, so PyTorch itself averages over replicas", result.words)
+        self.refused(CLUSTER.outcomes(4, two_dimensions), "ValueError",
+                     "with a mesh of two dimensions, so PyTorch itself averages over replicas")
 
 
 @unittest.skipIf(RUNS or fully_shard is None, "FSDP2 runs here, or there is none")

@@ -45,7 +45,3 @@ class Help(unittest.TestCase):
         self.assertEqual((threelc.DType.BF16 + 1, threelc.DType(1), threelc.DType["F32"], list(threelc.DType)),
                          (3, threelc.DType.F16, 0, [0, 1, 2]))
         self.assertTrue(issubclass(threelc.Status, int))
-
-
-if __name__ == "__main__":
-    unittest.main()

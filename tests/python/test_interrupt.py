@@ -231,7 +231,3 @@ class Threads(unittest.TestCase):
         if child == 0:
             os._exit(0 if context.compress(gradient) == expected.compress(gradient) else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

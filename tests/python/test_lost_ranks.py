@@ -11,11 +11,12 @@ import torch
 import torch.distributed as dist
 
 import threelc.torch
-from cluster import CLUSTER
-from test_ddp import Scaler, build, train
+from cluster import CLUSTER, attempt
+from outer_models import Scaler
+from test_ddp import build, start, train
 from threelc.torch._common.transport import timeout_of
 
-TIMEOUT = 20  # of the process groups here; what is told at once is told long before
+TIMEOUT = 20  # of the process groups here; exceptions that come at once come long before
 
 
 class Breakage(Exception):
@@ -54,40 +55,30 @@ WHATS = ("hook", "scaler", "exchange", "end of the step", "residuals", "unused",
 def broken(rank, world, what):
     """Rank 1 fails in step 3: what backward() raises on each rank, and after how long."""
     results = threelc.torch._hook.arrival.Arrival.results
-    model = build()
-    state = threelc.torch.register(model, scaler=Scaler(1.0))
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, state, optimizer = start(scaler=Scaler(1.0))
     train(rank, model, optimizer, range(3))
     if rank == 1:
         breaks(state, what)
-    start = time.monotonic()
     try:
-        train(rank, model, optimizer, range(3, 8))
-    except Exception as error:
-        return type(error).__name__, str(error), time.monotonic() - start
+        return attempt(train, rank, model, optimizer, range(3, 8))
     finally:
         threelc.torch._hook.arrival.Arrival.results = results
-    return "trained", "", time.monotonic() - start
 
 
 def other_state(rank, world):
     """Rank 0 alone goes on from a state, so it sends frames where rank 1 sends floats."""
-    model = build()
-    state = threelc.torch.register(model)
-    train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(3))
+    model, state, optimizer = start()
+    train(rank, model, optimizer, range(3))
     saved = state.state_dict()
-    model = build()
-    state = threelc.torch.register(model)
+    model, state, optimizer = start()
     if rank == 0:
         state.load_state_dict(saved)
-    train(rank, model, torch.optim.SGD(model.parameters(), 0.1), range(3))
+    train(rank, model, optimizer, range(3))
 
 
 def other_codec(rank, world):
     """Rank 1 alone changes to floats, before there are residuals that have to be sent."""
-    model = build()
-    state = threelc.torch.register(model, reserve=["raw"])
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, state, optimizer = start(reserve=["raw"])
     if rank == 1:
         state.set_codec("raw")
     train(rank, model, optimizer, range(3))
@@ -100,20 +91,13 @@ def sums(rank, world, size):
 
 
 def late(rank, world, seconds):
-    """Rank 1 comes late by so many seconds: what rank 0 says, and after how long."""
-    model = build()
-    state = threelc.torch.register(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    """Rank 1 comes late by this many seconds: what rank 0 says, and after how long."""
+    model, state, optimizer = start()
     train(rank, model, optimizer, range(3))
     if rank == 1:
         time.sleep(seconds)
-    start = time.monotonic()
-    try:
-        train(rank, model, optimizer, range(3, 6))
-    except RuntimeError as error:
-        with_stats = state.stats  # does not wait, either
-        return str(error), time.monotonic() - start, with_stats.steps
-    return "trained", time.monotonic() - start, 0
+    kind, words, seconds = attempt(train, rank, model, optimizer, range(3, 6))
+    return kind, words, seconds, state.stats.steps  # which does not wait, either
 
 
 def absent(rank, world, seconds):
@@ -122,28 +106,19 @@ def absent(rank, world, seconds):
     if rank == 1:
         time.sleep(seconds)
         return None
-    start = time.monotonic()
-    try:
-        threelc.torch.register(model)
-    except RuntimeError as error:
-        return str(error), time.monotonic() - start
-    return "made", time.monotonic() - start
+    return attempt(threelc.torch.register, model)
 
 
 def timeouts(rank, world):
     """Of the groups that each way makes, and of one that is made for the module."""
-    found = []
-    small = torch.nn.Linear(4, 4)
-    found.append(threelc.torch.register(build()))
-    found.append(threelc.torch.LocalSteps(small, torch.optim.SGD(small.parameters(), 0.1), every=2))
-    found.append(threelc.torch.PushPull(torch.nn.Linear(4, 4), lambda p: torch.optim.SGD(p, 0.1)))
-    small = torch.nn.Linear(4, 4)
-    found.append(threelc.torch.Gossip(small, torch.optim.SGD(small.parameters(), 0.1), graph="complete"))
-    module = torch.nn.Linear(4, 4)
-    module.set_all_reduce_hook = lambda hook: None
-    found.append(threelc.torch.register_fsdp(module))
+    one, two, three, four = (torch.nn.Linear(4, 4) for _ in range(4))
+    four.set_all_reduce_hook = lambda hook: None
     other = dist.new_group(backend="gloo", timeout=timedelta(seconds=7))
-    found.append(threelc.torch.register(build(process_group=other)))
+    found = [threelc.torch.register(build()),
+             threelc.torch.LocalSteps(one, torch.optim.SGD(one.parameters(), 0.1), every=2),
+             threelc.torch.PushPull(two, lambda p: torch.optim.SGD(p, 0.1)),
+             threelc.torch.Gossip(three, torch.optim.SGD(three.parameters(), 0.1), graph="complete"),
+             threelc.torch.register_fsdp(four), threelc.torch.register(build(process_group=other))]
     return [timeout_of(each._transport.group).total_seconds() for each in found]
 
 
@@ -155,7 +130,7 @@ class Exceptions(unittest.TestCase):
                 kind, words, seconds = found[1]
                 self.assertIn(kind, ("Breakage", "ValueError") if what != "results" else ("Breakage", "RuntimeError"))
                 for kind, words, seconds in found:
-                    self.assertNotEqual(kind, "trained")
+                    self.assertNotEqual(kind, "")
                     self.assertLess(seconds, TIMEOUT / 2)
                 for kind, words, seconds in (found[0], found[2]):
                     self.assertRegex(words, "^rank [02] lost another rank .* see what it printed")
@@ -179,14 +154,16 @@ class Time(unittest.TestCase):
 
     def test_a_rank_is_late(self):
         """The others raise, with a sentence, and nothing waits longer."""
-        words, seconds, steps = CLUSTER.run(2, late, 9, timeout=4)[0]
+        kind, words, seconds, steps = CLUSTER.run(2, late, 9, timeout=4)[0]
+        self.assertEqual(kind, "RuntimeError")
         self.assertIn("rank 0 lost another rank 4.0 s after an exchange with it began (timeout: 0:00:04). That rank "
                       "has ended, stands still, or has raised an exception: see what it printed", words)
         self.assertLess(seconds, 8)
         self.assertGreaterEqual(steps, 3)
 
     def test_a_rank_does_not_come_to_make_an_object(self):
-        words, seconds = CLUSTER.run(2, absent, 7, timeout=4)[0]
+        kind, words, seconds = CLUSTER.run(2, absent, 7, timeout=4)[0]
+        self.assertEqual(kind, "RuntimeError")
         self.assertRegex(words, r"^rank 0 (waited for the others, .* have come \(timeout: 0:00:04\)|lost another)")
         self.assertLess(seconds, 7)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors without memory behind them, memory that is taken away, and what autograd knows of tensors that are written:
+"""Tensors without memory, memory that is taken away, and what autograd knows of tensors that are written:
 all ways to give the package a tensor."""
 import unittest
 import warnings
@@ -102,28 +102,17 @@ def entries():
     base, following = torch.zeros(N), ODD.clone()
     delta = threelc.delta.compress(base, following)
 
-    def pulled(out):
-        rank = AllReduce(raw, 0, [Tensor("w", N)])
+    def pulled(out, config=raw):
+        rank = AllReduce(config, 0, [Tensor("w", N)])
         rank.pull([rank.reduce(rank.push([ODD]))], [out])
+        return rank
 
-    def masked(out):
-        rank = AllReduce(Config(workers=1, push="sbc:p=0.01"), 0, [Tensor("w", N)])
-        rank.pull([rank.reduce(rank.push([ODD]))], [torch.zeros(N)])
-        rank.mask([out])
-
-    def from_server(out):
+    def served(out, delta=None):
         config = Config(workers=1, servers=1, push="raw")
         worker, server = Worker(config, 0, [Tensor("w", N)]), Server(config, 0, [Tensor("w", N)])
         server.push(worker.push([ODD])[0])
         server.reduce()
-        worker.pull([server.answer()], [out])
-
-    def answered(delta):
-        config = Config(workers=1, servers=1, push="raw")
-        worker, server = Worker(config, 0, [Tensor("w", N)]), Server(config, 0, [Tensor("w", N)])
-        server.push(worker.push([ODD])[0])
-        server.reduce()
-        server.answer([delta])
+        worker.pull([server.answer(None if delta is None else [delta])], [out])
 
     def gossiped(moved, model=None):
         config = Config(workers=3, push="raw")
@@ -147,7 +136,7 @@ def entries():
         "digest": threelc.delta.digest,
         "pushed": lambda t: AllReduce(raw, 0, [Tensor("w", N)]).push([t]),
         "pushed to servers": lambda t: Worker(Config(workers=1, servers=1), 0, [Tensor("w", N)]).push([t]),
-        "answer": answered,
+        "answer": lambda t: served(torch.zeros(N), t),
         "moved": gossiped,
         "model": lambda t: gossiped(ODD, t),
         "to decompress": lambda t: threelc.decompress(frame, t),
@@ -156,8 +145,8 @@ def entries():
         "to mask": lambda t: threelc.mask(threelc.Context(N, "sbc:p=0.01").compress(ODD), t),
         "to apply": applied,
         "to pull": pulled,
-        "to mask momentum": masked,
-        "to pull from servers": from_server,
+        "to mask momentum": lambda t: pulled(torch.zeros(N), Config(workers=1, push="sbc:p=0.01")).mask([t]),
+        "to pull from servers": served,
         "to residual": context_with,
         "to residual of a tensor": lambda t: AllReduce(Config(workers=1), 0, [Tensor("w", N, residual=t)]).push([ODD])}
 
@@ -231,15 +220,9 @@ class WithoutMemory(unittest.TestCase):
         with self.assertRaises(ValueError):
             residual.resize(10 * N)  # numpy knows that it is in use
         context.compress(numpy.ones(N, "f4"))
-        for wrong, error, words in ((numpy.broadcast_to(numpy.float32(1), N), ValueError, "not contiguous"),
-                                    (numpy.ones(N, "f4")[::-1], ValueError, "not contiguous"),
-                                    (numpy.ones(N, "O"), TypeError, "not objects"),
-                                    (numpy.ones(N, "c8"), TypeError, "not complex64"),
-                                    (numpy.ones(N, "f8"), TypeError, "not float64"),
-                                    (numpy.ones(N, "u2"), TypeError, 'not uint16; .* dtype="bf16"'),
-                                    (numpy.ones(N, [("a", "f4")]), TypeError, "gradient should have values of")):
-            with self.assertRaisesRegex(error, words):
-                context.compress(wrong)
+        for dtype, words in (("c8", "not complex64"), ([("a", "f4")], "gradient should have values of")):
+            with self.assertRaisesRegex(TypeError, words):
+                context.compress(numpy.ones(N, dtype))
 
     def test_memory_that_is_taken_away(self):
         """A residual, or a push that a server keeps, loses its memory between two calls."""
@@ -379,7 +362,6 @@ class WrongArguments(unittest.TestCase):
                 (lambda: threelc.decompress_add_many([frame, 7], six), TypeError, r"frames\[1\] should be .*, not 7"),
                 (lambda: threelc.decompress_add_many([frame], six, ["x"]), TypeError, r"weights\[0\] should be a num"),
                 (lambda: threelc.decompress_add_many([frame], six, 1.0), TypeError, "weights should be a list of numb"),
-                (lambda: threelc.decompress(frame, numpy.zeros(6, "u2")), TypeError, 'not uint16; .* dtype="bf16"'),
                 (lambda: threelc.delta.compress(None, numpy.zeros(6, "u2")), TypeError, 'not uint16; .*dtype="bf16"'),
                 (lambda: threelc.delta.digest(numpy.zeros(6, "i2")), TypeError, 'not int16; .*dtype="bf16"'),
                 (lambda: threelc.delta.apply(frame, memoryview(bytearray(8)).cast("H")), TypeError, "not uint16; if"),
@@ -410,7 +392,3 @@ class WrongArguments(unittest.TestCase):
 
     def test_names_of_enums(self):
         self.assertEqual(Graph("ring", 3).neighbours(0), Graph(GraphKind.RING, 3).neighbours(0))
-
-
-if __name__ == "__main__":
-    unittest.main()

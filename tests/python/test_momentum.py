@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Momentum correction with masking, in the hook of DistributedDataParallel and at owners: real processes over gloo."""
-import copy
-import unittest
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 import threelc.torch
-from cluster import CLUSTER
+from cluster import CLUSTER, Refusals
+from outer_models import in_pieces, memory
 
 N, RATE, MOMENTUM = 400, 0.05, 0.9
 SPARSE = "topk:p=0.05,select=exact"
@@ -50,26 +49,25 @@ def trained(rank, world, count, settings, momentum=0.0):
         optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
         steps(rank, model, optimizer, 1)
     zeros = sum(int((u == 0).sum()) for u in (state.state_dict()["velocities"] or {}).values())
-    return distance(model.module, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
+    return distance(model.module, world), memory(model.parameters()), zeros
 
 
 def trained_at_owners(rank, world, count, settings, momentum=0.0, stop=None):
-    """The same. stop: the run is stopped after so many steps, and goes on in other objects."""
-    def made(model):
-        return threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, RATE, momentum=momentum), **settings)
+    """The same. stop: the run is stopped after this number of steps, and goes on in other objects."""
+    def made():
+        model = Bowl()
+        return model, threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, RATE, momentum=momentum),
+                                                     **settings)
 
-    model = Bowl()
-    optimizer = made(model)
-    for step in range(count):
-        if step == stop:
-            state, model = optimizer.state_dict(), copy.deepcopy(model)
-            optimizer = made(model)
-            optimizer.load_state_dict(state)
-        optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
+    def step(number, model, optimizer):
+        optimizer.param_groups[0]["lr"] = RATE * (1 - number / count)
         steps(rank, model, optimizer, 1)
+
+    pieces = [(0, count)] if stop is None else [(0, stop), (stop, count)]
+    (model, optimizer), _ = in_pieces(pieces, made, step)
     optimizer.ready()
     zeros = sum(int((u == 0).sum()) for u in (optimizer.state_dict()["velocities"] or {}).values())
-    return distance(model, world), [p.detach().numpy().tobytes() for p in model.parameters()], zeros
+    return distance(model, world), memory(model.parameters()), zeros
 
 
 def by_the_paper(world, count, dense=1):
@@ -93,20 +91,14 @@ def by_the_paper(world, count, dense=1):
 
 def resumed(rank, world, settings):
     """The bits of a run, and of one that was stopped and went on."""
-    found = []
-    for stop in (20, 9):
+    def made():
         model = DistributedDataParallel(Bowl())
-        optimizer = torch.optim.SGD(model.parameters(), RATE)
-        state = threelc.torch.register(model, **settings)
-        steps(rank, model, optimizer, stop)
-        if stop < 20:
-            again = DistributedDataParallel(copy.deepcopy(model.module))
-            other = threelc.torch.register(again, **settings)
-            other.load_state_dict(state.state_dict())
-            steps(rank, again, torch.optim.SGD(again.parameters(), RATE), 20 - stop)
-            model = again
-        found.append([p.detach().numpy().tobytes() for p in model.parameters()])
-    return found
+        return model, threelc.torch.register(model, **settings)
+
+    def step(number, model, _):
+        steps(rank, model, torch.optim.SGD(model.parameters(), RATE), 1)
+
+    return [memory(in_pieces(pieces, made, step)[0][0].parameters()) for pieces in ([(0, 20)], [(0, 9), (9, 20)])]
 
 
 def spoil(rank, model, optimizer):
@@ -143,14 +135,14 @@ def nonfinite_at_owners(rank, world):
     optimizer.step()
     steps(rank, model, optimizer, 3)
     velocities = optimizer.state_dict()["velocities"].values()
-    return all(bool(u.isfinite().all()) for u in velocities), [p.detach().numpy().tobytes() for p in model.parameters()]
+    return all(bool(u.isfinite().all()) for u in velocities), memory(model.parameters())
 
 
 def refused(rank, world, settings):
     threelc.torch.register(DistributedDataParallel(Bowl()), **settings)
 
 
-class AtOwners(unittest.TestCase):
+class AtOwners(Refusals):
     def test_it_is_the_rule_of_the_paper(self):
         settings = {"codec": SPARSE, "pull": "raw"}
         corrected = CLUSTER.run(2, trained_at_owners, 300, {**settings, "momentum_correction": MOMENTUM})
@@ -173,12 +165,11 @@ class AtOwners(unittest.TestCase):
         self.assertEqual(bits, others)
 
     def test_wrong_settings(self):
-        for found in CLUSTER.outcomes(2, trained_at_owners, 1, {"momentum_correction": 0.9, "codec": "natural"}):
-            self.assertEqual(found.kind, "ValueError")
-            self.assertIn("natural keeps nothing", found.words)
+        settings = {"momentum_correction": 0.9, "codec": "natural"}
+        self.refused(CLUSTER.outcomes(2, trained_at_owners, 1, settings), "ValueError", "natural keeps nothing")
 
 
-class Correction(unittest.TestCase):
+class Correction(Refusals):
     def test_dense_start_is_momentum(self):
         """In floats it is the optimizer's momentum."""
         settings = {"codec": SPARSE, "warmup_steps": 12}
@@ -210,10 +201,4 @@ class Correction(unittest.TestCase):
         for settings, words in (({"momentum_correction": 1.0}, "should be above 0 and below 1, not 1.0"),
                                 ({"momentum_correction": 0.9, "codec": "qsgd:bits=8"}, "qsgd:bits=8 keeps nothing"),
                                 ({"momentum_correction": 0.9, "quantize": "device"}, "velocities are on the host")):
-            for found in CLUSTER.outcomes(2, refused, settings):
-                self.assertEqual(found.kind, "ValueError")
-                self.assertIn(words, found.words)
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.refused(CLUSTER.outcomes(2, refused, settings), "ValueError", words)

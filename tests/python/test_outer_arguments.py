@@ -7,8 +7,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from outer_models import backward, bits, build, nesterov, resumed, sgd
+from cluster import CLUSTER, Refusals
+from outer_models import backward, bits, build, nesterov, ones, resumed, sgd, train
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
 
@@ -79,19 +79,9 @@ def thawed(rank, world, way):
     model = small()
     model[0].bias.requires_grad_(False)
     optimizer = make(way, model)
-    for step in range(4):
-        if step == 2:
-            model[0].bias.requires_grad_(True)
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
-
-
-class Refusals(unittest.TestCase):
-    def refused(self, results, kind, words):
-        for result in results:
-            self.assertEqual(getattr(result, "kind", None), kind, words)
-            self.assertIn(words, result.words)
+    ones(model, optimizer, 2)
+    model[0].bias.requires_grad_(True)
+    ones(model, optimizer, 2)
 
 
 class Models(Refusals):
@@ -143,18 +133,15 @@ def given(rank, world, way, kind):
     threelc.torch.Gossip(model, made)
 
 
-def outer_given(rank, world, kind):
+def maker_given(rank, world, name, kind):
+    """name: of the argument."""
     model = small()
-    made = {"name": "nesterov", "optimizer": sgd(model), "none": lambda p: None,
-            "other": lambda p: sgd(model), "fewer": lambda p: torch.optim.SGD(p[1:], 0.1)}[kind]
-    threelc.torch.LocalSteps(model, sgd(model), made, every=1)
-
-
-def server_given(rank, world, kind):
-    model = small()
-    made = {"name": "sgd", "optimizer": sgd(model), "none": lambda p: None, "other": lambda p: sgd(model),
-            "closure": torch.optim.LBFGS}[kind]
-    threelc.torch.PushPull(model, made, servers=2)
+    made = {"name": "nesterov", "optimizer": sgd(model), "none": lambda p: None, "other": lambda p: sgd(model),
+            "fewer": lambda p: torch.optim.SGD(p[1:], 0.1), "closure": torch.optim.LBFGS}[kind]
+    if name == "outer":
+        threelc.torch.LocalSteps(model, sgd(model), made, every=1)
+    else:
+        threelc.torch.PushPull(model, made, servers=2)
 
 
 def scheduled(rank, world, way, inside):
@@ -166,9 +153,7 @@ def scheduled(rank, world, way, inside):
     rates, moves = [], []
     for _ in range(3):
         before = float(model.weight[0, 0])
-        for p in model.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
+        ones(model, optimizer)
         scheduler.step()
         optimizer.zero_grad()
         rates.append(optimizer.param_groups[0]["lr"])
@@ -187,7 +172,7 @@ class Optimizers(Refusals):
         for way, name in (("LocalSteps", "inner_optimizer"), ("Gossip", "optimizer")):
             for kind, error, words in (
                     ("other", "ValueError", f"{name} is of another model"),
-                    ("fewer", "ValueError", f"{name} has not the parameter 0.weight, which would never be trained"),
+                    ("fewer", "ValueError", f"{name} does not have the parameter 0.weight, which would never be"),
                     ("more", "ValueError", f"{name} has parameters that are not the model's"),
                     ("model", "TypeError", f"{name} should be an optimizer, such as"),
                     ("none", "TypeError", "not None")):
@@ -195,16 +180,17 @@ class Optimizers(Refusals):
         self.refused(CLUSTER.outcomes(2, given, "Gossip", "closure"), "TypeError", "optimizer is a LBFGS, which")
 
     def test_makers(self):
-        for function, name in ((outer_given, "outer"), (server_given, "optimizer")):
+        for name in ("outer", "optimizer"):
             for kind, error, words in (
                     ("name", "TypeError", f"{name} should be a function of a list of parameters that makes an"),
                     ("optimizer", "TypeError", "not a SGD"),
                     ("none", "TypeError", f"{name} should make an optimizer, not None"),
-                    ("other", "ValueError", f"{name} made an optimizer that has not just the parameters")):
-                self.refused(CLUSTER.outcomes(2, function, kind), error, words)
-        self.refused(CLUSTER.outcomes(2, outer_given, "fewer"), "ValueError", "has not just the parameters")
-        self.refused(CLUSTER.outcomes(2, outer_given, "name"), "TypeError", "not 'nesterov'")
-        self.refused(CLUSTER.outcomes(2, server_given, "closure"), "TypeError", "optimizer is a LBFGS, which computes")
+                    ("other", "ValueError", f"{name} made an optimizer of other parameters than it was given")):
+                self.refused(CLUSTER.outcomes(2, maker_given, name, kind), error, words)
+        self.refused(CLUSTER.outcomes(2, maker_given, "outer", "fewer"), "ValueError", "of other parameters than it")
+        self.refused(CLUSTER.outcomes(2, maker_given, "outer", "name"), "TypeError", "not 'nesterov'")
+        self.refused(CLUSTER.outcomes(2, maker_given, "optimizer", "closure"), "TypeError",
+                     "optimizer is a LBFGS, which computes")
 
     def test_schedules(self):
         for way in WAYS:
@@ -276,6 +262,8 @@ class Arguments(Refusals):
                 ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD "
                  "has none"),
                 ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
+                ({"mode": "ring"}, "ValueError", "mode should be one of sharded, gather, not 'ring'"),
+                ({"residual_decay": 1.5}, "ValueError", "residual_decay should be from 0 to 1, not 1.5"),
                 ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
                 ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
                 ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")):
@@ -310,13 +298,10 @@ class Arguments(Refusals):
 # ---- what is counted goes on ----
 
 def counted(model, way):
-    if way == "LocalSteps":
-        inner = sgd(model)
-        return threelc.torch.LocalSteps(model, inner, nesterov, every=2), inner
-    if way == "Gossip":
-        inner = sgd(model)
-        return threelc.torch.Gossip(model, inner), inner
-    return threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.05), servers=2), None
+    if way == "PushPull":
+        return make(way, model, lambda p: torch.optim.SGD(p, 0.05), servers=2), None
+    inner = sgd(model)
+    return make(way, model, inner, **({"outer": nesterov} if way == "LocalSteps" else {})), inner
 
 
 def counts(rank, world, way, pieces):
@@ -345,13 +330,7 @@ def taken_back(rank, world, way):
     optimizer, inner = counted(model, way)
     found = []
 
-    def train(first, last):
-        for step in range(first, last):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-
-    train(0, 4)
+    train(rank, model, optimizer, range(4))
     saved = copy.deepcopy((model.state_dict(), inner and inner.state_dict())), optimizer.state_dict()
     for _ in range(2):
         (weights, of_inner), state = copy.deepcopy(saved[0]), saved[1]
@@ -359,7 +338,7 @@ def taken_back(rank, world, way):
         optimizer.load_state_dict(state)
         if inner is not None:
             inner.load_state_dict(of_inner)
-        train(4, 8)
+        train(rank, model, optimizer, range(4, 8))
         found.append(bits(model))
     return found
 
@@ -370,7 +349,6 @@ class Counts(unittest.TestCase):
         for way in WAYS:
             for first, second in CLUSTER.run(2, taken_back, way):
                 self.assertEqual(first, second, way)
-
 
     def test_resuming(self):
         for way in WAYS:

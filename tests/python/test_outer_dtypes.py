@@ -7,7 +7,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
+from cluster import CLUSTER, Refusals
+from outer_models import in_pieces, memory
 
 WAYS = ("local", "push-pull", "gossip")
 LR = 0.05
@@ -50,36 +51,29 @@ class Odd(torch.nn.Module):
                 + (self.spectrum - target).abs().pow(2).sum() + (self.phase * target[0, :3]).imag.sum())
 
 
-def memory(tensors):
-    return {name: tensor.detach().clone().view(-1).view(torch.uint8).tolist() for name, tensor in tensors}
+def train(rank, model, optimizer, steps):
+    for step in steps:
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        model.loss(rank, step).backward()
+        optimizer.step()
 
 
 def odd(rank, world, way, steps):
     model = Odd(rank)
     optimizer = make(way, model)
-    start = memory(model.state_dict().items())
-    for step in range(steps):
-        optimizer.zero_grad()
-        model.loss(rank, step).backward()
-        optimizer.step()
+    start = memory(model.state_dict().values())
+    train(rank, model, optimizer, range(steps))
     found = optimizer.average() if way == "gossip" else dict(model.named_parameters())
     return start, {name: p.detach().clone() for name, p in found.items()}, optimizer.stats.ratio
 
 
 def odd_resumed(rank, world, way, pieces):
-    saved = None
-    for first, last in pieces:
+    def made():
         model = Odd(rank)
-        optimizer = make(way, model, codec="qsgd:bits=8")
-        if saved:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-        for step in range(first, last):
-            optimizer.zero_grad()
-            model.loss(rank, step).backward()
-            optimizer.step()
-        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
-    return memory(model.named_parameters())
+        return model, make(way, model, codec="qsgd:bits=8")
+
+    (model, _), _ = in_pieces(pieces, made, lambda step, *both: train(rank, *both, [step]))
+    return memory(model.parameters())
 
 
 def refused(rank, world, way, dtype):
@@ -113,20 +107,17 @@ class Embedded(torch.nn.Module):
 def embedded(rank, world, way, sparse):
     model = Embedded(sparse)
     optimizer = make(way, model)
-    for step in range(4):
-        optimizer.zero_grad(set_to_none=step % 2 == 0)
-        model.loss(rank, step).backward()
-        optimizer.step()
+    train(rank, model, optimizer, range(4))
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
-class Kinds(unittest.TestCase):
+class Kinds(Refusals):
     def test_complex_and_empty(self):
         """raw is SGD on the mean of the gradients, imaginary parts and all; what is not trained is rank 0's."""
         steps = {"local": 3, "push-pull": 3, "gossip": 1}
         for way in WAYS:
             model = Odd(0)
-            first = memory(model.state_dict().items())
+            first = memory(model.state_dict().values())
             for step in range(steps[way]):
                 model.zero_grad()
                 sum(model.loss(rank, step) / 2 for rank in range(2)).backward()
@@ -147,18 +138,15 @@ class Kinds(unittest.TestCase):
     def test_too_wide(self):
         for way in WAYS:
             for dtype in (torch.float64, torch.complex128):
-                for result in CLUSTER.outcomes(2, refused, way, dtype):
-                    self.assertEqual(getattr(result, "kind", None), "TypeError", (way, dtype))
-                    self.assertIn(f"parameter weight is of {dtype}, whose bits would be lost", result.words)
+                self.refused(CLUSTER.outcomes(2, refused, way, dtype), "TypeError",
+                             f"parameter weight is of {dtype}, whose bits would be lost")
 
     def test_no_values(self):
         for way in WAYS:
             for kind, words in (("meta", "frozen parameter extra has no values"),
                                 ("lazy", "parameter extra.weight has no shape yet"),
                                 ("sparse", "buffer mask is sparse or quantized")):
-                for result in CLUSTER.outcomes(2, of_kind, way, kind):
-                    self.assertEqual(getattr(result, "kind", None), "TypeError", (way, kind))
-                    self.assertIn(words, result.words)
+                self.refused(CLUSTER.outcomes(2, of_kind, way, kind), "TypeError", words)
 
     def test_sparse_gradients(self):
         for way in WAYS:
@@ -185,41 +173,38 @@ class Ones(torch.nn.Module):
 
 def served(rank, world, dtype, settings, pieces, lr=1e-3):
     """Many small steps. After each: whether workers have what servers have, rounded once."""
-    saved = None
-    for first, last in pieces:
+    equal = []
+
+    def made():
         model = Ones(dtype)
-        optimizer = make("push-pull", model, lr=lr, **settings)
-        if saved:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-        equal = True
-        for step in range(first, last):
-            model.set_gradients(1 + 0.25 * rank)
-            optimizer.step()
-            parameters = list(model.parameters())
-            for part, server in zip(optimizer._owned(), optimizer._parts):
-                here = parameters[part.tensor].detach().view(-1)[part.first:part.first + part.n]
-                left = 0 if part.residual is None else torch.tensor(list(part.residual))
-                equal = equal and torch.equal((server.detach() - left).to(dtype), here)
-        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
-    return equal, memory(model.named_parameters()), [float(p.detach().float().mean()) for p in model.parameters()]
+        return model, make("push-pull", model, lr=lr, **settings)
+
+    def step(number, model, optimizer):
+        model.set_gradients(1 + 0.25 * rank)
+        optimizer.step()
+        parameters = list(model.parameters())
+        for part, server in zip(optimizer._owned(), optimizer._parts):
+            here = parameters[part.tensor].detach().view(-1)[part.first:part.first + part.n]
+            left = 0 if part.residual is None else torch.tensor(list(part.residual))
+            equal.append(torch.equal((server.detach() - left).to(dtype), here))
+
+    (model, _), _ = in_pieces(pieces, made, step)
+    return all(equal), memory(model.parameters()), [float(p.detach().float().mean()) for p in model.parameters()]
 
 
 def outer_rounded(rank, world, dtype, pieces):
     """Local steps of one unit in the last place, and an outer optimizer that makes a tenth of it."""
-    saved = None
-    for first, last in pieces:
+    def made():
         model = Ones(dtype)
         inner = torch.optim.SGD(model.parameters(), 1.0)
-        optimizer = threelc.torch.LocalSteps(model, inner, lambda p: torch.optim.SGD(p, 0.1), every=1, codec="raw")
-        if saved:
-            model.load_state_dict(saved[0])
-            optimizer.load_state_dict(saved[1])
-        for _ in range(first, last):
-            model.set_gradients(2**-7)
-            optimizer.step()
-        saved = {name: t.clone() for name, t in model.state_dict().items()}, optimizer.state_dict()
-    return model.few.detach().clone(), optimizer._anchors["few"].detach().clone(), memory(model.named_parameters())
+        return model, threelc.torch.LocalSteps(model, inner, lambda p: torch.optim.SGD(p, 0.1), every=1, codec="raw")
+
+    def step(number, model, optimizer):
+        model.set_gradients(2**-7)
+        optimizer.step()
+
+    (model, optimizer), _ = in_pieces(pieces, made, step)
+    return model.few.detach().clone(), optimizer._anchors["few"].detach().clone()
 
 
 def gossip_rounded(rank, world, dtype, steps):
@@ -255,7 +240,7 @@ class Rounded(unittest.TestCase):
     def test_local_steps(self):
         for dtype in (torch.bfloat16, torch.float16):
             for pieces in ([(0, 30)], [(0, 9), (9, 30)]):
-                for parameter, anchor, _ in CLUSTER.run(2, outer_rounded, dtype, pieces):
+                for parameter, anchor in CLUSTER.run(2, outer_rounded, dtype, pieces):
                     torch.testing.assert_close(anchor, torch.full((5,), 1 - 30 * 0.1 * 2**-7), atol=1e-6, rtol=0)
                     self.assertTrue(torch.equal(parameter, anchor.to(dtype)))
 

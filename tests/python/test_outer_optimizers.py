@@ -11,8 +11,8 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from test_outer_arguments import WAYS, Refusals, make
+from cluster import CLUSTER, Refusals
+from test_outer_arguments import WAYS, make
 
 SCALER = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")  # also on CPUs
 
@@ -48,21 +48,29 @@ class OldScaler:
         self._per_optimizer_states.clear()
 
 
-def scaled(rank, world, way, kind, bad):
-    """Weights after each of four steps with gradients of 1; rank 1 has an infinity in those of `bad`."""
-    model = torch.nn.Linear(20, 20)
-    with torch.no_grad():
-        model.weight.fill_(0.0)
-    optimizer = make(way, model, codec="raw")
-    scaler = OldScaler() if kind == "old" else torch.amp.GradScaler("cpu", init_scale=1024.0)
-    found = []
+def scaled_steps(rank, model, optimizer, scaler, kind, bad):
+    """Four steps with gradients of 1; rank 1 has an infinity in those of `bad`. Yields what each told the scaler."""
     for step in range(4):
         optimizer.zero_grad()
         scaler.scale(model.weight.sum() * (math.inf if rank == 1 and step in bad else 1.0)).backward()
         if kind == "unscaled":
             scaler.unscale_(optimizer)
         scaler.step(optimizer)
+        told = [float(v) for state in scaler._per_optimizer_states.values()
+                for v in state["found_inf_per_device"].values()]
         scaler.update()
+        yield told
+
+
+def scaled(rank, world, way, kind, bad):
+    """Weights after each of the steps."""
+    model = torch.nn.Linear(20, 20)
+    with torch.no_grad():
+        model.weight.fill_(0.0)
+    optimizer = make(way, model, codec="raw")
+    scaler = OldScaler() if kind == "old" else torch.amp.GradScaler("cpu", init_scale=1024.0)
+    found = []
+    for _ in scaled_steps(rank, model, optimizer, scaler, kind, bad):
         found.append(round(float(model.weight.detach()[0, 0]), 5))
     return found, optimizer.stats.steps
 

@@ -11,8 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from test_ddp import Scaler, batch, build, train
+from cluster import CLUSTER, Refusals
+from outer_models import Scaler
+from test_ddp import batch, build, start, train
 
 
 class FSDPModule(torch.nn.Module):
@@ -91,6 +92,8 @@ ARGUMENTS = [
     ({"reserve": ["3lc", None]}, "TypeError: reserve should have codecs, such as '3lc', not None"),
     ({"reserve": ["nothing"]}, "ParameterError: codec 'nothing'"),
     ({"codec": "nothing"}, "ParameterError: codec 'nothing'"),
+    ({"codec": "3lc:s=7"}, "ParameterError: codec '3lc:s=7': at 6"),
+    ({"on_nonfinite": "ignore"}, "ValueError: on_nonfinite should be one of skip, raise"),
     ({"pull": "nothing"}, "ParameterError: codec 'nothing'"),
     ({"mode": "ring"}, "ValueError: mode should be one of sharded, gather, not 'ring'"),
     ({"quantize": "gpu"}, "ValueError: quantize should be one of auto, host, device, not 'gpu'"),
@@ -106,7 +109,7 @@ ARGUMENTS = [
 ]
 
 
-class Refusals(unittest.TestCase):
+class Before(Refusals):
     def check(self, what, settings, words):
         for said, made in CLUSTER.run(2, registered, what, settings, timeout=20):
             self.assertIn(words, said)
@@ -145,10 +148,9 @@ class Refusals(unittest.TestCase):
 
     def test_models_that_differ(self):
         """DistributedDataParallel compares shapes itself, not who is trained."""
-        for result in CLUSTER.outcomes(2, other_names, timeout=20):
-            self.assertEqual(result.kind, "ValueError")
-            self.assertIn("all ranks need the same settings: parameter first.weight is None on rank 1 and 'of shape "
-                          "[5, 5], torch.float32' on rank 0", result.words)
+        self.refused(CLUSTER.outcomes(2, other_names, timeout=20), "ValueError",
+                     "all ranks need the same settings: parameter first.weight is None on rank 1 and 'of shape "
+                     "[5, 5], torch.float32' on rank 0")
 
     def test_fsdp(self):
         for said in CLUSTER.run(1, fsdp_refusals):
@@ -259,9 +261,7 @@ class Warnings(unittest.TestCase):
 
 
 def strict(rank, world):
-    model = build()
-    state = threelc.torch.register(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, state, optimizer = start()
     warnings.simplefilter("error")
     try:
         train(rank, model, optimizer, range(2))
@@ -278,20 +278,19 @@ def stats_of_pieces(rank, world, pieces):
     """The stats at the end of each piece; each goes on from the state of the one before."""
     saved, found = None, []
     for first, last in pieces:
-        model = build()
-        state = threelc.torch.register(model, codec="3lc")
+        model, state, optimizer = start()
         if saved is not None:
             state.load_state_dict(saved)
             found.append(state.stats)
-        train(rank, model, torch.optim.SGD(model.parameters(), 0.0), range(first, last))
+        optimizer.param_groups[0]["lr"] = 0.0
+        train(rank, model, optimizer, range(first, last))
         saved = state.state_dict()
         found.append(state.stats)
     return found, saved
 
 
 def stats_elsewhere(rank, world, states):
-    model = build()
-    state = threelc.torch.register(model, codec="3lc")
+    _, state, _ = start()
     state.load_state_dict(states)
     return state.stats
 

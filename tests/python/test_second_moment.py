@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Adam's second moment at the ranks: real processes over gloo."""
-import copy
-import unittest
 import warnings
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 import threelc.torch
-from cluster import CLUSTER
+from cluster import CLUSTER, Refusals
+from outer_models import Scaler, in_pieces, memory
 
 N, STEPS, RATE, BETA, DECAY = 400, 120, 0.05, 0.9, 0.01
 BEST = torch.randn(N, generator=torch.Generator().manual_seed(0))
@@ -43,29 +42,32 @@ def at_owners(model, adam, settings):
         p, RATE, momentum=0.9, dampening=0.9, weight_decay=DECAY), second_moment=BETA, **settings)
 
 
-def bits(model):
-    return [p.detach().numpy().tobytes() for p in model.parameters()]
+def halves(count, stop):
+    return [(0, count)] if stop is None else [(0, stop), (stop, count)]
+
+
+def stepping(rank, count, spoiled=None):
+    """A step. The rate falls to 0. spoiled: a step in which the gradient of rank 1 has infinities."""
+    def step(number, model, optimizer, *_):
+        optimizer.param_groups[0]["lr"] = RATE * (1 - number / count)
+        optimizer.zero_grad()
+        (model(rank, number) * (float("inf") if rank == 1 and number == spoiled else 1.0)).backward()
+        optimizer.step()
+    return step
 
 
 def trained(rank, world, count, settings, adam=False, stop=None, spoiled=None):
-    """The rate falls to 0. stop: the run is stopped after so many steps, and goes on in other objects. spoiled: a step
-    in which the gradient of rank 1 has infinities. Returns the distance from the minimum, the bits of the model, and
-    the largest second moment."""
-    model = Uneven()
-    optimizer = at_owners(model, adam, settings)
-    for step in range(count):
-        if step == stop:
-            state, model = optimizer.state_dict(), copy.deepcopy(model)
-            optimizer = at_owners(model, adam, settings)
-            optimizer.load_state_dict(state)
-        optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
-        optimizer.zero_grad()
-        (model(rank, step) * (float("inf") if rank == 1 and step == spoiled else 1.0)).backward()
-        optimizer.step()
+    """stop: the run is stopped after this number of steps, and goes on in other objects. spoiled: as in stepping().
+    Returns the distance from the minimum, the bits of the model, and the largest second moment."""
+    def made():
+        model = Uneven()
+        return model, at_owners(model, adam, settings)
+
+    (model, optimizer), _ = in_pieces(halves(count, stop), made, stepping(rank, count, spoiled))
     optimizer.ready()
     moments = optimizer.state_dict()["second_moments"]
     largest = max(float(squares.max()) for squares in moments["squares"].values()) if moments else None
-    return distance(model), bits(model), largest
+    return distance(model), memory(model.parameters()), largest
 
 
 def by_hand(world, count):
@@ -99,36 +101,24 @@ def reduced(rank, world, states):
 def state_after(rank, world, count):
     model = Uneven()
     optimizer = at_owners(model, False, {})
-    for step in range(count):
-        optimizer.zero_grad()
-        model(rank, step).backward()
-        optimizer.step()
+    for number in range(count):
+        stepping(rank, count)(number, model, optimizer)
     return optimizer.state_dict()
 
 
 def hooked(rank, world, count, mode, stop=None):
     """As trained(), with an optimizer on each rank and register()."""
-    model = DistributedDataParallel(Uneven())
-    settings = {"codec": "3lc-golomb", "mode": mode, "second_moment": BETA}
-    state = threelc.torch.register(model, **settings)
-    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9, dampening=0.9, weight_decay=DECAY)
-    for step in range(count):
-        if step == stop:
-            saved, moments = state.state_dict(), optimizer.state_dict()
-            model = DistributedDataParallel(copy.deepcopy(model.module))
-            state = threelc.torch.register(model, **settings)
-            state.load_state_dict(saved)
-            optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9, dampening=0.9, weight_decay=DECAY)
-            optimizer.load_state_dict(moments)
-        optimizer.param_groups[0]["lr"] = RATE * (1 - step / count)
-        optimizer.zero_grad()
-        model(rank, step).backward()
-        optimizer.step()
-    return distance(model.module), bits(model.module)
+    def made():
+        model = DistributedDataParallel(Uneven())
+        return (model, torch.optim.SGD(model.parameters(), RATE, momentum=0.9, dampening=0.9, weight_decay=DECAY),
+                threelc.torch.register(model, codec="3lc-golomb", mode=mode, second_moment=BETA))
+
+    (model, *_), _ = in_pieces(halves(count, stop), made, stepping(rank, count))
+    return distance(model.module), memory(model.parameters())
 
 
 def warned(rank, world, settings):
-    """What is told of an AdamW at the owners."""
+    """The warning about an AdamW at the owners."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         at_owners(Uneven(), True, settings)
@@ -136,15 +126,8 @@ def warned(rank, world, settings):
     return [str(one.message) for one in found if "divides by the root" in str(one.message)]
 
 
-class Scale:
-    """What register() takes for a GradScaler."""
-
-    def get_scale(self):
-        return 1024.0
-
-
 def refused_hook(rank, world):
-    threelc.torch.register(DistributedDataParallel(Uneven()), second_moment=BETA, scaler=Scale())
+    threelc.torch.register(DistributedDataParallel(Uneven()), second_moment=BETA, scaler=Scaler(1024.0))
 
 
 def refused(rank, world, settings, later=None):
@@ -152,7 +135,7 @@ def refused(rank, world, settings, later=None):
     optimizer.max_norm = later
 
 
-class SecondMoment(unittest.TestCase):
+class SecondMoment(Refusals):
     def test_as_floats_it_is_the_rule(self):
         model = by_hand(2, 30)
         for _, weights, _ in CLUSTER.run(2, trained, 30, {"codec": "raw"}):
@@ -205,12 +188,5 @@ class SecondMoment(unittest.TestCase):
         for settings, later, words in (({"second_moment": 1}, None, "should be above 0 and below 1, not 1"),
                                        ({"second_moment": 0.9, "max_norm": 1.0}, None, "max_norm is for means"),
                                        ({"second_moment": 0.9}, 1.0, "max_norm is for means")):
-            for found in CLUSTER.outcomes(2, refused, settings, later):
-                self.assertEqual(found.kind, "ValueError")
-                self.assertIn(words, found.words)
-        for found in CLUSTER.outcomes(2, refused_hook):
-            self.assertIn("without a GradScaler", found.words)
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.refused(CLUSTER.outcomes(2, refused, settings, later), "ValueError", words)
+        self.refused(CLUSTER.outcomes(2, refused_hook), None, "without a GradScaler")

@@ -8,9 +8,9 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER
-from outer_models import backward, build, resumed
-from test_outer_optimizers import SCALER, OldScaler
+from cluster import CLUSTER, Refusals
+from outer_models import backward, build, memory, resumed, train
+from test_outer_optimizers import SCALER, OldScaler, scaled_steps
 
 RANKS = 3
 CODECS = ("3lc:s=1.75", "3lc-golomb", "qsgd:bits=8", "topk:p=0.05")
@@ -49,10 +49,6 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, 0.05, momentum=0.9)
 
 
-def memory(tensors):
-    return [tensor.detach().clone().view(-1).view(torch.uint8).numpy().tobytes() for tensor in tensors]
-
-
 def mean(gradients):
     """As the library adds them up: in the order of ranks, each times 1/N."""
     total = torch.zeros_like(gradients[0])
@@ -61,16 +57,24 @@ def mean(gradients):
     return total
 
 
-def alone(make, steps):
-    """The optimizer on the whole model, with the mean of the gradients of all ranks."""
+def halved(optimizer):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+
+def alone(make, steps, groups=None):
+    """The optimizer on the whole model, with the mean of the gradients of all ranks. groups: of the model, for a
+    training with a schedule."""
     models = [Wide() for _ in range(RANKS)]
-    optimizer = make(models[0].trained())
+    optimizer = make(groups(models[0]) if groups else models[0].trained())
+    schedule = halved(optimizer) if groups else None
     for step in range(steps):
         for rank, model in enumerate(models):
             model.set_gradients(rank, step)
         for parameters in zip(*(model.trained() for model in models)):
             parameters[0].grad = mean([p.grad for p in parameters])
         optimizer.step()
+        if schedule:
+            schedule.step()
     return memory(models[0].parameters())
 
 
@@ -131,11 +135,15 @@ class Exactness(unittest.TestCase):
 
 # ---- groups, schedules, clipping ----
 
+def groups_of(model):
+    return [{"params": [model.large, model.some], "weight_decay": 0.1},
+            {"params": [model.few, model.zero, model.frozen], "weight_decay": 0.0, "lr": 0.02}]
+
+
 def grouped(rank, world, codec, wrong):
     """The model after steps with groups and a schedule."""
     model = Wide()
-    groups = [{"params": [model.large, model.some], "weight_decay": 0.1},
-              {"params": [model.few, model.zero, model.frozen], "weight_decay": 0.0, "lr": 0.02}]
+    groups = groups_of(model)
     if wrong == "missing":
         groups[1]["params"].pop(0)
     elif wrong == "twice":
@@ -145,28 +153,12 @@ def grouped(rank, world, codec, wrong):
     elif wrong == "rank" and rank == 1:
         groups[0]["weight_decay"] = 0.2
     optimizer = threelc.torch.ShardedOptimizer(model, adamw, groups=groups, codec=codec)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    schedule = halved(optimizer)
     for step in range(6):
         model.set_gradients(rank, step)
         optimizer.step()
         schedule.step()
     return memory(model.parameters()), [group["lr"] for group in optimizer.param_groups]
-
-
-def grouped_alone():
-    models = [Wide() for _ in range(RANKS)]
-    model = models[0]
-    optimizer = adamw([{"params": [model.large, model.some], "weight_decay": 0.1},
-                       {"params": [model.few, model.zero], "weight_decay": 0.0, "lr": 0.02}])
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
-    for step in range(6):
-        for rank, other in enumerate(models):
-            other.set_gradients(rank, step)
-        for parameters in zip(*(other.trained() for other in models)):
-            parameters[0].grad = mean([p.grad for p in parameters])
-        optimizer.step()
-        schedule.step()
-    return memory(model.parameters())
 
 
 def clipped(rank, world, max_norm):
@@ -178,9 +170,9 @@ def clipped(rank, world, max_norm):
     return [old - p.detach() for old, p in zip(before, model.trained())], optimizer.grad_norm, optimizer.max_norm
 
 
-class Settings(unittest.TestCase):
+class Settings(Refusals):
     def test_groups_and_schedules(self):
-        expected = grouped_alone()
+        expected = alone(adamw, 6, groups_of)
         for found, rates in CLUSTER.run(RANKS, grouped, "raw", None):
             self.assertEqual(found, expected)
             self.assertEqual(rates, [1e-2 / 8, 0.02 / 8])
@@ -190,9 +182,7 @@ class Settings(unittest.TestCase):
                              ("twice", "parameter some is in the groups twice"),
                              ("foreign", "groups[1] has a parameter that is not the model's"),
                              ("rank", "all ranks need the same settings: groups is")):
-            for result in CLUSTER.outcomes(2, grouped, "raw", wrong):
-                self.assertEqual(getattr(result, "kind", None), "ValueError", result)
-                self.assertIn(words, result.words)
+            self.refused(CLUSTER.outcomes(2, grouped, "raw", wrong), "ValueError", words)
 
     def test_clipping(self):
         """By the norm of the mean of all gradients, whoever owns them."""
@@ -208,36 +198,27 @@ class Settings(unittest.TestCase):
                 self.assertAlmostEqual(seen, norm, places=4)
                 for change, m in zip(changes, means):
                     torch.testing.assert_close(change, m * min(1, max_norm / norm), atol=1e-6, rtol=1e-4)
-        for result in CLUSTER.outcomes(2, clipped, -1.0):
-            self.assertIn("max_norm should be a number above 0", result.words)
+        self.refused(CLUSTER.outcomes(2, clipped, -1.0), None, "max_norm should be a number above 0")
 
 
 # ---- loss scalers ----
 
 def scaled(rank, world, kind, bad):
-    """Weights and scales after each of four steps with gradients of 1; rank 1 has an infinity in those of `bad`."""
+    """Weights and scales after each of the steps."""
     model = torch.nn.Linear(20, 20)
     torch.nn.init.zeros_(model.weight)
     scaler = OldScaler() if kind == "old" else torch.amp.GradScaler("cpu", init_scale=1024.0)
     scaler.get_scale = scaler.get_scale if kind != "old" else lambda: 1024.0
     optimizer = threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, 0.1), codec="3lc", scaler=scaler)
     found = []
-    for step in range(4):
-        optimizer.zero_grad()
-        scaler.scale(model.weight.sum() * (math.inf if rank == 1 and step in bad else 1.0)).backward()
-        if kind == "unscaled":
-            scaler.unscale_(optimizer)
-        scaler.step(optimizer)
-        told = [float(v) for state in scaler._per_optimizer_states.values()
-                for v in state["found_inf_per_device"].values()]
-        scaler.update()
+    for told in scaled_steps(rank, model, optimizer, scaler, kind, bad):
         found.append((round(float(model.weight.detach()[0, 0]), 5), scaler.get_scale(), told))
     return found, optimizer.stats.steps, optimizer.stats.failed
 
 
-class Scalers(unittest.TestCase):
+class Scalers(Refusals):
     def check(self, kind, halves):
-        """A step is skipped on all ranks, and all scalers hear of it."""
+        """A step is skipped on all ranks, and all scalers learn of it."""
         for found, steps, failed in CLUSTER.run(2, scaled, kind, (0, 2)):
             self.assertEqual([weight for weight, _, _ in found], [0.0, -0.1, -0.1, -0.2])
             self.assertEqual([told for _, _, told in found], [[1.0], [0.0], [1.0], [0.0]])
@@ -247,9 +228,8 @@ class Scalers(unittest.TestCase):
     @unittest.skipUnless(SCALER, "this PyTorch scales losses on GPUs only")
     def test_scaler(self):
         self.check("plain", [512.0, 512.0, 256.0, 256.0])
-        for result in CLUSTER.outcomes(2, scaled, "unscaled", ()):
-            self.assertEqual(getattr(result, "kind", None), "TypeError", result)
-            self.assertIn("unscale_() of a GradScaler does nothing for ShardedOptimizer", result.words)
+        self.refused(CLUSTER.outcomes(2, scaled, "unscaled", ()), "TypeError",
+                     "unscale_() of a GradScaler does nothing for ShardedOptimizer")
 
     def test_scaler_of_pytorch_1(self):
         self.check("old", [1024.0] * 4)
@@ -284,9 +264,7 @@ def on_other_ranks(rank, world, saved, codec):
     optimizer.load_state_dict([state for _, state in saved])
     left = sum(sum(part.residual) for part in optimizer._owned() if part.residual is not None)
     moments = sum(float(state["exp_avg"].double().sum()) for state in optimizer.state.values())
-    optimizer.zero_grad()
-    backward(model, 0, 9)  # all have the same gradients, so their number makes no difference
-    optimizer.step()
+    train(0, model, optimizer, [9])  # all have the same gradients, so their number makes no difference
     return left, moments, memory(model.parameters()), optimizer.stats.steps
 
 

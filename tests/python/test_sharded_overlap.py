@@ -11,8 +11,9 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Died
-from test_sharded import adamw, memory, sgd
+from cluster import CLUSTER, Died, Refusals
+from outer_models import memory
+from test_sharded import adamw, sgd
 
 RANKS = 3
 SMALL = 0.02  # MiB of a bucket: the model below has several
@@ -248,7 +249,7 @@ def refused(rank, world, what):
     optimizer.flush()
 
 
-class Failures(unittest.TestCase):
+class Failures(Refusals):
     def test_nonfinite(self):
         """One is left out in its bucket. If all are, the next step() tells of it, and that step is taken."""
         found = CLUSTER.run(2, nonfinite, False)
@@ -279,8 +280,7 @@ class Failures(unittest.TestCase):
         for what, words in (("compiled", "which torch.compile() leaves out"), ("weight", "so their weight is 1"),
                             ("bucket", "bucket_mb should be a number above 0"),
                             ("flush", "are on their way: call step() first")):
-            for result in CLUSTER.outcomes(2, refused, what):
-                self.assertIn(words, result.words)
+            self.refused(CLUSTER.outcomes(2, refused, what), None, words)
 
 
 # ---- states ----

@@ -90,7 +90,3 @@ class Warns(unittest.TestCase):
         for name, ratio in residual_ratios([together.step(arrays, others)]).items():
             self.assertGreater(ratio, 0)
             self.assertAlmostEqual(ratio, ratios[name], 12, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

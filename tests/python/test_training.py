@@ -145,7 +145,3 @@ class Training(unittest.TestCase):
     def test_one(self):
         """s = 1, both ways."""
         self.assertLess(self.lost(Means, push="3lc"), 0.3)  # 0.17
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -43,20 +43,17 @@ class Vectors(unittest.TestCase):
         return threelc.Context(int(r["n"]), r["codec"], r["dtype"], feedback=bool(int(r["feedback"])), seed=seed,
                                checksum=r.get("checksum") == "1")
 
-    def named(self, r, check, *arguments):
+    def each(self, found, least, check):
         """A failed check tells the name of the record."""
-        try:
-            check(*arguments)
-        except Exception as error:
-            raise AssertionError(r["name"]) from error
+        self.assertGreater(len(found), least)
+        for record in found:
+            try:
+                check(record, dict(record))
+            except Exception as error:
+                raise AssertionError(dict(record)["name"]) from error
 
     def test_good(self):
-        count = 0
-        for record in records("good.txt"):
-            r = dict(record)
-            self.named(r, self.good, record, r)
-            count += 1
-        self.assertGreater(count, 1000)
+        self.each(list(records("good.txt")), 1000, self.good)
 
     def good(self, record, r):
         n, dtype = int(r["n"]), r["dtype"]
@@ -98,16 +95,9 @@ class Vectors(unittest.TestCase):
                 self.assertRaises(threelc.UnsupportedError, threelc.mask, frame, array(r["add_sum0"]))
 
     def test_bad(self):
-        count = 0
-        for record in records("bad.txt"):
-            r = dict(record)
-            if int(r["n"]) > 4096:
-                continue
-            self.named(r, self.bad, r)
-            count += 1
-        self.assertGreater(count, 1000)
+        self.each([record for record in records("bad.txt") if int(dict(record)["n"]) <= 4096], 1000, self.bad)
 
-    def bad(self, r):
+    def bad(self, _, r):
         frame, out = octets(r["frame"]), numpy.full(int(r["n"]), 7, "<f4")
         if r["status"] == "OK":
             self.same(threelc.decompress(frame, out), r["decoded"])
@@ -120,14 +110,9 @@ class Vectors(unittest.TestCase):
             self.assertTrue((out == 7).all())
 
     def test_bad_states(self):
-        count = 0
-        for record in records("bad_state.txt"):
-            r = dict(record)
-            self.named(r, self.bad_state, r)
-            count += 1
-        self.assertGreater(count, 20)
+        self.each(list(records("bad_state.txt")), 20, self.bad_state)
 
-    def bad_state(self, r):
+    def bad_state(self, _, r):
         context = self.context(r, 5)
         before = context.state_dict()
         state = {"version": 1, "state": octets(r["state"])}

@@ -465,7 +465,3 @@ class Words(unittest.TestCase):
             for call in WeightSync(model).publish, lambda: WeightSync(model).receive(WeightSync(alone()).publish()):
                 with self.assertRaisesRegex(ValueError, words):
                     call()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -20,6 +20,7 @@ import time
 import warnings
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 EVENTS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "interrupted": signal.SIGINT}
@@ -27,64 +28,55 @@ SLACK = 5.0  # seconds after the timeout in which a rank must have ended
 LONGEST = 1.0  # seconds of training before the event
 
 
-def ddp(rank, begun, hooked=True):
-    """Trains until something happens. Calls begun() before the hook is registered."""
+def ddp(begun, hooked=True):
+    """The hook of a module with several buckets."""
     import torch
     import threelc.torch
-    torch.manual_seed(0)
-    torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 10000  # several buckets
+    torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 10000
     model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(6)))
     model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.03)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     begun()
     if hooked:
         threelc.torch.register(model)
-    torch.manual_seed(1 + rank)
-    while True:
-        optimizer.zero_grad()
-        model(torch.randn(8, 60)).pow(2).mean().backward()
-        optimizer.step()
+    return model, optimizer
 
 
-def local_steps(rank, begun):
-    """The same with rounds of two local steps. Buffers of batch normalization are exchanged, too."""
+def local_steps(begun):
+    """Rounds of two local steps. Buffers of batch normalization are exchanged, too."""
     import torch
     import threelc.torch
-    torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(60, 60), torch.nn.BatchNorm1d(60), torch.nn.Linear(60, 60))
     inner = torch.optim.SGD(model.parameters(), 0.01)
     begun()
-    optimizer = threelc.torch.LocalSteps(
+    return model, threelc.torch.LocalSteps(
         model, inner, lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True), every=2)
-    torch.manual_seed(1 + rank)
-    while True:
-        optimizer.zero_grad()
-        model(torch.randn(8, 60)).pow(2).mean().backward()
-        optimizer.step()
 
 
-def backup(rank, begun):
+def backup(begun):
     """Parameter servers with a backup worker."""
     import torch
     import threelc.torch
-    torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(3)))
     torch.optim.SGD(model.parameters(), 0.01)  # with the first one PyTorch imports much
     begun()
-    optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, backup=1)
+    return model, threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, backup=1)
+
+
+# Each makes a model and its optimizer. It calls begun() before the exchange is made. plain: without it, to compare.
+WAYS = {"ddp": ddp, "plain": partial(ddp, hooked=False), "local-steps": local_steps, "backup": backup}
+
+
+def train(way, rank, begun):
+    """Until something happens."""
+    import torch
+    torch.manual_seed(0)
+    model, optimizer = WAYS[way](begun)
     torch.manual_seed(1 + rank)
     while True:
         optimizer.zero_grad()
         model(torch.randn(8, 60)).pow(2).mean().backward()
         optimizer.step()
-
-
-def plain(rank, begun):
-    """Without the hook, to compare."""
-    ddp(rank, begun, False)
-
-
-WAYS = {"ddp": ddp, "plain": plain, "local-steps": local_steps, "backup": backup}
 
 
 def be_rank(way, rank, world, port, timeout, pipe):
@@ -98,7 +90,7 @@ def be_rank(way, rank, world, port, timeout, pipe):
     try:
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world,
                                 timeout=timedelta(seconds=timeout))
-        WAYS[way](rank, lambda: say("begun"))
+        train(way, rank, lambda: say("begun"))
     except BaseException as error:
         say("raised", type(error).__name__, str(error))
         os.close(pipe)
@@ -192,7 +184,7 @@ def outcome(rank, start):
     return ("raised" if rank.raised is not None else "silent"), rank.ended - start, rank.words
 
 
-def table(event, found, timeout):
+def table(event, found):
     """A line about all ranks of all trials of an event."""
     counts = Counter(how for how, _, _ in found)
     seconds = sorted(after for how, after, _ in found if how == "raised")
@@ -231,7 +223,7 @@ def main():
             for each in outcomes:
                 if arguments.verbose or each[0] != "raised":
                     print("  ", *each, flush=True)
-        print(table(event, found, arguments.timeout), flush=True)
+        print(table(event, found), flush=True)
         right = right and all(how == "raised" for how, _, _ in found)
     sys.exit(0 if right else 1)
 

@@ -7,8 +7,8 @@
 # abi.sh --record: writes the record of a new version.
 #
 # Additions need any higher version: functions, enumerators, macros, and fields at the end of structs that carry their
-# size. All else makes programs fail that were built before, so it needs another soname, which is libthreelc.so.0.MINOR
-# before 1.0 and libthreelc.so.MAJOR from then on.
+# size. Any other change breaks programs that were built before, so it needs another soname, which is
+# libthreelc.so.0.MINOR before 1.0 and libthreelc.so.MAJOR from then on.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 shopt -s inherit_errexit
@@ -80,7 +80,7 @@ describe() {
     "$work/libthreelc.so"
 }
 
-# differences [ABIDIFF-OPTIONS...]: between the record and what is
+# differences [ABIDIFF-OPTIONS...]: between the record and the sources
 differences() {
   local status=0
   abidiff --leaf-changes-only --ignore-soname --no-architecture --no-show-locs "$@" \
@@ -89,7 +89,7 @@ differences() {
   ((status == 0)) || cat "$work/report"
 }
 
-# What of the differences is no addition. abidiff counts any growth of a struct as a change.
+# The differences that are not additions. abidiff counts any growth of a struct as a change.
 incompatible() {
   local sized
   sized=$(awk '/^typedef struct tlc_/ {name = $3} /^ +size_t struct_size;/ {printf "%s ", name}' "${headers[@]}")

@@ -1,10 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What tests of tlc-bench, tlc-sim and others share. They set source_root; work, a folder; program, a name, and run,
-# which runs it; and quick, options that make it quick.
-: "${source_root:?}" "${work:?}" "${program:?}" "${quick[0]:?}"
+# What tests of tlc-bench, tlc-sim and others share. They set program, a name; run, which runs it; and quick, options
+# that make it quick.
+: "${program:?}" "${quick[0]:?}"
 # shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$source_root/tests/scripts/checks.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
+
+# says_nothing COMMAND...: status 0, nothing on stderr; the report is in out
+says_nothing() {
+  count=$((count + 1))
+  "$@" >"$work/out" 2>"$work/err" || bad "$*: exit status $?: $(<"$work/err")"
+  [[ ! -s $work/err ]] || bad "$*: said '$(<"$work/err")'"
+}
 
 # refuses MESSAGE ARGUMENTS...: status 2, and on stderr the name of the program, a colon and MESSAGE, a pattern
 refuses() {

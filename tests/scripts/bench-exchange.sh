@@ -5,17 +5,12 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1 data=$2
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
-shapes=$source_root/bench/shapes
 # shellcheck source-path=SCRIPTDIR source=bench-run.sh
-. "$source_root/tests/scripts/bench-run.sh"
+. "$(dirname "$0")/bench-run.sh"
+shapes=$source_root/bench/shapes
 
 # exchanges ARGUMENTS...: status 0, nothing on stderr; the report is in out
-exchanges() {
-  count=$((count + 1))
-  "$bench" -t 0 --warmup 3 --exchange "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
-  [[ ! -s err ]] || bad "$*: said '$(<err)'"
-}
+exchanges() { says_nothing run -t 0 --warmup 3 --exchange "$@"; }
 
 # cells KEYS ARGUMENTS...: these columns of each row
 cells() {
@@ -25,7 +20,7 @@ cells() {
     NR > 1 {for (i = 1; i <= n; i++) printf "%s%s", $at[key[i]], i < n ? " " : "\n"}' out
 }
 
-# ---- lists that are none
+# ---- wrong lists
 
 cat >small.txt <<'LIST'
 # a comment
@@ -165,5 +160,4 @@ for row in rows:
 PYTHON
 fi
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

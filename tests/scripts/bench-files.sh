@@ -5,9 +5,8 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=bench-run.sh
-. "$source_root/tests/scripts/bench-run.sh"
+. "$(dirname "$0")/bench-run.sh"
 
 # ---- bad files
 
@@ -233,7 +232,7 @@ refuses 'broken/a.residual.npy: its shape needs 12 bytes*' broken
 
 # ---- deltas of weights
 
-# weights FOLDER BYTES...: two bf16 tensors; the first has these four bytes behind two weights
+# weights FOLDER BYTES...: two bf16 tensors; the first has these four bytes after two weights
 weights() {
   mkdir -p "$1/w"
   npy "$1/w/a.npy" "$(dict '<u2' '(2, 1, 2)')" 4
@@ -293,5 +292,4 @@ for option in --assume-finite '--delay 2' '--steps 3' '--feedback on' --checksum
   refuses "${option% *} does not go with --delta" $option --delta before/w after/w
 done
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

@@ -5,9 +5,8 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1 data=$2
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=bench-run.sh
-. "$source_root/tests/scripts/bench-run.sh"
+. "$(dirname "$0")/bench-run.sh"
 
 # ---- all codecs
 
@@ -320,5 +319,4 @@ done
 [[ $(crcs --synthetic gauss --values 100 --steps 4 -c 3lc | tail -n 1) == 3lc,105,95db481c ]] || bad "other gauss"
 [[ $(crcs --synthetic laplace --values 100 --steps 4 -c 3lc | tail -n 1) == 3lc,81,b9e90935 ]] || bad "other laplace"
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

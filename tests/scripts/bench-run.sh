@@ -1,25 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What bench.sh and bench-*.sh share: a folder to work in, tlc-bench in it, files for it. They set
-# source_root and bench, the program.
-: "${source_root:?}" "${bench:?}"
-work=$(mktemp -d)
-trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
+# What bench.sh and bench-*.sh share: ways to run tlc-bench, files for it. They set bench, the program.
+: "${bench:?}"
 program=tlc-bench quick=(-t 0)
 run() { "$bench" "$@"; }
 # shellcheck source-path=SCRIPTDIR source=bench-checks.sh
-. "$source_root/tests/scripts/bench-checks.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/bench-checks.sh"
 
 # accepts ARGUMENTS...: status 0, nothing on stderr; the report is in $work/out
-accepts() {
-  count=$((count + 1))
-  run -t 0 "$@" >"$work/out" 2>"$work/err" || bad "$*: exit status $?: $(<"$work/err")"
-  [[ ! -s $work/err ]] || bad "$*: said '$(<"$work/err")'"
-}
+accepts() { says_nothing run -t 0 "$@"; }
 
-# npy FILE DICT BYTES: a .npy file of version 1.0 with so many bytes of zeros
+# npy FILE DICT BYTES: a .npy file of version 1.0 with this many bytes of zeros
 npy() {
   local dict=$2$'\n'
   {

@@ -5,9 +5,8 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 bench=$1
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=bench-run.sh
-. "$source_root/tests/scripts/bench-run.sh"
+. "$(dirname "$0")/bench-run.sh"
 
 # ---- bench/run: which program it runs, and with what
 
@@ -137,5 +136,4 @@ run -h | cmp -s - help || bad "-h is not --help"
 same_options "$bench" "$source_root/bench/man/tlc-bench.1"
 run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

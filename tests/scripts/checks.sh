@@ -1,6 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What script tests share that count their checks.
+# What script tests share that count their checks: the root of the sources, a folder of their own, where they run, and
+# finish_checks, which comes last.
+source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
 failed=0 count=0
 
 bad() {
@@ -12,6 +17,11 @@ bad() {
 same_options() {
   local other
   count=$((count + 1))
-  other=$("${source_root:?}/bench/man/options" --check "$2" "$1" 2>&1) ||
+  other=$("$source_root/bench/man/options" --check "$2" "$1" 2>&1) ||
     bad "$2: other options than --help lists; bench/man/options $2 $1 puts them there: $other"
+}
+
+finish_checks() {
+  echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
+  ((failed == 0))
 }

@@ -29,7 +29,7 @@ for row in csv.DictReader(open(sys.argv[1])):
     print([value for name, value in row.items() if "seconds" not in name])' "$1"; }
 diff <(same whole.csv) <(same parts.csv)
 [[ $(wc -l <whole.csv) == 3 ]]
-# a run whose steps are all of the dense start is that of raw, and the codec's run is another one
+# a run that is all dense start equals that of raw, and differs from that of the codec
 losses() { "$python" -c 'import csv, sys
 print([row["loss"] for row in csv.DictReader(open(sys.argv[1]))])' "$1"; }
 for way in sharded sharded-optimizer local; do

@@ -6,8 +6,8 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+. "$(dirname "$0")/checks.sh"
 
 # The sources without builds: what the scripts would make shows.
 mkdir "$work/tree" "$work/bin" "$work/modules"
@@ -24,9 +24,7 @@ state() { (cd "$work/tree" && find . -type d -print -o -printf '%p %s %T@\n' | L
 
 mapfile -t scripts < <(cd "$root" && find .ci bench tests -type f -perm -u+x -not -path '*/__pycache__/*' |
   LC_ALL=C sort)
-# shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$root/tests/scripts/checks.sh"
-passed=0
+count=${#scripts[@]}
 before=$(state)
 for script in "${scripts[@]}"; do
   rm -f "$work/started"
@@ -42,10 +40,7 @@ for script in "${scripts[@]}"; do
   elif [[ $(state) != "$before" ]]; then
     bad "$script --help makes files: $(diff <(echo "$before") <(state) | head -n 5)"
     before=$(state)
-  else
-    passed=$((passed + 1))
   fi
 done
 ((${#scripts[@]} > 20)) || bad "there are only ${#scripts[@]} scripts"
-echo "$passed passed, $failed failed"
-((failed == 0))
+finish_checks

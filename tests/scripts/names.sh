@@ -14,7 +14,7 @@ import os
 import re
 import sys
 
-# What is not of this repository: files of a reader or of another project.
+# Files that are not in this repository: those of a reader or of another project.
 OTHERS = {'example.c', 'fenv.h', 'float.h', 'xxhash.h'}
 FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch]|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
 TOPS = ('include', 'src', 'bench', 'tests', '.ci', '.github')
@@ -42,7 +42,7 @@ def blank(text):
 
 
 def comments(path, text):
-    """The text without what is no comment, line by line."""
+    """The comments of a text. Other lines are empty."""
     if path.endswith('.md'):
         return re.sub(r'^```.*?^```', lambda found: blank(found[0]), text, flags=re.MULTILINE | re.DOTALL)
     if not path.endswith(C):

@@ -5,17 +5,14 @@
 # network.sh SOURCE NETWORK_RELAY
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-source_root=$1 relay=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+relay=$2
 
 program='bench/network/run: error'
 quick=(--hosts 2)
-network=$source_root/bench/network/run
 run() { "$network" --relay "$relay" "$@"; }
 # shellcheck source-path=SCRIPTDIR source=bench-checks.sh
-. "$source_root/tests/scripts/bench-checks.sh"
+. "$(dirname "$0")/bench-checks.sh"
+network=$source_root/bench/network/run
 
 # start ARGUMENTS...: in the background, pid
 start() {
@@ -221,5 +218,4 @@ else
   echo '# Open MPI 4 is not installed: no ranks'
 fi
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

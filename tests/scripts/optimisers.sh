@@ -4,17 +4,15 @@
 # optimisers.sh PROGRAM
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-program=$1
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-# shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$source_root/tests/scripts/checks.sh"
+experiment=$1
+program=optimisers quick=(--steps 40)
+run() { "$experiment" "$@"; }
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
+. "$(dirname "$0")/bench-checks.sh"
 
 # train ARGUMENTS...: what a run prints, without times
 train() {
-  "$program" --steps 40 "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
+  run --steps 40 "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
   grep -v seconds out
 }
 
@@ -45,17 +43,6 @@ learns() {
   train "$@" | awk -v most="$loss" -v least="$ratio" '$1 == "step" && first == "" {first = $4}
     {value[$1] = $2} END {exit !(first > 0.8 && value["loss"] < most && value["ratio"] > least)}' ||
     bad "$*: no loss below $loss, or no ratio above $ratio: $(<out)"
-}
-
-# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "optimisers: " and MESSAGE, a pattern
-refuses() {
-  local want=$1 status
-  shift
-  count=$((count + 1))
-  "$program" --steps 40 "$@" >out 2>err
-  status=$?
-  # shellcheck disable=SC2053 # it is a pattern
-  [[ $status == 2 && ! -s out && $(<err) == "optimisers: "$want ]] || bad "$*: status $status, said '$(<err)'"
 }
 
 # ---- exchanges
@@ -166,5 +153,4 @@ refuses '--steps 40: not a multiple of --local-steps 3' --send changes --local-s
 refuses '--warmup 3: not a multiple of --local-steps 2' --send changes --local-steps 2 --warmup 3
 refuses '--batch: 4500 images a step, but there are only 4000' --batch 900 --workers 5
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

@@ -1,21 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The experiment about loops on a quadratic: with raw all loops are the floats' one, a way back that starves shows, and
+# The experiment about loops on a quadratic: with raw all loops give the result of floats, answers that starve show, and
 # what it says of options.
 # quadratic.sh PROGRAM
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-program=$1
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-# shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$source_root/tests/scripts/checks.sh"
+experiment=$1
+program=quadratic quick=(--values 1000)
+run() { "$experiment" "${quick[@]}" "$@"; }
+# shellcheck source-path=SCRIPTDIR source=bench-checks.sh
+. "$(dirname "$0")/bench-checks.sh"
 
 # figure NAME ARGUMENTS...: of a run
 figure() {
-  "$program" --values 1000 "${@:2}" >out 2>err || bad "${*:2}: exit status $?: $(<err)"
+  run "${@:2}" >out 2>err || bad "${*:2}: exit status $?: $(<err)"
   awk -v name="$1" '$1 == name {print $2}' out
 }
 
@@ -46,21 +44,10 @@ holds "$(figure loss -c raw --noise 0.1) < $floats / 2"
 holds "$(figure loss -c raw --seed 2) != $floats"
 holds "$(figure loss -c raw --steps 60) > 5 * $floats && $(figure loss -c raw --rate 0.001) > 10 * $floats"
 
-# refuses MESSAGE ARGUMENTS...: status 2, and on stderr the one line "quadratic: " and MESSAGE, a pattern
-refuses() {
-  local want=$1 status
-  shift
-  count=$((count + 1))
-  "$program" "$@" >out 2>err
-  status=$?
-  # shellcheck disable=SC2053 # it is a pattern
-  [[ $status == 2 && ! -s out && $(<err) == "quadratic: "$want ]] || bad "$*: status $status, said '$(<err)'"
-}
 refuses '--loop delta: it is means, gather or deltas; did you mean deltas[?]' --loop delta
 refuses "rank 0: push: at 6: *" -c 3lc:s=2
 refuses '--pull goes without --loop gather, *' --loop gather --pull raw
 refuses '--ranks 65: it is *' --ranks 65
 refuses 'data: there are options only' data
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The library as a subproject of meson's: examples are built in a project that has it, and print what NAME.txt says.
+# The library as a subproject of meson: examples are built in a project with it, and print what NAME.txt says.
 # subproject.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }

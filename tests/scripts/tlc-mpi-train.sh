@@ -6,12 +6,9 @@
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-program=$1 mpiexec=$2 source_root=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+program=$1 mpiexec=$2
 # shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$source_root/tests/scripts/checks.sh"
+. "$(dirname "$0")/checks.sh"
 
 # train RANKS OPTION...: in out, err and row.csv what it prints. One rank needs no mpiexec.
 train() {
@@ -340,7 +337,8 @@ refuses 2 1 "new/step-00000004/rank-1: is not a whole checkpoint" --checkpoint n
 rm new/step-00000004/rank-1
 refuses 2 1 "new/step-00000004/rank-1: No such file or directory" --checkpoint new --resume
 
-# A file of another rank in the place of one's own: what is said names the rank whose state is missing, or there twice.
+# A rank finds the file of another rank in place of its own: the message names the rank whose state is missing, or is
+# there twice.
 for kind in all-reduce gather server:3 gossip:ring; do
   rm -rf new
   train 3 --kind $kind --steps 4 --decay constant --checkpoint new --every 4 --quiet
@@ -356,5 +354,4 @@ refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kin
 same_options "$program" "$source_root/bench/man/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
 count=$((count + 1))
-echo "$count checks, $failed failed"
-((failed == 0))
+finish_checks

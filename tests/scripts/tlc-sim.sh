@@ -5,22 +5,14 @@
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 sim=$1 bench=$2 data=$3
-source_root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 
 program=tlc-sim quick=(--rounds 1)
 run() { "$sim" "$@"; }
 # shellcheck source-path=SCRIPTDIR source=bench-checks.sh
-. "$source_root/tests/scripts/bench-checks.sh"
+. "$(dirname "$0")/bench-checks.sh"
 
 # accepts ARGUMENTS...: status 0, nothing on stderr; the report is in out
-accepts() {
-  count=$((count + 1))
-  run "$@" >out 2>err || bad "$*: exit status $?: $(<err)"
-  [[ ! -s err ]] || bad "$*: said '$(<err)'"
-}
+accepts() { says_nothing run "$@"; }
 
 printf 'conv 16x3x3x3\nconv2 70x64\nnorm 16\nfc 10x64\nbias 10\nbig 300x300\n' >small.txt
 for i in 1 2 3 4; do echo "conv$i 64x64x3x3" && echo "norm$i 64"; done >medium.txt
@@ -114,7 +106,7 @@ def seconds(load, up, down):
     return max(load['out'] / up, load['in'] / down)
 
 def steps(row, times):
-    """The step of the codec, and those of floats: ring, halves, push and pull. Links are so many times as fast."""
+    """The step of the codec, and those of floats: ring, halves, push and pull. Links are this many times as fast."""
     rank = [row[k] * 125e3 * times for k in ('up_mbit', 'down_mbit')]
     server = [row[k] * 125e3 * times if row['servers'] else 1 for k in ('server_up_mbit', 'server_down_mbit')]
     site = [row[k] * 125e3 * times if row['site'] else 1 for k in ('site_up_mbit', 'site_down_mbit')]
@@ -307,5 +299,4 @@ run --shapes medium.txt --ranks 12 --kind gather -c raw --memory 1Ki >out 2>err
 (($? == 1)) && [[ ! -s out && $(<err) == 'tlc-sim: medium, gather of 12 ranks, raw: the messages of '* ]] ||
   bad "messages that do not fit: $(<err)"
 
-echo "$((count - failed < 0 ? 0 : count - failed)) passed, $failed failed"
-((failed == 0))
+finish_checks

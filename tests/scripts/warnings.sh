@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# src/ compiles without warnings in forms that others may build it in. Without optimisation intrinsics are macros, and
+# src/ compiles without warnings in forms in which others may build it. Without optimisation intrinsics are macros, and
 # sanitizers change expressions: what compiles at -O2 may have warnings there.
 # warnings.sh SOURCE_ROOT
 set -euo pipefail

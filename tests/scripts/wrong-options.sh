@@ -1,15 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What scripts say of options, names and files that there are not: what was given, what is allowed, and the nearest.
+# What scripts say of options, names and files that do not exist: what was given, what is allowed, and the nearest.
 # Nothing is built, installed or started.
 # wrong-options.sh SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # shellcheck source-path=SCRIPTDIR source=checks.sh
-. "$root/tests/scripts/checks.sh"
+. "$(dirname "$0")/checks.sh"
 
 # The scripts without what they install and build: packages are there, and meson can only tell its options.
 mkdir -p "$work"/{tree/.ci,bin}
@@ -63,5 +61,4 @@ printf 'step,loss,train_loss\n1,2,3\n' >"$work/narrow.csv"
 refuses 1 "plot: $work/narrow.csv: not written by an experiment: there is no column 'sent'" \
   bench/plot "$work/narrow.csv"
 refuses 1 'plot: missing.json: No such file or directory' bench/plot missing.json
-echo "$count checks, $failed failed"
-((failed == 0))
+finish_checks

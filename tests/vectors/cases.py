@@ -29,7 +29,8 @@ def good():
     for part in (good_3lc, good_codecs, good_special):
         part.good(g)
     for part in (good_codecs, good_special):
-        part.added(g)  # last: a record depends on the number of records before it, and old ones must not change
+        part.added(g)  # after those: a record depends on the number of records before it, and old ones must not change
+    good_codecs.newest(g)  # so new groups come last
     check_manifest(g.out)
     return g.out
 

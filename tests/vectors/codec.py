@@ -93,7 +93,7 @@ def known(values, coding):
 def inspected(values, coding, block):
     """the decoding form: the stages, and the parameters that decoding needs if they are not the defaults"""
     name = next(k for k, v in STAGES.items() if v[0] == values)
-    packing = coding & 15 if values == TOPK else coding if coding & 15 < GOLOMB else GOLOMB
+    packing = coding & 15 if values == TOPK else coding & ~SECOND if coding & 15 == GOLOMB else coding
     tail = next((k for k, v in TAILS.get(values, {}).items() if v == packing), '')
     keys = []
     if values == NATURAL:

@@ -6,7 +6,7 @@ from manifest import golden
 from record import Random, blocked
 
 
-FIRST_GROUPS = 17
+FIRST_GROUPS, SECOND_GROUPS = 17, 23
 
 
 def good(g):
@@ -14,7 +14,11 @@ def good(g):
 
 
 def added(g):
-    groups(g, golden()[FIRST_GROUPS:])
+    groups(g, golden()[FIRST_GROUPS:SECOND_GROUPS])
+
+
+def newest(g):
+    groups(g, golden()[SECOND_GROUPS:])
 
 
 def groups(g, which):

@@ -34,7 +34,8 @@ _HINT = '; if these are the bits of bfloat16, say so: dtype="bf16"'
 
 
 def dtype_of(dtype: DTypeLike) -> DType:
-    """A DType from "f32", "bf16", numpy.float16, torch.bfloat16 and the like. TypeError: the library has no such."""
+    """A DType from "f32", "bf16", numpy.float16, torch.bfloat16 and the like. TypeError: the
+    library does not have it."""
     if isinstance(dtype, DType):
         return dtype
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)

@@ -27,7 +27,7 @@ def pack(frames: Sequence[Any]) -> bytes:
 
 
 def unpack(bundle: Any) -> List[memoryview]:
-    """The frames of a bundle, in its memory. CorruptError: it is none."""
+    """The frames of a bundle, in its memory. CorruptError: these bytes are not a bundle."""
     view = octets(bundle, "message")
     reader, frame, size = _c.BundleReader(), c_void_p(), c_size_t()
     check_bytes(lib.tlc_bundle_open(byref(reader), view.address, view.size), view, Format.BUNDLE)

@@ -24,7 +24,7 @@ def saved_state(state: Any, version: int, kind: Optional[str] = None) -> Any:
         raise ValueError(f"states of version {version} of {kind} objects are needed, not of version "
                          f"{described(found)} of {state.get('kind')}")
     if "state" not in state:
-        raise ValueError("this is no state: it has no entry 'state'")
+        raise ValueError("this is not a state: it has no entry 'state'")
     return state["state"]
 
 

@@ -93,7 +93,7 @@ class Threads:
         _after_forks(self._forget)
 
     def _forget(self) -> None:
-        """There are no threads: this is the beginning, or they stayed behind in a fork."""
+        """There are no threads: this is the beginning, or a fork left them in the other process."""
         self._jobs: "SimpleQueue[_Job]" = SimpleQueue()
         self._started = 0
 

@@ -30,8 +30,8 @@ class Context(CObject):
     dtype:         of the gradients: "f32", "f16", "bf16", or that of numpy or torch.
     residual:      n float32 values of the caller's, used as they are, for example a tensor. None: the context has its
                    own, at first 0. The context keeps the array alive.
-    feedback:      error feedback: True, False, or None, as the codec has it. For a run that starts with raw and later
-                   switches to 3lc, set True.
+    feedback:      error feedback: True, False, or None for the default of the codec. For a run that starts with raw and
+                   later switches to 3lc, set True.
     seed:          for stochastic codecs. Give each machine and each tensor its own, or their errors are equal.
     reserve:       codecs that set_codec must be able to switch to.
     checksum:      frames end with a checksum of 4 bytes.

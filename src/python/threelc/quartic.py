@@ -16,8 +16,8 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     """The frame of n 3-value symbols: the one that Context.compress makes of values, if it finds these symbols.
 
     quartic:   ceil(n / 5) bytes: the symbols + 1, padded with 0 and split into five partitions p0 to p4, as bytes
-               81 p0 + 27 p1 + 9 p2 + 3 p3 + p4 (3LC, section 3.2). Of a codec with blocks those of each block, one
-               behind the other.
+               81 p0 + 27 p1 + 9 p2 + 3 p3 + p4 (3LC, section 3.2). With blocks, those of each block, one after
+               the other.
     scales:    what a symbol 1 decodes to; one, or one for each block.
     codec:     of 3-value symbols: "3lc", "3lc-golomb", "ternary:block=4096+golomb" and so on; s is not used.
     dtype:     of the values before.

@@ -70,7 +70,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
 
     Gradients that no codec takes go as floats: float64, complex, sparse (nn.Embedding(sparse=True)).
     If an exchange fails on a rank, backward() raises on all ranks, and a new group and module are needed to go on.
-    A NaN or an infinity is told in a warning, once, if there is no scaler.
+    If there is no scaler, a warning reports the first NaN or infinity.
 
     Returns the state: its stats, state_dict() and load_state_dict().
     """
@@ -125,7 +125,7 @@ def _check_module(model: Any) -> None:
 
 
 def _check_group(group: Any, of_module: Any) -> None:
-    """group: as register() has it."""
+    """group: as in register()."""
     if group is None:
         if dist.get_world_size(of_module) != dist.get_world_size():
             raise ValueError("the module's process group is a part of the world: give a process_group of its ranks")

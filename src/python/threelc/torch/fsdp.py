@@ -16,9 +16,9 @@ from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
 from ._common.arguments import check_numbers, shown
-from ._common.groups import Clock, Group, Traffic, check_choices, ring_bytes
+from ._common.groups import Clock, Group, Traffic, check_choices, load_traffic, ring_bytes, saved_traffic
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
-    states_for, traffic_saved
+    states_for
 from ._common.transport import Transport
 from ._hook.places import DTYPES
 
@@ -106,8 +106,7 @@ class FSDPState:
         return Traffic(**self._traffic())
 
     def _traffic(self) -> Dict[str, Any]:
-        return {"float_bytes": self._float_bytes, "sent": self._transport.sent, "received": self._transport.received,
-                "codec_seconds": self._clock.codec, "wire_seconds": self._clock.wire}
+        return saved_traffic(self._float_bytes, self._transport, self._clock)
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by names of modules, and its stats. Each rank saves its own."""
@@ -132,10 +131,7 @@ class FSDPState:
         self._loaded = {names[name]: self._group_from([groups[name] for groups in every], lost)
                         for name in names if names[name] in self._modules}
         if all(state.get("traffic") for state in found):  # 0.3.4 did not save it
-            own = traffic_saved(found, "traffic", self._transport)
-            self._float_bytes = own["float_bytes"]
-            self._transport.sent, self._transport.received = own["sent"], own["received"]
-            self._clock.codec, self._clock.wire = own["codec_seconds"], own["wire_seconds"]
+            self._float_bytes = load_traffic(found, "traffic", self._transport, self._clock)["float_bytes"]
 
     def _group_from(self, states: List[Dict[str, Any]], lost: bool) -> Group:
         """states: of a module, of one rank or of all. They do not depend on the dtype of gradients."""

@@ -62,8 +62,8 @@ class Gossip(InPlaceOfOptimizer):
                  threads: Optional[int] = None, process_group: Any = None) -> None:
         check_codec(codec)
         if quantizer_of(codec)[0] not in _UNBIASED:
-            raise ValueError(f"codec {codec!r} has a bias or error feedback, which gossip does not bear: codecs of "
-                             f"{', '.join(_UNBIASED)} have none")
+            raise ValueError(f"codec {codec!r} has a bias or error feedback, and gossip needs a codec without them: "
+                             f"{', '.join(_UNBIASED)}")
         kind = kind.name.lower() if isinstance(kind, GossipKind) else kind
         one_of(kind, _KINDS, "kind")
         if not isinstance(graph, Graph):

@@ -71,14 +71,14 @@ class LocalSteps(InPlaceOfOptimizer):
                      as it is (federated averaging, SBC).
     every:           local steps in a round; may be changed between rounds, on all ranks alike.
     codec, pull, mode, min_numel, seed, threads, process_group: as in register(). The mode "gather" has no second lossy
-                     step, which sparse codecs with an outer momentum do not bear well.
+                     step, which harms sparse codecs with an outer momentum.
     warmup_rounds:   the first rounds send changes as floats: a dense start. Momentum is not masked in them.
-    participants:    so many ranks, drawn anew for each round, are in it; the others only receive. None: all.
+    participants:    how many ranks, drawn anew for each round, take part; the others only receive. None: all.
     residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. A rank goes on from the common
                      model, so what it did not send it mostly does again; with few values sent in a round, residuals
                      grow old, and large. SparseLoCo has 0.95.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent:
-                     momentum_buffer of SGD and RMSprop, exp_avg of Adam and its kin. An optimizer that keeps it
+                     momentum_buffer of SGD and RMSprop, exp_avg of Adam and similar ones. An optimizer that keeps it
                      elsewhere is refused.
     average_buffers: buffers are the same on all ranks after a round. What all ranks have alike, bit for bit, stays as
                      it is, a mask of -inf, too. Of the others, floats, such as batch-norm statistics, become their
@@ -168,7 +168,7 @@ class LocalSteps(InPlaceOfOptimizer):
 
     @property
     def participates(self) -> bool:
-        """Whether this rank is in the round under way. If it is not, its local steps are of no use."""
+        """Whether this rank is in the current round. If it is not, its local steps are lost."""
         if self._participants is None:
             return True
         draw = random.Random(f"{self._seed}/{self._rounds}")

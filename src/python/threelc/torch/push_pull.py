@@ -35,7 +35,7 @@ class PushPull(OptimizerAtOwners):
                should treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they
                take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
-    backup:    a server goes on when all ranks but so many have pushed (backup workers: 3LC, section 2.1), so one that
+    backup:    a server goes on when all ranks but this many have pushed (backup workers: 3LC, section 2.1), so one that
                is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped, and
                `.stats.late` counts it: what it sent goes back into the residual, and is lost only where the codec keeps
                none, as "raw". All ranks take the changes of all steps in order, so replicas are bit-identical after

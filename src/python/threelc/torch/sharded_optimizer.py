@@ -49,7 +49,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                max_norm; a GradScaler may call step().
     warmup_steps: the first steps go as floats, and are those of the codec "raw".
     scaler:    the GradScaler that calls step(). step() takes its scale from the gradients, so unscale_() is refused. A
-               gradient that is not finite on one rank skips the step on all, and all scalers hear of it.
+               gradient that is not finite on one rank skips the step on all, and all scalers learn of it.
     buffers:   "own": each rank has its own. "first": after each step all ranks have those of rank 0, as floats, such as
                the statistics of batch normalization (3LC, section 4).
     overlap:   sends while the model computes, in a thread (3LC, section 3). Gradients leave in buckets as backward()

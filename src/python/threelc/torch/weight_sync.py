@@ -128,8 +128,8 @@ class WeightSync:
         what it was, bit for bit. Meanwhile it costs a copy of the model in memory.
 
         OrderError: the message is old, or was received before. BaseError: one before was missed, so one with all
-        weights is needed. CorruptError: it is no message, or it was altered. ValueError names a tensor that does not
-        fit. Ctrl-C ends the call when the whole message has been taken, or none of it.
+        weights is needed. CorruptError: these bytes are not a message, or were altered. ValueError names a tensor that
+        does not fit. Ctrl-C ends the call when the whole message has been taken, or none of it.
         """
         came = _message_of(message)
         mine = self._tensors()
@@ -167,8 +167,8 @@ class WeightSync:
             return
         trainer, last = self._heard
         if came.trainer != trainer:
-            raise BaseError(Status.BASE, "the message is of another trainer than the one before, and has not all "
-                                         "weights: publish(full=True) is needed")
+            raise BaseError(Status.BASE, "the message is of another trainer than the one before, and does not "
+                                         "have all weights: publish(full=True) is needed")
         if came.sequence <= last:
             raise OrderError(Status.ORDER, f"the message is number {came.sequence} of its trainer, and number {last} "
                                            "has been received: it is old, or came twice")
@@ -230,7 +230,7 @@ def _inspected(name: str, entry: _Entry) -> delta.DeltaInfo:
 
 def _need(fits: bool, what: str) -> None:
     if not fits:
-        raise CorruptError(Status.CORRUPT, f"this is no message of WeightSync: {what}")
+        raise CorruptError(Status.CORRUPT, f"this is not a message of WeightSync: {what}")
 
 
 def _is_numbers(thing: Any) -> bool:
@@ -242,7 +242,7 @@ def _message_of(message: Any) -> _Message:
     """Its parts. CorruptError: these bytes are no message."""
     head, *frames = _bundles.unpack(message) or [memoryview(b"")]
     if int.from_bytes(head[:4], "little") != zlib.crc32(head[4:]) or len(head) < 5:
-        raise CorruptError(Status.CORRUPT, "this is no message of WeightSync, or it was altered")
+        raise CorruptError(Status.CORRUPT, "this is not a message of WeightSync, or it was altered")
     try:
         found = json.loads(bytes(head[4:]))
     except (ValueError, RecursionError):

@@ -129,7 +129,8 @@ class Buffers:
 
 
 class BuffersOfOne:
-    """Those of a model, where all ranks follow one rank. They travel behind another message of it, any value."""
+    """Those of a model, where all ranks follow one rank. They are sent after another message of it, with any
+    values."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -145,7 +146,7 @@ class BuffersOfOne:
         return self._kinds() + b"".join(_bytes(_octets(buffer)) for buffer in self._now().values())
 
     def take(self, message: torch.Tensor) -> torch.Tensor:
-        """The buffers become those behind a message. Returns what is before them. ValueError: there are others."""
+        """Sets the buffers to those at the end of a message. Returns what precedes them. ValueError: it has others."""
         now = self._now()
         sizes = [b.numel() * b.element_size() for b in now.values()]
         at = len(message) - sum(sizes)

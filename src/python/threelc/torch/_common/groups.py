@@ -20,6 +20,7 @@ from ..._errors import StepError
 from ...codec_strings import check_codec
 from .device import OnDevice, Quantizer
 from .module import copied
+from .states import traffic_saved
 from .transport import Transport
 
 
@@ -55,7 +56,7 @@ def weights_of_all(transport: Transport, weight: float) -> float:
 
 
 def check_choices(mode: str, on_nonfinite: str, codec: str, pull: Optional[str], *reserve: str) -> None:
-    """Raises ValueError for a mode, a policy or a codec that there is not. Warns of a pull that starves."""
+    """Raises ValueError for a mode, a policy or a codec that does not exist. Warns of a pull that starves."""
     for value, allowed, name in ((mode, ("sharded", "gather"), "mode"),
                                  (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
         if value not in allowed:
@@ -89,6 +90,20 @@ class Clock:
 
     def was_wire(self) -> None:
         self.wire += self._lap()
+
+
+def saved_traffic(float_bytes: int, transport: Transport, clock: Clock) -> Dict[str, Any]:
+    """The counts of Traffic, for a state."""
+    return {"float_bytes": float_bytes, "sent": transport.sent, "received": transport.received,
+            "codec_seconds": clock.codec, "wire_seconds": clock.wire}
+
+
+def load_traffic(states: Sequence[Dict[str, Any]], key: str, transport: Transport, clock: Clock) -> Dict[str, Any]:
+    """Goes on from the counts of states, which states_for() found. Returns those of this rank."""
+    own = traffic_saved(states, key, transport)
+    transport.sent, transport.received = own["sent"], own["received"]
+    clock.codec, clock.wire = own["codec_seconds"], own["wire_seconds"]
+    return own
 
 
 class Group:

@@ -20,7 +20,7 @@ MOMENTS = {"velocities": Optionally(TENSORS), "second_moments": Optionally(SECON
 
 
 def check_moments(momentum: Any, beta: Any, codec: str) -> None:
-    """As register() has momentum_correction and second_moment."""
+    """Checks momentum_correction and second_moment, which are as in register()."""
     for value, name in ((momentum, "momentum_correction"), (beta, "second_moment")):
         if value is None:
             continue
@@ -42,7 +42,7 @@ class Moments:
 
     @property
     def active(self) -> bool:
-        """Not both are left out."""
+        """Whether there is one of them."""
         return self._momentum is not None or self._second is not None
 
     @property

@@ -10,9 +10,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 import torch
 
 from .arguments import shown
-from .groups import Clock
+from .groups import Clock, load_traffic, saved_traffic
 from .module import Model
-from .states import traffic_saved
 from .transport import Transport
 
 _PATIENCE = 3  # steps in a row that are left out before a warning
@@ -49,9 +48,9 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     register_load_state_dict_pre_hook = register_load_state_dict_post_hook = _no_hooks
 
     def _check(self, starts: Optional[Callable[[], Iterable[torch.Tensor]]] = None) -> None:
-        """ValueError: the model is no longer what is exchanged, or the optimizer has not its parameters. starts: gives
-        what parameters were at the start, if this is the first step. Ranks that are content get an error, too, when
-        they wait for this one."""
+        """ValueError: the model is no longer what is exchanged, or the optimizer does not have its parameters. starts:
+        gives what parameters were at the start, if this is the first step. Ranks where all is right get an error, too,
+        when they wait for this one."""
         try:
             self._model.check()
             self._check_inside()
@@ -90,15 +89,11 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _traffic(self) -> Dict[str, Any]:
         """The counts of Traffic."""
-        return {"float_bytes": self._float_bytes, "sent": self._transport.sent, "received": self._transport.received,
-                "codec_seconds": self._clock.codec, "wire_seconds": self._clock.wire}
+        return saved_traffic(self._float_bytes, self._transport, self._clock)
 
     def _load_traffic(self, states: Sequence[Dict[str, Any]]) -> None:
         """Goes on from the counts of states, which states_for() found."""
-        total = traffic_saved(states, "traffic", self._transport)
-        self._float_bytes, self._transport.sent = total["float_bytes"], total["sent"]
-        self._transport.received = total["received"]
-        self._clock.codec, self._clock.wire = total["codec_seconds"], total["wire_seconds"]
+        self._float_bytes = load_traffic(states, "traffic", self._transport, self._clock)["float_bytes"]
 
     def __repr__(self) -> str:
         return f"<threelc.torch.{type(self).__name__} around {type(self._inside).__name__}>"
@@ -117,8 +112,8 @@ def check_optimizer(optimizer: Any, model: Model, name: str) -> None:
                          "one module")
     for parameter, tensor in model.parameters.items():
         if id(tensor) not in theirs and tensor.requires_grad:
-            raise ValueError(f"{name} has not the parameter {parameter}, which would never be trained: give it to the "
-                             "optimizer, or freeze it with requires_grad_(False)")
+            raise ValueError(f"{name} does not have the parameter {parameter}, which would never be trained: give it "
+                             "to the optimizer, or freeze it with requires_grad_(False)")
 
 
 def made_optimizer(make: Any, given: Sequence[Any], parameters: Sequence[torch.Tensor], name: str) -> Any:
@@ -134,7 +129,7 @@ def made_optimizer(make: Any, given: Sequence[Any], parameters: Sequence[torch.T
 def check_trains(optimizer: Any, parameters: Sequence[torch.Tensor], name: str) -> None:
     """An optimizer that was made for parameters must have them, and no others."""
     if _parameters_of(optimizer) != set(map(id, parameters)):
-        raise ValueError(f"{name} made an optimizer that has not just the parameters it was given")
+        raise ValueError(f"{name} made an optimizer of other parameters than it was given")
 
 
 def check_maker(make: Any, name: str, example: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a GradScaler tells an optimizer that it steps: the scale of the gradients, and whether all are finite.
 
-A scaler that finds an infinity on one rank would not call step() there, and this rank would be a step behind the
+A scaler that finds an infinity on one rank would not call step() there, and this rank would be one step behind the
 others. An optimizer with _step_supports_amp_scaling is called always, and decides for itself. PyTorch 1 gives its
 step() the scaler as the argument grad_scaler; PyTorch 2 gives the optimizer two attributes, and takes them away later.
 """

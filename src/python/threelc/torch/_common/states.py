@@ -50,7 +50,7 @@ class Kind:
         return {"version": self.version, "kind": self.name, "rank": transport.rank, "world": transport.world}
 
     def checked(self, state: Any, several: bool = True) -> Mapping[str, Any]:
-        """ValueError: it is no state of this kind and version. several: a list would have been right, too."""
+        """ValueError: it is not a state of this kind and version. several: a list would have been right, too."""
         of_kind = isinstance(state, Mapping) and _kind_of(state) == self.name
         if not of_kind or state.get("version") != self.version:
             ranks = ", or a list of those of all ranks" if several else ""
@@ -194,7 +194,8 @@ def check_made(kind: Kind, states: Sequence[Dict[str, Any]], made: Dict[str, Any
 
 
 def check_places(names: Iterable[str], why: str, lost: bool) -> None:
-    """ValueError: names of a state have no place. why: behind "names of the state". lost: so what they had is lost."""
+    """ValueError: names of a state have no place. why: follows "names of the state" in the
+    message. lost: what they had is lost."""
     names = list(names)
     if names and not lost:
         first = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")

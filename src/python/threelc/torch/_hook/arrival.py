@@ -78,20 +78,20 @@ class Arrival:
         return next((name for name, first, n in self.parts if not torch.isfinite(values[first:first + n]).all()), None)
 
     def spoil(self, first: int = 0, n: Optional[int] = None) -> None:
-        """So many results are NaN. None: all from the first on."""
+        """n results become NaN, from the first on. None: all that follow it."""
         try:
             _dense(self.results()).view(-1)[first:][:n].fill_(math.nan)
         except Exception as error:
             self._error = error
 
     def finish(self, parts: int) -> None:
-        """So many more parameters are done."""
+        """This many more parameters are done."""
         self._done += parts
         if self._done == len(self.parts):
             self._complete()
 
     def give_up(self) -> None:
-        """If it is not done yet, it never will be."""
+        """Ends it with NaN, if it is not done yet."""
         self.spoil()
         self._complete()
 

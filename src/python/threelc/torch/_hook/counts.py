@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from ..._errors import StepError
-from .._common.groups import Clock
+from .._common.groups import Clock, load_traffic, saved_traffic
 from .._common.starving import LoopStats
-from .._common.states import traffic_saved
 from .._common.transport import Transport
 
 
@@ -59,22 +58,18 @@ class Counts:
 
     def saved(self, transport: Transport, clock: Clock, busy: float) -> Dict[str, Any]:
         """For a state. busy: seconds of the thread."""
-        return {"steps": self.steps, "float_steps": self.float_steps, "skipped": self.skipped,
-                "dropped": self.dropped, "float_bytes": self.float_bytes, "sent": transport.sent,
-                "received": transport.received, "codec_seconds": clock.codec, "wire_seconds": clock.wire,
-                "thread_seconds": busy}
+        return {"steps": self.steps, "float_steps": self.float_steps, "skipped": self.skipped, "dropped": self.dropped,
+                **saved_traffic(self.float_bytes, transport, clock), "thread_seconds": busy}
 
     def load(self, states: List[Dict[str, Any]], transport: Transport, clock: Clock) -> Optional[float]:
         """Steps are those of all ranks, bytes and seconds those of each. Returns the seconds of the thread. None: 0.3.4
         did not save them."""
         if any(state.get("counts") is None for state in states):
             return None
-        all_ranks, own = states[0]["counts"], traffic_saved(states, "counts", transport)
+        all_ranks, own = states[0]["counts"], load_traffic(states, "counts", transport, clock)
         self.steps, self.float_steps = all_ranks["steps"], all_ranks["float_steps"]
         self.skipped, self.dropped = all_ranks["skipped"], all_ranks["dropped"]
         self.float_bytes = own["float_bytes"]
-        transport.sent, transport.received = own["sent"], own["received"]
-        clock.codec, clock.wire = own["codec_seconds"], own["wire_seconds"]
         self.spent = clock.codec + clock.wire
         return float(own["thread_seconds"])
 

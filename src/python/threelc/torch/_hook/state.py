@@ -202,7 +202,7 @@ class DDPState:
 
     def _make_group(self, names: Sequence[str], sizes: Sequence[int], dtype: DType, device: torch.device,
                     saved: Optional[Dict[str, Any]] = None, called: Optional[Sequence[str]] = None) -> Group:
-        """saved: it was made once, and will go on from this state. called: as Group has it."""
+        """saved: it was made once, and will go on from this state. called: as in Group."""
         settings = self._settings
         push, pull = settings.codec, settings.pull
         if saved is not None and saved.get("push"):  # set_codec() may have been called before it was made
@@ -396,11 +396,8 @@ class DDPState:
     def stats(self) -> Stats:
         """Bytes and seconds since register(), and what residuals have."""
         def collect() -> Stats:
-            counts = self._counts
             return Stats(
-                steps=counts.steps, float_steps=counts.float_steps, skipped=counts.skipped, dropped=counts.dropped,
-                float_bytes=counts.float_bytes, sent=self._transport.sent, received=self._transport.received,
-                codec_seconds=self._clock.codec, wire_seconds=self._clock.wire, thread_seconds=self._jobs.busy,
+                **self._counts.saved(self._transport, self._clock, self._jobs.busy),
                 **residual_ratios(self._object_stats()),
                 residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 

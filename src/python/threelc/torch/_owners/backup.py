@@ -7,9 +7,9 @@ What a worker sends to a server, as often as it pushes, each part with a tag of 
     push   bytes
     end    1 int64   1: the push is there
 
-A server sends a head, 1 int64 with the bytes of the answer, and the answer. All steps are answered, to all workers, and
-a worker takes the answers in order, so one that is late has the model of each step, too. It has taken the answers of
-all steps before the one that it pushes for. So the heads tell a server how far its workers are.
+A server sends a head, 1 int64 with the bytes of the answer, and the answer. Servers answer all steps to all workers,
+and a worker takes the answers in order, so a late one has the model of each step, too. It has taken the answers of all
+steps before the one that it pushes for. So the heads tell a server how far its workers are.
 
 A wait of gloo for any one of several ranks does not end when one of them dies, and gloo does not tell whether
 something has come. So a server receives from each worker apart, and looks into the memory where the head, or the end,
@@ -63,7 +63,7 @@ class _Coming:
         self._work = transport.irecv(tensor, rank, tag)
 
     def is_here(self) -> bool:
-        """Of numbers, the first of which is not 0, and was 0. A hint: another thread writes them."""
+        """For numbers of which the first is not 0 once they are here. A hint: another thread writes them."""
         return bool(self._tensor[0])
 
     def wait(self, *timeout: timedelta) -> torch.Tensor:
@@ -169,8 +169,8 @@ class BackupMail(Mail):
 
     def push(self, messages: Sequence[memoryview]) -> List[Any]:
         self._step += 1
-        # This rank has the answers of the step before. Servers gave them when they had a head of it of step - KEPT or
-        # later, and so all older pushes.
+        # This rank has the answers of the step before. Servers answered when they had its head of step - KEPT or later,
+        # and so all its older pushes.
         self._forget(self._pushed, self._step - KEPT - 1)
         self._to_servers(2 * self._step, messages)
         return [messages[self._transport.rank]] if self._workers else []
@@ -222,7 +222,7 @@ class BackupMail(Mail):
                         wait.pause()
                         self._look_after(wait)
         except Error:
-            self._transport.abort()  # ranks that are content must not wait for this one
+            self._transport.abort()  # other ranks must not wait for this one
             raise
 
     def _attend(self, worker: _Worker, server: Optional[exchange.Server]) -> bool:
@@ -269,4 +269,4 @@ class BackupMail(Mail):
             worker.met = None
         self._forget(self._pushed, self._step)
         self._forget(self._answered, self._step)
-        self._transport.gather(None)  # who has all may end
+        self._transport.gather(None)  # a rank that has all may end

@@ -22,7 +22,7 @@ _FIRST = 1.0  # MiB: the first bucket is small, so that sending begins early (as
 
 def in_buckets(sizes: Mapping[str, int], bucket_mb: Optional[float]) -> List[Dict[str, int]]:
     """Names and sizes of the parameters of each bucket, in the order in which backward passes make gradients: the last
-    parameters come first. bucket_mb: a bucket is full with so many MiB of floats. None: there is one."""
+    parameters come first. bucket_mb: the MiB of floats that fill a bucket. None: there is one bucket."""
     if bucket_mb is None:
         return [dict(sizes)]
     found: List[List[str]] = [[]]
@@ -37,8 +37,8 @@ def in_buckets(sizes: Mapping[str, int], bucket_mb: Optional[float]) -> List[Dic
 
 
 def spread(config: exchange.Config, sizes: Mapping[str, int]) -> exchange.Config:
-    """For a bucket of such tensors: so many of them are split that each owner has a part of it. If few owners had all,
-    their links would be full while others are idle."""
+    """The configuration for a bucket of such tensors: enough of them are split to give each owner a part. If few owners
+    had all, their links would be full while others are idle."""
     return replace(config, split_n=min(config.split_n, max(_LEAST, sum(sizes.values()) // config.servers)))
 
 

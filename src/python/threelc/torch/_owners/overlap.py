@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""3LC's fine-grained barriers (section 3): what PyTorch tells while a model computes. A gradient is there; a module is
-about to read its parameters."""
+"""3LC's fine-grained barriers (section 3). PyTorch tells while a model computes that a gradient is there, and that a
+module is about to read its parameters."""
 from __future__ import annotations
 
 import threading
@@ -20,7 +20,7 @@ class Overlap:
                  needed: Callable[[Optional[Set[str]]], None], full: Optional[Callable[[int], None]]) -> None:
         """buckets: names of parameters. needed: is called with the names of the parameters that a module is about to
         read; None: all may be read. full: is called with the index of each bucket, in this order, as soon as all its
-        gradients of this step are there. None: nobody asks. Neither is kept alive."""
+        gradients of this step are there. None: it is not called. Neither is kept alive."""
         self._root = model.module
         self._names = {id(parameter): name for name, parameter in model.parameters.items()}
         self._bucket = {name: i for i, names in enumerate(buckets) for name in names}
@@ -30,7 +30,7 @@ class Overlap:
         self._lock = threading.Lock()  # gradients of several devices come from several threads
         self.begin()
         self._called: "weakref.WeakSet[Any]" = weakref.WeakSet()  # modules whose forward() was called
-        self._reads: Dict[Any, Set[str]] = {}  # of modules, with so many called:
+        self._reads: Dict[Any, Set[str]] = {}  # of modules, when _reads_of of them were called
         self._reads_of = 0
         came, about = _weakly(self._came), _weakly(self._about_to_compute)
         computed, saved = _weakly(self._computed), _weakly(self._saved)
@@ -90,7 +90,7 @@ class Overlap:
         self._needed(None)
 
     def _read_by(self, module: Any) -> Set[str]:
-        """Its own parameters, and those of modules in it that nobody calls, as torch.nn.MultiheadAttention reads the
+        """Its own parameters, and those of modules in it that are not called, as torch.nn.MultiheadAttention reads the
         weight of its out_proj."""
         if self._reads_of != len(self._called):
             self._reads, self._reads_of = {}, len(self._called)

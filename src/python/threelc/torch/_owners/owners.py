@@ -344,7 +344,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             try:
                 answers[0] = self._buffers.take(answers[0])
             except ValueError:
-                self._transport.abort()  # ranks that are content must not wait for this one
+                self._transport.abort()  # other ranks must not wait for this one
                 raise
         bucket.pull(answers)
         self._late += bucket.late
