@@ -15,7 +15,7 @@ typedef struct channel_options {
     const peer *peer;
     tlc_isa isa;
     int feedback; /* as in tlc_config; -1: the codec's default */
-    int checksum, assume_finite;
+    bool checksum, assume_finite;
     uint64_t seed;
     size_t delay; /* one frame for so many steps; the steps before are accumulated. 0 is 1 */
     tlc_parallel parallel;

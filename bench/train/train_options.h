@@ -8,7 +8,6 @@
 #include "../lib/program.h"
 #include "optimiser.h"
 #include "sync.h"
-#include <stdio.h>
 
 typedef struct train_options {
     command command;
@@ -42,7 +41,7 @@ typedef struct train_options {
 /* ranks: of the communicator. false: why (WHY_SIZE bytes) says what is wrong. */
 bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why);
 
-void train_options_print_help(FILE *f);
+extern const option_table train_options_table;
 
 /* The option --kind of such an exchange. text: KIND_SIZE bytes. false: there is none of these numbers. */
 enum { KIND_SIZE = 32 };

@@ -169,22 +169,27 @@ static void choices(void **state)
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static bool take(void *got, int key, const char *value, char *reason)
-{
-    static const char *const names[] = {"on", "off", NULL};
-    int choice;
+#define OPTIONS struct tested
+struct tested {
+    bool quiet;
+    const char *link;
+    int latency;
+    size_list aggregate;
+};
 
-    *(int *)got = key;
-    return key != OPTION_KEY + 1 || parse_choice(value, names, &choice, reason);
+static bool take_aggregate(void *got, const char *value, char *reason)
+{
+    return !value || parse_list(value, 1, 9, &((struct tested *)got)->aggregate, reason);
 }
 
 static void options(void **state)
 {
-    static const option_entry entries[] = {{'q', "quiet", NULL, ""},
-                                           {OPTION_KEY, "link", "LIST", ""},
-                                           {OPTION_KEY + 1, "latency", "MS", ""},
-                                           {OPTION_KEY + 2, "aggregate", "[LIST]", ""}};
-    static const option_table t = {entries, COUNT(entries), take};
+    static const char *const switches[] = {"on", "off", NULL};
+    static const option_entry entries[] = {{'q', "quiet", NULL, "", OPTION_AT(FLAG, quiet)},
+                                           {0, "link", "LIST", "", OPTION_AT(TEXT, link)},
+                                           {0, "latency", "MS", "", OPTION_OF(CHOICE, latency, switches)},
+                                           {0, "aggregate", "[LIST]", "", OPTION_BY(take_aggregate)}};
+    static const option_table t = {"", entries, COUNT(entries), ""};
     static const struct {
         const char *argument, *value, *said; /* NULL: it is taken */
     } table[] = {
@@ -204,7 +209,8 @@ static void options(void **state)
     for (size_t i = 0; i < COUNT(table); i++) {
         char program[] = "p", argument[16], value[16];
         char *argv[] = {program, argument, value, NULL};
-        int files, got = 0;
+        struct tested got = {.latency = 0};
+        int files;
         at.note = table[i].argument;
         at.i = i;
         snprintf(argument, sizeof argument, "%s", table[i].argument);
