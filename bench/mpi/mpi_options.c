@@ -67,10 +67,10 @@ static const option_entry entries[] = {
      "tensor (default 1)",
      OPTION_EACH(add_handles)},
     {0, "compute", "TIME",
-     "of arithmetic in a step, as 30ms, the last tensor first;\nhandles start as it goes "
-     "on (default 0: the exchange alone)",
+     "of arithmetic in a step, as 30ms, the last tensor first;\n"
+     "handles start as it goes on (default 0: the exchange alone)",
      OPTION_AT(TIME, compute)},
-    {0, "even", NULL, "all tensors take as long to compute, not by their values", OPTION_AT(FLAG, even)},
+    {0, "even", NULL, "each tensor takes the same time to compute, whatever its size", OPTION_AT(FLAG, even)},
     {0, "offload", NULL, "an accelerator computes: the core sleeps meanwhile", OPTION_AT(FLAG, offload)},
     {0, "link", "LINK",
      "the speed of the links, for predictions: 10Mbit, 10Mbit/s,\n"

@@ -37,7 +37,7 @@ static void add_floats(mpi_rows *list, const way_method *method, const char *nam
     row->way.name = name;
 }
 
-/* The push and pull of floats with so many servers. Without servers each rank has a part, as if all were servers. */
+/* The push and pull of floats with `servers` of them. Without servers each rank has a part, as if all were servers. */
 static size_t floats_of(const mpi_rows *list, size_t servers)
 {
     size_t i = 0;

@@ -11,7 +11,7 @@ typedef struct piece {
     size_t first, count; /* tensors */
 } piece;
 
-/* At most so many pieces of about as many values; 0: one for each tensor. *made: how many; at least 1. The caller frees
- * them. NULL: no memory. */
+/* At most `count` pieces of about the same number of values; 0: one for each tensor. *made: how many; at least 1. The
+ * caller frees them. NULL: no memory. */
 piece *pieces_cut(const shape_list *model, size_t count, size_t *made);
 #endif

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     mpi_options o;
     int status;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe fails as other writes do */
     MPI_Init(&argc, &argv);
     if (!mpi_options_parse(&o, argc, argv, why))
         status = fail(EXIT_USAGE, why);

@@ -159,13 +159,6 @@ static float *residual(void *layout, size_t rank)
     return c->residual[rank];
 }
 
-static bool begin(void *layout, char *why)
-{
-    (void)layout;
-    (void)why;
-    return true;
-}
-
 static tlc_status make_call(composed *c, size_t phase, uint32_t rank, const layout_values *values)
 {
     uint32_t group = (uint32_t)c->options.site, site = rank / group, i = rank % group;
@@ -234,6 +227,5 @@ const layout_kind layout_groups = {.name = "groups",
                                    .open = open_layout,
                                    .close = close_layout,
                                    .residual = residual,
-                                   .begin = begin,
                                    .call = call,
                                    .sent = sent};

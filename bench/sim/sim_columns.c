@@ -35,7 +35,7 @@ static const struct {
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* In tables, the speed of links from which on floats are faster. */
+/* In tables, the speed of links above which floats are faster. */
 static const char *wins_of(const sim_row *row, bool in_table, char *buffer)
 {
     const model_output *out = &row->out;

@@ -124,10 +124,10 @@ const option_table sim_options_table = {
              "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
              "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
              "overlap     the same if all of that happens at once\n"
-             "floats      the same step with floats: ring all-reduce or push and pull, what is faster\n"
+             "floats      the same step with floats: ring all-reduce or push and pull, whichever is faster\n"
              "halves      ring all-reduce of 16-bit floats, without their conversion\n"
              "gain        floats / step: times as fast\n"
-             "break-even  the speed of the links from which on floats are as fast\n"
+             "break-even  the speed of the links at which floats are as fast\n"
              "\n"
              "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
 };

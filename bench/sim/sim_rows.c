@@ -52,8 +52,8 @@ static model_input input_of(const sim_options *o, const subject *s, const drive_
 static bool measure(const sim_options *o, const sim_input *in, const subject *s, const source *from,
                     drive_result *measured, char *why)
 {
-    const drive_options d = {.kind = s->kind.kind,
-                             .layout = {.model = s->model,
+    const drive_options d = {.layout = {.kind = s->kind.kind,
+                                        .model = s->model,
                                         .codec = s->codec,
                                         .ranks = s->ranks,
                                         .servers = s->kind.servers,

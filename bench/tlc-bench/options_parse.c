@@ -174,7 +174,8 @@ static const option_entry entries[] = {
     {0, "shapes", "FILE", "a list of tensors, as in bench/shapes; repeat it for more", OPTION_BY(add_shapes)},
     {0, "algorithm", "NAME", "all-reduce, gather or server; repeat it for more (default: all)",
      OPTION_BY(add_algorithm)},
-    {0, "owners", "LIST", "also all-reduces with so few owners (default 8)", OPTION_IN(LIST, owners, 1, MAX_RANKS)},
+    {0, "owners", "LIST", "also all-reduces with only this many owners (default 8)",
+     OPTION_IN(LIST, owners, 1, MAX_RANKS)},
     {0, "delta", NULL,
      "weights that have moved, sent without loss (threelc/delta.h):\n"
      "from BASE to each NEXT, files or folders; or drawn, with\n"

@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     char why[WHY_SIZE];
     options o;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe fails as other writes do */
     if (!options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
     return o.command == COMMAND_RUN ? run(&o) : program_answer(program, o.command, &options_table);

@@ -103,8 +103,7 @@ static const option_entry entries[] = {
     {0, "steps", "N", "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more",
      OPTION_IN(COUNT, steps, 1, 1 << 30)},
     {0, "local-steps", "N", "send once in N steps (default 1)", OPTION_IN(COUNT, local_steps, 1, 1 << 30)},
-    {0, "participants", "N", "so many ranks take part in a round (default: all)",
-     OPTION_IN(COUNT, participants, 1, 1 << 20)},
+    {0, "participants", "N", "N ranks take part in a round (default: all)", OPTION_IN(COUNT, participants, 1, 1 << 20)},
     {0, "non-iid", "N", "the images of a rank are of N classes (default: of all)",
      OPTION_IN(COUNT, classes, 1, CLASSES)},
     {0, "seed", "N", "of model, images, rounds and codecs (default 1)", OPTION_AT(SEED, seed)},
@@ -126,13 +125,14 @@ const option_table train_options_table = {
              "\n",
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
-    .notes = "\n"
-             "loss      mean of the batches of all ranks since the line before\n"
-             "accuracy  percent of the test images\n"
-             "sent      bytes that a rank has sent to others, the mean over ranks, and times as little as floats\n"
-             "codec     seconds in the codecs, wait: for others; of the busiest rank, as all times\n"
-             "\n"
-             "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
+    .notes =
+        "\n"
+        "loss      mean of the batches of all ranks since the line before\n"
+        "accuracy  percent of the test images\n"
+        "sent      bytes that a rank has sent to others, the mean over ranks, and how many times less than floats\n"
+        "codec     seconds in the codecs, wait: for others; all times are of the busiest rank\n"
+        "\n"
+        "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
 };
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
@@ -281,7 +281,7 @@ static const struct {
     {"seed", NULL, false},
 };
 
-/* A column, without quotes. *at: moves behind it. */
+/* A column, without quotes. *at: moves past it. */
 static void cut_column(const char **at, char *value, size_t size)
 {
     const bool quoted = **at == '"';
