@@ -49,4 +49,7 @@
      "print the version and the ISAs of this machine, and exit",                                                       \
      OPTION_AT(COMMAND, command),                                                                                      \
      .which = COMMAND_VERSION}
+/* Several of them. */
+#define ENTRIES_STEPS ENTRY_TRACES, ENTRY_COLD, ENTRY_STEPS, ENTRY_SEED, ENTRY_WARMUP, ENTRY_ROUNDS
+#define ENTRIES_LAST ENTRY_QUIET, ENTRY_HELP, ENTRY_VERSION
 #endif

@@ -2,7 +2,7 @@
 #include "mpi_options.h"
 #include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "network_link.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define OPTIONS mpi_options
@@ -82,17 +82,10 @@ static const option_entry entries[] = {
      "bare number is milliseconds (default: that of bench/network/run)",
      OPTION_AT(TIME, latency)},
     {0, "no-predict", NULL, "only measure", OPTION_AT(FLAG, no_predict)},
-    ENTRY_TRACES,
-    ENTRY_COLD,
-    ENTRY_STEPS,
-    ENTRY_SEED,
-    ENTRY_WARMUP,
-    ENTRY_ROUNDS,
+    ENTRIES_STEPS,
     ENTRY_ISA(isa),
     ENTRY_FORMAT,
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
+    ENTRIES_LAST,
 };
 
 const option_table mpi_options_table = {
@@ -121,20 +114,25 @@ const option_table mpi_options_table = {
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
-/* Without --link the link of bench/network/run, if the program runs there. */
+/* Without --link the link of bench/network/run, if the program runs there: the environment says so. */
 static bool set_link(mpi_options *o, char *why)
 {
-    network_link network = {.known = false};
+    const char *rate = getenv("TLC_NETWORK_RATE"), *time = getenv("TLC_NETWORK_LATENCY");
+    model_link link = {0, 0};
+    double latency = 0;
+    char reason[WHY_SIZE];
 
-    if (!network_link_ask(&network, why))
-        return false;
-    if (o->latency >= 0 && o->link.up <= 0 && !network.known)
+    o->from_network = rate && time;
+    if (o->from_network && !parse_link(rate, &link.up, &link.down, reason))
+        return explain(why, "TLC_NETWORK_RATE %s: %.4000s", rate, reason);
+    if (o->from_network && !parse_time(time, 1e-3, &latency, reason))
+        return explain(why, "TLC_NETWORK_LATENCY %s: %.4000s", time, reason);
+    if (o->latency >= 0 && o->link.up <= 0 && !o->from_network)
         return explain(why, "--latency goes with --link: without it nothing is predicted");
-    o->from_network = network.known;
-    if (o->link.up <= 0 && network.known)
-        o->link = network.link;
+    if (o->link.up <= 0)
+        o->link = link;
     if (o->latency < 0)
-        o->latency = network.known ? network.latency : 0;
+        o->latency = latency;
     return true;
 }
 

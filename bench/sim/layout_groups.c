@@ -167,11 +167,11 @@ static tlc_status make_call(composed *c, size_t phase, uint32_t rank, const layo
 
     switch (phase) {
     case PUSH: return groups_fleet_push(f, rank, values->grads);
-    case REDUCE: status = groups_fleet_take_at(f, site, i); return status ? status : groups_fleet_reduce_at(f, site, i);
+    case REDUCE: status = groups_fleet_take(f, site, i); return status ? status : groups_fleet_reduce(f, site, i);
     case REDUCE_SITES:
-        status = groups_fleet_take_sites_at(f, site, i);
-        return status ? status : groups_fleet_reduce_sites_at(f, site, i);
-    case ANSWER: return groups_fleet_answer_at(f, site, i);
+        status = groups_fleet_take_sites(f, site, i);
+        return status ? status : groups_fleet_reduce_sites(f, site, i);
+    case ANSWER: return groups_fleet_answer(f, site, i);
     default: return groups_fleet_pull(f, rank, values->out);
     }
 }

@@ -89,12 +89,7 @@ static const option_entry entries[] = {
     {0, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)",
      OPTION_AT(TIME, site_latency)},
     {0, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)", OPTION_AT(TIME, compute)},
-    ENTRY_TRACES,
-    ENTRY_COLD,
-    ENTRY_STEPS,
-    ENTRY_SEED,
-    ENTRY_WARMUP,
-    ENTRY_ROUNDS,
+    ENTRIES_STEPS,
     {0, "memory", "BYTES",
      "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
      "is run and the others are replayed (default: half of all)",
@@ -102,9 +97,7 @@ static const option_entry entries[] = {
     ENTRY_ISA(isa),
     ENTRY_WIDE,
     ENTRY_FORMAT,
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
+    ENTRIES_LAST,
 };
 
 const option_table sim_options_table = {

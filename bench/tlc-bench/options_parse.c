@@ -220,9 +220,7 @@ static const option_entry entries[] = {
      OPTION_IN(SIZE, warmup, 0, SIZE_MAX - 1)},
     ENTRY_FORMAT,
     {0, "per-tensor", NULL, "add a table for each file", OPTION_AT(FLAG, per_tensor)},
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
+    ENTRIES_LAST,
 };
 
 const option_table options_table = {
