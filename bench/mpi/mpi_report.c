@@ -18,12 +18,10 @@ static const struct {
     const char *key;
     column_kind kind;
     const char *title, *unit; /* NULL: tables do without it */
-    double scale;             /* of reals, for tables */
-    const char *format;       /* of reals, in tables */
 } columns[COLUMNS] = {
-#define TEXT_COLUMN(id, key, title, value) [id] = {key, TEXT, title, "", 0, NULL},
-#define COUNT_COLUMN(id, key, value) [id] = {key, COUNT, NULL, NULL, 0, NULL},
-#define REAL_COLUMN(id, key, title, unit, scale, format, value) [id] = {key, REAL, title, unit, scale, format},
+#define TEXT_COLUMN(id, key, title, value) [id] = {key, TEXT, title, ""},
+#define COUNT_COLUMN(id, key, value) [id] = {key, COUNT, NULL, NULL},
+#define REAL_COLUMN(id, key, title, unit, scale, format, value) [id] = {key, REAL, title, unit},
 #include "mpi_columns.def"
 };
 
@@ -47,60 +45,37 @@ static const char *handles_of(const mpi_row *row, char *buffer)
     return buffer;
 }
 
-static const char *text_of(const mpi_row *row, column_id id, bool in_table, char *buffer)
+static const char *print_count(size_t count, char *buffer)
 {
-    const way_options *way = &row->way;
-
-    switch (id) {
-#define TEXT_COLUMN(id, key, title, value)                                                                             \
-    case id: return value;
-#include "mpi_columns.def"
-    default: return "";
-    }
+    snprintf(buffer, CELL, "%zu", count);
+    return buffer;
 }
 
-static size_t count_of(const mpi_rows *list, const mpi_row *row, column_id id)
+static const char *print_real(double real, double scale, const char *format, bool in_table, char *buffer)
 {
-    switch (id) {
-#define COUNT_COLUMN(id, key, value)                                                                                   \
-    case id: return value;
-#include "mpi_columns.def"
-    default: return 0;
-    }
+    if (isfinite(real))
+        snprintf(buffer, CELL, in_table ? format : "%.17g", in_table ? real * scale : real);
+    return buffer;
 }
 
-static double real_of(const mpi_rows *list, const mpi_row *row, column_id id)
-{
-    const race_result *m = &row->measured;
-
-    switch (id) {
-#define REAL_COLUMN(id, key, title, unit, scale, format, value)                                                        \
-    case id: return value;
-#include "mpi_columns.def"
-    default: return NAN;
-    }
-}
-
-static const char *cell_of(const void *report, size_t at, size_t id_, bool in_table, char *buffer)
+static const char *cell_of(const void *report, size_t at, size_t column, bool in_table, char *buffer)
 {
     const mpi_rows *list = report;
     const mpi_row *row = &list->rows[at];
-    column_id id = (column_id)id_;
-    double real;
+    const way_options *way = &row->way;
+    const race_result *m = &row->measured;
 
     buffer[0] = '\0';
-    if (columns[id].kind == TEXT)
-        return text_of(row, id, in_table, buffer);
-    if (columns[id].kind == COUNT) {
-        snprintf(buffer, CELL, "%zu", count_of(list, row, id));
-        return buffer;
+    switch ((column_id)column) {
+#define TEXT_COLUMN(id, key, title, value)                                                                             \
+    case id: return value;
+#define COUNT_COLUMN(id, key, value)                                                                                   \
+    case id: return print_count(value, buffer);
+#define REAL_COLUMN(id, key, title, unit, scale, format, value)                                                        \
+    case id: return print_real(value, scale, format, in_table, buffer);
+#include "mpi_columns.def"
+    default: return buffer;
     }
-    real = real_of(list, row, id);
-    if (isfinite(real) && in_table)
-        snprintf(buffer, CELL, columns[id].format, real * columns[id].scale);
-    else if (isfinite(real))
-        snprintf(buffer, CELL, "%.17g", real);
-    return buffer;
 }
 
 static grid make_grid(const mpi_rows *list, grid_column *all)

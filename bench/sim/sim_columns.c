@@ -23,13 +23,10 @@ static const struct {
     column_kind kind;
     column_place place;
     const char *title, *unit;
-    double scale;       /* of reals, for tables */
-    const char *format; /* of reals, in tables */
 } columns[COLUMNS] = {
-#define TEXT_COLUMN(id, key, place, title, value) [id] = {key, TEXT, place, title, "", 0, NULL},
-#define COUNT_COLUMN(id, key, place, title, value) [id] = {key, COUNT, place, title, "", 0, NULL},
-#define REAL_COLUMN(id, key, place, title, unit, scale, format, value)                                                 \
-    [id] = {key, REAL, place, title, unit, scale, format},
+#define TEXT_COLUMN(id, key, place, title, value) [id] = {key, TEXT, place, title, ""},
+#define COUNT_COLUMN(id, key, place, title, value) [id] = {key, COUNT, place, title, ""},
+#define REAL_COLUMN(id, key, place, title, unit, scale, format, value) [id] = {key, REAL, place, title, unit},
 #include "sim_columns.def"
 };
 
@@ -60,26 +57,6 @@ static const char *codec_of(const sim_row *row, bool in_table, char *buffer)
     return buffer;
 }
 
-static const char *text_of(const sim_row *row, column_id id, bool in_table, char *buffer)
-{
-    switch (id) {
-#define TEXT_COLUMN(id, key, place, title, value)                                                                      \
-    case id: return value;
-#include "sim_columns.def"
-    default: return "";
-    }
-}
-
-static size_t count_of(const sim_row *row, column_id id)
-{
-    switch (id) {
-#define COUNT_COLUMN(id, key, place, title, value)                                                                     \
-    case id: return value;
-#include "sim_columns.def"
-    default: return 0;
-    }
-}
-
 /* Milliseconds of a call, by ranks or servers. */
 static double call_of(const sim_row *row, const char *call)
 {
@@ -93,45 +70,47 @@ static double call_of(const sim_row *row, const char *call)
     return 1e3 * seconds;
 }
 
-static double real_of(const sim_row *row, column_id id)
+/* 0 stands for no servers, or for owners if all ranks are owners, or none. */
+static const char *print_count(size_t count, bool also_0, char *buffer)
 {
+    if (count || also_0)
+        snprintf(buffer, CELL, "%zu", count);
+    return buffer;
+}
+
+static const char *print_real(double real, double scale, const char *format, bool in_table, char *buffer)
+{
+    const double scaled = real * scale;
+
+    if (isfinite(real))
+        snprintf(buffer, CELL,
+                 !in_table         ? "%.17g"
+                 : scaled >= 10000 ? "%.0f"
+                 : scaled >= 1000  ? "%.1f"
+                                   : format,
+                 in_table ? scaled : real);
+    return buffer;
+}
+
+static const char *cell_of(const void *list, size_t at, size_t column, bool in_table, char *buffer)
+{
+    const sim_row *row = &((const sim_rows *)list)->rows[at];
     const model_input *in = &row->in;
     const model_output *out = &row->out;
     const drive_result *m = &row->measured;
-    bool wins = !model_never_wins(out);
-
-    switch (id) {
-#define REAL_COLUMN(id, key, place, title, unit, scale, format, value)                                                 \
-    case id: return value;
-#include "sim_columns.def"
-    default: return NAN;
-    }
-}
-
-static const char *cell_of(const void *list, size_t at, size_t id_, bool in_table, char *buffer)
-{
-    const sim_row *row = &((const sim_rows *)list)->rows[at];
-    column_id id = (column_id)id_;
-    double real;
+    const bool wins = !model_never_wins(out);
 
     buffer[0] = '\0';
-    switch (columns[id].kind) {
-    case TEXT: return text_of(row, id, in_table, buffer);
-    case COUNT:
-        if (count_of(row, id) || id == REPLAYED) /* no servers; or all ranks are owners, or none */
-            snprintf(buffer, CELL, "%zu", count_of(row, id));
-        return buffer;
-    default: real = real_of(row, id);
+    switch ((column_id)column) {
+#define TEXT_COLUMN(id, key, place, title, value)                                                                      \
+    case id: return value;
+#define COUNT_COLUMN(id, key, place, title, value)                                                                     \
+    case id: return print_count(value, (id) == REPLAYED, buffer);
+#define REAL_COLUMN(id, key, place, title, unit, scale, format, value)                                                 \
+    case id: return print_real(value, scale, format, in_table, buffer);
+#include "sim_columns.def"
+    default: return buffer;
     }
-    if (!isfinite(real))
-        return buffer;
-    if (!in_table) {
-        snprintf(buffer, CELL, "%.17g", real);
-        return buffer;
-    }
-    real *= columns[id].scale;
-    snprintf(buffer, CELL, real >= 10000 ? "%.0f" : real >= 1000 ? "%.1f" : columns[id].format, real);
-    return buffer;
 }
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */

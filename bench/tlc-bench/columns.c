@@ -13,10 +13,9 @@
 #define ALL (SPEEDS | VIEW_SMALL | VIEW_AGGREGATE | MANY | EXCHANGE | DELTA)
 
 const column columns[COLUMNS] = {
-#define TEXT_COLUMN(id, key, views, title, value) [id] = {key, TEXT, views, 0, title, "", NULL},
-#define COUNT_COLUMN(id, key, views, wide, title, unit, has, value) [id] = {key, COUNT, views, wide, title, unit, NULL},
-#define REAL_COLUMN(id, key, views, wide, title, unit, format, value)                                                  \
-    [id] = {key, REAL, views, wide, title, unit, format},
+#define TEXT_COLUMN(id, key, views, title, value) [id] = {key, TEXT, views, 0, title, ""},
+#define COUNT_COLUMN(id, key, views, wide, title, unit, has, value) [id] = {key, COUNT, views, wide, title, unit},
+#define REAL_COLUMN(id, key, views, wide, title, unit, format, value) [id] = {key, REAL, views, wide, title, unit},
 #include "columns.def"
 };
 
@@ -94,48 +93,31 @@ static const char *crc_of(const report_row *row, char *buffer)
     return buffer;
 }
 
-static const char *text_of(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
-{
-    static const char *const kinds[] = {
-        [ROW_COPY] = "copy",           [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec",       [ROW_PEER] = "peer",
-        [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",     [ROW_EXCHANGE] = "exchange", [ROW_DELTA] = "delta",
-    };
-    static const char *const starts[] = {
-        [START_NO_RESIDUAL] = "",
-        [START_ZERO] = "zero",
-        [START_MIXED] = "mixed",
-        [START_RECORDED] = "recorded",
-    };
-    const verified *v = &row->verified;
-    const exchanged *e = &row->exchange;
+static const char *const kinds[] = {
+    [ROW_COPY] = "copy",           [ROW_ROOFLINE] = "roofline", [ROW_CODEC] = "codec",       [ROW_PEER] = "peer",
+    [ROW_AGGREGATE] = "aggregate", [ROW_FRAMES] = "frames",     [ROW_EXCHANGE] = "exchange", [ROW_DELTA] = "delta",
+};
+static const char *const starts[] = {
+    [START_NO_RESIDUAL] = "",
+    [START_ZERO] = "zero",
+    [START_MIXED] = "mixed",
+    [START_RECORDED] = "recorded",
+};
 
-    switch (id) {
-#define TEXT_COLUMN(id, key, views, title, value)                                                                      \
-    case id: return value;
-#include "columns.def"
-    default: return "";
-    }
-}
-
-static bool count_of(const report_row *row, column_id id, uint64_t *count)
-{
-    const verified *v = &row->verified;
-    const exchanged *e = &row->exchange;
-
-    switch (id) {
-#define COUNT_COLUMN(id, key, views, wide, title, unit, has, value)                                                    \
-    case id: *count = (value); return has;
-#include "columns.def"
-    default: return false;
-    }
-}
-
-/* As 4Ki, if that is what it is. */
-static void print_count(char *buffer, uint64_t count, bool in_table)
+/* In tables as 4Ki, if that is what it is. */
+static const char *print_count(uint64_t count, bool in_table, char *buffer)
 {
     int shift = !in_table || !count ? 0 : count % (1 << 20) == 0 ? 20 : count % (1 << 10) == 0 ? 10 : 0;
 
     snprintf(buffer, CELL, "%" PRIu64 "%s", count >> shift, shift == 20 ? "Mi" : shift == 10 ? "Ki" : "");
+    return buffer;
+}
+
+static const char *print_real(double real, const char *format, bool in_table, char *buffer)
+{
+    if (isfinite(real)) /* more digits do not fit the column */
+        snprintf(buffer, CELL, !in_table ? "%.9g" : real >= 100 ? "%.1f" : format, real);
+    return buffer;
 }
 
 /* NaN where b is 0. */
@@ -177,11 +159,31 @@ static double decoded_x(const report_row *row, int time)
     return quotient(row, TIME_MEMCPY, time) * decoded(row);
 }
 
-/* Whether frames of the row were verified, so that it has such a size: RATIO and what follows it. */
-static bool has_size(const report_row *row, column_id id)
+static double ratio_of(const report_row *row)
+{
+    const verified *v = &row->verified;
+
+    if (row->kind == ROW_COPY)
+        return 1;
+    return v->values ? over((double)v->input_bytes, (double)v->frame_bytes) : NAN;
+}
+
+static double bits_of(const report *r, const report_row *row)
+{
+    const verified *v = &row->verified;
+
+    return 8 * (row->kind == ROW_COPY ? (double)dtype_size(r->dtype) : over((double)v->frame_bytes, (double)v->values));
+}
+
+/* Whether the row has such a figure. Sizes and errors, RATIO and what follows it, are those of frames. */
+static bool has_real(const report_row *row, column_id id)
 {
     const bool sent = id == SENT_MEAN || id == SENT_BUSIEST || id == FRAMING, any = id == RATIO || id == BITS;
 
+    if (id < RATIO)
+        return true;
+    if (row->kind == ROW_COPY)
+        return any && row->values;
     if (row->kind == ROW_EXCHANGE)
         return any || sent;
     if (row->kind == ROW_FRAMES)
@@ -191,48 +193,21 @@ static bool has_size(const report_row *row, column_id id)
     return is_sent(row) && !sent;
 }
 
-static double real_of(const report *r, const report_row *row, column_id id)
+const char *column_cell(const report *r, const report_row *row, column_id which, bool in_table, char *buffer)
 {
     const timing *t = row->time;
     const verified *v = &row->verified;
     const exchanged *e = &row->exchange;
 
-    if (row->kind == ROW_COPY && row->values && (id == RATIO || id == BITS))
-        return id == RATIO ? 1 : 8 * (double)dtype_size(r->dtype);
-    if (id >= RATIO && !has_size(row, id))
-        return NAN;
-    switch (id) {
-#define REAL_COLUMN(id, key, views, wide, title, unit, format, value)                                                  \
-    case id: return value;
-#include "columns.def"
-    default: return NAN;
-    }
-}
-
-const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer)
-{
-    const column *c = &columns[id];
-    double real;
-    uint64_t count;
-
     buffer[0] = '\0';
-    if (c->kind == TEXT)
-        return text_of(r, row, id, in_table, buffer);
-    if (c->kind == COUNT) {
-        if (count_of(row, id, &count))
-            print_count(buffer, count, in_table);
-        return buffer;
+    switch (which) {
+#define TEXT_COLUMN(id, key, views, title, value)                                                                      \
+    case id: return value;
+#define COUNT_COLUMN(id, key, views, wide, title, unit, has, value)                                                    \
+    case id: return (has) ? print_count(value, in_table, buffer) : buffer;
+#define REAL_COLUMN(id, key, views, wide, title, unit, format, value)                                                  \
+    case id: return print_real(has_real(row, id) ? (value) : NAN, format, in_table, buffer);
+#include "columns.def"
+    default: return buffer;
     }
-    real = real_of(r, row, id);
-    if (!isfinite(real))
-        return buffer;
-    if (!in_table)
-        snprintf(buffer, CELL, "%.9g", real);
-    else if (id == SUM_ERROR && real >= 0.1) /* without error feedback values are lost */
-        snprintf(buffer, CELL, "%.4f", real);
-    else if (real >= 100) /* more digits do not fit the column */
-        snprintf(buffer, CELL, "%.1f", real);
-    else
-        snprintf(buffer, CELL, c->format, real);
-    return buffer;
 }

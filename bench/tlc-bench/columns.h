@@ -22,7 +22,6 @@ typedef struct column {
     unsigned views; /* whose tables have it, */
     unsigned wide;  /* and whose have it with --wide */
     const char *title, *unit;
-    const char *format; /* for reals in tables */
 } column;
 
 extern const column columns[COLUMNS];
@@ -32,5 +31,5 @@ bool column_shown(const report *r, column_id id);
 
 /* The text of the cell, in buffer (CELL bytes) or elsewhere; empty if there is no value. Tables have rounded
  * numbers. */
-const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer);
+const char *column_cell(const report *r, const report_row *row, column_id which, bool in_table, char *buffer);
 #endif
