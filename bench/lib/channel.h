@@ -15,9 +15,9 @@ typedef struct channel_options {
     const peer *peer;
     tlc_isa isa;
     int feedback; /* as in tlc_config; -1: the codec's default */
-    int checksum, assume_finite;
+    bool checksum, assume_finite;
     uint64_t seed;
-    size_t delay; /* one frame for so many steps; the steps before are accumulated. 0 is 1 */
+    size_t delay; /* steps for each frame; those before the last one are accumulated. 0 is 1 */
     tlc_parallel parallel;
 } channel_options;
 
@@ -27,7 +27,7 @@ typedef struct channel {
     tlc_ctx *ctx;       /* of a codec */
     const peer *peer;   /* or a peer, */
     void *state;        /* and its state */
-    const float *start; /* n floats, what the residual was at first; NULL: zero, or there is no residual */
+    const float *start; /* n floats, the residual at the start; NULL: zero, or there is no residual */
     tlc_decode_options decode;
     unsigned char *frame; /* bound bytes, and at least ceil(n/5) */
     size_t bound;
@@ -50,14 +50,14 @@ static inline bool channel_sends(const channel *c, size_t step)
     return (step + 1) % c->delay == 0;
 }
 
-/* The steps of a pass over a tensor of so many steps. With a delay they are repeated, from the first one on, until the
+/* The steps of a pass over a tensor that has `steps`. With a delay they are repeated, from the first one on, until the
  * last frame is full. */
 static inline size_t channel_steps(size_t steps, size_t delay)
 {
     return delay > 1 ? (steps + delay - 1) / delay * delay : steps;
 }
 
-/* The residual becomes what it was at first. For codecs, not for peers. */
+/* The residual becomes what it was at the start. For codecs, not for peers. */
 void channel_restart(const channel *c);
 bool channel_accumulate(const channel *c, size_t step, char *why);
 /* Into c->frame. */

@@ -153,7 +153,7 @@ void codecs_print(FILE *f)
     print_entries(f, true);
     fputs("\nStages. Join those that fit together with +.\n", f);
     print_entries(f, false);
-    fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: so many values\n"
+    fputs("\nEvery short name, and every stage that takes floats, also has the parameter block: as many values\n"
           "are coded together, with a scale of their own.\n"
           "\nThe codecs of -c all\n",
           f);
@@ -263,7 +263,7 @@ static bool seed_matters(const char *codec, uint64_t seed, const float *values, 
 }
 
 /* Such a codec gives another frame for another seed; the chance that it does not is 2^-100 or less. Some codecs only
- * take a random sample of the values; of so few values the sample is all of them, so their frames are the same. */
+ * take a random sample of the values; of few values the sample is all of them, so their frames are the same. */
 bool codec_is_stochastic(const char *codec)
 {
     enum { N = 512 };
@@ -274,7 +274,7 @@ bool codec_is_stochastic(const char *codec)
     return seed_matters(codec, 1, values, N);
 }
 
-/* Of so many values the sample is a part. Two samples may give the same frame, but not so many. */
+/* The sample of N values is a part of them. Two samples may give the same frame, but not SEEDS of them. */
 bool codec_uses_seed(const char *codec)
 {
     enum { N = 1 << 15, SEEDS = 16 };

@@ -56,7 +56,7 @@ bool codec_aggregates(const char *codec);
 typedef enum codec_symbols { SYMBOLS_OTHER, SYMBOLS_TERNARY, SYMBOLS_BINARY } codec_symbols;
 codec_symbols codec_symbols_of(const char *codec);
 
-/* The order-0 entropy, in bits, of n symbols, of which so many are not zero: with p = nonzero / n it is
+/* The order-0 entropy, in bits, of n symbols, of which `nonzero` are not zero: with p = nonzero / n it is
  * n (-p log2 p - (1 - p) log2(1 - p)), and a bit more for each sign if the symbols have signs. */
 double codec_entropy(codec_symbols symbols, uint64_t n, uint64_t nonzero);
 #endif

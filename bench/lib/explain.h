@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How parts of tlc-bench fail: they write one line that says what is wrong, and return false. main prints the line.
+ * How parts of the programs fail: they write one line that says what is wrong, and return false. main prints the line.
  */
 #ifndef BENCH_EXPLAIN_H
 #define BENCH_EXPLAIN_H

@@ -363,7 +363,7 @@ static bool make_answer(fleet *f, size_t rank, char *why)
                         "tlc_allreduce_reduce", why);
 }
 
-/* An owner that comes back has pushed before, but it is a new object. So it first makes pushes that nobody gets. */
+/* An owner that comes back is a new object, which has not pushed yet. So it first makes pushes that nobody gets. */
 bool fleet_reduce(fleet *f, size_t rank, char *why)
 {
     bool passing = is_passing(f, rank), ok;

@@ -3,8 +3,8 @@
  * All machines of an exchange in one process. The caller carries no bytes: messages stay where their senders made them.
  *
  * One by one, only rank 0 and the servers are there during a step. Each other machine is made for its call and is gone
- * after it; its messages are kept. So many machines need little memory. All but the residuals of owners begin anew in
- * each step, so each is the first one.
+ * after it; its messages are kept. In this way many machines need little memory. All but the residuals of owners begin
+ * anew in each step, so each is the first one.
  */
 #ifndef BENCH_FLEET_H
 #define BENCH_FLEET_H
@@ -23,7 +23,7 @@ typedef struct fleet_options {
     algorithm algorithm;
     size_t ranks;   /* or workers */
     size_t servers; /* beside them, for SERVER */
-    size_t owners;  /* at most so many ranks own parts, for ALL_REDUCE and OWNERS; 0: all */
+    size_t owners;  /* the most ranks that own parts, for ALL_REDUCE and OWNERS; 0: all */
     bool one_by_one;
     const char *codec;
     int assume_finite;

@@ -10,7 +10,7 @@
 /* Bytes; 0: unknown. */
 typedef struct machine {
     size_t cache;     /* last-level */
-    size_t streaming; /* from this size on memcpy of libc uses non-temporal stores */
+    size_t streaming; /* memcpy of libc uses non-temporal stores from this size on */
 } machine;
 
 void machine_ask(machine *m);

@@ -24,7 +24,7 @@ typedef struct timing {
 
 enum { MAX_OPERATIONS = 16 };
 
-/* Measures for at least so many seconds and at least 5 rounds. */
+/* Measures for at least `seconds` and at least 5 rounds. */
 bool measure(const operation *operations, size_t count, double seconds, timing *timings, size_t *rounds, char *why);
 
 double measure_now(void); /* seconds of a clock */

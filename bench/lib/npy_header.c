@@ -53,7 +53,7 @@ static bool accept_word(cursor *c, const char *word)
     return true;
 }
 
-/* Moves behind a quoted string without escapes. *start, *len: what is between the quotes. */
+/* Moves past a quoted string without escapes. *start, *len: what is between the quotes. */
 static bool skip_string(cursor *c, const char **start, size_t *len)
 {
     char quote;
@@ -74,7 +74,7 @@ static bool skip_string(cursor *c, const char **start, size_t *len)
     return accept(c, quote);
 }
 
-/* Moves behind a list or a tuple, with all that is in it. */
+/* Moves past a list or a tuple, with all that is in it. */
 static bool skip_brackets(cursor *c)
 {
     size_t depth = 0, len;
@@ -340,6 +340,6 @@ bool npy_parse_header(const void *bytes, size_t len, uint64_t file_size, npy_hea
     if (file_size - end < size)
         return explain(why, "its shape needs %" PRIu64 " bytes of values, the file has %" PRIu64, size,
                        file_size - end);
-    header->behind = file_size - end - size;
+    header->trailing = file_size - end - size;
     return true;
 }

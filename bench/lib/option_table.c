@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "option_table.h"
 #include "explain.h"
+#include "grid.h"
 #include "parse.h"
 #include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ENTRIES = 64 };
+enum { MAX_ENTRIES = 64, LONG_KEY = 256 }; /* getopt's key of an entry without a letter: LONG_KEY + its index */
 
 static bool is_optional(const option_entry *e)
 {
@@ -19,8 +22,8 @@ static void print_entry(FILE *f, const option_entry *e)
     char left[32];
 
     snprintf(left, sizeof left, "--%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
-    if (e->key < OPTION_KEY)
-        fprintf(f, "  -%c, %-20s ", e->key, left);
+    if (e->letter)
+        fprintf(f, "  -%c, %-20s ", e->letter, left);
     else
         fprintf(f, "      %-20s ", left);
     for (const char *c = e->help; *c; c++) {
@@ -33,16 +36,82 @@ static void print_entry(FILE *f, const option_entry *e)
 
 void option_table_print(FILE *f, const option_table *t)
 {
+    fputs(t->usage, f);
     for (size_t i = 0; i < t->count; i++)
         print_entry(f, &t->entries[i]);
+    fputs(t->notes, f);
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+static bool take_float(const char *text, float *number, char *why)
+{
+    double exact;
+
+    if (!parse_positive(text, &exact, why))
+        return false;
+    *number = strtof(text, NULL);
+    return (isfinite(*number) && *number > 0) || explain(why, "it is a number above 0 that a float can hold");
+}
+
+static bool take_switch(const char *text, const char *const *names, bool *on, char *why)
+{
+    int choice;
+
+    if (!parse_choice(text, names, &choice, why))
+        return false;
+    *on = choice;
+    return true;
+}
+
+static bool take_count(const char *text, const option_entry *e, size_t *count, char *why)
+{
+    uint64_t number;
+
+    if (!parse_number(text, e->least, e->most, &number, why))
+        return false;
+    *count = (size_t)number;
+    return true;
+}
+
+static bool take(const option_entry *e, void *options, const char *value, char *why)
+{
+    void *to = (char *)options + e->at;
+
+    switch (e->type) {
+    case OPTION_OWN: return e->take(options, value, why);
+    case OPTION_WHICH: return e->take_which(options, e->which, value, why);
+    case OPTION_ITEMS: return parse_items(value, e->take, options, why);
+    case OPTION_FLAG: *(bool *)to = true; return true;
+    case OPTION_COMMAND: *(command *)to = (command)e->which; return true;
+    case OPTION_TEXT: *(const char **)to = value; return true;
+    case OPTION_PATH: *(const char **)to = value; return *value || explain(why, "it is the name of a folder or a file");
+    case OPTION_CHOICE: return parse_choice(value, e->names, to, why);
+    case OPTION_SWITCH: return take_switch(value, e->names, to, why);
+    case OPTION_COUNT: return take_count(value, e, to, why);
+    case OPTION_SIZE: return parse_size(value, e->least, e->most, to, why);
+    case OPTION_LIST: return parse_list(value, e->least, e->most, to, why);
+    case OPTION_SEED: return parse_number(value, 0, UINT64_MAX, to, why);
+    case OPTION_FLOAT: return take_float(value, to, why);
+    case OPTION_NUMBER: return parse_positive(value, to, why);
+    case OPTION_TIME: return parse_time(value, 1e-3, to, why);
+    case OPTION_LINK: return parse_link(value, to, (double *)to + 1, why);
+    case OPTION_ISA: return parse_isa(value, to, why);
+    default: return grid_parse_format(value, to, why);
+    }
 }
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
+static int key_of(const option_table *t, size_t i)
+{
+    return t->entries[i].letter ? t->entries[i].letter : LONG_KEY + (int)i;
+}
+
 static const option_entry *find_entry(const option_table *t, int key)
 {
     for (size_t i = 0; i < t->count; i++) {
-        if (t->entries[i].key == key)
+        if (key_of(t, i) == key)
             return &t->entries[i];
     }
     return NULL;
@@ -59,10 +128,10 @@ static void describe(const option_table *t, struct option longs[MAX_ENTRIES + 1]
             .has_arg = is_optional(e) ? optional_argument
                        : e->argument  ? required_argument
                                       : no_argument,
-            .val = e->key,
+            .val = key_of(t, i),
         };
-        if (e->key < OPTION_KEY) {
-            *shorts++ = (char)e->key;
+        if (e->letter) {
+            *shorts++ = (char)e->letter;
             if (e->argument)
                 *shorts++ = ':';
         }
@@ -125,7 +194,7 @@ bool option_table_parse(const option_table *t, void *options, int argc, char **a
             return no_such_option(t, argv[optind - 1], why);
         if (list_follows(e, argc, argv))
             optarg = argv[optind++];
-        if (!t->take(options, key, optarg, reason))
+        if (!take(e, options, optarg, reason))
             return explain(why, "--%s%s%s: %.4000s", e->name, optarg ? " " : "", optarg ? optarg : "", reason);
     }
     *files = optind;

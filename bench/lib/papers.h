@@ -13,7 +13,7 @@ typedef struct design {
     const char *codec;
     const char *paper; /* what the paper calls it; NULL: it is from no paper */
     int feedback;      /* as in tlc_config; -1: that of all rows */
-    size_t delay;      /* one frame for so many steps; 0: that of all rows */
+    size_t delay;      /* steps for each frame; 0: that of all rows */
 } design;
 
 /* In the order of the papers' tables. */

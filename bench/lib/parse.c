@@ -124,7 +124,7 @@ static bool take_decimal(const char *text, double *number, const char **end)
     return stop > text && isfinite(*number);
 }
 
-/* Moves behind the blank between a number and its unit, if there is one. */
+/* Moves past the blank between a number and its unit, if there is one. */
 static void skip_blank(const char **at)
 {
     *at += (*at)[0] == ' ' && (*at)[1];
@@ -168,7 +168,7 @@ static char small(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Moves behind the word if it is there, in small letters or capitals. */
+/* Moves past the word if it is there, in small letters or capitals. */
 static bool skip_word(const char **at, const char *word)
 {
     size_t i = 0;
@@ -194,7 +194,7 @@ static bool skip_per_second(const char **at)
     return skip_exactly(at, "/sec") || skip_exactly(at, "/s");
 }
 
-/* Moves behind a unit. *bytes: how many bytes it is. Bits may go without a second, bytes may not: 10MB is a size. */
+/* Moves past a unit. *bytes: how many bytes it is. Bits may go without a second, bytes may not: 10MB is a size. */
 static bool skip_unit(const char **at, double *bytes)
 {
     *bytes = 1.0 / 8;

@@ -32,7 +32,7 @@ bool parse_items(const char *text, bool (*take)(void *to, const char *item, char
 /* A finite number above 0. */
 bool parse_positive(const char *text, double *number, char *why);
 
-/* 2s, 30ms, 50us, 500ns, 1min or a bare number, which is in units of so many seconds: 1 or 1e-3. s may be sec, and
+/* 2s, 30ms, 50us, 500ns, 1min or a bare number, whose unit is `unit` seconds: 1 or 1e-3. s may be sec, and
  * there may be a blank before the unit. */
 bool parse_time(const char *text, double unit, double *seconds, char *why);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "program.h"
+#include "codecs.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ int program_close_output(const char *program)
     return EXIT_FAILED;
 }
 
-void program_print_version(const char *program)
+static void print_version(const char *program)
 {
     const char *separator = "";
 
@@ -40,6 +41,17 @@ void program_print_version(const char *program)
         }
     }
     putchar('\n');
+}
+
+int program_answer(const char *program, command asked, const option_table *options)
+{
+    if (asked == COMMAND_HELP)
+        option_table_print(stdout, options);
+    else if (asked == COMMAND_LIST)
+        codecs_print(stdout);
+    else
+        print_version(program);
+    return program_close_output(program);
 }
 
 void program_progress(bool quiet, size_t number, size_t total, const char *name, const char *of, const char *what)

@@ -5,13 +5,9 @@
 #ifndef BENCH_PROGRAM_H
 #define BENCH_PROGRAM_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "option_table.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
-
-/* What a program is asked for. */
-typedef enum command { COMMAND_RUN, COMMAND_HELP, COMMAND_LIST, COMMAND_VERSION } command;
 
 /* Prints the reason on stderr. Returns the status. */
 int program_fail(const char *program, int status, const char *why);
@@ -19,7 +15,8 @@ int program_fail(const char *program, int status, const char *why);
 /* Writes what is still buffered: only now a full disk or a closed pipe shows. Returns the exit status. */
 int program_close_output(const char *program);
 
-void program_print_version(const char *program);
+/* Does what another command than COMMAND_RUN asks for. Returns the exit status. */
+int program_answer(const char *program, command asked, const option_table *options);
 
 /* Shows on stderr, if that is a terminal, what is done: for the first of 12 rows or steps "[1 of 12] NAME, OF: WHAT".
  * of: where the gradients are from. */

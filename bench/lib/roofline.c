@@ -13,7 +13,7 @@
 /* What a sweep does. SEND stores r, too. ALONE does without r. */
 enum { ADD = 1, MEASURE = 2, STORE = 4, SEND = 8, FETCH = 16, ALONE = 32 };
 enum { WRITE, NON_TEMPORAL, PLUS };
-#define FAR ((size_t)1 << 17)   /* from so many values on prefetching gains 5%; for fewer it costs as much */
+#define FAR ((size_t)1 << 17)   /* from here on prefetching gains 5%; for fewer values it costs as much */
 #define AHEAD 1024              /* bytes */
 #define STRIP ((size_t)1 << 13) /* values of a sum that get the bytes of all frames */
 #define SIGN 0x80000000u

@@ -17,8 +17,8 @@ typedef struct run_list {
     double s[MAX_RUNS]; /* in ascending order */
 } run_list;
 
-/* Looks for runs in a folder: it has no gradient files, but folders with names of runs. A path that is no folder has no
- * runs, and no runs are no failure. false: two runs have the same s, there are too many, or no memory. */
+/* Looks for runs in a folder: it has no gradient files, but folders with names of runs. A path that is not a folder
+ * has none; that is not a failure. false: two runs have the same s, there are too many, or no memory. */
 bool runs_find(run_list *runs, const char *folder, char *why);
 void runs_free(run_list *runs);
 

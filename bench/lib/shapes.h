@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of the tensors of real models, for --exchange. A list is a text file with a line for each tensor: its name and
+ * Lists of the tensors of real models, for --shapes. A list is a text file with a line for each tensor: its name and
  * its dimensions, as in "conv1.weight 16x3x3x3". Lines that begin with # are comments.
  */
 #ifndef BENCH_SHAPES_H

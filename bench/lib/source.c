@@ -132,12 +132,12 @@ void source_leave_out(source *s, const char *path, const char *dtype)
     add_name(&s->left_out, path, dtype);
 }
 
-void source_note_behind(source *s, const char *path, const npy_file *file)
+void source_note_trailing(source *s, const char *path, const npy_file *file)
 {
     char what[48];
 
-    snprintf(what, sizeof what, "%" PRIu64 " byte%s", file->header.behind, file->header.behind == 1 ? "" : "s");
-    if (file->header.behind)
+    snprintf(what, sizeof what, "%" PRIu64 " byte%s", file->header.trailing, file->header.trailing == 1 ? "" : "s");
+    if (file->header.trailing)
         add_name(&s->read_partly, path, what);
 }
 
@@ -263,7 +263,7 @@ static bool load_residual(source *s, tensor *t, char *why)
     ok = npy_open(&file, path, reason);
     if (ok) {
         ok = read_residual(t, &file, reason);
-        source_note_behind(s, path, &file);
+        source_note_trailing(s, path, &file);
         npy_close(&file);
     }
     if (!ok)
@@ -299,7 +299,7 @@ static bool load_file(source *s, tensor *t, const source_options *options, char 
          explain(why, "has %u dimensions; gradients have at most 2, steps and values", file.header.dims);
     ok = ok && decide_steps(t, file.header.rows, options->steps, why);
     ok = ok && load_rows(t, &file, options->dtype, why);
-    source_note_behind(s, t->path, &file);
+    source_note_trailing(s, t->path, &file);
     npy_close(&file);
     return ok;
 }

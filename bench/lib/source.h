@@ -29,7 +29,7 @@ typedef struct tensor {
     double bad_value; /* as it was read; it is finite if only the dtype is too narrow for it */
 } tensor;
 
-/* Files to be told of: how many, and the names of the first ones, with what is to be said of each. */
+/* Files to report: how many, and the names of the first ones, each with what is said of it. */
 typedef struct name_list {
     size_t count;
     char text[256];
@@ -43,7 +43,7 @@ typedef struct source {
     size_t values; /* in a step, of all tensors */
     tensor *tensors;
     name_list left_out;    /* files of folders that are not read: their dtype is another one */
-    name_list read_partly; /* files with bytes behind the array */
+    name_list read_partly; /* files with bytes after the array */
 } source;
 
 typedef struct source_options {
@@ -82,9 +82,9 @@ void tensor_store(tensor *t, tlc_dtype dtype, size_t step, size_t first, const v
 
 /* Notes a file that is left out, and its dtype. */
 void source_leave_out(source *s, const char *path, const char *dtype);
-/* Notes a file that was read, if there are bytes behind its array. */
-void source_note_behind(source *s, const char *path, const npy_file *file);
-/* Says on stderr which files were left out, and which have bytes behind their arrays: a line for each list of them. */
+/* Notes a file that was read, if there are bytes after its array. */
+void source_note_trailing(source *s, const char *path, const npy_file *file);
+/* Says on stderr which files were left out, and which have bytes after their arrays: a line for each list of them. */
 void source_tell_left_out(const source *s, const char *program);
 
 /* One tensor of independent values. The distribution is "gauss" (mean 0, variance 1), "laplace" (density exp(-|x|) /

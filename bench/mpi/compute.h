@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a training computes, as far as the exchange sees it: it takes so much time, tensor by tensor.
+ * What a training computes, as far as the exchange sees it: it takes time, tensor by tensor.
  *
  * A rank that has to leave its core to another one computes meanwhile, as on a machine of its own. Only the time of
  * other calls comes on top.

@@ -14,8 +14,8 @@
 static bool measure(const way_options *o, const forecast_options *f, drive_result *measured, char *why)
 {
     const mpi_options *all = o->all;
-    const drive_options d = {.kind = o->kind.kind,
-                             .layout = {.model = o->model,
+    const drive_options d = {.layout = {.kind = o->kind.kind,
+                                        .model = o->model,
                                         .codec = o->codec,
                                         .ranks = o->workers,
                                         .servers = o->servers,
@@ -36,7 +36,7 @@ static bool measure(const way_options *o, const forecast_options *f, drive_resul
     return drive_run(&d, measured, reason) || explain(why, "prediction: %s: %s", o->codec, reason);
 }
 
-/* Calls of as many ranks at once as there are share the cores, those of few servers less. */
+/* All ranks call at once and share the cores; a few servers share them less. */
 static void share_cores(const way_options *o, const forecast_options *f, model_phase *p)
 {
     double servers = f->share * (double)o->servers / (double)f->ranks;

@@ -9,7 +9,7 @@
 #include "way.h"
 
 typedef struct forecast_options {
-    double share; /* ranks for each core: calls of ranks take so many times as long; at least 1 */
+    double share; /* ranks for each core, at least 1: calls of ranks take this many times as long */
     size_t cache; /* bytes of the last-level cache; 0: not known */
     size_t ranks;
 } forecast_options;

@@ -2,103 +2,22 @@
 #include "mpi_options.h"
 #include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "network_link.h"
+#include <stdlib.h>
 #include <string.h>
 
-enum { /* of its own options without a letter */
-       KEY_SHAPES = OWN_KEY,
-       KEY_KIND,
-       KEY_APART,
-       KEY_HANDLES,
-       KEY_COMPUTE,
-       KEY_EVEN,
-       KEY_OFFLOAD,
-       KEY_LINK,
-       KEY_LATENCY,
-       KEY_NO_PREDICT
-};
-
-static const option_entry entries[] = {
-    {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes"},
-    {'c', "codec", "CODEC",
-     "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)"},
-    ENTRY_LIST,
-    {KEY_KIND, "kind", "LIST",
-     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
-     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
-     "or complete)\n"
-     "(default: all-reduce,gather,server)"},
-    {KEY_APART, "apart", NULL, "servers are ranks of their own, not workers, too"},
-    {KEY_HANDLES, "handles", "LIST",
-     "handles that share the model: numbers, or layers, one for each\n"
-     "tensor (default 1)"},
-    {KEY_COMPUTE, "compute", "TIME",
-     "of arithmetic in a step, as 30ms, the last tensor first;\nhandles start as it goes "
-     "on (default 0: the exchange alone)"},
-    {KEY_EVEN, "even", NULL, "all tensors take as long to compute, not by their values"},
-    {KEY_OFFLOAD, "offload", NULL, "an accelerator computes: the core sleeps meanwhile"},
-    {KEY_LINK, "link", "LINK",
-     "the speed of the links, for predictions: 10Mbit, 10Mbit/s,\n"
-     "10Mbps, or in bytes 10MB/s, with k, M, G or T; 1Mbit/10Mbit is\n"
-     "up and down (default: that of bench/network/run)"},
-    {KEY_LATENCY, "latency", "TIME",
-     "from one rank to another, for predictions, as 30ms, 50us or 2s; a\n"
-     "bare number is milliseconds (default: that of bench/network/run)"},
-    {KEY_NO_PREDICT, "no-predict", NULL, "only measure"},
-    ENTRY_TRACES,
-    ENTRY_COLD,
-    ENTRY_STEPS,
-    ENTRY_SEED,
-    ENTRY_WARMUP,
-    ENTRY_ROUNDS,
-    ENTRY_ISA,
-    ENTRY_FORMAT,
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
-};
-
-static bool take(void *options, int key, const char *value, char *why);
-static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
-
-void mpi_options_print_help(FILE *f)
-{
-    fputs("usage: mpiexec -n RANKS tlc-mpi-bench --shapes FILE [OPTION]...\n"
-          "\n"
-          "Steps of an exchange over MPI, for codecs and for floats, in turn. Each rank is a worker.\n"
-          "\n",
-          f);
-    option_table_print(f, &table);
-    fputs("\n"
-          "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
-          "of the model, as the owner has the optimizer; gather: all send to all; server: the last ranks are\n"
-          "servers, too; gossip: nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
-          "Without a codec: floats and halves: MPI_Allreduce of 32 and 16 bits; push-pull: floats to as many\n"
-          "servers and back, or to all ranks, each with a part of the model.\n"
-          "\n"
-          "sent        bytes that the busiest worker sends in a step\n"
-          "codec       time of calls of the library, or of sums of floats, on the rank with most of it\n"
-          "wire        step - compute - codec\n"
-          "step        of the slowest rank; the median of all rounds, and the best\n"
-          "gain        step - compute of push-pull / that of the row\n"
-          "predicted   what tlc-sim predicts: for one handle the step, for several what it calls overlap\n"
-          "\n"
-          "Exit status: 0 on success, 1 if a call, a result or the output fails, 2 for bad files or options.\n",
-          f);
-}
+#define OPTIONS mpi_options
 
 /* ---- values of options ------------------------------------------------------------------------------------------- */
 
-static bool add_codec(mpi_options *o, const char *codec, char *why)
+static bool add_codec(void *options, const char *codec, char *why)
 {
-    if (o->codec_count == MAX_CODECS)
-        return explain(why, "there may be %d codecs", MAX_CODECS);
-    o->codecs[o->codec_count++] = codec;
-    return true;
+    return sim_choice_add_codec(&((mpi_options *)options)->choice, codec, why);
 }
 
-static bool set_shapes(mpi_options *o, const char *path, char *why)
+static bool set_shapes(void *options, const char *path, char *why)
 {
+    mpi_options *o = options;
+
     if (o->shapes)
         return explain(why, "there may be one list of tensors, and --shapes %.4000s was given before", o->shapes);
     o->shapes = path;
@@ -107,10 +26,7 @@ static bool set_shapes(mpi_options *o, const char *path, char *why)
 
 static bool add_kind(void *options, const char *item, char *why)
 {
-    mpi_options *o = options;
-
-    return o->kind_count < MAX_LIST ? sim_kind_parse(item, false, &o->kinds[o->kind_count++], why)
-                                    : explain(why, "there may be %d kinds", MAX_LIST);
+    return sim_choice_add_kind(&((mpi_options *)options)->choice, item, false, why);
 }
 
 static bool add_handles(void *options, const char *item, char *why)
@@ -131,77 +47,97 @@ static bool add_handles(void *options, const char *item, char *why)
     return true;
 }
 
-static bool take(void *options, int key, const char *value, char *why)
-{
-    mpi_options *o = options;
-    const common_options common = {.command = &o->command,
-                                   .source = &o->source,
-                                   .traces = &o->traces,
-                                   .warmup = &o->warmup,
-                                   .rounds = &o->rounds,
-                                   .isa = &o->isa,
-                                   .format = &o->format,
-                                   .quiet = &o->quiet};
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
-    switch (key) {
-    case KEY_SHAPES: return set_shapes(o, value, why);
-    case 'c': return add_codec(o, value, why);
-    case KEY_KIND: return parse_items(value, add_kind, o, why);
-    case KEY_APART: o->apart = true; return true;
-    case KEY_HANDLES: return parse_items(value, add_handles, o, why);
-    case KEY_COMPUTE: return parse_time(value, 1e-3, &o->compute, why);
-    case KEY_EVEN: o->even = true; return true;
-    case KEY_OFFLOAD: o->offload = true; return true;
-    case KEY_LINK: return parse_link(value, &o->link.up, &o->link.down, why);
-    case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
-    case KEY_NO_PREDICT: o->no_predict = true; return true;
-    default: return common_options_take(&common, key, value, why);
-    }
-}
+static const option_entry entries[] = {
+    {0, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes", OPTION_BY(set_shapes)},
+    {'c', "codec", "CODEC",
+     "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)",
+     OPTION_BY(add_codec)},
+    ENTRY_LIST,
+    {0, "kind", "LIST",
+     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
+     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
+     "or complete)\n"
+     "(default: all-reduce,gather,server)",
+     OPTION_EACH(add_kind)},
+    {0, "apart", NULL, "servers are ranks of their own, not workers, too", OPTION_AT(FLAG, apart)},
+    {0, "handles", "LIST",
+     "handles that share the model: numbers, or layers, one for each\n"
+     "tensor (default 1)",
+     OPTION_EACH(add_handles)},
+    {0, "compute", "TIME",
+     "of arithmetic in a step, as 30ms, the last tensor first;\n"
+     "handles start as it goes on (default 0: the exchange alone)",
+     OPTION_AT(TIME, compute)},
+    {0, "even", NULL, "each tensor takes the same time to compute, whatever its size", OPTION_AT(FLAG, even)},
+    {0, "offload", NULL, "an accelerator computes: the core sleeps meanwhile", OPTION_AT(FLAG, offload)},
+    {0, "link", "LINK",
+     "the speed of the links, for predictions: 10Mbit, 10Mbit/s,\n"
+     "10Mbps, or in bytes 10MB/s, with k, M, G or T; 1Mbit/10Mbit is\n"
+     "up and down (default: that of bench/network/run)",
+     OPTION_AT(LINK, link)},
+    {0, "latency", "TIME",
+     "from one rank to another, for predictions, as 30ms, 50us or 2s; a\n"
+     "bare number is milliseconds (default: that of bench/network/run)",
+     OPTION_AT(TIME, latency)},
+    {0, "no-predict", NULL, "only measure", OPTION_AT(FLAG, no_predict)},
+    ENTRIES_STEPS,
+    ENTRY_ISA(isa),
+    ENTRY_FORMAT,
+    ENTRIES_LAST,
+};
+
+const option_table mpi_options_table = {
+    .usage = "usage: mpiexec -n RANKS tlc-mpi-bench --shapes FILE [OPTION]...\n"
+             "\n"
+             "Steps of an exchange over MPI, for codecs and for floats, in turn. Each rank is a worker.\n"
+             "\n",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .notes = "\n"
+             "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
+             "of the model, as the owner has the optimizer; gather: all send to all; server: the last ranks are\n"
+             "servers, too; gossip: nodes of a graph send to their neighbours; codecs without bias and feedback.\n"
+             "Without a codec: floats and halves: MPI_Allreduce of 32 and 16 bits; push-pull: floats to as many\n"
+             "servers and back, or to all ranks, each with a part of the model.\n"
+             "\n"
+             "sent        bytes that the busiest worker sends in a step\n"
+             "codec       time of calls of the library, or of sums of floats, on the rank with most of it\n"
+             "wire        step - compute - codec\n"
+             "step        of the slowest rank; the median of all rounds, and the best\n"
+             "gain        step - compute of push-pull / that of the row\n"
+             "predicted   what tlc-sim predicts: for one handle the step, for several what it calls overlap\n"
+             "\n"
+             "Exit status: 0 on success, 1 if a call, a result or the output fails, 2 for bad files or options.\n",
+};
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
-static void set_defaults(mpi_options *o)
-{
-    static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
-    const bool chosen = o->codec_count;
-    char why[WHY_SIZE]; /* defaults are no errors */
-
-    if (!o->kind_count)
-        (void)parse_items("all-reduce,gather,server", add_kind, o, why);
-    for (size_t i = 0; !chosen && i < sizeof codecs / sizeof codecs[0]; i++) {
-        bool any = false;
-        for (size_t k = 0; k < o->kind_count; k++)
-            any = any || sim_kind_takes(&o->kinds[k], codecs[i]);
-        if (any)
-            o->codecs[o->codec_count++] = codecs[i];
-    }
-    if (!o->handles.count)
-        o->handles = (size_list){.count = 1, .items = {1}};
-}
-
-/* Without --link the link of bench/network/run, if the program runs there. */
+/* Without --link the link of bench/network/run, if the program runs there: the environment says so. */
 static bool set_link(mpi_options *o, char *why)
 {
-    network_link network = {.known = false};
+    const char *rate = getenv("TLC_NETWORK_RATE"), *time = getenv("TLC_NETWORK_LATENCY");
+    model_link link = {0, 0};
+    double latency = 0;
+    char reason[WHY_SIZE];
 
-    if (!network_link_ask(&network, why))
-        return false;
-    if (o->latency >= 0 && o->link.up <= 0 && !network.known)
+    o->from_network = rate && time;
+    if (o->from_network && !parse_link(rate, &link.up, &link.down, reason))
+        return explain(why, "TLC_NETWORK_RATE %s: %.4000s", rate, reason);
+    if (o->from_network && !parse_time(time, 1e-3, &latency, reason))
+        return explain(why, "TLC_NETWORK_LATENCY %s: %.4000s", time, reason);
+    if (o->latency >= 0 && o->link.up <= 0 && !o->from_network)
         return explain(why, "--latency goes with --link: without it nothing is predicted");
-    o->from_network = network.known;
-    if (o->link.up <= 0 && network.known)
-        o->link = network.link;
+    if (o->link.up <= 0)
+        o->link = link;
     if (o->latency < 0)
-        o->latency = network.known ? network.latency : 0;
+        o->latency = latency;
     return true;
 }
 
 static bool check(const mpi_options *o, char *why)
 {
-    const codec_set none = {.count = 0};
-    bool servers = false;
-
     if (!o->shapes)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet110.txt (--help tells more)");
     if (o->source.cold && !o->traces)
@@ -210,23 +146,18 @@ static bool check(const mpi_options *o, char *why)
         return explain(why, "--%s goes with --compute", o->even ? "even" : "offload");
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
-    for (size_t i = 0; i < o->codec_count; i++) {
-        if (!codec_check("--codec", o->codecs[i], NULL, why))
-            return false;
-    }
-    for (size_t i = 0; i < o->kind_count; i++)
-        servers = servers || o->kinds[i].servers;
-    if (o->apart && !servers)
+    if (o->apart && !sim_choice_has_servers(&o->choice))
         return explain(why, "--apart goes with --kind server");
-    return sim_kind_check(o->kinds, o->kind_count, o->codecs, o->codec_count, &none, why);
+    return sim_choice_check(&o->choice, NULL, why);
 }
 
 bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
 {
+    static const char *const unbiased[] = {"natural", NULL};
     int files;
 
     *o = (mpi_options){.source.seed = 1, .warmup = 5, .rounds = 5, .latency = -1};
-    if (!option_table_parse(&table, o, argc, argv, &files, why))
+    if (!option_table_parse(&mpi_options_table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
@@ -234,14 +165,16 @@ bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
         return explain(why, "%s: it is no option; a list of tensors goes with --shapes", argv[files]);
     if (o->no_predict && (o->link.up > 0 || o->latency >= 0))
         return explain(why, "--%s goes without --no-predict", o->link.up > 0 ? "link" : "latency");
-    set_defaults(o);
+    sim_choice_set_defaults(&o->choice, unbiased);
+    if (!o->handles.count)
+        o->handles = (size_list){.count = 1, .items = {1}};
     return set_link(o, why) && check(o, why);
 }
 
 bool mpi_options_check_ranks(const mpi_options *o, size_t ranks, char *why)
 {
-    for (size_t i = 0; i < o->kind_count; i++) {
-        size_t servers = o->kinds[i].servers;
+    for (size_t i = 0; i < o->choice.kind_count; i++) {
+        size_t servers = o->choice.kinds[i].servers;
         if (o->apart && servers >= ranks)
             return explain(why, "--kind server:%zu --apart: of %zu ranks none is left for a worker", servers, ranks);
         if (servers > ranks)

@@ -18,16 +18,13 @@ enum { HANDLE_PER_TENSOR = 0 };
 typedef struct mpi_options {
     command command;
     const char *shapes; /* the list of tensors (shapes.h) */
-    sim_kind kinds[MAX_LIST];
-    size_t kind_count;
-    const char *codecs[MAX_CODECS];
-    size_t codec_count;
+    sim_choice choice;
     size_list handles; /* how many share the model; HANDLE_PER_TENSOR */
     bool apart;        /* the last ranks are servers only */
     bool even;         /* each tensor takes as long to compute */
     bool offload;      /* the core sleeps while an accelerator computes */
     bool no_predict;
-    char *traces; /* gradients are made of these; NULL: they are drawn */
+    const char *traces; /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;
     double compute;    /* seconds */
@@ -45,5 +42,5 @@ bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why);
 /* What depends on the number of ranks. */
 bool mpi_options_check_ranks(const mpi_options *o, size_t ranks, char *why);
 
-void mpi_options_print_help(FILE *f);
+extern const option_table mpi_options_table;
 #endif

@@ -7,32 +7,10 @@
 enum { LINE_WIDTH = 100 };
 
 typedef enum column_id {
-    CODEC,
-    MODEL,
-    VALUES,
-    KIND,
-    RANKS,
-    WORKERS,
-    SERVERS,
-    HANDLES,
-    RUN,
-    LINK,
-    LINK_LATENCY,
-    COMPUTE,
-    ROUNDS,
-    SENT_MEAN,
-    SENT,
-    SERVER_SENT,
-    MESSAGES,
-    CODEC_TIME,
-    WIRE,
-    WAITING,
-    STEP,
-    STEP_BEST,
-    SPEEDUP,
-    CAP,
-    PREDICTED,
-    PREDICTION,
+#define TEXT_COLUMN(id, ...) id,
+#define COUNT_COLUMN(id, ...) id,
+#define REAL_COLUMN(id, ...) id,
+#include "mpi_columns.def"
     COLUMNS
 } column_id;
 
@@ -40,117 +18,64 @@ static const struct {
     const char *key;
     column_kind kind;
     const char *title, *unit; /* NULL: tables do without it */
-    double scale;             /* of reals, for tables */
-    const char *format;       /* of reals, in tables */
 } columns[COLUMNS] = {
-    [CODEC] = {"codec", TEXT, "codec", "", 0, NULL},
-    [MODEL] = {"model", TEXT, NULL, NULL, 0, NULL},
-    [VALUES] = {"values", COUNT, NULL, NULL, 0, NULL},
-    [KIND] = {"kind", TEXT, "kind", "", 0, NULL},
-    [RANKS] = {"ranks", COUNT, NULL, NULL, 0, NULL},
-    [WORKERS] = {"workers", COUNT, NULL, NULL, 0, NULL},
-    [SERVERS] = {"servers", COUNT, NULL, NULL, 0, NULL},
-    [HANDLES] = {"handles", TEXT, "handles", "", 0, NULL},
-    [RUN] = {"run", TEXT, NULL, NULL, 0, NULL},
-    [LINK] = {"link", TEXT, NULL, NULL, 0, NULL},
-    [LINK_LATENCY] = {"latency_s", REAL, NULL, NULL, 1, NULL},
-    [COMPUTE] = {"compute_s", REAL, NULL, NULL, 1, NULL},
-    [ROUNDS] = {"rounds", COUNT, NULL, NULL, 0, NULL},
-    [SENT_MEAN] = {"sent_mean", REAL, NULL, NULL, 1, NULL},
-    [SENT] = {"sent_busiest", REAL, "sent", "MB", 1e-6, "%.4f"},
-    [SERVER_SENT] = {"server_sent", REAL, NULL, NULL, 1, NULL},
-    [MESSAGES] = {"messages", REAL, NULL, NULL, 1, NULL},
-    [CODEC_TIME] = {"codec_s", REAL, "codec", "ms", 1e3, "%.2f"},
-    [WIRE] = {"wire_s", REAL, "wire", "ms", 1e3, "%.2f"},
-    [WAITING] = {"waiting_s", REAL, NULL, NULL, 1, NULL},
-    [STEP] = {"step_s", REAL, "step", "ms", 1e3, "%.2f"},
-    [STEP_BEST] = {"step_best_s", REAL, "best", "ms", 1e3, "%.2f"},
-    [SPEEDUP] = {"speedup", REAL, "gain", "x", 1, "%.2f"},
-    [CAP] = {"cap", REAL, NULL, NULL, 1, NULL},
-    [PREDICTED] = {"predicted_s", REAL, "predicted", "ms", 1e3, "%.2f"},
-    [PREDICTION] = {"prediction", REAL, "/ step", "", 1, "%.2f"},
+#define TEXT_COLUMN(id, key, title, value) [id] = {key, TEXT, title, ""},
+#define COUNT_COLUMN(id, key, value) [id] = {key, COUNT, NULL, NULL},
+#define REAL_COLUMN(id, key, title, unit, scale, format, value) [id] = {key, REAL, title, unit},
+#include "mpi_columns.def"
 };
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-static const char *text_of(const mpi_row *row, column_id id, bool in_table, char *buffer)
+static const char *codec_of(const mpi_row *row, bool in_table, char *buffer)
 {
-    const way_options *way = &row->way;
-
-    switch (id) {
-    case CODEC:
-        if (!way->codec)
-            return "";
-        snprintf(buffer, CELL, "%.*s%s", CELL - 3, way->codec, in_table && !row->own_run ? " *" : "");
-        return buffer;
-    case MODEL: return way->model->model;
-    case KIND: return mpi_row_kind(row, buffer);
-    case RUN: return way->from->run ? way->from->run : "";
-    case LINK: return way->all->link.up > 0 ? rate_link_text(&way->all->link, buffer) : "";
-    default: break; /* HANDLES */
-    }
-    if (!way->codec)
+    if (!row->way.codec)
         return "";
-    if (way->handles == HANDLE_PER_TENSOR)
-        return "layers";
-    snprintf(buffer, CELL, "%zu", way->handles);
+    snprintf(buffer, CELL, "%.*s%s", CELL - 3, row->way.codec, in_table && !row->own_run ? " *" : "");
     return buffer;
 }
 
-static size_t count_of(const mpi_rows *list, const mpi_row *row, column_id id)
+static const char *handles_of(const mpi_row *row, char *buffer)
 {
-    switch (id) {
-    case VALUES: return row->way.model->values;
-    case RANKS: return list->ranks;
-    case WORKERS: return row->way.workers;
-    case SERVERS: return row->way.servers;
-    default: return row->way.all->rounds;
-    }
+    if (!row->way.codec)
+        return "";
+    if (row->way.handles == HANDLE_PER_TENSOR)
+        return "layers";
+    snprintf(buffer, CELL, "%zu", row->way.handles);
+    return buffer;
 }
 
-static double real_of(const mpi_rows *list, const mpi_row *row, column_id id)
+static const char *print_count(size_t count, char *buffer)
 {
-    const race_result *m = &row->measured;
-
-    switch (id) {
-    case LINK_LATENCY: return row->way.all->latency;
-    case COMPUTE: return row->way.all->compute;
-    case SENT_MEAN: return m->sent_mean;
-    case SENT: return m->sent;
-    case SERVER_SENT: return m->server_sent;
-    case MESSAGES: return m->messages;
-    case CODEC_TIME: return m->codec;
-    case WIRE: return mpi_row_exchange(row) - m->codec;
-    case WAITING: return m->waiting;
-    case STEP: return m->step.median;
-    case STEP_BEST: return m->step.best;
-    case SPEEDUP: return mpi_row_speedup(list, row);
-    case CAP: return mpi_rows_cap(row->way.model);
-    case PREDICTED: return row->predicted;
-    default: return row->predicted / m->step.median;
-    }
+    snprintf(buffer, CELL, "%zu", count);
+    return buffer;
 }
 
-static const char *cell_of(const void *report, size_t at, size_t id_, bool in_table, char *buffer)
+static const char *print_real(double real, double scale, const char *format, bool in_table, char *buffer)
+{
+    if (isfinite(real))
+        snprintf(buffer, CELL, in_table ? format : "%.17g", in_table ? real * scale : real);
+    return buffer;
+}
+
+static const char *cell_of(const void *report, size_t at, size_t column, bool in_table, char *buffer)
 {
     const mpi_rows *list = report;
     const mpi_row *row = &list->rows[at];
-    column_id id = (column_id)id_;
-    double real;
+    const way_options *way = &row->way;
+    const race_result *m = &row->measured;
 
     buffer[0] = '\0';
-    if (columns[id].kind == TEXT)
-        return text_of(row, id, in_table, buffer);
-    if (columns[id].kind == COUNT) {
-        snprintf(buffer, CELL, "%zu", count_of(list, row, id));
-        return buffer;
+    switch ((column_id)column) {
+#define TEXT_COLUMN(id, key, title, value)                                                                             \
+    case id: return value;
+#define COUNT_COLUMN(id, key, value)                                                                                   \
+    case id: return print_count(value, buffer);
+#define REAL_COLUMN(id, key, title, unit, scale, format, value)                                                        \
+    case id: return print_real(value, scale, format, in_table, buffer);
+#include "mpi_columns.def"
+    default: return buffer;
     }
-    real = real_of(list, row, id);
-    if (isfinite(real) && in_table)
-        snprintf(buffer, CELL, columns[id].format, real * columns[id].scale);
-    else if (isfinite(real))
-        snprintf(buffer, CELL, "%.17g", real);
-    return buffer;
 }
 
 static grid make_grid(const mpi_rows *list, grid_column *all)

@@ -37,7 +37,7 @@ static void add_floats(mpi_rows *list, const way_method *method, const char *nam
     row->way.name = name;
 }
 
-/* The push and pull of floats with so many servers. Without servers each rank has a part, as if all were servers. */
+/* The push and pull of floats with `servers` of them. Without servers each rank has a part, as if all were servers. */
 static size_t floats_of(const mpi_rows *list, size_t servers)
 {
     size_t i = 0;
@@ -66,11 +66,11 @@ static void plan_codecs(mpi_rows *list, source *sources, size_t source_count)
     const mpi_options *o = list->o;
     bool own = true;
 
-    for (size_t k = 0; k < o->kind_count; k++) {
-        for (size_t c = 0; c < o->codec_count; c++) {
-            size_t run = source_count > 1 ? runs_choose(sources, source_count, o->codecs[c], &own) : 0;
-            for (size_t h = 0; h < o->handles.count && sim_kind_takes(&o->kinds[k], o->codecs[c]); h++)
-                add_codec(list, &o->kinds[k], o->codecs[c], o->handles.items[h], &sources[run], own);
+    for (size_t k = 0; k < o->choice.kind_count; k++) {
+        for (size_t c = 0; c < o->choice.codec_count; c++) {
+            size_t run = source_count > 1 ? runs_choose(sources, source_count, o->choice.codecs[c], &own) : 0;
+            for (size_t h = 0; h < o->handles.count && sim_kind_takes(&o->choice.kinds[k], o->choice.codecs[c]); h++)
+                add_codec(list, &o->choice.kinds[k], o->choice.codecs[c], o->handles.items[h], &sources[run], own);
         }
     }
 }
@@ -78,7 +78,7 @@ static void plan_codecs(mpi_rows *list, source *sources, size_t source_count)
 bool mpi_rows_plan(mpi_rows *list, source *sources, size_t source_count, char *why)
 {
     const mpi_options *o = list->o;
-    size_t most = 2 + o->kind_count * (1 + o->codec_count * o->handles.count);
+    size_t most = 2 + o->choice.kind_count * (1 + o->choice.codec_count * o->handles.count);
 
     list->ranks = ranks_count();
     list->share = ranks_on_core(o->from_network);
@@ -88,8 +88,8 @@ bool mpi_rows_plan(mpi_rows *list, source *sources, size_t source_count, char *w
         return explain(why, "out of memory");
     add_floats(list, &way_of_floats, "floats", sources, 0);
     add_floats(list, &way_of_halves, "halves", sources, 0);
-    for (size_t k = 0; k < o->kind_count; k++) {
-        size_t servers = o->kinds[k].servers;
+    for (size_t k = 0; k < o->choice.kind_count; k++) {
+        size_t servers = o->choice.kinds[k].servers;
         if (floats_of(list, servers) == list->count)
             add_floats(list, &way_of_push_pull, "push-pull", sources, servers == list->ranks ? 0 : servers);
     }

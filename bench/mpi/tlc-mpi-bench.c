@@ -48,11 +48,10 @@ static int run(const mpi_options *o)
     source *sources = NULL;
     size_t source_count = 0;
     mpi_rows list = {.o = o, .model = &model};
-    char *traces = o->traces;
     int status = EXIT_SUCCESS;
 
     if (!ranks_agree(mpi_options_check_ranks(o, ranks_count(), why) && shapes_load(&model, o->shapes, why) &&
-                         sim_sources_load(&sources, &source_count, traces, &o->source, why),
+                         sim_sources_load(&sources, &source_count, o->traces, &o->source, why),
                      why))
         status = fail(EXIT_USAGE, why);
     for (size_t i = 0; !status && !ranks_me() && i < source_count; i++)
@@ -67,32 +66,20 @@ static int run(const mpi_options *o)
     return status;
 }
 
-/* What rank 0 says for all. */
-static int tell(const mpi_options *o)
-{
-    if (ranks_me())
-        return EXIT_SUCCESS;
-    if (o->command == COMMAND_HELP)
-        mpi_options_print_help(stdout);
-    else if (o->command == COMMAND_LIST)
-        codecs_print(stdout);
-    else
-        program_print_version(program);
-    return program_close_output(program);
-}
-
 int main(int argc, char **argv)
 {
     char why[WHY_SIZE];
     mpi_options o;
     int status;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe fails as other writes do */
     MPI_Init(&argc, &argv);
     if (!mpi_options_parse(&o, argc, argv, why))
         status = fail(EXIT_USAGE, why);
-    else
-        status = o.command == COMMAND_RUN ? run(&o) : tell(&o);
+    else if (o.command == COMMAND_RUN)
+        status = run(&o);
+    else /* rank 0 answers for all */
+        status = ranks_me() ? EXIT_SUCCESS : program_answer(program, o.command, &mpi_options_table);
     MPI_Finalize();
     return status;
 }

@@ -14,7 +14,7 @@ typedef struct way_method way_method;
 /* What is exchanged, and by whom. Ranks 0 .. workers - 1 are workers. */
 typedef struct way_options {
     const way_method *method;
-    const char *name;  /* without a codec: of the kind; NULL: kind has it */
+    const char *name;  /* without a codec: of the kind; NULL: kind gives it */
     const char *codec; /* NULL: none */
     sim_kind kind;
     size_t handles; /* as in mpi_options */
@@ -44,7 +44,7 @@ struct way_method {
     /* After a step: what else can be compared among ranks; NULL: nothing. */
     bool (*check)(void *way, char *why);
     way_cost (*cost)(const void *way);
-    /* A result differs from the mean by at most so much times the mean of magnitudes, plus `least`; 0: by more. */
+    /* The error of a result is at most this times the mean of magnitudes, plus `least`; 0: there is no bound. */
     double (*error)(const way_options *o, double *least);
 };
 

@@ -14,7 +14,6 @@
 #include "../lib/owner_step.h"
 #include "../sim/warm.h"
 #include "compute.h"
-#include "pieces.h"
 #include "ranks.h"
 #include "way.h"
 #include <math.h>
@@ -23,6 +22,11 @@
 #include <threelc/mpi.h>
 
 static const float RATE = 0.01f; /* of the local step of gossip, as in tlc-sim */
+
+/* Consecutive tensors that one handle exchanges. */
+typedef struct piece {
+    size_t first, count;
+} piece;
 
 typedef struct codec_way {
     const way_options *o;
@@ -41,6 +45,27 @@ typedef struct codec_way {
     void **out_at;
     const float **moved_at;
 } codec_way;
+
+/* At most `count` pieces of about the same number of values; 0: one for each tensor. *made: how many; at least 1. The
+ * caller frees them. NULL: no memory. */
+static piece *cut_pieces(const shape_list *model, size_t count, size_t *made)
+{
+    size_t most = count && count < model->count ? count : model->count, seen = 0, next = 0;
+    piece *pieces = calloc(most, sizeof *pieces);
+
+    *made = 0;
+    for (size_t i = 0; pieces && i < model->count; i++) {
+        if (i == next)
+            pieces[(*made)++].first = i;
+        pieces[*made - 1].count++;
+        seen += model->shapes[i].n;
+        /* the next piece begins where its share does, or where each tensor that is left has one */
+        if (*made < most && ((double)seen * (double)most >= (double)model->values * (double)*made ||
+                             model->count - i - 1 == most - *made))
+            next = i + 1;
+    }
+    return pieces;
+}
 
 static bool is_gossip(const codec_way *w)
 {
@@ -64,7 +89,7 @@ static bool allocate(codec_way *w)
     const shape_list *model = w->o->model;
     size_t size = model->room * sizeof(float), tensors = model->count;
 
-    w->pieces = pieces_cut(model, w->o->handles, &w->count);
+    w->pieces = cut_pieces(model, w->o->handles, &w->count);
     w->workers = calloc(w->count, sizeof(tlc_mpi *));
     w->servers = calloc(w->count, sizeof(tlc_mpi *));
     w->answered = calloc(w->count, sizeof *w->answered);

@@ -4,7 +4,7 @@
  * of workers, and sends the mean to all.
  *
  * Slices travel in pieces that MPI sends at once (Open MPI: "eager", up to 64 KiB over TCP). It asks before it sends
- * larger messages, and on a slow link in use in both directions the answers queue behind data: such a baseline would
+ * larger messages, and on a slow link in use in both directions the answers wait for data: such a baseline would
  * take twice as long.
  */
 #include "../lib/channel.h"

@@ -5,7 +5,7 @@
  *
  *   network-relay DELAY QUEUE NAMESPACE DEVICE NAMESPACE DEVICE
  *
- * DELAY is in nanoseconds. QUEUE is about how many bytes a way keeps at most. Frames that find the queue full, or the
+ * DELAY is in nanoseconds. A way keeps at most about QUEUE bytes. Frames that find the queue full, or the
  * other device down, are dropped, and counted at the end. NAMESPACE is the file of a network namespace, DEVICE a TAP
  * device in it. "ready" on stdout says that frames travel. A TAP device has no offloads: frames have their checksums
  * and are not longer than the MTU.
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a ring is made of. A frame takes one of it, and then as many as its bytes need. */
+/* The unit of a ring. A frame takes one record, and after it as many as its bytes need. */
 typedef struct record {
     int64_t due; /* CLOCK_MONOTONIC, nanoseconds */
     size_t size; /* of the frame */
@@ -70,7 +70,7 @@ static int64_t now(void)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 
-/* Where the frame after the one of this size and place is. */
+/* Where the frame is that follows one of this size at this place. */
 static size_t after(const way *w, size_t place, size_t size)
 {
     place += 1 + (size + sizeof(record) - 1) / sizeof(record);

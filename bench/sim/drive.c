@@ -29,7 +29,7 @@ static bool allocate(drive *d)
 {
     const drive_options *o = d->o;
     const shape_list *model = o->layout.model;
-    size_t size = model->room * sizeof(float), phases = o->kind->phase_count;
+    size_t size = model->room * sizeof(float), phases = o->layout.kind->phase_count;
 
     d->grads = channel_buffer(size);
     d->out = channel_buffer(size);
@@ -51,7 +51,8 @@ static bool allocate(drive *d)
 static void start_rank(const drive *d, size_t rank)
 {
     const drive_options *o = d->o;
-    float *residual = o->kind->residual(d->layout, rank);
+    const layout_kind *kind = o->layout.kind;
+    float *residual = kind->residual ? kind->residual(d->layout, rank) : NULL;
 
     if (residual)
         gradients_start(o->from, o->layout.model, o->layout.seed, rank, residual);
@@ -73,10 +74,10 @@ static bool check_memory(const drive_options *o, const char *what, size_t bytes,
 static bool choose_replay(drive *d, char *why)
 {
     const drive_options *o = d->o;
-    size_t whole = o->kind->memory(&o->layout),
-           replay = o->kind->replay_memory ? o->kind->replay_memory(&o->layout) : 0;
+    size_t whole = o->layout.kind->memory(&o->layout),
+           replay = o->layout.kind->replay_memory ? o->layout.kind->replay_memory(&o->layout) : 0;
 
-    d->layout_options.replay = o->layout.ranks > o->kind->most_whole || whole > o->memory;
+    d->layout_options.replay = o->layout.ranks > o->layout.kind->most_whole || whole > o->memory;
     return !d->layout_options.replay ||
            check_memory(o, "the machines need about", whole < replay ? whole : replay, why);
 }
@@ -88,7 +89,7 @@ static bool open_drive(drive *d, const drive_options *o, char *why)
         return false;
     if (!allocate(d))
         return explain(why, "out of memory");
-    d->layout = o->kind->open(&d->layout_options, why);
+    d->layout = o->layout.kind->open(&d->layout_options, why);
     if (!d->layout)
         return false;
     for (size_t r = 0; !d->layout_options.replay && r < o->layout.ranks; r++)
@@ -98,7 +99,7 @@ static bool open_drive(drive *d, const drive_options *o, char *why)
 
 static void close_drive(drive *d)
 {
-    d->o->kind->close(d->layout);
+    d->o->layout.kind->close(d->layout);
     cold_close(&d->cold);
     free(d->grads);
     free(d->out);
@@ -136,7 +137,7 @@ static bool call_machine(drive *d, size_t phase, size_t machine, bool measured, 
         make_gradient(d, machine);
     if (measured)
         start = cold_start(&d->cold);
-    ok = d->o->kind->call(d->layout, phase, machine, &values, why);
+    ok = d->o->layout.kind->call(d->layout, phase, machine, &values, why);
     if (measured)
         d->seconds[phase * d->o->rounds + d->counted] = cold_stop(start);
     return ok;
@@ -147,12 +148,12 @@ static bool check_messages(const drive *d, size_t phase, size_t machine, char *w
 {
     if (!d->layout_options.replay || phase || machine != 1)
         return true;
-    return check_memory(d->o, "the messages of all ranks are about", d->o->kind->kept(d->layout), why);
+    return check_memory(d->o, "the messages of all ranks are about", d->o->layout.kind->kept(d->layout), why);
 }
 
 static bool run_phase(drive *d, size_t phase, bool counts, char *why)
 {
-    const layout_phase *p = &d->o->kind->phases[phase];
+    const layout_phase *p = &d->o->layout.kind->phases[phase];
     size_t first = p->by_servers ? d->o->layout.ranks : 0, end = p->by_servers ? d->machines : d->o->layout.ranks;
     bool ok = true;
 
@@ -162,16 +163,17 @@ static bool run_phase(drive *d, size_t phase, bool counts, char *why)
         ok = call_machine(d, phase, machine, counts && machine == first, why) && check_messages(d, phase, machine, why);
     for (size_t machine = 0; ok && counts && machine < d->machines; machine++) {
         traffic *sum = &d->sent[phase * d->machines + machine];
-        *sum = add(*sum, d->o->kind->sent(d->layout, phase, machine));
+        *sum = add(*sum, d->o->layout.kind->sent(d->layout, phase, machine));
     }
     return ok;
 }
 
 static bool run_step(drive *d, char *why)
 {
-    bool counts = d->step >= d->o->warmup, ok = d->o->kind->begin(d->layout, why);
+    const layout_kind *kind = d->o->layout.kind;
+    bool counts = d->step >= d->o->warmup, ok = !kind->begin || kind->begin(d->layout, why);
 
-    for (size_t phase = 0; ok && phase < d->o->kind->phase_count; phase++)
+    for (size_t phase = 0; ok && phase < kind->phase_count; phase++)
         ok = run_phase(d, phase, counts, why);
     d->step++;
     d->counted += counts;
@@ -183,7 +185,7 @@ static bool run_step(drive *d, char *why)
 /* The busiest of machines first .. end - 1 in a phase. */
 static model_load load_of(const drive *d, size_t phase, size_t first, size_t end)
 {
-    const layout_phase *p = &d->o->kind->phases[phase];
+    const layout_phase *p = &d->o->layout.kind->phases[phase];
     double rounds = (double)d->o->rounds;
     model_load load = {.out = 0};
 
@@ -202,7 +204,7 @@ static traffic all_of(const drive *d, size_t machine)
 {
     traffic sum = {.out = 0};
 
-    for (size_t phase = 0; phase < d->o->kind->phase_count; phase++)
+    for (size_t phase = 0; phase < d->o->layout.kind->phase_count; phase++)
         sum = add(sum, d->sent[phase * d->machines + machine]);
     return sum;
 }
@@ -232,8 +234,8 @@ static void summarise(const drive *d, drive_result *result)
     *result = (drive_result){.replayed = d->layout_options.replay, .rank = bytes_of(d, 0, ranks)};
     if (d->machines > ranks)
         result->server = bytes_of(d, ranks, d->machines);
-    for (size_t phase = 0; phase < d->o->kind->phase_count; phase++) {
-        result->phase[phase].inside = d->o->kind->phases[phase].inside;
+    for (size_t phase = 0; phase < d->o->layout.kind->phase_count; phase++) {
+        result->phase[phase].inside = d->o->layout.kind->phases[phase].inside;
         result->phase[phase].rank = load_of(d, phase, 0, ranks);
         if (d->machines > ranks)
             result->phase[phase].server = load_of(d, phase, ranks, d->machines);

@@ -14,7 +14,6 @@
 #include "link_model.h"
 
 typedef struct drive_options {
-    const layout_kind *kind;
     layout_options layout;   /* replay is set by drive_run */
     const source *from;      /* gradients are made of it */
     size_t warmup, rounds;   /* steps before anything is counted, and those that are */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Groups of groups: an all-reduce in each site, and one between the sites, composed of objects of threelc/exchange.h. A
- * rank has a `groups`. As those objects it does no I/O: the caller carries the messages.
+ * rank has a `groups`. Like those objects it does no I/O: the caller carries the messages.
  *
  *   all ranks of a site             its server i                            the servers i of all sites
  *
@@ -86,8 +86,8 @@ tlc_status groups_push(groups *g, const void *const *grads, tlc_message *to);
 
 /* A push of a rank of the site. info may be NULL. Failures: as tlc_server_push. */
 tlc_status groups_take(groups *g, tlc_message from, tlc_push_info *info);
-/* When those who are waited for have pushed. to[s]: for the server of site s, one's own too; len 0: this server owns
- * nothing. TLC_ERR_ORDER: out of turn. */
+/* When those who are waited for have pushed. to[s]: for the server of site s, also of its own site; len 0: this server
+ * owns nothing. TLC_ERR_ORDER: out of turn. */
 tlc_status groups_reduce(groups *g, tlc_message *to);
 /* A push of a site. One of a step before changes nothing. Failures: as tlc_server_push. */
 tlc_status groups_take_site(groups *g, tlc_message from);

@@ -65,21 +65,7 @@ tlc_status groups_fleet_push(groups_fleet *f, uint32_t rank, const void *const *
     return groups_push(&f->rank[rank], grads, f->push + (size_t)rank * f->servers);
 }
 
-/* What server i of a site does. */
-typedef tlc_status phase(groups_fleet *f, uint32_t site, uint32_t i);
-
-/* Calls it for all servers, until one fails. */
-static tlc_status each_server(groups_fleet *f, phase *call)
-{
-    tlc_status status = TLC_OK;
-
-    for (uint32_t s = 0; s < f->sites; s++)
-        for (uint32_t i = 0; !status && i < f->servers; i++)
-            status = call(f, s, i);
-    return status;
-}
-
-tlc_status groups_fleet_take_at(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_take(groups_fleet *f, uint32_t site, uint32_t i)
 {
     tlc_status status = TLC_OK;
 
@@ -93,12 +79,12 @@ static tlc_message *across(const groups_fleet *f, uint32_t site, uint32_t i)
     return f->across + ((size_t)site * f->servers + i) * f->sites;
 }
 
-tlc_status groups_fleet_reduce_at(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_reduce(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_reduce(groups_fleet_server(f, site, i), across(f, site, i));
 }
 
-tlc_status groups_fleet_take_sites_at(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_take_sites(groups_fleet *f, uint32_t site, uint32_t i)
 {
     groups *g = groups_fleet_server(f, site, i);
     tlc_status status = TLC_OK;
@@ -108,50 +94,36 @@ tlc_status groups_fleet_take_sites_at(groups_fleet *f, uint32_t site, uint32_t i
     return status;
 }
 
-tlc_status groups_fleet_reduce_sites_at(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_reduce_sites(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_reduce_sites(groups_fleet_server(f, site, i), &f->reduced[(size_t)i * f->sites + site]);
 }
 
-tlc_status groups_fleet_answer_at(groups_fleet *f, uint32_t site, uint32_t i)
+tlc_status groups_fleet_answer(groups_fleet *f, uint32_t site, uint32_t i)
 {
     return groups_answer(groups_fleet_server(f, site, i), f->reduced + (size_t)i * f->sites,
                          &f->answer[(size_t)site * f->servers + i]);
 }
 
-tlc_status groups_fleet_take(groups_fleet *f)
+tlc_status groups_fleet_each(groups_fleet *f, groups_fleet_call *call)
 {
-    return each_server(f, groups_fleet_take_at);
-}
+    tlc_status status = TLC_OK;
 
-tlc_status groups_fleet_reduce(groups_fleet *f)
-{
-    return each_server(f, groups_fleet_reduce_at);
-}
-
-tlc_status groups_fleet_take_sites(groups_fleet *f)
-{
-    return each_server(f, groups_fleet_take_sites_at);
-}
-
-tlc_status groups_fleet_reduce_sites(groups_fleet *f)
-{
-    return each_server(f, groups_fleet_reduce_sites_at);
-}
-
-tlc_status groups_fleet_answer(groups_fleet *f)
-{
-    return each_server(f, groups_fleet_answer_at);
+    for (uint32_t s = 0; s < f->sites; s++)
+        for (uint32_t i = 0; !status && i < f->servers; i++)
+            status = call(f, s, i);
+    return status;
 }
 
 tlc_status groups_fleet_exchange(groups_fleet *f)
 {
-    tlc_status status = groups_fleet_take(f);
+    static groups_fleet_call *const calls[] = {groups_fleet_take, groups_fleet_reduce, groups_fleet_take_sites,
+                                               groups_fleet_reduce_sites, groups_fleet_answer};
+    tlc_status status = TLC_OK;
 
-    status = status ? status : groups_fleet_reduce(f);
-    status = status ? status : groups_fleet_take_sites(f);
-    status = status ? status : groups_fleet_reduce_sites(f);
-    return status ? status : groups_fleet_answer(f);
+    for (size_t i = 0; !status && i < sizeof calls / sizeof calls[0]; i++)
+        status = groups_fleet_each(f, calls[i]);
+    return status;
 }
 
 tlc_status groups_fleet_pull(groups_fleet *f, uint32_t rank, void *const *out)

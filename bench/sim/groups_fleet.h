@@ -42,25 +42,16 @@ static inline groups *groups_fleet_server(const groups_fleet *f, uint32_t site, 
     return &f->rank[f->first[site] + i];
 }
 
-/* The parts of a step, each for all who take part in it: groups_push comes first, for each rank. They return the first
- * failure. */
+/* The parts of a step. groups_push comes first, for each rank. */
 tlc_status groups_fleet_push(groups_fleet *f, uint32_t rank, const void *const *grads);
-tlc_status groups_fleet_take(groups_fleet *f);         /* all pushes */
-tlc_status groups_fleet_reduce(groups_fleet *f);       /* all servers */
-tlc_status groups_fleet_take_sites(groups_fleet *f);   /* all pushes of sites */
-tlc_status groups_fleet_reduce_sites(groups_fleet *f); /* all servers, for all sites */
-tlc_status groups_fleet_answer(groups_fleet *f);       /* all servers */
-tlc_status groups_fleet_pull(groups_fleet *f, uint32_t rank, void *const *out);
-
-/* The same for server i of a site. */
-tlc_status groups_fleet_take_at(groups_fleet *f, uint32_t site, uint32_t i);
-tlc_status groups_fleet_reduce_at(groups_fleet *f, uint32_t site, uint32_t i);
-tlc_status groups_fleet_take_sites_at(groups_fleet *f, uint32_t site, uint32_t i);
-tlc_status groups_fleet_reduce_sites_at(groups_fleet *f, uint32_t site, uint32_t i);
-tlc_status groups_fleet_answer_at(groups_fleet *f, uint32_t site, uint32_t i);
-
-/* All of these between the pushes and the pulls. */
+/* Then server i of a site: takes all pushes, reduces, takes all pushes of sites, reduces for all sites, answers. */
+typedef tlc_status groups_fleet_call(groups_fleet *f, uint32_t site, uint32_t i);
+groups_fleet_call groups_fleet_take, groups_fleet_reduce, groups_fleet_take_sites, groups_fleet_reduce_sites,
+    groups_fleet_answer;
+/* One of these calls of all servers, until one fails; and all of these calls. */
+tlc_status groups_fleet_each(groups_fleet *f, groups_fleet_call *call);
 tlc_status groups_fleet_exchange(groups_fleet *f);
+tlc_status groups_fleet_pull(groups_fleet *f, uint32_t rank, void *const *out);
 
 /* Bytes that a rank has sent to others in the last step: in its site, and to other sites. */
 uint64_t groups_fleet_sent_inside(const groups_fleet *f, uint32_t rank);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layouts: who exchanges what with whom. Each kind of layout is one file, and layout_kinds lists them. A step is a list
- * of phases. In a phase some machines make a call, one after the other, and then messages travel. Machines are the
- * ranks, and then the servers, if there are any.
+ * Layouts: who exchanges what with whom. layout_kinds lists their kinds. A step is a list of phases. In a phase some
+ * machines make a call, one after the other, and then messages travel. Machines are the ranks, and then the servers, if
+ * there are any.
  */
 #ifndef SIM_LAYOUT_H
 #define SIM_LAYOUT_H
@@ -13,11 +13,14 @@
 
 enum { LAYOUT_KINDS = 6 };
 
+typedef struct layout_kind layout_kind;
+
 typedef struct layout_options {
+    const layout_kind *kind;
     const shape_list *model;
     const char *codec;
     size_t ranks, servers;
-    size_t owners; /* at most so many ranks own parts; 0: all */
+    size_t owners; /* the most ranks that own parts; 0: all */
     size_t site;   /* ranks of a site */
     tlc_graph_kind graph;
     tlc_isa isa;
@@ -44,8 +47,9 @@ typedef struct layout_values {
     void *const *out;
 } layout_values;
 
-typedef struct layout_kind {
+struct layout_kind {
     const char *name;
+    unsigned algorithm;           /* of fleet.h, if the machines are one fleet */
     bool has_servers, has_owners; /* a number after the name says how many */
     bool has_site;                /* the number of its ranks must come after the name */
     bool has_graph;               /* its name comes after the name */
@@ -61,15 +65,15 @@ typedef struct layout_kind {
     /* NULL: it failed, and why says so. The options must outlive the layout. */
     void *(*open)(const layout_options *o, char *why);
     void (*close)(void *layout); /* NULL is allowed */
-    /* All tensors of a rank at their offsets. With replay ranks share it, so it is written before each push. NULL: the
-     * codec keeps no residual. */
+    /* All tensors of a rank at their offsets. With replay ranks share it, so it is written before each push. NULL, also
+     * the function: there is no residual. */
     float *(*residual)(void *layout, size_t rank);
-    bool (*begin)(void *layout, char *why); /* a step */
+    bool (*begin)(void *layout, char *why); /* a step; NULL: nothing is to be done */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
     /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. NULL: no replay. */
     size_t (*kept)(const void *layout);
-} layout_kind;
+};
 
 extern const layout_kind *const layout_kinds[LAYOUT_KINDS];
 extern const layout_kind layout_all_reduce, layout_owners, layout_gather, layout_server, layout_gossip, layout_groups;

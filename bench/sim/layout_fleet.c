@@ -1,11 +1,27 @@
-/* SPDX-License-Identifier: MIT */
-#include "layout_fleet.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * Layouts whose machines are one fleet (fleet.h).
+ * all-reduce: each rank, or only some of them, owns a part of the model, averages it, and answers all others.
+ * owners: the same, but owners have the optimizer, and answer with the change of the model.
+ * gather: each rank sends its frames to all others.
+ * server: the ranks are workers. Servers average what they push, each its part of the model, and answer all of them.
+ */
 #include "../lib/explain.h"
+#include "../lib/fleet.h"
+#include "layout.h"
 #include <stdlib.h>
 
-static fleet_options options_of(const layout_options *o, algorithm a)
+enum { PUSH, REDUCE, PULL, PHASES };
+
+static const layout_phase phases[PHASES] = {{.call = "push"}, {.call = "reduce"}, {.call = "pull", .pulls = true}};
+static const layout_phase gather_phases[] = {{.call = "push"}, {.call = "pull", .pulls = true}};
+static const layout_phase server_phases[PHASES] = {{.call = "push"},
+                                                   {.call = "reduce", .by_servers = true},
+                                                   {.call = "pull", .pulls = true}};
+
+static fleet_options options_of(const layout_options *o)
 {
-    return (fleet_options){.algorithm = a,
+    return (fleet_options){.algorithm = (algorithm)o->kind->algorithm,
                            .ranks = o->ranks,
                            .servers = o->servers,
                            .owners = o->owners,
@@ -15,16 +31,23 @@ static fleet_options options_of(const layout_options *o, algorithm a)
                            .seed = o->seed};
 }
 
-size_t layout_fleet_memory(const layout_options *o, algorithm a)
+static size_t memory(const layout_options *o)
 {
-    const fleet_options options = options_of(o, a);
+    const fleet_options options = options_of(o);
 
     return fleet_memory(o->model, &options);
 }
 
-void *layout_fleet_open(const layout_options *o, algorithm a, char *why)
+static void close_layout(void *layout)
 {
-    const fleet_options options = options_of(o, a);
+    if (layout)
+        fleet_close(layout);
+    free(layout);
+}
+
+static void *open_layout(const layout_options *o, char *why)
+{
+    const fleet_options options = options_of(o);
     fleet *f = malloc(sizeof *f);
 
     if (!f) {
@@ -33,32 +56,100 @@ void *layout_fleet_open(const layout_options *o, algorithm a, char *why)
     }
     if (fleet_open(f, o->model, &options, why))
         return f;
-    layout_fleet_close(f);
+    close_layout(f);
     return NULL;
 }
 
-void layout_fleet_close(void *layout)
-{
-    if (layout)
-        fleet_close(layout);
-    free(layout);
-}
-
-float *layout_fleet_residual(void *layout, size_t rank)
+static float *residual(void *layout, size_t rank)
 {
     const fleet *f = layout;
 
     return f->residual[rank];
 }
 
-bool layout_fleet_begin(void *layout, char *why)
+static bool begin(void *layout, char *why)
 {
     return fleet_begin(layout, why);
 }
 
-size_t layout_fleet_kept(const void *layout)
+static size_t kept(const void *layout)
 {
     const fleet *f = layout;
 
     return f->kept_bytes * f->options.ranks;
 }
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static bool call(void *layout, size_t phase, size_t machine, const layout_values *values, char *why)
+{
+    const fleet *f = layout;
+
+    if (phase == PUSH)
+        return fleet_push(layout, machine, values->grads, why);
+    if (phase == PULL || f->options.algorithm == GATHER)
+        return fleet_pull(layout, machine, values->out, why);
+    return f->options.algorithm == SERVER ? fleet_serve(layout, machine - f->options.ranks, why)
+                                          : fleet_reduce(layout, machine, why);
+}
+
+/* With gather all answers are empty. */
+static traffic sent(const void *layout, size_t phase, size_t machine)
+{
+    const fleet *f = layout;
+    size_t ranks = f->options.ranks;
+    traffic t = {.out = 0};
+
+    for (size_t i = 0; phase != PULL && i < ranks; i++) {
+        if (i == machine)
+            continue;
+        traffic_add(&t, phase == PUSH ? f->push[machine * ranks + i] : f->answer[machine], true);
+        traffic_add(&t, phase == PUSH ? f->push[i * ranks + machine] : f->answer[i], false);
+    }
+    return t;
+}
+
+/* Workers send in PUSH what servers get, and servers in REDUCE what workers get. */
+static traffic sent_with_servers(const void *layout, size_t phase, size_t machine)
+{
+    const fleet *f = layout;
+    size_t ranks = f->options.ranks, servers = f->options.servers;
+    bool is_server = machine >= ranks, out = is_server == (phase == REDUCE);
+    traffic t = {.out = 0};
+
+    for (size_t i = 0; phase != PULL && i < (is_server ? ranks : servers); i++) {
+        size_t rank = is_server ? i : machine, server = is_server ? machine - ranks : i;
+        traffic_add(&t, phase == PUSH ? f->push[rank * servers + server] : f->answer[server], out);
+    }
+    return t;
+}
+
+#define CALLS                                                                                                          \
+    .memory = memory, .open = open_layout, .close = close_layout, .residual = residual, .begin = begin, .call = call,  \
+    .kept = kept
+#define ALL(list) .phases = (list), .phase_count = sizeof(list) / sizeof *(list)
+
+const layout_kind layout_all_reduce = {.name = "all-reduce",
+                                       .algorithm = ALL_REDUCE,
+                                       .has_owners = true,
+                                       ALL(phases),
+                                       .most_whole = SIZE_MAX,
+                                       CALLS,
+                                       .sent = sent};
+const layout_kind layout_owners = {.name = "owners",
+                                   .algorithm = OWNERS,
+                                   .has_owners = true,
+                                   ALL(phases),
+                                   .most_whole = SIZE_MAX,
+                                   CALLS,
+                                   .sent = sent};
+/* most_whole: N ranks decode N messages each. */
+const layout_kind layout_gather =
+    {.name = "gather", .algorithm = GATHER, ALL(gather_phases), .most_whole = 64, CALLS, .sent = sent};
+const layout_kind layout_server = {.name = "server",
+                                   .algorithm = SERVER,
+                                   .has_servers = true,
+                                   ALL(server_phases),
+                                   .most_whole = SIZE_MAX,
+                                   CALLS,
+                                   .sent = sent_with_servers};

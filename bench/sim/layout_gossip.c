@@ -186,13 +186,6 @@ static void *open_layout(const layout_options *o, char *why)
     return NULL;
 }
 
-static float *residual(void *layout, size_t rank)
-{
-    (void)layout;
-    (void)rank;
-    return NULL;
-}
-
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 static bool begin(void *layout, char *why)
@@ -295,7 +288,6 @@ const layout_kind layout_gossip = {.name = "gossip",
                                    .replay_memory = replay_memory,
                                    .open = open_layout,
                                    .close = close_layout,
-                                   .residual = residual,
                                    .begin = begin,
                                    .call = call,
                                    .sent = sent,

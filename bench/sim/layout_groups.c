@@ -159,13 +159,6 @@ static float *residual(void *layout, size_t rank)
     return c->residual[rank];
 }
 
-static bool begin(void *layout, char *why)
-{
-    (void)layout;
-    (void)why;
-    return true;
-}
-
 static tlc_status make_call(composed *c, size_t phase, uint32_t rank, const layout_values *values)
 {
     uint32_t group = (uint32_t)c->options.site, site = rank / group, i = rank % group;
@@ -174,11 +167,11 @@ static tlc_status make_call(composed *c, size_t phase, uint32_t rank, const layo
 
     switch (phase) {
     case PUSH: return groups_fleet_push(f, rank, values->grads);
-    case REDUCE: status = groups_fleet_take_at(f, site, i); return status ? status : groups_fleet_reduce_at(f, site, i);
+    case REDUCE: status = groups_fleet_take(f, site, i); return status ? status : groups_fleet_reduce(f, site, i);
     case REDUCE_SITES:
-        status = groups_fleet_take_sites_at(f, site, i);
-        return status ? status : groups_fleet_reduce_sites_at(f, site, i);
-    case ANSWER: return groups_fleet_answer_at(f, site, i);
+        status = groups_fleet_take_sites(f, site, i);
+        return status ? status : groups_fleet_reduce_sites(f, site, i);
+    case ANSWER: return groups_fleet_answer(f, site, i);
     default: return groups_fleet_pull(f, rank, values->out);
     }
 }
@@ -234,6 +227,5 @@ const layout_kind layout_groups = {.name = "groups",
                                    .open = open_layout,
                                    .close = close_layout,
                                    .residual = residual,
-                                   .begin = begin,
                                    .call = call,
                                    .sent = sent};

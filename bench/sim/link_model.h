@@ -13,7 +13,7 @@
  *
  * Links inside a site are others than those out of it, so all of them are busy at once in "overlapped".
  *
- * "step" does one thing after the other. "overlapped" is what a schedule comes near to that cuts the model into pieces
+ * "step" does one thing after the other. "overlapped" is the limit of a schedule that cuts the model into pieces
  * so small that cores and links are never idle. Only latencies cannot be hidden.
  */
 #ifndef SIM_LINK_MODEL_H
@@ -63,7 +63,7 @@ typedef struct model_output {
     model_time ring, ring_halves;       /* ring all-reduce of floats, of 16-bit floats */
     model_time push_pull;               /* floats to the servers and back */
     double speedup, overlapped_speedup; /* the fastest way of floats / the codec */
-    /* If all links are so many times as fast, the codec is the fastest way, without overlap, between these. above: 0,
+    /* The codec is the fastest way, without overlap, if all links are `above` to `below` times as fast. above: 0,
      * unless a slow link makes it lose. below: INFINITY if it always wins. above >= below: it never wins. */
     double above, below;
 } model_output;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim_kind.h"
 #include "../lib/explain.h"
-#include "../lib/parse.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +37,20 @@ static bool parse_detail(const layout_kind *kind, const char *text, sim_kind *pa
     return true;
 }
 
-bool sim_kind_parse(const char *text, bool sites, sim_kind *kind, char *why)
+const char *sim_kind_text(const sim_kind *kind, char *buffer)
+{
+    size_t number = kind->servers ? kind->servers : kind->site ? kind->site : kind->owners;
+
+    if (kind->kind->has_graph)
+        snprintf(buffer, KIND_TEXT, "%s:%s", kind->kind->name, layout_graph_name(kind->graph));
+    else if (number)
+        snprintf(buffer, KIND_TEXT, "%s:%zu", kind->kind->name, number);
+    else
+        snprintf(buffer, KIND_TEXT, "%s", kind->kind->name);
+    return buffer;
+}
+
+static bool parse_kind(const char *text, bool sites, sim_kind *kind, char *why)
 {
     const size_t len = strcspn(text, ":");
     const layout_kind *kinds[LAYOUT_KINDS];
@@ -61,6 +73,36 @@ bool sim_kind_parse(const char *text, bool sites, sim_kind *kind, char *why)
            explain(why, "after the colon, %.4000s", reason);
 }
 
+bool sim_choice_add_kind(sim_choice *c, const char *text, bool sites, char *why)
+{
+    return c->kind_count < MAX_LIST ? parse_kind(text, sites, &c->kinds[c->kind_count++], why)
+                                    : explain(why, "there may be %d kinds", MAX_LIST);
+}
+
+bool sim_choice_add_codec(sim_choice *c, const char *codec, char *why)
+{
+    if (c->codec_count == MAX_CODECS)
+        return explain(why, "there may be %d codecs", MAX_CODECS);
+    c->codecs[c->codec_count++] = codec;
+    return true;
+}
+
+void sim_choice_set_defaults(sim_choice *c, const char *const *unbiased)
+{
+    static const char *const kinds[] = {"all-reduce", "gather", "server"};
+    static const char *const biased[] = {"3lc", "3lc-golomb", "sbc", "natural", NULL};
+    const char *const *codecs = unbiased;
+    const bool kinds_named = c->kind_count, codecs_named = c->codec_count;
+    char why[WHY_SIZE]; /* defaults are no errors */
+
+    for (size_t i = 0; !kinds_named && i < sizeof kinds / sizeof kinds[0]; i++)
+        (void)sim_choice_add_kind(c, kinds[i], false, why);
+    for (size_t i = 0; i < c->kind_count; i++)
+        codecs = c->kinds[i].kind->takes ? codecs : biased;
+    for (size_t i = 0; !codecs_named && codecs[i]; i++)
+        (void)sim_choice_add_codec(c, codecs[i], why);
+}
+
 static bool is_in(const codec_set *set, const char *codec)
 {
     for (size_t i = 0; i < set->count; i++) {
@@ -70,37 +112,36 @@ static bool is_in(const codec_set *set, const char *codec)
     return false;
 }
 
-bool sim_kind_check(const sim_kind *kinds, size_t kind_count, const char *const *codecs, size_t codec_count,
-                    const codec_set *all, char *why)
+bool sim_choice_check(const sim_choice *c, const char *const *sets, char *why)
 {
-    for (size_t k = 0; k < kind_count; k++) {
+    for (size_t i = 0; i < c->codec_count; i++) {
+        if (!codec_check("--codec", c->codecs[i], sets, why))
+            return false;
+    }
+    for (size_t k = 0; k < c->kind_count; k++) {
         bool any = false;
-        for (size_t c = 0; c < codec_count; c++)
-            any = any || sim_kind_takes(&kinds[k], codecs[c]);
+        for (size_t i = 0; i < c->codec_count; i++)
+            any = any || sim_kind_takes(&c->kinds[k], c->codecs[i]);
         if (!any)
             return explain(why, "--kind %s: it needs a codec without bias and error feedback, as qsgd:bits=8",
-                           kinds[k].kind->name);
+                           c->kinds[k].kind->name);
     }
-    for (size_t c = 0; c < codec_count; c++) {
-        bool any = is_in(all, codecs[c]);
-        for (size_t k = 0; k < kind_count; k++)
-            any = any || sim_kind_takes(&kinds[k], codecs[c]);
+    for (size_t i = 0; i < c->codec_count; i++) {
+        bool any = is_in(&c->all, c->codecs[i]);
+        for (size_t k = 0; k < c->kind_count; k++)
+            any = any || sim_kind_takes(&c->kinds[k], c->codecs[i]);
         if (!any)
             return explain(why, "--codec %s: --kind %s needs a codec without bias and error feedback, as qsgd:bits=8",
-                           codecs[c], kinds[0].kind->name);
+                           c->codecs[i], c->kinds[0].kind->name);
     }
     return true;
 }
 
-const char *sim_kind_text(const sim_kind *kind, char *buffer)
+bool sim_choice_has_servers(const sim_choice *c)
 {
-    size_t number = kind->servers ? kind->servers : kind->site ? kind->site : kind->owners;
+    bool has = false;
 
-    if (kind->kind->has_graph)
-        snprintf(buffer, KIND_TEXT, "%s:%s", kind->kind->name, layout_graph_name(kind->graph));
-    else if (number)
-        snprintf(buffer, KIND_TEXT, "%s:%zu", kind->kind->name, number);
-    else
-        snprintf(buffer, KIND_TEXT, "%s", kind->kind->name);
-    return buffer;
+    for (size_t i = 0; i < c->kind_count; i++)
+        has = has || c->kinds[i].servers;
+    return has;
 }

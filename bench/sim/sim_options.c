@@ -5,196 +5,134 @@
 #include "rate.h"
 #include <string.h>
 
-enum { /* of its own options without a letter */
-       KEY_SHAPES = OWN_KEY,
-       KEY_KIND,
-       KEY_RANKS,
-       KEY_LINK,
-       KEY_SERVER_LINK,
-       KEY_SITE_LINK,
-       KEY_SITE_LATENCY,
-       KEY_LATENCY,
-       KEY_COMPUTE,
-       KEY_MEMORY
-};
-
-static const option_entry entries[] = {
-    {KEY_SHAPES, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes; repeat it\nfor more"},
-    {'c', "codec", "CODEC",
-     "a codec, or all; repeat it for more (default: 3lc, 3lc-golomb,\n"
-     "sbc, natural)"},
-    ENTRY_LIST,
-    {KEY_KIND, "kind", "LIST",
-     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
-     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
-     "or complete), groups:8 (sites of 8 ranks)\n"
-     "(default: all-reduce,gather,server)"},
-    {KEY_RANKS, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)"},
-    {KEY_LINK, "link", "LIST",
-     "speeds of their links, as 10Mbit,2.5Gbit, also Mbit/s or Mbps,\n"
-     "or in bytes MB/s, with k, M, G or T; 1Mbit/10Mbit is up and down\n"
-     "(default 100Mbit,1Gbit,10Gbit)"},
-    {KEY_SERVER_LINK, "server-link", "LINK", "speed of the links of servers (default: as ranks)"},
-    {KEY_SITE_LINK, "site-link", "LINK", "speed of links inside a site of groups (default: as --link)"},
-    {KEY_LATENCY, "latency", "TIME",
-     "from one machine to another, as 30ms, 50us or 2s; a bare number\nis milliseconds (default 0)"},
-    {KEY_SITE_LATENCY, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)"},
-    {KEY_COMPUTE, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)"},
-    ENTRY_TRACES,
-    ENTRY_COLD,
-    ENTRY_STEPS,
-    ENTRY_SEED,
-    ENTRY_WARMUP,
-    ENTRY_ROUNDS,
-    {KEY_MEMORY, "memory", "BYTES",
-     "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
-     "is run and the others are replayed (default: half of all)"},
-    ENTRY_ISA,
-    ENTRY_WIDE,
-    ENTRY_FORMAT,
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
-};
-
-static bool take(void *options, int key, const char *value, char *why);
-static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
-
-void sim_options_print_help(FILE *f)
-{
-    fputs("usage: tlc-sim --shapes FILE [OPTION]...\n"
-          "\n"
-          "Which codec and which exchange for my link? Machines that train a model together run in this process.\n"
-          "What they send is counted, what their calls take is measured, and what a step takes is predicted.\n"
-          "\n",
-          f);
-    option_table_print(f, &table);
-    fputs("\n"
-          "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
-          "of the model, as the owner has the optimizer; gather: all send to all; server: ranks are workers;\n"
-          "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback;\n"
-          "groups: an exchange inside each site, and one between the sites.\n"
-          "sent        bytes that the busiest rank sends in a step\n"
-          "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
-          "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
-          "overlap     the same if all of that happens at once\n"
-          "floats      the same step with floats: ring all-reduce or push and pull, what is faster\n"
-          "halves      ring all-reduce of 16-bit floats, without their conversion\n"
-          "gain        floats / step: times as fast\n"
-          "break-even  the speed of the links from which on floats are as fast\n"
-          "\n"
-          "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
-          f);
-}
+#define OPTIONS sim_options
 
 /* ---- values of options ------------------------------------------------------------------------------------------ */
 
-static bool add_shapes(sim_options *o, const char *path, char *why)
+static bool add_shapes(void *options, const char *path, char *why)
 {
+    sim_options *o = options;
+
     if (o->shape_count == MAX_MODELS)
         return explain(why, "there may be %d lists of tensors", MAX_MODELS);
     o->shapes[o->shape_count++] = path;
     return true;
 }
 
-static bool add_codec(sim_options *o, const char *codec, char *why)
+static bool add_codecs(void *options, const char *codec, char *why)
 {
-    if (o->codec_count == MAX_CODECS)
-        return explain(why, "there may be %d codecs", MAX_CODECS);
-    o->codecs[o->codec_count++] = codec;
-    return true;
-}
-
-static bool add_codecs(sim_options *o, const char *codec, char *why)
-{
+    sim_choice *c = &((sim_options *)options)->choice;
     bool ok;
 
     if (strcmp(codec, "all") != 0)
-        return add_codec(o, codec, why);
-    if (o->all.count)
+        return sim_choice_add_codec(c, codec, why);
+    if (c->all.count)
         return true;
-    ok = codecs_all(&o->all) || explain(why, "there may be %d codecs", MAX_CODECS);
-    for (size_t i = 0; ok && i < o->all.count; i++)
-        ok = add_codec(o, o->all.codecs[i], why);
+    ok = codecs_all(&c->all) || explain(why, "there may be %d codecs", MAX_CODECS);
+    for (size_t i = 0; ok && i < c->all.count; i++)
+        ok = sim_choice_add_codec(c, c->all.codecs[i], why);
     return ok;
-}
-
-static bool take_link(const char *text, model_link *link, char *why)
-{
-    return parse_link(text, &link->up, &link->down, why);
 }
 
 static bool add_link(void *options, const char *item, char *why)
 {
     sim_options *o = options;
+    model_link *link = &o->links[o->link_count];
 
-    return o->link_count < MAX_LIST ? take_link(item, &o->links[o->link_count++], why)
-                                    : explain(why, "there may be %d links", MAX_LIST);
+    if (o->link_count == MAX_LIST)
+        return explain(why, "there may be %d links", MAX_LIST);
+    o->link_count++;
+    return parse_link(item, &link->up, &link->down, why);
 }
 
 static bool add_kind(void *options, const char *item, char *why)
 {
+    return sim_choice_add_kind(&((sim_options *)options)->choice, item, true, why);
+}
+
+static bool take_memory(void *options, const char *value, char *why)
+{
     sim_options *o = options;
 
-    return o->kind_count < MAX_LIST ? sim_kind_parse(item, true, &o->kinds[o->kind_count++], why)
-                                    : explain(why, "there may be %d kinds", MAX_LIST);
+    o->memory_text = value;
+    return parse_size(value, 1, SIZE_MAX, &o->memory, why);
 }
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+static const option_entry entries[] = {
+    {0, "shapes", "FILE", "the model: a list of tensors, as in bench/shapes; repeat it\nfor more",
+     OPTION_BY(add_shapes)},
+    {'c', "codec", "CODEC",
+     "a codec, or all; repeat it for more (default: 3lc, 3lc-golomb,\n"
+     "sbc, natural)",
+     OPTION_BY(add_codecs)},
+    ENTRY_LIST,
+    {0, "kind", "LIST",
+     "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
+     "gather, server (server:4: 4 of them), gossip:GRAPH (ring, torus\n"
+     "or complete), groups:8 (sites of 8 ranks)\n"
+     "(default: all-reduce,gather,server)",
+     OPTION_EACH(add_kind)},
+    {0, "ranks", "LIST", "numbers of machines that train, as 2,4,8 (default 4)",
+     OPTION_IN(LIST, ranks, MIN_RANKS, MAX_SIM_RANKS)},
+    {0, "link", "LIST",
+     "speeds of their links, as 10Mbit,2.5Gbit, also Mbit/s or Mbps,\n"
+     "or in bytes MB/s, with k, M, G or T; 1Mbit/10Mbit is up and down\n"
+     "(default 100Mbit,1Gbit,10Gbit)",
+     OPTION_EACH(add_link)},
+    {0, "server-link", "LINK", "speed of the links of servers (default: as ranks)", OPTION_AT(LINK, server_link)},
+    {0, "site-link", "LINK", "speed of links inside a site of groups (default: as --link)", OPTION_AT(LINK, site_link)},
+    {0, "latency", "TIME",
+     "from one machine to another, as 30ms, 50us or 2s; a bare number\nis milliseconds (default 0)",
+     OPTION_AT(TIME, latency)},
+    {0, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)",
+     OPTION_AT(TIME, site_latency)},
+    {0, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)", OPTION_AT(TIME, compute)},
+    ENTRIES_STEPS,
+    {0, "memory", "BYTES",
+     "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
+     "is run and the others are replayed (default: half of all)",
+     OPTION_BY(take_memory)},
+    ENTRY_ISA(isa),
+    ENTRY_WIDE,
+    ENTRY_FORMAT,
+    ENTRIES_LAST,
+};
+
+const option_table sim_options_table = {
+    .usage = "usage: tlc-sim --shapes FILE [OPTION]...\n"
+             "\n"
+             "Which codec and which exchange for my link? Machines that train a model together run in this process.\n"
+             "What they send is counted, what their calls take is measured, and what a step takes is predicted.\n"
+             "\n",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .notes = "\n"
+             "all-reduce: each rank owns a part of the model and answers with means; owners: the same, with changes\n"
+             "of the model, as the owner has the optimizer; gather: all send to all; server: ranks are workers;\n"
+             "gossip: no common model, nodes of a graph send to their neighbours; codecs without bias and feedback;\n"
+             "groups: an exchange inside each site, and one between the sites.\n"
+             "sent        bytes that the busiest rank sends in a step\n"
+             "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
+             "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
+             "overlap     the same if all of that happens at once\n"
+             "floats      the same step with floats: ring all-reduce or push and pull, whichever is faster\n"
+             "halves      ring all-reduce of 16-bit floats, without their conversion\n"
+             "gain        floats / step: times as fast\n"
+             "break-even  the speed of the links at which floats are as fast\n"
+             "\n"
+             "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
+};
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
-static bool take(void *options, int key, const char *value, char *why)
-{
-    sim_options *o = options;
-    const common_options common = {.command = &o->command,
-                                   .source = &o->source,
-                                   .traces = &o->traces,
-                                   .warmup = &o->warmup,
-                                   .rounds = &o->rounds,
-                                   .isa = &o->isa,
-                                   .format = &o->format,
-                                   .wide = &o->wide,
-                                   .quiet = &o->quiet};
-
-    switch (key) {
-    case KEY_SHAPES: return add_shapes(o, value, why);
-    case 'c': return add_codecs(o, value, why);
-    case KEY_KIND: return parse_items(value, add_kind, o, why);
-    case KEY_RANKS: return parse_list(value, MIN_RANKS, MAX_SIM_RANKS, &o->ranks, why);
-    case KEY_LINK: return parse_items(value, add_link, o, why);
-    case KEY_SERVER_LINK: return take_link(value, &o->server_link, why);
-    case KEY_SITE_LINK: return take_link(value, &o->site_link, why);
-    case KEY_LATENCY: return parse_time(value, 1e-3, &o->latency, why);
-    case KEY_SITE_LATENCY: return parse_time(value, 1e-3, &o->site_latency, why);
-    case KEY_COMPUTE: return parse_time(value, 1e-3, &o->compute, why);
-    case KEY_MEMORY: o->memory_text = value; return parse_size(value, 1, SIZE_MAX, &o->memory, why);
-    default: return common_options_take(&common, key, value, why);
-    }
-}
-
-/* Kinds that do not take all codecs have others. */
-static void set_default_codecs(sim_options *o)
-{
-    static const char *const codecs[] = {"3lc", "3lc-golomb", "sbc", "natural"};
-    static const char *const unbiased[] = {"qsgd:bits=8", "qsgd:bits=4"};
-    bool any = false;
-    char why[WHY_SIZE]; /* defaults are no errors */
-
-    for (size_t i = 0; i < o->kind_count; i++)
-        any = any || !o->kinds[i].kind->takes;
-    for (size_t i = 0; any && i < sizeof codecs / sizeof codecs[0]; i++)
-        (void)add_codec(o, codecs[i], why);
-    for (size_t i = 0; !any && i < sizeof unbiased / sizeof unbiased[0]; i++)
-        (void)add_codec(o, unbiased[i], why);
-}
-
 static void set_defaults(sim_options *o)
 {
+    static const char *const unbiased[] = {"qsgd:bits=8", "qsgd:bits=4", NULL};
     char why[WHY_SIZE]; /* defaults are no errors */
 
-    if (!o->kind_count)
-        (void)parse_items("all-reduce,gather,server", add_kind, o, why);
-    if (!o->codec_count)
-        set_default_codecs(o);
+    sim_choice_set_defaults(&o->choice, unbiased);
     if (!o->ranks.count)
         o->ranks = (size_list){.count = 1, .items = {4}};
     if (!o->link_count)
@@ -213,15 +151,13 @@ static bool check_sites(const sim_options *o, const sim_kind *kind, char *why)
 static bool check(const sim_options *o, char *why)
 {
     static const char *const sets[] = {"all", NULL};
-    bool servers = false, sites = false;
+    bool sites = false;
 
-    for (size_t i = 0; i < o->kind_count; i++) {
-        servers = servers || o->kinds[i].servers;
-        sites = sites || o->kinds[i].site;
-    }
+    for (size_t i = 0; i < o->choice.kind_count; i++)
+        sites = sites || o->choice.kinds[i].site;
     if (!o->shape_count)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet50.txt (--help tells more)");
-    if (o->server_link.up > 0 && !servers)
+    if (o->server_link.up > 0 && !sim_choice_has_servers(&o->choice))
         return explain(why, "--server-link goes with --kind server");
     if (!sites && o->site_link.up > 0)
         return explain(why, "--site-link goes with --kind groups");
@@ -231,15 +167,13 @@ static bool check(const sim_options *o, char *why)
         return explain(why, "--cold goes with --traces");
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
-    for (size_t i = 0; i < o->codec_count; i++) {
-        if (!codec_check("--codec", o->codecs[i], sets, why))
+    if (!sim_choice_check(&o->choice, sets, why))
+        return false;
+    for (size_t i = 0; i < o->choice.kind_count; i++) {
+        if (!check_sites(o, &o->choice.kinds[i], why))
             return false;
     }
-    for (size_t i = 0; i < o->kind_count; i++) {
-        if (!check_sites(o, &o->kinds[i], why))
-            return false;
-    }
-    return sim_kind_check(o->kinds, o->kind_count, o->codecs, o->codec_count, &o->all, why);
+    return true;
 }
 
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
@@ -247,7 +181,7 @@ bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
     int files;
 
     *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5, .site_latency = -1};
-    if (!option_table_parse(&table, o, argc, argv, &files, why))
+    if (!option_table_parse(&sim_options_table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;

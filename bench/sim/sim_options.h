@@ -19,11 +19,7 @@ typedef struct sim_options {
     command command;
     const char *shapes[MAX_MODELS]; /* lists of tensors (shapes.h) */
     size_t shape_count;
-    const char *codecs[MAX_CODECS];
-    size_t codec_count;
-    codec_set all; /* the codecs of "all", if it was given */
-    sim_kind kinds[MAX_LIST];
-    size_t kind_count;
+    sim_choice choice;
     size_list ranks;
     model_link links[MAX_LIST];
     size_t link_count;
@@ -31,7 +27,7 @@ typedef struct sim_options {
     model_link site_link;    /* 0: as those of the ranks */
     double latency, compute; /* seconds */
     double site_latency;     /* below 0: as latency */
-    char *traces;            /* gradients are made of these; NULL: they are drawn */
+    const char *traces;      /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;
     size_t memory;           /* bytes that machines may take; 0: half of what there is */
@@ -45,5 +41,5 @@ typedef struct sim_options {
  * be moved. */
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why);
 
-void sim_options_print_help(FILE *f);
+extern const option_table sim_options_table;
 #endif

@@ -52,8 +52,8 @@ static model_input input_of(const sim_options *o, const subject *s, const drive_
 static bool measure(const sim_options *o, const sim_input *in, const subject *s, const source *from,
                     drive_result *measured, char *why)
 {
-    const drive_options d = {.kind = s->kind.kind,
-                             .layout = {.model = s->model,
+    const drive_options d = {.layout = {.kind = s->kind.kind,
+                                        .model = s->model,
                                         .codec = s->codec,
                                         .ranks = s->ranks,
                                         .servers = s->kind.servers,
@@ -129,9 +129,9 @@ static size_t count_runs(const sim_options *o)
 {
     size_t count = 0;
 
-    for (size_t k = 0; k < o->kind_count; k++) {
-        for (size_t c = 0; c < o->codec_count; c++)
-            count += sim_kind_takes(&o->kinds[k], o->codecs[c]);
+    for (size_t k = 0; k < o->choice.kind_count; k++) {
+        for (size_t c = 0; c < o->choice.codec_count; c++)
+            count += sim_kind_takes(&o->choice.kinds[k], o->choice.codecs[c]);
     }
     return count * o->shape_count * o->ranks.count;
 }
@@ -144,9 +144,9 @@ bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, cha
     for (size_t m = 0; ok && m < o->shape_count; m++) {
         for (size_t r = 0; ok && r < o->ranks.count; r++) {
             size_t first = list->count;
-            for (size_t k = 0; ok && k < o->kind_count; k++) {
-                for (size_t c = 0; ok && c < o->codec_count; c++) {
-                    const subject s = {&in->models[m], o->codecs[c], o->kinds[k], o->ranks.items[r]};
+            for (size_t k = 0; ok && k < o->choice.kind_count; k++) {
+                for (size_t c = 0; ok && c < o->choice.codec_count; c++) {
+                    const subject s = {&in->models[m], o->choice.codecs[c], o->choice.kinds[k], o->ranks.items[r]};
                     if (sim_kind_takes(&s.kind, s.codec))
                         ok = add_rows(list, o, in, &s, why);
                 }

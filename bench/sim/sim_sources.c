@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool load(source *sources, size_t count, const run_list *runs, char *traces, const source_options *options,
+static bool load(source *sources, size_t count, const run_list *runs, const char *traces, const source_options *options,
                  char *why)
 {
-    bool ok = runs->count ? runs_load(runs, sources, options, why) : source_load(sources, &traces, 1, options, why);
+    char *path = (char *)(uintptr_t)traces;
+    bool ok = runs->count ? runs_load(runs, sources, options, why) : source_load(sources, &path, 1, options, why);
 
     for (size_t i = 0; ok && i < count; i++)
         ok = source_check_finite(&sources[i], why);
     return ok;
 }
 
-bool sim_sources_load(source **sources, size_t *count, char *traces, const source_options *options, char *why)
+bool sim_sources_load(source **sources, size_t *count, const char *traces, const source_options *options, char *why)
 {
     run_list runs = {.count = 0};
     bool ok = !traces || runs_find(&runs, traces, why);

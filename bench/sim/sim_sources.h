@@ -9,7 +9,7 @@
 
 /* Runs (runs.h) or one source that is not a run, of a folder or file. traces NULL: laplace values. Whether or not it
  * succeeds, they are to be freed. */
-bool sim_sources_load(source **sources, size_t *count, char *traces, const source_options *options, char *why);
+bool sim_sources_load(source **sources, size_t *count, const char *traces, const source_options *options, char *why);
 void sim_sources_free(source *sources, size_t count);
 
 /* Bytes that machines may take by default: half of what there is. */

@@ -58,13 +58,8 @@ int main(int argc, char **argv)
     char why[WHY_SIZE];
     sim_options o;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe fails as other writes do */
     if (!sim_options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
-    switch (o.command) {
-    case COMMAND_HELP: sim_options_print_help(stdout); return program_close_output(program);
-    case COMMAND_LIST: codecs_print(stdout); return program_close_output(program);
-    case COMMAND_VERSION: program_print_version(program); return program_close_output(program);
-    default: return run(&o);
-    }
+    return o.command == COMMAND_RUN ? run(&o) : program_answer(program, o.command, &sim_options_table);
 }

@@ -8,8 +8,8 @@
 
 #include "rows.h"
 
-/* For each codec of o: draws a tensor of so many values for each input, compresses it, and adds a row for each number
- * of inputs. It checks that the aggregate is byte for byte the frame that one gets otherwise: zeros,
+/* For each codec of o: draws a tensor of `values` values for each input, compresses it, and adds a row for each number
+ * of inputs. It checks that the aggregate is byte for byte the frame that these calls give: zeros,
  * tlc_decompress_add of each frame in order, tlc_compress. The last input stays in s, also after a failure. */
 bool aggregate_rows(row_list *list, const options *o, source *s, size_t values, char *why);
 #endif

@@ -9,86 +9,10 @@
 #include "report_row.h"
 
 typedef enum column_id {
-    TENSOR,
-    KIND,
-    CODEC,
-    PAPER,
-    ISA,
-    DTYPE,
-    FEEDBACK,
-    ASSUME_FINITE,
-    THREADS,
-    STEPS,
-    DELAY,
-    INPUTS,
-    FRAMES,
-    MODEL,
-    ALGORITHM,
-    RANKS,
-    OWNERS,
-    NEXT,
-    CHANGED,
-    VALUES,
-    ROUNDS,
-    RUN,
-    RUN_S,
-    START,
-    MEMCPY,
-    MEMCPY_BEST,
-    COMPRESS,
-    COMPRESS_BEST,
-    COMPRESS_NS,
-    COMPRESS_X,
-    COMPRESS_BOTH_X,
-    COMPRESS_ROOF,
-    RANDOM,
-    DECOMPRESS,
-    DECOMPRESS_BEST,
-    DECOMPRESS_NS,
-    DECOMPRESS_X,
-    DECOMPRESS_ROOF,
-    ADD,
-    ADD_BEST,
-    ADD_NS,
-    ADD_X,
-    ADD_ROOF,
-    ADD_MANY,
-    ADD_MANY_X,
-    ADD_MANY_GAIN,
-    ADD_MANY_ROOF,
-    FROM_ZERO,
-    FROM_ZERO_X,
-    FROM_ZERO_GAIN,
-    FROM_ZERO_ROOF,
-    APPLY,
-    APPLY_BEST,
-    APPLY_X,
-    APPLY_ROOF,
-    AGGREGATE_ATE,
-    AGGREGATE,
-    AGGREGATE_X,
-    STEP_MS,
-    STEP_BEST_MS,
-    CODECS_MS,
-    CODECS_BEST_MS,
-    ADD_MANY_MS,
-    OTHER,
-    OTHER_BEST,
-    RATIO,
-    BITS,
-    SENT_MEAN,
-    SENT_BUSIEST,
-    FRAMING,
-    ENTROPY,
-    ENTROPY_X,
-    CLIPPED,
-    NONZERO,
-    STEP_ERROR,
-    SUM_ERROR,
-    RESIDUAL_X,
-    RESIDUAL,
-    FRAME_BYTES,
-    CRC,
+#define TEXT_COLUMN(id, ...) id,
+#define COUNT_COLUMN(id, ...) id,
+#define REAL_COLUMN(id, ...) id,
+#include "columns.def"
     COLUMNS
 } column_id;
 
@@ -98,7 +22,6 @@ typedef struct column {
     unsigned views; /* whose tables have it, */
     unsigned wide;  /* and whose have it with --wide */
     const char *title, *unit;
-    const char *format; /* for reals in tables */
 } column;
 
 extern const column columns[COLUMNS];
@@ -108,5 +31,5 @@ bool column_shown(const report *r, column_id id);
 
 /* The text of the cell, in buffer (CELL bytes) or elsewhere; empty if there is no value. Tables have rounded
  * numbers. */
-const char *column_cell(const report *r, const report_row *row, column_id id, bool in_table, char *buffer);
+const char *column_cell(const report *r, const report_row *row, column_id which, bool in_table, char *buffer);
 #endif

@@ -207,7 +207,7 @@ static bool pass_copy_weights(const void *moving_, int which, char *why)
     return true;
 }
 
-/* Adds up 8-byte words, so many at a time that addition does not limit the speed. */
+/* Adds up 8-byte words, enough of them at a time that addition does not limit the speed. */
 static uint64_t read_words(const unsigned char *p, size_t size)
 {
     typedef uint64_t words __attribute__((vector_size(LINE), aligned(1), may_alias));

@@ -209,7 +209,7 @@ static float *values_of(const direct *d, const direct_group *g, float *all, floa
 
 /* ---- frames in messages ------------------------------------------------------------------------------------------ */
 
-enum { HEAD = 256, CHECKSUM = 4 }; /* bytes before the bundle, at most, and behind it */
+enum { HEAD = 256, CHECKSUM = 4 }; /* bytes before the bundle, at most, and after it */
 
 /* Frames are in a bundle at the end of a message (src/docs/format.md). It begins where it has as many frames as there
  * are groups, and ends before the checksum. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The codec calls that one machine of a fleet makes in a step, made without an exchange: the same frames, with
- * residuals and means in the same memory. What the exchange takes longer is its own.
+ * residuals and means in the same memory. The rest of the time is that of the exchange.
  */
 #ifndef BENCH_DIRECT_H
 #define BENCH_DIRECT_H

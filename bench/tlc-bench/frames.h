@@ -7,7 +7,7 @@
 
 #include "rows.h"
 
-/* Draws gradients of so many values for each of some senders, and compresses them step by step with each codec of o.
+/* Draws gradients of `values` values for each of some senders, and compresses them step by step with each codec of o.
  * The frames of the last step are added. There is a row for each number of threads, codec and number of frames. Before
  * a row is measured, it checks the sums: one call of tlc_decompress_add_many must give the very bits that as many calls
  * of tlc_decompress_add give on one thread, also from zero. s keeps the name and the size, also after a failure. */

@@ -6,169 +6,41 @@
 #include <glob.h>
 #include <string.h>
 
-enum { /* of its own options without a letter */
-       KEY_SYNTHETIC = OWN_KEY,
-       KEY_VALUES,
-       KEY_DTYPE,
-       KEY_FEEDBACK,
-       KEY_CHECKSUM,
-       KEY_PER_TENSOR,
-       KEY_ROOFLINE,
-       KEY_SMALL,
-       KEY_DENSITY,
-       KEY_SIZES,
-       KEY_THREADS,
-       KEY_ASSUME_FINITE,
-       KEY_PEERS,
-       KEY_DELAY,
-       KEY_AGGREGATE,
-       KEY_FRAMES,
-       KEY_EXCHANGE,
-       KEY_SHAPES,
-       KEY_ALGORITHM,
-       KEY_OWNERS,
-       KEY_DELTA,
-       KEY_DEFAULTS
-};
-
-static const option_entry entries[] = {
-    {'c', "codec", "CODEC",
-     "a codec to measure, all, or papers (the designs of the papers\n"
-     "under their names); repeat it for more\n"
-     "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)"},
-    {KEY_LIST, "list", NULL,
-     "print names, parameters and papers of all codecs, and what\n"
-     "all and papers stand for, and exit"},
-    ENTRY_COLD,
-    ENTRY_WIDE,
-    {KEY_PEERS, "peers", NULL,
-     "add rows for general compressors, f16 and a simple 3LC;\n"
-     "only for f32, one thread and no --delay"},
-    {KEY_ROOFLINE, "roofline", NULL,
-     "speeds at 4Ki to 64Mi laplace values, compared with memory\n"
-     "(defaults: 3lc and 3lc:block=65536, each also with\n"
-     "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)"},
-    {KEY_SMALL, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)"},
-    {KEY_DENSITY, "density", NULL, "speeds of 3lc when 0.01% to 30% of the symbols are not 0"},
-    {KEY_AGGREGATE, "aggregate", "[LIST]",
-     "speed of tlc_natural_aggregate for these numbers of frames\n"
-     "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)"},
-    {KEY_FRAMES, "frames", "[LIST]",
-     "speed of adding these numbers of frames in one sweep, compared\n"
-     "with a call for each; 4 of the frames are different ones, the\n"
-     "others copies (defaults: 2,8,32 frames of 1Mi and 16Mi laplace\n"
-     "values; 3lc, 3lc:s=1.75, sbc, natural; --warmup 50, -t 0.5)"},
-    {KEY_EXCHANGE, "exchange", "[LIST]",
-     "what these numbers of machines send to each other, and the time\n"
-     "that this takes; needs --shapes (defaults: 2,8; gradients made\n"
-     "of laplace values; 3lc; --warmup 50, -t 0.5)"},
-    {KEY_SHAPES, "shapes", "FILE", "a list of tensors, as in bench/shapes; repeat it for more"},
-    {KEY_ALGORITHM, "algorithm", "NAME", "all-reduce, gather or server; repeat it for more (default: all)"},
-    {KEY_OWNERS, "owners", "LIST", "also all-reduces with so few owners (default 8)"},
-    {KEY_DELTA, "delta", NULL,
-     "weights that have moved, sent without loss (threelc/delta.h):\n"
-     "from BASE to each NEXT, files or folders; or drawn, with\n"
-     "--synthetic adam (defaults: 16Mi weights, --dtype bf16, -t 0.5)"},
-    {KEY_DEFAULTS, "defaults", "DIR",
-     "what bench/run does: without files the input is DIR/data, of\n"
-     "--delta the weights in it, with --peers; the models of --exchange\n"
-     "are in DIR/shapes"},
-    {KEY_SIZES, "sizes", "LIST",
-     "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
-     "--density, --aggregate, --frames, --synthetic and --delta"},
-    {KEY_THREADS, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)"},
-    {KEY_ASSUME_FINITE, "assume-finite", NULL, "add a row with assume_finite for each codec but raw"},
-    {KEY_DELAY, "delay", "K",
-     "local steps: send one frame for K steps;\n"
-     "for codecs with error feedback"},
-    {KEY_SYNTHETIC, "synthetic", "NAME",
-     "draw the gradients: gauss or laplace; for --delta the weights:\n"
-     "adam:lr=NUMBER, or adam for several rates"},
-    {KEY_VALUES, "values", "N",
-     "values to draw in a step; suffixes Ki, Mi, Gi (default 1Mi);\n"
-     "for .f32 files the values in a row (default: all)"},
-    ENTRY_STEPS,
-    {KEY_SEED, "seed", "N", "for drawn gradients and stochastic codecs (default 1)"},
-    {KEY_DTYPE, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)"},
-    ENTRY_ISA,
-    {KEY_FEEDBACK, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)"},
-    {KEY_CHECKSUM, "checksum", NULL, "frames with a checksum"},
-    {'t', "time", "TIME",
-     "measure each row at least this long, as 2s or 30ms (bare:\n"
-     "seconds; default 1.0), and for at least 5 rounds"},
-    {KEY_WARMUP, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)"},
-    ENTRY_FORMAT,
-    {KEY_PER_TENSOR, "per-tensor", NULL, "add a table for each file"},
-    ENTRY_QUIET,
-    ENTRY_HELP,
-    ENTRY_VERSION,
-};
-
-static bool take(void *options, int key, const char *value, char *why);
-static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
-
-/* ---- help ------------------------------------------------------------------------------------------------------- */
-
-void options_print_help(FILE *f)
-{
-    fputs("usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
-          "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
-          "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate|--frames\n"
-          "       tlc-bench [OPTION]... --exchange --shapes FILE [FILE|FOLDER...]\n"
-          "       tlc-bench [OPTION]... --delta BASE NEXT...|--synthetic adam[:lr=NUMBER]\n"
-          "       tlc-bench --list\n"
-          "\n"
-          "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
-          "speeds with that of memcpy.\n"
-          "\n"
-          "Input: .npy files (1-D, or 2-D with a step in each row; f2 or f4), raw files, or folders of them.\n"
-          "Each file is a tensor. Codecs with error feedback start from NAME.residual.npy (n values, f4) if it lies\n"
-          "beside NAME.npy. A folder may also have runs in it: folders of files with names that end in -sNUMBER, the\n"
-          "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
-          "\n",
-          f);
-    option_table_print(f, &table);
-    fputs("\n"
-          "Speeds are GB/s of input (1e9 bytes), medians of rounds. Each round also has a pass of memcpy and of the\n"
-          "rooflines. A roofline is the least work in memory that compress, decompress or decompress-add (\"add\")\n"
-          "can do. Columns marked + need --wide.\n"
-          "ratio               bytes of input / bytes of frames\n"
-          "memcpy x +          speed / speed of memcpy\n"
-          "roofline x          speed / speed of the roofline\n"
-          "random share +      time for the random words alone / time of compress\n"
-          "entropy x +         bits of frames / order-0 entropy of the symbols, for codecs that have symbols\n"
-          "non-zero            decoded values that are not 0\n"
-          "error of one step + ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
-          "error of the sum +  ||S - (sum of decoded + residual)|| / ||S||, S = first residual + sum of gradients\n"
-          "residual +          ||residual|| after the last step / mean ||gradient|| of a step\n"
-          "\n"
-          "Exit status: 0 on success, 1 if a check or the output fails, 2 for bad files or options.\n",
-          f);
-}
+#define OPTIONS options
+#define BY_VIEW(view) .type = OPTION_WHICH, .which = (view), .take_which = take_view
 
 /* ---- values of options ------------------------------------------------------------------------------------------ */
 
-/* There can be only one view. */
-static bool set_view(options *o, report_view view, char *why)
+/* There can be only one view. Some take a list. */
+static bool take_view(void *options_, int view, const char *value, char *why)
 {
-    if (o->view != VIEW_CODECS && o->view != view)
+    options *o = options_;
+
+    if (o->view != VIEW_CODECS && o->view != (report_view)view)
         return explain(why, "it does not go with --%s", options_view_name(o->view));
-    o->view = view;
-    return true;
+    o->view = (report_view)view;
+    if (!value)
+        return true;
+    return view == VIEW_AGGREGATE ? parse_list(value, 1, MAX_INPUTS, &o->inputs, why)
+           : view == VIEW_FRAMES  ? parse_list(value, 1, MAX_FRAMES, &o->frames, why)
+                                  : parse_list(value, 1, MAX_RANKS, &o->ranks, why);
 }
 
-static bool add_shapes(options *o, const char *path, char *why)
+static bool add_shapes(void *options_, const char *path, char *why)
 {
+    options *o = options_;
+
     if (o->shape_count == MAX_SHAPES)
         return explain(why, "there may be %d lists of tensors", MAX_SHAPES);
     o->shapes[o->shape_count++] = path;
     return true;
 }
 
-static bool add_algorithm(options *o, const char *name, char *why)
+static bool add_algorithm(void *options_, const char *name, char *why)
 {
     static const char *const names[] = {"all-reduce", "gather", "server", NULL};
     static const algorithm algorithms[] = {ALL_REDUCE, GATHER, SERVER};
+    options *o = options_;
     int choice;
 
     if (!parse_choice(name, names, &choice, why))
@@ -201,8 +73,9 @@ static bool add_papers(options *o, char *why)
     return ok;
 }
 
-static bool add_codecs(options *o, const char *codec, char *why)
+static bool add_codecs(void *options_, const char *codec, char *why)
 {
+    options *o = options_;
     bool ok = true;
 
     if (!strcmp(codec, "papers"))
@@ -218,9 +91,10 @@ static bool add_codecs(options *o, const char *codec, char *why)
 }
 
 /* What is drawn: gradients, or weights that move. */
-static bool choose_drawn(options *o, const char *name, char *why)
+static bool choose_drawn(void *options_, const char *name, char *why)
 {
     static const char *const names[] = {"gauss", "laplace", "adam", "adam:lr=NUMBER", NULL};
+    options *o = options_;
     int choice;
 
     o->synthetic = name;
@@ -231,58 +105,162 @@ static bool choose_drawn(options *o, const char *name, char *why)
     return parse_choice(name, names, &choice, why);
 }
 
-/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+static bool take_values(void *options_, const char *value, char *why)
+{
+    options *o = options_;
 
-static bool take(void *options_, int key, const char *value, char *why)
+    o->source.has_values = true;
+    return parse_size(value, 0, SIZE_MAX, &o->source.values, why);
+}
+
+static bool take_dtype(void *options_, const char *name, char *why)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
-    static const char *const switches[] = {"off", "on", NULL};
     options *o = options_;
-    const common_options common = {.command = &o->command,
-                                   .source = &o->source,
-                                   .isa = &o->channel.isa,
-                                   .format = &o->format,
-                                   .wide = &o->wide,
-                                   .quiet = &o->quiet};
-    int choice;
+    int choice = TLC_F32;
 
-    switch (key) {
-    case 'c': return add_codecs(o, value, why);
-    case 't': return parse_time(value, 1, &o->seconds, why);
-    case KEY_WARMUP: return parse_size(value, 0, SIZE_MAX - 1, &o->warmup, why);
-    case KEY_SYNTHETIC: return choose_drawn(o, value, why);
-    case KEY_VALUES: o->source.has_values = true; return parse_size(value, 0, SIZE_MAX, &o->source.values, why);
-    case KEY_FEEDBACK: return parse_choice(value, switches, &o->channel.feedback, why);
-    case KEY_CHECKSUM: o->channel.checksum = 1; return true;
-    case KEY_ROOFLINE: return set_view(o, VIEW_ROOFLINE, why);
-    case KEY_SMALL: return set_view(o, VIEW_SMALL, why);
-    case KEY_DENSITY: return set_view(o, VIEW_DENSITY, why);
-    case KEY_AGGREGATE:
-        return set_view(o, VIEW_AGGREGATE, why) && (!value || parse_list(value, 1, MAX_INPUTS, &o->inputs, why));
-    case KEY_FRAMES:
-        return set_view(o, VIEW_FRAMES, why) && (!value || parse_list(value, 1, MAX_FRAMES, &o->frames, why));
-    case KEY_EXCHANGE:
-        return set_view(o, VIEW_EXCHANGE, why) && (!value || parse_list(value, 1, MAX_RANKS, &o->ranks, why));
-    case KEY_DELTA: return set_view(o, VIEW_DELTA, why);
-    case KEY_SHAPES: return add_shapes(o, value, why);
-    case KEY_ALGORITHM: return add_algorithm(o, value, why);
-    case KEY_OWNERS: return parse_list(value, 1, MAX_RANKS, &o->owners, why);
-    case KEY_DELAY: return parse_size(value, 1, SOURCE_MAX_STEPS, &o->channel.delay, why);
-    case KEY_SIZES: return parse_list(value, 0, SIZE_MAX, &o->sizes, why);
-    case KEY_THREADS: return parse_list(value, 1, MAX_THREADS, &o->threads, why);
-    case KEY_ASSUME_FINITE: o->assume_finite = true; return true;
-    case KEY_PEERS: o->peers = true; return true;
-    case KEY_DEFAULTS: o->defaults = value; return true;
-    case KEY_PER_TENSOR: o->per_tensor = true; return true;
-    case KEY_DTYPE:
-        if (!parse_choice(value, dtypes, &choice, why))
-            return false;
-        o->source.dtype = (tlc_dtype)choice;
-        o->has_dtype = true;
-        return true;
-    default: return common_options_take(&common, key, value, why);
-    }
+    o->has_dtype = parse_choice(name, dtypes, &choice, why);
+    o->source.dtype = (tlc_dtype)choice;
+    return o->has_dtype;
 }
+
+static bool take_seconds(void *options_, const char *value, char *why)
+{
+    return parse_time(value, 1, &((options *)options_)->seconds, why);
+}
+
+static const char *const switches[] = {"off", "on", NULL};
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static const option_entry entries[] = {
+    {'c', "codec", "CODEC",
+     "a codec to measure, all, or papers (the designs of the papers\n"
+     "under their names); repeat it for more\n"
+     "(default: 3lc, 3lc:s=1.75, ternary+quartic, raw)",
+     OPTION_BY(add_codecs)},
+    {0, "list", NULL,
+     "print names, parameters and papers of all codecs, and what\n"
+     "all and papers stand for, and exit",
+     OPTION_AT(COMMAND, command), .which = COMMAND_LIST},
+    ENTRY_COLD,
+    ENTRY_WIDE,
+    {0, "peers", NULL,
+     "add rows for general compressors, f16 and a simple 3LC;\n"
+     "only for f32, one thread and no --delay",
+     OPTION_AT(FLAG, peers)},
+    {0, "roofline", NULL,
+     "speeds at 4Ki to 64Mi laplace values, compared with memory\n"
+     "(defaults: 3lc and 3lc:block=65536, each also with\n"
+     "assume_finite; 4 steps, 2 from 16Mi on; --warmup 50, -t 0.5)",
+     BY_VIEW(VIEW_ROOFLINE)},
+    {0, "small", NULL, "time of a call at 1 to 1024 values (defaults: 3lc, raw)", BY_VIEW(VIEW_SMALL)},
+    {0, "density", NULL, "speeds of 3lc when 0.01% to 30% of the symbols are not 0", BY_VIEW(VIEW_DENSITY)},
+    {0, "aggregate", "[LIST]",
+     "speed of tlc_natural_aggregate for these numbers of frames\n"
+     "(defaults: 4,8 frames of 25Mi laplace values; -t 0.5)",
+     BY_VIEW(VIEW_AGGREGATE)},
+    {0, "frames", "[LIST]",
+     "speed of adding these numbers of frames in one sweep, compared\n"
+     "with a call for each; 4 of the frames are different ones, the\n"
+     "others copies (defaults: 2,8,32 frames of 1Mi and 16Mi laplace\n"
+     "values; 3lc, 3lc:s=1.75, sbc, natural; --warmup 50, -t 0.5)",
+     BY_VIEW(VIEW_FRAMES)},
+    {0, "exchange", "[LIST]",
+     "what these numbers of machines send to each other, and the time\n"
+     "that this takes; needs --shapes (defaults: 2,8; gradients made\n"
+     "of laplace values; 3lc; --warmup 50, -t 0.5)",
+     BY_VIEW(VIEW_EXCHANGE)},
+    {0, "shapes", "FILE", "a list of tensors, as in bench/shapes; repeat it for more", OPTION_BY(add_shapes)},
+    {0, "algorithm", "NAME", "all-reduce, gather or server; repeat it for more (default: all)",
+     OPTION_BY(add_algorithm)},
+    {0, "owners", "LIST", "also all-reduces with only this many owners (default 8)",
+     OPTION_IN(LIST, owners, 1, MAX_RANKS)},
+    {0, "delta", NULL,
+     "weights that have moved, sent without loss (threelc/delta.h):\n"
+     "from BASE to each NEXT, files or folders; or drawn, with\n"
+     "--synthetic adam (defaults: 16Mi weights, --dtype bf16, -t 0.5)",
+     BY_VIEW(VIEW_DELTA)},
+    {0, "defaults", "DIR",
+     "what bench/run does: without files the input is DIR/data, of\n"
+     "--delta the weights in it, with --peers; the models of --exchange\n"
+     "are in DIR/shapes",
+     OPTION_AT(TEXT, defaults)},
+    {0, "sizes", "LIST",
+     "values in a step, as 4Ki,1Mi; for --roofline, --small,\n"
+     "--density, --aggregate, --frames, --synthetic and --delta",
+     OPTION_IN(LIST, sizes, 0, SIZE_MAX)},
+    {0, "threads", "LIST", "rows for each number of threads, as 1,2 (default 1)",
+     OPTION_IN(LIST, threads, 1, MAX_THREADS)},
+    {0, "assume-finite", NULL, "add a row with assume_finite for each codec but raw", OPTION_AT(FLAG, assume_finite)},
+    {0, "delay", "K",
+     "local steps: send one frame for K steps;\n"
+     "for codecs with error feedback",
+     OPTION_IN(SIZE, channel.delay, 1, SOURCE_MAX_STEPS)},
+    {0, "synthetic", "NAME",
+     "draw the gradients: gauss or laplace; for --delta the weights:\n"
+     "adam:lr=NUMBER, or adam for several rates",
+     OPTION_BY(choose_drawn)},
+    {0, "values", "N",
+     "values to draw in a step; suffixes Ki, Mi, Gi (default 1Mi);\n"
+     "for .f32 files the values in a row (default: all)",
+     OPTION_BY(take_values)},
+    ENTRY_STEPS,
+    {0, "seed", "N", "for drawn gradients and stochastic codecs (default 1)", OPTION_AT(SEED, source.seed)},
+    {0, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)", OPTION_BY(take_dtype)},
+    ENTRY_ISA(channel.isa),
+    {0, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)",
+     OPTION_OF(CHOICE, channel.feedback, switches)},
+    {0, "checksum", NULL, "frames with a checksum", OPTION_AT(FLAG, channel.checksum)},
+    {'t', "time", "TIME",
+     "measure each row at least this long, as 2s or 30ms (bare:\n"
+     "seconds; default 1.0), and for at least 5 rounds",
+     OPTION_BY(take_seconds)},
+    {0, "warmup", "STEPS", "steps before measuring, at least one pass (default one pass)",
+     OPTION_IN(SIZE, warmup, 0, SIZE_MAX - 1)},
+    ENTRY_FORMAT,
+    {0, "per-tensor", NULL, "add a table for each file", OPTION_AT(FLAG, per_tensor)},
+    ENTRIES_LAST,
+};
+
+const option_table options_table = {
+    .usage =
+        "usage: tlc-bench [OPTION]... FILE|FOLDER...\n"
+        "       tlc-bench [OPTION]... --synthetic gauss|laplace\n"
+        "       tlc-bench [OPTION]... --roofline|--small|--density|--aggregate|--frames\n"
+        "       tlc-bench [OPTION]... --exchange --shapes FILE [FILE|FOLDER...]\n"
+        "       tlc-bench [OPTION]... --delta BASE NEXT...|--synthetic adam[:lr=NUMBER]\n"
+        "       tlc-bench --list\n"
+        "\n"
+        "Compresses gradients step by step, as a trainer does. It verifies every round trip, and compares the\n"
+        "speeds with that of memcpy.\n"
+        "\n"
+        "Input: .npy files (1-D, or 2-D with a step in each row; f2 or f4), raw files, or folders of them.\n"
+        "Each file is a tensor. Codecs with error feedback start from NAME.residual.npy (n values, f4) if it lies\n"
+        "beside NAME.npy. A folder may also have runs in it: folders of files with names that end in -sNUMBER, the\n"
+        "s of the training. A codec is then measured on the run of its s, or else on the one with the smallest s.\n"
+        "\n",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .notes =
+        "\n"
+        "Speeds are GB/s of input (1e9 bytes), medians of rounds. Each round also has a pass of memcpy and of the\n"
+        "rooflines. A roofline is the least work in memory that compress, decompress or decompress-add (\"add\")\n"
+        "can do. Columns marked + need --wide.\n"
+        "ratio               bytes of input / bytes of frames\n"
+        "memcpy x +          speed / speed of memcpy\n"
+        "roofline x          speed / speed of the roofline\n"
+        "random share +      time for the random words alone / time of compress\n"
+        "entropy x +         bits of frames / order-0 entropy of the symbols, for codecs that have symbols\n"
+        "non-zero            decoded values that are not 0\n"
+        "error of one step + ||x - decoded|| / ||x||, x = residual + gradient, mean over the steps\n"
+        "error of the sum +  ||S - (sum of decoded + residual)|| / ||S||, S = first residual + sum of gradients\n"
+        "residual +          ||residual|| after the last step / mean ||gradient|| of a step\n"
+        "\n"
+        "Exit status: 0 on success, 1 if a check or the output fails, 2 for bad files or options.\n",
+};
+
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
 static void set_defaults(options *o)
 {
@@ -404,7 +382,7 @@ bool options_parse(options *o, int argc, char **argv, char *why)
                    .channel.feedback = -1,
                    .seconds = -1,
                    .warmup = WARMUP_BY_DEFAULT};
-    if (!option_table_parse(&table, o, argc, argv, &files, why))
+    if (!option_table_parse(&options_table, o, argc, argv, &files, why))
         return false;
     o->paths = argv + files;
     o->path_count = (size_t)(argc - files);

@@ -6,11 +6,10 @@
 #define BENCH_OPTIONS_PARSE_H
 
 #include "options.h"
-#include <stdio.h>
 
 /* false: why (WHY_SIZE bytes, explain.h) says what is wrong. o has pointers into argv and into itself, so it must not
  * be moved. */
 bool options_parse(options *o, int argc, char **argv, char *why);
 
-void options_print_help(FILE *f);
+extern const option_table options_table;
 #endif

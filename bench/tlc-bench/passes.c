@@ -191,8 +191,8 @@ bool pass_compress(const void *subject_, int which, char *why)
         for (size_t i = 0; ok && i < s->count; i++) {
             const channel *c = &s->channels[i];
             ok = send(c, step, why);
-            /* A pass is repeated as often as it takes to be timed. random-sparse with error feedback does not last so
-             * long: its residual grows in every step. */
+            /* A pass is repeated as often as it takes to be timed. random-sparse with error feedback does not last
+             * that long: its residual grows in every step. */
             if (!ok && !c->peer && channel_residual(c)) {
                 channel_restart(c);
                 ok = send(c, step, why);

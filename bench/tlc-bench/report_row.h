@@ -34,9 +34,9 @@ typedef enum row_kind {
 } row_kind;
 
 /* What is timed in the rounds of a row. TIME_..._ROOF are the rooflines of compress, decompress, add and so on. In rows
- * of frames TIME_ADD are as many single calls, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. In rows of the
- * exchange TIME_STEP are its calls of a step, TIME_CODECS codec calls and checks alone, TIME_ADD_MANY those of these
- * that add frames. In rows of deltas TIME_MEMCPY copies the weights, TIME_MEMCPY_BOTH both inputs of compress. */
+ * of frames TIME_ADD is a single call for each frame, TIME_ADD_MANY and TIME_FROM_ZERO one call for all frames. In rows
+ * of the exchange TIME_STEP are its calls of a step, TIME_CODECS codec calls and checks alone, TIME_ADD_MANY those of
+ * these that add frames. In rows of deltas TIME_MEMCPY copies the weights, TIME_MEMCPY_BOTH both inputs of compress. */
 enum {
     TIME_MEMCPY,
     TIME_COMPRESS,

@@ -11,7 +11,7 @@ typedef struct row_list {
     report_row *rows;
     size_t count, slots;
     /* for the progress */
-    size_t inputs;      /* the rows are made of so many, one after the other */
+    size_t inputs;      /* of which the rows are made, one after the other */
     size_t done, total; /* rows that are measured */
 } row_list;
 

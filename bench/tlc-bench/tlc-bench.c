@@ -183,7 +183,7 @@ static int run_input(const options *o, input *in)
                 .sources = in->sources,
                 .source_count = in->count,
                 .dtype = o->source.dtype,
-                .checksum = o->channel.checksum != 0,
+                .checksum = o->channel.checksum,
                 .cold = o->source.cold,
                 .wide = o->wide,
                 .seed = o->source.seed};
@@ -238,13 +238,8 @@ int main(int argc, char **argv)
     char why[WHY_SIZE];
     options o;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe is an error as others are */
+    (void)signal(SIGPIPE, SIG_IGN); /* then writing to a closed pipe fails as other writes do */
     if (!options_parse(&o, argc, argv, why))
         return fail(EXIT_USAGE, why);
-    switch (o.command) {
-    case COMMAND_HELP: options_print_help(stdout); return program_close_output(program);
-    case COMMAND_LIST: codecs_print(stdout); return program_close_output(program);
-    case COMMAND_VERSION: program_print_version(program); return program_close_output(program);
-    default: return run(&o);
-    }
+    return o.command == COMMAND_RUN ? run(&o) : program_answer(program, o.command, &options_table);
 }

@@ -296,7 +296,7 @@ static bool time_both(trial *t, call *codec, call *exchange, void between(trial 
     return time_call(t, exchange_first ? codec : exchange, exchange_first ? CODEC : STEP, why);
 }
 
-/* Both find the same residuals, and leave the same in the same memory. */
+/* Both find the same residuals, and leave the same residuals in the same memory. */
 static void restore_push(trial *t)
 {
     if (t->fleet.residual[0])

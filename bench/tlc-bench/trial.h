@@ -24,7 +24,7 @@ typedef struct trial_options {
     const source *from; /* gradients are made of it */
     const shape_list *model;
     size_t warmup;  /* steps before anything is counted */
-    double seconds; /* measure at least so long, and at least 16 steps */
+    double seconds; /* measure at least this long, and at least 16 steps */
     size_t cache;   /* bytes of the last-level cache; 0: not known */
 } trial_options;
 

@@ -64,7 +64,7 @@ static bool read_tensor(tensor *t, npy_file *file, char *why)
     return ok;
 }
 
-/* The dtype that most weights have, of those that as many have the first. */
+/* The dtype that most weights have; of several the first. */
 static bool choose_dtype(source *s, char *why)
 {
     uint64_t count[TLC_BF16 + 1] = {0};
@@ -87,7 +87,7 @@ static bool load_tensor(source *s, size_t i, char *why)
         return false;
     if (file.header.dtype == s->dtype) {
         ok = read_tensor(t, &file, why);
-        source_note_behind(s, t->path, &file);
+        source_note_trailing(s, t->path, &file);
         s->values += t->n;
     } else {
         source_leave_out(s, t->path, dtype_name(file.header.dtype));

@@ -11,7 +11,7 @@
 
 typedef enum classifier_kind {
     CLASSIFIER_MLP,   /* a perceptron 784-300-100-10 with ReLU: 266,610 weights */
-    CLASSIFIER_LENET5 /* Caffe's LeNet-5, that SBC uses: 5x5 convolutions to 20 and 50 channels, each pooled, a layer
+    CLASSIFIER_LENET5 /* Caffe's LeNet-5, which SBC uses: 5x5 convolutions to 20 and 50 channels, each pooled, a layer
                          of 500 with ReLU, and 10: 431,080 weights */
 } classifier_kind;
 
@@ -39,7 +39,7 @@ void classifier_close(classifier *c);
 /* Weights to start with, uniform within sqrt(3 / inputs), and biases of 0; the same on every machine. */
 void classifier_draw(const classifier *c, uint64_t seed, float *weights);
 
-/* Is told that the gradient of a tensor is complete. */
+/* Called when the gradient of a tensor is complete. */
 typedef void (*classifier_ready)(void *arg, size_t tensor);
 
 /* The gradient of the mean loss of the images index[0 .. count - 1], and that loss. ready is called for each tensor,
@@ -47,6 +47,6 @@ typedef void (*classifier_ready)(void *arg, size_t tensor);
 double classifier_gradient(classifier *c, const float *weights, const image_set *images, const uint32_t *index,
                            size_t count, float *gradient, classifier_ready ready, void *arg);
 
-/* How many of the images first .. first + count - 1 it tells right. */
+/* How many of the images first .. first + count - 1 it recognises. */
 size_t classifier_right(classifier *c, const float *weights, const image_set *images, uint32_t first, size_t count);
 #endif

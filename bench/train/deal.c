@@ -26,7 +26,7 @@ static void shuffle(uint32_t *values, size_t n, uint64_t state)
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
-/* Where part i of n begins, of so many images. */
+/* Where part i of n begins, of `count` images. */
 static size_t begin_of(size_t i, size_t n, uint32_t count)
 {
     return (size_t)((uint64_t)count * i / n);

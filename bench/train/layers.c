@@ -33,7 +33,7 @@ static size_t out_pixels(const layer *l)
     return layer_out_side(l) * layer_out_side(l);
 }
 
-/* The rows of columns: what a channel that comes out is a sum of. */
+/* The rows of columns: the terms whose sum is a pixel of an output channel. */
 static size_t rows_of(const layer *l)
 {
     return l->in * l->kernel * l->kernel;
@@ -82,7 +82,7 @@ static float sum_of(const float *values, size_t n, size_t step)
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* Where in x the pixels begin that the weight of this row meets in line y of what comes out. */
+/* Where in x the pixels begin that the weight of this row meets for line y of the output. */
 static size_t window_of(const layer *l, size_t batch, size_t row, size_t image, size_t y)
 {
     const size_t k = l->kernel, channel = row / (k * k);

@@ -23,14 +23,14 @@ typedef struct layer {
     layer_kind kind;
     const char *weights, *biases; /* names of its tensors, where it has some */
     size_t in, out;               /* channels, or features */
-    size_t side, kernel;          /* of the images that come in: side x side pixels; 1 after LAYER_FLATTEN */
+    size_t side, kernel;          /* of the input images: side x side pixels; 1 after LAYER_FLATTEN */
     float *value;                 /* what comes out */
     float *slope;                 /* the derivative of the loss by it */
     float *columns;               /* conv: in x kernel x kernel rows of pixels that a weight meets */
     uint8_t *largest;             /* pool: which of the 4 */
 } layer;
 
-/* Takes memory for batches of so many images. false: there is none. */
+/* Takes memory for batches of `batch` images. false: there is none. */
 bool layer_open(layer *l, size_t batch);
 void layer_close(layer *l);
 

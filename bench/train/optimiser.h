@@ -19,8 +19,8 @@ typedef struct optimiser {
     float rate;    /* of the first step, without a warm-up */
     bool constant; /* so is that of all steps */
     size_t n;
-    size_t steps;   /* the rate is 0 after so many */
-    size_t warmup;  /* in so many steps it rises; 0: there is no warm-up */
+    size_t steps;   /* after which the rate is 0 */
+    size_t warmup;  /* steps in which it rises; 0: there is no warm-up */
     size_t done;    /* steps that were begun */
     float momentum; /* of MOMENTUM */
     bool corrected; /* MOMENTUM: `mean` is the velocity of what this rank sends; parameters move by what comes alone */

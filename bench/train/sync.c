@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One kind after the other: how its handles are made, and what a step is. Then what they have in common: states,
- * residuals, statistics.
+ * One kind after the other: how its handles are made, and what a step is. Then what they have in common: residuals,
+ * statistics.
  */
 #include "sync.h"
 #include "../lib/codecs.h"
@@ -300,24 +300,26 @@ sync_result sync_mean(syncer *s, const float *values, float *out, char *why)
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-void sync_gossip_mean(const syncer *s, float *mean)
+static void copy_tensors(const syncer *s, bool mean, float *to)
 {
+    tlc_gossip *object = tlc_mpi_gossip_object(s->handle[0]);
+
     for (size_t t = 0; t < s->model->tensors; t++) {
         const classifier_tensor *tensor = &s->model->tensor[t];
-        const float *values = tlc_gossip_mean(tlc_mpi_gossip_object(s->handle[0]), t);
+        const float *values = mean ? tlc_gossip_mean(object, t) : tlc_gossip_model(object, t);
         if (values)
-            memcpy(mean + tensor->first, values, tensor->n * sizeof *mean);
+            memcpy(to + tensor->first, values, tensor->n * sizeof *to);
     }
+}
+
+void sync_gossip_mean(const syncer *s, float *mean)
+{
+    copy_tensors(s, true, mean);
 }
 
 void sync_gossip_model(const syncer *s, float *weights)
 {
-    for (size_t t = 0; t < s->model->tensors; t++) {
-        const classifier_tensor *tensor = &s->model->tensor[t];
-        const float *values = tlc_gossip_model(tlc_mpi_gossip_object(s->handle[0]), t);
-        if (values)
-            memcpy(weights + tensor->first, values, tensor->n * sizeof *weights);
-    }
+    copy_tensors(s, false, weights);
 }
 
 sync_result sync_gossip_move(syncer *s, const float *moved, float *weights, char *why)
@@ -348,102 +350,6 @@ void sync_mask(syncer *s, float *momentum)
     else if (s->o.kind != SYNC_MPI && s->o.kind != SYNC_GOSSIP)
         for (size_t i = 0; i < s->handles; i++) /* of all tensors, or of one each */
             tlc_allreduce_mask(tlc_mpi_allreduce_object(s->handle[i]), at + i);
-}
-
-/* ---- states ------------------------------------------------------------------------------------------------------ */
-
-static size_t state_size(const syncer *s, size_t i)
-{
-    switch (s->o.kind) {
-    case SYNC_SERVER:
-        return i ? tlc_server_state_size(tlc_mpi_server_object(s->handle[i]))
-                 : tlc_worker_state_size(tlc_mpi_worker_object(s->handle[i]));
-    case SYNC_GOSSIP: return tlc_gossip_state_size(tlc_mpi_gossip_object(s->handle[i]));
-    default: return tlc_allreduce_state_size(tlc_mpi_allreduce_object(s->handle[i]));
-    }
-}
-
-static tlc_status save(const syncer *s, size_t i, void *dst, size_t cap, size_t *written)
-{
-    switch (s->o.kind) {
-    case SYNC_SERVER:
-        return i ? tlc_server_state_save(tlc_mpi_server_object(s->handle[i]), dst, cap, written)
-                 : tlc_worker_state_save(tlc_mpi_worker_object(s->handle[i]), dst, cap, written);
-    case SYNC_GOSSIP: return tlc_gossip_state_save(tlc_mpi_gossip_object(s->handle[i]), dst, cap, written);
-    default: return tlc_allreduce_state_save(tlc_mpi_allreduce_object(s->handle[i]), dst, cap, written);
-    }
-}
-
-static tlc_status load(const syncer *s, size_t i, const tlc_message *states, size_t count)
-{
-    switch (s->o.kind) {
-    case SYNC_SERVER:
-        return i ? tlc_server_state_load(tlc_mpi_server_object(s->handle[i]), states, count)
-                 : tlc_worker_state_load(tlc_mpi_worker_object(s->handle[i]), states, count);
-    case SYNC_GOSSIP: return tlc_gossip_state_load(tlc_mpi_gossip_object(s->handle[i]), states, count);
-    default: return tlc_allreduce_state_load(tlc_mpi_allreduce_object(s->handle[i]), states, count);
-    }
-}
-
-/* A block is, for each handle, the length of its state, 8 bytes in the order of this machine, and the state. */
-void *sync_save(const syncer *s, size_t *size)
-{
-    unsigned char *block, *at;
-    size_t room = 1;
-
-    for (size_t i = 0; i < s->handles; i++)
-        room += sizeof(uint64_t) + state_size(s, i);
-    at = block = malloc(room);
-    for (size_t i = 0; block && i < s->handles; i++) {
-        size_t len = 0;
-        tlc_status status = save(s, i, at + sizeof(uint64_t), room - (size_t)(at - block) - sizeof(uint64_t), &len);
-        const uint64_t length = status ? 0 : len;
-        memcpy(at, &length, sizeof length);
-        at += sizeof length + len;
-    }
-    *size = block ? (size_t)(at - block) : 0;
-    return block;
-}
-
-/* The state of handle i in a block. len 0: it has none. */
-static tlc_message state_in(tlc_message block, size_t i)
-{
-    const unsigned char *at = block.data, *end = at + block.len;
-    uint64_t length;
-
-    for (;; i--) {
-        if ((size_t)(end - at) < sizeof length)
-            return (tlc_message){NULL, 0};
-        memcpy(&length, at, sizeof length);
-        at += sizeof length;
-        if (length > (size_t)(end - at))
-            return (tlc_message){NULL, 0};
-        if (!i)
-            return (tlc_message){at, (size_t)length};
-        at += length;
-    }
-}
-
-bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why)
-{
-    tlc_message *states = calloc(count, sizeof *states);
-    bool ok = states || explain(why, "out of memory");
-
-    for (size_t i = 0; ok && i < s->handles; i++) {
-        size_t found = 0;
-        for (size_t k = 0; k < count; k++) {
-            const tlc_message state = state_in(blocks[k], i);
-            if (state.len)
-                states[found++] = state;
-        }
-        tlc_status status = load(s, i, states, found);
-        tlc_outcome outcome = {.struct_size = sizeof outcome};
-        if (status)
-            ok = explain(why, "the checkpoint: %s",
-                         tlc_mpi_outcome(s->handle[i], &outcome) ? tlc_status_string(status) : outcome.sentence);
-    }
-    free(states);
-    return ok;
 }
 
 /* ---- what servers and owners have -------------------------------------------------------------------------------- */

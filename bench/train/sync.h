@@ -93,7 +93,7 @@ sync_result sync_gossip_move(syncer *s, const float *moved, float *weights, char
 /* momentum[i] = 0 where the last values were sent and taken (SBC, momentum masking). Not collective. */
 void sync_mask(syncer *s, float *momentum);
 
-/* Writes the states of the handles, one behind the other, to a new block of memory. Not collective. NULL: no memory. */
+/* Writes the states of the handles, one after the other, to a new block of memory. Not collective. NULL: no memory. */
 void *sync_save(const syncer *s, size_t *size);
 /* Takes what sync_save wrote: blocks[i] of rank i of a run with `count` ranks, perhaps another number. */
 bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why);

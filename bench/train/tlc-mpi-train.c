@@ -178,14 +178,9 @@ static int act(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!train_options_parse(&o, argc, argv, ranks, why))
         return fail(rank, EXIT_USAGE, why);
-    if (rank && o.command != COMMAND_RUN)
-        return EXIT_SUCCESS;
-    switch (o.command) {
-    case COMMAND_HELP: train_options_print_help(stdout); return program_close_output(program);
-    case COMMAND_LIST: codecs_print(stdout); return program_close_output(program);
-    case COMMAND_VERSION: program_print_version(program); return program_close_output(program);
-    default: return run_all(&o, rank);
-    }
+    if (o.command == COMMAND_RUN)
+        return run_all(&o, rank);
+    return rank ? EXIT_SUCCESS : program_answer(program, o.command, &train_options_table); /* rank 0 answers for all */
 }
 
 int main(int argc, char **argv)

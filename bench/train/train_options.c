@@ -4,97 +4,10 @@
 #include "../lib/common_options.h"
 #include "../lib/explain.h"
 #include "../lib/parse.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { /* of its own options without a letter */
-       KEY_DATA = OWN_KEY,
-       KEY_MODEL,
-       KEY_KIND,
-       KEY_ALGORITHM,
-       KEY_PULL,
-       KEY_SEND,
-       KEY_MASK,
-       KEY_CORRECTION,
-       KEY_LAYERS,
-       KEY_OPTIMISER,
-       KEY_RATE,
-       KEY_DECAY,
-       KEY_RATE_WARMUP,
-       KEY_FLUSH,
-       KEY_BATCH,
-       KEY_LOCAL_STEPS,
-       KEY_PARTICIPANTS,
-       KEY_NON_IID,
-       KEY_CHECKPOINT,
-       KEY_EVERY,
-       KEY_RESUME,
-       KEY_CSV
-};
-
-static const option_entry entries[] = {
-    {KEY_DATA, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)"},
-    {KEY_MODEL, "model", "NAME", "mlp or lenet5 (default lenet5)"},
-    {KEY_KIND, "kind", "KIND",
-     "all-reduce, owners (an all-reduce with the optimiser of each part at\n"
-     "its owner), gather, server or server:S (the last S ranks are\n"
-     "servers, too), gossip or gossip:GRAPH (ring, torus, complete), or\n"
-     "mpi: MPI_Allreduce of floats, without the library (default\n"
-     "all-reduce)"},
-    {KEY_ALGORITHM, "algorithm", "NAME", "of gossip: dcd or ecd (default dcd)"},
-    {'c', "codec", "CODEC", "of what ranks send (default 3lc; of gossip qsgd:bits=8)"},
-    {KEY_PULL, "pull", "CODEC", "of the results (default: one that keeps up with --codec)"},
-    {KEY_SEND, "send", "WHAT", "gradients, or changes of the model (default gradients)"},
-    {KEY_MASK, "mask-momentum", NULL, "with changes: no momentum for values that were sent"},
-    {KEY_CORRECTION, "momentum-correction", "M",
-     "with gradients: each rank sends them with momentum M, and has none for\n"
-     "values that were sent; the optimiser has none"},
-    {KEY_LAYERS, "layers", NULL, "send each layer as soon as its gradient is known"},
-    {KEY_OPTIMISER, "optimiser", "NAME", "momentum, rmsprop or adam (default momentum)"},
-    {KEY_RATE, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)"},
-    {KEY_DECAY, "decay", "NAME", "of the rate: linear to 0, or constant (default linear)"},
-    {KEY_RATE_WARMUP, "rate-warmup", "N", "in the first N steps the rate rises linearly (default 0)"},
-    {KEY_WARMUP, "warmup", "N", "send the first N steps as raw (default 0)"},
-    {KEY_FLUSH, "flush", NULL, "at the end send what residuals hold, as raw"},
-    {KEY_BATCH, "batch", "N", "images of a rank in a step (default 32)"},
-    {KEY_STEPS, "steps", "N",
-     "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more"},
-    {KEY_LOCAL_STEPS, "local-steps", "N", "send once in N steps (default 1)"},
-    {KEY_PARTICIPANTS, "participants", "N", "so many ranks take part in a round (default: all)"},
-    {KEY_NON_IID, "non-iid", "N", "the images of a rank are of N classes (default: of all)"},
-    {KEY_SEED, "seed", "N", "of model, images, rounds and codecs (default 1)"},
-    {KEY_CHECKPOINT, "checkpoint", "DIR", "write checkpoints here"},
-    {KEY_EVERY, "every", "N", "steps from one to the next (default 100)"},
-    {KEY_RESUME, "resume", NULL, "go on from the last one, with any number of ranks"},
-    {KEY_CSV, "csv", "FILE", "write a line with the result here"},
-    ENTRY_LIST,
-    {'q', "quiet", NULL, "print nothing on the way"},
-    ENTRY_HELP,
-    ENTRY_VERSION,
-};
-
-static bool take(void *options, int key, const char *value, char *why);
-static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
-
-void train_options_print_help(FILE *f)
-{
-    fputs("usage: mpirun -n RANKS tlc-mpi-train [OPTION]...\n"
-          "\n"
-          "Trains a model on images of digits, each rank with its own images. What ranks send is compressed by\n"
-          "libthreelc.\n"
-          "\n",
-          f);
-    option_table_print(f, &table);
-    fputs("\n"
-          "loss      mean of the batches of all ranks since the line before\n"
-          "accuracy  percent of the test images\n"
-          "sent      bytes that a rank has sent to others, the mean over ranks, and times as little as floats\n"
-          "codec     seconds in the codecs, wait: for others; of the busiest rank, as all times\n"
-          "\n"
-          "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
-          f);
-}
+#define OPTIONS train_options
 
 /* ---- values of options ------------------------------------------------------------------------------------------- */
 
@@ -113,29 +26,20 @@ static const char *const sends[] = {"gradients", "changes", NULL};
 static const char *const optimisers[] = {[MOMENTUM] = "momentum", [RMSPROP] = "rmsprop", [ADAM] = "adam", NULL};
 static const char *const decays[] = {"linear", "constant", NULL};
 
-static bool take_count(const char *text, size_t most, size_t *count, char *why)
-{
-    uint64_t number;
-
-    if (!parse_number(text, 1, most, &number, why))
-        return false;
-    *count = (size_t)number;
-    return true;
-}
-
 /* server:2 and gossip:ring have something after the name. */
-static bool take_kind(train_options *o, const char *text, char *why)
+static bool take_kind(void *options, const char *text, char *why)
 {
+    train_options *o = options;
     char name[16], reason[WHY_SIZE] = "nothing comes here";
     const size_t length = strcspn(text, ":");
     const char *more = text[length] ? text + length + 1 : NULL;
-    size_t servers = 1;
+    uint64_t servers = 1;
     int kind, graph = TLC_GRAPH_RING;
 
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     if (!parse_choice(name, kinds, &kind, why))
         return false;
-    if (more && !(kind == SYNC_SERVER   ? take_count(more, 1 << 20, &servers, reason)
+    if (more && !(kind == SYNC_SERVER   ? parse_number(more, 1, 1 << 20, &servers, reason)
                   : kind == SYNC_GOSSIP ? parse_choice(more, graphs, &graph, reason)
                                         : false))
         return explain(why, "after the colon, %.4000s", reason);
@@ -146,18 +50,9 @@ static bool take_kind(train_options *o, const char *text, char *why)
     return true;
 }
 
-static bool take_rate(const char *text, float *rate, char *why)
+static bool take_correction(void *options, const char *text, char *why)
 {
-    double number;
-
-    if (!parse_positive(text, &number, why))
-        return false;
-    *rate = strtof(text, NULL);
-    return (isfinite(*rate) && *rate > 0) || explain(why, "it is a number above 0 that a float can hold");
-}
-
-static bool take_correction(const char *text, float *momentum, char *why)
-{
+    float *momentum = &((train_options *)options)->correction;
     double number;
 
     if (!parse_positive(text, &number, why))
@@ -166,72 +61,80 @@ static bool take_correction(const char *text, float *momentum, char *why)
     return (*momentum > 0 && *momentum < 1) || explain(why, "it is above 0 and below 1");
 }
 
-/* Those that choose a name. */
-static bool take_choice(train_options *o, int key, const char *value, char *why)
-{
-    int choice = 0;
-    bool ok;
-
-    switch (key) {
-    case KEY_MODEL:
-        ok = parse_choice(value, models, &choice, why);
-        o->model = (classifier_kind)choice;
-        return ok;
-    case KEY_ALGORITHM:
-        ok = parse_choice(value, algorithms, &choice, why);
-        o->sync.algorithm = (tlc_gossip_kind)choice;
-        o->has_algorithm = true;
-        return ok;
-    case KEY_SEND:
-        ok = parse_choice(value, sends, &choice, why);
-        o->changes = choice;
-        return ok;
-    case KEY_OPTIMISER:
-        ok = parse_choice(value, optimisers, &choice, why);
-        o->optimiser = (optimiser_kind)choice;
-        return ok;
-    default:
-        ok = parse_choice(value, decays, &choice, why);
-        o->constant = choice;
-        return ok;
-    }
-}
-
-static bool take(void *options, int key, const char *value, char *why)
+static bool take_algorithm(void *options, const char *text, char *why)
 {
     train_options *o = options;
-    const common_options common = {.command = &o->command, .quiet = &o->quiet};
+    int choice = 0;
 
-    switch (key) {
-    case KEY_DATA: o->data = value; return true;
-    case KEY_KIND: return take_kind(o, value, why);
-    case 'c': o->sync.push = value; return true;
-    case KEY_PULL: o->sync.pull = value; return true;
-    case KEY_MASK: o->mask = true; return true;
-    case KEY_CORRECTION: return take_correction(value, &o->correction, why);
-    case KEY_LAYERS: o->sync.layers = true; return true;
-    case KEY_RATE: return take_rate(value, &o->rate, why);
-    case KEY_RATE_WARMUP: return parse_size(value, 0, 1 << 30, &o->rate_warmup, why);
-    case KEY_WARMUP: return parse_size(value, 0, 1 << 30, &o->warmup, why);
-    case KEY_FLUSH: o->flush = true; return true;
-    case KEY_BATCH: return take_count(value, 1 << 16, &o->batch, why);
-    case KEY_STEPS: return take_count(value, 1 << 30, &o->steps, why);
-    case KEY_LOCAL_STEPS: return take_count(value, 1 << 30, &o->local_steps, why);
-    case KEY_PARTICIPANTS: return take_count(value, 1 << 20, &o->participants, why);
-    case KEY_NON_IID: return take_count(value, CLASSES, &o->classes, why);
-    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->seed, why);
-    case KEY_CHECKPOINT: o->checkpoint = value; return true;
-    case KEY_EVERY: return take_count(value, 1 << 30, &o->every, why);
-    case KEY_RESUME: o->resume = true; return true;
-    case KEY_CSV: o->csv = value; return true;
-    case KEY_MODEL:
-    case KEY_ALGORITHM:
-    case KEY_SEND:
-    case KEY_OPTIMISER:
-    case KEY_DECAY: return take_choice(o, key, value, why);
-    default: return common_options_take(&common, key, value, why);
-    }
+    o->has_algorithm = parse_choice(text, algorithms, &choice, why);
+    o->sync.algorithm = (tlc_gossip_kind)choice;
+    return o->has_algorithm;
 }
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static const option_entry entries[] = {
+    {0, "data", "DIR", "the four idx files of MNIST, .gz or not (default: drawn images)", OPTION_AT(PATH, data)},
+    {0, "model", "NAME", "mlp or lenet5 (default lenet5)", OPTION_OF(CHOICE, model, models)},
+    {0, "kind", "KIND",
+     "all-reduce, owners (an all-reduce with the optimiser of each part at\n"
+     "its owner), gather, server or server:S (the last S ranks are\n"
+     "servers, too), gossip or gossip:GRAPH (ring, torus, complete), or\n"
+     "mpi: MPI_Allreduce of floats, without the library (default\n"
+     "all-reduce)",
+     OPTION_BY(take_kind)},
+    {0, "algorithm", "NAME", "of gossip: dcd or ecd (default dcd)", OPTION_BY(take_algorithm)},
+    {'c', "codec", "CODEC", "of what ranks send (default 3lc; of gossip qsgd:bits=8)", OPTION_AT(TEXT, sync.push)},
+    {0, "pull", "CODEC", "of the results (default: one that keeps up with --codec)", OPTION_AT(TEXT, sync.pull)},
+    {0, "send", "WHAT", "gradients, or changes of the model (default gradients)", OPTION_OF(SWITCH, changes, sends)},
+    {0, "mask-momentum", NULL, "with changes: no momentum for values that were sent", OPTION_AT(FLAG, mask)},
+    {0, "momentum-correction", "M",
+     "with gradients: each rank sends them with momentum M, and has none for\n"
+     "values that were sent; the optimiser has none",
+     OPTION_BY(take_correction)},
+    {0, "layers", NULL, "send each layer as soon as its gradient is known", OPTION_AT(FLAG, sync.layers)},
+    {0, "optimiser", "NAME", "momentum, rmsprop or adam (default momentum)", OPTION_OF(CHOICE, optimiser, optimisers)},
+    {0, "rate", "X", "learning rate (default 0.05; of rmsprop and adam 0.001)", OPTION_AT(FLOAT, rate)},
+    {0, "decay", "NAME", "of the rate: linear to 0, or constant (default linear)", OPTION_OF(SWITCH, constant, decays)},
+    {0, "rate-warmup", "N", "in the first N steps the rate rises linearly (default 0)",
+     OPTION_IN(SIZE, rate_warmup, 0, 1 << 30)},
+    {0, "warmup", "N", "send the first N steps as raw (default 0)", OPTION_IN(SIZE, warmup, 0, 1 << 30)},
+    {0, "flush", NULL, "at the end send what residuals hold, as raw", OPTION_AT(FLAG, flush)},
+    {0, "batch", "N", "images of a rank in a step (default 32)", OPTION_IN(COUNT, batch, 1, 1 << 16)},
+    {0, "steps", "N", "steps of a rank (default 1000); with a constant rate a run that is\nresumed may have more",
+     OPTION_IN(COUNT, steps, 1, 1 << 30)},
+    {0, "local-steps", "N", "send once in N steps (default 1)", OPTION_IN(COUNT, local_steps, 1, 1 << 30)},
+    {0, "participants", "N", "N ranks take part in a round (default: all)", OPTION_IN(COUNT, participants, 1, 1 << 20)},
+    {0, "non-iid", "N", "the images of a rank are of N classes (default: of all)",
+     OPTION_IN(COUNT, classes, 1, CLASSES)},
+    {0, "seed", "N", "of model, images, rounds and codecs (default 1)", OPTION_AT(SEED, seed)},
+    {0, "checkpoint", "DIR", "write checkpoints here", OPTION_AT(PATH, checkpoint)},
+    {0, "every", "N", "steps from one to the next (default 100)", OPTION_IN(COUNT, every, 1, 1 << 30)},
+    {0, "resume", NULL, "go on from the last one, with any number of ranks", OPTION_AT(FLAG, resume)},
+    {0, "csv", "FILE", "write a line with the result here", OPTION_AT(PATH, csv)},
+    ENTRY_LIST,
+    {'q', "quiet", NULL, "print nothing on the way", OPTION_AT(FLAG, quiet)},
+    ENTRY_HELP,
+    ENTRY_VERSION,
+};
+
+const option_table train_options_table = {
+    .usage = "usage: mpirun -n RANKS tlc-mpi-train [OPTION]...\n"
+             "\n"
+             "Trains a model on images of digits, each rank with its own images. What ranks send is compressed by\n"
+             "libthreelc.\n"
+             "\n",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .notes =
+        "\n"
+        "loss      mean of the batches of all ranks since the line before\n"
+        "accuracy  percent of the test images\n"
+        "sent      bytes that a rank has sent to others, the mean over ranks, and how many times less than floats\n"
+        "codec     seconds in the codecs, wait: for others; all times are of the busiest rank\n"
+        "\n"
+        "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
+};
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
 
@@ -316,7 +219,7 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
                          .steps = 1000,
                          .local_steps = 1,
                          .seed = 1};
-    if (!option_table_parse(&table, o, argc, argv, &files, why))
+    if (!option_table_parse(&train_options_table, o, argc, argv, &files, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
@@ -379,7 +282,7 @@ static const struct {
     {"seed", NULL, false},
 };
 
-/* A column, without quotes. *at: moves behind it. */
+/* A column, without quotes. *at: moves past it. */
 static void cut_column(const char **at, char *value, size_t size)
 {
     const bool quoted = **at == '"';

@@ -8,7 +8,6 @@
 #include "../lib/program.h"
 #include "optimiser.h"
 #include "sync.h"
-#include <stdio.h>
 
 typedef struct train_options {
     command command;
@@ -22,8 +21,8 @@ typedef struct train_options {
     optimiser_kind optimiser;
     float rate;
     bool constant;      /* the rate; else it falls linearly to 0 */
-    size_t rate_warmup; /* in so many steps the rate rises linearly */
-    size_t warmup;      /* so many steps are sent as raw at first */
+    size_t rate_warmup; /* steps at the start in which the rate rises linearly */
+    size_t warmup;      /* steps at the start that are sent as raw */
     bool flush;         /* at the end what residuals hold is sent */
     size_t batch;       /* images of a rank in a step */
     size_t steps;
@@ -42,14 +41,14 @@ typedef struct train_options {
 /* ranks: of the communicator. false: why (WHY_SIZE bytes) says what is wrong. */
 bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why);
 
-void train_options_print_help(FILE *f);
+extern const option_table train_options_table;
 
 /* The option --kind of such an exchange. text: KIND_SIZE bytes. false: there is none of these numbers. */
 enum { KIND_SIZE = 32 };
 bool train_kind(uint64_t kind, uint64_t graph, char *text);
 
 /* What a run and its checkpoints have in common, with the names: columns of a CSV. Kind, ranks and steps are not among
- * it. */
+ * them. */
 extern const char train_settings_names[];
 enum { SETTINGS_SIZE = 1024 };
 void train_settings(const train_options *o, char *text);

@@ -25,8 +25,8 @@ bool report_is_finite(const train_report *r);
 
 void report_head(const trainer *t);
 void report_line(const trainer *t, const train_report *r);
-/* One warning on stderr if a loop starves, which takes two reports: a batch with a small gradient may make a ratio
- * large. *starving: so many reports in a row, at first 0. */
+/* One warning on stderr if a training starves, which takes two reports: a batch with a small gradient may make a ratio
+ * large. *starving: the reports in a row that said so, at first 0. */
 void report_starving(const trainer *t, const train_report *r, int *starving);
 void report_residuals(const trainer *t, const char *when, const resume_residuals *r);
 

@@ -10,7 +10,7 @@
 
 /* Of this rank. */
 typedef struct trainer_totals {
-    uint64_t first;                      /* the step they begin at: 0, or where a run went on with other ranks */
+    uint64_t first;                      /* the step at which they begin: 0, or where a run went on with other ranks */
     double sent, received;               /* bytes */
     double codec, wait, compute, rounds; /* seconds; rounds: of all */
     double loss;                         /* sum over batches, since it was last reported */
@@ -38,14 +38,14 @@ typedef struct trainer {
     trainer_totals before; /* sent, received, codec and wait of a run that this one goes on with */
 } trainer;
 
-/* On all ranks of MPI_COMM_WORLD, as all that follows. */
+/* On all ranks of MPI_COMM_WORLD, as are all calls below. */
 bool trainer_open(trainer *t, const train_options *o, const image_set *images, char *why);
 void trainer_close(trainer *t);
 
 /* local_steps steps and an exchange. false: this rank cannot go on, and others may wait for it. */
 bool trainer_round(trainer *t, char *why);
 
-/* After the last round: what residuals hold goes as floats, in a step with gradients or changes of 0. false: as of
+/* After the last round: what residuals hold goes as floats, in a step with gradients or changes of 0. false: as for
  * trainer_round. */
 bool trainer_flush(trainer *t, char *why);
 

@@ -106,7 +106,7 @@ static void take_pushes(rng *r, int lost[RANKS][SERVERS])
                 take_at_last(r, take_push, to_rank, message);
             require_status(take_push(to_rank, message), TLC_OK); /* it may come again */
         }
-    require_status(groups_fleet_reduce(&w.f), TLC_OK);
+    require_status(groups_fleet_each(&w.f, groups_fleet_reduce), TLC_OK);
     require_status(groups_reduce(server(0, 0), to), TLC_ERR_ORDER);
 }
 
@@ -125,7 +125,7 @@ static void take_sites(rng *r)
                 require_status(take_site(w.f.first[s] + i, message), TLC_OK);
             }
         }
-    require_status(groups_fleet_reduce_sites(&w.f), TLC_OK);
+    require_status(groups_fleet_each(&w.f, groups_fleet_reduce_sites), TLC_OK);
 }
 
 static void take_reductions(rng *r)

@@ -17,9 +17,11 @@
 typedef struct prediction_case {
     const char *name;
     model_input in;
-    double codec, step, overlapped;
-    double ring, halves, push_pull; /* steps */
-    double above, below;
+    struct {
+        double codec, step, overlapped;
+        double ring, halves, push_pull; /* steps */
+        double above, below;
+    } want;
 } prediction_case;
 
 /* 400 bytes of floats, a link of 10 or 100 bytes a second. */
@@ -33,14 +35,7 @@ static const prediction_case cases[] = {
       .compute = 3,
       .ranks = 4,
       .float_bytes = 400},
-     3.5,
-     12,
-     4.5,
-     64.5,
-     34.5,
-     63.5,
-     0,
-     55 / 3.5},
+     {3.5, 12, 4.5, 64.5, 34.5, 63.5, 0, 55 / 3.5}},
     {"slow up, fast down",
      {.phases = 2,
       .phase = {{.rank = {10, 80, 1}}, {.rank = {30, 5, 2}}},
@@ -48,14 +43,7 @@ static const prediction_case cases[] = {
       .server = {10, 40},
       .ranks = 4,
       .float_bytes = 400},
-     3,
-     8,
-     4,
-     60,
-     30,
-     60,
-     0,
-     55 / 3.0},
+     {3, 8, 4, 60, 30, 60, 0, 55 / 3.0}},
     {"two servers",
      {.phases = 3,
       .phase = {{.rank = {10, 0, 1}, .server = {0, 40, 0}},
@@ -66,14 +54,7 @@ static const prediction_case cases[] = {
       .ranks = 4,
       .servers = 2,
       .float_bytes = 400},
-     3.5,
-     6.5,
-     2,
-     60,
-     30,
-     80,
-     0,
-     57 / 3.5},
+     {3.5, 6.5, 2, 60, 30, 80, 0, 57 / 3.5}},
     {"slow servers",
      {.phases = 2,
       .phase = {{.rank = {10, 0, 1}, .server = {0, 40, 0}}, {.rank = {0, 20, 0}, .server = {80, 0, 2}}},
@@ -83,14 +64,7 @@ static const prediction_case cases[] = {
       .ranks = 4,
       .servers = 1,
       .float_bytes = 400},
-     3,
-     203,
-     100,
-     160,
-     130,
-     2500,
-     0,
-     0},
+     {3, 203, 100, 160, 130, 2500, 0, 0}},
     {"more time, more bytes",
      {.phases = 1,
       .phase = {{.rank = {700, 700, 1}}},
@@ -98,14 +72,7 @@ static const prediction_case cases[] = {
       .server = {100, 100},
       .ranks = 4,
       .float_bytes = 400},
-     1,
-     8,
-     7,
-     6,
-     3,
-     6,
-     0,
-     0},
+     {1, 8, 7, 6, 3, 6, 0, 0}},
     {"the same bytes in no time: not faster",
      {.phases = 2,
       .phase = {{.rank = {300, 300, 0}}, {.rank = {300, 300, 0}}},
@@ -113,14 +80,7 @@ static const prediction_case cases[] = {
       .server = {100, 100},
       .ranks = 4,
       .float_bytes = 400},
-     0,
-     6,
-     6,
-     6,
-     3,
-     6,
-     0,
-     0},
+     {0, 6, 6, 6, 3, 6, 0, 0}},
     {"fewer bytes in no time",
      {.phases = 2,
       .phase = {{.rank = {30, 30, 0}}, {.rank = {30, 30, 0}}},
@@ -129,14 +89,7 @@ static const prediction_case cases[] = {
       .latency = 1,
       .ranks = 4,
       .float_bytes = 400},
-     0,
-     2.6,
-     2.6,
-     12,
-     9,
-     8,
-     0,
-     INFINITY},
+     {0, 2.6, 2.6, 12, 9, 8, 0, INFINITY}},
     {"fewer latencies, but more bytes",
      {.phases = 1,
       .phase = {{.rank = {1000, 1000, 0.1}}},
@@ -145,14 +98,7 @@ static const prediction_case cases[] = {
       .latency = 1,
       .ranks = 2,
       .float_bytes = 400},
-     0.1,
-     11.1,
-     11,
-     6,
-     4,
-     6,
-     6 / 0.9,
-     INFINITY},
+     {0.1, 11.1, 11, 6, 4, 6, 6 / 0.9, INFINITY}},
     {"more bytes than a ring, fewer than a server of floats",
      {.phases = 2,
       .phase = {{.rank = {500, 500, 1}}, {.rank = {500, 500, 0}}},
@@ -162,14 +108,7 @@ static const prediction_case cases[] = {
       .ranks = 4,
       .servers = 1,
       .float_bytes = 400},
-     1,
-     13,
-     12,
-     12,
-     9,
-     34,
-     4 / 3.0,
-     22},
+     {1, 13, 12, 12, 9, 34, 4 / 3.0, 22}},
     {"fast links in sites",
      {.phases = 3,
       .phase = {{.inside = true, .rank = {400, 600, 1}},
@@ -183,14 +122,7 @@ static const prediction_case cases[] = {
       .site_latency = 0.125,
       .ranks = 4,
       .float_bytes = 400},
-     3.5,
-     21,
-     12.5,
-     64.5,
-     34.5,
-     63.5,
-     0,
-     46 / 3.5},
+     {3.5, 21, 12.5, 64.5, 34.5, 63.5, 0, 46 / 3.5}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -206,19 +138,19 @@ static void predictions(void **state)
     for (const prediction_case *c = cases; c < cases + CASES; c++) {
         const model_output out = model_predict(&c->in);
         double floats = fmin(out.ring.step, out.push_pull.step);
-        check(c->name, "codec", out.codec, c->codec);
-        check(c->name, "step", out.time.step, c->step);
-        check(c->name, "wire", out.time.wire, c->step - c->codec - c->in.compute);
-        check(c->name, "overlapped", out.time.overlapped, c->overlapped);
-        check(c->name, "ring", out.ring.step, c->ring);
-        check(c->name, "halves", out.ring_halves.step, c->halves);
-        check(c->name, "push_pull", out.push_pull.step, c->push_pull);
-        check(c->name, "speedup", out.speedup, floats / c->step);
+        check(c->name, "codec", out.codec, c->want.codec);
+        check(c->name, "step", out.time.step, c->want.step);
+        check(c->name, "wire", out.time.wire, c->want.step - c->want.codec - c->in.compute);
+        check(c->name, "overlapped", out.time.overlapped, c->want.overlapped);
+        check(c->name, "ring", out.ring.step, c->want.ring);
+        check(c->name, "halves", out.ring_halves.step, c->want.halves);
+        check(c->name, "push_pull", out.push_pull.step, c->want.push_pull);
+        check(c->name, "speedup", out.speedup, floats / c->want.step);
         check(c->name, "overlapped speedup", out.overlapped_speedup,
-              fmin(out.ring.overlapped, out.push_pull.overlapped) / c->overlapped);
-        check(c->name, "above", out.above, c->above);
-        check(c->name, "below", out.below, c->below);
-        assert_int_equal(model_never_wins(&out), c->above >= c->below);
+              fmin(out.ring.overlapped, out.push_pull.overlapped) / c->want.overlapped);
+        check(c->name, "above", out.above, c->want.above);
+        check(c->name, "below", out.below, c->want.below);
+        assert_int_equal(model_never_wins(&out), c->want.above >= c->want.below);
     }
 }
 

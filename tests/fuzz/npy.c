@@ -31,14 +31,14 @@ static bool header(const uint8_t *data, size_t size, npy_header *h)
     }
     require(h->offset <= size && h->width == (h->dtype == TLC_F32 ? 4 : 2));
     const size_t values = (size_t)(h->rows * h->cols * h->width);
-    require(values + h->behind == size - h->offset);
+    require(values + h->trailing == size - h->offset);
     require(h->cols <= SIZE_MAX / h->width);
-    require(npy_parse_header(data, size, (uint64_t)size + 1, &other, why) && other.behind == h->behind + 1);
+    require(npy_parse_header(data, size, (uint64_t)size + 1, &other, why) && other.trailing == h->trailing + 1);
     if (values) { /* which are not all there if the file ends sooner */
         require(!npy_parse_header(data, size, (uint64_t)h->offset + values - 1, &other, why));
         explained(why);
     }
-    fuzz_fold_number(h->behind);
+    fuzz_fold_number(h->trailing);
     fuzz_fold_number(h->rows);
     fuzz_fold_number(h->cols);
     return true;

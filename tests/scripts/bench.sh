@@ -133,7 +133,6 @@ refuses '--synthetic sparse: @(it|item|nothing|after) *' --synthetic sparse
 count=$((count + 1))
 run --help >help || bad "--help: exit status $?"
 run -h | cmp -s - help || bad "-h is not --help"
-same_options "$bench" "$source_root/bench/man/tlc-bench.1"
 run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
 
 finish_checks

@@ -42,8 +42,8 @@ nothing_left() {
 rate=(--rate 1gbit)
 refuses 'name rates with --rate' -- true
 refuses 'name a command' "${rate[@]}"
-refuses 'true: it is no option; a command goes behind --' "${rate[@]}" true
-refuses 'ls: it is no option; a command goes behind --' "${rate[@]}" ls -l
+refuses 'true: it is no option; a command goes after --' "${rate[@]}" true
+refuses 'ls: it is no option; a command goes after --' "${rate[@]}" ls -l
 for option in '--rate 10' '--rate 0mbit' '--rate -1mbit' '--rate 1mbit,' '--rate 1mb' '--hosts 1' '--hosts 251' \
   '--hosts x' '--latency 5m' '--latency -1ms' '--burst 1513b' '--burst 4' '--repeat 0' '--commands missing.txt'; do
   read -ra words <<<"$option"
@@ -175,7 +175,7 @@ else
   finish 0 'with latency'
   trip=$(sed -n 2p out)
   [[ $trip =~ ^[0-9]+$ ]] && ((60 <= trip && trip < 120)) || bad "latency 30ms: a round trip of $trip ms"
-  [[ $(<err) == *'it left processes behind, which were ended' ]] || bad "a process that is left: $(<err)"
+  [[ $(<err) == *'it left processes, which were ended' ]] || bad "a process that is left: $(<err)"
   awk -F, 'NR == 2 { exit !($3 == "30ms" && $5 == 60 && 60 <= $6 && $6 < 120 && $7 == 110 && 110 <= $8) }' runs.csv ||
     bad "latency 30ms: other figures: $(<runs.csv)"
   printf '#!/bin/sh\nexec "%s" "$1" 20000 "$3" "$4" "$5" "$6"\n' "$relay" >short-relay

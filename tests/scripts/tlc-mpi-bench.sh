@@ -36,7 +36,6 @@ refuses '--kind server:1 --apart: of 1 ranks none is left*' "${lenet[@]}" --kind
 TLC_NETWORK_RATE=10 TLC_NETWORK_LATENCY=0ms refuses 'TLC_NETWORK_RATE 10: it is *' "${lenet[@]}"
 refuses '--kind serve: it is *; did you mean server[?]' "${lenet[@]}" --kind serve
 refuses '--handles layer: it is *, or layers; did you mean layers[?]' "${lenet[@]}" --handles layer
-same_options "$bench" "$source_root/bench/man/tlc-mpi-bench.1"
 
 # ---- bytes, times and predictions
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tlc-mpi-train from outside: every kind learns, raw is plain MPI_Allreduce, momentum correction of floats is plain
 # momentum and clears what was sent, a run whose rank was killed goes on with the same bits, and on other ranks with the
-# residuals that were left; bad options and files; the man page.
+# residuals that were left; bad options and files.
 # tlc-mpi-train.sh PROGRAM MPIEXEC SOURCE_ROOT
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -351,7 +351,6 @@ done
 refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kind gossip:ring --decay constant \
   --checkpoint new --resume --steps 2
 
-same_options "$program" "$source_root/bench/man/tlc-mpi-train.1"
 "$program" --version | grep -q '^tlc-mpi-train (libthreelc)' || bad '--version'
 count=$((count + 1))
 finish_checks

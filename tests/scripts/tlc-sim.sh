@@ -58,8 +58,6 @@ accepts --help
 accepts --version
 accepts --list
 
-for pages in "$sim" "$bench"; do same_options "$pages" "$source_root/bench/man/${pages##*/}.1"; done
-
 # ---- formats
 
 two=("${small[@]}" --shapes medium.txt --warmup 0 --rounds 1 --traces "$data")

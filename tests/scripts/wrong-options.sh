@@ -55,7 +55,7 @@ json.dump({'program': 'tlc-bench', 'rows': [{**row, 'codec': f'3lc:s=1.{tenth}'}
           open(sys.argv[1], 'w'))
 END
 refuses 1 "plot: $work/few.json: there is nothing to draw in so few rows" bench/plot "$work/few.json"
-refuses 2 'plot: error: b.json: it is no option; files stand together, before the options or behind them' \
+refuses 2 'plot: error: b.json: it is no option; files stand together, before the options or after them' \
   bench/plot a.json --out d b.json
 printf 'step,loss,train_loss\n1,2,3\n' >"$work/narrow.csv"
 refuses 1 "plot: $work/narrow.csv: not written by an experiment: there is no column 'sent'" \

@@ -3,6 +3,7 @@
  * An experiment: what do optimisers make of compressed gradients, and of compressed changes of the model?
  */
 #include "../../lib/explain.h"
+#include "../../lib/program.h"
 #include "options.h"
 
 enum { DRAWN_IMAGES = 4000, DRAWN_TESTS = 1000 };
@@ -49,13 +50,9 @@ int main(int argc, char **argv)
     options o;
     bool ok = options_parse(&o, argc, argv, why);
 
-    if (ok && o.help)
-        options_print_help(stdout);
+    if (ok && o.command == COMMAND_HELP)
+        option_table_print(stdout, &options_table);
     else if (ok)
         ok = run(&o, why);
-    if (!ok)
-        fprintf(stderr, "optimisers: %s\n", why);
-    else if (fflush(stdout))
-        return 1;
-    return ok ? 0 : 2;
+    return ok ? program_close_output("optimisers") : program_fail("optimisers", EXIT_USAGE, why);
 }

@@ -5,15 +5,15 @@
 #ifndef OPTIMISERS_OPTIONS_H
 #define OPTIMISERS_OPTIONS_H
 
+#include "../../lib/option_table.h"
 #include "trainer.h"
-#include <stdio.h>
 
 typedef struct options {
     const char *data; /* NULL: drawn images */
-    bool help;
+    command command;
     training_options training;
 } options;
 
 bool options_parse(options *o, int argc, char **argv, char *why);
-void options_print_help(FILE *f);
+extern const option_table options_table;
 #endif

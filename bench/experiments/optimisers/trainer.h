@@ -29,8 +29,8 @@ typedef struct training_options {
     sent_kind sent;
     answer_kind answer; /* ANSWER_FLOATS with SEND_CHANGES */
     size_t local_steps; /* from one exchange to the next; 1 with SEND_GRADIENTS */
-    size_t warmup;      /* so many steps are sent as raw at first */
-    size_t rate_warmup; /* in so many steps the rate rises linearly */
+    size_t warmup;      /* steps at the start that are sent as raw */
+    size_t rate_warmup; /* steps at the start in which the rate rises linearly */
     size_t steps;       /* a multiple of local_steps */
     size_t batch;       /* images of a worker in a step */
     size_t workers;

@@ -4,9 +4,8 @@
  * curvature[i] x[i]^2 / 2, the curvatures go from 0.05 to 1.05, the gradients of all ranks have noise of their own, and
  * the rate of the optimiser, which has momentum 0.9, falls linearly to 0.
  */
+#include "../../lib/common_options.h"
 #include "../../lib/explain.h"
-#include "../../lib/option_table.h"
-#include "../../lib/parse.h"
 #include "../../train/random.h"
 #include "loop.h"
 #include <math.h>
@@ -17,63 +16,42 @@ typedef struct options {
     loop_options loop;
     size_t steps;
     double rate, noise;
-    bool help;
+    command command;
 } options;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-enum { /* of options without a letter */
-       KEY_LOOP = OPTION_KEY,
-       KEY_PULL,
-       KEY_RANKS,
-       KEY_VALUES,
-       KEY_STEPS,
-       KEY_RATE,
-       KEY_NOISE,
-       KEY_SEED
-};
-
-static const option_entry entries[] = {
-    {KEY_LOOP, "loop", "NAME",
-     "means (an all-reduce of gradients), gather (without answers), or\n"
-     "deltas (the optimiser at the owners; default means)"},
-    {'c', "codec", "CODEC", "of pushes (default 3lc)"},
-    {KEY_PULL, "pull", "CODEC", "of answers (default: that of the library)"},
-    {KEY_RANKS, "ranks", "N", "1 to 64 (default 4)"},
-    {KEY_VALUES, "values", "N", "of the model (default 20000)"},
-    {KEY_STEPS, "steps", "N", "default 600"},
-    {KEY_RATE, "rate", "X", "learning rate of the first step (default 0.05)"},
-    {KEY_NOISE, "noise", "X", "standard deviation, of each rank (default 0.2)"},
-    {KEY_SEED, "seed", "N", "of the start, the noise and codecs (default 1)"},
-    {'h', "help", NULL, "print this and exit"},
-};
+#define OPTIONS options
 
 static const char *const kinds[] = {[LOOP_MEANS] = "means", [LOOP_GATHER] = "gather", [LOOP_DELTAS] = "deltas", NULL};
 
-static bool take(void *options_, int key, const char *value, char *why)
-{
-    options *o = options_;
-    int kind;
+static const option_entry entries[] = {
+    {0, "loop", "NAME",
+     "means (an all-reduce of gradients), gather (without answers), or\n"
+     "deltas (the optimiser at the owners; default means)",
+     OPTION_OF(CHOICE, loop.kind, kinds)},
+    {'c', "codec", "CODEC", "of pushes (default 3lc)", OPTION_AT(TEXT, loop.push)},
+    {0, "pull", "CODEC", "of answers (default: that of the library)", OPTION_AT(TEXT, loop.pull)},
+    {0, "ranks", "N", "1 to 64 (default 4)", OPTION_IN(SIZE, loop.ranks, 1, LOOP_RANKS_MAX)},
+    {0, "values", "N", "of the model (default 20000)", OPTION_IN(SIZE, loop.n, 1, 1 << 24)},
+    {0, "steps", "N", "default 600", OPTION_IN(SIZE, steps, 1, 1 << 24)},
+    {0, "rate", "X", "learning rate of the first step (default 0.05)", OPTION_AT(NUMBER, rate)},
+    {0, "noise", "X", "standard deviation, of each rank (default 0.2)", OPTION_AT(NUMBER, noise)},
+    {0, "seed", "N", "of the start, the noise and codecs (default 1)", OPTION_AT(SEED, loop.seed)},
+    ENTRY_HELP,
+};
 
-    switch (key) {
-    case KEY_LOOP:
-        if (!parse_choice(value, kinds, &kind, why))
-            return false;
-        o->loop.kind = (loop_kind)kind;
-        return true;
-    case 'c': o->loop.push = value; return true;
-    case KEY_PULL: o->loop.pull = value; return true;
-    case KEY_RANKS: return parse_size(value, 1, LOOP_RANKS_MAX, &o->loop.ranks, why);
-    case KEY_VALUES: return parse_size(value, 1, 1 << 24, &o->loop.n, why);
-    case KEY_STEPS: return parse_size(value, 1, 1 << 24, &o->steps, why);
-    case KEY_RATE: return parse_positive(value, &o->rate, why);
-    case KEY_NOISE: return parse_positive(value, &o->noise, why);
-    case KEY_SEED: return parse_number(value, 0, UINT64_MAX, &o->loop.seed, why);
-    default: o->help = true; return true;
-    }
-}
-
-static const option_table table = {entries, sizeof entries / sizeof entries[0], take};
+static const option_table options_table = {
+    .usage = "usage: quadratic [OPTION]...\n"
+             "\n"
+             "Minimises a quadratic with compressed gradients. Prints the loss at the end; at half the steps the\n"
+             "2-norm of residuals over that of what was compressed; and the bits of messages for each value and\n"
+             "step: of the pushes of a rank, and of the answers.\n"
+             "\n",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .notes = "",
+};
 
 static bool parse(options *o, int argc, char **argv, char *why)
 {
@@ -81,23 +59,13 @@ static bool parse(options *o, int argc, char **argv, char *why)
 
     *o =
         (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1}, .steps = 600, .rate = 0.05, .noise = 0.2};
-    if (!option_table_parse(&table, o, argc, argv, &files, why))
+    if (!option_table_parse(&options_table, o, argc, argv, &files, why))
         return false;
-    if (!o->help && files < argc)
+    if (o->command == COMMAND_RUN && files < argc)
         return explain(why, "%s: there are options only", argv[files]);
     if (o->loop.kind == LOOP_GATHER && o->loop.pull)
         return explain(why, "--pull goes without --loop gather, which has no answers");
     return true;
-}
-
-static void print_help(void)
-{
-    puts("usage: quadratic [OPTION]...\n"
-         "\n"
-         "Minimises a quadratic with compressed gradients. Prints the loss at the end; at half the steps the\n"
-         "2-norm of residuals over that of what was compressed; and the bits of messages for each value and\n"
-         "step: of the pushes of a rank, and of the answers.\n");
-    option_table_print(stdout, &table);
 }
 
 /* ---- the problem ------------------------------------------------------------------------------------------------- */
@@ -219,13 +187,9 @@ int main(int argc, char **argv)
     options o;
     bool ok = parse(&o, argc, argv, why);
 
-    if (ok && o.help)
-        print_help();
+    if (ok && o.command == COMMAND_HELP)
+        option_table_print(stdout, &options_table);
     else if (ok)
         ok = run(&o, why);
-    if (!ok)
-        fprintf(stderr, "quadratic: %s\n", why);
-    else if (fflush(stdout))
-        return 1;
-    return ok ? 0 : 2;
+    return ok ? program_close_output("quadratic") : program_fail("quadratic", EXIT_USAGE, why);
 }

@@ -42,7 +42,7 @@ class ResNet20(nn.Module):
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 as SBC has it (20, 50, 500 units): 431,080 parameters."""
+    """LeNet-5 as in the SBC paper (20, 50, 500 units): 431,080 parameters."""
 
     def __init__(self):
         super().__init__()
