@@ -73,13 +73,12 @@ static tlc_status walk(arena *a, const uint8_t *src, size_t len)
     return status;
 }
 
-static void hostile_bytes(void **state)
+TEST(hostile_bytes)
 {
     static const size_t lengths[] = {5, 0, 1, 300, 0, 17};
     uint8_t bad[400];
     arena a;
 
-    (void)state;
     memset(bad, 1, sizeof bad);
     const size_t head = put_head(bad, lengths, COUNT(lengths)), len = head + 323;
     arena_open(&a, sizeof bad);
@@ -149,11 +148,10 @@ static const struct {
 };
 /* clang-format on */
 
-static void bad_heads(void **state)
+TEST(bad_heads)
 {
     arena a;
 
-    (void)state;
     arena_open(&a, sizeof heads[0].bytes);
     for (at.i = 0; at.i < COUNT(heads); at.i++)
         require_status(walk(&a, heads[at.i].bytes, heads[at.i].len), heads[at.i].status);
@@ -161,14 +159,13 @@ static void bad_heads(void **state)
 }
 
 /* Heads that are almost right, with up to 64 bytes behind them. */
-static void random_bytes(void **state)
+TEST(random_bytes)
 {
     enum { MOST = 128 };
     size_t good = 0;
     rng r = {6};
     arena a;
 
-    (void)state;
     arena_open(&a, MOST);
     for (at.i = 0; at.i < (quick() ? 2000u : 20000u); at.i++) {
         uint8_t src[MOST];
@@ -185,14 +182,4 @@ static void random_bytes(void **state)
     }
     require(good > at.i / 5 && good < at.i / 5 * 4);
     arena_close(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hostile_bytes),
-        cmocka_unit_test(bad_heads),
-        cmocka_unit_test(random_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

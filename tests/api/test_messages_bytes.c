@@ -159,11 +159,10 @@ static void refused(const void *src, size_t len, size_t n, tlc_status status, co
     require(same(out, zeros, sizeof out));
 }
 
-static void damaged_frames(void **state)
+TEST(damaged_frames)
 {
     sample f = samples[FRAME], blocks, sum;
 
-    (void)state;
     refused(f.bytes, f.len, 99, TLC_ERR_SIZE, "the frame has 100 values, the caller has 99");
     refused(f.bytes, 3, N, TLC_ERR_CORRUPT, "3 bytes are too few for a frame");
     refused(NULL, 0, N, TLC_ERR_CORRUPT, "there are no bytes, where a frame should be");
@@ -202,7 +201,7 @@ static void damaged_frames(void **state)
     make_samples(NULL);
 }
 
-static void arguments_of_decoders(void **state)
+TEST(arguments_of_decoders)
 {
     const sample *f = &samples[FRAME];
     const tlc_message frames[] = {{f->bytes, f->len}, {f->bytes, f->len}, {NULL, 7}};
@@ -216,7 +215,6 @@ static void arguments_of_decoders(void **state)
     opt = told();                                                                                                      \
     require_status(call, status);                                                                                      \
     require_says(message, words)
-    (void)state;
     SAYS(tlc_decompress(f->bytes, f->len, (tlc_dtype)3, out, N, &opt), TLC_ERR_PARAM, "dtype is 3: ... TLC_BF16 (2)");
     SAYS(tlc_decompress(NULL, 5, TLC_F32, out, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 5");
     SAYS(tlc_decompress(f->bytes, f->len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "out is NULL, but n is 100");
@@ -253,7 +251,7 @@ static void arguments_of_decoders(void **state)
 
 /* ---- stages.h ---------------------------------------------------------------------------------------------------- */
 
-static void quartic_frames(void **state)
+TEST(quartic_frames)
 {
     const uint8_t symbols[20] = {121, 243};
     const float scales[] = {1, -2}, infinite[] = {1, INFINITY};
@@ -270,7 +268,6 @@ static void quartic_frames(void **state)
                                         to, cap, &len),                                                                \
                    status);                                                                                            \
     require_says(message, words)
-    (void)state;
     SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
     SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
     SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
@@ -288,13 +285,12 @@ static void quartic_frames(void **state)
 #undef SAYS
 }
 
-static void aggregations(void **state)
+TEST(aggregations)
 {
     sample f[4];
     uint8_t dst[ROOM];
     size_t len;
 
-    (void)state;
     make_frame(&f[0], "natural", 0);
     make_frame(&f[1], "natural:bits=9", 0);
     make_frame(&f[2], "natural:block=50", 0);
@@ -331,12 +327,11 @@ static void aggregations(void **state)
 
 /* ---- one format in place of another ------------------------------------------------------------------------------ */
 
-static void every_format_is_recognised(void **state)
+TEST(every_format_is_recognised)
 {
     static const tlc_format formats[] = {TLC_FORMAT_FRAME, TLC_FORMAT_DELTA, TLC_FORMAT_BUNDLE, TLC_FORMAT_STATE};
     char words[200];
 
-    (void)state;
     for (size_t given = 0; given < SAMPLES; given++)
         for (size_t i = 0; i < COUNT(formats); i++) {
             const sample *s = &samples[given];
@@ -355,11 +350,10 @@ static void every_format_is_recognised(void **state)
 }
 
 /* tlc_explain has the status of the function that reads the bytes, whatever they are. */
-static void explanations_of_any_bytes(void **state)
+TEST(explanations_of_any_bytes)
 {
     rng r = {5};
 
-    (void)state;
     for (int i = 0; i < (quick() ? 2000 : 40000); i++) {
         sample s = samples[rng_below(&r, SAMPLES)];
         tlc_frame_info frame = {.struct_size = sizeof frame};
@@ -387,11 +381,10 @@ static void explanations_of_any_bytes(void **state)
     require_says(message, "format is 4: ... (0) to ... (3)");
 }
 
-static void damaged_bundles_and_states(void **state)
+TEST(damaged_bundles_and_states)
 {
     sample b = samples[BUNDLE];
 
-    (void)state;
 #define EXPLAINS(s, n, format, status, words)                                                                          \
     require_status(tlc_explain((s).bytes, n, format, message, sizeof message), status);                                \
     require_says(message, words)
@@ -423,7 +416,7 @@ static tlc_delta_options delta_told(void)
     require_status(call, status);                                                                                      \
     require_says(message, words)
 
-static void deltas(void **state)
+TEST(deltas)
 {
     sample d = samples[DELTA];
     const sample *f = &samples[FRAME];
@@ -432,7 +425,6 @@ static void deltas(void **state)
     char words[200];
     uint64_t have, want;
 
-    (void)state;
     fill(DATA_LAPLACE, 1, base, N);
     SAYS(tlc_delta_apply(d.bytes, d.len, base, 99, TLC_F32, &opt), TLC_ERR_SIZE,
          "the delta is for 100 weights, the caller has 99");
@@ -458,7 +450,7 @@ static void deltas(void **state)
          "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1");
 }
 
-static void making_deltas(void **state)
+TEST(making_deltas)
 {
     tlc_delta_options opt;
     char words[100];
@@ -467,7 +459,6 @@ static void making_deltas(void **state)
     size_t bound, len;
     uint64_t digest;
 
-    (void)state;
     require_status(tlc_delta_bound(TLC_F32, N, &bound), TLC_OK);
     snprintf(words, sizeof words, "cap is 12 bytes, tlc_delta_bound is %zu", bound);
     SAYS(tlc_delta_compress(x, x, N, TLC_F32, dst, 12, &len, &opt), TLC_ERR_CAPACITY, words);
@@ -493,7 +484,7 @@ static void making_deltas(void **state)
 /* ---- the buffers ------------------------------------------------------------------------------------------------- */
 
 /* Messages of every room, from 0 bytes on, are the whole one, or its beginning and "...", with a NUL. */
-static void every_room(void **state)
+TEST(every_room)
 {
     const sample *d = &samples[DELTA], *f = &samples[FRAME];
     char decoding[TLC_MESSAGE_SIZE], applying[TLC_MESSAGE_SIZE];
@@ -502,7 +493,6 @@ static void every_room(void **state)
     guard_buffer b;
     float out[N];
 
-    (void)state;
     require(!guard_alloc(&b, TLC_MESSAGE_SIZE));
     opt.message = decoding;
     delta.message = applying;
@@ -521,19 +511,4 @@ static void every_room(void **state)
     guard_free(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_frames),
-        cmocka_unit_test(arguments_of_decoders),
-        cmocka_unit_test(quartic_frames),
-        cmocka_unit_test(aggregations),
-        cmocka_unit_test(every_format_is_recognised),
-        cmocka_unit_test(explanations_of_any_bytes),
-        cmocka_unit_test(damaged_bundles_and_states),
-        cmocka_unit_test(deltas),
-        cmocka_unit_test(making_deltas),
-        cmocka_unit_test(every_room),
-    };
-    return cmocka_run_group_tests(tests, make_samples, NULL);
-}
+SETUP(make_samples)

@@ -88,9 +88,8 @@ static void bound_of(const codec_case *c, size_t n, void *arg)
     }
 }
 
-static void bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype) {
             at = (place){.codec = c->text, .dtype = dtype};
@@ -155,12 +154,11 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     require(asked - need - 8 * scratch_words(c, n) >= fixed - 128); /* two alignments */
 }
 
-static void contexts(void **state)
+TEST(contexts)
 {
     float residual[1] = {0};
     const shape shapes[] = {{0, 0, NULL}, {0, 1, NULL}, {1, 0, NULL}, {1, 1, NULL}, {1, 0, residual}, {1, 1, residual}};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t i = 0; i < COUNT(shapes); i++) {
             shape s = shapes[i];
@@ -172,13 +170,12 @@ static void contexts(void **state)
 /* ---- what a context says ----------------------------------------------------------------------------------------- */
 
 /* A context of a huge tensor is small if it keeps nothing for each value: here the caller owns the residual. */
-static void states(void **state)
+TEST(states)
 {
     float residual[1] = {0};
     uint8_t dst[64];
     size_t written = 77, made = 0;
 
-    (void)state;
     for (size_t less = 0; less < 40; less++) {
         const size_t n = SIZE_MAX / 4 - less, need = 4 * n, head = 32 + strlen("3lc") + 4;
         tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
@@ -199,11 +196,10 @@ static void states(void **state)
     require(made > 0 && made < 40);
 }
 
-static void stage_sizes(void **state)
+TEST(stage_sizes)
 {
     size_t size = 0;
 
-    (void)state;
     at = (place){.note = "stages alone"};
     require(tlc_quartic_size(SIZE_MAX) == SIZE_MAX / 5); /* which is a multiple of 5 */
     require(tlc_quartic_size(SIZE_MAX - 1) == SIZE_MAX / 5 && tlc_quartic_size(SIZE_MAX - 4) == SIZE_MAX / 5);
@@ -219,15 +215,4 @@ static void stage_sizes(void **state)
             size = tlc_golomb_size(n, SIZE_MAX, signs);
             require(size >= before && size == tlc_golomb_size(n, n, signs));
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(contexts),
-        cmocka_unit_test(states),
-        cmocka_unit_test(stage_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

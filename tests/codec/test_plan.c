@@ -126,9 +126,8 @@ static void check_row(const tlc_plan_facts *f, const tlc_plan *plan)
             plan->add == row->want.add && plan->max == row->want.max);
 }
 
-static void table(void **state)
+TEST(table)
 {
-    (void)state;
     require(each_combination(check_row) == 8 * 3 * 12);
     for (size_t i = 0; i < COUNT(rows); i++)
         require(used[i] > 0);
@@ -170,9 +169,8 @@ static void check_laws(const tlc_plan_facts *f, const tlc_plan *plan)
     require(!plan->keep_maxima || plan->max == TLC_MAX_FIRST);
 }
 
-static void laws(void **state)
+TEST(laws)
 {
-    (void)state;
     (void)each_combination(check_laws);
 }
 
@@ -211,14 +209,13 @@ static void begun(const tlc_stage *quantizer, const float *g, const float *befor
     free(residual);
 }
 
-static void carried_out(void **state)
+TEST(carried_out)
 {
     enum { N = 2100 };
     float g[N], r[N];
     size_t quantizers = 0, listed = 0;
     tlc_codec_entry entry = {.struct_size = sizeof entry};
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     fill(DATA_LAPLACE, 2, r, N);
     for (size_t i = 0; tlc_codec_stage(i); i++) {
@@ -236,14 +233,4 @@ static void carried_out(void **state)
     for (size_t i = 0; tlc_codec_list(i, &entry) == TLC_OK; i++)
         listed += entry.kind == TLC_ENTRY_QUANTIZER;
     require(quantizers == listed && listed > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),
-        cmocka_unit_test(laws),
-        cmocka_unit_test(carried_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

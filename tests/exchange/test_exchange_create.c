@@ -65,9 +65,8 @@ static tlc_status create_it(const attempt *a)
         for (int server = 0; server < ((kind) >= ONE_SERVER ? 2 : 1); server++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static void configurations(void **state)
+TEST(configurations)
 {
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         int servers = kind >= ONE_SERVER;
         CHANGED(TLC_OK, (void)a);
@@ -107,9 +106,8 @@ static void configurations(void **state)
 }
 
 /* As many ranks and servers as there may be: arguments are checked before memory is asked for. */
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         CHANGED(TLC_ERR_NOMEM, a.cfg.alloc = no_allocator);
         CHANGED(TLC_ERR_NOMEM, a.cfg.alloc = no_allocator; a.cfg.workers = 1u << 20);
@@ -121,11 +119,10 @@ static void limits(void **state)
     }
 }
 
-static void tensors(void **state)
+TEST(tensors)
 {
     float residual[64] = {0};
 
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         CHANGED(TLC_ERR_PARAM, a.tensors[1].name = NULL);
         CHANGED(TLC_ERR_PARAM, a.tensors[1].name = "");
@@ -155,11 +152,10 @@ static void tensors(void **state)
     }
 }
 
-static void defaults(void **state)
+TEST(defaults)
 {
     tlc_exchange_config cfg;
 
-    (void)state;
     memset(&cfg, OUT_FILL, sizeof cfg);
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     require(cfg.struct_size == sizeof cfg && cfg.workers == 1 && !cfg.servers && !cfg.owners && cfg.keep == 4);
@@ -169,7 +165,7 @@ static void defaults(void **state)
 }
 
 /* Structs of older and newer callers. */
-static void sizes_of_structs(void **state)
+TEST(sizes_of_structs)
 {
     struct {
         tlc_exchange_config cfg;
@@ -181,7 +177,6 @@ static void sizes_of_structs(void **state)
     } wide[2];
     tlc_exchange_config cfg;
 
-    (void)state;
     require_status(tlc_exchange_config_init(NULL, sizeof cfg), TLC_ERR_PARAM);
     require_status(tlc_exchange_config_init(&cfg, sizeof(size_t) - 1), TLC_ERR_PARAM);
     memset(&newer, OUT_FILL, sizeof newer);
@@ -212,12 +207,11 @@ static void sizes_of_structs(void **state)
 }
 
 /* No *out, and no configuration: a rank that is alone. */
-static void missing_arguments(void **state)
+TEST(missing_arguments)
 {
     tlc_allreduce *alone = NULL;
     attempt ranks = good_attempt(SHARDED, 0), servers = good_attempt(ONE_SERVER, 0);
 
-    (void)state;
     require_status(tlc_allreduce_create(NULL, &ranks.cfg, 0, ranks.tensors, TENSORS), TLC_ERR_PARAM);
     require_status(tlc_worker_create(NULL, &servers.cfg, 0, servers.tensors, TENSORS), TLC_ERR_PARAM);
     require_status(tlc_server_create(NULL, &servers.cfg, 0, servers.tensors, TENSORS), TLC_ERR_PARAM);
@@ -226,9 +220,8 @@ static void missing_arguments(void **state)
 }
 
 /* An exchange of nothing has steps, too. */
-static void nothing_to_exchange(void **state)
+TEST(nothing_to_exchange)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (int count = 0; count < 2; count++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -251,18 +244,4 @@ static void nothing_to_exchange(void **state)
             blob_free(&saved);
             fleet_close(&f);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(tensors),
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(sizes_of_structs),
-        cmocka_unit_test(missing_arguments),
-        cmocka_unit_test(nothing_to_exchange),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

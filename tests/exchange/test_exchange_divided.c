@@ -62,9 +62,8 @@ static void check_answers(const divided *d, const fleet *f, uint32_t owner)
     }
 }
 
-static void own_states(void **state)
+TEST(own_states)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         divided d;
         fleet new;
@@ -89,9 +88,8 @@ static void own_states(void **state)
     }
 }
 
-static void other_ranks(void **state)
+TEST(other_ranks)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         divided d;
         fleet new;
@@ -121,9 +119,8 @@ static void refused(member m, const tlc_message *states, size_t count, const cha
 }
 
 /* A tensor twice; a rank of which there is nothing; another step. */
-static void misfits(void **state)
+TEST(misfits)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         const int ps = kind >= ONE_SERVER;
         divided d;
@@ -143,14 +140,4 @@ static void misfits(void **state)
         fleet_close(&new);
         give_back(&d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_states),
-        cmocka_unit_test(other_ranks),
-        cmocka_unit_test(misfits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,11 +75,10 @@ static void give_back(fleet *f, tlc_message *workers, tlc_message *servers)
 
 #define RANKS(...) ((const int[]){__VA_ARGS__, -1})
 
-static void other_numbers(void **state)
+TEST(other_numbers)
 {
     static const uint32_t numbers[] = {1, 3, 5};
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t k = 0; k < COUNT(numbers); k++) {
             const int ps = kind >= ONE_SERVER;
@@ -109,9 +108,8 @@ static void other_numbers(void **state)
 }
 
 /* What is lost is 0, and what is not, is there. */
-static void lost_residuals(void **state)
+TEST(lost_residuals)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_message workers[MOST], servers[MOST];
         fleet old, new;
@@ -133,9 +131,8 @@ static void lost_residuals(void **state)
 }
 
 /* With as many ranks, each needs its own state, and no other. */
-static void same_numbers(void **state)
+TEST(same_numbers)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         const int ps = kind >= ONE_SERVER;
         tlc_message workers[MOST], servers[MOST];
@@ -161,12 +158,11 @@ static void same_numbers(void **state)
 }
 
 /* As many ranks, but fewer owners: what the others owned is in their states. */
-static void other_owners(void **state)
+TEST(other_owners)
 {
     tlc_message workers[MOST], servers[MOST];
     fleet old, new;
 
-    (void)state;
     save(&old, SHARDED, OLD, workers, servers);
     tlc_exchange_config cfg = old.cfg;
     cfg.owners = 2;
@@ -188,14 +184,13 @@ static void other_owners(void **state)
 }
 
 /* Of a large run, some are named. A sentence that is too long for all names ends with "...". */
-static void many(void **state)
+TEST(many)
 {
     static const char name[] = "a.name.that.is.as.long.as.those.of.large.models.sometimes.are.weight";
     tlc_message workers[MOST], servers[MOST];
     tlc_tensor tensors[TENSORS];
     fleet old, new, other;
 
-    (void)state;
     save(&old, GATHERED, MOST, workers, servers);
     const tlc_exchange_config cfg = fleet_config(GATHERED, 2, small_tensors);
     fleet_open(&new, &cfg, small_tensors, 1);
@@ -214,9 +209,8 @@ static void many(void **state)
 
 /* A tensor that becomes that of one worker alone: with its own state each goes on, and what the others did not send yet
  * has no place. */
-static void one_worker_alone(void **state)
+TEST(one_worker_alone)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_message workers[MOST], servers[MOST];
         tlc_tensor tensors[TENSORS];
@@ -261,9 +255,8 @@ static void node_says(const tlc_gossip *g, const char *text)
         fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
 }
 
-static void gossip(void **state)
+TEST(gossip)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[OLD];
         network net, other;
@@ -295,14 +288,4 @@ static void gossip(void **state)
         network_close(&net);
         network_close(&other);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_numbers),    cmocka_unit_test(lost_residuals), cmocka_unit_test(same_numbers),
-        cmocka_unit_test(other_owners),     cmocka_unit_test(many),           cmocka_unit_test(gossip),
-        cmocka_unit_test(one_worker_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,9 +125,8 @@ static void says(attempt *a, tlc_status want, const char *words, const char *cha
         for (int server = 0; server < ((kind) == ONE_SERVER || (kind) == THREE_SERVERS ? 2 : 1); server++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static void configurations(void **state)
+TEST(configurations)
 {
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         const int servers = kind == ONE_SERVER || kind == THREE_SERVERS, gossip = kind == KIND_COUNT;
         SAYS(TLC_ERR_PARAM, "NULL", a.nowhere = 1);
@@ -184,9 +183,8 @@ static void small_free(void *opaque, void *ptr)
 }
 
 /* Whatever the allocator refuses, its bytes are told, and the tensor if they are for one. */
-static void memory(void **state)
+TEST(memory)
 {
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         tlc_status status = TLC_ERR_NOMEM;
         size_t left = SIZE_MAX, k;
@@ -208,11 +206,10 @@ static void memory(void **state)
     }
 }
 
-static void tensors(void **state)
+TEST(tensors)
 {
     static float residual[64];
 
-    (void)state;
     FOR_EACH_OBJECT(kind, server) {
         const int gossip = kind == KIND_COUNT;
         SAYS(TLC_ERR_PARAM, "tensor 1: its name is NULL", a.tensors[1].name = NULL);
@@ -233,13 +230,12 @@ static void tensors(void **state)
     }
 }
 
-static void neighbours(void **state)
+TEST(neighbours)
 {
     const fleet_kind kind = KIND_COUNT;
     const int server = 0;
     float bad[256] = {0};
 
-    (void)state;
     bad[3] = INFINITY;
     for (tlc_gossip_kind which = TLC_DCD; which <= TLC_ECD; which++) {
         SAYS(TLC_ERR_PARAM, "neighbour 1 is node 3|0 to 2", a.gossip = which; a.neighbours[1] = 3);
@@ -255,7 +251,7 @@ static void neighbours(void **state)
 }
 
 /* What tlc_exchange_config_init makes is an exchange of every kind, if there are servers where they are needed. */
-static void defaults_work(void **state)
+TEST(defaults_work)
 {
     tlc_exchange_config cfg;
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000};
@@ -267,7 +263,6 @@ static void defaults_work(void **state)
     tlc_allreduce *a = NULL;
     tlc_message m;
 
-    (void)state;
     for (tlc_gossip_kind kind = TLC_DCD; kind <= TLC_ECD; kind++) {
         require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
         cfg.workers = 2;
@@ -519,9 +514,8 @@ static void pushers(fleet *f, int idle)
     }
 }
 
-static void calls(void **state)
+TEST(calls)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -547,9 +541,8 @@ static void calls(void **state)
 }
 
 /* A residual that would not be finite names its tensor. */
-static void scales(void **state)
+TEST(scales)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet opened, *f = &opened;
@@ -617,9 +610,8 @@ static void gossip_calls(tlc_gossip *g, int idle)
     free(state);
 }
 
-static void nodes(void **state)
+TEST(nodes)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, 3, "qsgd:bits=8", 2);
@@ -634,14 +626,4 @@ static void nodes(void **state)
         NODE(tlc_gossip_push(g, moved, &m), TLC_ERR_ORDER, "push was called again");
         network_close(&net);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations), cmocka_unit_test(memory),        cmocka_unit_test(tensors),
-        cmocka_unit_test(neighbours),     cmocka_unit_test(defaults_work), cmocka_unit_test(calls),
-        cmocka_unit_test(scales),         cmocka_unit_test(nodes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

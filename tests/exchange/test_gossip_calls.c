@@ -22,11 +22,10 @@ static void require_codecs(const network *net, const char *conv, const char *wid
     blob_free(&state);
 }
 
-static void set_codec(void **state)
+TEST(set_codec)
 {
     const tlc_graph graph = ring_of(3);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
@@ -65,11 +64,10 @@ static void set_codec(void **state)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-static void turns(void **state)
+TEST(turns)
 {
     const tlc_graph graph = ring_of(3);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         tlc_message kept, state_of_0;
@@ -114,12 +112,11 @@ static void turns(void **state)
 }
 
 /* Pushes of steps before are kept: at least 2. */
-static void kept_pushes(void **state)
+TEST(kept_pushes)
 {
     enum { STEPS = 6 };
     const tlc_graph graph = ring_of(2);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (uint32_t keep = 1; keep <= 4; keep++) {
             const uint64_t least = keep > 2 ? keep : 2;
@@ -146,13 +143,12 @@ static void kept_pushes(void **state)
         }
 }
 
-static void null_arguments(void **state)
+TEST(null_arguments)
 {
     const tlc_graph graph = ring_of(3);
     tlc_message message = {NULL, 0};
     size_t written = 77;
 
-    (void)state;
     require_status(tlc_gossip_hello(NULL, 0, &message), TLC_ERR_PARAM);
     require_status(tlc_gossip_greet(NULL, &message), TLC_ERR_PARAM);
     require(!tlc_gossip_mean(NULL, 0) && !tlc_gossip_model(NULL, 0));
@@ -205,12 +201,11 @@ static void null_arguments(void **state)
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-static void told(void **state)
+TEST(told)
 {
     const tlc_graph graph = ring_of(NODES);
     const uint64_t float_bytes = 2 * 4 * (5 + 48 + 131 + 3 + 4); /* to two neighbours */
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         uint64_t sent[NODES] = {0}, received[NODES] = {0};
@@ -246,11 +241,10 @@ static void told(void **state)
 }
 
 /* The model is not written by others' messages, nor what the caller gives by any call. */
-static void not_written(void **state)
+TEST(not_written)
 {
     const tlc_graph graph = ring_of(3);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
@@ -274,11 +268,10 @@ static void not_written(void **state)
 }
 
 /* The means, or the model, can be given as they are: then there was no local step. */
-static void no_local_step(void **state)
+TEST(no_local_step)
 {
     const tlc_graph graph = ring_of(3);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (int model = 0; model < 2; model++) {
             tlc_exchange_config cfg = network_config(kind, 3);
@@ -304,14 +297,4 @@ static void no_local_step(void **state)
             network_close(&a);
             network_close(&b);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_codec),      cmocka_unit_test(turns), cmocka_unit_test(kept_pushes),
-        cmocka_unit_test(null_arguments), cmocka_unit_test(told),  cmocka_unit_test(not_written),
-        cmocka_unit_test(no_local_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,9 +99,8 @@ static void alter_message(call *c, tlc_message valid)
     free(p);
 }
 
-static void e1_altered_messages(void **state)
+TEST(e1_altered_messages)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         fleet a, b;
         open_twins(&a, &b, kind);
@@ -204,11 +203,10 @@ static void alter_length(call *c, tlc_message valid)
 }
 
 /* Pushes that say that a gradient was dropped, or that a worker is not in the round, and the answers to them. */
-static void e1_lengths(void **state)
+TEST(e1_lengths)
 {
     const uint32_t nan = 0x7fc00000u;
 
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -252,11 +250,10 @@ static void alter_finding(call *c, tlc_message valid)
 }
 
 /* Rank 1 has a NaN in the last tensor. */
-static void e1_findings(void **state)
+TEST(e1_findings)
 {
     const uint32_t nan = 0x7fc00000u;
 
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -273,9 +270,8 @@ static void e1_findings(void **state)
     }
 }
 
-static void e1_flags(void **state)
+TEST(e1_flags)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -298,7 +294,7 @@ static void e1_flags(void **state)
 }
 
 /* So many workers that their bits in an answer are more bytes than the checksum behind them. */
-static void e1_many_workers(void **state)
+TEST(e1_many_workers)
 {
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4};
     const float grad[4] = {1, 2, 3, 4};
@@ -311,7 +307,6 @@ static void e1_many_workers(void **state)
     tlc_worker *w;
     tlc_server *s;
 
-    (void)state;
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = 47;
     cfg.servers = 1;
@@ -402,9 +397,8 @@ static void alter_state(fleet *f, member m, uint32_t index)
     free(p);
 }
 
-static void e1_altered_states(void **state)
+TEST(e1_altered_states)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         fleet a, b;
         open_twins(&a, &b, kind);
@@ -416,13 +410,4 @@ static void e1_altered_states(void **state)
         fleet_step(&b, 2);
         close_twins(&a, &b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_altered_messages), cmocka_unit_test(e1_flags),        cmocka_unit_test(e1_lengths),
-        cmocka_unit_test(e1_findings),         cmocka_unit_test(e1_many_workers), cmocka_unit_test(e1_altered_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -344,9 +344,8 @@ static void run_step(fleet *f, uint64_t step, int disturbed)
     require_pulled(f, TLC_OK);
 }
 
-static void e1_every_call(void **state)
+TEST(e1_every_call)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet a, b;
@@ -377,9 +376,8 @@ static void e1_every_call(void **state)
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 /* Residuals of which one would overflow: none is scaled. */
-static void e1_scale(void **state)
+TEST(e1_scale)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t t = 0; t < TENSORS; t++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -404,9 +402,8 @@ static void e1_scale(void **state)
 }
 
 /* No object at all. */
-static void e1_null(void **state)
+TEST(e1_null)
 {
-    (void)state;
     tlc_message m[2] = {{NULL, 0}};
     size_t written = 0;
     uint8_t byte = 0;
@@ -456,14 +453,4 @@ static void e1_null(void **state)
     require(!tlc_worker_step(NULL) && !tlc_server_step(NULL) && !tlc_allreduce_step(NULL));
     require(!tlc_worker_state_size(NULL) && !tlc_server_state_size(NULL) && !tlc_allreduce_state_size(NULL));
     require(!m[0].len && !written && !step && !p.n && !told.sentence[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_every_call),
-        cmocka_unit_test(e1_scale),
-        cmocka_unit_test(e1_null),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

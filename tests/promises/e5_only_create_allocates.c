@@ -130,9 +130,8 @@ static tlc_exchange_config configuration(fleet_kind kind, size_t turn)
 
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
-static void e5_allocator(void **state)
+TEST(e5_allocator)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 11 : 1)
         FOR_EACH_KIND(kind) {
             counter count = {.left = SIZE_MAX};
@@ -160,9 +159,8 @@ static void alone(fleet *f, int before)
     require(memory.asked == 0);
 }
 
-static void e5_every_call(void **state)
+TEST(e5_every_call)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 11 : 1)
         FOR_EACH_KIND(kind) {
             tlc_exchange_config cfg = configuration(kind, turn);
@@ -176,11 +174,10 @@ static void e5_every_call(void **state)
 }
 
 /* Large tensors, so that there are tasks. */
-static void e5_tasks(void **state)
+TEST(e5_tasks)
 {
     tlc_tensor tensors[TENSORS];
 
-    (void)state;
     memcpy(tensors, large_tensors, sizeof tensors);
     tensors[3].n = 150000;
     FOR_EACH_KIND(kind) {
@@ -232,9 +229,8 @@ static tlc_status try_to_make(fleet *f, const tlc_exchange_config *cfg, int serv
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until the object is made. */
-static void e5_no_memory(void **state)
+TEST(e5_no_memory)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 20 : 5)
         FOR_EACH_KIND(kind)
             for (int way = 0; way < 2 * MEMORY_KINDS; way++) {
@@ -257,9 +253,8 @@ static void e5_no_memory(void **state)
 }
 
 /* What is refused frees all that was taken by then. */
-static void e5_refused(void **state)
+TEST(e5_refused)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, WORKERS, small_tensors);
         fleet f;
@@ -284,13 +279,4 @@ static void e5_refused(void **state)
         }
         fleet_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e5_allocator), cmocka_unit_test(e5_every_call), cmocka_unit_test(e5_tasks),
-        cmocka_unit_test(e5_no_memory), cmocka_unit_test(e5_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,9 +104,8 @@ static tlc_exchange_config configuration(tlc_gossip_kind kind, const char *codec
     return cfg;
 }
 
-static void allocator(void **state)
+TEST(allocator)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
             const tlc_graph graph = ring_of(NODES);
@@ -135,11 +134,10 @@ static void alone(network *net, int before)
     require(memory.asked == 0);
 }
 
-static void every_call(void **state)
+TEST(every_call)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++, turn++) {
             const tlc_graph graph = ring_of(NODES);
@@ -154,9 +152,8 @@ static void every_call(void **state)
 }
 
 /* A large tensor, so that there are tasks. */
-static void tasks(void **state)
+TEST(tasks)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         const tlc_graph graph = ring_of(NODES);
         tlc_exchange_config cfg = configuration(kind, "qsgd");
@@ -171,13 +168,12 @@ static void tasks(void **state)
     }
 }
 
-static void graphs(void **state)
+TEST(graphs)
 {
     uint32_t list[12];
     double weights[13];
     size_t degree;
 
-    (void)state;
     for (tlc_graph_kind kind = TLC_RING; kind <= TLC_RANDOM; kind++) {
         const tlc_graph g = {.struct_size = sizeof g, .kind = kind, .nodes = 12, .p = 0.5};
         starved(tlc_graph_neighbours(&g, 3, list, weights, 12, &degree), TLC_OK);
@@ -213,9 +209,8 @@ static tlc_status try_to_make(network *net, const tlc_exchange_config *cfg, size
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until the object is made. */
-static void no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             for (memory_kind way = MALLOC; way < MEMORY_KINDS; way++) {
@@ -236,9 +231,8 @@ static void no_memory(void **state)
 }
 
 /* What is refused frees all that was taken by then. */
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (memory_kind way = MALLOC; way <= ALLOCATOR; way++) {
             const tlc_graph graph = ring_of(NODES);
@@ -269,13 +263,4 @@ static void refused(void **state)
             require_status(try_to_make(&net, &cfg, SIZE_MAX, way), TLC_OK);
             network_close(&net);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocator), cmocka_unit_test(every_call), cmocka_unit_test(tasks),
-        cmocka_unit_test(graphs),    cmocka_unit_test(no_memory),  cmocka_unit_test(refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

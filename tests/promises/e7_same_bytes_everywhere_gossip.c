@@ -158,11 +158,10 @@ static int has_mode(float_mode mode)
 
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
-static void same_digests(void **state)
+TEST(same_digests)
 {
     int right = 1;
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         uint64_t digest = 0;
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
@@ -174,11 +173,10 @@ static void same_digests(void **state)
 }
 
 /* All ISAs in all float modes. */
-static void ways(void **state)
+TEST(ways)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec += quick() && codec[1] && codec[2] ? 3 : 1) {
             const uint64_t want = run(kind, *codec, 131, &plain);
@@ -191,11 +189,10 @@ static void ways(void **state)
 }
 
 /* A tensor that is so large that tasks share it. */
-static void tasks(void **state)
+TEST(tasks)
 {
     static const char *const texts[] = {"qsgd", "raw", "natural", "random-sparse", "stochastic-ternary+quartic"};
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (size_t c = 0; c < COUNT(texts) && !(quick() && kind); c += quick() ? COUNT(texts) : 1) {
             const uint64_t want = run(kind, texts[c], 140000, &plain);
@@ -207,9 +204,8 @@ static void tasks(void **state)
 }
 
 /* A full hello is made by tasks, too. */
-static void tasks_of_hellos(void **state)
+TEST(tasks_of_hellos)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 2);
         const tlc_graph graph = ring_of(2);
@@ -224,9 +220,8 @@ static void tasks_of_hellos(void **state)
 }
 
 /* tlc_graph_neighbours computes weights, and compares p. */
-static void graphs(void **state)
+TEST(graphs)
 {
-    (void)state;
     for (tlc_graph_kind kind = TLC_RING; kind <= TLC_RANDOM; kind++)
         for (float_mode mode = MODE_DEFAULT; mode < MODE_COUNT; mode++)
             for (uint32_t i = 0; i < 30; i++) {
@@ -248,11 +243,4 @@ static void graphs(void **state)
             }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_digests),    cmocka_unit_test(ways),   cmocka_unit_test(tasks),
-        cmocka_unit_test(tasks_of_hellos), cmocka_unit_test(graphs),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

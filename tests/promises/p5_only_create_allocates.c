@@ -85,9 +85,8 @@ static void use(tlc_ctx *ctx, tlc_dtype dtype)
     free(out);
 }
 
-static void p5_one_allocation(void **state)
+TEST(p5_one_allocation)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -113,9 +112,8 @@ static void p5_one_allocation(void **state)
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until tlc_create succeeds. */
-static void p5_no_memory(void **state)
+TEST(p5_no_memory)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int feedback = 0; feedback < 2; feedback++) {
             tlc_status status = TLC_ERR_NOMEM;
@@ -139,25 +137,16 @@ static void p5_no_memory(void **state)
 }
 
 /* A configuration that is refused allocates nothing. */
-static void p5_refused_before_allocating(void **state)
+TEST(p5_refused_before_allocating)
 {
     counter count;
     tlc_ctx *ctx = NULL;
     tlc_config cfg = counted("no such codec", TLC_F32, TLC_ISA_AUTO, &count);
 
-    (void)state;
     require_status(tlc_create(&ctx, &cfg, N), TLC_ERR_PARAM);
     cfg = counted("3lc", TLC_F32, TLC_ISA_AUTO, &count);
     require_status(tlc_create(&ctx, &cfg, SIZE_MAX), TLC_ERR_SIZE);
     require(ctx == NULL && count.made == 0 && count.freed == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p5_one_allocation),
-        cmocka_unit_test(p5_no_memory),
-        cmocka_unit_test(p5_refused_before_allocating),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -84,8 +84,35 @@ const char *reserve_all(void);
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-int quick(void);              /* is TLC_TEST_QUICK set? */
-int print_isas(void **state); /* a setup of groups: comments come after the first lines of TAP */
+int quick(void); /* is TLC_TEST_QUICK set? */
+
+/* ---- the tests of a program -------------------------------------------------------------------------------------- */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names to declare */
+
+/* TEST(what_holds) { ... } is a test. A program runs those of its file from top to bottom; each is a line of output. */
+#define TEST(name)                                                                                                     \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void add_test_##name(void)                                                     \
+    {                                                                                                                  \
+        add_test(#name, name, __LINE__);                                                                               \
+    }                                                                                                                  \
+    static void name(__attribute__((unused)) void **state)
+
+/* A function that runs before them all, and returns 0. */
+#define SETUP(name)                                                                                                    \
+    __attribute__((constructor)) static void set_setup_##name(void)                                                    \
+    {                                                                                                                  \
+        set_setup(name);                                                                                               \
+    }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+void add_test(const char *name, void (*test)(void **state), int line);
+void set_setup(int (*function)(void **state));
+extern const char *test_argument; /* the first argument of the program, or NULL */
+
+int print_isas(void **state); /* a SETUP: comments come after the first lines of TAP */
 
 /* ---- where a test is, for its messages --------------------------------------------------------------------------- */
 
