@@ -76,9 +76,6 @@ void tell_line(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A line of a verbose run. */
 #define tell(r, ...) ((r)->verbose ? tell_line(__VA_ARGS__) : (void)0)
 
-/* Plays the seed of r->sc. Returns 0 if a promise was broken. */
-int run_play(run *r, const play *p);
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 void *take(run *r, size_t size); /* zeroed; freed with the run, if not before */

@@ -3,6 +3,7 @@
  * Calls out of turn and wrong messages, at workers and servers.
  */
 #include "servers.h"
+#include "creation.h"
 #include "forge.h"
 #include "stranger.h"
 #include <math.h>

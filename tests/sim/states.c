@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "states.h"
+#include "creation.h"
 #include "oracle.h"
 #include <float.h>
 #include <math.h>
