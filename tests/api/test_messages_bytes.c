@@ -121,40 +121,34 @@ static int make_samples(void **state)
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-static tlc_decode_options told(void)
-{
-    memset(message, 'x', sizeof message);
-    return (tlc_decode_options){.struct_size = sizeof(tlc_decode_options),
-                                .message = message,
-                                .message_cap = sizeof message};
-}
+/* Options with a place for the message, in which there is another. */
+#define TOLD(options)                                                                                                  \
+    (memset(message, 'x', sizeof message),                                                                             \
+     (options){.struct_size = sizeof(options), .message = message, .message_cap = sizeof message})
+
+/* A call with the options `opt`. */
+#define SAYS(call, status, words)                                                                                      \
+    opt = TOLD(__typeof__(opt));                                                                                       \
+    require_status(call, status);                                                                                      \
+    require_says(message, words)
 
 /* All decoders refuse the bytes with the same words, and so does tlc_explain, unless the frame itself is right. */
 static void refused(const void *src, size_t len, size_t n, tlc_status status, const char *words)
 {
     const tlc_message frames[] = {{samples[FRAME].bytes, samples[FRAME].len}, {src, len}};
     float out[N + 1] = {0}, zeros[N + 1] = {0};
-    tlc_decode_options opt = told();
+    tlc_decode_options opt;
     char many[200];
     size_t bad;
 
-    require_status(tlc_decompress(src, len, TLC_F32, out, n, &opt), status);
-    require_says(message, words);
-    opt = told();
-    require_status(tlc_decompress_add(src, len, 1, out, n, &opt), status);
-    require_says(message, words);
-    opt = told();
-    require_status(tlc_mask(src, len, out, n, &opt), status);
-    require_says(message, words);
+    SAYS(tlc_decompress(src, len, TLC_F32, out, n, &opt), status, words);
+    SAYS(tlc_decompress_add(src, len, 1, out, n, &opt), status, words);
+    SAYS(tlc_mask(src, len, out, n, &opt), status, words);
     if (n == N) {
         snprintf(many, sizeof many, "frame 1: ... %s", words);
-        opt = told();
-        require_status(tlc_decompress_add_many(frames, NULL, 2, out, n, &bad, &opt), status);
+        SAYS(tlc_decompress_add_many(frames, NULL, 2, out, n, &bad, &opt), status, many);
         require(bad == 1);
-        require_says(message, many);
-        memset(message, 'x', sizeof message);
-        require_status(tlc_explain(src, len, TLC_FORMAT_FRAME, message, sizeof message), status);
-        require_says(message, words);
+        SAYS(tlc_explain(src, len, TLC_FORMAT_FRAME, message, sizeof message), status, words);
     }
     require(same(out, zeros, sizeof out));
 }
@@ -211,10 +205,6 @@ TEST(arguments_of_decoders)
     float out[N];
     sample raw;
 
-#define SAYS(call, status, words)                                                                                      \
-    opt = told();                                                                                                      \
-    require_status(call, status);                                                                                      \
-    require_says(message, words)
     SAYS(tlc_decompress(f->bytes, f->len, (tlc_dtype)3, out, N, &opt), TLC_ERR_PARAM, "dtype is 3: ... TLC_BF16 (2)");
     SAYS(tlc_decompress(NULL, 5, TLC_F32, out, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 5");
     SAYS(tlc_decompress(f->bytes, f->len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "out is NULL, but n is 100");
@@ -238,11 +228,10 @@ TEST(arguments_of_decoders)
     }
     make_frame(&raw, "raw", 0);
     SAYS(tlc_mask(raw.bytes, raw.len, out, N, &opt), TLC_ERR_UNSUPPORTED, "codec \"raw\" has no mask");
-#undef SAYS
-    opt = told();
+    opt = TOLD(tlc_decode_options);
     require_status(tlc_decompress(f->bytes, f->len, TLC_F32, out, N, &opt), TLC_OK);
     require(!*message);
-    opt = told();
+    opt = TOLD(tlc_decode_options);
     opt.struct_size = offsetof(tlc_decode_options, message); /* of a caller who does not know messages */
     require_status(tlc_decompress(f->bytes, 3, TLC_F32, out, N, &opt), TLC_ERR_CORRUPT);
     require(all_bytes(message, sizeof message, 'x'));
@@ -260,7 +249,7 @@ TEST(quartic_frames)
     size_t len;
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): fields of structs */
-#define SAYS(c, type, room, src, count, scale, to, cap, status, words)                                                 \
+#define QUARTIC_SAYS(c, type, room, src, count, scale, to, cap, status, words)                                         \
     memset(message, 'x', sizeof message);                                                                              \
     require_status(tlc_compress_quartic(src, count, scale, N,                                                          \
                                         PARAMS(quartic, .codec = c, .dtype = type, .scratch = room,                    \
@@ -268,21 +257,23 @@ TEST(quartic_frames)
                                         to, cap, &len),                                                                \
                    status);                                                                                            \
     require_says(message, words)
-    SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
-    SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
-    SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
-    SAYS(codec, 3, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "dtype is 3: ");
-    SAYS(codec, 0, NULL, NULL, 20, scales, dst, ROOM, TLC_ERR_PARAM, "quartic is NULL");
-    SAYS(codec, 0, NULL, symbols, 20, NULL, dst, ROOM, TLC_ERR_PARAM, "scales is NULL");
-    SAYS(codec, 0, NULL, symbols, 20, scales, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
-    SAYS("3lc-golomb", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch");
-    SAYS(codec, 0, NULL, symbols, 20, scales, dst, 9, TLC_ERR_CAPACITY, "cap is 9 bytes, 42 are needed");
-    SAYS(codec, 0, NULL, symbols, 19, scales, dst, ROOM, TLC_ERR_SIZE, "len is 19, but 100 values have 20 quartic");
-    SAYS(codec, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_CORRUPT, "quartic: the bytes of block 0 of 2");
+    QUARTIC_SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
+    QUARTIC_SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
+    QUARTIC_SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
+    QUARTIC_SAYS(codec, 3, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "dtype is 3: ");
+    QUARTIC_SAYS(codec, 0, NULL, NULL, 20, scales, dst, ROOM, TLC_ERR_PARAM, "quartic is NULL");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, NULL, dst, ROOM, TLC_ERR_PARAM, "scales is NULL");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    QUARTIC_SAYS("3lc-golomb", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM,
+                 "scratch is NULL: tlc_quartic_scratch");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, dst, 9, TLC_ERR_CAPACITY, "cap is 9 bytes, 42 are needed");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 19, scales, dst, ROOM, TLC_ERR_SIZE,
+                 "len is 19, but 100 values have 20 quartic");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_CORRUPT, "quartic: the bytes of block 0 of 2");
     const uint8_t good[20] = {121, 121};
-    SAYS(codec, 0, NULL, good, 20, scales, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is negative");
-    SAYS(codec, 0, NULL, good, 20, infinite, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is infinity");
-#undef SAYS
+    QUARTIC_SAYS(codec, 0, NULL, good, 20, scales, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is negative");
+    QUARTIC_SAYS(codec, 0, NULL, good, 20, infinite, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is infinity");
+#undef QUARTIC_SAYS
 }
 
 TEST(aggregations)
@@ -296,7 +287,7 @@ TEST(aggregations)
     make_frame(&f[2], "natural:block=50", 0);
     make_frame(&f[3], "raw", 0);
     tlc_message frames[] = {{f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}};
-#define SAYS(last, size, which, count, to, cap, status, words)                                                         \
+#define NATURAL_SAYS(last, size, which, count, to, cap, status, words)                                                 \
     frames[2] = (tlc_message){last, size};                                                                             \
     memset(message, 'x', sizeof message);                                                                              \
     require_status(tlc_natural_aggregate(frames, count,                                                                \
@@ -305,22 +296,24 @@ TEST(aggregations)
                                          to, cap, &len),                                                               \
                    status);                                                                                            \
     require_says(message, words)
-    SAYS(f[1].bytes, f[1].len, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: its bits or its shift");
-    SAYS(f[2].bytes, f[2].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"natural\" with blocks");
-    SAYS(f[3].bytes, f[3].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"raw\": natural without");
-    SAYS(samples[DELTA].bytes, samples[DELTA].len, 0, 3, dst, ROOM, TLC_ERR_VERSION,
-         "frame 2: these are the bytes of a");
-    SAYS(NULL, 3, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: data is NULL, but len is 3");
-    SAYS(f[0].bytes, f[0].len, 0, 0, dst, ROOM, TLC_ERR_PARAM, "count is 0");
-    SAYS(f[0].bytes, f[0].len, 0, 3, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
-    SAYS(f[0].bytes, f[0].len, 9, 3, dst, ROOM, TLC_ERR_PARAM, "rounding is 9: ... (0) or ... (1)");
-    SAYS(f[0].bytes, f[0].len, 0, 3, dst, 5, TLC_ERR_CAPACITY, "cap is 5 bytes, 109 are needed");
+    NATURAL_SAYS(f[1].bytes, f[1].len, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: its bits or its shift");
+    NATURAL_SAYS(f[2].bytes, f[2].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED,
+                 "frame 2: its codec is \"natural\" with blocks");
+    NATURAL_SAYS(f[3].bytes, f[3].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED,
+                 "frame 2: its codec is \"raw\": natural without");
+    NATURAL_SAYS(samples[DELTA].bytes, samples[DELTA].len, 0, 3, dst, ROOM, TLC_ERR_VERSION,
+                 "frame 2: these are the bytes of a");
+    NATURAL_SAYS(NULL, 3, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: data is NULL, but len is 3");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 0, dst, ROOM, TLC_ERR_PARAM, "count is 0");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 3, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 9, 3, dst, ROOM, TLC_ERR_PARAM, "rounding is 9: ... (0) or ... (1)");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 3, dst, 5, TLC_ERR_CAPACITY, "cap is 5 bytes, 109 are needed");
     require_status(tlc_natural_aggregate(frames, 3,
                                          PARAMS(natural_aggregate, .message = message, .message_cap = sizeof message),
                                          dst, ROOM, &len),
                    TLC_OK);
     require(!*message);
-#undef SAYS
+#undef NATURAL_SAYS
     make_samples(NULL);
 }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -404,18 +397,6 @@ TEST(damaged_bundles_and_states)
 
 /* ---- deltas ------------------------------------------------------------------------------------------------------ */
 
-static tlc_delta_options delta_told(void)
-{
-    memset(message, 'x', sizeof message);
-    return (
-        tlc_delta_options){.struct_size = sizeof(tlc_delta_options), .message = message, .message_cap = sizeof message};
-}
-
-#define SAYS(call, status, words)                                                                                      \
-    opt = delta_told();                                                                                                \
-    require_status(call, status);                                                                                      \
-    require_says(message, words)
-
 TEST(deltas)
 {
     sample d = samples[DELTA];
@@ -442,7 +423,7 @@ TEST(deltas)
     SAYS(tlc_delta_apply(NULL, 9, base, N, TLC_F32, &opt), TLC_ERR_PARAM, "src is NULL, but len is 9");
     SAYS(tlc_delta_apply(d.bytes, d.len, NULL, N, TLC_F32, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
     SAYS(tlc_delta_apply(d.bytes, d.len, base, N, (tlc_dtype)5, &opt), TLC_ERR_PARAM, "dtype is 5: ");
-    opt = delta_told();
+    opt = TOLD(tlc_delta_options);
     require_status(tlc_delta_apply(d.bytes, d.len, base, N, TLC_F32, &opt), TLC_OK);
     require(!*message);
     d.bytes[1] = 9;
@@ -479,7 +460,6 @@ TEST(making_deltas)
              TLC_ERR_UNSUPPORTED, words);
     }
 }
-#undef SAYS
 
 /* ---- the buffers ------------------------------------------------------------------------------------------------- */
 
@@ -488,8 +468,8 @@ TEST(every_room)
 {
     const sample *d = &samples[DELTA], *f = &samples[FRAME];
     char decoding[TLC_MESSAGE_SIZE], applying[TLC_MESSAGE_SIZE];
-    tlc_delta_options delta = delta_told();
-    tlc_decode_options opt = told();
+    tlc_delta_options delta = TOLD(tlc_delta_options);
+    tlc_decode_options opt = TOLD(tlc_decode_options);
     guard_buffer b;
     float out[N];
 
