@@ -27,7 +27,7 @@ static void add_input(inputs *in, const codec_case *c, data_kind kind, uint64_t 
     uint8_t *frame = bytes(tlc_bound(ctx));
     fill_grad(kind, seed, dtype, grad, in->n);
     size_t len = compress(ctx, grad, frame);
-    uint8_t *exact = bytes(len); /* a checker sees reads behind it */
+    uint8_t *exact = bytes(len); /* a checker sees reads past its end */
     memcpy(exact, frame, len);
     in->frames[in->count] = (tlc_message){exact, len};
     in->weights[in->count++] = seed % 5 ? (float)(seed % 7) - 2.5f : 1.0f;

@@ -46,7 +46,7 @@ static tlc_status expected(const uint8_t *src, size_t len, size_t *head)
     return frames == len - used ? TLC_OK : TLC_ERR_CORRUPT;
 }
 
-/* Opens len bytes that end at a guard page and reads all frames: they lie in the bytes, one behind the other. */
+/* Opens len bytes that end at a guard page and reads all frames: they lie in the bytes, one after the other. */
 static tlc_status walk(arena *a, const uint8_t *src, size_t len)
 {
     const uint8_t *p = arena_copy(a, src, len, 1);
@@ -114,8 +114,8 @@ static const struct {
     {TLC_ERR_VERSION, 3, {'B', 0, 0}},
     {TLC_ERR_VERSION, 3, {'B', 3, 0}},
     {TLC_ERR_VERSION, 3, {'B', 130, 0}},
-    {TLC_ERR_VERSION, 17, {'B', 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}}, /* as version 1 had it */
-    {TLC_ERR_CORRUPT, 4, {'B', 2, 0, 0}}, /* a byte behind it */
+    {TLC_ERR_VERSION, 17, {'B', 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}}, /* as in version 1 */
+    {TLC_ERR_CORRUPT, 4, {'B', 2, 0, 0}}, /* a byte after it */
     {TLC_ERR_CORRUPT, 5, {'B', 2, 1, 0, 0}},
     {TLC_ERR_CORRUPT, 5, {'B', 2, 1, 2, 9}}, /* the frame is too short */
     {TLC_ERR_CORRUPT, 3, {'B', 2, 1}}, /* no length */
@@ -158,7 +158,7 @@ TEST(bad_heads)
     arena_close(&a);
 }
 
-/* Heads that are almost right, with up to 64 bytes behind them. */
+/* Heads that are almost right, with up to 64 bytes after them. */
 TEST(random_bytes)
 {
     enum { MOST = 128 };

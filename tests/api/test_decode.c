@@ -251,7 +251,7 @@ TEST(inspect_fields)
                 }
 }
 
-/* Are the first size bytes of two infos the same? struct_size and the padding behind codec do not count. */
+/* Are the first size bytes of two infos the same? struct_size and the padding after codec do not count. */
 static int same_fields(const tlc_frame_info *a, const tlc_frame_info *b, size_t size)
 {
     const size_t first = sizeof a->struct_size, pad = offsetof(tlc_frame_info, codec) + sizeof a->codec;

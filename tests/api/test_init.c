@@ -51,7 +51,7 @@ static const struct row {
 
 enum { ROOM = 1024, MARK = 0xa5 };
 
-/* Callers of older and newer versions have smaller and larger structs: no byte behind theirs is written. */
+/* Callers of older and newer versions have smaller and larger structs: no byte past theirs is written. */
 TEST(sizes)
 {
     for (size_t i = 0; i < COUNT(rows); i++) {

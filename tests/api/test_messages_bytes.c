@@ -121,7 +121,7 @@ static int make_samples(void **state)
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-/* Options with a place for the message, in which there is another. */
+/* Options with a buffer for the message. It holds another text. */
 #define TOLD(options)                                                                                                  \
     (memset(message, 'x', sizeof message),                                                                             \
      (options){.struct_size = sizeof(options), .message = message, .message_cap = sizeof message})

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: frames end
+ * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing after the header is read: frames end
  * at a page that cannot be touched.
  */
 #include "../support/support.h"
@@ -67,7 +67,7 @@ TEST(tells_the_header)
     each_frame(like_inspect);
 }
 
-/* All that lies behind the header is missing, is a page that faults, or is garbage. */
+/* All that follows the header is missing, is a page that faults, or is garbage. */
 static void without_payload(const uint8_t *frame, size_t len, const tlc_frame_info *inspected)
 {
     const size_t header = (size_t)inspected->header_size, sum = inspected->checksum ? 4 : 0;

@@ -7,7 +7,7 @@
 
 /* ---- numbers of values ------------------------------------------------------------------------------------------- */
 
-/* Around quotients of SIZE_MAX, where sizes overflow: so many bytes a value, or so many values a byte. */
+/* Around quotients of SIZE_MAX, where sizes overflow: bytes a value, or values a byte. */
 static const size_t quotients[] = {1, 2, 3, 4, 5, 8, 9, 10, 12, 16, 20, 32, 64, 1000};
 enum { AROUND = 120 };
 

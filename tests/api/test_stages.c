@@ -219,7 +219,7 @@ TEST(quartic_refusals)
             written = 77;
             require_status(tlc_quartic_encode(zero, n, packed, len, &written), TLC_ERR_PARAM);
             require(written == 77);
-            zero[i] = 0; /* cppcheck-suppress unreadVariable ; read in the next round */
+            zero[i] = 0; /* cppcheck-suppress unreadVariable ; read in the next turn */
         }
     }
 }

@@ -232,7 +232,7 @@ TEST(struct_sizes)
     }
 }
 
-/* No byte behind struct_size is read. */
+/* No byte past struct_size is read. */
 TEST(not_beyond_the_size)
 {
     arena pages;
@@ -280,7 +280,7 @@ static void require_same_call(const params_case *c, const void *params, const vo
     require(same(&got, &want, sizeof got));
 }
 
-/* What 0 stands for, in so many words. */
+/* What 0 stands for, written out. */
 TEST(zero_is_the_default)
 {
     set_up();

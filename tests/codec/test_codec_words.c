@@ -137,7 +137,7 @@ TEST(next_stages_are_told)
 }
 
 /* The message is cut to cap bytes with its NUL and ends with "...", without a list of codecs that is cut itself.
- * Nothing behind cap is written. */
+ * Nothing past cap is written. */
 TEST(cut_messages)
 {
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): LONG is of three parts */
@@ -197,7 +197,7 @@ TEST(any_text)
 
 /* ---- lists of stages --------------------------------------------------------------------------------------------- */
 
-/* How many lists of one to three stages are codecs, counted a step at a time. */
+/* How many lists of one to three stages are codecs, counted one stage at a time. */
 static size_t count_of_codecs(void)
 {
     size_t ending_with[COUNT(stages)] = {0}, codecs_found = 0;

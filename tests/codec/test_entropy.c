@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How small frames are: ternary+golomb and topk beside the entropy of what they send, and Sparse Binary Compression
- * beside its paper's ratios. Headers and all are counted.
+ * beside its paper's ratios. Headers are counted, too.
  */
 #include "../support/support.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static size_t fill_symbols(rng *r, double p, float *g, size_t n)
     return count;
 }
 
-/* Bytes that symbols take which are not 0 with probability p, independent, and either sign alike. */
+/* The entropy in bytes of independent symbols that are not 0 with probability p, and of either sign alike. */
 static double entropy(double p, size_t n)
 {
     return (double)n * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
@@ -43,8 +43,8 @@ static size_t frame_size(const char *codec, const float *g, size_t n)
     return len;
 }
 
-/* At most 3% above the entropy, header and all; only where that is less than some 700 bytes, the header and the head of
- * the payload are more than 3% of it: there they are counted beside it. */
+/* At most 3% above the entropy, with the header. Below some 700 bytes the header and the head of the payload are more
+ * than 3% of it: there they are added to the limit. */
 TEST(close_to_the_entropy)
 {
     static const size_t sizes[] = {1 << 16, MI};

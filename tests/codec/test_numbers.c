@@ -109,7 +109,7 @@ TEST(random_numbers)
         int len = snprintf(text, sizeof text, "%llu", (unsigned long long)whole);
         if (kind != 1 || at.i % 4 == 1) {
             text[len++] = '.';
-            for (int i = 0; i < digits; i++) /* mostly zeros: the digit that decides may be far behind */
+            for (int i = 0; i < digits; i++) /* mostly zeros: the digit that decides may come late */
                 text[len++] = (char)('0' + (rng_below(&r, 3) && kind ? 0 : rng_below(&r, 10)));
             text[len] = 0;
         }

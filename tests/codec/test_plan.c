@@ -10,7 +10,7 @@
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Facts are bits, so that a row can stand for several: NO | YES is any. */
-enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY }; /* blocks: none, or so many */
+enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY }; /* blocks: none, or this many */
 enum { GRADIENT = 1, RESIDUAL = 2, BOTH = 4 };               /* what there is */
 enum { NO = 1, YES = 2, ANY = NO | YES };
 enum { SCALE = 1, ONE_SWEEP = 2, VALUES = 4, NOT_ONE_SWEEP = SCALE | VALUES, EACH = 7 }; /* how the quantizer chooses */
@@ -82,7 +82,7 @@ static int row_is_of(const plan_row *row, const tlc_plan_facts *f)
            row->exact & bit((unsigned)f->exact) && row->chooses & chooses;
 }
 
-/* Calls check for every combination. A gradient or a residual there always is. Returns how many there were. */
+/* Calls check for every combination. There is always a gradient or a residual. Returns how many there were. */
 static size_t each_combination(void (*check)(const tlc_plan_facts *f, const tlc_plan *plan))
 {
     static const size_t blocks[] = {0, 1, 2, TLC_KEPT_MAX - 1, TLC_KEPT_MAX, TLC_KEPT_MAX + 1, 1000000, SIZE_MAX};
@@ -140,7 +140,7 @@ static void check_laws(const tlc_plan_facts *f, const tlc_plan *plan)
     const int sent_as_is = f->exact && !f->has_residual, in_one_sweep = f->chooses == TLC_CHOOSES_IN_ONE_SWEEP;
     const int adds = plan->add || plan->first == TLC_FIRST_ADD;
 
-    /* Nothing is written before a sweep has checked all values, but where the caller has, or any value will do. */
+    /* Nothing is written before a sweep has checked all values, unless the caller has, or any value will do. */
     require(plan->first != TLC_FIRST_ADD || f->assume_finite);
     require(plan->first != TLC_FIRST_NONE || f->assume_finite || sent_as_is);
 

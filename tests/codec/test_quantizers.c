@@ -66,7 +66,7 @@ static int by_rank(const void *a, const void *b)
     return p->index < q->index ? -1 : p->index > q->index;
 }
 
-/* Marks the members of one side, of the k largest of sign * x those that are positive. */
+/* Marks the members of one side: those of the k largest sign * x that are positive. */
 static void side_members(const float *x, float sign, size_t k, uint8_t *member, uint8_t mark, ranked *order, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -158,7 +158,7 @@ static void misleading_sample(size_t n, size_t k, const char *p)
 
     for (int seen = 0; seen < 2; seen++)
         for (size_t t = 0; t < COUNT(tops); t++)
-            /* so many large values; all of them, or none, in the sample */
+            /* how many large values; all of them, or none, in the sample */
             for (size_t count = k - 1; count <= k + 1; count++) {
                 size_t top = 0;
                 for (size_t i = 0; i < n; i++) {

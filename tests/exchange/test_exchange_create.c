@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the calls take and refuse that create ranks, workers, servers and nodes, and the sentence of a call that fails:
- * it names who was called, the argument, the tensor, what was given and what is allowed. *out stays as it was. (Nodes
- * alone: test_gossip_create.c. Memory: e5_only_create_allocates.c.)
+ * What tlc_allreduce_create, tlc_worker_create, tlc_server_create and tlc_gossip_create take and refuse, and the
+ * sentence of a call that fails: it names who was called, the argument, the tensor, what was given and what is allowed.
+ * *out stays as it was. (Nodes alone: test_gossip_create.c. Memory: e5_only_create_allocates.c.)
  */
 #include "../support/exchange_run.h"
 #include <math.h>
@@ -96,7 +96,7 @@ static void says(attempt *a, tlc_status want, const char *words, const char *cha
     require_sentence(&o, want, words, change);
     if (a->index < 2)
         require_words(o.sentence, a->server ? "server 0: " : who[a->kind], change);
-    a->cfg.outcome = NULL; /* without one, and with one that is no struct, the same */
+    a->cfg.outcome = NULL; /* the same without one, and with one that is no struct */
     require_status_is(change, make(a), want, __FILE__, __LINE__);
     o.struct_size = sizeof o.struct_size - 1;
     a->cfg.outcome = &o;

@@ -6,7 +6,7 @@
 
 enum { OLD = 4, HALVES = 2, CUT = 3 };
 
-/* What ranks have saved: of workers, or ranks, and of servers, one half behind the other. */
+/* What ranks have saved: of workers, or ranks, and of servers, one half after the other. */
 typedef struct divided {
     fleet half[HALVES];
     tlc_message workers[HALVES * OLD], servers[HALVES * OLD];

@@ -114,7 +114,7 @@ TEST(codec_of_each_part)
     member_destroy(there);
 }
 
-/* A part that ends behind its tensor. */
+/* A part that ends past its tensor. */
 TEST(too_many_values)
 {
     size_t altered = 0;
@@ -124,7 +124,7 @@ TEST(too_many_values)
         const uint8_t begin[] = {4, 'w', 'i', 'd', 'e', (uint8_t)small_tensors[WIDE].n};
         fleet f;
         watch w;
-        cfg.push = "natural"; /* no residual is behind the entry */
+        cfg.push = "natural"; /* no residual follows the entry */
         fleet_open(&f, &cfg, small_tensors, 0);
         fleet_step(&f, 1); /* now there are means, which the watch reads */
         watch_open(&w, &f, f.worker[0], 0);

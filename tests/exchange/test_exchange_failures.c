@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What exchange.h says of failures, beside E1 to E7: answers that are fetched again, codecs without a residual,
- * residuals of the caller, pushes that come late or twice, rounds without anybody, workers that join.
+ * What exchange.h says of failures, besides E1 to E7: answers that are fetched again, codecs without a residual,
+ * residuals of the caller, pushes that come late or twice, rounds with nobody, workers that join.
  */
 #include "../support/exchange_ledger.h"
 #include <math.h>

@@ -95,7 +95,7 @@ TEST(exchanges)
                 }
 }
 
-/* A step that sends no values counts none: whose gradient is not finite, who is not in the round. */
+/* Who sends no values in a step counts none: the gradient is not finite, or the rank is not in the round. */
 TEST(without_values)
 {
     FOR_EACH_KIND(kind) {

@@ -207,8 +207,8 @@ TEST(many)
     fleet_close(&new);
 }
 
-/* A tensor that becomes that of one worker alone: with its own state each goes on, and what the others did not send yet
- * has no place. */
+/* A tensor becomes that of one worker alone. Each goes on with its own state. What the others have not sent yet has no
+ * place. */
 TEST(one_worker_alone)
 {
     FOR_EACH_KIND(kind) {

@@ -117,7 +117,7 @@ TEST(no_residual_is_0)
 
 /* ---- steps that fail --------------------------------------------------------------------------------------------- */
 
-/* Who made no frames keeps what the last ones had. */
+/* Who makes no frames keeps the numbers of the last ones. */
 TEST(failed_steps_keep_the_last)
 {
     const uint16_t nan[2] = {0x7fc0, 0x7fc0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An all-reduce with optimizers at its owners: tlc_allreduce_average and tlc_allreduce_answer. The promises E1 to E7
- * are tested with deltas where those of servers are.
+ * An all-reduce with optimizers at its owners: tlc_allreduce_average and tlc_allreduce_answer. E1 to E7 are tested with
+ * deltas where they are tested for servers.
  */
 #include "../support/exchange_run.h"
 #include <math.h>

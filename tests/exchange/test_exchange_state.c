@@ -354,7 +354,7 @@ TEST(refused)
     fleet_close(&ps);
 }
 
-/* Messages of before are not kept when a state is loaded: they may be of another run. */
+/* Earlier messages are not kept when a state is loaded: they may be of another run. */
 TEST(messages_are_forgotten)
 {
     tlc_message answer;

@@ -155,7 +155,8 @@ TEST(sealed_hellos)
         }
 }
 
-/* The same message with so many frames: some are missing, or there are more, which are empty. So is frame `emptied`. */
+/* The same message with another number of frames: some are missing, or there are more, which are empty. So is frame
+ * `emptied`. */
 static tlc_message with_frames(tlc_message message, uint32_t count, uint32_t emptied)
 {
     enum { CHECKSUM = 4 };

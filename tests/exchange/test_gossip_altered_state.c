@@ -6,7 +6,7 @@
 #include "../support/gossip_run.h"
 #include <math.h>
 
-/* src/exchange/gossip/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, behind three
+/* src/exchange/gossip/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, after three
  * others of a byte each */
 enum { NODES = 4, LEAST = 24, ENTRIES = 19 };
 
@@ -178,7 +178,7 @@ TEST(others)
     }
 }
 
-/* A state of an all-reduce is none of a node, nor the other way round. */
+/* A state of an all-reduce is not one of a node, nor the other way round. */
 TEST(other_objects)
 {
     FOR_EACH_GOSSIP(kind) {
@@ -290,7 +290,7 @@ TEST(long_number)
     }
 }
 
-/* Bytes behind the last entry. */
+/* Bytes after the last entry. */
 TEST(too_long)
 {
     FOR_EACH_GOSSIP(kind) {

@@ -100,7 +100,7 @@ TEST(turns)
     }
 }
 
-/* Pushes of steps before are kept: at least 2. */
+/* Pushes of earlier steps are kept: at least 2. */
 TEST(kept_pushes)
 {
     enum { STEPS = 6 };

@@ -281,7 +281,7 @@ static void step_of_others(network *net, uint64_t seed)
             require_status(pull_node(net, i), TLC_OK);
 }
 
-/* The mean of node i, of which neighbour `lost` is lost: its share is that of the node itself. */
+/* The mean of node i, which has lost neighbour `lost`: its share is that of the node itself. */
 static void require_mean_without(network *net, uint32_t i, uint32_t lost)
 {
     const node *n = &net->node[i];

@@ -116,7 +116,7 @@ TEST(codecs_and_losses)
     }
 }
 
-/* Messages of before are not kept when a state is loaded: they may be of another run. */
+/* Earlier messages are not kept when a state is loaded: they may be of another run. */
 TEST(messages_are_forgotten)
 {
     FOR_EACH_GOSSIP(kind) {

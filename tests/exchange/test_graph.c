@@ -223,7 +223,7 @@ TEST(random_limits)
     }
 }
 
-/* Of 60 nodes, and so many seeds: each pair has its edge with probability p, whatever the others have. */
+/* Of 60 nodes, with many seeds: each pair has its edge with probability p, whatever the others have. */
 TEST(random_edges)
 {
     enum { SEEDS = 100, PAIRS = NODES_MAX * (NODES_MAX - 3) / 2 };

@@ -26,7 +26,7 @@ static void damage(arena *a, rng *r, uint64_t n, double p, int signs)
     judge(a, bytes_of, size, UINT64_MAX, signs, 64);
     for (size_t i = 0; i < 20; i++)
         bytes_of[size + i] = (uint8_t)rng_next(r);
-    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* bytes behind the payload do not count */
+    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* bytes after the payload do not count */
     set_free(&s);
     free(bytes_of);
 }

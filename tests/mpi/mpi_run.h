@@ -47,6 +47,6 @@ void results_wipe(results *r, const fleet *f); /* fills them with OUT_FILL, as f
 void results_close(results *r);
 void require_results(const results *r, const fleet *f); /* they are those of worker `rank` */
 
-/* The object has the state of that of the fleet. */
+/* The object has the same state as that of the fleet. */
 void require_equal_states(member ours, member theirs);
 #endif

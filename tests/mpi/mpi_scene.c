@@ -31,9 +31,9 @@ void scene_set(scene *s)
     s->cfg.outcome = &s->found;
 }
 
-void scene_memory(scene *s, int blocks)
+void scene_memory(scene *s, int allocations)
 {
-    s->memory.left = blocks;
+    s->memory.left = allocations;
 }
 
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,

@@ -137,7 +137,7 @@ static void alter_flags(call *c, tlc_message valid)
     blob_free(&altered);
 }
 
-/* An answer with a weight before its bits, as a push has it. */
+/* An answer with a weight before its bits, as in a push. */
 static void add_weight(call *c, tlc_message valid)
 {
     enum { FLAGS = 3, WEIGHT = 4, PLACE = 14 }; /* format.md */
@@ -231,7 +231,7 @@ TEST(e1_lengths)
 static void alter_finding(call *c, tlc_message valid)
 {
     enum { CAUSE, REASON, RANK, TENSOR, PLACE = 14 };    /* format.md */
-    const size_t begin = PLACE + (c->take == take_push); /* behind the receiver */
+    const size_t begin = PLACE + (c->take == take_push); /* after the receiver */
     static const struct {
         size_t field;
         uint8_t value;
@@ -293,7 +293,7 @@ TEST(e1_flags)
     }
 }
 
-/* So many workers that their bits in an answer are more bytes than the checksum behind them. */
+/* So many workers that their bits in an answer are more bytes than the checksum after them. */
 TEST(e1_many_workers)
 {
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4};
@@ -335,7 +335,7 @@ TEST(e1_many_workers)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* The numbers behind the fixed part of a state are a byte each here. One has two bytes, or they end too early. */
+/* The numbers after the fixed part of a state are a byte each here. One has two bytes, or they end too early. */
 static void alter_numbers(call *c, tlc_message valid)
 {
     enum { FIXED = 16, NUMBERS = 4, CHECKSUM = 4 }; /* object_state.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * E1: a call that fails with anything but TLC_ERR_STEP changes nothing. Every function is called with bad arguments and
- * out of turn, in every stage of a step. Afterwards the fleet goes on with the very bytes of a twin that was left
+ * out of turn, in every phase of a step. Afterwards the fleet goes on with the very bytes of a twin that was left
  * alone. (Messages and states at fault: e1_wrong_messages_change_nothing.c.)
  */
 #include "../support/exchange_view.h"
@@ -11,7 +11,7 @@
 enum { RANKS = 3, CONV = 1, WIDE = 3 };
 
 /* How far a step of an object is. */
-typedef enum stage { IDLE, PUSHED, AVERAGED, REDUCED } stage; /* AVERAGED: of ranks */
+typedef enum phase { IDLE, PUSHED, AVERAGED, REDUCED } phase; /* AVERAGED: of ranks */
 
 /* ---- what all objects have --------------------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ static tlc_status part(member m, size_t i, tlc_part *p)
     return m.rank ? tlc_allreduce_part(m.rank, i, p) : tlc_server_part(m.server, i, p);
 }
 
-/* Functions that any stage allows. */
+/* Functions that any phase allows. */
 static void refuse_queries(watch *w)
 {
     tlc_exchange_stats stats = {.struct_size = sizeof stats.struct_size - 1};
@@ -93,7 +93,7 @@ static void refuse_codecs(watch *w)
         REFUSED(w, tlc_allreduce_set_codec(m.rank, CONV, "sbc", "raw:block=1"), TLC_ERR_CAPACITY);
 }
 
-static void refuse_states(watch *w, stage s)
+static void refuse_states(watch *w, phase s)
 {
     int loads = s == IDLE, saves = s == IDLE || (w->m.server && s == PUSHED);
     size_t size = member_state_size(w->m), written = 77;
@@ -114,7 +114,7 @@ static void refuse_states(watch *w, stage s)
     free(state);
 }
 
-static void refuse_factors(watch *w, stage s)
+static void refuse_factors(watch *w, phase s)
 {
     int in_turn = s == IDLE || (w->m.server && s == PUSHED);
 
@@ -137,7 +137,7 @@ static tlc_status pull(member m, const tlc_message *from, void *const *out)
     return m.rank ? tlc_allreduce_pull(m.rank, from, out) : tlc_worker_pull(m.worker, from, out);
 }
 
-static void refuse_pushes(watch *w, stage s)
+static void refuse_pushes(watch *w, phase s)
 {
     static const double weights[] = {0, -1, NAN, INFINITY, -INFINITY, 0x1.fffffp-51, 0x1.00001p50, DBL_MAX, DBL_MIN};
     const fleet *f = w->f;
@@ -186,7 +186,7 @@ static void refuse_pulls(watch *w, int in_turn)
     REFUSED(w, pull(w->m, none, out), in_turn ? TLC_ERR_CORRUPT : TLC_ERR_ORDER);
 }
 
-static void refuse_worker(watch *w, stage s)
+static void refuse_worker(watch *w, phase s)
 {
     tlc_worker *worker = w->m.worker;
     const uint64_t now = tlc_worker_step(worker), taken[RANKS] = {now, now, now};
@@ -198,7 +198,7 @@ static void refuse_worker(watch *w, stage s)
     refuse_pulls(w, 1);
 }
 
-static void refuse_rank(watch *w, stage s)
+static void refuse_rank(watch *w, phase s)
 {
     tlc_allreduce *rank = w->m.rank;
     const uint64_t now = tlc_allreduce_step(rank);
@@ -236,7 +236,7 @@ static void refuse_rank(watch *w, stage s)
 
 /* ---- servers ----------------------------------------------------------------------------------------------------- */
 
-static void refuse_server(watch *w, stage s)
+static void refuse_server(watch *w, phase s)
 {
     tlc_server *server = w->m.server;
     const uint64_t now = tlc_server_step(server);
@@ -272,7 +272,7 @@ static void refuse_server(watch *w, stage s)
 
 /* ---- twins ------------------------------------------------------------------------------------------------------- */
 
-static void disturb(fleet *f, member m, uint32_t index, stage s)
+static void disturb(fleet *f, member m, uint32_t index, phase s)
 {
     watch w;
 
@@ -293,7 +293,7 @@ static void disturb(fleet *f, member m, uint32_t index, stage s)
     watch_close(&w);
 }
 
-static void disturb_all(fleet *f, stage s)
+static void disturb_all(fleet *f, phase s)
 {
     for (uint32_t i = 0; i < f->workers; i++)
         disturb(f, f->worker[i], i, s);

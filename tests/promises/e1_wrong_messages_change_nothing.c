@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * E1: messages of others change nothing: of another sender, step, kind or fleet, or such as do not agree with the rest.
+ * E1: messages of others change nothing: of another sender, step, kind or fleet, or that do not agree with the rest.
  * The outcome says who is at fault, and the object takes the right ones afterwards.
  */
 #include "../support/exchange_view.h"

@@ -99,7 +99,7 @@ TEST(e4_other_frames)
         }
 }
 
-/* What differs between machines may not matter. */
+/* What differs between machines must not matter. */
 TEST(e4_unlike_machines)
 {
     FOR_EACH_KIND(kind)

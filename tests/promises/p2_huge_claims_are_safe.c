@@ -364,7 +364,7 @@ TEST(malformed_numbers)
 /* ---- without a header -------------------------------------------------------------------------------------------- */
 
 /* Stages alone, with few bytes for very many values. n is the caller's, and nothing is written before all of src is
- * checked. Neither bytes of zeros nor bytes of ones are a code of so many values. */
+ * checked. Neither bytes of zeros nor bytes of ones are a code of that many values. */
 TEST(stages_alone)
 {
     uint8_t zeros[16] = {0}, ones[16];

@@ -20,7 +20,7 @@ static void result_free(result *r)
     free(r->state);
 }
 
-/* Two steps. All buffers begin `offset` bytes behind a malloc'ed address, float * arguments four times that. */
+/* Two steps. All buffers begin `offset` bytes after a malloc'ed address, float * arguments four times that. */
 static result two_steps(const tlc_config *given, size_t n, size_t offset)
 {
     tlc_config cfg = *given;

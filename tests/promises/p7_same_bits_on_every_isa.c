@@ -53,7 +53,7 @@ static tlc_isa pick_isa(size_t turn)
 
 TEST(p7_parallel)
 {
-    /* So many ranges of 16,384 quartic bytes, or of other units that are coded as one. Of four ranges some have
+    /* How many ranges: of 16,384 quartic bytes, or of other units that are coded as one. Of four ranges some have
      * neighbours on both sides. (Masks: p7_borders.) */
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_WIDE, DATA_DENSE, DATA_ZERO, DATA_TIES};
     size_t ranges = quick() ? 2 : 4, turn = 0;

@@ -229,14 +229,14 @@ static tlc_status make_wrong(creation *c, const object *o, uint64_t which)
 
 static void refuse(run *r, creation *c, tlc_status want, uint64_t which)
 {
-    size_t blocks = blocks_of_objects(r);
+    size_t pieces = pieces_of_objects(r);
     void *out = r;
     tlc_status status = creation_call(r, c, &out);
 
     must(r, CALLS, status == want, "create with wrong argument %llu: %s", (unsigned long long)which,
          tlc_status_string(status));
     must(r, E1, out == r, "create failed and wrote its result");
-    must(r, E5, blocks_of_objects(r) == blocks, "create failed and kept memory");
+    must(r, E5, pieces_of_objects(r) == pieces, "create failed and kept memory");
 }
 
 /* What only nodes of gossip have. */

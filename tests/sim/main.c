@@ -42,7 +42,7 @@ static double now(void)
 static int run_play(run *r, const play *p)
 {
     r->play = *p;
-    r->blocks = NULL;
+    r->pieces = NULL;
     may_allocate(r, 0);
     r->task_runs = r->calls = 0;
     r->digest = r->results = 0;
@@ -53,7 +53,7 @@ static int run_play(run *r, const play *p)
             run_gossip(r);
         else
             run_allreduce(r);
-        must(r, E5, blocks_of_objects(r) == 0, "%zu blocks of objects were not freed", blocks_of_objects(r));
+        must(r, E5, pieces_of_objects(r) == 0, "%zu pieces of objects were not freed", pieces_of_objects(r));
     }
     (void)fesetenv(FE_DFL_ENV); /* a run may end in the middle of a call */
     give_all(r);

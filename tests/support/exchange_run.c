@@ -41,7 +41,7 @@ tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_te
     return cfg;
 }
 
-/* Strings that are there during a create, and not afterwards. */
+/* Strings that exist only during a call of create. */
 typedef struct lent {
     char text[4096];
     size_t used;

@@ -22,7 +22,7 @@ enum { TENSORS = 7, OUT_FILL = 0x3c };
  * with codecs of its own. Of about 1000 values, and of about 100. */
 extern const tlc_tensor large_tensors[TENSORS], small_tensors[TENSORS];
 
-/* A configuration of so many workers, in which the tensors above are what they should be. */
+/* A configuration of this many workers that suits the tensors above. */
 tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_tensor *tensors);
 
 typedef enum leg { TO_OWNER, TO_WORKER } leg;

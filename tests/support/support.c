@@ -154,7 +154,7 @@ static float signed_value(rng *r, double magnitude)
     return (float)(rng_next(r) & 1 ? magnitude : -magnitude);
 }
 
-/* What is left of a stretch of zeros and of the values behind it. */
+/* What is left of a stretch of zeros and of the values after it. */
 typedef struct stretches {
     size_t zeros, values;
 } stretches;

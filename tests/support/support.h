@@ -56,7 +56,7 @@ typedef struct codec_case {
     /* These three are the same for all codecs whose decoding form begins with the same stage. */
     again_law law;
     const char *again; /* parameters to encode again with, beside those of the decoding form; NULL: none */
-    size_t again_most; /* the law holds for up to so many values; 0: for any number */
+    size_t again_most; /* the law holds for up to this many values; 0: for any number */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -123,7 +123,7 @@ typedef struct place {
     size_t n, i;
 } place;
 extern place at;                 /* of the main thread */
-void set_note(const char *text); /* at.note for a text that may go before the place does: a copy */
+void set_note(const char *text); /* at.note of a text that may not live as long: a copy */
 
 /* Fails the test, and says where it was. Main thread only. */
 #define require(condition) ((condition) ? (void)0 : require_failed(#condition, __FILE__, __LINE__))
@@ -186,8 +186,8 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
 float *floats(size_t n); /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);
 int all_bytes(const void *p, size_t len, uint8_t value);
-/* Is this what a message has of the whole one in cap bytes, at least 1: all, all but the list of codecs, or its
- * beginning and "..."? */
+/* Is `part` what is left of `whole` in cap bytes, at least 1: all of it, all but the list of codecs, or its beginning
+ * and "..."? */
 int is_shortened(const char *part, size_t cap, const char *whole);
 int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 */
 
@@ -218,7 +218,7 @@ typedef struct arena {
 } arena;
 void arena_open(arena *a, size_t size);
 void arena_close(arena *a);
-/* A buffer of size bytes. end: it ends at a guard page; otherwise it begins behind one. */
+/* A buffer of size bytes. end: it ends at a guard page; otherwise it begins after one. */
 uint8_t *arena_take(arena *a, size_t size, int end);
 uint8_t *arena_copy(arena *a, const void *src, size_t size, int end);
 int arena_intact(const arena *a); /* is the margin unchanged? */
