@@ -249,12 +249,11 @@ TEST(definitions)
 /* ECD, step 1: z is moved, and estimates are C(z), whatever the model was. */
 TEST(first_step)
 {
-    const tlc_graph ring = ring_of(3);
     tlc_exchange_config cfg = network_config(TLC_ECD, 3);
     network net;
 
     cfg.push = "raw";
-    network_open(&net, &cfg, TLC_ECD, &ring);
+    network_open(&net, &cfg, TLC_ECD, NULL);
     network_step(&net, 1);
     require_all_pulled(&net);
     for (size_t t = 0; t < NET_TENSORS; t++)
@@ -385,14 +384,12 @@ TEST(orders)
  * difference. */
 TEST(replicas)
 {
-    const tlc_graph graph = ring_of(2);
-
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 2);
         definition d;
         network net;
         cfg.push = "random-sparse";
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         for (uint32_t i = 0; i < 2; i++) {
             net.node[i].weights[0] = 1;
             net.node[i].weights[1] = 0;
@@ -418,14 +415,13 @@ TEST(replicas)
 TEST(own_numbers)
 {
     enum { RUNS = 3 };
-    const tlc_graph graph = ring_of(3);
     float *values[RUNS][3][NET_TENSORS];
 
     for (size_t run = 0; run < RUNS; run++) {
         tlc_exchange_config cfg = network_config(TLC_DCD, 3);
         network net;
         cfg.seed = run == 1;
-        network_open(&net, &cfg, TLC_DCD, &graph);
+        network_open(&net, &cfg, TLC_DCD, NULL);
         for (uint32_t i = 0; i < 3; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++) {
                 const size_t size = net.tensors[t].n * sizeof(float);

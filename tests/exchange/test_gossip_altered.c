@@ -233,10 +233,9 @@ TEST(wrong_frames)
 /* Messages of a node that differs in one thing. sentence NULL: in its kind, of which both messages tell. */
 static void require_stranger(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const char *sentence)
 {
-    const tlc_graph graph = ring_of(cfg->workers);
     network other;
 
-    network_open(&other, cfg, kind, &graph);
+    network_open(&other, cfg, kind, NULL);
     require_status(tlc_gossip_hello(other.node[1].g, 1, &other.node[1].hello), TLC_OK);
     const char *words[] = {"DCD", "ECD"}, *came = words[kind == TLC_ECD], *should = words[net->kind == TLC_ECD];
     char text[200];
@@ -266,11 +265,10 @@ TEST(strangers)
     static const char settings[] = "node 1 has other tensors, codecs or settings";
 
     FOR_EACH_GOSSIP(kind) {
-        const tlc_graph graph = ring_of(NODES);
         const tlc_exchange_config cfg = network_config(kind, NODES);
         tlc_exchange_config other = cfg;
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         require_stranger(&net, &cfg, kind == TLC_DCD ? TLC_ECD : TLC_DCD, NULL);
         other.push = "qsgd:bits=4";
         require_stranger(&net, &other, kind, settings);

@@ -25,13 +25,11 @@ static void require_codecs(const network *net, const char *conv, const char *wid
 
 TEST(set_codec)
 {
-    const tlc_graph graph = ring_of(3);
-
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
         cfg.reserve = reserve_unbiased();
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         tlc_gossip *g = net.node[0].g;
         for (size_t i = 0; i < COUNT(biased); i++) {
             at.codec = biased[i];
@@ -57,7 +55,7 @@ TEST(set_codec)
         network_greet(&net);
         network_close(&net);
         cfg.reserve = NULL;
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         NODE_REFUSED(&net, 0, tlc_gossip_set_codec(net.node[0].g, TLC_ALL, "raw"), TLC_ERR_CAPACITY);
         network_close(&net);
     }
@@ -67,13 +65,10 @@ TEST(set_codec)
 
 TEST(turns)
 {
-    const tlc_graph graph = ring_of(3);
-
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
         tlc_message kept;
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         tlc_gossip *g = net.node[0].g;
         network_greet(&net);
         network_move(&net, 1);
@@ -104,7 +99,6 @@ TEST(turns)
 TEST(kept_pushes)
 {
     enum { STEPS = 6 };
-    const tlc_graph graph = ring_of(2);
 
     FOR_EACH_GOSSIP(kind)
         for (uint32_t keep = 1; keep <= 4; keep++) {
@@ -113,7 +107,7 @@ TEST(kept_pushes)
             tlc_message copies[STEPS + 1] = {{NULL, 0}}, kept;
             network net;
             cfg.keep = keep;
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             for (uint64_t step = 1; step <= STEPS; step++) {
                 network_move(&net, step);
                 network_push(&net);
@@ -134,7 +128,6 @@ TEST(kept_pushes)
 
 TEST(null_arguments)
 {
-    const tlc_graph graph = ring_of(3);
     tlc_message message = {NULL, 0};
     size_t written = 77;
 
@@ -153,10 +146,9 @@ TEST(null_arguments)
     require_status(tlc_gossip_state_save(NULL, &message, 1, &written), TLC_ERR_PARAM);
     require_status(tlc_gossip_state_load(NULL, &message, 1), TLC_ERR_PARAM);
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
         const float *moved[NET_TENSORS];
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         tlc_gossip *g = net.node[0].g;
         network_move(&net, 1);
         for (size_t t = 0; t < NET_TENSORS; t++)
@@ -182,14 +174,12 @@ TEST(null_arguments)
 
 TEST(told)
 {
-    const tlc_graph graph = ring_of(NODES);
     const uint64_t float_bytes = 2 * 4 * (5 + 48 + 131 + 3 + 4); /* to two neighbours */
 
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, NODES);
         uint64_t sent[NODES] = {0}, received[NODES] = {0};
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, NODES, "qsgd", 0);
         require_told(&net, 0, TLC_OK, TLC_OK, TLC_NOBODY, "nothing is wrong");
         for (uint64_t step = 1; step <= 3; step++) {
             network_move(&net, step);
@@ -222,12 +212,9 @@ TEST(told)
 /* The model is not written by others' messages, nor what the caller gives by any call. */
 TEST(not_written)
 {
-    const tlc_graph graph = ring_of(3);
-
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         network_move(&net, 1);
         tlc_message before = blob_copy((tlc_message){net.node[0].moved[WIDE], net.tensors[WIDE].n * sizeof(float)});
         float *start = floats(net.tensors[WIDE].n);
@@ -249,14 +236,11 @@ TEST(not_written)
 /* The means, or the model, can be given as they are: then there was no local step. */
 TEST(no_local_step)
 {
-    const tlc_graph graph = ring_of(3);
-
     FOR_EACH_GOSSIP(kind)
         for (int model = 0; model < 2; model++) {
-            tlc_exchange_config cfg = network_config(kind, 3);
             network a, b;
-            network_open(&a, &cfg, kind, &graph);
-            network_open(&b, &cfg, kind, &graph);
+            network_ring(&a, kind, 3, "qsgd", 0);
+            network_ring(&b, kind, 3, "qsgd", 0);
             network_step(&a, 1);
             network_step(&b, 1);
             for (uint32_t i = 0; i < 3; i++) {

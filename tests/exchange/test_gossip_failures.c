@@ -93,12 +93,11 @@ static void stays(network *net, size_t t, const char *name)
 /* As network_ring, after two steps. */
 static void open_assuming(network *net, tlc_gossip_kind kind, const char *codec, int assume_finite)
 {
-    const tlc_graph graph = ring_of(NODES);
     tlc_exchange_config cfg = network_config(kind, NODES);
 
     cfg.push = at.codec = codec;
     cfg.assume_finite = assume_finite;
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
     network_step(net, 1);
     network_step(net, 2);
     require_all_pulled(net);
@@ -155,7 +154,6 @@ TEST(overflow)
 /* DCD: x is 0.9 FLT_MAX, z a tenth of it, and random-sparse makes C(z) = 4 z of it, or 0. */
 TEST(overflow_of_the_model)
 {
-    const tlc_graph graph = ring_of(NODES);
     tlc_exchange_config cfg = network_config(TLC_DCD, NODES);
     unsigned kept = 0, moved = 0;
 
@@ -165,7 +163,7 @@ TEST(overflow_of_the_model)
         float *model[NET_TENSORS];
         network net;
         cfg.seed = seed;
-        network_open(&net, &cfg, TLC_DCD, &graph);
+        network_open(&net, &cfg, TLC_DCD, NULL);
         make_tensors(model);
         for (uint32_t i = 0; i < NODES; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++)

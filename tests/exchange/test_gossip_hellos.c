@@ -32,11 +32,10 @@ TEST(hello_not_finite)
 TEST(may_differ)
 {
     FOR_EACH_GOSSIP(kind) {
-        const tlc_graph graph = ring_of(NODES);
         tlc_exchange_config cfg = network_config(kind, NODES);
         network net;
         cfg.reserve = "natural";
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         tlc_gossip_destroy(net.node[1].g);
         cfg.seed = 99;
         cfg.keep = 9;
@@ -55,10 +54,9 @@ TEST(may_differ)
 /* Node 1 has other neighbours, other weights or another model. NULL, 0: it has not. */
 static void open_with(network *net, tlc_gossip_kind kind, const uint32_t *neighbours, const double *weights, int model)
 {
-    const tlc_graph graph = ring_of(NODES);
     const tlc_exchange_config cfg = network_config(kind, NODES);
 
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
     node *n = &net->node[1];
     float *last = &net->start[CONV][net->tensors[CONV].n - 1], right = *last;
     tlc_gossip_destroy(n->g);

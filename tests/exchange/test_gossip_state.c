@@ -11,12 +11,11 @@ enum { NODES = 5, NODES_MAX = 13 };
 
 static void open_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec)
 {
-    const tlc_graph graph = ring_of(nodes);
     tlc_exchange_config cfg = network_config(kind, nodes);
 
     cfg.push = at.codec = codec;
     cfg.reserve = "raw;natural";
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
 }
 
 static void take_steps(network *net, uint64_t from, uint64_t to)
@@ -101,10 +100,8 @@ TEST(codecs_and_losses)
         require_status(push_node(&a, 1), TLC_OK);
         require_status(push_node(&b, 1), TLC_OK);
         require(blob_same(a.node[1].push, b.node[1].push));
-        tlc_exchange_config cfg = network_config(kind, NODES);
         network without; /* it has no room for these codecs */
-        const tlc_graph graph = ring_of(NODES);
-        network_open(&without, &cfg, kind, &graph);
+        network_ring(&without, kind, NODES, "qsgd", 0);
         NODE_REFUSED(&without, 1, node_load(&without, 1, saved), TLC_ERR_CAPACITY);
         require(node_outcome(&without, 1).tensor == CONV);
         require(strstr(node_outcome(&without, 1).sentence, "node 1: tensor 1 (\"conv\"): the codec of state 0, "));

@@ -108,12 +108,11 @@ TEST(allocator)
 {
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
-            const tlc_graph graph = ring_of(NODES);
             counter count = {.left = SIZE_MAX};
             tlc_exchange_config cfg = configuration(kind, *codec);
             network net;
             cfg.alloc = (tlc_allocator){counted_alloc, counted_free, &count};
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             size_t made = count.made;
             count.left = 0;
             use(&net);
@@ -140,11 +139,10 @@ TEST(every_call)
 
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++, turn++) {
-            const tlc_graph graph = ring_of(NODES);
             tlc_exchange_config cfg = configuration(kind, *codec);
             network net;
             cfg.parallel = starved_runner(&runners[turn % runner_count]);
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             net.around = alone;
             use(&net);
             network_close(&net);
@@ -155,11 +153,10 @@ TEST(every_call)
 TEST(tasks)
 {
     FOR_EACH_GOSSIP(kind) {
-        const tlc_graph graph = ring_of(NODES);
         tlc_exchange_config cfg = configuration(kind, "qsgd");
         network net;
         cfg.parallel = starved_runner(&runners[1 + (size_t)kind % (runner_count - 1)]);
-        network_open_with(&net, &cfg, kind, &graph, 140000, NULL);
+        network_open_with(&net, &cfg, kind, NULL, 140000, NULL);
         net.around = alone;
         most_tasks = 0;
         use(&net);
@@ -214,12 +211,11 @@ TEST(no_memory)
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             for (memory_kind way = MALLOC; way < MEMORY_KINDS; way++) {
-                const tlc_graph graph = ring_of(NODES);
                 tlc_exchange_config cfg = configuration(kind, *codec);
                 tlc_status status = TLC_ERR_NOMEM;
                 network net;
                 size_t k;
-                network_open(&net, &cfg, kind, &graph);
+                network_open(&net, &cfg, kind, NULL);
                 for (k = 0; status; k++) {
                     at.i = k;
                     status = try_to_make(&net, &cfg, k, way);
@@ -235,10 +231,9 @@ TEST(refused)
 {
     FOR_EACH_GOSSIP(kind)
         for (memory_kind way = MALLOC; way <= ALLOCATOR; way++) {
-            const tlc_graph graph = ring_of(NODES);
             tlc_exchange_config cfg = configuration(kind, "qsgd");
             network net;
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             tlc_tensor *last = &net.tensors[NET_TENSORS - 1], good = *last;
             last->push = "int8";
             require_status(try_to_make(&net, &cfg, SIZE_MAX, way), TLC_ERR_PARAM);

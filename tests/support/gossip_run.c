@@ -112,6 +112,8 @@ void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind 
 void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
                        size_t wide, void (*around)(network *net, int before))
 {
+    const tlc_graph ring = ring_of(cfg->workers);
+
     *net = (network){.cfg = *cfg, .kind = kind, .nodes = cfg->workers, .around = around};
     memcpy(net->tensors, net_tensors, sizeof net->tensors);
     net->tensors[WIDE].n = wide;
@@ -123,16 +125,15 @@ void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_
     }
     net->node = zeros(net->nodes, sizeof *net->node);
     for (uint32_t i = 0; i < net->nodes; i++)
-        make_node(net, graph, i);
+        make_node(net, graph ? graph : &ring, i);
 }
 
 void network_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec, uint64_t steps)
 {
-    const tlc_graph graph = ring_of(nodes);
     tlc_exchange_config cfg = network_config(kind, nodes);
 
     cfg.push = at.codec = codec;
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
     for (uint64_t step = 1; step <= steps; step++) {
         network_step(net, step);
         require_all_pulled(net);

@@ -54,7 +54,7 @@ struct network {
 tlc_exchange_config network_config(tlc_gossip_kind kind, uint32_t nodes);
 tlc_graph ring_of(uint32_t nodes);
 
-/* The models are values from a seed; graph->nodes is that of cfg. */
+/* The models are values from a seed. graph->nodes is that of cfg; NULL: a ring. */
 void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph);
 /* The same with `wide` values in tensor WIDE. around: for the calls of create, too; or NULL. */
 void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
