@@ -227,10 +227,6 @@ static void other_calls(void)
 /* The last rank has memory for one allocation more each time. In the end that is enough, and a step works. */
 static void no_memory(void)
 {
-    const float zeros[400] = {0};
-    float a[300] = {0}, b[400] = {0};
-    const void *grads[] = {zeros, zeros};
-    void *out[] = {a, b};
     tlc_mpi *h = NULL;
     int allocations = 0;
     scene s;
@@ -245,12 +241,12 @@ static void no_memory(void)
     }
     require(allocations > 5);
     scene_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
-    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
+    tlc_status status = tlc_mpi_allreduce_start(h, s.grads, 1, s.out);
     if (ranks == 1)
         require_status(status, TLC_OK);
     else {
         require_status(status, TLC_ERR_NOMEM);
-        require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
+        require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_NOMEM); /* it is of no use any more */
     }
     scene_memory(&s, -1);
     tlc_mpi_destroy(h);
