@@ -113,9 +113,7 @@ TEST(other_ranks)
 static void refused(member m, const tlc_message *states, size_t count, const char *text)
 {
     require_status(MEMBER(m, state_load, states, count), TLC_ERR_PARAM);
-    const tlc_outcome o = member_outcome(m, 0);
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
+    require_words(member_outcome(m, 0).sentence, text, "state_load");
 }
 
 /* A tensor twice; a rank of which there is nothing; another step. */

@@ -31,10 +31,7 @@ static tlc_status take(member m, loader *how, const tlc_message *saved, const in
 
 static void says(member m, const char *text)
 {
-    const tlc_outcome o = member_outcome(m, 0);
-
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
+    require_words(member_outcome(m, 0).sentence, text, "load");
 }
 
 /* Refused, with this sentence, and nothing changes. */
@@ -44,10 +41,8 @@ static void refused(member m, const tlc_message *saved, const int *ranks, const 
 
     require_status(take(m, load, saved, ranks), TLC_ERR_PARAM);
     says(m, text);
-    tlc_message after = member_save(m);
-    require(blob_same(before, after));
+    require_state(m, before);
     blob_free(&before);
-    blob_free(&after);
 }
 
 /* States of `old` workers and of `servers` servers after some steps. */
@@ -141,9 +136,7 @@ TEST(same_numbers)
         fleet_open(&new, &old.cfg, small_tensors, 1);
         for (uint32_t i = 0; i < OLD; i++) {
             require_status(load(new.worker[i], &workers[i], 1), TLC_OK);
-            tlc_message again = member_save(new.worker[i]);
-            require(blob_same(again, workers[i]));
-            blob_free(&again);
+            require_state(new.worker[i], workers[i]);
         }
         refused(new.worker[2], workers, RANKS(0),
                 ps ? "the state of worker 2 is missing" : "the state of rank 2 is missing");
@@ -236,23 +229,9 @@ TEST(one_worker_alone)
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-static tlc_message save_node(const tlc_gossip *g)
+static void node_says(const network *net, const char *text)
 {
-    size_t size = tlc_gossip_state_size(g), written;
-    uint8_t *state = malloc(size);
-
-    require(state);
-    require_status(tlc_gossip_state_save(g, state, size, &written), TLC_OK);
-    return (tlc_message){state, written};
-}
-
-static void node_says(const tlc_gossip *g, const char *text)
-{
-    tlc_outcome o = {.struct_size = sizeof o};
-
-    require_status(tlc_gossip_outcome(g, &o), TLC_OK);
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
+    require_words(node_outcome(net, 0).sentence, text, "load");
 }
 
 TEST(gossip)
@@ -263,21 +242,21 @@ TEST(gossip)
         network_ring(&net, kind, OLD, "raw", 3);
         network_ring(&other, kind, 3, "raw", 0);
         for (uint32_t i = 0; i < OLD; i++)
-            states[i] = save_node(net.node[i].g);
+            states[i] = node_save(&net, i);
         tlc_gossip *g = other.node[0].g, *same = net.node[0].g;
         require_status(tlc_gossip_state_load(g, states + 1, 3), TLC_ERR_PARAM);
-        node_says(g, "node 0: the state of node 0 is missing of a run of 4");
+        node_says(&other, "node 0: the state of node 0 is missing of a run of 4");
         require_status(tlc_gossip_state_load(g, states, 1), TLC_ERR_PARAM);
-        node_says(g, "the states of nodes 1, 2 and 3 are missing");
+        node_says(&other, "the states of nodes 1, 2 and 3 are missing");
         require_status(tlc_gossip_state_load(same, states + 1, 2), TLC_ERR_PARAM);
-        node_says(same, "the states of nodes 0 and 3 are missing");
+        node_says(&net, "the states of nodes 0 and 3 are missing");
         require_status(tlc_gossip_state_load(same, states, 1), TLC_OK);
         require_status(tlc_gossip_state_load(g, states, OLD), TLC_OK);
         const tlc_message two[] = {states[3], states[1]}, twice[] = {states[3], states[3]};
         require_status(tlc_gossip_state_salvage(g, twice, 2), TLC_ERR_PARAM);
-        node_says(g, "node 3 has two states");
+        node_says(&other, "node 3 has two states");
         require_status(tlc_gossip_state_salvage(g, two, 2), TLC_OK);
-        node_says(g, "the states of nodes 0 and 2 are lost; ");
+        node_says(&other, "the states of nodes 0 and 2 are lost; ");
         for (size_t k = 0; k < net_tensors[CONV].n; k++) {
             const float a = tlc_gossip_model(net.node[1].g, CONV)[k], b = tlc_gossip_model(net.node[3].g, CONV)[k];
             const float mean = tlc_gossip_model(g, CONV)[k];

@@ -13,11 +13,7 @@ static void require_same_fleets(const fleet *a, const fleet *b)
 {
     for (uint32_t i = 0; i < RANKS + a->cfg.servers; i++) {
         int server = i >= RANKS;
-        tlc_message one = member_save(server ? a->owner[i - RANKS] : a->worker[i]);
-        tlc_message other = member_save(server ? b->owner[i - RANKS] : b->worker[i]);
-        require(blob_same(one, other));
-        blob_free(&one);
-        blob_free(&other);
+        require_same_states(server ? a->owner[i - RANKS] : a->worker[i], server ? b->owner[i - RANKS] : b->worker[i]);
     }
     for (size_t i = 0; i < (size_t)RANKS * TENSORS; i++)
         require(same(a->out[i], b->out[i], fleet_bytes(a, i % TENSORS)));

@@ -320,15 +320,6 @@ static void require_same_messages(const tlc_message *a, const tlc_message *b, si
         require(blob_same(a[i], b[i]));
 }
 
-static void require_same_states(member a, member b)
-{
-    tlc_message one = member_save(a), other = member_save(b);
-
-    require(blob_same(one, other));
-    blob_free(&one);
-    blob_free(&other);
-}
-
 static void run_step(fleet *f, uint64_t step, int disturbed)
 {
     fleet_gradients(f, step);

@@ -319,9 +319,7 @@ static void attack_state(fleet_kind kind, const char *codec, int server)
         blob_free(&other);
     }
     require_status(member_load(besieged, s.before), TLC_OK);
-    tlc_message after = member_save(besieged);
-    require(blob_same(after, s.before));
-    blob_free(&after);
+    require_state(besieged, s.before);
     siege_close(&s);
 }
 

@@ -113,6 +113,22 @@ void member_move(member m, uint64_t step)
     blob_free(&state);
 }
 
+void require_state(member m, tlc_message state)
+{
+    tlc_message now = member_save(m);
+
+    require(blob_same(now, state));
+    blob_free(&now);
+}
+
+void require_same_states(member a, member b)
+{
+    tlc_message state = member_save(b);
+
+    require_state(a, state);
+    blob_free(&state);
+}
+
 /* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 void require_outcome_form(const tlc_outcome *o)

@@ -26,6 +26,8 @@ uint64_t member_step(member m);
 size_t member_state_size(member m);
 tlc_message member_save(member m); /* its state; blob_free() it */
 tlc_status member_load(member m, tlc_message state);
+void require_state(member m, tlc_message state); /* it is that of the object */
+void require_same_states(member a, member b);
 tlc_exchange_stats member_stats(member m);
 tlc_outcome member_outcome(member m, uint32_t server); /* server: of a worker, else 0 */
 size_t member_parts(member m);                         /* 0 for a worker */
