@@ -3,46 +3,9 @@
  * P5: tlc_create makes one allocation, tlc_destroy frees it, and nothing else allocates. (scripts/symbols.sh tests that
  * decoding does not call malloc.)
  */
-#include "../support/support.h"
+#include "../support/no_memory.h"
 
-enum { N = 8191, LIVE = 8 };
-
-typedef struct counter {
-    size_t made, freed, left; /* left: how many may still succeed */
-    void *live[LIVE];
-} counter;
-
-static void *counted_alloc(void *opaque, size_t size)
-{
-    counter *c = opaque;
-
-    if (!c->left)
-        return NULL;
-    c->left--;
-    for (size_t i = 0; i < LIVE; i++)
-        if (!c->live[i]) {
-            c->made++;
-            c->live[i] = malloc(size);
-            require(c->live[i] != NULL);
-            memset(c->live[i], 0xd5, size); /* malloc promises no zeros */
-            return c->live[i];
-        }
-    return NULL;
-}
-
-static void counted_free(void *opaque, void *ptr)
-{
-    counter *c = opaque;
-
-    for (size_t i = 0; i < LIVE; i++)
-        if (ptr && c->live[i] == ptr) {
-            c->live[i] = NULL;
-            c->freed++;
-            free(ptr);
-            return;
-        }
-    c->freed = 1000; /* not ours: the test sees it */
-}
+enum { N = 8191, MOST = 8 };
 
 static tlc_config counted(const char *codec, tlc_dtype dtype, tlc_isa isa, counter *c)
 {
@@ -122,7 +85,7 @@ TEST(p5_no_memory)
                 tlc_config cfg = counted(c->text, TLC_F32, TLC_ISA_AUTO, &count);
                 tlc_ctx *ctx = (tlc_ctx *)(void *)&count;
                 at.i = k;
-                require(k < LIVE);
+                require(k < MOST);
                 cfg.feedback = feedback;
                 count.left = k;
                 status = tlc_create(&ctx, &cfg, N);
