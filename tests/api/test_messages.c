@@ -12,27 +12,6 @@ static char message[TLC_MESSAGE_SIZE];
 
 /* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
-static void *no_alloc(void *opaque, size_t size)
-{
-    (void)opaque;
-    (void)size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *ptr)
-{
-    (void)opaque;
-    (void)ptr;
-}
-
-static tlc_isa missing_isa(void)
-{
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        if (!tlc_isa_supported(isa))
-            return isa;
-    return TLC_ISA_AUTO;
-}
-
 static void create_says(tlc_config bad, size_t n, tlc_status status, const char *words)
 {
     tlc_ctx *ctx = NULL;
@@ -76,9 +55,9 @@ TEST(every_refusal_of_create)
                                   "residual is given ... no error feedback: the codec ... unless feedback is 1");
     SAYS(bad.residual = (float *)(void *)((char *)residual + 2), N, TLC_ERR_PARAM,
          "residual is not aligned to 4 bytes");
-    SAYS(bad.alloc.alloc = no_alloc, N, TLC_ERR_PARAM, "alloc has alloc, but no free");
-    SAYS(bad.alloc.free = no_free, N, TLC_ERR_PARAM, "alloc has free, but no alloc");
-    SAYS(bad.alloc = ((tlc_allocator){no_alloc, no_free, NULL}), N, TLC_ERR_NOMEM, "allocator ... bytes");
+    SAYS(bad.alloc.alloc = no_allocator.alloc, N, TLC_ERR_PARAM, "alloc has alloc, but no free");
+    SAYS(bad.alloc.free = no_allocator.free, N, TLC_ERR_PARAM, "alloc has free, but no alloc");
+    SAYS(bad.alloc = no_allocator, N, TLC_ERR_NOMEM, "allocator ... bytes");
     snprintf(words, sizeof words, "codec \"raw\": ... %zu values", SIZE_MAX);
     SAYS(bad.codec = "raw", SIZE_MAX, TLC_ERR_SIZE, words);
     snprintf(words, sizeof words, "reserve: codec \"raw\": ... %zu values", SIZE_MAX / 4);

@@ -12,14 +12,6 @@ enum { N = 100, ROOM = 2048 };
 
 static char message[TLC_MESSAGE_SIZE];
 
-static tlc_isa missing_isa(void)
-{
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        if (!tlc_isa_supported(isa))
-            return isa;
-    return TLC_ISA_AUTO;
-}
-
 /* ---- bytes of every format --------------------------------------------------------------------------------------- */
 
 typedef struct sample {

@@ -102,21 +102,6 @@ TEST(bounds)
 
 /* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
-static size_t asked;
-
-static void *refuse(void *opaque, size_t size)
-{
-    (void)opaque;
-    asked = size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *ptr)
-{
-    (void)opaque;
-    (void)ptr;
-}
-
 typedef struct shape {
     int feedback, parallel;
     float *residual;
@@ -130,19 +115,19 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     tlc_ctx *ctx = NULL;
     size_t need = 0, bound = 0, fixed = 0;
 
-    cfg.alloc = (tlc_allocator){refuse, no_free, NULL};
+    cfg.alloc = no_allocator;
     cfg.feedback = s->feedback;
     cfg.residual = s->residual;
     cfg.checksum = 1;
     cfg.parallel = s->parallel ? runners[1].parallel : runners[0].parallel;
-    asked = 0;
+    refused_bytes = 0;
     tlc_status status = tlc_create(&ctx, &cfg, 0);
     require_status(status, TLC_ERR_NOMEM);
-    fixed = asked;
-    asked = 0;
+    fixed = refused_bytes;
+    refused_bytes = 0;
     status = tlc_create(&ctx, &cfg, n);
     require(ctx == NULL && (status == TLC_ERR_SIZE || status == TLC_ERR_NOMEM));
-    require((status == TLC_ERR_NOMEM) == (asked > 0));
+    require((status == TLC_ERR_NOMEM) == (refused_bytes > 0));
     if (tlc_codec_bound(c->text, TLC_F32, n, &bound) || (s->feedback && n > SIZE_MAX / 4)) {
         require_status(status, TLC_ERR_SIZE); /* a residual of n floats is too large, whoever owns it */
         return;
@@ -150,8 +135,8 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     if (status == TLC_ERR_SIZE)
         return;
     need = s->feedback && !s->residual ? 4 * n : 0;
-    require(asked >= need && asked - need >= 8 * scratch_words(c, n));
-    require(asked - need - 8 * scratch_words(c, n) >= fixed - 128); /* two alignments */
+    require(refused_bytes >= need && refused_bytes - need >= 8 * scratch_words(c, n));
+    require(refused_bytes - need - 8 * scratch_words(c, n) >= fixed - 128); /* two alignments */
 }
 
 TEST(contexts)

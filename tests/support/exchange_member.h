@@ -36,7 +36,6 @@ tlc_part member_part(member m, size_t i);
 tlc_message blob_copy(tlc_message m);
 void blob_free(tlc_message *m);
 
-extern const tlc_allocator no_allocator; /* it has no memory */
 int blob_same(tlc_message a, tlc_message b);
 /* Writes the checksum of a message or state that was changed, if it is long enough to have one. */
 void blob_seal(void *bytes, size_t len);

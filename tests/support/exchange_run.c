@@ -356,20 +356,3 @@ void require_pulled(const fleet *f, tlc_status status)
         require(fleet_same_out(f, w, 0));
     }
 }
-
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-static void *no_memory(void *opaque, size_t size)
-{
-    (void)opaque;
-    (void)size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *p)
-{
-    (void)opaque;
-    (void)p;
-}
-
-const tlc_allocator no_allocator = {.alloc = no_memory, .free = no_free};

@@ -50,6 +50,14 @@ const char *reserve_all(void)
     return text;
 }
 
+tlc_isa missing_isa(void)
+{
+    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
+        if (!tlc_isa_supported(isa))
+            return isa;
+    return TLC_ISA_AUTO;
+}
+
 int quick(void)
 {
     const char *set = getenv("TLC_TEST_QUICK");
@@ -86,6 +94,24 @@ size_t compress(tlc_ctx *ctx, const void *grad, void *dst)
     require(written <= tlc_bound(ctx));
     return written;
 }
+
+size_t refused_times, refused_bytes;
+
+static void *no_memory(void *opaque, size_t size)
+{
+    (void)opaque;
+    refused_times++;
+    refused_bytes = size;
+    return NULL;
+}
+
+static void no_free(void *opaque, void *p)
+{
+    (void)opaque;
+    (void)p;
+}
+
+const tlc_allocator no_allocator = {.alloc = no_memory, .free = no_free};
 
 snapshot snap(const tlc_ctx *ctx)
 {

@@ -83,6 +83,8 @@ const char *reserve_all(void);
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                     \
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
+/* One that it lacks, or TLC_ISA_AUTO. */
+tlc_isa missing_isa(void);
 
 int quick(void); /* is TLC_TEST_QUICK set? */
 
@@ -147,6 +149,9 @@ tlc_config config(const char *codec, tlc_dtype dtype, tlc_isa isa); /* the rest 
 tlc_ctx *create(const tlc_config *cfg, size_t n);
 /* tlc_compress with all of tlc_bound; returns the frame's length. */
 size_t compress(tlc_ctx *ctx, const void *grad, void *dst);
+
+extern const tlc_allocator no_allocator;    /* it has no memory */
+extern size_t refused_times, refused_bytes; /* its calls so far, and the size of the last one */
 
 /* What a failed call must not change: codec, seed, step, residual, bound. */
 typedef struct snapshot {
