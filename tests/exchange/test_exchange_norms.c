@@ -201,9 +201,7 @@ TEST(the_same_bits_everywhere)
     FOR_EACH_ISA(isa)
         for (size_t r = 0; r < runner_count; r++) {
             const float_mode mode = (float_mode)(turn++ % MODE_COUNT);
-            const int has = mode_enter(mode);
-            mode_leave();
-            run(&got, isa, &runners[r], has ? mode : MODE_DEFAULT);
+            run(&got, isa, &runners[r], has_mode(mode) ? mode : MODE_DEFAULT);
             require(same(&got, &want, sizeof got));
         }
 }

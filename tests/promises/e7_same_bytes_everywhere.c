@@ -199,14 +199,6 @@ TEST(e7_digests)
 
 /* ---- any way ----------------------------------------------------------------------------------------------------- */
 
-static int has_mode(float_mode mode)
-{
-    int has = mode_enter(mode);
-
-    mode_leave();
-    return has;
-}
-
 TEST(e7_ways)
 {
     size_t turn = 0, step = quick() ? 9 : 1;

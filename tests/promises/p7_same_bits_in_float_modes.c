@@ -11,9 +11,7 @@ TEST(p7_float_modes)
     size_t turn = 0;
 
     for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
-        int has = mode_enter(mode);
-        mode_leave();
-        if (!has) {
+        if (!has_mode(mode)) {
             print_message("# this machine lacks the mode: %s\n", mode_name[mode]);
             continue;
         }
@@ -92,9 +90,7 @@ TEST(p7_float_modes_with_tasks)
                         NULL,
                         NULL};
             way w = {TLC_ISA_AUTO, &runners[runner_count - 1], mode};
-            int has = mode_enter(mode);
-            mode_leave();
-            if (!has || mode == MODE_TRAPS) /* making threads may use floats */
+            if (!has_mode(mode) || mode == MODE_TRAPS) /* making threads may use floats */
                 continue;
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
@@ -212,9 +208,7 @@ TEST(p7_float_modes_of_the_stages)
     for (int kind = 0; kind < DATA_COUNT; kind++)
         for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
             way w = {TLC_ISA_AUTO, &runners[0], mode};
-            int has = mode_enter(mode);
-            mode_leave();
-            if (!has)
+            if (!has_mode(mode))
                 continue;
             fill((data_kind)kind, 7, x, n);
             stages_in(&plain, &b.want, x, n);
