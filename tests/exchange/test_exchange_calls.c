@@ -51,13 +51,6 @@ TEST(other_codecs)
     }
 }
 
-/* Of worker 1. */
-static tlc_status mask(const fleet *f, float *const *momentum)
-{
-    return f->cfg.servers ? tlc_worker_mask(f->worker[1].worker, momentum)
-                          : tlc_allreduce_mask(f->worker[1].rank, momentum);
-}
-
 /* Momentum is 0 where the last push sent a value, if it was taken there. After a state was loaded there is no push. */
 TEST(masks)
 {
@@ -95,7 +88,7 @@ TEST(masks)
             float *conv = momentum[CONV];
             momentum[CONV] = NULL;                                                   /* left out */
             require_status(MEMBER(f.worker[1], state_load, NULL, 1), TLC_ERR_PARAM); /* it changes nothing */
-            require_status(mask(&f, momentum), TLC_OK);
+            require_status(member_mask(f.worker[1], momentum), TLC_OK);
             momentum[CONV] = conv;
             for (size_t t = 0; t < TENSORS; t++) {
                 for (size_t i = 0; i < small_tensors[t].n; i++) {
@@ -110,7 +103,7 @@ TEST(masks)
             tlc_message saved = member_save(f.worker[1]);
             require_status(member_load(f.worker[1], saved), TLC_OK);
             blob_free(&saved);
-            require_status(mask(&f, momentum), TLC_OK);
+            require_status(member_mask(f.worker[1], momentum), TLC_OK);
             for (size_t t = 0; t < TENSORS; t++) {
                 for (size_t i = 0; i < small_tensors[t].n; i++)
                     require(float_bits(momentum[t][i]) == float_bits(1));

@@ -47,21 +47,14 @@ static void general(const fleet *f, member m, int idle)
     free(state);
 }
 
-static tlc_status set(member m, size_t tensor, const char *codec)
-{
-    return m.rank     ? tlc_allreduce_set_codec(m.rank, tensor, codec, codec)
-           : m.worker ? tlc_worker_set_codec(m.worker, tensor, codec)
-                      : tlc_server_set_codec(m.server, tensor, codec);
-}
-
 static void other_codecs(const fleet *f, member m)
 {
-    CALL(set(m, CONV_T, "4lc"), TLC_ERR_PARAM, "tensor 1 (\"conv\")|at 0: \"4lc\"");
-    CALL(set(m, 99, "3lc"), TLC_ERR_PARAM, "there is no tensor 99; there are 7");
-    CALL(set(m, 0, "3lc"), TLC_ERR_PARAM, "tensor 0 (|min_n, 5");
-    CALL(set(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY, "tensor |\"raw:block=1\"|\"3lc\"|reserve");
+    CALL(member_set_codec(m, CONV_T, "4lc"), TLC_ERR_PARAM, "tensor 1 (\"conv\")|at 0: \"4lc\"");
+    CALL(member_set_codec(m, 99, "3lc"), TLC_ERR_PARAM, "there is no tensor 99; there are 7");
+    CALL(member_set_codec(m, 0, "3lc"), TLC_ERR_PARAM, "tensor 0 (|min_n, 5");
+    CALL(member_set_codec(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY, "tensor |\"raw:block=1\"|\"3lc\"|reserve");
     if (!m.rank)
-        CALL(set(m, CONV_T, NULL), TLC_ERR_PARAM, "codec is NULL");
+        CALL(member_set_codec(m, CONV_T, NULL), TLC_ERR_PARAM, "codec is NULL");
 }
 
 static void parts(const fleet *f, member m)
@@ -73,11 +66,10 @@ static void parts(const fleet *f, member m)
         CALL(tlc_allreduce_part(m.rank, 0, &p), TLC_ERR_PARAM, "no part 0|owns none");
         return;
     }
-#define PART(i, part) (m.rank ? tlc_allreduce_part(m.rank, i, part) : tlc_server_part(m.server, i, part))
-    CALL(PART(0, NULL), TLC_ERR_PARAM, "part|struct_size");
-    CALL(PART(0, &p), TLC_ERR_PARAM, "part|struct_size");
+    CALL(member_ask_part(m, 0, NULL), TLC_ERR_PARAM, "part|struct_size");
+    CALL(member_ask_part(m, 0, &p), TLC_ERR_PARAM, "part|struct_size");
     p.struct_size = sizeof p;
-    CALL(PART(77, &p), TLC_ERR_PARAM, "there is no part 77; there are ");
+    CALL(member_ask_part(m, 77, &p), TLC_ERR_PARAM, "there is no part 77; there are ");
 }
 
 static void pushes(fleet *f, member m, uint32_t index, int idle)
@@ -87,15 +79,13 @@ static void pushes(fleet *f, member m, uint32_t index, int idle)
 
     for (size_t t = 0; t < TENSORS; t++)
         grads[t] = f->grad[index * TENSORS + t];
-#define PUSH(grads, weight, to)                                                                                        \
-    (m.rank ? tlc_allreduce_push(m.rank, grads, weight, to) : tlc_worker_push(m.worker, grads, weight, to))
-    CALL(PUSH(grads, 1, NULL), TLC_ERR_PARAM, "to is NULL");
-    CALL(PUSH(grads, 0, to), TLC_ERR_PARAM, "weight is 0; it is 2^-50 to 2^50");
-    CALL(PUSH(grads, 1.5e60, to), TLC_ERR_PARAM, "weight is 1.5e+60;");
-    CALL(PUSH(grads, -0.125, to), TLC_ERR_PARAM, "weight is -0.125;");
-    CALL(PUSH(grads, NAN, to), TLC_ERR_PARAM, "weight is nan;");
+    CALL(member_push(m, grads, 1, NULL), TLC_ERR_PARAM, "to is NULL");
+    CALL(member_push(m, grads, 0, to), TLC_ERR_PARAM, "weight is 0; it is 2^-50 to 2^50");
+    CALL(member_push(m, grads, 1.5e60, to), TLC_ERR_PARAM, "weight is 1.5e+60;");
+    CALL(member_push(m, grads, -0.125, to), TLC_ERR_PARAM, "weight is -0.125;");
+    CALL(member_push(m, grads, NAN, to), TLC_ERR_PARAM, "weight is nan;");
     grads[WIDE_T] = NULL;
-    CALL(PUSH(grads, 1, to), TLC_ERR_PARAM, "tensor 3 (\"|grads is NULL");
+    CALL(member_push(m, grads, 1, to), TLC_ERR_PARAM, "tensor 3 (\"|grads is NULL");
     if (m.rank) {
         CALL(tlc_allreduce_push_frames(m.rank, NULL, to, 1, to), TLC_ERR_PARAM, "grads is NULL");
         CALL(tlc_allreduce_push_frames(m.rank, grads, NULL, 1, to), TLC_ERR_PARAM, "frames is NULL");
@@ -106,7 +96,7 @@ static void pushes(fleet *f, member m, uint32_t index, int idle)
         CALL(tlc_allreduce_pushed_part(m.rank, 0, NULL), TLC_ERR_PARAM, "part|struct_size");
     }
     if (!idle)
-        CALL(PUSH(NULL, 1, to), TLC_ERR_ORDER, "push was called again|step 2");
+        CALL(member_push(m, NULL, 1, to), TLC_ERR_ORDER, "push was called again|step 2");
 }
 
 static void pulls(const fleet *f, member m, uint32_t index, int idle)
@@ -115,15 +105,13 @@ static void pulls(const fleet *f, member m, uint32_t index, int idle)
     void *out[TENSORS];
 
     memcpy(out, &f->out[index * TENSORS], sizeof out);
-#define PULL(from, out) (m.rank ? tlc_allreduce_pull(m.rank, from, out) : tlc_worker_pull(m.worker, from, out))
-    CALL(PULL(NULL, out), TLC_ERR_PARAM, "from is NULL");
-    CALL(PULL(none, NULL), TLC_ERR_PARAM, "tensor 0 (|out is NULL");
+    CALL(member_pull(m, NULL, out), TLC_ERR_PARAM, "from is NULL");
+    CALL(member_pull(m, none, NULL), TLC_ERR_PARAM, "tensor 0 (|out is NULL");
     if (idle && m.rank)
-        CALL(PULL(none, out), TLC_ERR_ORDER, "pull was called before push|step 2");
+        CALL(member_pull(m, none, out), TLC_ERR_ORDER, "pull was called before push|step 2");
     out[WIDE_T] = NULL;
-    CALL(PULL(none, out), TLC_ERR_PARAM, "tensor 3 (|its entry of out is NULL");
-    CALL(m.rank ? tlc_allreduce_mask(m.rank, NULL) : tlc_worker_mask(m.worker, NULL), TLC_ERR_PARAM,
-         "momentum is NULL");
+    CALL(member_pull(m, none, out), TLC_ERR_PARAM, "tensor 3 (|its entry of out is NULL");
+    CALL(member_mask(m, NULL), TLC_ERR_PARAM, "momentum is NULL");
 }
 
 static void ranks(const fleet *f, member m, int idle)

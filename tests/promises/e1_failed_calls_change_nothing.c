@@ -15,25 +15,6 @@ typedef enum phase { IDLE, PUSHED, AVERAGED, REDUCED } phase; /* AVERAGED: of ra
 
 /* ---- what all objects have --------------------------------------------------------------------------------------- */
 
-static tlc_status set_codec(member m, size_t tensor, const char *codec)
-{
-    return m.rank     ? tlc_allreduce_set_codec(m.rank, tensor, codec, codec)
-           : m.worker ? tlc_worker_set_codec(m.worker, tensor, codec)
-                      : tlc_server_set_codec(m.server, tensor, codec);
-}
-
-static tlc_status outcome(member m, tlc_outcome *o)
-{
-    return m.rank     ? tlc_allreduce_outcome(m.rank, o)
-           : m.worker ? tlc_worker_outcome(m.worker, 0, o)
-                      : tlc_server_outcome(m.server, o);
-}
-
-static tlc_status part(member m, size_t i, tlc_part *p)
-{
-    return m.rank ? tlc_allreduce_part(m.rank, i, p) : tlc_server_part(m.server, i, p);
-}
-
 /* Functions that any phase allows. */
 static void refuse_queries(watch *w)
 {
@@ -44,18 +25,18 @@ static void refuse_queries(watch *w)
 
     REFUSED(w, MEMBER(m, stats, NULL), TLC_ERR_PARAM);
     REFUSED(w, MEMBER(m, stats, &stats), TLC_ERR_PARAM);
-    REFUSED(w, outcome(m, NULL), TLC_ERR_PARAM);
-    REFUSED(w, outcome(m, &told), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_outcome(m, 0, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_outcome(m, 0, &told), TLC_ERR_PARAM);
     if (m.worker) {
         told.struct_size = sizeof told;
         REFUSED(w, tlc_worker_outcome(m.worker, w->f->cfg.servers, &told), TLC_ERR_PARAM);
         return;
     }
-    REFUSED(w, part(m, 0, NULL), TLC_ERR_PARAM);
-    REFUSED(w, part(m, 0, &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, 0, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, 0, &p), TLC_ERR_PARAM);
     p.struct_size = sizeof p;
-    REFUSED(w, part(m, member_parts(m), &p), TLC_ERR_PARAM);
-    REFUSED(w, part(m, SIZE_MAX, &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, member_parts(m), &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, SIZE_MAX, &p), TLC_ERR_PARAM);
     require(!p.mean && !told.sentence[0] && !stats.steps);
 }
 
@@ -72,13 +53,13 @@ static void refuse_codecs(watch *w)
 {
     member m = w->m;
 
-    REFUSED(w, set_codec(m, CONV, "4lc"), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, TLC_ALL, ""), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, TENSORS, "3lc"), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, 0, "3lc"), TLC_ERR_PARAM); /* it is small */
-    REFUSED(w, set_codec(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY);
+    REFUSED(w, member_set_codec(m, CONV, "4lc"), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, TLC_ALL, ""), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, TENSORS, "3lc"), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, 0, "3lc"), TLC_ERR_PARAM); /* it is small */
+    REFUSED(w, member_set_codec(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY);
     if (!m.server) /* it fits to some parts, but not to "conv" */
-        REFUSED(w, set_codec(m, TLC_ALL, "raw:block=16"), TLC_ERR_CAPACITY);
+        REFUSED(w, member_set_codec(m, TLC_ALL, "raw:block=16"), TLC_ERR_CAPACITY);
     if (m.worker)
         REFUSED(w, tlc_worker_set_codec(m.worker, CONV, NULL), TLC_ERR_PARAM);
     if (m.server)
@@ -127,16 +108,6 @@ static void refuse_factors(watch *w, phase s)
 
 /* ---- those who push ---------------------------------------------------------------------------------------------- */
 
-static tlc_status push(member m, const void *const *grads, double weight, tlc_message *to)
-{
-    return m.rank ? tlc_allreduce_push(m.rank, grads, weight, to) : tlc_worker_push(m.worker, grads, weight, to);
-}
-
-static tlc_status pull(member m, const tlc_message *from, void *const *out)
-{
-    return m.rank ? tlc_allreduce_pull(m.rank, from, out) : tlc_worker_pull(m.worker, from, out);
-}
-
 static void refuse_pushes(watch *w, phase s)
 {
     static const double weights[] = {0, -1, NAN, INFINITY, -INFINITY, 0x1.fffffp-51, 0x1.00001p50, DBL_MAX, DBL_MIN};
@@ -148,20 +119,20 @@ static void refuse_pushes(watch *w, phase s)
     memset(untouched, OUT_FILL, sizeof untouched);
     for (size_t t = 0; t < TENSORS; t++)
         grads[t] = f->grad[w->index * TENSORS + t];
-    REFUSED(w, push(w->m, grads, 1, NULL), TLC_ERR_PARAM);
-    REFUSED(w, push(w->m, NULL, 1, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_push(w->m, grads, 1, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_push(w->m, NULL, 1, NULL), TLC_ERR_PARAM);
     for (size_t i = 0; i < COUNT(weights); i++)
-        REFUSED(w, push(w->m, grads, weights[i], to), TLC_ERR_PARAM);
+        REFUSED(w, member_push(w->m, grads, weights[i], to), TLC_ERR_PARAM);
     for (size_t t = 0; t < TENSORS; t++) {
         const void *was = grads[t];
         grads[t] = NULL;
         if (f->tensors[t].n && (!f->tensors[t].only || f->tensors[t].only == w->index + 1))
-            REFUSED(w, push(w->m, grads, 1, to), TLC_ERR_PARAM);
+            REFUSED(w, member_push(w->m, grads, 1, to), TLC_ERR_PARAM);
         grads[t] = was;
     }
     if (s != IDLE) {
-        REFUSED(w, push(w->m, grads, 1, to), TLC_ERR_ORDER);
-        REFUSED(w, push(w->m, NULL, 1, to), TLC_ERR_ORDER);
+        REFUSED(w, member_push(w->m, grads, 1, to), TLC_ERR_ORDER);
+        REFUSED(w, member_push(w->m, NULL, 1, to), TLC_ERR_ORDER);
     }
     require(same(to, untouched, sizeof to));
 }
@@ -174,16 +145,16 @@ static void refuse_pulls(watch *w, int in_turn)
     void *out[TENSORS];
 
     memcpy(out, &f->out[w->index * TENSORS], sizeof out);
-    REFUSED(w, pull(w->m, NULL, out), TLC_ERR_PARAM);
-    REFUSED(w, pull(w->m, none, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_pull(w->m, NULL, out), TLC_ERR_PARAM);
+    REFUSED(w, member_pull(w->m, none, NULL), TLC_ERR_PARAM);
     for (size_t t = 0; t < TENSORS; t++) {
         void *was = out[t];
         out[t] = NULL;
         if (f->tensors[t].n)
-            REFUSED(w, pull(w->m, none, out), TLC_ERR_PARAM);
+            REFUSED(w, member_pull(w->m, none, out), TLC_ERR_PARAM);
         out[t] = was;
     }
-    REFUSED(w, pull(w->m, none, out), in_turn ? TLC_ERR_CORRUPT : TLC_ERR_ORDER);
+    REFUSED(w, member_pull(w->m, none, out), in_turn ? TLC_ERR_CORRUPT : TLC_ERR_ORDER);
 }
 
 static void refuse_worker(watch *w, phase s)

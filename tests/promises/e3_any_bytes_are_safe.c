@@ -155,10 +155,8 @@ static uint32_t hostile; /* who sends what was altered */
 
 static tlc_status pull(siege *s, const tlc_message *from)
 {
-    member m = s->f.worker[0];
-
     wipe(s);
-    return m.rank ? tlc_allreduce_pull(m.rank, from, s->outs) : tlc_worker_pull(m.worker, from, s->outs);
+    return member_pull(s->f.worker[0], from, s->outs);
 }
 
 /* Worker 0 is where it was before it was attacked. */

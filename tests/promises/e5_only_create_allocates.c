@@ -39,12 +39,10 @@ static void use_member(fleet *f, member m)
           : m.worker ? tlc_worker_set_codec(m.worker, CONV, "sbc")
                      : tlc_server_set_codec(m.server, CONV, "sbc"));
     OK(f, MEMBER(m, stats, &stats));
-    OK(f, m.worker ? tlc_worker_outcome(m.worker, 0, &outcome)
-          : m.rank ? tlc_allreduce_outcome(m.rank, &outcome)
-                   : tlc_server_outcome(m.server, &outcome));
+    OK(f, member_ask_outcome(m, 0, &outcome));
     FLEET_CALL(f, parts = member_parts(m));
     if (parts)
-        OK(f, m.rank ? tlc_allreduce_part(m.rank, 0, &part) : tlc_server_part(m.server, 0, &part));
+        OK(f, member_ask_part(m, 0, &part));
     FLEET_CALL(f, (void)member_step(m));
     free(state);
 }
@@ -56,7 +54,7 @@ static void use_worker(fleet *f, uint32_t w)
 
     for (size_t t = 0; t < TENSORS; t++)
         momentum[t] = floats(f->tensors[t].n);
-    OK(f, m.rank ? tlc_allreduce_mask(m.rank, momentum) : tlc_worker_mask(m.worker, momentum));
+    OK(f, member_mask(m, momentum));
     for (size_t t = 0; t < TENSORS; t++)
         free(momentum[t]);
 }

@@ -48,10 +48,7 @@ tlc_outcome member_outcome(member m, uint32_t server)
 {
     tlc_outcome o = {.struct_size = sizeof o};
 
-    require_status(m.worker ? tlc_worker_outcome(m.worker, server, &o)
-                   : m.rank ? tlc_allreduce_outcome(m.rank, &o)
-                            : tlc_server_outcome(m.server, &o),
-                   TLC_OK);
+    require_status(member_ask_outcome(m, server, &o), TLC_OK);
     require_outcome_form(&o);
     return o;
 }
@@ -65,8 +62,42 @@ tlc_part member_part(member m, size_t i)
 {
     tlc_part part = {.struct_size = sizeof part};
 
-    require_status(m.rank ? tlc_allreduce_part(m.rank, i, &part) : tlc_server_part(m.server, i, &part), TLC_OK);
+    require_status(member_ask_part(m, i, &part), TLC_OK);
     return part;
+}
+
+tlc_status member_ask_outcome(member m, uint32_t server, tlc_outcome *o)
+{
+    return m.rank     ? tlc_allreduce_outcome(m.rank, o)
+           : m.worker ? tlc_worker_outcome(m.worker, server, o)
+                      : tlc_server_outcome(m.server, o);
+}
+
+tlc_status member_ask_part(member m, size_t i, tlc_part *part)
+{
+    return m.rank ? tlc_allreduce_part(m.rank, i, part) : tlc_server_part(m.server, i, part);
+}
+
+tlc_status member_set_codec(member m, size_t tensor, const char *codec)
+{
+    return m.rank     ? tlc_allreduce_set_codec(m.rank, tensor, codec, codec)
+           : m.worker ? tlc_worker_set_codec(m.worker, tensor, codec)
+                      : tlc_server_set_codec(m.server, tensor, codec);
+}
+
+tlc_status member_push(member m, const void *const *grads, double weight, tlc_message *to)
+{
+    return m.rank ? tlc_allreduce_push(m.rank, grads, weight, to) : tlc_worker_push(m.worker, grads, weight, to);
+}
+
+tlc_status member_pull(member m, const tlc_message *from, void *const *out)
+{
+    return m.rank ? tlc_allreduce_pull(m.rank, from, out) : tlc_worker_pull(m.worker, from, out);
+}
+
+tlc_status member_mask(member m, float *const *momentum)
+{
+    return m.rank ? tlc_allreduce_mask(m.rank, momentum) : tlc_worker_mask(m.worker, momentum);
 }
 
 tlc_message blob_copy(tlc_message m)

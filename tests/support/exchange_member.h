@@ -33,6 +33,15 @@ tlc_outcome member_outcome(member m, uint32_t server); /* server: of a worker, e
 size_t member_parts(member m);                         /* 0 for a worker */
 tlc_part member_part(member m, size_t i);
 
+/* The same calls with any arguments, for what they refuse. */
+tlc_status member_ask_outcome(member m, uint32_t server, tlc_outcome *o);
+tlc_status member_ask_part(member m, size_t i, tlc_part *part);
+tlc_status member_set_codec(member m, size_t tensor, const char *codec); /* of a rank: of pushes and answers */
+/* Of a rank or a worker. */
+tlc_status member_push(member m, const void *const *grads, double weight, tlc_message *to);
+tlc_status member_pull(member m, const tlc_message *from, void *const *out);
+tlc_status member_mask(member m, float *const *momentum);
+
 tlc_message blob_copy(tlc_message m);
 void blob_free(tlc_message *m);
 

@@ -240,8 +240,7 @@ tlc_status fleet_push_one(fleet *f, uint32_t w)
 
     for (size_t t = 0; t < TENSORS; t++) /* those of another worker are not read */
         grads[t] = f->tensors[t].only && f->tensors[t].only != w + 1 ? NULL : f->grad[w * TENSORS + t];
-    FLEET_CALL(f, status = f->cfg.servers ? tlc_worker_push(f->worker[w].worker, given, f->weight[w], to)
-                                          : tlc_allreduce_push(f->worker[w].rank, given, f->weight[w], to));
+    FLEET_CALL(f, status = member_push(f->worker[w], given, f->weight[w], to));
     return status;
 }
 
@@ -311,8 +310,7 @@ tlc_status fleet_pull_one(fleet *f, uint32_t w)
 
     for (uint32_t o = 0; o < f->lanes; o++)
         from[o] = carry(f, TO_WORKER, o, w, is_gathered(f) ? f->push[o * f->lanes + w] : f->answer[o]);
-    FLEET_CALL(f, status = f->cfg.servers ? tlc_worker_pull(f->worker[w].worker, from, out)
-                                          : tlc_allreduce_pull(f->worker[w].rank, from, out));
+    FLEET_CALL(f, status = member_pull(f->worker[w], from, out));
     free(from);
     return f->pulled[w] = status;
 }

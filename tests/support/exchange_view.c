@@ -121,7 +121,7 @@ tlc_status take_answer(call *c, tlc_message message)
 
     memcpy(from, c->from, sizeof from);
     from[c->turn] = message;
-    return c->w.m.rank ? tlc_allreduce_pull(c->w.m.rank, from, out) : tlc_worker_pull(c->w.m.worker, from, out);
+    return member_pull(c->w.m, from, out);
 }
 
 tlc_status take_state(call *c, tlc_message message)
