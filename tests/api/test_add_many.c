@@ -27,7 +27,7 @@ static void add_input(inputs *in, const codec_case *c, data_kind kind, uint64_t 
     uint8_t *frame = bytes(tlc_bound(ctx));
     fill_grad(kind, seed, dtype, grad, in->n);
     size_t len = compress(ctx, grad, frame);
-    uint8_t *exact = bytes(len); /* a checker sees reads behind it */
+    uint8_t *exact = bytes(len); /* a checker sees reads past its end */
     memcpy(exact, frame, len);
     in->frames[in->count] = (tlc_message){exact, len};
     in->weights[in->count++] = seed % 5 ? (float)(seed % 7) - 2.5f : 1.0f;
@@ -93,11 +93,10 @@ static void require_same_everywhere(const inputs *in)
 /* ---- the same bits ----------------------------------------------------------------------------------------------- */
 
 /* Sizes around parts of the sum, of streams and of ranges. */
-static void alike(void **state)
+TEST(alike)
 {
     static const size_t sizes[] = {0, 1, 319, 5 * 64, 8192, 8193, 40961, 90007};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t s = 0; s < COUNT(sizes); s++) {
             inputs in = {.n = sizes[s]};
@@ -111,11 +110,10 @@ static void alike(void **state)
 }
 
 /* Runs of tokens over all borders of parts and ranges. */
-static void long_runs(void **state)
+TEST(long_runs)
 {
     static const char *const texts[] = {"3lc", "3lc:s=1.75", "3lc-golomb", "sbc", "topk", "topk+golomb"};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t t = 0; t < COUNT(texts); t++) {
             inputs in = {.n = 600011};
@@ -130,11 +128,10 @@ static void long_runs(void **state)
 }
 
 /* Frames of all codecs in one call, in an order that mixes them, and several groups of them. */
-static void mixed(void **state)
+TEST(mixed)
 {
     static const size_t sizes[] = {70, 20011};
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (size_t stride = 1; stride < 8; stride += 3) {
             inputs in = {.n = sizes[s]};
@@ -146,13 +143,12 @@ static void mixed(void **state)
 }
 
 /* With from_zero what sum holds does not matter; without frames it becomes +0. */
-static void from_zero(void **state)
+TEST(from_zero)
 {
     const tlc_decode_options opt = {.struct_size = sizeof opt, .from_zero = 1};
     inputs in = {.n = 5000};
     float sum[5000], want[5000];
 
-    (void)state;
     memset(sum, 0xff, sizeof sum);
     require_status(tlc_decompress_add_many(NULL, NULL, 0, sum, in.n, NULL, &opt), TLC_OK);
     require(all_bytes(sum, sizeof sum, 0));
@@ -197,11 +193,10 @@ static void require_refused(const inputs *in, const float *weights, size_t bad, 
 }
 
 /* The first bad frame is named, with its status, wherever it is. */
-static void p1_bad_frames(void **state)
+TEST(p1_bad_frames)
 {
     inputs in = {.n = 3001};
 
-    (void)state;
     for (size_t i = 0; i < MOST; i++)
         add_input(&in, &codecs[i * 7 % codec_count], DATA_LAPLACE, i, 1);
     for (size_t bad = 0; bad < MOST; bad += 23) {
@@ -231,14 +226,13 @@ static void p1_bad_frames(void **state)
     release(&in);
 }
 
-static void refused_arguments(void **state)
+TEST(refused_arguments)
 {
     const tlc_decode_options isa = {.struct_size = sizeof isa, .isa = (tlc_isa)77}, small = {.struct_size = 1};
     inputs in = {.n = 40};
     float sum[40] = {0};
     size_t bad = 9;
 
-    (void)state;
     add_input(&in, &codecs[0], DATA_LAPLACE, 1, 0);
     require_status(tlc_decompress_add_many(NULL, NULL, 1, sum, 40, &bad, NULL), TLC_ERR_PARAM);
     require(bad == 1);
@@ -254,11 +248,4 @@ static void refused_arguments(void **state)
     release(&in);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alike),     cmocka_unit_test(long_runs),     cmocka_unit_test(mixed),
-        cmocka_unit_test(from_zero), cmocka_unit_test(p1_bad_frames), cmocka_unit_test(refused_arguments),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -123,11 +123,10 @@ static void check_sum(const char *codec, size_t count, size_t n, int checksum, u
     release(&in);
 }
 
-static void aggregates(void **state)
+TEST(aggregates)
 {
     static const size_t sizes[] = {0, 1, 7, 8, 9, 1023, 1024, 1025, 5000};
 
-    (void)state;
     for (size_t c = 0; c < COUNT(natural_codecs); c++)
         for (size_t i = 0; i < COUNT(sizes); i++)
             for (size_t count = 1; count <= MOST; count += 4)
@@ -145,14 +144,13 @@ static double mean_of(const float *x, size_t n)
 
 /* 1.5 is sent as 1 or 2. With 1 that makes 2, or 3, which becomes 2 or 4. If the sum were rounded with the words of the
  * sender, 3 would always become 4. */
-static void without_bias(void **state)
+TEST(without_bias)
 {
     const size_t n = 40000;
     float *grad = floats(n), *out = floats(n);
     size_t cap = capacity("natural", n), written;
     tlc_message frames[2];
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         tlc_config cfg = config("natural", TLC_F32, TLC_ISA_AUTO);
         uint8_t *frame = bytes(cap);
@@ -180,7 +178,7 @@ static void without_bias(void **state)
 }
 
 /* Sums that overflow binary32 are clipped and counted, as all sums that are too large. */
-static void overflowing_sums(void **state)
+TEST(overflowing_sums)
 {
     const size_t n = 50;
     float *grad = floats(n), *out = floats(n);
@@ -188,7 +186,6 @@ static void overflowing_sums(void **state)
     uint8_t *frame = bytes(cap), *got = bytes(cap);
     tlc_frame_info info = {.struct_size = sizeof info};
 
-    (void)state;
     for (size_t i = 0; i < n; i++)
         grad[i] = i % 2 ? 0x1p127f : -0x1p127f;
     tlc_config cfg = config("natural:bits=9", TLC_F32, TLC_ISA_AUTO);
@@ -235,7 +232,7 @@ static void refused_codes(void)
     release(&in);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
     static const struct {
         const char *codec;
@@ -248,7 +245,6 @@ static void refuses(void **state)
     };
     inputs in = make("natural", 2, 40, 1, 1.0f);
 
-    (void)state;
     for (size_t i = 0; i < COUNT(others); i++) {
         at.codec = others[i].codec;
         inputs other = make(others[i].codec, 1, others[i].n, 0, 1.0f);
@@ -276,16 +272,4 @@ static void refuses(void **state)
     require_status(tlc_natural_aggregate(in.frames, 2, NULL, got, cap, &written), TLC_OK);
     free(got);
     release(&in);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aggregates),
-        cmocka_unit_test(without_bias),
-        cmocka_unit_test(overflowing_sums),
-        cmocka_unit_test(refuses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

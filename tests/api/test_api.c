@@ -12,21 +12,19 @@ enum { N = 60 };
 
 /* ---- version, status, ISA ---------------------------------------------------------------------------------------- */
 
-static void version(void **state)
+TEST(version)
 {
     char text[32];
 
-    (void)state;
     require(tlc_version() == TLC_VERSION);
     snprintf(text, sizeof text, "%d.%d.%d", TLC_VERSION / 10000, TLC_VERSION / 100 % 100, TLC_VERSION % 100);
     require(!strcmp(tlc_version_string(), text));
 }
 
-static void status_strings(void **state)
+TEST(status_strings)
 {
     static const int others[] = {-1, TLC_ERR_UNSUPPORTED + 1, 1000, INT_MAX, INT_MIN};
 
-    (void)state;
     require(TLC_OK == 0 && TLC_ERR_PARAM == 1 && TLC_ERR_NOMEM == 2 && TLC_ERR_CAPACITY == 3 &&
             TLC_ERR_NONFINITE == 4 && TLC_ERR_CORRUPT == 5 && TLC_ERR_CHECKSUM == 6 && TLC_ERR_VERSION == 7 &&
             TLC_ERR_SIZE == 8 && TLC_ERR_UNSUPPORTED == 9); /* the ABI */
@@ -40,12 +38,11 @@ static void status_strings(void **state)
     }
 }
 
-static void isas(void **state)
+TEST(isas)
 {
     static const char *const names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
     static const int others[] = {-1, TLC_ISA_NEON + 1, INT_MAX, INT_MIN};
 
-    (void)state;
     require(tlc_isa_supported(TLC_ISA_AUTO) == 1 && tlc_isa_supported(TLC_ISA_SCALAR) == 1);
     require(tlc_isa_used(NULL) == TLC_ISA_AUTO);
     for (int i = TLC_ISA_AUTO; i <= TLC_ISA_NEON; i++) {
@@ -71,11 +68,10 @@ static void isas(void **state)
 
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
-static void config_defaults(void **state)
+TEST(config_defaults)
 {
     tlc_config cfg;
 
-    (void)state;
     memset(&cfg, 0xa5, sizeof cfg);
     require_status(tlc_config_init(&cfg, sizeof cfg), TLC_OK);
     require(cfg.struct_size == sizeof cfg && !strcmp(cfg.codec, "3lc") && !cfg.reserve && cfg.dtype == TLC_F32);
@@ -97,7 +93,7 @@ static void config_defaults(void **state)
 }
 
 /* A caller that was built with an older header knows fewer fields, one with a newer header more. */
-static void config_sizes(void **state)
+TEST(config_sizes)
 {
     static const size_t ends[] = {offsetof(tlc_config, codec),
                                   offsetof(tlc_config, reserve),
@@ -116,7 +112,6 @@ static void config_sizes(void **state)
     } newer;
     tlc_ctx *ctx = NULL;
 
-    (void)state;
     for (size_t e = 0; e < COUNT(ends); e++) {
         at.i = e;
         memset(&newer, 0xa5, sizeof newer); /* fields that the caller does not know are not zero */
@@ -150,7 +145,7 @@ static void *some_alloc(void *opaque, size_t size)
     return malloc(size);
 }
 
-static void config_refusals(void **state)
+TEST(config_refusals)
 {
     const tlc_config good = config("3lc", TLC_F32, TLC_ISA_AUTO);
     float residual[N + 1];
@@ -162,7 +157,6 @@ static void config_refusals(void **state)
     change;                                                                                                            \
     require_status(tlc_create(&ctx, &bad, N), status);                                                                 \
     require(ctx == NULL)
-    (void)state;
     REFUSED(bad.codec = NULL, TLC_ERR_PARAM);
     REFUSED(bad.codec = "", TLC_ERR_PARAM);
     REFUSED(bad.reserve = "no such codec", TLC_ERR_PARAM);
@@ -191,12 +185,11 @@ static void config_refusals(void **state)
 }
 
 /* The caller may change strings and structs after the call. */
-static void config_is_copied(void **state)
+TEST(config_is_copied)
 {
     char codec[] = "3lc:s=1.5", reserve[] = "raw;ternary+quartic", next[] = "raw";
     tlc_config cfg = config(codec, TLC_F32, TLC_ISA_AUTO);
 
-    (void)state;
     cfg.reserve = reserve;
     tlc_ctx *ctx = create(&cfg, N);
     snapshot s = snap(ctx);
@@ -215,7 +208,7 @@ static void config_is_copied(void **state)
 
 /* ---- codec changes ----------------------------------------------------------------------------------------------- */
 
-static void codec_changes(void **state)
+TEST(codec_changes)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     float g[N];
@@ -223,7 +216,6 @@ static void codec_changes(void **state)
     tlc_frame_info info = {.struct_size = sizeof info};
     size_t bound, len, raw = 0;
 
-    (void)state;
     at = (place){.n = N};
     fill(DATA_LAPLACE, 1, g, N);
     tlc_ctx *ctx = create(&cfg, N);
@@ -265,12 +257,11 @@ static void codec_changes(void **state)
 }
 
 /* Besides room for frames, sparse codecs need scratch for the masks of a block. */
-static void codec_changes_with_scratch(void **state)
+TEST(codec_changes_with_scratch)
 {
     float g[N];
     uint8_t dst[2048];
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     FOR_EACH_CODEC(first)
         FOR_EACH_CODEC(second) {
@@ -300,13 +291,12 @@ static void codec_changes_with_scratch(void **state)
 }
 
 /* Whether there is error feedback is decided by tlc_create. Another codec does not change it. */
-static void codec_changes_keep_feedback(void **state)
+TEST(codec_changes_keep_feedback)
 {
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
     float g[N];
     uint8_t dst[1024];
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     tlc_ctx *ctx = create(&cfg, N);
     require_status(tlc_set_codec(ctx, "3lc"), TLC_OK);
@@ -322,12 +312,11 @@ static void codec_changes_keep_feedback(void **state)
 }
 
 /* A block table can make a frame longer than another codec's frame. The checksum counts, too. */
-static void codec_changes_with_a_checksum(void **state)
+TEST(codec_changes_with_a_checksum)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     size_t plain;
 
-    (void)state;
     tlc_ctx *ctx = create(&cfg, N);
     plain = tlc_bound(ctx);
     require_status(tlc_set_codec(ctx, "3lc:block=60"), TLC_ERR_CAPACITY);
@@ -338,22 +327,4 @@ static void codec_changes_with_a_checksum(void **state)
     require(tlc_bound(ctx) == plain + 4 + 1 + 4); /* B, the block's length */
     require_status(tlc_set_codec(ctx, "3lc:block=60"), TLC_OK);
     tlc_destroy(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version),
-        cmocka_unit_test(status_strings),
-        cmocka_unit_test(isas),
-        cmocka_unit_test(config_defaults),
-        cmocka_unit_test(config_sizes),
-        cmocka_unit_test(config_refusals),
-        cmocka_unit_test(config_is_copied),
-        cmocka_unit_test(codec_changes),
-        cmocka_unit_test(codec_changes_with_scratch),
-        cmocka_unit_test(codec_changes_keep_feedback),
-        cmocka_unit_test(codec_changes_with_a_checksum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

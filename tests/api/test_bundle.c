@@ -65,11 +65,10 @@ static void write_and_read(arena *a, int end, const size_t *length, size_t count
     require(frame == &r && len == 77 && next == dst + bound);
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
     arena a;
 
-    (void)state;
     arena_open(&a, ROOM);
     for (int end = 0; end < 2; end++)
         for (at.n = 0; at.n <= COUNT(lengths); at.n++)
@@ -78,14 +77,13 @@ static void round_trip(void **state)
 }
 
 /* Where a number takes another byte: of lengths, one beside the other, and of the count. */
-static void borders(void **state)
+TEST(borders)
 {
     static const size_t border[] = {0, 127, 128, 16383, 16384, 2097151, 2097152};
     static const size_t counts[] = {127, 128, 16383, 16384};
     size_t *none = calloc(16384, sizeof *none), pair[2];
     arena a;
 
-    (void)state;
     require(none != NULL);
     arena_open(&a, (size_t)1 << 23);
     for (size_t i = 0; i < COUNT(border) * COUNT(border); i++) {
@@ -106,14 +104,13 @@ static void borders(void **state)
 }
 
 /* The largest numbers in the head. The frames do not exist: neither commit, finish nor open touches them. */
-static void largest_lengths(void **state)
+TEST(largest_lengths)
 {
     enum { MOST = 130, LARGEST = HEAD + ENTRY * MOST };
     size_t length[MOST];
     uint8_t want[LARGEST];
     arena a;
 
-    (void)state;
     arena_open(&a, LARGEST);
     for (size_t count = 1; count <= MOST; count++)
         for (size_t large = 0; large < count; large += count < 5 ? 1 : count / 3) {
@@ -142,14 +139,13 @@ static void largest_lengths(void **state)
     arena_close(&a);
 }
 
-static void written_as_drawn(void **state)
+TEST(written_as_drawn)
 {
     static const size_t three[] = {5, 0, 200};
     static const uint8_t want[] = {'B', 2, 3, /* lengths: */ 5, 0, 200, 1, /* the frames: */ 1, 1, 1, 1, 1, 3, 3};
     static const uint8_t empty[] = {'B', 2, 0};
     uint8_t dst[ROOM];
 
-    (void)state;
     tlc_message bundle = make_bundle(dst, sizeof dst, three, 3);
     require(bundle.len == 7 + 205 && same(bundle.data, want, sizeof want));
     bundle = make_bundle(dst, sizeof dst, NULL, 0);
@@ -157,11 +153,10 @@ static void written_as_drawn(void **state)
     require((const uint8_t *)bundle.data == dst + HEAD - 3);
 }
 
-static void any_alignment(void **state)
+TEST(any_alignment)
 {
     uint8_t first[ROOM], dst[ROOM];
 
-    (void)state;
     const tlc_message want = make_bundle(first, sizeof first, lengths, COUNT(lengths));
     for (at.i = 0; at.i < 16; at.i++) {
         memset(dst, 0x3c, sizeof dst);
@@ -172,7 +167,7 @@ static void any_alignment(void **state)
 }
 
 /* Every tensor of a step is compressed into the message itself, at any alignment. */
-static void compressed_in_place(void **state)
+TEST(compressed_in_place)
 {
     enum { N = 333 };
     uint8_t *dst = bytes(32 * ROOM), *reference = bytes(32 * ROOM), *grad = bytes(4 * N);
@@ -182,7 +177,6 @@ static void compressed_in_place(void **state)
     tlc_message bundle;
     size_t cap, len, written = 0, bound = 0, all = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         require_status(tlc_codec_bound(c->text, TLC_F32, N, &len), TLC_OK);
         all += len;
@@ -222,12 +216,11 @@ static void compressed_in_place(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void init_refusals(void **state)
+TEST(init_refusals)
 {
     uint8_t dst[40];
     tlc_bundle_writer w, before;
 
-    (void)state;
     memset(dst, 0x3c, sizeof dst);
     memset(&w, 0x3c, sizeof w);
     memcpy(&before, &w, sizeof w);
@@ -244,7 +237,7 @@ static void init_refusals(void **state)
     require(all_bytes(dst, sizeof dst, 0x3c));
 }
 
-static void writer_refusals(void **state)
+TEST(writer_refusals)
 {
     uint8_t dst[40], entry[40] = {0};
     tlc_bundle_writer w;
@@ -252,7 +245,6 @@ static void writer_refusals(void **state)
     size_t cap = 77;
     void *space = &w;
 
-    (void)state;
     memset(dst, 0x3c, sizeof dst);
     require_status(tlc_bundle_init(&w, dst, sizeof dst, 2), TLC_OK);
     require_status(tlc_bundle_add(&w, entry, 14), TLC_ERR_CAPACITY); /* 40 - 27 are left */
@@ -284,11 +276,10 @@ static void writer_refusals(void **state)
 }
 
 /* A writer that has finished refuses all calls and leaves the bundle as it is. */
-static void finished(void **state)
+TEST(finished)
 {
     uint8_t dst[60], before[60], entry[1] = {0};
 
-    (void)state;
     memset(dst, 0x3c, sizeof dst);
     for (uint32_t count = 0; count < 3; count++) {
         tlc_bundle_writer w;
@@ -310,11 +301,10 @@ static void finished(void **state)
     }
 }
 
-static void bounds(void **state)
+TEST(bounds)
 {
     size_t bound = 77;
 
-    (void)state;
     require_status(tlc_bundle_bound(0, SIZE_MAX - 6, &bound), TLC_ERR_SIZE);
     require_status(tlc_bundle_bound(1, SIZE_MAX - 16, &bound), TLC_ERR_SIZE);
     require_status(tlc_bundle_bound(UINT32_MAX, SIZE_MAX - 7, &bound), TLC_ERR_SIZE);
@@ -331,7 +321,7 @@ static void bounds(void **state)
     require(status || bound == 7 + (size_t)10 * UINT32_MAX);
 }
 
-static void reader_arguments(void **state)
+TEST(reader_arguments)
 {
     uint8_t dst[ROOM];
     const tlc_message good = make_bundle(dst, sizeof dst, lengths, 2);
@@ -339,7 +329,6 @@ static void reader_arguments(void **state)
     const void *frame = NULL;
     size_t len = 77;
 
-    (void)state;
     require_status(tlc_bundle_open(NULL, good.data, good.len), TLC_ERR_PARAM);
     require_status(tlc_bundle_open(&r, NULL, good.len), TLC_ERR_PARAM);
     require_status(tlc_bundle_open(&r, NULL, 0), TLC_ERR_CORRUPT);
@@ -351,15 +340,4 @@ static void reader_arguments(void **state)
     require(!frame && len == 77);
     require_status(tlc_bundle_next(&r, &frame, &len), TLC_OK);
     require(len == lengths[0]); /* the refused calls did not move it */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),       cmocka_unit_test(borders),          cmocka_unit_test(largest_lengths),
-        cmocka_unit_test(written_as_drawn), cmocka_unit_test(any_alignment),    cmocka_unit_test(compressed_in_place),
-        cmocka_unit_test(init_refusals),    cmocka_unit_test(writer_refusals),  cmocka_unit_test(finished),
-        cmocka_unit_test(bounds),           cmocka_unit_test(reader_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

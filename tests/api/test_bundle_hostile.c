@@ -46,7 +46,7 @@ static tlc_status expected(const uint8_t *src, size_t len, size_t *head)
     return frames == len - used ? TLC_OK : TLC_ERR_CORRUPT;
 }
 
-/* Opens len bytes that end at a guard page and reads all frames: they lie in the bytes, one behind the other. */
+/* Opens len bytes that end at a guard page and reads all frames: they lie in the bytes, one after the other. */
 static tlc_status walk(arena *a, const uint8_t *src, size_t len)
 {
     const uint8_t *p = arena_copy(a, src, len, 1);
@@ -73,13 +73,12 @@ static tlc_status walk(arena *a, const uint8_t *src, size_t len)
     return status;
 }
 
-static void hostile_bytes(void **state)
+TEST(hostile_bytes)
 {
     static const size_t lengths[] = {5, 0, 1, 300, 0, 17};
     uint8_t bad[400];
     arena a;
 
-    (void)state;
     memset(bad, 1, sizeof bad);
     const size_t head = put_head(bad, lengths, COUNT(lengths)), len = head + 323;
     arena_open(&a, sizeof bad);
@@ -115,8 +114,8 @@ static const struct {
     {TLC_ERR_VERSION, 3, {'B', 0, 0}},
     {TLC_ERR_VERSION, 3, {'B', 3, 0}},
     {TLC_ERR_VERSION, 3, {'B', 130, 0}},
-    {TLC_ERR_VERSION, 17, {'B', 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}}, /* as version 1 had it */
-    {TLC_ERR_CORRUPT, 4, {'B', 2, 0, 0}}, /* a byte behind it */
+    {TLC_ERR_VERSION, 17, {'B', 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}}, /* as in version 1 */
+    {TLC_ERR_CORRUPT, 4, {'B', 2, 0, 0}}, /* a byte after it */
     {TLC_ERR_CORRUPT, 5, {'B', 2, 1, 0, 0}},
     {TLC_ERR_CORRUPT, 5, {'B', 2, 1, 2, 9}}, /* the frame is too short */
     {TLC_ERR_CORRUPT, 3, {'B', 2, 1}}, /* no length */
@@ -149,26 +148,24 @@ static const struct {
 };
 /* clang-format on */
 
-static void bad_heads(void **state)
+TEST(bad_heads)
 {
     arena a;
 
-    (void)state;
     arena_open(&a, sizeof heads[0].bytes);
     for (at.i = 0; at.i < COUNT(heads); at.i++)
         require_status(walk(&a, heads[at.i].bytes, heads[at.i].len), heads[at.i].status);
     arena_close(&a);
 }
 
-/* Heads that are almost right, with up to 64 bytes behind them. */
-static void random_bytes(void **state)
+/* Heads that are almost right, with up to 64 bytes after them. */
+TEST(random_bytes)
 {
     enum { MOST = 128 };
     size_t good = 0;
     rng r = {6};
     arena a;
 
-    (void)state;
     arena_open(&a, MOST);
     for (at.i = 0; at.i < (quick() ? 2000u : 20000u); at.i++) {
         uint8_t src[MOST];
@@ -185,14 +182,4 @@ static void random_bytes(void **state)
     }
     require(good > at.i / 5 && good < at.i / 5 * 4);
     arena_close(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hostile_bytes),
-        cmocka_unit_test(bad_heads),
-        cmocka_unit_test(random_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,12 +52,11 @@ static uint16_t *all_halfs(void)
     return h;
 }
 
-static void widening(void **state)
+TEST(widening)
 {
     uint16_t *halfs = all_halfs();
     float *wide = floats(ALL);
 
-    (void)state;
     for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++)
         FOR_EACH_WAY(isa) {
             convert(isa, halfs, dtype, wide, TLC_F32, ALL);
@@ -68,12 +67,11 @@ static void widening(void **state)
     free(wide);
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
     uint16_t *halfs = all_halfs(), *back = (uint16_t *)(void *)bytes(ALL * 2);
     float *wide = floats(ALL);
 
-    (void)state;
     for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++)
         FOR_EACH_WAY(isa) {
             size_t inf = infinity_of(dtype), quiet = dtype == TLC_F16 ? 0x200 : 0x40;
@@ -101,12 +99,11 @@ static uint32_t middle(tlc_dtype dtype, uint16_t half)
     return float_bits((bits_float(widened(dtype, &half, 0)) + bits_float(widened(dtype, &next, 0))) * 0.5f);
 }
 
-static void narrowing(void **state)
+TEST(narrowing)
 {
     uint32_t *in = (uint32_t *)(void *)floats(3 * ALL);
     uint16_t *out = (uint16_t *)(void *)floats(3 * ALL);
 
-    (void)state;
     for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
         for (size_t i = 0; i < ALL; i++)
             for (uint32_t k = 0; k < 3; k++) /* one below, the middle, one above */
@@ -128,7 +125,7 @@ static void narrowing(void **state)
     free(out);
 }
 
-static void special_values(void **state)
+TEST(special_values)
 {
     /*                              inf         overflow    quiet NaN   signalling  payload     least       zero */
     static const uint32_t in[] = {0x7f800000, 0x7f7fffff, 0x7fc00000, 0x7f800001, 0x7fabcdef, 0x00000001, 0x00000000};
@@ -136,7 +133,6 @@ static void special_values(void **state)
     static const uint16_t bf16[] = {0x7f80, 0x7f80, 0x7fc0, 0x7fc0, 0x7feb, 0, 0};
     uint16_t out[20];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(in); i++)
         for (uint32_t negative = 0; negative < 2; negative++) {
             uint32_t bits[20]; /* a value in a vector and one in what is left over */
@@ -153,13 +149,12 @@ static void special_values(void **state)
 }
 
 /* A conversion from one 16-bit dtype to the other goes by way of binary32. */
-static void between_halfs(void **state)
+TEST(between_halfs)
 {
     uint16_t *halfs = all_halfs(), *direct = (uint16_t *)(void *)bytes(ALL * 2);
     uint16_t *by_way = (uint16_t *)(void *)bytes(ALL * 2);
     float *wide = floats(ALL);
 
-    (void)state;
     for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
         tlc_dtype to = dtype == TLC_F16 ? TLC_BF16 : TLC_F16;
         FOR_EACH_WAY(isa) {
@@ -176,12 +171,11 @@ static void between_halfs(void **state)
 }
 
 /* Any alignment; exactly n values are read and written. */
-static void sizes_and_alignments(void **state)
+TEST(sizes_and_alignments)
 {
     uint8_t in[4 * 80 + 8], want[4 * 80], out[4 * 80 + 8];
     rng r = {5};
 
-    (void)state;
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = (uint8_t)rng_next(&r);
     FOR_EACH_DTYPE(from)
@@ -202,11 +196,10 @@ static void sizes_and_alignments(void **state)
                 }
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     uint32_t in = 1, out = 7;
 
-    (void)state;
     require_status(tlc_convert((tlc_dtype)3, &in, TLC_F32, &out, 1), TLC_ERR_PARAM);
     require_status(tlc_convert(TLC_F32, &in, (tlc_dtype)-1, &out, 1), TLC_ERR_PARAM);
     require_status(tlc_convert(TLC_F32, NULL, TLC_F16, &out, 1), TLC_ERR_PARAM);
@@ -214,12 +207,4 @@ static void refusals(void **state)
     require(out == 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widening),       cmocka_unit_test(round_trip),    cmocka_unit_test(narrowing),
-        cmocka_unit_test(special_values), cmocka_unit_test(between_halfs), cmocka_unit_test(sizes_and_alignments),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -25,12 +25,11 @@ static size_t make_frame(const codec_case *c, tlc_dtype dtype, int checksum, dat
     return len;
 }
 
-static void into_every_dtype(void **state)
+TEST(into_every_dtype)
 {
     float values[N];
     uint8_t out[4 * N], want[4 * N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(from)
             FOR_EACH_ISA(isa) {
@@ -47,13 +46,12 @@ static void into_every_dtype(void **state)
 
 /* A value that is too large for the output becomes infinity, and is no error. The largest value of natural with 8 bits
  * is 1024. */
-static void overflow_to_infinity(void **state)
+TEST(overflow_to_infinity)
 {
     float g[N], values[N];
     uint16_t out[N];
     size_t written = 0;
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         g[i] = i % 3 ? 1e37f : -1e37f;
     FOR_EACH_CODEC(c) {
@@ -84,13 +82,12 @@ static uint32_t sum_bits(float sum, float product)
     return x == x ? float_bits(x) : 0x7fc00000u;
 }
 
-static void weighted_sums(void **state)
+TEST(weighted_sums)
 {
     static const float weights[] = {1.0f, -1.0f, 0.3f, 0.0f, -0.0f, 1e-42f, 1e38f, FLT_MAX};
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_TIES, DATA_TINY, DATA_WIDE};
     float values[N], sum[N], before[N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t k = 0; k < COUNT(weights) * COUNT(kinds); k++)
             FOR_EACH_ISA(isa) {
@@ -113,12 +110,11 @@ static void weighted_sums(void **state)
 
 /* A zero symbol leaves any bits as they are: NaN, infinities and -0. Other symbols keep a NaN and make it quiet, or
  * make it the one NaN of codecs that send a value each. */
-static void sums_beside_zeros(void **state)
+TEST(sums_beside_zeros)
 {
     static const uint32_t odd[] = {0x7fc00000u, 0xffc12345u, 0x7f800000u, 0xff800000u, 0x80000000u, 1u, 0xff812345u};
     float values[N], sum[N], before[N];
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         before[i] = bits_float(odd[i % COUNT(odd)]);
     FOR_EACH_CODEC(c)
@@ -141,13 +137,12 @@ static void sums_beside_zeros(void **state)
 }
 
 /* weight * M, or weight times a value, overflows. Infinities are added; infinity - infinity is the one NaN. */
-static void infinite_weights(void **state)
+TEST(infinite_weights)
 {
     static const float sum[5] = {1, 1, -INFINITY, INFINITY, -0.0f};
     float g[5 * 40], values[5 * 40], x[5 * 40];
     size_t n = COUNT(g), written = 0;
 
-    (void)state;
     for (size_t i = 0; i < n; i++)
         g[i] = i % 5 == 4 ? 0 : i % 2 ? -1e37f : 1e37f;
     FOR_EACH_CODEC(c)
@@ -177,11 +172,10 @@ static void infinite_weights(void **state)
         }
 }
 
-static void masks(void **state)
+TEST(masks)
 {
     float values[N], momentum[N], before[N];
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         before[i] = i % 3 ? -1.5f : bits_float(0xffc00001u);
     FOR_EACH_CODEC(c)
@@ -202,7 +196,7 @@ static void masks(void **state)
 
 /* ---- options and descriptions ------------------------------------------------------------------------------------ */
 
-static void option_sizes(void **state)
+TEST(option_sizes)
 {
     struct {
         tlc_decode_options opt;
@@ -212,7 +206,6 @@ static void option_sizes(void **state)
     float want[N], out[N];
     const size_t ends[] = {offsetof(tlc_decode_options, isa), offsetof(tlc_decode_options, parallel), sizeof newer.opt};
 
-    (void)state;
     require_status(tlc_decompress(frame, len, TLC_F32, want, N, NULL), TLC_OK);
     for (size_t i = 0; i < COUNT(ends); i++) {
         memset(&newer, 0xa5, sizeof newer);
@@ -231,11 +224,10 @@ static void option_sizes(void **state)
     require_status(tlc_decompress(frame, len, TLC_F32, out, N, &newer.opt), TLC_ERR_PARAM);
 }
 
-static void inspect_fields(void **state)
+TEST(inspect_fields)
 {
     float values[N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             for (int kind = 0; kind < DATA_COUNT; kind++)
@@ -259,7 +251,7 @@ static void inspect_fields(void **state)
                 }
 }
 
-/* Are the first size bytes of two infos the same? struct_size and the padding behind codec do not count. */
+/* Are the first size bytes of two infos the same? struct_size and the padding after codec do not count. */
 static int same_fields(const tlc_frame_info *a, const tlc_frame_info *b, size_t size)
 {
     const size_t first = sizeof a->struct_size, pad = offsetof(tlc_frame_info, codec) + sizeof a->codec;
@@ -269,7 +261,7 @@ static int same_fields(const tlc_frame_info *a, const tlc_frame_info *b, size_t 
            (size <= rest || same((const uint8_t *)a + rest, (const uint8_t *)b + rest, size - rest));
 }
 
-static void inspect_sizes(void **state)
+TEST(inspect_sizes)
 {
     static const size_t ends[] = {offsetof(tlc_frame_info, version),  offsetof(tlc_frame_info, dtype),
                                   offsetof(tlc_frame_info, checksum), offsetof(tlc_frame_info, codec),
@@ -282,7 +274,6 @@ static void inspect_sizes(void **state)
         uint8_t more[16];
     } other;
 
-    (void)state;
     require_status(tlc_inspect(frame, len, &full), TLC_OK);
     for (at.i = 0; at.i < COUNT(ends); at.i++) {
         memset(&other, 0xa5, sizeof other);
@@ -304,12 +295,4 @@ static void inspect_sizes(void **state)
     require_status(tlc_inspect(NULL, 0, &other.info), TLC_ERR_CORRUPT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(into_every_dtype),  cmocka_unit_test(overflow_to_infinity), cmocka_unit_test(weighted_sums),
-        cmocka_unit_test(sums_beside_zeros), cmocka_unit_test(infinite_weights),     cmocka_unit_test(masks),
-        cmocka_unit_test(option_sizes),      cmocka_unit_test(inspect_fields),       cmocka_unit_test(inspect_sizes),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -20,11 +20,10 @@ static void require_same_step(tlc_ctx *a, tlc_ctx *b, const void *grad_a, const 
     require(!tlc_residual(a) || same(tlc_residual(a), tlc_residual(b), N * sizeof(float)));
 }
 
-static void feedback_on_and_off(void **state)
+TEST(feedback_on_and_off)
 {
     uint8_t grad[4 * N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int feedback = -1; feedback <= 1; feedback++) {
             tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
@@ -43,11 +42,10 @@ static void feedback_on_and_off(void **state)
         }
 }
 
-static void accumulate_and_send(void **state)
+TEST(accumulate_and_send)
 {
     uint8_t grad[4 * N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa) {
@@ -71,12 +69,11 @@ static void accumulate_and_send(void **state)
             }
 }
 
-static void without_feedback(void **state)
+TEST(without_feedback)
 {
     float g[N];
     size_t written = 77;
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
         cfg.feedback = 0;
@@ -94,12 +91,11 @@ static void without_feedback(void **state)
 }
 
 /* raw without feedback sends any bits, NaN included, bit for bit. */
-static void exact_codecs_send_any_bits(void **state)
+TEST(exact_codecs_send_any_bits)
 {
     uint8_t grad[4 * N], out[4 * N];
     rng r = {21};
 
-    (void)state;
     for (size_t i = 0; i < sizeof grad; i++)
         grad[i] = i % 8 < 4 ? (uint8_t)rng_next(&r) : i % 4 > 1 ? 0xff : (uint8_t)(rng_next(&r) | 1); /* many NaN */
     FOR_EACH_CODEC(c)
@@ -120,11 +116,10 @@ static void exact_codecs_send_any_bits(void **state)
 }
 
 /* Lossless codecs send every finite value as it is, except that -0 becomes +0. */
-static void lossless_codecs(void **state)
+TEST(lossless_codecs)
 {
     float g[N], out[N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int kind = 0; c->lossless && kind < DATA_COUNT; kind++) {
             tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
@@ -163,7 +158,7 @@ static size_t try(const codec_case *c, const trial *t, const float *g, size_t n,
 
 /* Frames of stochastic codecs depend on seed, step and values, those of others only on the values. All 64 bits of the
  * seed count. */
-static void seeds_and_steps(void **state)
+TEST(seeds_and_steps)
 {
     static const trial trials[] = {{0, 0}, {1, 0}, {UINT64_C(1) << 32, 0}, {UINT64_C(1) << 63, 0}, {0, 1},
                                    {0, 2}, {1, 1}};
@@ -171,7 +166,6 @@ static void seeds_and_steps(void **state)
     float *g = floats(most);
     uint8_t *frames[COUNT(trials)], *again = bytes(16 * most);
 
-    (void)state;
     for (size_t t = 0; t < COUNT(trials); t++)
         frames[t] = bytes(16 * most);
     fill(DATA_LAPLACE, 1, g, most);
@@ -194,11 +188,10 @@ static void seeds_and_steps(void **state)
 }
 
 /* A call that fails does not count as a step. */
-static void steps_are_successes(void **state)
+TEST(steps_are_successes)
 {
     float g[N], bad[N];
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     memcpy(bad, g, sizeof g);
     bad[N / 2] = INFINITY;
@@ -219,11 +212,10 @@ static void steps_are_successes(void **state)
 
 /* ---- whose residual ---------------------------------------------------------------------------------------------- */
 
-static void callers_residual(void **state)
+TEST(callers_residual)
 {
     float residual[N], g[N];
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
         cfg.feedback = 1;
@@ -246,11 +238,10 @@ static void callers_residual(void **state)
     }
 }
 
-static void reset(void **state)
+TEST(reset)
 {
     float g[N], residual[N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int own = 0; own < 2; own++) {
             tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
@@ -276,12 +267,11 @@ static void reset(void **state)
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-static void residual_scale(void **state)
+TEST(residual_scale)
 {
     static const float factors[] = {0.0f, 1.0f, -1.0f, 0.1f, 3.0f, 1e-30f, FLT_MIN};
     float before[N];
 
-    (void)state;
     FOR_EACH_ISA(isa)
         for (size_t f = 0; f < COUNT(factors); f++)
             for (int kind = 0; kind < DATA_COUNT; kind++) {
@@ -300,12 +290,11 @@ static void residual_scale(void **state)
 }
 
 /* The largest product decides: just finite, or just not. */
-static void residual_scale_limits(void **state)
+TEST(residual_scale_limits)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, N);
 
-    (void)state;
     tlc_residual(ctx)[N - 1] = -FLT_MAX / 2;
     require_status(tlc_residual_scale(ctx, 2.0f), TLC_OK);
     require(tlc_residual(ctx)[N - 1] == -FLT_MAX);
@@ -320,11 +309,10 @@ static void residual_scale_limits(void **state)
 
 /* ---- assume_finite ----------------------------------------------------------------------------------------------- */
 
-static void assume_finite_is_the_same(void **state)
+TEST(assume_finite_is_the_same)
 {
     uint8_t grad[4 * N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -350,12 +338,11 @@ static void assume_finite_is_the_same(void **state)
 }
 
 /* Values that are not finite are reported in this way, too. After tlc_reset the context is as good as new. */
-static void assume_finite_reports(void **state)
+TEST(assume_finite_reports)
 {
     float g[N];
     size_t written = 77;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa)
             for (size_t i = 0; i < N; i += N / 2) {
@@ -384,12 +371,11 @@ static void assume_finite_reports(void **state)
 /* ---- dtypes ------------------------------------------------------------------------------------------------------ */
 
 /* A 16-bit gradient gives the frame of its values as binary32. Only the dtype in the header and raw's values differ. */
-static void narrow_gradients(void **state)
+TEST(narrow_gradients)
 {
     uint8_t grad[2 * N];
     float wide[N];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++)
             FOR_EACH_ISA(isa) {
@@ -417,23 +403,4 @@ static void narrow_gradients(void **state)
             }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(feedback_on_and_off),
-        cmocka_unit_test(accumulate_and_send),
-        cmocka_unit_test(without_feedback),
-        cmocka_unit_test(exact_codecs_send_any_bits),
-        cmocka_unit_test(lossless_codecs),
-        cmocka_unit_test(seeds_and_steps),
-        cmocka_unit_test(steps_are_successes),
-        cmocka_unit_test(callers_residual),
-        cmocka_unit_test(reset),
-        cmocka_unit_test(residual_scale),
-        cmocka_unit_test(residual_scale_limits),
-        cmocka_unit_test(assume_finite_is_the_same),
-        cmocka_unit_test(assume_finite_reports),
-        cmocka_unit_test(narrow_gradients),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -72,9 +72,8 @@ static void frames_of_the_sum(training *t, size_t delay, size_t rounds)
     tlc_destroy(given);
 }
 
-static void local_steps_are_a_sum(void **state)
+TEST(local_steps_are_a_sum)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa)
             for (size_t d = 0; d < COUNT(delays); d++) {
@@ -85,12 +84,11 @@ static void local_steps_are_a_sum(void **state)
 }
 
 /* With tlc_parallel tasks share the sweeps. */
-static void local_steps_with_tasks(void **state)
+TEST(local_steps_with_tasks)
 {
     size_t n = 16384 * 3 + 5;
     float *g = floats(n);
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
         cfg.feedback = 1;
@@ -120,9 +118,8 @@ static void local_steps_with_tasks(void **state)
 
 /* ---- a checkpoint in the middle of a delay ----------------------------------------------------------------------- */
 
-static void state_in_mid_delay(void **state)
+TEST(state_in_mid_delay)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t d = 0; d < 2; d++) {
             training *t = begin(c, dtypes[d], TLC_ISA_AUTO);
@@ -157,9 +154,8 @@ static void state_in_mid_delay(void **state)
 /* ---- momentum masking -------------------------------------------------------------------------------------------- */
 
 /* Momentum becomes +0 where a value was sent, and nowhere else. There the residual is what the decoded value left. */
-static void momentum_masking(void **state)
+TEST(momentum_masking)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t round = 0; round < 3; round++) {
             training *t = begin(c, TLC_F32, TLC_ISA_AUTO);
@@ -189,13 +185,4 @@ static void momentum_masking(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(local_steps_are_a_sum),
-        cmocka_unit_test(local_steps_with_tasks),
-        cmocka_unit_test(state_in_mid_delay),
-        cmocka_unit_test(momentum_masking),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -12,27 +12,6 @@ static char message[TLC_MESSAGE_SIZE];
 
 /* ---- tlc_create -------------------------------------------------------------------------------------------------- */
 
-static void *no_alloc(void *opaque, size_t size)
-{
-    (void)opaque;
-    (void)size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *ptr)
-{
-    (void)opaque;
-    (void)ptr;
-}
-
-static tlc_isa missing_isa(void)
-{
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        if (!tlc_isa_supported(isa))
-            return isa;
-    return TLC_ISA_AUTO;
-}
-
 static void create_says(tlc_config bad, size_t n, tlc_status status, const char *words)
 {
     tlc_ctx *ctx = NULL;
@@ -45,7 +24,7 @@ static void create_says(tlc_config bad, size_t n, tlc_status status, const char 
     require_says(message, words);
 }
 
-static void every_refusal_of_create(void **state)
+TEST(every_refusal_of_create)
 {
     const tlc_config good = config("3lc", TLC_F32, TLC_ISA_AUTO);
     float residual[N + 1];
@@ -56,7 +35,6 @@ static void every_refusal_of_create(void **state)
     bad = good;                                                                                                        \
     change;                                                                                                            \
     create_says(bad, n, status, words)
-    (void)state;
     SAYS(bad.codec = NULL, N, TLC_ERR_PARAM, "codec is NULL");
     SAYS(bad.codec = "3lc:s=3", N, TLC_ERR_PARAM, "codec \"3lc:s=3\" at 6: \"3\": s is 1 <= s < 2");
     SAYS(bad.codec = "3cl", N, TLC_ERR_PARAM, "codec \"3cl\" at 0: ... there are 3lc, ");
@@ -77,9 +55,9 @@ static void every_refusal_of_create(void **state)
                                   "residual is given ... no error feedback: the codec ... unless feedback is 1");
     SAYS(bad.residual = (float *)(void *)((char *)residual + 2), N, TLC_ERR_PARAM,
          "residual is not aligned to 4 bytes");
-    SAYS(bad.alloc.alloc = no_alloc, N, TLC_ERR_PARAM, "alloc has alloc, but no free");
-    SAYS(bad.alloc.free = no_free, N, TLC_ERR_PARAM, "alloc has free, but no alloc");
-    SAYS(bad.alloc = ((tlc_allocator){no_alloc, no_free, NULL}), N, TLC_ERR_NOMEM, "allocator ... bytes");
+    SAYS(bad.alloc.alloc = no_allocator.alloc, N, TLC_ERR_PARAM, "alloc has alloc, but no free");
+    SAYS(bad.alloc.free = no_allocator.free, N, TLC_ERR_PARAM, "alloc has free, but no alloc");
+    SAYS(bad.alloc = no_allocator, N, TLC_ERR_NOMEM, "allocator ... bytes");
     snprintf(words, sizeof words, "codec \"raw\": ... %zu values", SIZE_MAX);
     SAYS(bad.codec = "raw", SIZE_MAX, TLC_ERR_SIZE, words);
     snprintf(words, sizeof words, "reserve: codec \"raw\": ... %zu values", SIZE_MAX / 4);
@@ -99,12 +77,11 @@ static void every_refusal_of_create(void **state)
 }
 
 /* The message is empty after a success. It is not written if there is none, or if the struct is not understood. */
-static void messages_that_are_not_written(void **state)
+TEST(messages_that_are_not_written)
 {
     tlc_config cfg = config("3lc:s=9", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = NULL;
 
-    (void)state;
     memset(message, 'x', sizeof message);
     cfg.message_cap = 100; /* but no message */
     require_status(tlc_create(&ctx, &cfg, N), TLC_ERR_PARAM);
@@ -136,7 +113,7 @@ static void messages_that_are_not_written(void **state)
         snap_free(&before_);                                                                                           \
     } while (0)
 
-static void compression(void **state)
+TEST(compression)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     float g[N] = {0};
@@ -144,7 +121,6 @@ static void compression(void **state)
     char words[100];
     size_t written;
 
-    (void)state;
     tlc_ctx *ctx = create(&cfg, N);
     snprintf(words, sizeof words, "cap is 7 bytes, tlc_bound is %zu", tlc_bound(ctx));
     CALL_SAYS(ctx, tlc_compress(ctx, g, dst, 7, &written), TLC_ERR_CAPACITY, words);
@@ -174,7 +150,7 @@ static void compression(void **state)
 
 /* The first value that is not finite is named, wherever it is, in every codec and dtype, also where the gradient was
  * added to the residual before anybody looked. */
-static void values_that_are_not_finite(void **state)
+TEST(values_that_are_not_finite)
 {
     enum { MANY = 3000 };
     static const size_t places[] = {0, 1, 1023, 1024, MANY - 1};
@@ -185,7 +161,6 @@ static void values_that_are_not_finite(void **state)
     uint8_t *grad = bytes(MANY * 4);
     char words[100];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             for (int finite = 0; finite <= 1; finite++) {
@@ -224,7 +199,7 @@ static void values_that_are_not_finite(void **state)
     free(grad);
 }
 
-static void sums_and_scales_that_are_not_finite(void **state)
+TEST(sums_and_scales_that_are_not_finite)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     float g[N] = {[17] = 3e38f};
@@ -232,7 +207,6 @@ static void sums_and_scales_that_are_not_finite(void **state)
     uint8_t dst[1024];
     size_t written;
 
-    (void)state;
     for (int finite = 0; finite <= 1; finite++) {
         cfg.assume_finite = finite;
         tlc_ctx *ctx = create(&cfg, N);
@@ -261,14 +235,13 @@ static void sums_and_scales_that_are_not_finite(void **state)
     tlc_destroy(ctx);
 }
 
-static void codec_changes(void **state)
+TEST(codec_changes)
 {
     const tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, N);
     char words[200];
     size_t raw = 0;
 
-    (void)state;
     CALL_SAYS(ctx, tlc_set_codec(ctx, NULL), TLC_ERR_PARAM, "codec is NULL");
     CALL_SAYS(ctx, tlc_set_codec(ctx, "3lc:s=2"), TLC_ERR_PARAM, "codec \"3lc:s=2\" at 6: \"2\": s is 1 <= s < 2");
     require_status(tlc_codec_bound("raw", TLC_F32, N, &raw), TLC_OK);
@@ -284,13 +257,12 @@ static void codec_changes(void **state)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-static void states(void **state)
+TEST(states)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO), other;
     uint8_t saved[600], more[600];
     size_t len, raw_len;
 
-    (void)state;
     tlc_ctx *ctx = create(&cfg, 100);
     require_status(tlc_state_save(ctx, saved, sizeof saved, &len), TLC_OK);
     char words[100];
@@ -340,13 +312,12 @@ static void states(void **state)
 /* ---- the buffers ------------------------------------------------------------------------------------------------- */
 
 /* Messages of every room, from 0 bytes on, are the whole one, or its beginning and "...", with a NUL. */
-static void every_room(void **state)
+TEST(every_room)
 {
     tlc_config cfg = config("3lc:s=\033[2J", TLC_F32, TLC_ISA_AUTO);
     guard_buffer b;
     tlc_ctx *ctx;
 
-    (void)state;
     require(!guard_alloc(&b, TLC_MESSAGE_SIZE + 1));
     cfg.message = message;
     cfg.message_cap = sizeof message;
@@ -364,13 +335,12 @@ static void every_room(void **state)
 }
 
 /* Codecs of any bytes and any length give sentences that are printable and whole. */
-static void hostile_codecs(void **state)
+TEST(hostile_codecs)
 {
     static const char *const names[] = {"3lc", "ternary", "quartic", "natural", "+", ":", ",", "=", "s", "block", "\n"};
     const tlc_config good = config("3lc", TLC_F32, TLC_ISA_AUTO);
     rng r = {7};
 
-    (void)state;
     tlc_ctx *ctx = create(&good, N);
     for (int i = 0; i < (quick() ? 300 : 3000); i++) {
         char text[400];
@@ -392,20 +362,4 @@ static void hostile_codecs(void **state)
         require_says(tlc_last_error(ctx), "codec \" ... at ");
     }
     tlc_destroy(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_refusal_of_create),
-        cmocka_unit_test(messages_that_are_not_written),
-        cmocka_unit_test(compression),
-        cmocka_unit_test(values_that_are_not_finite),
-        cmocka_unit_test(sums_and_scales_that_are_not_finite),
-        cmocka_unit_test(codec_changes),
-        cmocka_unit_test(states),
-        cmocka_unit_test(every_room),
-        cmocka_unit_test(hostile_codecs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,14 +12,6 @@ enum { N = 100, ROOM = 2048 };
 
 static char message[TLC_MESSAGE_SIZE];
 
-static tlc_isa missing_isa(void)
-{
-    for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
-        if (!tlc_isa_supported(isa))
-            return isa;
-    return TLC_ISA_AUTO;
-}
-
 /* ---- bytes of every format --------------------------------------------------------------------------------------- */
 
 typedef struct sample {
@@ -122,49 +114,42 @@ static int make_samples(void **state)
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-static tlc_decode_options told(void)
-{
-    memset(message, 'x', sizeof message);
-    return (tlc_decode_options){.struct_size = sizeof(tlc_decode_options),
-                                .message = message,
-                                .message_cap = sizeof message};
-}
+/* Options with a buffer for the message. It holds another text. */
+#define TOLD(options)                                                                                                  \
+    (memset(message, 'x', sizeof message),                                                                             \
+     (options){.struct_size = sizeof(options), .message = message, .message_cap = sizeof message})
+
+/* A call with the options `opt`. */
+#define SAYS(call, status, words)                                                                                      \
+    opt = TOLD(__typeof__(opt));                                                                                       \
+    require_status(call, status);                                                                                      \
+    require_says(message, words)
 
 /* All decoders refuse the bytes with the same words, and so does tlc_explain, unless the frame itself is right. */
 static void refused(const void *src, size_t len, size_t n, tlc_status status, const char *words)
 {
     const tlc_message frames[] = {{samples[FRAME].bytes, samples[FRAME].len}, {src, len}};
     float out[N + 1] = {0}, zeros[N + 1] = {0};
-    tlc_decode_options opt = told();
+    tlc_decode_options opt;
     char many[200];
     size_t bad;
 
-    require_status(tlc_decompress(src, len, TLC_F32, out, n, &opt), status);
-    require_says(message, words);
-    opt = told();
-    require_status(tlc_decompress_add(src, len, 1, out, n, &opt), status);
-    require_says(message, words);
-    opt = told();
-    require_status(tlc_mask(src, len, out, n, &opt), status);
-    require_says(message, words);
+    SAYS(tlc_decompress(src, len, TLC_F32, out, n, &opt), status, words);
+    SAYS(tlc_decompress_add(src, len, 1, out, n, &opt), status, words);
+    SAYS(tlc_mask(src, len, out, n, &opt), status, words);
     if (n == N) {
         snprintf(many, sizeof many, "frame 1: ... %s", words);
-        opt = told();
-        require_status(tlc_decompress_add_many(frames, NULL, 2, out, n, &bad, &opt), status);
+        SAYS(tlc_decompress_add_many(frames, NULL, 2, out, n, &bad, &opt), status, many);
         require(bad == 1);
-        require_says(message, many);
-        memset(message, 'x', sizeof message);
-        require_status(tlc_explain(src, len, TLC_FORMAT_FRAME, message, sizeof message), status);
-        require_says(message, words);
+        SAYS(tlc_explain(src, len, TLC_FORMAT_FRAME, message, sizeof message), status, words);
     }
     require(same(out, zeros, sizeof out));
 }
 
-static void damaged_frames(void **state)
+TEST(damaged_frames)
 {
     sample f = samples[FRAME], blocks, sum;
 
-    (void)state;
     refused(f.bytes, f.len, 99, TLC_ERR_SIZE, "the frame has 100 values, the caller has 99");
     refused(f.bytes, 3, N, TLC_ERR_CORRUPT, "3 bytes are too few for a frame");
     refused(NULL, 0, N, TLC_ERR_CORRUPT, "there are no bytes, where a frame should be");
@@ -204,7 +189,7 @@ static void damaged_frames(void **state)
     make_samples(NULL);
 }
 
-static void arguments_of_decoders(void **state)
+TEST(arguments_of_decoders)
 {
     const sample *f = &samples[FRAME];
     const tlc_message frames[] = {{f->bytes, f->len}, {f->bytes, f->len}, {NULL, 7}};
@@ -214,11 +199,6 @@ static void arguments_of_decoders(void **state)
     float out[N];
     sample raw;
 
-#define SAYS(call, status, words)                                                                                      \
-    opt = told();                                                                                                      \
-    require_status(call, status);                                                                                      \
-    require_says(message, words)
-    (void)state;
     SAYS(tlc_decompress(f->bytes, f->len, (tlc_dtype)3, out, N, &opt), TLC_ERR_PARAM, "dtype is 3: ... TLC_BF16 (2)");
     SAYS(tlc_decompress(NULL, 5, TLC_F32, out, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 5");
     SAYS(tlc_decompress(f->bytes, f->len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "out is NULL, but n is 100");
@@ -242,11 +222,10 @@ static void arguments_of_decoders(void **state)
     }
     make_frame(&raw, "raw", 0);
     SAYS(tlc_mask(raw.bytes, raw.len, out, N, &opt), TLC_ERR_UNSUPPORTED, "codec \"raw\" has no mask");
-#undef SAYS
-    opt = told();
+    opt = TOLD(tlc_decode_options);
     require_status(tlc_decompress(f->bytes, f->len, TLC_F32, out, N, &opt), TLC_OK);
     require(!*message);
-    opt = told();
+    opt = TOLD(tlc_decode_options);
     opt.struct_size = offsetof(tlc_decode_options, message); /* of a caller who does not know messages */
     require_status(tlc_decompress(f->bytes, 3, TLC_F32, out, N, &opt), TLC_ERR_CORRUPT);
     require(all_bytes(message, sizeof message, 'x'));
@@ -255,7 +234,7 @@ static void arguments_of_decoders(void **state)
 
 /* ---- stages.h ---------------------------------------------------------------------------------------------------- */
 
-static void quartic_frames(void **state)
+TEST(quartic_frames)
 {
     const uint8_t symbols[20] = {121, 243};
     const float scales[] = {1, -2}, infinite[] = {1, INFINITY};
@@ -264,7 +243,7 @@ static void quartic_frames(void **state)
     size_t len;
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): fields of structs */
-#define SAYS(c, type, room, src, count, scale, to, cap, status, words)                                                 \
+#define QUARTIC_SAYS(c, type, room, src, count, scale, to, cap, status, words)                                         \
     memset(message, 'x', sizeof message);                                                                              \
     require_status(tlc_compress_quartic(src, count, scale, N,                                                          \
                                         PARAMS(quartic, .codec = c, .dtype = type, .scratch = room,                    \
@@ -272,37 +251,37 @@ static void quartic_frames(void **state)
                                         to, cap, &len),                                                                \
                    status);                                                                                            \
     require_says(message, words)
-    (void)state;
-    SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
-    SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
-    SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
-    SAYS(codec, 3, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "dtype is 3: ");
-    SAYS(codec, 0, NULL, NULL, 20, scales, dst, ROOM, TLC_ERR_PARAM, "quartic is NULL");
-    SAYS(codec, 0, NULL, symbols, 20, NULL, dst, ROOM, TLC_ERR_PARAM, "scales is NULL");
-    SAYS(codec, 0, NULL, symbols, 20, scales, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
-    SAYS("3lc-golomb", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch");
-    SAYS(codec, 0, NULL, symbols, 20, scales, dst, 9, TLC_ERR_CAPACITY, "cap is 9 bytes, 42 are needed");
-    SAYS(codec, 0, NULL, symbols, 19, scales, dst, ROOM, TLC_ERR_SIZE, "len is 19, but 100 values have 20 quartic");
-    SAYS(codec, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_CORRUPT, "quartic: the bytes of block 0 of 2");
+    QUARTIC_SAYS(NULL, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec is NULL");
+    QUARTIC_SAYS("3cl", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"3cl\" at 0");
+    QUARTIC_SAYS("sbc", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "codec \"sbc\" has no 3-value symbols");
+    QUARTIC_SAYS(codec, 3, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM, "dtype is 3: ");
+    QUARTIC_SAYS(codec, 0, NULL, NULL, 20, scales, dst, ROOM, TLC_ERR_PARAM, "quartic is NULL");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, NULL, dst, ROOM, TLC_ERR_PARAM, "scales is NULL");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    QUARTIC_SAYS("3lc-golomb", 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_PARAM,
+                 "scratch is NULL: tlc_quartic_scratch");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, dst, 9, TLC_ERR_CAPACITY, "cap is 9 bytes, 42 are needed");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 19, scales, dst, ROOM, TLC_ERR_SIZE,
+                 "len is 19, but 100 values have 20 quartic");
+    QUARTIC_SAYS(codec, 0, NULL, symbols, 20, scales, dst, ROOM, TLC_ERR_CORRUPT, "quartic: the bytes of block 0 of 2");
     const uint8_t good[20] = {121, 121};
-    SAYS(codec, 0, NULL, good, 20, scales, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is negative");
-    SAYS(codec, 0, NULL, good, 20, infinite, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is infinity");
-#undef SAYS
+    QUARTIC_SAYS(codec, 0, NULL, good, 20, scales, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is negative");
+    QUARTIC_SAYS(codec, 0, NULL, good, 20, infinite, dst, ROOM, TLC_ERR_NONFINITE, "scales[1] is infinity");
+#undef QUARTIC_SAYS
 }
 
-static void aggregations(void **state)
+TEST(aggregations)
 {
     sample f[4];
     uint8_t dst[ROOM];
     size_t len;
 
-    (void)state;
     make_frame(&f[0], "natural", 0);
     make_frame(&f[1], "natural:bits=9", 0);
     make_frame(&f[2], "natural:block=50", 0);
     make_frame(&f[3], "raw", 0);
     tlc_message frames[] = {{f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}, {f[0].bytes, f[0].len}};
-#define SAYS(last, size, which, count, to, cap, status, words)                                                         \
+#define NATURAL_SAYS(last, size, which, count, to, cap, status, words)                                                 \
     frames[2] = (tlc_message){last, size};                                                                             \
     memset(message, 'x', sizeof message);                                                                              \
     require_status(tlc_natural_aggregate(frames, count,                                                                \
@@ -311,34 +290,35 @@ static void aggregations(void **state)
                                          to, cap, &len),                                                               \
                    status);                                                                                            \
     require_says(message, words)
-    SAYS(f[1].bytes, f[1].len, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: its bits or its shift");
-    SAYS(f[2].bytes, f[2].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"natural\" with blocks");
-    SAYS(f[3].bytes, f[3].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED, "frame 2: its codec is \"raw\": natural without");
-    SAYS(samples[DELTA].bytes, samples[DELTA].len, 0, 3, dst, ROOM, TLC_ERR_VERSION,
-         "frame 2: these are the bytes of a");
-    SAYS(NULL, 3, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: data is NULL, but len is 3");
-    SAYS(f[0].bytes, f[0].len, 0, 0, dst, ROOM, TLC_ERR_PARAM, "count is 0");
-    SAYS(f[0].bytes, f[0].len, 0, 3, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
-    SAYS(f[0].bytes, f[0].len, 9, 3, dst, ROOM, TLC_ERR_PARAM, "rounding is 9: ... (0) or ... (1)");
-    SAYS(f[0].bytes, f[0].len, 0, 3, dst, 5, TLC_ERR_CAPACITY, "cap is 5 bytes, 109 are needed");
+    NATURAL_SAYS(f[1].bytes, f[1].len, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: its bits or its shift");
+    NATURAL_SAYS(f[2].bytes, f[2].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED,
+                 "frame 2: its codec is \"natural\" with blocks");
+    NATURAL_SAYS(f[3].bytes, f[3].len, 0, 3, dst, ROOM, TLC_ERR_UNSUPPORTED,
+                 "frame 2: its codec is \"raw\": natural without");
+    NATURAL_SAYS(samples[DELTA].bytes, samples[DELTA].len, 0, 3, dst, ROOM, TLC_ERR_VERSION,
+                 "frame 2: these are the bytes of a");
+    NATURAL_SAYS(NULL, 3, 0, 3, dst, ROOM, TLC_ERR_PARAM, "frame 2: data is NULL, but len is 3");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 0, dst, ROOM, TLC_ERR_PARAM, "count is 0");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 3, NULL, ROOM, TLC_ERR_PARAM, "dst is NULL");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 9, 3, dst, ROOM, TLC_ERR_PARAM, "rounding is 9: ... (0) or ... (1)");
+    NATURAL_SAYS(f[0].bytes, f[0].len, 0, 3, dst, 5, TLC_ERR_CAPACITY, "cap is 5 bytes, 109 are needed");
     require_status(tlc_natural_aggregate(frames, 3,
                                          PARAMS(natural_aggregate, .message = message, .message_cap = sizeof message),
                                          dst, ROOM, &len),
                    TLC_OK);
     require(!*message);
-#undef SAYS
+#undef NATURAL_SAYS
     make_samples(NULL);
 }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /* ---- one format in place of another ------------------------------------------------------------------------------ */
 
-static void every_format_is_recognised(void **state)
+TEST(every_format_is_recognised)
 {
     static const tlc_format formats[] = {TLC_FORMAT_FRAME, TLC_FORMAT_DELTA, TLC_FORMAT_BUNDLE, TLC_FORMAT_STATE};
     char words[200];
 
-    (void)state;
     for (size_t given = 0; given < SAMPLES; given++)
         for (size_t i = 0; i < COUNT(formats); i++) {
             const sample *s = &samples[given];
@@ -357,11 +337,10 @@ static void every_format_is_recognised(void **state)
 }
 
 /* tlc_explain has the status of the function that reads the bytes, whatever they are. */
-static void explanations_of_any_bytes(void **state)
+TEST(explanations_of_any_bytes)
 {
     rng r = {5};
 
-    (void)state;
     for (int i = 0; i < (quick() ? 2000 : 40000); i++) {
         sample s = samples[rng_below(&r, SAMPLES)];
         tlc_frame_info frame = {.struct_size = sizeof frame};
@@ -389,11 +368,10 @@ static void explanations_of_any_bytes(void **state)
     require_says(message, "format is 4: ... (0) to ... (3)");
 }
 
-static void damaged_bundles_and_states(void **state)
+TEST(damaged_bundles_and_states)
 {
     sample b = samples[BUNDLE];
 
-    (void)state;
 #define EXPLAINS(s, n, format, status, words)                                                                          \
     require_status(tlc_explain((s).bytes, n, format, message, sizeof message), status);                                \
     require_says(message, words)
@@ -413,19 +391,7 @@ static void damaged_bundles_and_states(void **state)
 
 /* ---- deltas ------------------------------------------------------------------------------------------------------ */
 
-static tlc_delta_options delta_told(void)
-{
-    memset(message, 'x', sizeof message);
-    return (
-        tlc_delta_options){.struct_size = sizeof(tlc_delta_options), .message = message, .message_cap = sizeof message};
-}
-
-#define SAYS(call, status, words)                                                                                      \
-    opt = delta_told();                                                                                                \
-    require_status(call, status);                                                                                      \
-    require_says(message, words)
-
-static void deltas(void **state)
+TEST(deltas)
 {
     sample d = samples[DELTA];
     const sample *f = &samples[FRAME];
@@ -434,7 +400,6 @@ static void deltas(void **state)
     char words[200];
     uint64_t have, want;
 
-    (void)state;
     fill(DATA_LAPLACE, 1, base, N);
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, 99, &opt), TLC_ERR_SIZE,
          "the delta is for 100 weights, the caller has 99");
@@ -452,7 +417,7 @@ static void deltas(void **state)
     SAYS(tlc_delta_apply(NULL, 9, TLC_F32, base, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 9");
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
     SAYS(tlc_delta_apply(d.bytes, d.len, (tlc_dtype)5, base, N, &opt), TLC_ERR_PARAM, "dtype is 5: ");
-    opt = delta_told();
+    opt = TOLD(tlc_delta_options);
     require_status(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_OK);
     require(!*message);
     d.bytes[1] = 9;
@@ -460,7 +425,7 @@ static void deltas(void **state)
          "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1");
 }
 
-static void making_deltas(void **state)
+TEST(making_deltas)
 {
     tlc_delta_options opt;
     char words[100];
@@ -469,7 +434,6 @@ static void making_deltas(void **state)
     size_t bound, len;
     uint64_t digest;
 
-    (void)state;
     require_status(tlc_delta_bound(TLC_F32, N, &bound), TLC_OK);
     snprintf(words, sizeof words, "cap is 12 bytes, tlc_delta_bound is %zu", bound);
     SAYS(tlc_delta_compress(TLC_F32, x, x, N, dst, 12, &len, &opt), TLC_ERR_CAPACITY, words);
@@ -490,21 +454,19 @@ static void making_deltas(void **state)
              TLC_ERR_UNSUPPORTED, words);
     }
 }
-#undef SAYS
 
 /* ---- the buffers ------------------------------------------------------------------------------------------------- */
 
 /* Messages of every room, from 0 bytes on, are the whole one, or its beginning and "...", with a NUL. */
-static void every_room(void **state)
+TEST(every_room)
 {
     const sample *d = &samples[DELTA], *f = &samples[FRAME];
     char decoding[TLC_MESSAGE_SIZE], applying[TLC_MESSAGE_SIZE];
-    tlc_delta_options delta = delta_told();
-    tlc_decode_options opt = told();
+    tlc_delta_options delta = TOLD(tlc_delta_options);
+    tlc_decode_options opt = TOLD(tlc_decode_options);
     guard_buffer b;
     float out[N];
 
-    (void)state;
     require(!guard_alloc(&b, TLC_MESSAGE_SIZE));
     opt.message = decoding;
     delta.message = applying;
@@ -523,19 +485,4 @@ static void every_room(void **state)
     guard_free(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_frames),
-        cmocka_unit_test(arguments_of_decoders),
-        cmocka_unit_test(quartic_frames),
-        cmocka_unit_test(aggregations),
-        cmocka_unit_test(every_format_is_recognised),
-        cmocka_unit_test(explanations_of_any_bytes),
-        cmocka_unit_test(damaged_bundles_and_states),
-        cmocka_unit_test(deltas),
-        cmocka_unit_test(making_deltas),
-        cmocka_unit_test(every_room),
-    };
-    return cmocka_run_group_tests(tests, make_samples, NULL);
-}
+SETUP(make_samples)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing behind the header is read: frames end
+ * tlc_peek: what tlc_inspect tells of the header, from the header alone. Nothing after the header is read: frames end
  * at a page that cannot be touched.
  */
 #include "../support/support.h"
@@ -62,13 +62,12 @@ static void like_inspect(const uint8_t *frame, size_t len, const tlc_frame_info 
     require(info.nonzero == TLC_UNKNOWN && info.clipped == TLC_UNKNOWN);
 }
 
-static void tells_the_header(void **state)
+TEST(tells_the_header)
 {
-    (void)state;
     each_frame(like_inspect);
 }
 
-/* All that lies behind the header is missing, is a page that faults, or is garbage. */
+/* All that follows the header is missing, is a page that faults, or is garbage. */
 static void without_payload(const uint8_t *frame, size_t len, const tlc_frame_info *inspected)
 {
     const size_t header = (size_t)inspected->header_size, sum = inspected->checksum ? 4 : 0;
@@ -97,19 +96,17 @@ static void without_payload(const uint8_t *frame, size_t len, const tlc_frame_in
     }
 }
 
-static void reads_the_header_alone(void **state)
+TEST(reads_the_header_alone)
 {
-    (void)state;
     each_frame(without_payload);
 }
 
 /* Of a frame that claims to be of 2^64 - 1 values. */
-static void any_number_of_values(void **state)
+TEST(any_number_of_values)
 {
     static const uint8_t frame[] = {1, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 7};
     tlc_frame_info info = {.struct_size = sizeof info};
 
-    (void)state;
     at = (place){.note = "2^64 - 1 values"};
     require_status(tlc_inspect(frame, sizeof frame, &info), TLC_ERR_CORRUPT);
     require_status(tlc_peek(frame, sizeof frame, &info), TLC_OK);
@@ -162,9 +159,8 @@ static const bad_header bad_headers[] = {
     {"a checksum of another frame", TLC_OK, 9, {1, 4, 1, 0, 0, 1, 2, 3, 4}},
 };
 
-static void refused_headers(void **state)
+TEST(refused_headers)
 {
-    (void)state;
     arena_open(&pages, 64);
     for (size_t i = 0; i < COUNT(bad_headers); i++) {
         const bad_header *b = &bad_headers[i];
@@ -184,7 +180,7 @@ static void refused_headers(void **state)
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static void arguments(void **state)
+TEST(arguments)
 {
     static const size_t ends[] = {offsetof(tlc_frame_info, version), offsetof(tlc_frame_info, n),
                                   offsetof(tlc_frame_info, clipped), sizeof(tlc_frame_info)};
@@ -194,7 +190,6 @@ static void arguments(void **state)
         uint8_t more[16];
     } other;
 
-    (void)state;
     at = (place){.note = "arguments"};
     require_status(tlc_peek(frame, sizeof frame, NULL), TLC_ERR_PARAM);
     memset(&other, FILL, sizeof other);
@@ -215,16 +210,4 @@ static void arguments(void **state)
     other.info.struct_size = sizeof other;
     require_status(tlc_peek(frame, sizeof frame, &other.info), TLC_OK);
     require(other.info.struct_size == sizeof other && all_bytes(other.more, sizeof other.more, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_the_header),
-        cmocka_unit_test(reads_the_header_alone),
-        cmocka_unit_test(any_number_of_values),
-        cmocka_unit_test(refused_headers),
-        cmocka_unit_test(arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

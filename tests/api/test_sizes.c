@@ -7,7 +7,7 @@
 
 /* ---- numbers of values ------------------------------------------------------------------------------------------- */
 
-/* Around quotients of SIZE_MAX, where sizes overflow: so many bytes a value, or so many values a byte. */
+/* Around quotients of SIZE_MAX, where sizes overflow: bytes a value, or values a byte. */
 static const size_t quotients[] = {1, 2, 3, 4, 5, 8, 9, 10, 12, 16, 20, 32, 64, 1000};
 enum { AROUND = 120 };
 
@@ -88,9 +88,8 @@ static void bound_of(const codec_case *c, size_t n, void *arg)
     }
 }
 
-static void bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype) {
             at = (place){.codec = c->text, .dtype = dtype};
@@ -102,21 +101,6 @@ static void bounds(void **state)
 }
 
 /* ---- tlc_create -------------------------------------------------------------------------------------------------- */
-
-static size_t asked;
-
-static void *refuse(void *opaque, size_t size)
-{
-    (void)opaque;
-    asked = size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *ptr)
-{
-    (void)opaque;
-    (void)ptr;
-}
 
 typedef struct shape {
     int feedback, parallel;
@@ -131,19 +115,19 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     tlc_ctx *ctx = NULL;
     size_t need = 0, bound = 0, fixed = 0;
 
-    cfg.alloc = (tlc_allocator){refuse, no_free, NULL};
+    cfg.alloc = no_allocator;
     cfg.feedback = s->feedback;
     cfg.residual = s->residual;
     cfg.checksum = 1;
     cfg.parallel = s->parallel ? runners[1].parallel : runners[0].parallel;
-    asked = 0;
+    refused_bytes = 0;
     tlc_status status = tlc_create(&ctx, &cfg, 0);
     require_status(status, TLC_ERR_NOMEM);
-    fixed = asked;
-    asked = 0;
+    fixed = refused_bytes;
+    refused_bytes = 0;
     status = tlc_create(&ctx, &cfg, n);
     require(ctx == NULL && (status == TLC_ERR_SIZE || status == TLC_ERR_NOMEM));
-    require((status == TLC_ERR_NOMEM) == (asked > 0));
+    require((status == TLC_ERR_NOMEM) == (refused_bytes > 0));
     if (tlc_codec_bound(c->text, TLC_F32, n, &bound) || (s->feedback && n > SIZE_MAX / 4)) {
         require_status(status, TLC_ERR_SIZE); /* a residual of n floats is too large, whoever owns it */
         return;
@@ -151,16 +135,15 @@ static void create_one(const codec_case *c, size_t n, void *arg)
     if (status == TLC_ERR_SIZE)
         return;
     need = s->feedback && !s->residual ? 4 * n : 0;
-    require(asked >= need && asked - need >= 8 * scratch_words(c, n));
-    require(asked - need - 8 * scratch_words(c, n) >= fixed - 128); /* two alignments */
+    require(refused_bytes >= need && refused_bytes - need >= 8 * scratch_words(c, n));
+    require(refused_bytes - need - 8 * scratch_words(c, n) >= fixed - 128); /* two alignments */
 }
 
-static void contexts(void **state)
+TEST(contexts)
 {
     float residual[1] = {0};
     const shape shapes[] = {{0, 0, NULL}, {0, 1, NULL}, {1, 0, NULL}, {1, 1, NULL}, {1, 0, residual}, {1, 1, residual}};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t i = 0; i < COUNT(shapes); i++) {
             shape s = shapes[i];
@@ -172,13 +155,12 @@ static void contexts(void **state)
 /* ---- what a context says ----------------------------------------------------------------------------------------- */
 
 /* A context of a huge tensor is small if it keeps nothing for each value: here the caller owns the residual. */
-static void states(void **state)
+TEST(states)
 {
     float residual[1] = {0};
     uint8_t dst[64];
     size_t written = 77, made = 0;
 
-    (void)state;
     for (size_t less = 0; less < 40; less++) {
         const size_t n = SIZE_MAX / 4 - less, need = 4 * n, head = 32 + strlen("3lc") + 4;
         tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
@@ -199,11 +181,10 @@ static void states(void **state)
     require(made > 0 && made < 40);
 }
 
-static void stage_sizes(void **state)
+TEST(stage_sizes)
 {
     size_t size = 0;
 
-    (void)state;
     at = (place){.note = "stages alone"};
     require(tlc_quartic_size(SIZE_MAX) == SIZE_MAX / 5); /* which is a multiple of 5 */
     require(tlc_quartic_size(SIZE_MAX - 1) == SIZE_MAX / 5 && tlc_quartic_size(SIZE_MAX - 4) == SIZE_MAX / 5);
@@ -219,15 +200,4 @@ static void stage_sizes(void **state)
             size = tlc_golomb_size(n, SIZE_MAX, signs);
             require(size >= before && size == tlc_golomb_size(n, n, signs));
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(contexts),
-        cmocka_unit_test(states),
-        cmocka_unit_test(stage_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

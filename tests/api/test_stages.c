@@ -8,7 +8,7 @@
 
 /* ---- the example of the design, worked by hand ------------------------------------------------------------------- */
 
-static void worked_example(void **state)
+TEST(worked_example)
 {
     const float g[7] = {0.9f, -0.1f, 0, 0.6f, -1.0f, 0.2f, 0.5f};
     const float left[7] = {0.9f - 1.0f, -0.1f, 0, 0.6f - 1.0f, 0, 0.2f, 0.5f};
@@ -19,7 +19,6 @@ static void worked_example(void **state)
     float residual[7], out[7], M = 0;
     size_t written = 0;
 
-    (void)state;
     require_status(tlc_ternary_encode(g, 7, 1.0f, q, residual, &M), TLC_OK);
     require(float_bits(M) == 0x3f800000u && same(q, symbols, 7) && same(residual, left, sizeof left));
     require_status(tlc_quartic_encode(q, 7, dst, 2, &written), TLC_OK);
@@ -82,9 +81,8 @@ static void hand_composed(const char *codec, float s, int shrink, size_t n, data
     free(out);
 }
 
-static void stages_by_hand(void **state)
+TEST(stages_by_hand)
 {
-    (void)state;
     for (size_t n = 0; n < (quick() ? 60 : 400); n++)
         for (int kind = 0; kind < DATA_TINY; kind++) {
             hand_composed("3lc:s=1.75", 1.75f, 1, n, (data_kind)kind);
@@ -95,12 +93,11 @@ static void stages_by_hand(void **state)
 
 /* ---- ternary ----------------------------------------------------------------------------------------------------- */
 
-static void ternary_in_place(void **state)
+TEST(ternary_in_place)
 {
     float x[200], y[200], residual[200], M1 = 0, M2 = 0;
     int8_t q1[200], q2[200], q3[200];
 
-    (void)state;
     fill(DATA_LAPLACE, 1, x, 200);
     memcpy(y, x, sizeof x);
     require_status(tlc_ternary_encode(x, 200, 1.5f, q1, residual, &M1), TLC_OK);
@@ -111,14 +108,13 @@ static void ternary_in_place(void **state)
     require(same(q1, q3, 200) && M1 == M2);
 }
 
-static void ternary_refusals(void **state)
+TEST(ternary_refusals)
 {
     const float bad_s[] = {0.0f, bits_float(0x3f7fffffu), 2.0f, -1.0f, INFINITY, NAN};
     const float bad_x[] = {INFINITY, -INFINITY, NAN, FLT_MAX}; /* the last with s > 1 */
     float x[3] = {1, -2, 3}, residual[3] = {7, 7, 7}, M = 77, out[3] = {7, 7, 7};
     int8_t q[3] = {55, 55, 55};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_s); i++)
         require_status(tlc_ternary_encode(x, 3, bad_s[i], q, residual, &M), TLC_ERR_PARAM);
     require_status(tlc_ternary_encode(NULL, 3, 1, q, residual, &M), TLC_ERR_PARAM);
@@ -158,11 +154,10 @@ static void ternary_refusals(void **state)
 
 /* ---- quartic ----------------------------------------------------------------------------------------------------- */
 
-static void quartic_round_trip(void **state)
+TEST(quartic_round_trip)
 {
     rng r = {3};
 
-    (void)state;
     for (size_t n = 0; n < 700; n += quick() ? 13 : 1) {
         size_t len = tlc_quartic_size(n), written = 77;
         int8_t *q = (int8_t *)bytes(n), *back = (int8_t *)bytes(n);
@@ -189,9 +184,8 @@ static void quartic_round_trip(void **state)
     }
 }
 
-static void quartic_refusals(void **state)
+TEST(quartic_refusals)
 {
-    (void)state;
     for (size_t n = 1; n < 40; n++) {
         size_t len = tlc_quartic_size(n), written = 77;
         uint8_t packed[8];
@@ -225,7 +219,7 @@ static void quartic_refusals(void **state)
             written = 77;
             require_status(tlc_quartic_encode(zero, n, packed, len, &written), TLC_ERR_PARAM);
             require(written == 77);
-            zero[i] = 0; /* cppcheck-suppress unreadVariable ; read in the next round */
+            zero[i] = 0; /* cppcheck-suppress unreadVariable ; read in the next turn */
         }
     }
 }
@@ -261,9 +255,8 @@ static void zerorun_of(size_t k, size_t before, size_t after)
     require(expanded == len && same(in, back, len) && back[len] == 0x3c);
 }
 
-static void zerorun_every_run(void **state)
+TEST(zerorun_every_run)
 {
-    (void)state;
     for (size_t k = 0; k <= 100; k++) {
         zerorun_of(k, 0, 0);
         zerorun_of(k, 1, 0);
@@ -272,12 +265,11 @@ static void zerorun_every_run(void **state)
     }
 }
 
-static void zerorun_any_bytes(void **state)
+TEST(zerorun_any_bytes)
 {
     uint8_t in[64], out[64 * 14];
     rng r = {8};
 
-    (void)state;
     for (size_t i = 0; i < 2000; i++) {
         size_t len = rng_below(&r, sizeof in + 1), size = 0, written = 0, again = 0;
         uint8_t back[64 * 14];
@@ -302,14 +294,4 @@ static void zerorun_any_bytes(void **state)
     require_status(tlc_zerorun_decode(NULL, 1, out, 9, &(size_t){0}), TLC_ERR_PARAM);
     require_status(tlc_zerorun_decode(in, 1, NULL, 20, &(size_t){0}), TLC_ERR_PARAM);
     require_status(tlc_zerorun_decode(in, 1, out, 20, NULL), TLC_ERR_PARAM);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(worked_example),    cmocka_unit_test(stages_by_hand),     cmocka_unit_test(ternary_in_place),
-        cmocka_unit_test(ternary_refusals),  cmocka_unit_test(quartic_round_trip), cmocka_unit_test(quartic_refusals),
-        cmocka_unit_test(zerorun_every_run), cmocka_unit_test(zerorun_any_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,9 +108,8 @@ static void stochastic_of(const float *x, size_t n, float *out, float *residual)
     forget(&s);
 }
 
-static void stochastic(void **state)
+TEST(stochastic)
 {
-    (void)state;
     each_size(stochastic_of);
 }
 
@@ -141,9 +140,8 @@ static void sparse_binary_of(const float *x, size_t n, float *out, float *residu
     forget(&s);
 }
 
-static void sparse_binary(void **state)
+TEST(sparse_binary)
 {
-    (void)state;
     each_size(sparse_binary_of);
 }
 
@@ -178,9 +176,8 @@ static void golomb_of(const float *x, size_t n, float *out, float *residual)
     free(code);
 }
 
-static void golomb(void **state)
+TEST(golomb)
 {
-    (void)state;
     each_size(golomb_of);
 }
 
@@ -214,9 +211,8 @@ static void levels_of(const float *x, size_t n, float *out, float *residual)
     }
 }
 
-static void levels(void **state)
+TEST(levels)
 {
-    (void)state;
     each_size(levels_of);
 }
 
@@ -257,9 +253,8 @@ static void natural_of(const float *x, size_t n, float *out, float *residual)
     }
 }
 
-static void natural(void **state)
+TEST(natural)
 {
-    (void)state;
     each_size(natural_of);
 }
 
@@ -289,9 +284,8 @@ static void onebit_of(const float *x, size_t n, float *out, float *residual)
     forget(&s);
 }
 
-static void onebit(void **state)
+TEST(onebit)
 {
-    (void)state;
     each_size(onebit_of);
 }
 
@@ -340,9 +334,8 @@ static void random_sparse_of(const float *x, size_t n, float *out, float *residu
     forget(&s);
 }
 
-static void sparse_values(void **state)
+TEST(sparse_values)
 {
-    (void)state;
     each_size(topk_of);
     each_size(random_sparse_of);
 }
@@ -378,7 +371,7 @@ static void require_refusals(const float *x, double p, tlc_status want)
     require(mean[0] == 3 && mean[1] == 4);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const double bad_p[] = {-0x1p-1074, -0.5, 1.0000001, 2, 1e300};
     static const uint32_t bad_x[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001};
@@ -388,7 +381,6 @@ static void refusals(void **state)
     uint8_t out[64];
     size_t written;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_p); i++)
         require_refusals(x, bad_p[i], TLC_ERR_PARAM);
     require_refusals(x, (double)bits_float(0x7fc00000), TLC_ERR_PARAM);
@@ -418,15 +410,4 @@ static void refusals(void **state)
     require(tlc_golomb_size(100, 0, TLC_GOLOMB_SIGNED) == 2);
     require(tlc_golomb_size(100, 1, TLC_GOLOMB_UNSIGNED) == 3); /* b = 6: 1 + 6 bits, and 99 >> 6 */
     require(SIZE_MAX == UINT32_MAX || tlc_golomb_size(SIZE_MAX, SIZE_MAX, TLC_GOLOMB_SIGNED) == SIZE_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stochastic),    cmocka_unit_test(sparse_binary), cmocka_unit_test(golomb),
-        cmocka_unit_test(levels),        cmocka_unit_test(natural),       cmocka_unit_test(onebit),
-        cmocka_unit_test(sparse_values), cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

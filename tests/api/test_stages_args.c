@@ -118,9 +118,8 @@ static void call_with(const stage_case *c, size_t n, unsigned null)
         require(written < ROOM && (n || written == ((c->always & ARG(OUT)) ? 2 : 0)));
 }
 
-static void null_pointers(void **state)
+TEST(null_pointers)
 {
-    (void)state;
     for (const stage_case *c = stage_cases; c < stage_cases + COUNT(stage_cases); c++)
         for (size_t n = 0; n <= N; n += N) {
             unsigned taken = c->always | c->some | c->never;
@@ -178,14 +177,13 @@ static tlc_status encode(size_t which, const float *x, size_t n, float *residual
     }
 }
 
-static void residuals(void **state)
+TEST(residuals)
 {
     enum { VALUES = 400 };
     float x[VALUES], apart[VALUES], in_place[VALUES];
     encoded with, without, onto_x;
     size_t which;
 
-    (void)state;
     for (data_kind kind = DATA_LAPLACE; kind < DATA_COUNT; kind++) {
         fill(kind, 9, x, VALUES);
         memcpy(in_place, x, sizeof x);
@@ -204,7 +202,7 @@ static void residuals(void **state)
 
 /* ---- values that are finite, but not what is sent of them -------------------------------------------------------- */
 
-static void overflowing_values(void **state)
+TEST(overflowing_values)
 {
     const uint32_t largest = 0x7f7fffff;
     float x[N] = {1, bits_float(largest), 2, 3, 4}, residual[N] = {0}, M = 7;
@@ -212,7 +210,6 @@ static void overflowing_values(void **state)
     uint64_t scratch[1];
     size_t written = 77;
 
-    (void)state;
     memset(out, 0x5a, sizeof out);
     memset(before, 0x5a, sizeof before);
     tlc_random_sparse_params *params = PARAMS(random_sparse, .p = 0.25, .scratch = scratch, .residual = residual);
@@ -226,7 +223,7 @@ static void overflowing_values(void **state)
 }
 
 /* Every argument that a decoder refuses by its value. */
-static void scalars(void **state)
+TEST(scalars)
 {
     const float infinite = bits_float(0x7f800000), nan = bits_float(0x7fc00000);
     const float bad[] = {infinite, -infinite, nan, -1.0f, -0.0f};
@@ -234,7 +231,6 @@ static void scalars(void **state)
     int8_t q[N] = {1, 0, 1, 0, 1};
     const uint8_t bits[2] = {5}, zeros[N] = {0x40, 0x40, 0x40, 0x40, 0x40};
 
-    (void)state;
     memset(out, 0x5a, sizeof out);
     memcpy(before, out, sizeof out);
     for (at.i = 0; at.i < COUNT(bad); at.i++) {
@@ -261,16 +257,4 @@ static void scalars(void **state)
             require_status(tlc_natural_decode(zeros, N, (tlc_natural_bits)form, shift, out, N), TLC_ERR_PARAM);
     require_status(tlc_natural_decode(zeros, N, (tlc_natural_bits)7, 0, out, N), TLC_ERR_PARAM);
     require_status(tlc_natural_decode(zeros, N, TLC_NATURAL_8, 117, out, N), TLC_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_pointers),
-        cmocka_unit_test(residuals),
-        cmocka_unit_test(overflowing_values),
-        cmocka_unit_test(scalars),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,14 +192,13 @@ static void try_capacities(arena *a, const matter *m, size_t e)
     }
 }
 
-static void stages(void **state)
+TEST(stages)
 {
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_DENSE, DATA_ZERO, DATA_TIES};
     static const size_t sizes[] = {0, 1, 4, 5, 8, 63, 64, 65, MOST};
     matter m;
     arena a;
 
-    (void)state;
     arena_open(&a, ROOM);
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (size_t k = 0; k < COUNT(kinds); k++) {
@@ -253,12 +252,11 @@ static size_t write_bundle(arena *a, size_t cap, int commit, tlc_message *bundle
     return i;
 }
 
-static void bundles(void **state)
+TEST(bundles)
 {
     size_t need = 0, frames = 0, before;
     arena a;
 
-    (void)state;
     at = (place){.note = "bundle"};
     arena_open(&a, 100);
     for (size_t i = 0; i < COUNT(lengths); i++)
@@ -274,13 +272,4 @@ static void bundles(void **state)
             before = in;
         }
     arena_close(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages),
-        cmocka_unit_test(bundles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

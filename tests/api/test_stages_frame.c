@@ -68,12 +68,11 @@ static void same_frames(quantized *found, const codec_case *c, tlc_dtype dtype, 
     free(got);
 }
 
-static void frames(void **state)
+TEST(frames)
 {
     quantized *found = (quantized *)(void *)bytes(sizeof *found);
     size_t seen = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         if (strncmp(c->decoding, "ternary", 7) != 0 || c->random)
             continue;
@@ -88,7 +87,7 @@ static void frames(void **state)
     free(found);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const uint8_t quartic[] = {120, 201, 39, 120}; /* of 16 values, or of two blocks of 8 */
     const float one[] = {1, 1}, infinite[] = {1, INFINITY}, negative[] = {-1, 1};
@@ -97,7 +96,6 @@ static void refusals(void **state)
     uint8_t dst[64];
     size_t len = 77, bound;
 
-    (void)state;
     at = (place){.note = "refusals"};
     require_status(tlc_codec_bound(blocks->codec, TLC_F32, 16, &bound), TLC_OK);
     memset(dst, 0xaa, sizeof dst);
@@ -127,11 +125,4 @@ static void refusals(void **state)
             tlc_quartic_scratch("3lc-golomb", 1000) >= 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

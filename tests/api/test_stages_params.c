@@ -150,18 +150,16 @@ static tlc_status call(const params_case *c, const void *params, results *result
     return status;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     tlc_config cfg = config("natural", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = create(&cfg, N);
     float M;
 
-    (void)state;
     fill(DATA_LAPLACE, 8, x, N);
     frame_len = compress(ctx, x, frame);
     tlc_destroy(ctx);
     require_status(tlc_ternary_encode(x, N, 1, q, NULL, &M), TLC_OK);
-    return 0;
 }
 
 static void require_call(const params_case *c, const void *params, tlc_status want)
@@ -215,9 +213,9 @@ static void larger(const params_case *c)
     }
 }
 
-static void struct_sizes(void **state)
+TEST(struct_sizes)
 {
-    (void)state;
+    set_up();
     for (const params_case *c = cases; c < cases + COUNT(cases); c++) {
         at = (place){.note = c->name};
         require(c->size <= 64);
@@ -234,12 +232,12 @@ static void struct_sizes(void **state)
     }
 }
 
-/* No byte behind struct_size is read. */
-static void not_beyond_the_size(void **state)
+/* No byte past struct_size is read. */
+TEST(not_beyond_the_size)
 {
     arena pages;
 
-    (void)state;
+    set_up();
     arena_open(&pages, 64);
     for (const params_case *c = cases; c < cases + COUNT(cases); c++)
         for (size_t size = sizeof size; size <= c->size; size += 8) {
@@ -259,9 +257,9 @@ static void not_beyond_the_size(void **state)
 
 /* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
-static void null_is_all_zero(void **state)
+TEST(null_is_all_zero)
 {
-    (void)state;
+    set_up();
     for (const params_case *c = cases; c < cases + COUNT(cases); c++) {
         _Alignas(16) uint8_t zeros[64] = {0};
         results got, want;
@@ -282,10 +280,10 @@ static void require_same_call(const params_case *c, const void *params, const vo
     require(same(&got, &want, sizeof got));
 }
 
-/* What 0 stands for, in so many words. */
-static void zero_is_the_default(void **state)
+/* What 0 stands for, written out. */
+TEST(zero_is_the_default)
 {
-    (void)state;
+    set_up();
     at = (place){.note = "defaults"};
     require_same_call(&cases[LEVELS], PARAMS(levels, .seed = 9),
                       PARAMS(levels, .levels = TLC_LEVELS_255, .rounding = TLC_ROUND_RANDOM, .seed = 9));
@@ -337,9 +335,9 @@ static void decoders_with(int number)
     require_status(tlc_golomb_decode(none, 2, (tlc_golomb_signs)number, symbols, N), ok_if(number == 0 || number == 1));
 }
 
-static void numbers_outside_the_enums(void **state)
+TEST(numbers_outside_the_enums)
 {
-    (void)state;
+    set_up();
     memset(q, 0, sizeof q);
     for (int number = -300; number <= 300; number++) {
         at = (place){.note = "enums", .i = (size_t)(number + 300)};
@@ -350,13 +348,12 @@ static void numbers_outside_the_enums(void **state)
 
 /* ---- the length of onebit's code --------------------------------------------------------------------------------- */
 
-static void onebit_lengths(void **state)
+TEST(onebit_lengths)
 {
     const float mean[2] = {1, -2}, bad[2] = {bits_float(0x7f800000), 0};
     float out[64];
     uint8_t bits[16] = {0};
 
-    (void)state;
     memset(out, FILL, sizeof out);
     for (size_t n = 0; n <= COUNT(out); n++)
         for (size_t len = 0; len <= sizeof bits; len++) {
@@ -377,17 +374,4 @@ static void onebit_lengths(void **state)
     }
     require_status(tlc_onebit_decode(NULL, 0, mean, NULL, 0), TLC_OK);
     require_status(tlc_onebit_decode(NULL, 1, mean, out, 8), TLC_ERR_PARAM);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(struct_sizes, set_up),
-        cmocka_unit_test_setup(not_beyond_the_size, set_up),
-        cmocka_unit_test_setup(null_is_all_zero, set_up),
-        cmocka_unit_test_setup(zero_is_the_default, set_up),
-        cmocka_unit_test_setup(numbers_outside_the_enums, set_up),
-        cmocka_unit_test(onebit_lengths),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

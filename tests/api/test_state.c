@@ -36,11 +36,10 @@ static size_t steps(tlc_ctx *ctx, uint64_t from, uint64_t to, tlc_dtype dtype, u
     return len;
 }
 
-static void state_continues(void **state)
+TEST(state_continues)
 {
     uint8_t log1[4 * ROOM], log2[4 * ROOM];
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -67,7 +66,7 @@ static void state_continues(void **state)
 }
 
 /* Byte by byte, as src/docs/format.md draws it: it is the same on every machine. */
-static void state_as_drawn(void **state)
+TEST(state_as_drawn)
 {
     static const uint8_t head[] = {'T', 'L', 'C', 'S', 1,   0,   1,   10,  2,   0,   0,   0,   0,   0,
                                    0,   0,   8,   7,   6,   5,   4,   3,   2,   1,   1,   0,   0,   0,
@@ -77,7 +76,6 @@ static void state_as_drawn(void **state)
     tlc_config cfg = config("3lc:s=1.75", TLC_F32, TLC_ISA_AUTO);
     uint8_t frame[64];
 
-    (void)state;
     cfg.seed = UINT64_C(0x0102030405060708);
     tlc_ctx *ctx = create(&cfg, 2);
     tlc_residual(ctx)[0] = 0.75f; /* x = 1, 0.25: M = 1.75, t = 0.875, r = -0.75, 0.25 */
@@ -135,9 +133,8 @@ static void tear_down(fixture *f)
     arena_close(&f->a);
 }
 
-static void state_truncated_or_longer(void **state)
+TEST(state_truncated_or_longer)
 {
-    (void)state;
     FOR_EACH_CODEC(c) {
         fixture f = set_up(c->text);
         for (at.i = 0; at.i < f.saved.len; at.i++) {
@@ -151,9 +148,8 @@ static void state_truncated_or_longer(void **state)
     }
 }
 
-static void state_single_bit_flips(void **state)
+TEST(state_single_bit_flips)
 {
-    (void)state;
     FOR_EACH_CODEC(c) {
         fixture f = set_up(c->text);
         for (at.i = 0; at.i < 8 * f.saved.len; at.i += quick() && at.i > 8 * 60 ? 17 : 1) {
@@ -186,11 +182,10 @@ static tlc_status with_byte(fixture *f, size_t i, uint8_t value)
     return try_load(&f->a, f->ctx, s.bytes, s.len);
 }
 
-static void state_altered_and_sealed(void **state)
+TEST(state_altered_and_sealed)
 {
     fixture f = set_up("3lc:s=1.75");
 
-    (void)state;
     for (size_t i = 8; i < 16; i++)
         require_status(with_byte(&f, i, (uint8_t)(f.saved.bytes[i] + 1)), TLC_ERR_SIZE);
     require_status(with_byte(&f, 5, 1), TLC_ERR_PARAM); /* dtype */
@@ -218,12 +213,11 @@ static void state_altered_and_sealed(void **state)
     tear_down(&f);
 }
 
-static void state_random_bytes(void **state)
+TEST(state_random_bytes)
 {
     fixture f = set_up("3lc");
     rng r = {11};
 
-    (void)state;
     for (size_t i = 0; i < (quick() ? 500u : 5000u); i++) {
         state_bytes s = f.saved;
         for (size_t edits = 1 + rng_below(&r, 4); edits--;)
@@ -238,11 +232,10 @@ static void state_random_bytes(void **state)
 
 /* ---- the codec --------------------------------------------------------------------------------------------------- */
 
-static void state_brings_its_codec(void **state)
+TEST(state_brings_its_codec)
 {
     uint8_t log1[4 * ROOM], log2[4 * ROOM];
 
-    (void)state;
     FOR_EACH_CODEC(from)
         FOR_EACH_CODEC(to) {
             tlc_config cfg = config(from->text, TLC_F32, TLC_ISA_AUTO);
@@ -275,13 +268,12 @@ static void state_brings_its_codec(void **state)
 }
 
 /* After tlc_set_codec the state has the new codec. A residual that the caller owns is loaded in place. */
-static void state_after_set_codec(void **state)
+TEST(state_after_set_codec)
 {
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
     float residual[N] = {0}, saved[N];
     uint8_t log[4 * ROOM];
 
-    (void)state;
     cfg.feedback = 1;
     cfg.residual = residual;
     tlc_ctx *ctx = create(&cfg, N);
@@ -302,13 +294,12 @@ static void state_after_set_codec(void **state)
     tlc_destroy(ctx);
 }
 
-static void state_arguments(void **state)
+TEST(state_arguments)
 {
     fixture f = set_up("3lc");
     uint8_t dst[ROOM];
     size_t written = 77;
 
-    (void)state;
     require(tlc_state_size(NULL) == 0);
     require_status(tlc_state_save(NULL, dst, ROOM, &written), TLC_ERR_PARAM);
     require_status(tlc_state_save(f.ctx, NULL, ROOM, &written), TLC_ERR_PARAM);
@@ -320,14 +311,4 @@ static void state_arguments(void **state)
     tear_down(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_continues),           cmocka_unit_test(state_as_drawn),
-        cmocka_unit_test(state_truncated_or_longer), cmocka_unit_test(state_single_bit_flips),
-        cmocka_unit_test(state_altered_and_sealed),  cmocka_unit_test(state_random_bytes),
-        cmocka_unit_test(state_brings_its_codec),    cmocka_unit_test(state_after_set_codec),
-        cmocka_unit_test(state_arguments),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -77,11 +77,10 @@ static void move(const codec_case *c, tlc_dtype dtype, int feedback, const way *
     tlc_destroy(two);
 }
 
-static void to_another_isa(void **state)
+TEST(to_another_isa)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(a)
             FOR_EACH_ISA(b)
@@ -91,12 +90,11 @@ static void to_another_isa(void **state)
                 }
 }
 
-static void to_another_parallel(void **state)
+TEST(to_another_parallel)
 {
     const size_t n = (size_t)16384 * 8 * 2 + 13, pairs = runner_count * runner_count;
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t pair = 0; pair < pairs; pair++) {
             way from = {TLC_ISA_AUTO, &runners[pair / runner_count]},
@@ -165,11 +163,10 @@ static void refuse_altered(tlc_ctx *ctx)
 }
 
 /* A second context gets none of these states. Afterwards both make the same frames. */
-static void refused_without_a_trace(void **state)
+TEST(refused_without_a_trace)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int feedback = 0; feedback < 2; feedback++, turn++) {
             const tlc_dtype dtype = dtypes[turn % 3], another = dtypes[(turn + 1) % 3];
@@ -190,12 +187,4 @@ static void refused_without_a_trace(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(to_another_isa),
-        cmocka_unit_test(to_another_parallel),
-        cmocka_unit_test(refused_without_a_trace),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -34,7 +34,7 @@ static tlc_status parse(const char *text)
     return status;
 }
 
-static void good_strings(void **state)
+TEST(good_strings)
 {
     /* clang-format off */
     static const char *const good[] = {
@@ -56,14 +56,13 @@ static void good_strings(void **state)
     };
     /* clang-format on */
 
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
         require_status(parse(good[i]), TLC_OK);
     FOR_EACH_CODEC(c)
         require_status(parse(c->text), TLC_OK);
 }
 
-static void bad_strings(void **state)
+TEST(bad_strings)
 {
     /* clang-format off */
     static const char *const bad[] = {
@@ -106,7 +105,6 @@ static void bad_strings(void **state)
     };
     /* clang-format on */
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         require_status(parse(bad[i]), TLC_ERR_PARAM);
     require_status(tlc_codec_bound(NULL, TLC_F32, 10, &(size_t){0}), TLC_ERR_PARAM);
@@ -115,11 +113,10 @@ static void bad_strings(void **state)
 }
 
 /* A codec string has at most 127 characters. */
-static void long_strings(void **state)
+TEST(long_strings)
 {
     char text[200];
 
-    (void)state;
     for (size_t len = 120; len < 140; len++) {
         strcpy(text, "3lc:s=1.5");
         memset(text + 9, '0', len - 9);
@@ -170,12 +167,11 @@ static void make_digits(rng *r, size_t kind, char digits[120])
         snprintf(digits, 120, "%.24f%0*d", middle, 1 + (int)rng_below(r, 80), (int)rng_below(r, 2));
 }
 
-static void numbers_are_rounded_right(void **state)
+TEST(numbers_are_rounded_right)
 {
     char digits[120];
     rng r = {12};
 
-    (void)state;
     for (at.i = 0; at.i < (quick() ? 600u : 6000u); at.i++) {
         make_digits(&r, at.i % 3, digits);
         float want = strtof(digits, NULL);
@@ -185,13 +181,12 @@ static void numbers_are_rounded_right(void **state)
 }
 
 /* The program has set a locale with a decimal comma. */
-static void numbers_know_no_locale(void **state)
+TEST(numbers_know_no_locale)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE",
                                         "fr_FR.UTF-8", "fr_FR.utf8", "nl_NL.UTF-8"};
     size_t i = 0;
 
-    (void)state;
     while (i < COUNT(names) && !setlocale(LC_ALL, names[i]))
         i++;
     if (i == COUNT(names))
@@ -253,9 +248,8 @@ static size_t largest_frame(const codec_case *c, tlc_ctx *ctx, tlc_dtype dtype, 
 
 /* The worst data make a frame as long as the bound, so the bound is exact. Where positions and values are sent the
  * bound counts the most values and the longest code of positions, which is a few bytes too many. */
-static void bounds_are_exact(void **state)
+TEST(bounds_are_exact)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             for (size_t n = 0; n < 300; n += n < 90 ? 1 : 37)
@@ -281,9 +275,8 @@ static void bounds_are_exact(void **state)
                 }
 }
 
-static void headers_are_small(void **state)
+TEST(headers_are_small)
 {
-    (void)state;
     for (size_t bits = 0; bits < 28; bits++) {
         size_t n = ((size_t)2 << bits) - 1, bound = 0;
         require_status(tlc_codec_bound("3lc", TLC_F32, n, &bound), TLC_OK);
@@ -297,38 +290,24 @@ static void headers_are_small(void **state)
     tlc_destroy(ctx);
 }
 
-static void *no_alloc(void *opaque, size_t size)
-{
-    (void)size;
-    ++*(size_t *)opaque;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *ptr)
-{
-    (void)opaque;
-    (void)ptr;
-}
-
 static tlc_status create_huge(const char *codec, tlc_dtype dtype, int feedback, size_t n)
 {
-    size_t asked = 0;
     tlc_ctx *ctx = NULL;
     tlc_config cfg = config(codec, dtype, TLC_ISA_AUTO);
 
     cfg.feedback = feedback;
-    cfg.alloc = (tlc_allocator){no_alloc, no_free, &asked};
+    cfg.alloc = no_allocator;
+    refused_times = 0;
     tlc_status status = tlc_create(&ctx, &cfg, n);
-    require(ctx == NULL && asked == (status == TLC_ERR_NOMEM));
+    require(ctx == NULL && refused_times == (status == TLC_ERR_NOMEM));
     return status;
 }
 
-static void sizes_overflow(void **state)
+TEST(sizes_overflow)
 {
     const size_t huge[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 4 + 1, SIZE_MAX / 4};
     size_t bound = 77;
 
-    (void)state;
     at = (place){.note = "overflow"};
     for (at.i = 0; at.i < COUNT(huge); at.i++) {
         size_t n = huge[at.i];
@@ -353,7 +332,7 @@ static void sizes_overflow(void **state)
 }
 
 /* Bounds of tensors that fit in no memory; n is in units of SIZE_MAX / 64. */
-static void huge_bounds(void **state)
+TEST(huge_bounds)
 {
     static const struct {
         const char *codec;
@@ -388,7 +367,6 @@ static void huge_bounds(void **state)
     };
     const size_t unit = SIZE_MAX / 64;
 
-    (void)state;
     for (at = (place){.note = "huge"}; at.i < COUNT(cases); at.i++) {
         size_t n = cases[at.i].n == 64 ? SIZE_MAX : cases[at.i].n * unit, bound = 77;
         tlc_status status = tlc_codec_bound(cases[at.i].codec, TLC_F32, n, &bound);
@@ -398,16 +376,4 @@ static void huge_bounds(void **state)
         else
             require(status == TLC_ERR_SIZE && bound == 77);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_strings),           cmocka_unit_test(bad_strings),
-        cmocka_unit_test(long_strings),           cmocka_unit_test(numbers_are_rounded_right),
-        cmocka_unit_test(bounds_are_exact),       cmocka_unit_test(headers_are_small),
-        cmocka_unit_test(sizes_overflow),         cmocka_unit_test(huge_bounds),
-        cmocka_unit_test(numbers_know_no_locale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,11 +38,10 @@ static const char *in_words(const char *letters)
     return NULL;
 }
 
-static void walk_the_list(void **state)
+TEST(walk_the_list)
 {
     size_t names = 0;
 
-    (void)state;
     require(entry_count() == COUNT(stages));
     for (size_t i = 0; i < COUNT(stages); i++) {
         const tlc_codec_entry e = entry(i);
@@ -64,9 +63,8 @@ static void walk_the_list(void **state)
 }
 
 /* What programs are told of each entry. */
-static void entry_facts(void **state)
+TEST(entry_facts)
 {
-    (void)state;
     require(entry_count() == COUNT(stages));
     for (size_t i = 0; i < COUNT(stages); i++) {
         const tlc_codec_entry e = entry(i);
@@ -83,13 +81,12 @@ static void entry_facts(void **state)
 
 /* symbols and sparse are true of what is decoded: -1, 0 or 1 times a scale, and there are zeros; and 0 for values that
  * were not sent. */
-static void entry_facts_are_true(void **state)
+TEST(entry_facts_are_true)
 {
     enum { N = 400 };
     uint8_t frame[8 * N];
     float g[N], out[N];
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         g[i] = (i % 2 ? -1.0f : 1.0f) * (1 + (float)i);
     for (size_t i = 0; i < COUNT(stages); i++) {
@@ -139,13 +136,12 @@ static size_t frame_of(const char *codec, const float *g, size_t n, uint8_t *dst
 
 /* A context can be made of every entry that takes floats. It has the error feedback that the entry says. To give a
  * parameter its default, as its range tells it, changes nothing. */
-static void defaults_are_true(void **state)
+TEST(defaults_are_true)
 {
     enum { N = 300 };
     uint8_t plain[8 * N], given[8 * N];
     float g[N];
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     for (size_t i = 0; i < COUNT(stages); i++) {
         tlc_codec_entry e = entry(i);
@@ -193,9 +189,8 @@ static int in_manifest(const char *word)
 }
 
 /* A stage that codecs.def does not name would not be tested. */
-static void manifest_names_all(void **state)
+TEST(manifest_names_all)
 {
-    (void)state;
     for (size_t i = 0; i < entry_count(); i++) {
         tlc_codec_entry e = entry(i);
         at = (place){.codec = e.name};
@@ -209,7 +204,7 @@ static void manifest_names_all(void **state)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static void entry_sizes(void **state)
+TEST(entry_sizes)
 {
     static const size_t ends[] =
         {offsetof(tlc_codec_entry, name),     offsetof(tlc_codec_entry, list),        offsetof(tlc_codec_entry, takes),
@@ -222,7 +217,6 @@ static void entry_sizes(void **state)
     const size_t first = sizeof other.e.struct_size, count = entry_count();
     tlc_codec_entry full = entry(0);
 
-    (void)state;
     for (at.i = 0; at.i < COUNT(ends); at.i++) {
         memset(&other, 0xa5, sizeof other);
         other.e.struct_size = ends[at.i];
@@ -246,14 +240,4 @@ static void entry_sizes(void **state)
     other.e.struct_size = first - 1;
     require_status(tlc_codec_list(0, &other.e), TLC_ERR_PARAM);
     require(all_bytes((uint8_t *)&other + first, sizeof other - first, 0xa5));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(walk_the_list),        cmocka_unit_test(entry_facts),
-        cmocka_unit_test(entry_facts_are_true), cmocka_unit_test(defaults_are_true),
-        cmocka_unit_test(manifest_names_all),   cmocka_unit_test(entry_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

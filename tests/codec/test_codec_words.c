@@ -91,11 +91,10 @@ static const struct {
     {"3lc:s=1:block=5", 6, "\"1:block=5\""},
 };
 
-static void every_reason(void **state)
+TEST(every_reason)
 {
     char message[ROOM];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(reasons); i++) {
         require_status(check(reasons[i].text, message), TLC_ERR_PARAM);
         set_note(message);
@@ -105,11 +104,10 @@ static void every_reason(void **state)
 }
 
 /* Where a name is wrong, the message ends with all that there are. */
-static void all_names_are_told(void **state)
+TEST(all_names_are_told)
 {
     char message[ROOM], want[ROOM] = "; there are ";
 
-    (void)state;
     for (size_t i = 0; i < COUNT(stages); i++)
         strcat(strcat(want, i ? ", " : ""), stages[i].name);
     require_status(check("3l", message), TLC_ERR_PARAM);
@@ -118,11 +116,10 @@ static void all_names_are_told(void **state)
 }
 
 /* Where a list is too short, it ends with all that could come next. */
-static void next_stages_are_told(void **state)
+TEST(next_stages_are_told)
 {
     size_t open = 0;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(stages); i++) {
         char message[ROOM], want[ROOM] = "";
         if (!takes(i, "f") || is_bytes(stages[i].gives))
@@ -140,14 +137,13 @@ static void next_stages_are_told(void **state)
 }
 
 /* The message is cut to cap bytes with its NUL and ends with "...", without a list of codecs that is cut itself.
- * Nothing behind cap is written. */
-static void cut_messages(void **state)
+ * Nothing past cap is written. */
+TEST(cut_messages)
 {
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): LONG is of three parts */
     static const char *const texts[] = {"3lc:s=2", "", "natural:p=1", "int8+zerorun", "ternary", "3lc", LONG};
     char message[ROOM], part[ROOM + 8];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         tlc_status status = check(texts[i], message);
         for (size_t cap = 1; cap < strlen(message) + 4; cap++) {
@@ -170,7 +166,7 @@ static void cut_messages(void **state)
     require_status(tlc_codec_check(NULL, NULL, 0), TLC_ERR_PARAM);
 }
 
-static void any_text(void **state)
+TEST(any_text)
 {
     static const char *const parts[] = {
         "s",       "p",      "bits",   "rounding", "shift",    "block",    "=",        ":",
@@ -182,7 +178,6 @@ static void any_text(void **state)
     size_t good = 0, count = quick() ? 3000 : 100000;
     rng r = {5};
 
-    (void)state;
     for (at.i = 0; at.i < count; at.i++) {
         size_t len = 0;
         for (size_t k = 1 + rng_below(&r, rng_below(&r, 8) ? 5 : 14); k--;) {
@@ -202,7 +197,7 @@ static void any_text(void **state)
 
 /* ---- lists of stages --------------------------------------------------------------------------------------------- */
 
-/* How many lists of one to three stages are codecs, counted a step at a time. */
+/* How many lists of one to three stages are codecs, counted one stage at a time. */
 static size_t count_of_codecs(void)
 {
     size_t ending_with[COUNT(stages)] = {0}, codecs_found = 0;
@@ -221,13 +216,12 @@ static size_t count_of_codecs(void)
 }
 
 /* All lists of one to three stages. A list is a codec if each stage takes what the one before it gives. */
-static void every_list_of_stages(void **state)
+TEST(every_list_of_stages)
 {
     const size_t none = COUNT(stages);
     char text[ROOM], message[ROOM];
     size_t good = 0;
 
-    (void)state;
     for (size_t i = 0; i < none * (none + 1) * (none + 1); i++) {
         const size_t rest = i / none, part[3] = {i % none, rest % (none + 1), rest / (none + 1)};
         const char *given = "f";
@@ -246,13 +240,4 @@ static void every_list_of_stages(void **state)
         good += fits && stages[part[0]].kind != TLC_ENTRY_SHORT_NAME;
     }
     require(good == count_of_codecs() && good >= 7 + 7); /* as many as there were in version 0.1 */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_reason), cmocka_unit_test(all_names_are_told), cmocka_unit_test(next_stages_are_told),
-        cmocka_unit_test(cut_messages), cmocka_unit_test(any_text),           cmocka_unit_test(every_list_of_stages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

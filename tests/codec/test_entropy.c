@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How small frames are: ternary+golomb and topk beside the entropy of what they send, and Sparse Binary Compression
- * beside its paper's ratios. Headers and all are counted.
+ * beside its paper's ratios. Headers are counted, too.
  */
 #include "../support/support.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static size_t fill_symbols(rng *r, double p, float *g, size_t n)
     return count;
 }
 
-/* Bytes that symbols take which are not 0 with probability p, independent, and either sign alike. */
+/* The entropy in bytes of independent symbols that are not 0 with probability p, and of either sign alike. */
 static double entropy(double p, size_t n)
 {
     return (double)n * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
@@ -43,9 +43,9 @@ static size_t frame_size(const char *codec, const float *g, size_t n)
     return len;
 }
 
-/* At most 3% above the entropy, header and all; only where that is less than some 700 bytes, the header and the head of
- * the payload are more than 3% of it: there they are counted beside it. */
-static void close_to_the_entropy(void **state)
+/* At most 3% above the entropy, with the header. Below some 700 bytes the header and the head of the payload are more
+ * than 3% of it: there they are added to the limit. */
+TEST(close_to_the_entropy)
 {
     static const size_t sizes[] = {1 << 16, MI};
     const double head = 4 + 3 + 4 + 2 + 1; /* header with n and M; k, b */
@@ -53,7 +53,6 @@ static void close_to_the_entropy(void **state)
     float *g = floats(MI);
     rng r = {41};
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         /* NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): one round more or less is no matter */
         for (double p = 0.001; p < 0.305; p *= quick() ? 1.6 : 1.06) {
@@ -72,14 +71,13 @@ static void close_to_the_entropy(void **state)
 }
 
 /* Never larger than quartic's frame, whatever the density; the same where the symbols are dense. */
-static void dense_fallback(void **state)
+TEST(dense_fallback)
 {
     static const size_t sizes[] = {1, 2, 5, 6, 11, 64, 101, 1000, 4099, 50000};
     float *g = floats(50000);
     size_t less = 0, equal = 0;
     rng r = {42};
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (size_t p = 0; p <= 100; p += quick() ? 20 : 4) {
             size_t n = sizes[s];
@@ -99,7 +97,7 @@ static void dense_fallback(void **state)
 }
 
 /* 3lc-golomb sends what 3LC sends, so that training is the same. */
-static void the_values_of_3lc(void **state)
+TEST(the_values_of_3lc)
 {
     static const char *const texts[][2] = {{"3lc", "3lc-golomb"},
                                            {"3lc:s=1.75", "ternary:s=1.75+golomb"},
@@ -108,7 +106,6 @@ static void the_values_of_3lc(void **state)
     size_t n = 3001;
     float *g = floats(n), *values[2] = {floats(n), floats(n)};
 
-    (void)state;
     for (size_t t = 0; t < COUNT(texts); t++) {
         tlc_ctx *ctx[2];
         for (size_t k = 0; k < 2; k++) {
@@ -170,11 +167,10 @@ static void on_trace(const trace *t)
 }
 
 /* These are the sizes of a long run. From a residual of zero they are 0.289 and 0.128. */
-static void on_traces(void **state)
+TEST(on_traces)
 {
     static const double most[] = {0.4707, 0.1785};
 
-    (void)state;
     if (!each_trace(on_trace))
         skip_test("TLC_TEST_DATA names no folder of runs");
     for (size_t i = 0; i < 2 && trace_values[i]; i++) {
@@ -215,9 +211,8 @@ static void sbc_ratio(const char *codec, size_t delay, double least)
     free(dst);
 }
 
-static void sbc_ratios(void **state)
+TEST(sbc_ratios)
 {
-    (void)state;
     sbc_ratio("sbc:p=0.001", 1, 2600);
     sbc_ratio("sbc:p=0.01", 10, 3700);
 }
@@ -225,12 +220,11 @@ static void sbc_ratios(void **state)
 /* ---- topk -------------------------------------------------------------------------------------------------------- */
 
 /* Gradient Dropping and DGC send 32-bit values: SBC's table 2 has x601 to x768 for p = 0.001. */
-static void dgc_ratio(void **state)
+TEST(dgc_ratio)
 {
     const char *codec = "topk:p=0.001,select=exact+golomb";
     float *g = floats(MI);
 
-    (void)state;
     at = (place){.codec = codec, .n = MI};
     fill(DATA_LAPLACE, 1, g, MI);
     double ratio = 4.0 * (double)MI / (double)frame_size(codec, g, MI);
@@ -258,14 +252,13 @@ static void sum_sizes(const char *codec, const float *g, size_t n, double value_
 }
 
 /* Sparse Ternary Compression: the mean of 64 gradients. */
-static void stc_entropy(void **state)
+TEST(stc_entropy)
 {
     const char *codec = "topk:p=0.01,bits=1+golomb";
     const size_t n = quick() ? MI / 8 : MI;
     double sent = 0, least = 0;
     float *g = floats(n);
 
-    (void)state;
     at = (place){.codec = codec, .n = n};
     for (uint64_t draw = 0; draw < 64; draw++) {
         fill(DATA_LAPLACE, draw, g, n);
@@ -277,13 +270,12 @@ static void stc_entropy(void **state)
 }
 
 /* SparseLoCo and Psyche send chunks of 4096 values in 12 to 16 bits a position, and 2 bits a value. */
-static void chunked_positions(void **state)
+TEST(chunked_positions)
 {
     const char *codecs_of[] = {"topk:p=0.03,bits=2,block=4096+golomb", "topk:p=0.03,bits=2,select=exact+golomb"};
     static const double most[] = {7.6, 6.6};
     float *g = floats(MI);
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, MI);
     for (size_t i = 0; i < COUNT(codecs_of); i++) {
         double sent = 0, least = 0;
@@ -295,15 +287,4 @@ static void chunked_positions(void **state)
         require(bits <= most[i]);
     }
     free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(close_to_the_entropy), cmocka_unit_test(dense_fallback),
-        cmocka_unit_test(the_values_of_3lc),    cmocka_unit_test(on_traces),
-        cmocka_unit_test(sbc_ratios),           cmocka_unit_test(dgc_ratio),
-        cmocka_unit_test(stc_entropy),          cmocka_unit_test(chunked_positions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

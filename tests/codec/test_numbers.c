@@ -30,7 +30,7 @@ static void refused(const char *text)
     require(!tlc_parse_number(text, strlen(text), 24, &value) && !tlc_parse_number(text, strlen(text), 53, &value));
 }
 
-static void by_hand(void **state)
+TEST(by_hand)
 {
     static const char *const good[] = {
         "0",
@@ -87,7 +87,6 @@ static void by_hand(void **state)
         "99999999999999999999",
     };
 
-    (void)state;
     for (at.i = 0; at.i < COUNT(good); at.i++)
         same_as_libc(good[at.i]);
     for (at.i = 0; at.i < COUNT(bad); at.i++)
@@ -95,12 +94,11 @@ static void by_hand(void **state)
 }
 
 /* Numbers of any size, among them numbers close to the middle between two neighbours. */
-static void random_numbers(void **state)
+TEST(random_numbers)
 {
     char text[DIGITS + 100];
     rng r = {4};
 
-    (void)state;
     for (at.i = 0; at.i < (quick() ? 2000u : 50000u); at.i++) {
         uint64_t whole = rng_next(&r) >> rng_below(&r, 64);
         int kind = (int)(at.i % 3), digits = 1 + (int)rng_below(&r, 60);
@@ -111,7 +109,7 @@ static void random_numbers(void **state)
         int len = snprintf(text, sizeof text, "%llu", (unsigned long long)whole);
         if (kind != 1 || at.i % 4 == 1) {
             text[len++] = '.';
-            for (int i = 0; i < digits; i++) /* mostly zeros: the digit that decides may be far behind */
+            for (int i = 0; i < digits; i++) /* mostly zeros: the digit that decides may come late */
                 text[len++] = (char)('0' + (rng_below(&r, 3) && kind ? 0 : rng_below(&r, 10)));
             text[len] = 0;
         }
@@ -120,12 +118,11 @@ static void random_numbers(void **state)
 }
 
 /* A codec string holds no more digits than there is room for. */
-static void many_digits(void **state)
+TEST(many_digits)
 {
     char text[DIGITS + 4] = "1.";
     double value = -1;
 
-    (void)state;
     for (size_t digits = 1; digits <= DIGITS + 1; digits++) {
         memset(text + 2, '0', digits - 1);
         text[1 + digits] = '1';
@@ -138,15 +135,4 @@ static void many_digits(void **state)
         snprintf(text, sizeof text, "0.%0*d", (int)zeros, 1);
         same_as_libc(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),
-        cmocka_unit_test(random_numbers),
-        cmocka_unit_test(many_digits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

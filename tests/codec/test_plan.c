@@ -10,7 +10,7 @@
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Facts are bits, so that a row can stand for several: NO | YES is any. */
-enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY }; /* blocks: none, or so many */
+enum { TENSOR = 1, FEW = 2, MANY = 4, BLOCKS = FEW | MANY }; /* blocks: none, or this many */
 enum { GRADIENT = 1, RESIDUAL = 2, BOTH = 4 };               /* what there is */
 enum { NO = 1, YES = 2, ANY = NO | YES };
 enum { SCALE = 1, ONE_SWEEP = 2, VALUES = 4, NOT_ONE_SWEEP = SCALE | VALUES, EACH = 7 }; /* how the quantizer chooses */
@@ -82,7 +82,7 @@ static int row_is_of(const plan_row *row, const tlc_plan_facts *f)
            row->exact & bit((unsigned)f->exact) && row->chooses & chooses;
 }
 
-/* Calls check for every combination. A gradient or a residual there always is. Returns how many there were. */
+/* Calls check for every combination. There is always a gradient or a residual. Returns how many there were. */
 static size_t each_combination(void (*check)(const tlc_plan_facts *f, const tlc_plan *plan))
 {
     static const size_t blocks[] = {0, 1, 2, TLC_KEPT_MAX - 1, TLC_KEPT_MAX, TLC_KEPT_MAX + 1, 1000000, SIZE_MAX};
@@ -126,9 +126,8 @@ static void check_row(const tlc_plan_facts *f, const tlc_plan *plan)
             plan->add == row->want.add && plan->max == row->want.max);
 }
 
-static void table(void **state)
+TEST(table)
 {
-    (void)state;
     require(each_combination(check_row) == 8 * 3 * 12);
     for (size_t i = 0; i < COUNT(rows); i++)
         require(used[i] > 0);
@@ -141,7 +140,7 @@ static void check_laws(const tlc_plan_facts *f, const tlc_plan *plan)
     const int sent_as_is = f->exact && !f->has_residual, in_one_sweep = f->chooses == TLC_CHOOSES_IN_ONE_SWEEP;
     const int adds = plan->add || plan->first == TLC_FIRST_ADD;
 
-    /* Nothing is written before a sweep has checked all values, but where the caller has, or any value will do. */
+    /* Nothing is written before a sweep has checked all values, unless the caller has, or any value will do. */
     require(plan->first != TLC_FIRST_ADD || f->assume_finite);
     require(plan->first != TLC_FIRST_NONE || f->assume_finite || sent_as_is);
 
@@ -170,9 +169,8 @@ static void check_laws(const tlc_plan_facts *f, const tlc_plan *plan)
     require(!plan->keep_maxima || plan->max == TLC_MAX_FIRST);
 }
 
-static void laws(void **state)
+TEST(laws)
 {
-    (void)state;
     (void)each_combination(check_laws);
 }
 
@@ -211,14 +209,13 @@ static void begun(const tlc_stage *quantizer, const float *g, const float *befor
     free(residual);
 }
 
-static void carried_out(void **state)
+TEST(carried_out)
 {
     enum { N = 2100 };
     float g[N], r[N];
     size_t quantizers = 0, listed = 0;
     tlc_codec_entry entry = {.struct_size = sizeof entry};
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     fill(DATA_LAPLACE, 2, r, N);
     for (size_t i = 0; tlc_codec_stage(i); i++) {
@@ -236,14 +233,4 @@ static void carried_out(void **state)
     for (size_t i = 0; tlc_codec_list(i, &entry) == TLC_OK; i++)
         listed += entry.kind == TLC_ENTRY_QUANTIZER;
     require(quantizers == listed && listed > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),
-        cmocka_unit_test(laws),
-        cmocka_unit_test(carried_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

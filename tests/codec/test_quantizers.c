@@ -66,7 +66,7 @@ static int by_rank(const void *a, const void *b)
     return p->index < q->index ? -1 : p->index > q->index;
 }
 
-/* Marks the members of one side, of the k largest of sign * x those that are positive. */
+/* Marks the members of one side: those of the k largest sign * x that are positive. */
 static void side_members(const float *x, float sign, size_t k, uint8_t *member, uint8_t mark, ranked *order, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -108,13 +108,12 @@ static void sparse_binary_of(const float *x, size_t n, const char *p)
 
 static const char *const shares[] = {"0.001", "0.01", "0.05", "0.25", "0.5", "1"};
 
-static void sparse_binary_is_exact(void **state)
+TEST(sparse_binary_is_exact)
 {
     static const size_t sizes[] = {1,    2,    3,    10,   50,   63,   64,   65,   150,
                                    1000, 1023, 1024, 1025, 4095, 4096, 4097, 9001, 20000};
     float *x = floats(20000);
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (int kind = 0; kind < DATA_COUNT; kind++)
             for (size_t p = 0; p < COUNT(shares); p += quick() ? 2 : 1) {
@@ -135,13 +134,12 @@ static void sparse_binary_is_exact(void **state)
 }
 
 /* Neighbours in the order of floats. The selection tells them apart only in its last step. */
-static void sparse_binary_of_neighbours(void **state)
+TEST(sparse_binary_of_neighbours)
 {
     enum { N = 6000 };
     static float x[N];
     rng r = {77};
 
-    (void)state;
     for (size_t round = 0; round < 30; round++) {
         uint32_t base = (uint32_t)rng_below(&r, 0x7e000000u), spread = 1u << rng_below(&r, 24);
         for (size_t i = 0; i < N; i++)
@@ -160,7 +158,7 @@ static void misleading_sample(size_t n, size_t k, const char *p)
 
     for (int seen = 0; seen < 2; seen++)
         for (size_t t = 0; t < COUNT(tops); t++)
-            /* so many large values; all of them, or none, in the sample */
+            /* how many large values; all of them, or none, in the sample */
             for (size_t count = k - 1; count <= k + 1; count++) {
                 size_t top = 0;
                 for (size_t i = 0; i < n; i++) {
@@ -173,12 +171,11 @@ static void misleading_sample(size_t n, size_t k, const char *p)
     free(x);
 }
 
-static void sparse_binary_of_many(void **state)
+TEST(sparse_binary_of_many)
 {
     size_t n = 16 * 4096 + 5;
     float *x = floats(n);
 
-    (void)state;
     misleading_sample(4097, 41, "0.01"); /* a few keys are kept */
     misleading_sample(n, 655, "0.01");
     misleading_sample(n, 6554, "0.1"); /* too many to be kept */
@@ -199,9 +196,8 @@ static void on_trace(const trace *t)
     at.note = NULL;
 }
 
-static void sparse_binary_on_traces(void **state)
+TEST(sparse_binary_on_traces)
 {
-    (void)state;
     if (!each_trace(on_trace))
         skip_test("TLC_TEST_DATA names no folder of runs");
 }
@@ -219,14 +215,13 @@ static double squared_error(const float *x, const float *out, size_t n, double o
 }
 
 /* Every value decodes to the mean of its side, and no other number has a smaller error. */
-static void onebit_means(void **state)
+TEST(onebit_means)
 {
     static const size_t sizes[] = {1, 2, 7, 16, 100, 4096, 4097, 30000};
     float *x = floats(30000), *out = floats(30000);
     uint8_t *side = bytes(30000);
     tlc_frame_info info;
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (int kind = 0; kind < DATA_COUNT; kind++) {
             size_t n = sizes[s];
@@ -258,14 +253,13 @@ static int by_magnitude(const void *a, const void *b)
 
 /* Up to 4096 values are their own sample: the ceil(p n) largest magnitudes are sent, and values that equal the last of
  * them as long as there is room. */
-static void topk_of_few(void **state)
+TEST(topk_of_few)
 {
     static const size_t sizes[] = {1, 2, 19, 20, 21, 64, 65, 1000, 4096};
     static const char *const texts[] = {"topk:p=0.05", "topk:p=0.3", "topk:p=0.001", "topk:p=1"};
     float *x = floats(4096), *out = floats(4096), *order = floats(4096);
     tlc_frame_info info;
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (int kind = 0; kind < DATA_COUNT; kind++)
             for (size_t t = 0; t < COUNT(texts); t++) {
@@ -298,7 +292,7 @@ static double samples_of(double p, size_t n)
 }
 
 /* For more values the share that is sent is p, within the error of the sample, and never more than 2 p. */
-static void topk_share(void **state)
+TEST(topk_share)
 {
     static const struct {
         const char *text;
@@ -313,7 +307,6 @@ static void topk_share(void **state)
     tlc_frame_info info;
     rng r = {3};
 
-    (void)state;
     for (int gaussian = 0; gaussian < 2; gaussian++) {
         fill(DATA_LAPLACE, 1, x, n);
         for (size_t i = 0; gaussian && i < n; i++)
@@ -339,14 +332,13 @@ static void topk_share(void **state)
 }
 
 /* The end of a tensor is sampled like the rest. Its values are ten times as large, so they are the largest. */
-static void topk_end(void **state)
+TEST(topk_end)
 {
     static const size_t sizes[] = {4097, 6000, 8191, 9216, 12287};
     enum { MOST = 12287 };
     static float x[MOST], out[MOST];
     tlc_frame_info info;
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++) {
         size_t n = sizes[s], end = n - n / 20, sent = 0;
         at.n = n;
@@ -362,7 +354,7 @@ static void topk_end(void **state)
 }
 
 /* With select=exact these are the rint(p n) largest magnitudes, of equal ones the first. */
-static void topk_exact(void **state)
+TEST(topk_exact)
 {
     static const size_t sizes[] = {1, 2, 31, 1000, 1024, 1025, 4096, 70001};
     static const char *const texts[] = {"topk:select=exact,p=0.05", "topk:select=exact,p=0.001",
@@ -370,7 +362,6 @@ static void topk_exact(void **state)
     float *x = floats(70001), *out = floats(70001), *order = floats(70001);
     tlc_frame_info info;
 
-    (void)state;
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (int kind = 0; kind < DATA_COUNT; kind++)
             for (size_t t = 0; t < COUNT(texts); t++) {
@@ -396,7 +387,7 @@ static void topk_exact(void **state)
 /* ---- how far off ------------------------------------------------------------------------------------------------- */
 
 /* Bounds of errors: half a level, or one level, of 2 K + 1 between -max and max; a third of the value. */
-static void bounds_of_errors(void **state)
+TEST(bounds_of_errors)
 {
     static const struct {
         const char *text;
@@ -411,7 +402,6 @@ static void bounds_of_errors(void **state)
     float x[N], out[N];
     tlc_frame_info info;
 
-    (void)state;
     for (size_t c = 0; c < COUNT(cases); c++)
         for (int kind = 0; kind < DATA_COUNT; kind++) {
             float max = 0;
@@ -435,7 +425,7 @@ static void bounds_of_errors(void **state)
 }
 
 /* Values whose exponent is out of range are counted, and sent as the nearest value in range. */
-static void clipped_values(void **state)
+TEST(clipped_values)
 {
     static const struct {
         const char *text;
@@ -451,7 +441,6 @@ static void clipped_values(void **state)
     float x[N], out[N];
     tlc_frame_info info;
 
-    (void)state;
     for (size_t c = 0; c < COUNT(cases); c++)
         for (uint64_t seed = 0; seed < 4; seed++) {
             size_t clipped = 0;
@@ -470,22 +459,4 @@ static void clipped_values(void **state)
             }
             require(info.clipped == clipped);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_binary_is_exact),
-        cmocka_unit_test(sparse_binary_of_neighbours),
-        cmocka_unit_test(sparse_binary_of_many),
-        cmocka_unit_test(sparse_binary_on_traces),
-        cmocka_unit_test(onebit_means),
-        cmocka_unit_test(topk_of_few),
-        cmocka_unit_test(topk_share),
-        cmocka_unit_test(topk_end),
-        cmocka_unit_test(topk_exact),
-        cmocka_unit_test(bounds_of_errors),
-        cmocka_unit_test(clipped_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,14 +115,13 @@ static void require_law(const tally *t, double x, const law *w, int natural)
     require(!natural || variance <= x * x / 8 * (1 + 1e-12));
 }
 
-static void without_bias(void **state)
+TEST(without_bias)
 {
     static const float magnitudes[VALUES / 2] = {1.0f, 0.75f, 0.6f, 0.4999f, 0.3f, 0.1f, 0.011f, 0.0007f};
     static const float scales[] = {1.0f, 300.0f, 1e-9f};
     size_t n = (size_t)VALUES * REPEATS;
     float *x = floats(n);
 
-    (void)state;
     for (size_t l = 0; l < COUNT(laws); l++)
         for (size_t s = 0; s < (quick() ? 1 : COUNT(scales)); s++) {
             tally tallies[VALUES] = {{0}};
@@ -144,14 +143,13 @@ static void without_bias(void **state)
 }
 
 /* Values that are a level, or a power of two, are always sent as they are. */
-static void exact_values_stay(void **state)
+TEST(exact_values_stay)
 {
     static const char *const codecs_of[] = {"natural", "natural:bits=9", "stochastic-ternary+quartic", "qsgd",
                                             "qsgd:bits=4"};
     enum { N = 4000 };
     float x[N], out[N];
 
-    (void)state;
     for (size_t c = 0; c < COUNT(codecs_of); c++) {
         tlc_config cfg = config(codecs_of[c], TLC_F32, TLC_ISA_AUTO);
         cfg.feedback = 0;
@@ -211,12 +209,11 @@ static void require_random(const uint32_t *words, const uint32_t *others)
 }
 
 /* The words of the elements of a step, of the steps of an element, of the seeds for one step of one element. */
-static void words_are_independent(void **state)
+TEST(words_are_independent)
 {
     static uint32_t words[3][WORDS], others[WORDS];
     const uint64_t seed = 7, step = 3, element = 5;
 
-    (void)state;
     require_status(tlc_philox(seed, step, 0, WORDS, words[0]), TLC_OK);
     for (uint64_t i = 0; i < WORDS; i++) {
         require_status(tlc_philox(seed, i, element, 1, &words[1][i]), TLC_OK);
@@ -234,14 +231,13 @@ static void words_are_independent(void **state)
 }
 
 /* The errors of machines with different seeds average out: the mean of 64 has a 64th of the variance. */
-static void seeds_average_out(void **state)
+TEST(seeds_average_out)
 {
     enum { N = 20000, SEEDS = 64 };
     static double sum[N];
     static float x[N], out[N];
     double alone = 0, together = 0;
 
-    (void)state;
     at = (place){.codec = "qsgd:bits=4", .n = N};
     fill(DATA_LAPLACE, 9, x, N);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -261,15 +257,4 @@ static void seeds_average_out(void **state)
     for (size_t i = 0; i < N; i++)
         together += (sum[i] / (double)SEEDS - x[i]) * (sum[i] / (double)SEEDS - x[i]);
     require(fabs(together / alone * (double)SEEDS - 1) < 0.1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_bias),
-        cmocka_unit_test(exact_values_stay),
-        cmocka_unit_test(words_are_independent),
-        cmocka_unit_test(seeds_average_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,37 +4,7 @@
  * Every buffer has exactly the bytes that may be used, so that a sanitizer finds an access outside of it. `void *`
  * arguments have odd addresses, since they need no alignment.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "../support/records.h"
-
-static const char *vectors = "tests/vectors";
-
-static const char *const status_names[] = {"OK",      "PARAM",    "NOMEM",   "CAPACITY", "NONFINITE",
-                                           "CORRUPT", "CHECKSUM", "VERSION", "SIZE",     "UNSUPPORTED"};
-static const char *const dtype_names[] = {"f32", "f16", "bf16"};
-static const size_t width[] = {4, 2, 2};
-static const tlc_isa isas[] = {TLC_ISA_SCALAR, TLC_ISA_AVX2, TLC_ISA_AVX512, TLC_ISA_NEON};
-
-static tlc_dtype dtype_of(const line *r)
-{
-    return (tlc_dtype)name_index(get(r, "dtype"), dtype_names, 3);
-}
-
-static int same(const void *a, const void *b, size_t len)
-{
-    return len == 0 || !memcmp(a, b, len);
-}
-
-static int all_bytes(const void *p, size_t len, uint8_t value)
-{
-    for (size_t i = 0; i < len; i++)
-        if (((const uint8_t *)p)[i] != value)
-            return 0;
-    return 1;
-}
 
 /* ---- good records ---- */
 
@@ -56,7 +26,7 @@ static tlc_ctx *context(const line *r, tlc_isa isa, uint64_t seed)
 
 static void check_state(const line *r, tlc_isa isa, tlc_ctx *ctx)
 {
-    bytes want = unhex(get(r, "state"), 1);
+    octets want = unhex(get(r, "state"), 1);
     uint8_t *got = exact(want.len, 1);
     size_t written = 0;
     expect(tlc_state_size(ctx) == want.len, "tlc_state_size");
@@ -75,23 +45,23 @@ static void check_state(const line *r, tlc_isa isa, tlc_ctx *ctx)
     tlc_destroy(fresh);
 }
 
-static void check_decoded(bytes frame, tlc_dtype dtype, const char *hex, size_t n, const tlc_decode_options *opt)
+static void check_decoded(octets frame, tlc_dtype dtype, const char *hex, size_t n, const tlc_decode_options *opt)
 {
-    size_t size = width[dtype];
-    bytes want = elements(hex, size, 0);
+    size_t size = dtype_size[dtype];
+    octets want = elements(hex, size, 0);
     void *out = exact(n * size, 1);
     expect(want.len == n * size, "the vector's length");
     expect_status(tlc_decompress(frame.p, frame.len, dtype, out, n, opt), TLC_OK, "tlc_decompress");
-    expect(same(out, want.p, want.len), dtype_names[dtype]);
+    expect(same(out, want.p, want.len), dtype_name[dtype]);
 }
 
-static void check_add_and_mask(const line *r, bytes frame, size_t n, const tlc_decode_options *opt)
+static void check_add_and_mask(const line *r, octets frame, size_t n, const tlc_decode_options *opt)
 {
     float weight;
     if (!find(r, "add_sum"))
         return;
     memcpy(&weight, elements(get(r, "add_weight"), 4, 0).p, 4);
-    bytes sum0 = elements(get(r, "add_sum0"), 4, 0), sum = elements(get(r, "add_sum"), 4, 0);
+    octets sum0 = elements(get(r, "add_sum0"), 4, 0), sum = elements(get(r, "add_sum"), 4, 0);
     float *got = exact(4 * n, 0);
     memcpy(got, sum0.p, 4 * n);
     expect_status(tlc_decompress_add(frame.p, frame.len, weight, got, n, opt), TLC_OK, "tlc_decompress_add");
@@ -111,7 +81,7 @@ static void check_add_and_mask(const line *r, bytes frame, size_t n, const tlc_d
 /* Byte 2 of good frames without zeros, which tlc_mask refuses. */
 static int unmaskable[256];
 
-static void check_info(const line *r, bytes frame)
+static void check_info(const line *r, octets frame)
 {
     const char *block = strstr(get(r, "codec"), "block=");
     const uint64_t nonzero = strcmp(get(r, "nonzero"), "unknown") ? number(r, "nonzero") : TLC_UNKNOWN;
@@ -146,7 +116,7 @@ static void good_record(const line *r, tlc_isa isa)
     tlc_ctx *ctx = context(r, isa, number(r, "seed"));
     const size_t cap = tlc_bound(ctx);
     uint8_t *dst = exact(cap, 1);
-    bytes frame = {NULL, 0};
+    octets frame = {NULL, 0};
 
     if (find(r, "residual0"))
         memcpy(tlc_residual(ctx), elements(get(r, "residual0"), 4, 0).p, 4 * n);
@@ -155,10 +125,10 @@ static void good_record(const line *r, tlc_isa isa)
             continue;
         at_step++;
         const int null = !strcmp(l->value, "null");
-        bytes grad = elements(null ? "-" : l->value, width[dtype], 1);
-        bytes before = elements(null ? "-" : l->value, width[dtype], 0);
+        octets grad = elements(null ? "-" : l->value, dtype_size[dtype], 1);
+        octets before = elements(null ? "-" : l->value, dtype_size[dtype], 0);
         size_t written = 0, bound = 0;
-        expect(null || grad.len == n * width[dtype], "the vector's length");
+        expect(null || grad.len == n * dtype_size[dtype], "the vector's length");
         expect_status(tlc_compress(ctx, null ? NULL : grad.p, dst, cap, &written), TLC_OK, "tlc_compress");
         expect(same(grad.p, before.p, grad.len), "the gradient was written");
         frame = unhex(l[1].value, 1);
@@ -190,19 +160,19 @@ static void good_record(const line *r, tlc_isa isa)
 static void bad_record(const line *r, tlc_isa isa)
 {
     const uint64_t claimed = number(r, "n");
-    const tlc_status want = (tlc_status)name_index(get(r, "status"), status_names, 10);
+    const tlc_status want = status_of(r, "status");
     const tlc_decode_options opt = {.struct_size = sizeof opt, .isa = isa};
     if (claimed > SIZE_MAX)
         return;                                                  /* a 32-bit machine has no such n */
     const size_t n = (size_t)claimed, room = n <= 4096 ? n : 16; /* nothing may be written */
-    bytes frame = unhex(get(r, "frame"), 1);
+    octets frame = unhex(get(r, "frame"), 1);
 
     for (unsigned dtype = 0; dtype < 3; dtype++) {
-        void *out = exact(room * width[dtype], 1);
-        memset(out, FILL, room * width[dtype]);
+        void *out = exact(room * dtype_size[dtype], 1);
+        memset(out, FILL, room * dtype_size[dtype]);
         expect_status(tlc_decompress(frame.p, frame.len, (tlc_dtype)dtype, out, n, &opt), want, "tlc_decompress");
         if (want != TLC_OK)
-            expect(all_bytes(out, room * width[dtype], FILL), "tlc_decompress failed, but wrote");
+            expect(all_bytes(out, room * dtype_size[dtype], FILL), "tlc_decompress failed, but wrote");
     }
     if (want == TLC_OK)
         check_decoded(frame, TLC_F32, get(r, "decoded"), n, &opt);
@@ -224,8 +194,7 @@ static void bad_record(const line *r, tlc_isa isa)
     info.struct_size = sizeof info;
     memcpy(&before, &info, sizeof info); /* padding too */
     /* given where n made the difference */
-    const tlc_status inspected = find(r, "inspect") ? (tlc_status)name_index(get(r, "inspect"), status_names, 10)
-                                                    : want;
+    const tlc_status inspected = find(r, "inspect") ? status_of(r, "inspect") : want;
     expect_status(tlc_inspect(frame.p, frame.len, &info), inspected, "tlc_inspect");
     if (inspected != TLC_OK)
         expect(same(&info, &before, sizeof info), "tlc_inspect failed, but wrote");
@@ -233,8 +202,8 @@ static void bad_record(const line *r, tlc_isa isa)
 
 static void bad_state_record(const line *r, tlc_isa isa)
 {
-    const tlc_status want = (tlc_status)name_index(get(r, "status"), status_names, 10);
-    bytes state = unhex(get(r, "state"), 1);
+    const tlc_status want = status_of(r, "status");
+    octets state = unhex(get(r, "state"), 1);
     tlc_ctx *ctx = context(r, isa, 5);
     const size_t n = (size_t)number(r, "n");
     if (tlc_residual(ctx))
@@ -262,46 +231,29 @@ static void on_every_isa(const char *name, record_test *test)
 {
     char path[4096];
 
-    snprintf(path, sizeof path, "%s/%s", vectors, name);
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        at_isa = tlc_isa_name(isas[i]);
-        if (!tlc_isa_supported(isas[i])) {
-            print_message("# %s: this machine lacks %s\n", name, at_isa);
-            continue;
-        }
-        size_t records = each_record(path, isas[i], test);
+    snprintf(path, sizeof path, "%s/%s", test_argument ? test_argument : "tests/vectors", name);
+    FOR_EACH_ISA(isa) {
+        at_isa = tlc_isa_name(isa);
+        const size_t records = each_record(path, isa, test);
         if (records == 0)
             fail_msg("%s has no records", path);
         print_message("# %s: %s: %zu records\n", name, at_isa, records);
     }
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     on_every_isa("good.txt", good_record);
 }
 
-static void test_bad(void **state)
+TEST(test_bad) /* after test_good, which finds out what is unmaskable */
 {
-    (void)state;
     on_every_isa("bad.txt", bad_record);
 }
 
-static void test_bad_state(void **state)
+TEST(test_bad_state)
 {
-    (void)state;
     on_every_isa("bad_state.txt", bad_state_record);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good), /* before test_bad, which needs unmaskable */
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_bad_state),
-    };
-    if (argc > 1)
-        vectors = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+SETUP(print_isas)

@@ -134,14 +134,13 @@ static void check_info(const uint8_t *frame, size_t len, const uint8_t *base, co
     require(info.changed <= differ && (info.blocks[2] + info.blocks[3] || info.changed == differ || !base));
 }
 
-static void round_trips(void **state)
+TEST(round_trips)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 63, 64, 65, 127, 1000, 4097, BLOCK - 1, BLOCK, BLOCK + 1, LARGEST};
     const size_t most = bound_of(TLC_F32, LARGEST);
     uint8_t *base = bytes(4 * LARGEST), *next = bytes(4 * LARGEST), *frame = bytes(most);
     room a;
 
-    (void)state;
     arena_open(&a.base, 4 * LARGEST);
     arena_open(&a.next, 4 * LARGEST);
     arena_open(&a.weights, 4 * LARGEST);
@@ -182,13 +181,12 @@ static void round_trips(void **state)
 }
 
 /* Every weight of 16 bits as base and as next weight. */
-static void all_halfs(void **state)
+TEST(all_halfs)
 {
     enum { N = 65536 };
     uint8_t *base = bytes(2 * N), *next = bytes(2 * N), *frame = bytes(bound_of(TLC_F16, N));
     size_t len = 0;
 
-    (void)state;
     for (uint32_t multiple = 1; multiple < N; multiple += quick() ? 20000 : 3000) {
         for (uint32_t i = 0; i < N; i++) {
             put(TLC_F16, base, i, i);
@@ -256,14 +254,13 @@ static double entropy(const uint16_t *base, const uint16_t *next, size_t n, size
 }
 
 /* Steps of Adam on drawn weights: from 1% to 20% changed a frame has at most 5% more than the entropy. */
-static void near_entropy(void **state)
+TEST(near_entropy)
 {
     const size_t n = quick() ? (size_t)1 << 18 : (size_t)1 << 20;
     uint16_t *base = (uint16_t *)(void *)bytes(2 * n), *next = (uint16_t *)(void *)bytes(2 * n);
     uint8_t *frame = bytes(bound_of(TLC_BF16, n));
     double least = 1, most = 0, rate = 2.5e-7;
 
-    (void)state;
     for (int step = 0; step < 9; step++, rate *= 1.7) {
         rng r = {1};
         size_t k, len = 0;
@@ -289,7 +286,7 @@ static void near_entropy(void **state)
 }
 
 /* Nothing changed, all bits drawn, and weights without a base. */
-static void other_sizes(void **state)
+TEST(other_sizes)
 {
     const size_t n = (size_t)1 << 20;
     uint16_t *base = (uint16_t *)(void *)bytes(2 * n), *next = (uint16_t *)(void *)bytes(2 * n);
@@ -297,7 +294,6 @@ static void other_sizes(void **state)
     size_t len = 0;
     rng r = {2};
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         base[i] = rounded(0.02 * normal(&r));
         next[i] = (uint16_t)rng_next(&r);
@@ -319,14 +315,13 @@ static void other_sizes(void **state)
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 /* A machine without weights takes a frame that has no base, then deltas in turn; in another order it takes none. */
-static void chains(void **state)
+TEST(chains)
 {
     enum { N = 5000, STEPS = 4 };
     const size_t bound = bound_of(TLC_BF16, N);
     uint8_t *weights[STEPS], *frame[STEPS], *mine = bytes(2 * N), *before = bytes(2 * N);
     size_t len[STEPS];
 
-    (void)state;
     memset(mine, 0, 2 * N);
     for (size_t i = 0; i < STEPS; i++) {
         weights[i] = bytes(2 * N);
@@ -362,7 +357,7 @@ static void chains(void **state)
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static void arguments(void **state)
+TEST(arguments)
 {
     enum { N = 100 };
     tlc_delta_options opt = {.struct_size = sizeof opt}, bad = {.struct_size = sizeof bad, .without_digests = 2};
@@ -372,7 +367,6 @@ static void arguments(void **state)
     size_t len = 7, size = 7;
     uint64_t digest = 7;
 
-    (void)state;
     memset(w, 0, 4 * N);
     require_status(tlc_delta_bound((tlc_dtype)3, N, &size), TLC_ERR_PARAM);
     require_status(tlc_delta_bound(TLC_F32, N, NULL), TLC_ERR_PARAM);
@@ -403,14 +397,4 @@ static void arguments(void **state)
     }
     free(w);
     free(frame);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips), cmocka_unit_test(all_halfs), cmocka_unit_test(near_entropy),
-        cmocka_unit_test(other_sizes), cmocka_unit_test(chains),    cmocka_unit_test(arguments),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

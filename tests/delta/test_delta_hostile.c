@@ -100,9 +100,8 @@ static void truncate_sample(sample *s)
     require_status(apply(s, s->frame, s->len), TLC_OK);
 }
 
-static void truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     each_sample(truncate_sample);
 }
 
@@ -119,9 +118,8 @@ static void cut_sample(sample *s)
     free(frame);
 }
 
-static void cut(void **state)
+TEST(cut)
 {
-    (void)state;
     each_sample(cut_sample);
 }
 
@@ -135,9 +133,8 @@ static void alter_sample(sample *s)
         }
 }
 
-static void altered(void **state)
+TEST(altered)
 {
-    (void)state;
     each_sample(alter_sample);
 }
 
@@ -161,18 +158,16 @@ static void forge_sample(sample *s)
     free(frame);
 }
 
-static void forged(void **state)
+TEST(forged)
 {
-    (void)state;
     each_sample(forge_sample);
 }
 
 /* Any change of the base. */
-static void wrong_base(void **state)
+TEST(wrong_base)
 {
     sample s;
 
-    (void)state;
     open_sample(&s, TLC_BF16, LARGE, 1, 20);
     for (size_t i = 0; i < 2 * (size_t)LARGE; i += quick() ? 20011 : 1009) {
         s.base[i] ^= 1;
@@ -184,13 +179,12 @@ static void wrong_base(void **state)
 }
 
 /* Frames that say that they are huge are refused without work for each weight. */
-static void huge(void **state)
+TEST(huge)
 {
     static const uint8_t n[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f};
     sample s;
     uint8_t frame[64] = {'D', 1, 0};
 
-    (void)state;
     open_sample(&s, TLC_F32, SMALL, 1, 20);
     for (unsigned flags = 0; flags < 32; flags++) {
         const size_t len = 3 + sizeof n + (flags & 4 ? (flags & 8 ? 8 : 16) : 0) + CHECKSUM;
@@ -204,14 +198,4 @@ static void huge(void **state)
         require(status == TLC_OK ? (flags & 24) == 16 : status == TLC_ERR_CORRUPT);
     }
     close_sample(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncated), cmocka_unit_test(cut),        cmocka_unit_test(altered),
-        cmocka_unit_test(forged),    cmocka_unit_test(wrong_base), cmocka_unit_test(huge),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static tlc_message lose(fleet *f, leg on, uint32_t from, uint32_t to, tlc_messag
 }
 
 /* The codecs of single ranks change, then those of all tensors that have the common one. */
-static void other_codecs(void **state)
+TEST(other_codecs)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -52,17 +51,9 @@ static void other_codecs(void **state)
     }
 }
 
-/* Of worker 1. */
-static tlc_status mask(const fleet *f, float *const *momentum)
-{
-    return f->cfg.servers ? tlc_worker_mask(f->worker[1].worker, momentum)
-                          : tlc_allreduce_mask(f->worker[1].rank, momentum);
-}
-
 /* Momentum is 0 where the last push sent a value, if it was taken there. After a state was loaded there is no push. */
-static void masks(void **state)
+TEST(masks)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (int loses = 0; loses < 2; loses++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -97,7 +88,7 @@ static void masks(void **state)
             float *conv = momentum[CONV];
             momentum[CONV] = NULL;                                                   /* left out */
             require_status(MEMBER(f.worker[1], state_load, NULL, 1), TLC_ERR_PARAM); /* it changes nothing */
-            require_status(mask(&f, momentum), TLC_OK);
+            require_status(member_mask(f.worker[1], momentum), TLC_OK);
             momentum[CONV] = conv;
             for (size_t t = 0; t < TENSORS; t++) {
                 for (size_t i = 0; i < small_tensors[t].n; i++) {
@@ -112,7 +103,7 @@ static void masks(void **state)
             tlc_message saved = member_save(f.worker[1]);
             require_status(member_load(f.worker[1], saved), TLC_OK);
             blob_free(&saved);
-            require_status(mask(&f, momentum), TLC_OK);
+            require_status(member_mask(f.worker[1], momentum), TLC_OK);
             for (size_t t = 0; t < TENSORS; t++) {
                 for (size_t i = 0; i < small_tensors[t].n; i++)
                     require(float_bits(momentum[t][i]) == float_bits(1));
@@ -126,9 +117,8 @@ static void masks(void **state)
 }
 
 /* The smallest and the largest weight. */
-static void weights(void **state)
+TEST(weights)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (int sum = 0; sum < 2; sum++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -150,9 +140,8 @@ static void weights(void **state)
         }
 }
 
-static void scaled_residuals(void **state)
+TEST(scaled_residuals)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -219,11 +208,10 @@ static void require_well(const fleet *f)
 }
 
 /* What all send to others is what all receive. Dropped gradients and failed answers do not count as sent floats. */
-static void statistics(void **state)
+TEST(statistics)
 {
     const uint16_t nan[2] = {0x7fc0, 0x7fc0}; /* of any dtype */
 
-    (void)state;
     FOR_EACH_KIND(kind)
         FOR_EACH_DTYPE(dtype) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -257,14 +245,13 @@ static void statistics(void **state)
 /* ---- states of other runs ---------------------------------------------------------------------------------------- */
 
 /* Workers may be in different steps. Each goes on with the latest of those whose residuals it takes over. */
-static void steps_of_states(void **state)
+TEST(steps_of_states)
 {
     static const uint64_t steps[RANKS] = {4, 9, 6}, want[][4] = {{6, 9}, {4, 9, 6, 9}};
     tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
     tlc_message states[RANKS];
     fleet f;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 0);
     for (uint32_t w = 0; w < RANKS; w++) {
         member_move(f.worker[w], steps[w]);
@@ -284,12 +271,11 @@ static void steps_of_states(void **state)
 }
 
 /* A server knows whose pushes it took, but not if it goes on with another number of workers. */
-static void taken_of_states(void **state)
+TEST(taken_of_states)
 {
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
     fleet f;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 0);
     fleet_step(&f, 1);
     tlc_message own = member_save(f.owner[0]), of_less;
@@ -325,14 +311,13 @@ static size_t first_of(const fleet *f, size_t a, size_t b)
 }
 
 /* The first name that has no place is told, for each server. */
-static void names_of_states(void **state)
+TEST(names_of_states)
 {
     tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
     member other = {.rank = NULL};
     tlc_message saved;
     fleet f;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 0);
     saved = member_save(f.worker[0]);
     char want[200];
@@ -357,7 +342,7 @@ static void names_of_states(void **state)
 }
 
 /* A caller may know only the first fields of a struct, or more than there are. */
-static void sizes_of_results(void **state)
+TEST(sizes_of_results)
 {
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
     struct {
@@ -370,7 +355,6 @@ static void sizes_of_results(void **state)
     tlc_push_info info = {.struct_size = sizeof info.struct_size};
     fleet f;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 0);
     fleet_step(&f, 1);
     fleet_push(&f);
@@ -387,11 +371,10 @@ static void sizes_of_results(void **state)
 }
 
 /* A step without tensors, with gather or without, or with a server. There is nothing to mask. */
-static void no_tensors(void **state)
+TEST(no_tensors)
 {
     const void *const grads[] = {NULL};
 
-    (void)state;
     for (int gather = 0; gather < 2; gather++) {
         tlc_allreduce *rank[2];
         tlc_message to[2][2], from[2], answers[2];
@@ -437,12 +420,11 @@ static void no_tensors(void **state)
 }
 
 /* A long name is cut, and what is not printable in it is replaced. */
-static void long_names(void **state)
+TEST(long_names)
 {
     const float bad = NAN;
     char name[300], want[200];
 
-    (void)state;
     memset(name, 'n', sizeof name);
     memcpy(name, "conv\n\xc3\xa9", 7);
     name[sizeof name - 1] = 0;
@@ -463,15 +445,4 @@ static void long_names(void **state)
             require(!strcmp(member_outcome(f.worker[w], 0).sentence, want));
         fleet_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_codecs),     cmocka_unit_test(masks),           cmocka_unit_test(weights),
-        cmocka_unit_test(scaled_residuals), cmocka_unit_test(statistics),      cmocka_unit_test(long_names),
-        cmocka_unit_test(steps_of_states),  cmocka_unit_test(taken_of_states), cmocka_unit_test(names_of_states),
-        cmocka_unit_test(sizes_of_results), cmocka_unit_test(no_tensors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 enum { OLD = 4, HALVES = 2, CUT = 3 };
 
-/* What ranks have saved: of workers, or ranks, and of servers, one half behind the other. */
+/* What ranks have saved: of workers, or ranks, and of servers, one half after the other. */
 typedef struct divided {
     fleet half[HALVES];
     tlc_message workers[HALVES * OLD], servers[HALVES * OLD];
@@ -62,9 +62,8 @@ static void check_answers(const divided *d, const fleet *f, uint32_t owner)
     }
 }
 
-static void own_states(void **state)
+TEST(own_states)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         divided d;
         fleet new;
@@ -89,9 +88,8 @@ static void own_states(void **state)
     }
 }
 
-static void other_ranks(void **state)
+TEST(other_ranks)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         divided d;
         fleet new;
@@ -115,15 +113,12 @@ static void other_ranks(void **state)
 static void refused(member m, const tlc_message *states, size_t count, const char *text)
 {
     require_status(MEMBER(m, state_load, states, count), TLC_ERR_PARAM);
-    const tlc_outcome o = member_outcome(m, 0);
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
+    require_words(member_outcome(m, 0).sentence, text, "state_load");
 }
 
 /* A tensor twice; a rank of which there is nothing; another step. */
-static void misfits(void **state)
+TEST(misfits)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         const int ps = kind >= ONE_SERVER;
         divided d;
@@ -143,14 +138,4 @@ static void misfits(void **state)
         fleet_close(&new);
         give_back(&d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_states),
-        cmocka_unit_test(other_ranks),
-        cmocka_unit_test(misfits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What exchange.h says of failures, beside E1 to E7: answers that are fetched again, codecs without a residual,
- * residuals of the caller, pushes that come late or twice, rounds without anybody, workers that join.
+ * What exchange.h says of failures, besides E1 to E7: answers that are fetched again, codecs without a residual,
+ * residuals of the caller, pushes that come late or twice, rounds with nobody, workers that join.
  */
 #include "../support/exchange_ledger.h"
 #include <math.h>
@@ -33,7 +33,7 @@ static tlc_message fetch(fleet *f, leg on, uint32_t from, uint32_t to, tlc_messa
 }
 
 /* Answers are kept for the last `keep` steps. A worker that fell behind applies them in order. */
-static void again_of_servers(void **state)
+TEST(again_of_servers)
 {
     enum { KEEP = 2, STEPS = 5 };
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
@@ -41,7 +41,6 @@ static void again_of_servers(void **state)
     uint8_t *outs[STEPS + 1];
     fleet f;
 
-    (void)state;
     cfg.keep = KEEP;
     fleet_open(&f, &cfg, small_tensors, 1);
     for (uint64_t step = 1; step <= STEPS; step++) {
@@ -81,9 +80,8 @@ static void again_of_servers(void **state)
 }
 
 /* A rank fetches what others sent, when they are in the next step already. */
-static void again_of_ranks(void **state)
+TEST(again_of_ranks)
 {
-    (void)state;
     for (fleet_kind kind = SHARDED; kind <= GATHERED; kind++) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         tlc_message kept;
@@ -128,11 +126,10 @@ static uint64_t dropped(const fleet *f, uint32_t w)
     return member_stats(f->worker[w]).dropped;
 }
 
-static void no_residual(void **state)
+TEST(no_residual)
 {
     const uint64_t all = small_tensors[CONV].n + small_tensors[WIDE].n;
 
-    (void)state;
     for (fleet_kind kind = SHARDED; kind <= THREE_SERVERS; kind++) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -169,13 +166,12 @@ static void no_residual(void **state)
 
 /* The caller changes them between push and pull. What was not taken is added to what they are then. Those of small
  * tensors, whose frame has several, are no exception; raw left 0 in them. */
-static void changed_residuals(void **state)
+TEST(changed_residuals)
 {
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
     static const size_t list[] = {WIDE, BIAS, GAIN};
     fleet f;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 1);
     fleet_gradients(&f, 1);
     fleet_push(&f);
@@ -198,7 +194,7 @@ static void changed_residuals(void **state)
 
 /* ---- pushes that come late, or twice, or not at all -------------------------------------------------------------- */
 
-static void pushes_of_a_step(void **state)
+TEST(pushes_of_a_step)
 {
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
     tlc_push_info info = {.struct_size = sizeof info};
@@ -206,7 +202,6 @@ static void pushes_of_a_step(void **state)
     tlc_server *server;
     fleet f;
 
-    (void)state;
     cfg.backup = 1;
     fleet_open(&f, &cfg, small_tensors, 1);
     server = f.owner[0].server;
@@ -244,9 +239,8 @@ static void pushes_of_a_step(void **state)
 }
 
 /* If nobody is in the round the mean is 0, and answers send what was left before. */
-static void empty_round(void **state)
+TEST(empty_round)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -273,14 +267,13 @@ static void empty_round(void **state)
 /* ---- workers that join ------------------------------------------------------------------------------------------- */
 
 /* What becomes of a push without an answer, and of the gradient of the step in which the worker listens. */
-static void join(void **state)
+TEST(join)
 {
     enum { TAKEN, NOT_TAKEN, UNKNOWN };
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
     const size_t n = small_tensors[WIDE].n;
     float *r = floats(n);
 
-    (void)state;
     for (int what = TAKEN; what <= UNKNOWN; what++) {
         const uint64_t taken = what == TAKEN ? 2 : 1;
         tlc_outcome o;
@@ -321,9 +314,8 @@ static void join(void **state)
 }
 
 /* A worker that listens is given what it cannot keep. Other tensors keep theirs. */
-static void listening(void **state)
+TEST(listening)
 {
-    (void)state;
     for (int assume_finite = 0; assume_finite < 2; assume_finite++) {
         tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);
         const float value = assume_finite ? NAN : 3e38f;
@@ -348,14 +340,4 @@ static void listening(void **state)
         require(float_bits(f.residual[TENSORS + WIDE][0]) == float_bits(wide));
         fleet_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again_of_servers), cmocka_unit_test(again_of_ranks),    cmocka_unit_test(no_residual),
-        cmocka_unit_test(pushes_of_a_step), cmocka_unit_test(empty_round),       cmocka_unit_test(join),
-        cmocka_unit_test(listening),        cmocka_unit_test(changed_residuals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

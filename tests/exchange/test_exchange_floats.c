@@ -78,11 +78,10 @@ static void play(const tlc_exchange_config *cfg)
     fleet_close(&f);
 }
 
-static void exchanges(void **state)
+TEST(exchanges)
 {
     static const char *const list[] = {"raw", "3lc"};
 
-    (void)state;
     for (uint32_t ranks = 1; ranks <= (quick() ? 3 : MOST_RANKS); ranks++)
         for (size_t c = 0; c < COUNT(list); c++)
             FOR_EACH_KIND(kind)
@@ -96,10 +95,9 @@ static void exchanges(void **state)
                 }
 }
 
-/* A step that sends no values counts none: whose gradient is not finite, who is not in the round. */
-static void without_values(void **state)
+/* Who sends no values in a step counts none: the gradient is not finite, or the rank is not in the round. */
+TEST(without_values)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         const tlc_exchange_config cfg = wide_config(kind, 3, "raw", TLC_F32);
         const float nan = NAN;
@@ -122,9 +120,8 @@ static void without_values(void **state)
     }
 }
 
-static void gossip(void **state)
+TEST(gossip)
 {
-    (void)state;
     for (uint32_t ranks = 1; ranks <= MOST_RANKS; ranks++)
         FOR_EACH_GOSSIP(kind) {
             network net;
@@ -139,14 +136,4 @@ static void gossip(void **state)
             }
             network_close(&net);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exchanges),
-        cmocka_unit_test(without_values),
-        cmocka_unit_test(gossip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,9 +205,8 @@ static void runs(const char *codec, int gather)
     }
 }
 
-static void same_as_gradients(void **state)
+TEST(same_as_gradients)
 {
-    (void)state;
     for (int gather = 0; gather < 2; gather++) {
         runs("3lc:s=1.5", gather);
         runs("3lc-golomb:s=1.5", gather);
@@ -217,7 +216,7 @@ static void same_as_gradients(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const float huge[MIDDLE] = {INFINITY};
     rank r = open_rank(0, "3lc-golomb", 0, 1);
@@ -227,7 +226,6 @@ static void refusals(void **state)
     tlc_message frames[PARTS] = {{NULL, 0}};
     size_t at_part = 0;
 
-    (void)state;
     at = (place){.note = "refusals"};
     draw(&r, 0, 1);
     for (size_t i = 0; i < parts; i++) {
@@ -271,13 +269,4 @@ static void refusals(void **state)
     require_status(tlc_allreduce_outcome(r.object, &found), TLC_OK);
     require(found.cause == TLC_ERR_NONFINITE && found.tensor == 1);
     close_rank(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_gradients),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

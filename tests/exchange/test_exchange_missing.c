@@ -31,10 +31,7 @@ static tlc_status take(member m, loader *how, const tlc_message *saved, const in
 
 static void says(member m, const char *text)
 {
-    const tlc_outcome o = member_outcome(m, 0);
-
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
+    require_words(member_outcome(m, 0).sentence, text, "load");
 }
 
 /* Refused, with this sentence, and nothing changes. */
@@ -44,10 +41,8 @@ static void refused(member m, const tlc_message *saved, const int *ranks, const 
 
     require_status(take(m, load, saved, ranks), TLC_ERR_PARAM);
     says(m, text);
-    tlc_message after = member_save(m);
-    require(blob_same(before, after));
+    require_state(m, before);
     blob_free(&before);
-    blob_free(&after);
 }
 
 /* States of `old` workers and of `servers` servers after some steps. */
@@ -75,11 +70,10 @@ static void give_back(fleet *f, tlc_message *workers, tlc_message *servers)
 
 #define RANKS(...) ((const int[]){__VA_ARGS__, -1})
 
-static void other_numbers(void **state)
+TEST(other_numbers)
 {
     static const uint32_t numbers[] = {1, 3, 5};
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t k = 0; k < COUNT(numbers); k++) {
             const int ps = kind >= ONE_SERVER;
@@ -109,9 +103,8 @@ static void other_numbers(void **state)
 }
 
 /* What is lost is 0, and what is not, is there. */
-static void lost_residuals(void **state)
+TEST(lost_residuals)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_message workers[MOST], servers[MOST];
         fleet old, new;
@@ -133,9 +126,8 @@ static void lost_residuals(void **state)
 }
 
 /* With as many ranks, each needs its own state, and no other. */
-static void same_numbers(void **state)
+TEST(same_numbers)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         const int ps = kind >= ONE_SERVER;
         tlc_message workers[MOST], servers[MOST];
@@ -144,9 +136,7 @@ static void same_numbers(void **state)
         fleet_open(&new, &old.cfg, small_tensors, 1);
         for (uint32_t i = 0; i < OLD; i++) {
             require_status(load(new.worker[i], &workers[i], 1), TLC_OK);
-            tlc_message again = member_save(new.worker[i]);
-            require(blob_same(again, workers[i]));
-            blob_free(&again);
+            require_state(new.worker[i], workers[i]);
         }
         refused(new.worker[2], workers, RANKS(0),
                 ps ? "the state of worker 2 is missing" : "the state of rank 2 is missing");
@@ -161,12 +151,11 @@ static void same_numbers(void **state)
 }
 
 /* As many ranks, but fewer owners: what the others owned is in their states. */
-static void other_owners(void **state)
+TEST(other_owners)
 {
     tlc_message workers[MOST], servers[MOST];
     fleet old, new;
 
-    (void)state;
     save(&old, SHARDED, OLD, workers, servers);
     tlc_exchange_config cfg = old.cfg;
     cfg.owners = 2;
@@ -188,14 +177,13 @@ static void other_owners(void **state)
 }
 
 /* Of a large run, some are named. A sentence that is too long for all names ends with "...". */
-static void many(void **state)
+TEST(many)
 {
     static const char name[] = "a.name.that.is.as.long.as.those.of.large.models.sometimes.are.weight";
     tlc_message workers[MOST], servers[MOST];
     tlc_tensor tensors[TENSORS];
     fleet old, new, other;
 
-    (void)state;
     save(&old, GATHERED, MOST, workers, servers);
     const tlc_exchange_config cfg = fleet_config(GATHERED, 2, small_tensors);
     fleet_open(&new, &cfg, small_tensors, 1);
@@ -212,11 +200,10 @@ static void many(void **state)
     fleet_close(&new);
 }
 
-/* A tensor that becomes that of one worker alone: with its own state each goes on, and what the others did not send yet
- * has no place. */
-static void one_worker_alone(void **state)
+/* A tensor becomes that of one worker alone. Each goes on with its own state. What the others have not sent yet has no
+ * place. */
+TEST(one_worker_alone)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_message workers[MOST], servers[MOST];
         tlc_tensor tensors[TENSORS];
@@ -242,49 +229,34 @@ static void one_worker_alone(void **state)
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-static tlc_message save_node(const tlc_gossip *g)
+static void node_says(const network *net, const char *text)
 {
-    size_t size = tlc_gossip_state_size(g), written;
-    uint8_t *state = malloc(size);
-
-    require(state);
-    require_status(tlc_gossip_state_save(g, state, size, &written), TLC_OK);
-    return (tlc_message){state, written};
+    require_words(node_outcome(net, 0).sentence, text, "load");
 }
 
-static void node_says(const tlc_gossip *g, const char *text)
+TEST(gossip)
 {
-    tlc_outcome o = {.struct_size = sizeof o};
-
-    require_status(tlc_gossip_outcome(g, &o), TLC_OK);
-    if (!strstr(o.sentence, text))
-        fail_msg("\"%s\" does not say \"%s\"", o.sentence, text);
-}
-
-static void gossip(void **state)
-{
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[OLD];
         network net, other;
         network_ring(&net, kind, OLD, "raw", 3);
         network_ring(&other, kind, 3, "raw", 0);
         for (uint32_t i = 0; i < OLD; i++)
-            states[i] = save_node(net.node[i].g);
+            states[i] = node_save(&net, i);
         tlc_gossip *g = other.node[0].g, *same = net.node[0].g;
         require_status(tlc_gossip_state_load(g, states + 1, 3), TLC_ERR_PARAM);
-        node_says(g, "node 0: the state of node 0 is missing of a run of 4");
+        node_says(&other, "node 0: the state of node 0 is missing of a run of 4");
         require_status(tlc_gossip_state_load(g, states, 1), TLC_ERR_PARAM);
-        node_says(g, "the states of nodes 1, 2 and 3 are missing");
+        node_says(&other, "the states of nodes 1, 2 and 3 are missing");
         require_status(tlc_gossip_state_load(same, states + 1, 2), TLC_ERR_PARAM);
-        node_says(same, "the states of nodes 0 and 3 are missing");
+        node_says(&net, "the states of nodes 0 and 3 are missing");
         require_status(tlc_gossip_state_load(same, states, 1), TLC_OK);
         require_status(tlc_gossip_state_load(g, states, OLD), TLC_OK);
         const tlc_message two[] = {states[3], states[1]}, twice[] = {states[3], states[3]};
         require_status(tlc_gossip_state_salvage(g, twice, 2), TLC_ERR_PARAM);
-        node_says(g, "node 3 has two states");
+        node_says(&other, "node 3 has two states");
         require_status(tlc_gossip_state_salvage(g, two, 2), TLC_OK);
-        node_says(g, "the states of nodes 0 and 2 are lost; ");
+        node_says(&other, "the states of nodes 0 and 2 are lost; ");
         for (size_t k = 0; k < net_tensors[CONV].n; k++) {
             const float a = tlc_gossip_model(net.node[1].g, CONV)[k], b = tlc_gossip_model(net.node[3].g, CONV)[k];
             const float mean = tlc_gossip_model(g, CONV)[k];
@@ -295,14 +267,4 @@ static void gossip(void **state)
         network_close(&net);
         network_close(&other);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_numbers),    cmocka_unit_test(lost_residuals), cmocka_unit_test(same_numbers),
-        cmocka_unit_test(other_owners),     cmocka_unit_test(many),           cmocka_unit_test(gossip),
-        cmocka_unit_test(one_worker_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,11 +80,10 @@ static void require_all(const fleet *f)
 }
 
 /* Codecs with error feedback, shared frames of small tensors, residuals of the caller, parts of cut tensors, deltas. */
-static void norms_are_plain_sums(void **state)
+TEST(norms_are_plain_sums)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         if (c->feedback)
             FOR_EACH_KIND(kind) {
@@ -99,9 +98,8 @@ static void norms_are_plain_sums(void **state)
             }
 }
 
-static void no_residual_is_0(void **state)
+TEST(no_residual_is_0)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         if (!c->feedback) {
             fleet f;
@@ -119,14 +117,13 @@ static void no_residual_is_0(void **state)
 
 /* ---- steps that fail --------------------------------------------------------------------------------------------- */
 
-/* Who made no frames keeps what the last ones had. */
-static void failed_steps_keep_the_last(void **state)
+/* Who makes no frames keeps the numbers of the last ones. */
+TEST(failed_steps_keep_the_last)
 {
     const uint16_t nan[2] = {0x7fc0, 0x7fc0};
     const codec_case *c = codecs;
     fleet f;
 
-    (void)state;
     while (strcmp(c->text, "3lc") != 0)
         c++;
     open_fleet(&f, SHARDED, c, TLC_F32, 1);
@@ -195,19 +192,16 @@ static void run(all_stats *all, tlc_isa isa, const runner *by, float_mode mode)
     fleet_close(&f);
 }
 
-static void the_same_bits_everywhere(void **state)
+TEST(the_same_bits_everywhere)
 {
     all_stats want, got;
     size_t turn = 0;
 
-    (void)state;
     run(&want, TLC_ISA_SCALAR, &runners[0], MODE_DEFAULT);
     FOR_EACH_ISA(isa)
         for (size_t r = 0; r < runner_count; r++) {
             const float_mode mode = (float_mode)(turn++ % MODE_COUNT);
-            const int has = mode_enter(mode);
-            mode_leave();
-            run(&got, isa, &runners[r], has ? mode : MODE_DEFAULT);
+            run(&got, isa, &runners[r], has_mode(mode) ? mode : MODE_DEFAULT);
             require(same(&got, &want, sizeof got));
         }
 }
@@ -215,7 +209,7 @@ static void the_same_bits_everywhere(void **state)
 /* ---- pieces of large tensors ------------------------------------------------------------------------------------- */
 
 /* A step sees a 64th of these values and is off by a few percent; in 64 steps every piece has its turn. */
-static void pieces_have_their_turns(void **state)
+TEST(pieces_have_their_turns)
 {
     enum { N = 64 * 4096, TURNS = 64, PIECE = 64 };
     tlc_tensor one = {.struct_size = sizeof one, .name = "a", .n = N, .only = TLC_NOBODY};
@@ -226,7 +220,6 @@ static void pieces_have_their_turns(void **state)
     void *results[1] = {out};
     double sum = 0;
 
-    (void)state;
     require(g && out);
     for (size_t i = 0; i < N; i++)
         g[i] = i / PIECE % 977 == 5 ? 3.0f : 0.0f; /* few pieces have all there is */
@@ -254,13 +247,4 @@ static void pieces_have_their_turns(void **state)
     free(out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_are_plain_sums),       cmocka_unit_test(no_residual_is_0),
-        cmocka_unit_test(failed_steps_keep_the_last), cmocka_unit_test(the_same_bits_everywhere),
-        cmocka_unit_test(pieces_have_their_turns),
-    };
-
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An all-reduce with optimizers at its owners: tlc_allreduce_average and tlc_allreduce_answer. The promises E1 to E7
- * are tested with deltas where those of servers are.
+ * An all-reduce with optimizers at its owners: tlc_allreduce_average and tlc_allreduce_answer. E1 to E7 are tested with
+ * deltas where they are tested for servers.
  */
 #include "../support/exchange_run.h"
 #include <math.h>
@@ -26,12 +26,11 @@ static const float *const *no_delta(fleet *f, uint32_t owner)
 }
 
 /* Also in a step that fails. */
-static void means_are_those_of_reduce(void **state)
+TEST(means_are_those_of_reduce)
 {
     static const char *const texts[] = {"3lc:s=1.75", "natural", "raw"};
     const float bad = NAN;
 
-    (void)state;
     for (size_t c = 0; c < COUNT(texts); c++) {
         fleet one, two;
         open_fleet(&one, texts[c]);
@@ -230,11 +229,10 @@ static double loss(const world *w)
 }
 
 /* A training reaches its minimum, though every other step fails in one way or another. */
-static void models_stay_equal(void **state)
+TEST(models_stay_equal)
 {
     static const char *const texts[] = {"3lc", "3lc:s=1.25", "onebit", "raw"};
 
-    (void)state;
     for (size_t c = 0; c < COUNT(texts); c++)
         for (ending e = ENDS; e < ENDINGS; e++) {
             static world w;
@@ -257,7 +255,7 @@ static void models_stay_equal(void **state)
 /* ---- ranks that own nothing -------------------------------------------------------------------------------------- */
 
 /* They may average and answer, or not. */
-static void ranks_that_own_nothing(void **state)
+TEST(ranks_that_own_nothing)
 {
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 3, .only = TLC_NOBODY};
     const float gradient[] = {1, 2, 4}, change[] = {-8, 0, 16}, *delta[] = {change};
@@ -266,7 +264,6 @@ static void ranks_that_own_nothing(void **state)
     tlc_message push[RANKS][RANKS], answers[RANKS] = {{NULL, 0}};
     tlc_exchange_config cfg;
 
-    (void)state;
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = RANKS;
     cfg.owners = 1;
@@ -288,14 +285,4 @@ static void ranks_that_own_nothing(void **state)
     }
     for (uint32_t r = 0; r < RANKS; r++)
         tlc_allreduce_destroy(rank[r]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means_are_those_of_reduce),
-        cmocka_unit_test(models_stay_equal),
-        cmocka_unit_test(ranks_that_own_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,8 @@ static const struct {
 
 enum { CHOICES = sizeof choices / sizeof choices[0], N = 2000 };
 
-static void choice(void **state)
+TEST(choice)
 {
-    (void)state;
     require(strcmp(tlc_pull_codec(NULL), TLC_EXCHANGE_CODEC) == 0);
     for (size_t i = 0; i < CHOICES; i++) {
         at.codec = choices[i].push;
@@ -73,9 +72,8 @@ static tlc_message answer_of(tlc_allreduce *rank)
     return answer;
 }
 
-static void answers(void **state)
+TEST(answers)
 {
-    (void)state;
     for (size_t i = 0; i < CHOICES - 1; i++) {
         at.codec = choices[i].push;
         tlc_allreduce *chosen = make(choices[i].push, NULL, 0, NULL);
@@ -103,9 +101,8 @@ static void advises(const char *push, const char *pull, int gather, const char *
     require(strstr(outcome.sentence, pull) && strstr(outcome.sentence, instead));
 }
 
-static void advice(void **state)
+TEST(advice)
 {
-    (void)state;
     advises("3lc:s=1.75", NULL, 0, NULL);
     advises("3lc:s=1.75", "raw", 0, NULL);
     advises("3lc:s=1.75", "3lc:s=1.75", 1, NULL); /* there are no answers */
@@ -113,14 +110,4 @@ static void advice(void **state)
     advises("3lc", "sbc", 0, "3lc-golomb");
     advises("raw", "topk:p=0.001,bits=1,block=4096+golomb", 0, "3lc-golomb");
     advises("onebit", "onebit", 0, "3lc-golomb");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choice),
-        cmocka_unit_test(answers),
-        cmocka_unit_test(advice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

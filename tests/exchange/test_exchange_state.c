@@ -120,9 +120,8 @@ static double owned(const fleet *f, size_t tensor, size_t value)
 }
 
 /* Every kind goes on with the same bits, with own states or with all. */
-static void goes_on(void **state)
+TEST(goes_on)
 {
-    (void)state;
     static const char *const list[] = {"3lc", "3lc-golomb", "topk:p=0.05", "qsgd", "natural", "raw"};
     for (size_t c = 0; c < sizeof list / sizeof list[0]; c++)
         for (int kind = 0; kind < 3; kind++)
@@ -145,9 +144,8 @@ static void goes_on(void **state)
 }
 
 /* 8 ranks become 5, 13, 1 or 8; results get from the residuals what they would have got. */
-static void other_numbers(void **state)
+TEST(other_numbers)
 {
-    (void)state;
     static const uint32_t numbers[] = {5, 13, 1, 8};
     for (int kind = 0; kind < 3; kind++)
         for (int sum = 0; sum < 2; sum++)
@@ -176,9 +174,8 @@ static void other_numbers(void **state)
 }
 
 /* Sums of residuals near the largest float stay finite: such a run goes on. */
-static void residuals_stay_finite(void **state)
+TEST(residuals_stay_finite)
 {
-    (void)state;
     fleet three = open_fleet(3, 0, 0, "3lc", 1), one = open_fleet(1, 0, 0, "3lc", 1),
           two = open_fleet(2, 0, 0, "3lc", 0), four = open_fleet(4, 0, 0, "3lc", 0);
 
@@ -205,10 +202,9 @@ static void residuals_stay_finite(void **state)
 }
 
 /* A codec that was set is in the state; it must be reserved where the state is loaded. */
-static void codecs_go_along(void **state)
+TEST(codecs_go_along)
 {
     tlc_outcome o = {.struct_size = sizeof o};
-    (void)state;
     fleet a = open_fleet(2, 0, 0, "3lc", 0), b = open_fleet(2, 0, 0, "3lc", 0);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(tlc_allreduce_set_codec(a.worker[i].rank, TLC_ALL, "topk:p=0.1", "raw"), TLC_OK);
@@ -234,12 +230,11 @@ static void codecs_go_along(void **state)
 }
 
 /* Names that find nothing are reported; the others are found wherever they stand in the list. */
-static void names_are_reported(void **state)
+TEST(names_are_reported)
 {
     tlc_outcome o = {.struct_size = sizeof o};
     tlc_tensor other[TENSORS];
     tlc_allreduce *b;
-    (void)state;
     fleet a = open_fleet(1, 0, 0, "3lc", 0);
     step(&a, 1);
     saved s = save(&a, 0);
@@ -292,9 +287,8 @@ static void require_refused(tlc_allreduce *a, const float *residual, const tlc_m
     assert_string_equal(o.sentence, sentence);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     fleet a = open_fleet(3, 0, 0, "3lc", 0), b = open_fleet(3, 0, 0, "3lc", 0), gather = open_fleet(3, 0, 1, "3lc", 0),
           two = open_fleet(2, 0, 0, "3lc", 0), sum = open_fleet(3, 0, 0, "3lc", 1), ps = open_fleet(3, 1, 0, "3lc", 0);
     const float *residual = b.residual[0];
@@ -360,11 +354,10 @@ static void refused(void **state)
     fleet_close(&ps);
 }
 
-/* Messages of before are not kept when a state is loaded: they may be of another run. */
-static void messages_are_forgotten(void **state)
+/* Earlier messages are not kept when a state is loaded: they may be of another run. */
+TEST(messages_are_forgotten)
 {
     tlc_message answer;
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         fleet a = open_fleet(2, kind == 2, kind == 1, "3lc", 0);
         step(&a, 1);
@@ -383,10 +376,9 @@ static void messages_are_forgotten(void **state)
 }
 
 /* What a server knows of workers' last pushes is in its state. */
-static void taken_goes_along(void **state)
+TEST(taken_goes_along)
 {
     uint64_t taken = 0;
-    (void)state;
     fleet a = open_fleet(3, 2, 0, "3lc", 0), b = open_fleet(3, 2, 0, "3lc", 0), c = open_fleet(4, 2, 0, "3lc", 0);
     step(&a, 1);
     step(&a, 2);
@@ -404,19 +396,4 @@ static void taken_goes_along(void **state)
     fleet_close(&a);
     fleet_close(&b);
     fleet_close(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on),
-        cmocka_unit_test(other_numbers),
-        cmocka_unit_test(residuals_stay_finite),
-        cmocka_unit_test(codecs_go_along),
-        cmocka_unit_test(names_are_reported),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(taken_goes_along),
-        cmocka_unit_test(messages_are_forgotten),
-    };
-    return cmocka_run_group_tests_name("exchange_state", tests, NULL, NULL);
 }

@@ -228,11 +228,10 @@ static void follow(tlc_gossip_kind kind, const tlc_graph *graph, const char *cod
 }
 
 /* Every codec without bias on a ring, and every graph with two of them. */
-static void definitions(void **state)
+TEST(definitions)
 {
     const tlc_graph ring = ring_of(3);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             follow(kind, &ring, *codec);
@@ -248,15 +247,13 @@ static void definitions(void **state)
 }
 
 /* ECD, step 1: z is moved, and estimates are C(z), whatever the model was. */
-static void first_step(void **state)
+TEST(first_step)
 {
-    const tlc_graph ring = ring_of(3);
     tlc_exchange_config cfg = network_config(TLC_GOSSIP_ECD, 3);
     network net;
 
-    (void)state;
     cfg.push = "raw";
-    network_open(&net, &cfg, TLC_GOSSIP_ECD, &ring);
+    network_open(&net, &cfg, TLC_GOSSIP_ECD, NULL);
     network_step(&net, 1);
     require_all_pulled(&net);
     for (size_t t = 0; t < NET_TENSORS; t++)
@@ -274,12 +271,11 @@ static void first_step(void **state)
 /* Plain decentralised SGD in binary64 on the same changes. W is doubly stochastic, so that errors do not grow. A step
  * rounds weights, three operations for each of four neighbours, the change, what is sent and the sum: less than 32
  * units of 2^-24 of the largest value together. In ECD what is sent is t / 2 times as large, and counts 2 / t times. */
-static void plain_sgd(void **state)
+TEST(plain_sgd)
 {
     enum { NODES = 6, STEPS = 20 };
     static double x[NODES][131], next[NODES][131];
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         tlc_graph graph = ring_of(NODES);
@@ -320,7 +316,7 @@ static void plain_sgd(void **state)
 }
 
 /* Any weights, and values of any size. */
-static void equal_models(void **state)
+TEST(equal_models)
 {
     enum { NODES = 4 };
     static const double weights[][NODES] = {{0.1, 0.2, 0.3, 0.4},
@@ -330,7 +326,6 @@ static void equal_models(void **state)
     static const uint32_t odd[] = {0x80000000, 0, 1, 0x80000001, 0x7f7fffff, 0xff7fffff, 0x007fffff, 0x3f800001};
     tlc_graph graph = ring_of(NODES);
 
-    (void)state;
     graph.kind = TLC_GRAPH_COMPLETE;
     FOR_EACH_GOSSIP(kind)
         for (size_t w = 0; w < COUNT(weights); w++) {
@@ -352,12 +347,11 @@ static void equal_models(void **state)
 }
 
 /* Neighbours may be in any order: means are added up in this order, and messages come in it. */
-static void orders(void **state)
+TEST(orders)
 {
     enum { NODES = 5 };
     tlc_graph graph = ring_of(NODES);
 
-    (void)state;
     graph.kind = TLC_GRAPH_COMPLETE;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
@@ -388,17 +382,14 @@ static void orders(void **state)
 
 /* The whole weight is that of the neighbour: the means are its model, or its estimate, to the rounding of a
  * difference. */
-static void replicas(void **state)
+TEST(replicas)
 {
-    const tlc_graph graph = ring_of(2);
-
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 2);
         definition d;
         network net;
         cfg.push = "random-sparse";
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         for (uint32_t i = 0; i < 2; i++) {
             net.node[i].weights[0] = 1;
             net.node[i].weights[1] = 0;
@@ -421,18 +412,16 @@ static void replicas(void **state)
 }
 
 /* Nodes, tensors and steps draw their own numbers; with the same seed a node draws the same ones. */
-static void own_numbers(void **state)
+TEST(own_numbers)
 {
     enum { RUNS = 3 };
-    const tlc_graph graph = ring_of(3);
     float *values[RUNS][3][NET_TENSORS];
 
-    (void)state;
     for (size_t run = 0; run < RUNS; run++) {
         tlc_exchange_config cfg = network_config(TLC_GOSSIP_DCD, 3);
         network net;
         cfg.seed = run == 1;
-        network_open(&net, &cfg, TLC_GOSSIP_DCD, &graph);
+        network_open(&net, &cfg, TLC_GOSSIP_DCD, NULL);
         for (uint32_t i = 0; i < 3; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++) {
                 const size_t size = net.tensors[t].n * sizeof(float);
@@ -462,14 +451,4 @@ static void own_numbers(void **state)
         for (uint32_t i = 0; i < 3; i++)
             for (size_t t = 0; t < NET_TENSORS; t++)
                 free(values[run][i][t]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(definitions),  cmocka_unit_test(first_step), cmocka_unit_test(plain_sgd),
-        cmocka_unit_test(equal_models), cmocka_unit_test(orders),     cmocka_unit_test(replicas),
-        cmocka_unit_test(own_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "../support/gossip_run.h"
 #include <math.h>
 
-/* src/exchange/gossip/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, behind three
+/* src/exchange/gossip/gossip_state.c: the fewest bytes of a state, and where it has the number of entries, after three
  * others of a byte each */
 enum { NODES = 4, LEAST = 24, ENTRIES = 19 };
 
@@ -95,9 +95,8 @@ static void alter_sealed(network *net, tlc_message valid, const tlc_message *oth
     blob_free(&own);
 }
 
-static void altered(void **state)
+TEST(altered)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[NODES];
         network net, twin;
@@ -132,9 +131,8 @@ static void altered(void **state)
     } while (0)
 
 /* Of the node itself at another time, of others, of another kind, of too many or too few. */
-static void others(void **state)
+TEST(others)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         const char *const other_kind = kind == TLC_GOSSIP_DCD ? "node 0: state 0 is not of a node in gossip (DCD)"
                                                               : "node 0: state 0 is not of a node in gossip (ECD)";
@@ -180,10 +178,9 @@ static void others(void **state)
     }
 }
 
-/* A state of an all-reduce is none of a node, nor the other way round. */
-static void other_objects(void **state)
+/* A state of an all-reduce is not one of a node, nor the other way round. */
+TEST(other_objects)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, NODES);
         tlc_allreduce *rank;
@@ -207,9 +204,8 @@ static void other_objects(void **state)
     }
 }
 
-static void other_sizes(void **state)
+TEST(other_sizes)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -227,9 +223,8 @@ static void other_sizes(void **state)
 }
 
 /* A tensor that has two entries. */
-static void entry_twice(void **state)
+TEST(entry_twice)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -255,9 +250,8 @@ static void entry_twice(void **state)
 }
 
 /* A state that is too short is truncated, of whatever version it seems to be. */
-static void too_short(void **state)
+TEST(too_short)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -274,9 +268,8 @@ static void too_short(void **state)
 }
 
 /* The number of entries in more bytes than it needs. */
-static void long_number(void **state)
+TEST(long_number)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -297,10 +290,9 @@ static void long_number(void **state)
     }
 }
 
-/* Bytes behind the last entry. */
-static void too_long(void **state)
+/* Bytes after the last entry. */
+TEST(too_long)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -320,11 +312,10 @@ static void too_long(void **state)
 }
 
 /* A value of the model that is not finite; a codec that has a bias, or is none. */
-static void wrong_entries(void **state)
+TEST(wrong_entries)
 {
     static const char *const codecs_of_4[] = {"int8", "4lc:", "topk"}; /* as long as "qsgd" */
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -352,14 +343,4 @@ static void wrong_entries(void **state)
         blob_free(&saved);
         network_close(&net);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered),     cmocka_unit_test(others),        cmocka_unit_test(other_objects),
-        cmocka_unit_test(other_sizes), cmocka_unit_test(wrong_entries), cmocka_unit_test(too_long),
-        cmocka_unit_test(entry_twice), cmocka_unit_test(too_short),     cmocka_unit_test(long_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

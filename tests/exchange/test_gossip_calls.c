@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls of gossip: codecs that change, calls out of turn, missing arguments, what `_outcome` and `_stats` tell.
+ * Calls of gossip: codecs that change, calls out of turn, missing arguments, what `_outcome` and `_stats` tell. (More
+ * calls that fail: test_exchange_sentences.c.)
  */
 #include "../support/gossip_run.h"
 
@@ -22,16 +23,13 @@ static void require_codecs(const network *net, const char *conv, const char *wid
     blob_free(&state);
 }
 
-static void set_codec(void **state)
+TEST(set_codec)
 {
-    const tlc_graph graph = ring_of(3);
-
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_exchange_config cfg = network_config(kind, 3);
         network net;
         cfg.reserve = reserve_unbiased();
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         tlc_gossip *g = net.node[0].g;
         for (size_t i = 0; i < COUNT(biased); i++) {
             at.codec = biased[i];
@@ -57,7 +55,7 @@ static void set_codec(void **state)
         network_greet(&net);
         network_close(&net);
         cfg.reserve = NULL;
-        network_open(&net, &cfg, kind, &graph);
+        network_open(&net, &cfg, kind, NULL);
         NODE_REFUSED(&net, 0, tlc_gossip_set_codec(net.node[0].g, TLC_ALL, "raw"), TLC_ERR_CAPACITY);
         network_close(&net);
     }
@@ -65,16 +63,12 @@ static void set_codec(void **state)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-static void turns(void **state)
+TEST(turns)
 {
-    const tlc_graph graph = ring_of(3);
-
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
-        tlc_message kept, state_of_0;
+        tlc_message kept;
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         tlc_gossip *g = net.node[0].g;
         network_greet(&net);
         network_move(&net, 1);
@@ -83,21 +77,10 @@ static void turns(void **state)
         NODE_REFUSED(&net, 0, pull_node(&net, 0), TLC_ERR_ORDER);
         require_told(&net, 0, TLC_ERR_ORDER, TLC_ERR_ORDER, 0, "node 0: pull was called before push in step 1");
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 1, &kept), TLC_ERR_ORDER);
-        state_of_0 = node_save(&net, 0);
         require_status(push_node(&net, 0), TLC_OK);
         for (size_t t = 0; t < NET_TENSORS; t++)
             require(!tlc_gossip_mean(g, t) && !tlc_gossip_model(g, t) == !net.tensors[t].n);
-        NODE_REFUSED(&net, 0, push_node(&net, 0), TLC_ERR_ORDER);
-        NODE_REFUSED(&net, 0, tlc_gossip_hello(g, 0, &kept), TLC_ERR_ORDER);
         NODE_REFUSED(&net, 0, tlc_gossip_hello(g, 1, &kept), TLC_ERR_ORDER);
-        NODE_REFUSED(&net, 0, greet_node(&net, 0), TLC_ERR_ORDER);
-        NODE_REFUSED(&net, 0, node_load(&net, 0, state_of_0), TLC_ERR_ORDER);
-        NODE_REFUSED(&net, 0, tlc_gossip_join(g, 1, NULL), TLC_ERR_ORDER);
-        size_t size = tlc_gossip_state_size(g), written = 77;
-        uint8_t *saved = bytes(size);
-        NODE_REFUSED(&net, 0, tlc_gossip_state_save(g, saved, size, &written), TLC_ERR_ORDER);
-        require(written == 77);
-        free(saved);
         require_status(tlc_gossip_again(g, 1, &kept), TLC_OK);
         require(blob_same(kept, net.node[0].push));
         network_pull(&net);
@@ -108,18 +91,15 @@ static void turns(void **state)
         NODE_REFUSED(&net, 0, tlc_gossip_again(g, 0, &kept), TLC_ERR_PARAM);
         network_greet(&net);
         require(tlc_gossip_step(g) == 2);
-        blob_free(&state_of_0);
         network_close(&net);
     }
 }
 
-/* Pushes of steps before are kept: at least 2. */
-static void kept_pushes(void **state)
+/* Pushes of earlier steps are kept: at least 2. */
+TEST(kept_pushes)
 {
     enum { STEPS = 6 };
-    const tlc_graph graph = ring_of(2);
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (uint32_t keep = 1; keep <= 4; keep++) {
             const uint64_t least = keep > 2 ? keep : 2;
@@ -127,7 +107,7 @@ static void kept_pushes(void **state)
             tlc_message copies[STEPS + 1] = {{NULL, 0}}, kept;
             network net;
             cfg.keep = keep;
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             for (uint64_t step = 1; step <= STEPS; step++) {
                 network_move(&net, step);
                 network_push(&net);
@@ -146,13 +126,11 @@ static void kept_pushes(void **state)
         }
 }
 
-static void null_arguments(void **state)
+TEST(null_arguments)
 {
-    const tlc_graph graph = ring_of(3);
     tlc_message message = {NULL, 0};
     size_t written = 77;
 
-    (void)state;
     require_status(tlc_gossip_hello(NULL, 0, &message), TLC_ERR_PARAM);
     require_status(tlc_gossip_greet(NULL, &message), TLC_ERR_PARAM);
     require(!tlc_gossip_mean(NULL, 0) && !tlc_gossip_model(NULL, 0));
@@ -168,54 +146,40 @@ static void null_arguments(void **state)
     require_status(tlc_gossip_state_save(NULL, &message, 1, &written), TLC_ERR_PARAM);
     require_status(tlc_gossip_state_load(NULL, &message, 1), TLC_ERR_PARAM);
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
         const float *moved[NET_TENSORS];
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         tlc_gossip *g = net.node[0].g;
         network_move(&net, 1);
         for (size_t t = 0; t < NET_TENSORS; t++)
             moved[t] = t == CONV ? NULL : net.start[t];
         require(!tlc_gossip_mean(g, NET_TENSORS) && !tlc_gossip_mean(g, TLC_ALL) && !tlc_gossip_mean(g, NONE));
         require(!tlc_gossip_model(g, NET_TENSORS) && !tlc_gossip_model(g, TLC_ALL) && !tlc_gossip_model(g, NONE));
-        NODE_REFUSED(&net, 0, tlc_gossip_hello(g, 0, NULL), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_greet(g, NULL), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_push(g, NULL, &message), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_push(g, moved, &message), TLC_ERR_PARAM);
         moved[CONV] = net.start[CONV];
         moved[NONE] = NULL; /* it has no values */
         NODE_REFUSED(&net, 0, tlc_gossip_push(g, moved, NULL), TLC_ERR_PARAM);
         require_told(&net, 0, TLC_ERR_PARAM, TLC_ERR_PARAM, 0, "node 0: to_all is NULL");
-        NODE_REFUSED(&net, 0, tlc_gossip_lose(g, 2), TLC_ERR_PARAM);
         require(!tlc_gossip_lost(g, 2) && !tlc_gossip_lost(g, SIZE_MAX));
-        NODE_REFUSED(&net, 0, tlc_gossip_join(g, 0, NULL), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_join(g, UINT64_C(1) << 63, NULL), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_outcome(g, NULL), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_outcome(g, &(tlc_outcome){.struct_size = 1}), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_stats(g, NULL), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_stats(g, &(tlc_exchange_stats){.struct_size = 1}), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_state_load(g, NULL, 1), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_state_load(g, &message, 0), TLC_ERR_PARAM);
         require_status(tlc_gossip_push(g, moved, &net.node[0].push), TLC_OK);
-        NODE_REFUSED(&net, 0, tlc_gossip_pull(g, NULL), TLC_ERR_PARAM);
-        NODE_REFUSED(&net, 0, tlc_gossip_again(g, 1, NULL), TLC_ERR_PARAM);
         network_close(&net);
     }
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-static void told(void **state)
+TEST(told)
 {
-    const tlc_graph graph = ring_of(NODES);
     const uint64_t float_bytes = 2 * 4 * (5 + 48 + 131 + 3 + 4); /* to two neighbours */
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, NODES);
         uint64_t sent[NODES] = {0}, received[NODES] = {0};
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, NODES, "qsgd", 0);
         require_told(&net, 0, TLC_OK, TLC_OK, TLC_NOBODY, "nothing is wrong");
         for (uint64_t step = 1; step <= 3; step++) {
             network_move(&net, step);
@@ -246,15 +210,11 @@ static void told(void **state)
 }
 
 /* The model is not written by others' messages, nor what the caller gives by any call. */
-static void not_written(void **state)
+TEST(not_written)
 {
-    const tlc_graph graph = ring_of(3);
-
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
-        tlc_exchange_config cfg = network_config(kind, 3);
         network net;
-        network_open(&net, &cfg, kind, &graph);
+        network_ring(&net, kind, 3, "qsgd", 0);
         network_move(&net, 1);
         tlc_message before = blob_copy((tlc_message){net.node[0].moved[WIDE], net.tensors[WIDE].n * sizeof(float)});
         float *start = floats(net.tensors[WIDE].n);
@@ -274,17 +234,13 @@ static void not_written(void **state)
 }
 
 /* The means, or the model, can be given as they are: then there was no local step. */
-static void no_local_step(void **state)
+TEST(no_local_step)
 {
-    const tlc_graph graph = ring_of(3);
-
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (int model = 0; model < 2; model++) {
-            tlc_exchange_config cfg = network_config(kind, 3);
             network a, b;
-            network_open(&a, &cfg, kind, &graph);
-            network_open(&b, &cfg, kind, &graph);
+            network_ring(&a, kind, 3, "qsgd", 0);
+            network_ring(&b, kind, 3, "qsgd", 0);
             network_step(&a, 1);
             network_step(&b, 1);
             for (uint32_t i = 0; i < 3; i++) {
@@ -304,14 +260,4 @@ static void no_local_step(void **state)
             network_close(&a);
             network_close(&b);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_codec),      cmocka_unit_test(turns), cmocka_unit_test(kept_pushes),
-        cmocka_unit_test(null_arguments), cmocka_unit_test(told),  cmocka_unit_test(not_written),
-        cmocka_unit_test(no_local_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,9 +64,8 @@ static tlc_status create_it(const attempt *a)
         require_status_is(#change, create_it(a), want, __FILE__, __LINE__);                                            \
     } while (0)
 
-static void configurations(void **state)
+TEST(configurations)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_OK, (void)a);
         CHANGED(TLC_ERR_PARAM, a->kind = (tlc_gossip_kind)2);
@@ -103,9 +102,8 @@ static void configurations(void **state)
 }
 
 /* Arguments are checked before memory is asked for. */
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = no_allocator);
         CHANGED(TLC_ERR_NOMEM, a->cfg.alloc = no_allocator; a->cfg.workers = 1u << 20);
@@ -113,9 +111,8 @@ static void limits(void **state)
     }
 }
 
-static void rows(void **state)
+TEST(rows)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_PARAM, a->neighbours[1] = 1); /* itself */
         CHANGED(TLC_ERR_PARAM, a->neighbours[1] = 0); /* twice */
@@ -143,13 +140,12 @@ static void rows(void **state)
 }
 
 /* Each of many may be named once. */
-static void many_neighbours(void **state)
+TEST(many_neighbours)
 {
     enum { MANY = 40 };
     uint32_t neighbours[MANY];
     double weights[MANY];
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (uint32_t twice = 0; twice < MANY; twice++) {
             attempt *a = good_attempt(kind);
@@ -171,11 +167,10 @@ static void many_neighbours(void **state)
         }
 }
 
-static void tensors(void **state)
+TEST(tensors)
 {
     static float residual[256];
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         CHANGED(TLC_ERR_PARAM, a->tensors[CONV].name = NULL);
         CHANGED(TLC_ERR_PARAM, a->tensors[CONV].name = "");
@@ -204,9 +199,8 @@ static void tensors(void **state)
     }
 }
 
-static void missing_arguments(void **state)
+TEST(missing_arguments)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         attempt *a = good_attempt(kind);
         tlc_gossip *g = NULL;
@@ -226,7 +220,7 @@ static void missing_arguments(void **state)
 }
 
 /* Structs of older and newer callers. */
-static void sizes_of_structs(void **state)
+TEST(sizes_of_structs)
 {
     struct {
         tlc_exchange_config cfg;
@@ -237,7 +231,6 @@ static void sizes_of_structs(void **state)
         uint8_t more[8];
     } wide[2];
 
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         attempt *a = good_attempt(kind);
         memset(&newer, 0, sizeof newer);
@@ -304,9 +297,8 @@ static void try_codec(tlc_gossip_kind kind, const char *codec, int good)
     CHANGED(want, a->cfg.reserve = list);
 }
 
-static void codecs_are_unbiased(void **state)
+TEST(codecs_are_unbiased)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         for (size_t i = 0; i < COUNT(biased); i++)
             try_codec(kind, biased[i], 0);
@@ -319,19 +311,4 @@ static void codecs_are_unbiased(void **state)
             try_codec(kind, c->text, good);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(rows),
-        cmocka_unit_test(many_neighbours),
-        cmocka_unit_test(tensors),
-        cmocka_unit_test(missing_arguments),
-        cmocka_unit_test(sizes_of_structs),
-        cmocka_unit_test(codecs_are_unbiased),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

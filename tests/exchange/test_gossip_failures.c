@@ -93,23 +93,21 @@ static void stays(network *net, size_t t, const char *name)
 /* As network_ring, after two steps. */
 static void open_assuming(network *net, tlc_gossip_kind kind, const char *codec, int assume_finite)
 {
-    const tlc_graph graph = ring_of(NODES);
     tlc_exchange_config cfg = network_config(kind, NODES);
 
     cfg.push = at.codec = codec;
     cfg.assume_finite = assume_finite;
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
     network_step(net, 1);
     network_step(net, 2);
     require_all_pulled(net);
 }
 
 /* NaN and infinity in moved, in all sorts of tensors, also where the caller says that there are none. */
-static void not_finite(void **state)
+TEST(not_finite)
 {
     static const uint32_t bad[] = {0x7fc00000, 0x7f800001, 0xffc12345, 0x7f800000, 0xff800000};
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             for (size_t i = 0; i < 2 * COUNT(bad); i++) {
@@ -125,9 +123,8 @@ static void not_finite(void **state)
 }
 
 /* Values that are finite, but not what becomes of them. */
-static void overflow(void **state)
+TEST(overflow)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         /* z: moved - x, or t / 2 moved */
@@ -155,20 +152,18 @@ static void overflow(void **state)
 }
 
 /* DCD: x is 0.9 FLT_MAX, z a tenth of it, and random-sparse makes C(z) = 4 z of it, or 0. */
-static void overflow_of_the_model(void **state)
+TEST(overflow_of_the_model)
 {
-    const tlc_graph graph = ring_of(NODES);
     tlc_exchange_config cfg = network_config(TLC_GOSSIP_DCD, NODES);
     unsigned kept = 0, moved = 0;
 
-    (void)state;
     cfg.push = "random-sparse";
     for (uint64_t seed = 0; seed < 32; seed++) {
         const float large = 0.9f * FLT_MAX;
         float *model[NET_TENSORS];
         network net;
         cfg.seed = seed;
-        network_open(&net, &cfg, TLC_GOSSIP_DCD, &graph);
+        network_open(&net, &cfg, TLC_GOSSIP_DCD, NULL);
         make_tensors(model);
         for (uint32_t i = 0; i < NODES; i++) {
             for (size_t t = 0; t < NET_TENSORS; t++)
@@ -202,9 +197,8 @@ static void overflow_of_the_model(void **state)
 }
 
 /* z is finite, but C(z) = 4 z of random-sparse is not. */
-static void overflow_of_the_frame(void **state)
+TEST(overflow_of_the_frame)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "random-sparse", 2);
@@ -217,13 +211,12 @@ static void overflow_of_the_frame(void **state)
 
 /* ECD: the model is so large that random-sparse cannot send it either. So a node that stays sends no frames, and
  * estimates stay, too. */
-static void no_frames(void **state)
+TEST(no_frames)
 {
     const float large = 0.9f * FLT_MAX;
     float *values[NET_TENSORS];
     network net;
 
-    (void)state;
     make_tensors(values);
     network_ring(&net, TLC_GOSSIP_ECD, NODES, "random-sparse", 2);
     copy_model(&net, 1, values);
@@ -243,9 +236,8 @@ static void no_frames(void **state)
 }
 
 /* All stay where they were: nobody moves. In the next step all go on. */
-static void all_stay(void **state)
+TEST(all_stay)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "qsgd", 2);
@@ -287,7 +279,7 @@ static void step_of_others(network *net, uint64_t seed)
             require_status(pull_node(net, i), TLC_OK);
 }
 
-/* The mean of node i, of which neighbour `lost` is lost: its share is that of the node itself. */
+/* The mean of node i, which has lost neighbour `lost`: its share is that of the node itself. */
 static void require_mean_without(network *net, uint32_t i, uint32_t lost)
 {
     const node *n = &net->node[i];
@@ -362,9 +354,8 @@ static void comes_back(tlc_gossip_kind kind, const char *codec, int with_model)
     close_ring(&net);
 }
 
-static void lost_and_back(void **state)
+TEST(lost_and_back)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             for (int with_model = 0; with_model < 2; with_model++)
@@ -372,9 +363,8 @@ static void lost_and_back(void **state)
 }
 
 /* What a node that joined gets wrong. */
-static void joins(void **state)
+TEST(joins)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         const float *model[NET_TENSORS];
         float bad[131];
@@ -407,9 +397,8 @@ static void joins(void **state)
 }
 
 /* A step that a neighbour has not ended yet: the push is fetched again from a node that is in the next one. */
-static void behind(void **state)
+TEST(behind)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         network_ring(&net, kind, NODES, "natural", 2);
@@ -438,20 +427,4 @@ static void behind(void **state)
         require_all_pulled(&net);
         close_ring(&net);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_finite),
-        cmocka_unit_test(overflow),
-        cmocka_unit_test(overflow_of_the_model),
-        cmocka_unit_test(overflow_of_the_frame),
-        cmocka_unit_test(no_frames),
-        cmocka_unit_test(all_stay),
-        cmocka_unit_test(lost_and_back),
-        cmocka_unit_test(joins),
-        cmocka_unit_test(behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

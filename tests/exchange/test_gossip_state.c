@@ -11,12 +11,11 @@ enum { NODES = 5, NODES_MAX = 13 };
 
 static void open_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec)
 {
-    const tlc_graph graph = ring_of(nodes);
     tlc_exchange_config cfg = network_config(kind, nodes);
 
     cfg.push = at.codec = codec;
     cfg.reserve = "raw;natural";
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
 }
 
 static void take_steps(network *net, uint64_t from, uint64_t to)
@@ -47,9 +46,8 @@ static void require_same_messages(const network *a, const network *b)
         require(blob_same(a->node[i].push, b->node[i].push));
 }
 
-static void goes_on(void **state)
+TEST(goes_on)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
             tlc_message states[NODES];
@@ -80,9 +78,8 @@ static void goes_on(void **state)
 }
 
 /* Codecs that were set, and neighbours that are lost, are in the state. */
-static void codecs_and_losses(void **state)
+TEST(codecs_and_losses)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network a, b;
         open_ring(&a, kind, NODES, "qsgd");
@@ -103,10 +100,8 @@ static void codecs_and_losses(void **state)
         require_status(push_node(&a, 1), TLC_OK);
         require_status(push_node(&b, 1), TLC_OK);
         require(blob_same(a.node[1].push, b.node[1].push));
-        tlc_exchange_config cfg = network_config(kind, NODES);
         network without; /* it has no room for these codecs */
-        const tlc_graph graph = ring_of(NODES);
-        network_open(&without, &cfg, kind, &graph);
+        network_ring(&without, kind, NODES, "qsgd", 0);
         NODE_REFUSED(&without, 1, node_load(&without, 1, saved), TLC_ERR_CAPACITY);
         require(node_outcome(&without, 1).tensor == CONV);
         require(strstr(node_outcome(&without, 1).sentence, "node 1: tensor 1 (\"conv\"): the codec of state 0, "));
@@ -118,10 +113,9 @@ static void codecs_and_losses(void **state)
     }
 }
 
-/* Messages of before are not kept when a state is loaded: they may be of another run. */
-static void messages_are_forgotten(void **state)
+/* Earlier messages are not kept when a state is loaded: they may be of another run. */
+TEST(messages_are_forgotten)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_message kept;
         network net;
@@ -136,9 +130,8 @@ static void messages_are_forgotten(void **state)
     }
 }
 
-static void capacity(void **state)
+TEST(capacity)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         network net;
         open_ring(&net, kind, NODES, "qsgd");
@@ -155,9 +148,8 @@ static void capacity(void **state)
 }
 
 /* A node that is alone, and has no tensors. */
-static void nothing(void **state)
+TEST(nothing)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         const double weight = 1;
         tlc_exchange_config cfg = network_config(kind, 1);
@@ -202,11 +194,10 @@ static void require_mean_of(network *net, const network *old)
     network_greet(net);
 }
 
-static void other_numbers(void **state)
+TEST(other_numbers)
 {
     static const uint32_t numbers[] = {5, 13, 1, 8};
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (size_t c = 0; c < COUNT(numbers); c++) {
             tlc_message states[8], turned[8];
@@ -233,9 +224,8 @@ static void other_numbers(void **state)
 }
 
 /* The mean of large models is finite, too. */
-static void large_models(void **state)
+TEST(large_models)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
         tlc_message states[2];
         network a, b;
@@ -300,21 +290,19 @@ static void load_other_names(tlc_gossip_kind kind, int own)
     network_close(&b);
 }
 
-static void other_names(void **state)
+TEST(other_names)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (int own = 0; own < 2; own++)
             load_other_names(kind, own);
 }
 
 /* Node 1 had the neighbours 0 and 2. Now it has 4, 2 and 3. */
-static void other_neighbours(void **state)
+TEST(other_neighbours)
 {
     static const uint32_t neighbours[] = {4, 2, 3};
     static const double weights[] = {0.25, 0.25, 0.25, 0.25};
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (int names = 0; names < 2; names++) {
             network a, b;
@@ -342,14 +330,4 @@ static void other_neighbours(void **state)
             network_close(&a);
             network_close(&b);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on),      cmocka_unit_test(codecs_and_losses), cmocka_unit_test(messages_are_forgotten),
-        cmocka_unit_test(capacity),     cmocka_unit_test(nothing),           cmocka_unit_test(other_numbers),
-        cmocka_unit_test(large_models), cmocka_unit_test(other_names),       cmocka_unit_test(other_neighbours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,12 +94,11 @@ static void skip_if_quick(void)
 
 /* ---- raw --------------------------------------------------------------------------------------------------------- */
 
-static void raw_is_d_psgd(void **state)
+TEST(raw_is_d_psgd)
 {
     static const size_t counts[] = {1, 2, 5, 8};
     const schedule s = {.exchanges = quick() ? 5 : 100, .batch = 2, .rate = 2};
 
-    (void)state;
     for (size_t c = 0; c < COUNT(counts); c += quick() ? 2 : 1)
         for (tlc_graph_kind graph = TLC_GRAPH_RING; graph <= TLC_GRAPH_COMPLETE; graph++) {
             data d = data_draw(&logistic_500, counts[c], 50, 4);
@@ -139,11 +138,10 @@ static double on_a_ring(const table *t, gossip_way way, const char *codec)
     return few_bits(t, &o);
 }
 
-static void dcd_reaches_floats(void **state)
+TEST(dcd_reaches_floats)
 {
     table t = ring_of_8();
 
-    (void)state;
     print_head("  bytes");
     require(on_a_ring(&t, GOSSIP_FLOATS, "raw") <= REACHED);
     const double dcd = on_a_ring(&t, GOSSIP_DCD, "qsgd:bits=8"), naive = on_a_ring(&t, GOSSIP_NAIVE, "qsgd:bits=8"),
@@ -174,7 +172,7 @@ static void require_promise(const gossip_options *o, const double *error)
     }
 }
 
-static void ecd_needs_a_fixed_range(void **state)
+TEST(ecd_needs_a_fixed_range)
 {
     const gossip_options list[] = {{.way = GOSSIP_ECD_HERE, .spacing = 1.0 / 64},
                                    {.way = GOSSIP_NAIVE, .spacing = 1.0 / 64},
@@ -183,7 +181,6 @@ static void ecd_needs_a_fixed_range(void **state)
                                    {.way = GOSSIP_ECD_HERE, .codec = "qsgd:bits=8"}};
     table t;
 
-    (void)state;
     skip_if_quick();
     t = ring_of_8();
     print_head(" largest bits  error of estimates after 10, 100, 1000, 10000 steps");
@@ -205,12 +202,11 @@ static void ecd_needs_a_fixed_range(void **state)
 }
 
 /* While t / 2 * the change of a step is below the model, z does not grow. */
-static void ecd_takes_small_steps(void **state)
+TEST(ecd_takes_small_steps)
 {
     static const double rates[] = {4, 0.4, 0.04};
     double before = INFINITY;
 
-    (void)state;
     skip_if_quick();
     for (size_t i = 0; i < COUNT(rates); i++) {
         const schedule s = {.exchanges = 1000, .batch = 4, .rate = rates[i]};
@@ -259,12 +255,11 @@ static void dcd_on_a_graph(const table *t, tlc_graph_kind graph)
     }
 }
 
-static void dcd_on_graphs_of_16(void **state)
+TEST(dcd_on_graphs_of_16)
 {
     const schedule s = {.exchanges = 500, .batch = 2, .rate = 0.5};
     table t;
 
-    (void)state;
     skip_if_quick();
     t = table_open(16, 125, &s, 1);
     print_head("  bytes  growth  stayed");
@@ -273,12 +268,4 @@ static void dcd_on_graphs_of_16(void **state)
     draws_close(&t.d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(raw_is_d_psgd),           cmocka_unit_test(dcd_reaches_floats),
-        cmocka_unit_test(ecd_needs_a_fixed_range), cmocka_unit_test(ecd_takes_small_steps),
-        cmocka_unit_test(dcd_on_graphs_of_16),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -160,11 +160,10 @@ static uint32_t default_rows(uint32_t nodes)
     return rows;
 }
 
-static void rings_and_complete(void **state)
+TEST(rings_and_complete)
 {
     static matrices got, want;
 
-    (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++) {
         tlc_graph g = graph_of(TLC_GRAPH_RING, nodes);
         g.p = NAN; /* not read */
@@ -179,11 +178,10 @@ static void rings_and_complete(void **state)
     }
 }
 
-static void tori(void **state)
+TEST(tori)
 {
     static matrices got, want;
 
-    (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++)
         for (uint32_t rows = 0; rows <= nodes + 1; rows++) {
             tlc_graph g = graph_of(TLC_GRAPH_TORUS, nodes);
@@ -204,11 +202,10 @@ static void tori(void **state)
 
 /* ---- random graphs ----------------------------------------------------------------------------------------------- */
 
-static void random_limits(void **state)
+TEST(random_limits)
 {
     static matrices got, want;
 
-    (void)state;
     for (uint32_t nodes = 1; nodes <= NODES_MAX; nodes++) {
         tlc_graph g = graph_of(TLC_GRAPH_RANDOM, nodes);
         check_graph(&g, &got);
@@ -226,15 +223,14 @@ static void random_limits(void **state)
     }
 }
 
-/* Of 60 nodes, and so many seeds: each pair has its edge with probability p, whatever the others have. */
-static void random_edges(void **state)
+/* Of 60 nodes, with many seeds: each pair has its edge with probability p, whatever the others have. */
+TEST(random_edges)
 {
     enum { SEEDS = 100, PAIRS = NODES_MAX * (NODES_MAX - 3) / 2 };
     static const double ps[] = {0.1, 0.5, 0.93};
     const unsigned seeds = quick() ? SEEDS / 10 : SEEDS;
     static matrices got, ring;
 
-    (void)state;
     make_ring(NODES_MAX, &ring);
     for (size_t k = 0; k < COUNT(ps); k++) {
         static unsigned of_pair[NODES_MAX][NODES_MAX];
@@ -267,12 +263,11 @@ static void random_edges(void **state)
 }
 
 /* Neighbours of all nodes of some random graphs, and their weights. The test prints it. */
-static void random_digest(void **state)
+TEST(random_digest)
 {
     static const uint64_t want = 0x9f3a38d10758c5d8;
     uint64_t digest = 0;
 
-    (void)state;
     for (uint32_t nodes = 10; nodes <= 160; nodes += 50)
         for (uint64_t seed = 0; seed < 3; seed++)
             for (uint32_t node = 0; node < nodes; node++) {
@@ -300,14 +295,13 @@ static void random_digest(void **state)
 
 /* ---- large ones -------------------------------------------------------------------------------------------------- */
 
-static void large_graphs(void **state)
+TEST(large_graphs)
 {
     enum { MOST = 1 << 20 };
     uint32_t list[4];
     double weights[5];
     size_t degree = 0;
 
-    (void)state;
     tlc_graph g = graph_of(TLC_GRAPH_RING, MOST);
     require_status(tlc_graph_neighbours(&g, MOST - 1, list, weights, 4, &degree), TLC_OK);
     require(degree == 2 && list[0] == 0 && list[1] == MOST - 2 && weights[0] == 1.0 / 3);
@@ -344,9 +338,8 @@ static void large_graphs(void **state)
         require(list[0] == 77 && weights[0] == 77 && degree == 77);                                                    \
     } while (0)
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     for (tlc_graph_kind kind = TLC_GRAPH_RING; kind <= TLC_GRAPH_RANDOM; kind++) {
         REFUSED(kind, 0, g.nodes = 0);
         REFUSED(kind, 0, g.nodes = (1u << 20) + 1);
@@ -365,14 +358,13 @@ static void refused(void **state)
     REFUSED(TLC_GRAPH_RANDOM, 0, g.p = INFINITY);
 }
 
-static void arguments(void **state)
+TEST(arguments)
 {
     uint32_t list[12] = {77};
     double weights[13] = {77};
     size_t degree = 77;
     tlc_graph g = graph_of(TLC_GRAPH_COMPLETE, 12);
 
-    (void)state;
     require_status(tlc_graph_neighbours(NULL, 0, list, weights, 12, &degree), TLC_ERR_PARAM);
     require_status(tlc_graph_neighbours(&g, 0, list, weights, 12, NULL), TLC_ERR_PARAM);
     require_status(tlc_graph_neighbours(&g, 0, NULL, weights, 12, &degree), TLC_ERR_PARAM);
@@ -383,7 +375,7 @@ static void arguments(void **state)
 }
 
 /* Structs of older and newer callers. */
-static void sizes_of_structs(void **state)
+TEST(sizes_of_structs)
 {
     struct {
         tlc_graph graph;
@@ -393,7 +385,6 @@ static void sizes_of_structs(void **state)
     double weights[13];
     size_t degree = 0;
 
-    (void)state;
     memset(&newer, 0, sizeof newer);
     newer.graph = graph_of(TLC_GRAPH_COMPLETE, 12);
     newer.graph.struct_size = sizeof newer;
@@ -406,20 +397,4 @@ static void sizes_of_structs(void **state)
     newer.graph.rows = 5; /* not there for a caller who does not know it */
     require_status(tlc_graph_neighbours(&newer.graph, 0, list, weights, 12, &degree), TLC_OK);
     require(degree == 4); /* of 3 rows */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_and_complete),
-        cmocka_unit_test(tori),
-        cmocka_unit_test(random_limits),
-        cmocka_unit_test(random_edges),
-        cmocka_unit_test(random_digest),
-        cmocka_unit_test(large_graphs),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(sizes_of_structs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,12 +123,11 @@ static uint64_t fold(uint64_t hash, uint64_t word)
 }
 
 /* Random plans keep all rules, and are those that were recorded. */
-static void random_plans(void **state)
+TEST(random_plans)
 {
     static plan p;
     const uint64_t recorded = UINT64_C(0x703800b848d08f3a);
     uint64_t hash = 0;
-    (void)state;
     for (uint64_t seed = 1; seed <= (quick() ? 100 : 2000); seed++) {
         rng r = {seed};
         p = (plan){.owners = 1 + (uint32_t)rng_below(&r, seed % 3 ? 9 : 70)};
@@ -154,10 +153,9 @@ static void random_plans(void **state)
 }
 
 /* Whole tensors go to the owners that a plain search gives them: the most costly one next, to who has least. */
-static void searched(void **state)
+TEST(searched)
 {
     static plan p;
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         uint64_t load[8] = {0};
         uint32_t owner[TENSORS_MAX];
@@ -188,11 +186,10 @@ static void searched(void **state)
 }
 
 /* Whole tensors go to who has least, the most costly first; equal ones in their order. */
-static void dealt_out(void **state)
+TEST(dealt_out)
 {
     static plan p;
     static const uint32_t owner[] = {1, 2, 0, 2, 1, 0};
-    (void)state;
     p = (plan){.owners = 3, .split_n = 1000000};
     add(&p, 600, 600, 0, 0);
     add(&p, 500, 500, 0, 0);
@@ -210,10 +207,9 @@ static void dealt_out(void **state)
 }
 
 /* Two tensors of 64000 and 16 values, and a whole one. The owner of the whole one gets less of the split ones. */
-static void levelled(void **state)
+TEST(levelled)
 {
     static plan p;
-    (void)state;
     p = (plan){.owners = 2, .split_n = 10000};
     add(&p, 64000, 64000, 0, 0);
     add(&p, 9000, 16000, 0, 0);
@@ -225,10 +221,9 @@ static void levelled(void **state)
 }
 
 /* Shapes as of ResNet-50, 2 to 64 owners: the busiest has at most 2% more than the mean, and there are few cuts. */
-static void balanced(void **state)
+TEST(balanced)
 {
     static plan p;
-    (void)state;
     for (uint32_t owners = 2; owners <= 64; owners *= 2) {
         uint64_t all = 0, most = 0;
         p = (plan){.owners = owners, .split_n = 4096};
@@ -250,10 +245,9 @@ static void balanced(void **state)
 }
 
 /* With one owner nothing is cut, and tensors without values have no part. */
-static void one_owner(void **state)
+TEST(one_owner)
 {
     static plan p;
-    (void)state;
     p = (plan){.owners = 1, .split_n = 1};
     add(&p, 100000, 20000, 0, 0);
     add(&p, 0, 8, 1, 0);
@@ -283,11 +277,10 @@ static uint64_t frame_cost(const char *codec, size_t n, size_t piece)
 }
 
 /* Frames of a fixed size cost what they have, those with zero-runs n^(3/4), and all others a third of their bound. */
-static void costs(void **state)
+TEST(costs)
 {
     uint64_t cost = 77;
     size_t bound;
-    (void)state;
     for (size_t n = 1; n < SIZE_MAX / 64; n += n / 3 + 1) {
         double want = n < (size_t)1 << 31 ? pow((double)n, 0.75) + 12 : 0;
         assert_true(want == 0 || fabs((double)frame_cost("3lc", n, n) - want) <= 2 + want / 400);
@@ -324,19 +317,8 @@ static void cost_of_trace(const trace *t)
     tlc_destroy(ctx);
 }
 
-static void costs_of_traces(void **state)
+TEST(costs_of_traces)
 {
-    (void)state;
     if (!each_trace(cost_of_trace))
         skip_test("TLC_TEST_DATA names no folder of runs");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans), cmocka_unit_test(searched),        cmocka_unit_test(dealt_out),
-        cmocka_unit_test(levelled),     cmocka_unit_test(balanced),        cmocka_unit_test(one_owner),
-        cmocka_unit_test(costs),        cmocka_unit_test(costs_of_traces),
-    };
-    return cmocka_run_group_tests_name("ownership", tests, NULL, NULL);
 }

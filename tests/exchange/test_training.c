@@ -47,11 +47,10 @@ static void require_close_weights(const data *d, const schedule *s, const traine
     require(sqrt(gap) <= got->gap + 2 * 0x1p-23 * sqrt(longest) * s->rate * (double)s->exchanges);
 }
 
-static void raw_is_plain_sgd(void **state)
+TEST(raw_is_plain_sgd)
 {
     static const size_t ranks[] = {1, 2, 4, 7};
 
-    (void)state;
     for (size_t m = 0; m < COUNT(models); m++)
         for (size_t r = 0; r < COUNT(ranks); r++) {
             data d = data_draw(models[m], ranks[r], 100, 4);
@@ -125,11 +124,10 @@ static schedule every_gradient(const model *m)
     return (schedule){.exchanges = m->hidden ? 400 : 300, .batch = 4, .part = RANKS, .rate = m->hidden ? 2 : 3};
 }
 
-static void gradients_reach_floats(void **state)
+TEST(gradients_reach_floats)
 {
     static const char *const list[] = {"raw", "natural", "3lc", "3lc-golomb", "topk:p=0.03,bits=2+golomb"};
 
-    (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
         draws d = draws_open(models[m], RANKS, 1000, 2);
         const schedule s = every_gradient(models[m]);
@@ -147,12 +145,11 @@ static const schedule federated =
  * better, and sbc ends 4% behind in the perceptron. Plain SGD with as many gradients ends at another loss. Over the
  * data of all seeds it is 0.34192 in logistic regression (sbc: at most 0.30011), and 0.41611 in the perceptron (sbc: at
  * most 0.48130). */
-static void rounds_reach_floats(void **state)
+TEST(rounds_reach_floats)
 {
     static const char *const list[] = {"raw", "sbc"};
     const size_t gradients = federated.exchanges * federated.delay * federated.part / RANKS; /* a rank */
 
-    (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
         draws d = draws_open(models[m], RANKS, gradients * federated.batch, 3);
         trained got;
@@ -188,11 +185,10 @@ static double group_row(const draws *d, const schedule *s, const cluster_options
 
 /* What the second compression costs: 16 ranks in 4 sites, compared with all ranks in one all-reduce with the same
  * codec. In sites frames are of this codec, too, or raw. */
-static void groups_reach_floats(void **state)
+TEST(groups_reach_floats)
 {
     static const char *const list[] = {"3lc", "topk:p=0.03,bits=2+golomb"};
 
-    (void)state;
     for (size_t m = 0; m < (quick() ? 1 : COUNT(models)); m++) {
         draws d = draws_open(models[m], MANY, 250, 2);
         schedule s = every_gradient(models[m]);
@@ -217,13 +213,4 @@ static void groups_reach_floats(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(raw_is_plain_sgd),
-        cmocka_unit_test(gradients_reach_floats),
-        cmocka_unit_test(rounds_reach_floats),
-        cmocka_unit_test(groups_reach_floats),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -24,7 +24,7 @@ typedef struct cluster_options {
     int forget; /* the residuals of pushes are set to 0 before each push */
     /* of CLUSTER_GROUPED */
     const char *inside; /* the codec in a site; NULL: `codec` */
-    uint32_t sites;     /* 0: 2, if there are so many ranks */
+    uint32_t sites;     /* 0: 2, if there are two ranks */
 } cluster_options;
 
 typedef struct cluster cluster;

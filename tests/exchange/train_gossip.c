@@ -6,7 +6,7 @@ const char *const gossip_names[GOSSIP_WAYS] = {"D-PSGD", "naive", "DCD", "ECD", 
 
 typedef struct node {
     uint32_t neighbours[MOST_RANKS];
-    double weights[MOST_RANKS]; /* the own one last */
+    double weights[MOST_RANKS]; /* its own last */
     size_t degree;
     tlc_gossip *gossip; /* of DCD and ECD */
     tlc_ctx *ctx;       /* of the other ways with a codec */
@@ -189,7 +189,7 @@ static void exchange_moved(nodes *run)
 
 /* ---- a step without it ------------------------------------------------------------------------------------------- */
 
-/* to = C(x). As in the library, small tensors stay as they are: those behind the first one. */
+/* to = C(x). As in the library, small tensors stay as they are: those after the first one. */
 static void quantize(nodes *run, node *of, const float *values, float *to)
 {
     const model *m = run->d->m;

@@ -100,8 +100,8 @@ static void same_everywhere(const frame *f)
 
 /* ---- laws -------------------------------------------------------------------------------------------------------- */
 
-/* Are the values equal, or of one sign and at most so many floats apart? Zeros of both signs are equal, and so are all
- * NaN. */
+/* Are the values equal, or of one sign and at most this many floats apart? Zeros of both signs are equal, and so are
+ * all NaN. */
 static int alike(const float *a, const float *b, size_t n, uint64_t apart)
 {
     for (size_t i = 0; i < n; i++) {

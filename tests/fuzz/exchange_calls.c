@@ -41,7 +41,7 @@ void run_restart(run *r, party *p)
         release_pushes(r, p);
     party_close(p);
     party_open(p, &r->plan, role, index);
-    r->strange = 1; /* it makes other messages for the steps that were */
+    r->strange = 1; /* it makes other messages for earlier steps */
 }
 
 static uint64_t step_of(const party *p)

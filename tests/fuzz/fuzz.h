@@ -19,7 +19,7 @@ void fuzz_fold_number(uint64_t number);
 /* Tries an input. If its checksum is wrong, tries it again with the right one, which a fuzzer cannot guess. */
 void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len));
 
-/* Splits an input: each take_ returns the next part of it, and zeros behind its end. */
+/* Splits an input: each take_ returns the next part of it, and zeros past its end. */
 typedef struct fuzz_input {
     const uint8_t *at, *end;
 } fuzz_input;

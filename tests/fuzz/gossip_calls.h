@@ -82,7 +82,7 @@ uint64_t known_chain(uint64_t number, uint64_t next);
 /* All replicas of a node are this, or not known, and lost, or not. */
 void known_replicas(run *r, uint32_t i, uint64_t replica, int lost);
 
-/* A node took something of which it is not known what it has of it. */
+/* A node took a message, and it is not known what it has made of it. */
 void known_forget(run *r, uint32_t i);
 
 /* Checks what can be seen of it. */

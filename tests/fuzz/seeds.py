@@ -112,7 +112,7 @@ def npy(vectors):
 
 
 def delta(vectors):
-    """a byte with dtype and kind; a frame, or base and next one behind the other"""
+    """a byte with dtype and kind; a frame, or base and next one after the other"""
     for r in records(vectors, 'delta.txt'):
         dtype = ('f32', 'f16', 'bf16').index(r['dtype'][0])
         yield bytes([dtype]) + bytes.fromhex(r['frame'][0])

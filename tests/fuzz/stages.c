@@ -114,7 +114,7 @@ static void onebit(const sample *s)
 
     mean[0] = bits_float(take_number(&in, 4));
     mean[1] = bits_float(take_number(&in, 4));
-    const size_t size = (s->n + 7) / 8; /* the bytes behind are not used */
+    const size_t size = (s->n + 7) / 8; /* the bytes after them are not used */
     if ((size_t)(in.end - in.at) >= size && accepted(tlc_onebit_decode(in.at, size, mean, s->x, s->n), s->x, s->n, 4) &&
         mean[0] >= 0.0f && mean[1] < 0.0f) {
         require_status(tlc_onebit_encode(s->x, s->n, bits, NULL, again), TLC_OK);

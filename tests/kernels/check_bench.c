@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The speeds of the kernels, from the same descriptions: for each size, the median over rounds in which memcpy and the
+ * The speeds of the kernels, from the same descriptions: for each size, the median over many turns. memcpy and the
  * kernel of every ISA take turns, so that a busy machine slows all of them alike.
  */
 #include "check.h"
@@ -11,7 +11,7 @@
 enum { ROUNDS = 15, MOST_TIMED = 6, ALIGN = 64, MOST_SLOW = 256 };
 #define ROUND_NS 60e3 /* a turn lasts at least this long: the clock costs nothing beside it */
 
-typedef struct arena { /* the streams of an operand lie behind each other, as the partitions of a tensor do */
+typedef struct arena { /* the streams of an operand follow one another, as the partitions of a tensor do */
     uint8_t *map, *at;
 } arena;
 

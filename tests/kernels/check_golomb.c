@@ -71,7 +71,7 @@ static int fill_golomb_read(check_args *a, int kind)
     return 1;
 }
 
-/* What is behind the codes that were read may be anything. */
+/* What comes after the codes that were read may be anything. */
 static check_result call_golomb_read(const tlc_kernels *k, const check_args *a)
 {
     const tlc_golomb_codes codes = {a->p[0], a->n, (unsigned)a->shift, (unsigned)a->cut};

@@ -386,7 +386,7 @@ static uint64_t all_halfs(void)
 
 static uint64_t many_floats(void)
 {
-    /* 512 signs and exponents, 92 roundings; 3 rounds see each kind of upper part once */
+    /* 512 signs and exponents, 92 roundings; 3 passes see each kind of upper part once */
     uint64_t rounds = check_opt.effort == FULL ? 12 : check_opt.effort == QUICK ? 3 : 1;
     return check_opt.exhaustive ? (uint64_t)1 << 32 : 512 * 92 * rounds;
 }

@@ -72,7 +72,7 @@ static check_result call_threshold_mask(const tlc_kernels *k, const check_args *
     return RESULT(k->threshold_mask(a->p[0], a->n, a->flip, a->keep, a->least, a->p[1]));
 }
 
-/* What is behind the values that were taken may be anything. */
+/* What comes after the values that were taken may be anything. */
 static check_result call_threshold_values(const tlc_kernels *k, const check_args *a)
 {
     float *out = a->p[1];

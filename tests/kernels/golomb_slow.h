@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Golomb streams bit by bit, as they are defined, and what the tests of src/positions/golomb.h share.
+ * Golomb codes bit by bit, as they are defined, and what the tests of src/positions/golomb.h share.
  */
 #ifndef TLC_TEST_GOLOMB_SLOW_H
 #define TLC_TEST_GOLOMB_SLOW_H
@@ -156,7 +156,7 @@ static inline size_t slow_read(const uint8_t *src, size_t len, uint64_t n, int s
     return (size_t)(r.at / 8);
 }
 
-/* The same positions as masks, in pieces of all sizes, and 0 behind the last position. */
+/* The same positions as masks, in pieces of all sizes, and 0 after the last position. */
 static inline void judge_masks(const uint8_t *src, size_t len, uint64_t n, const uint64_t *index)
 {
     uint64_t mask[TLC_GOLOMB_WORDS + 1], beyond = 0;

@@ -379,12 +379,11 @@ static size_t check_row(trial *t, const float *g, const float *r)
     return done;
 }
 
-static void entries(void **state)
+TEST(entries)
 {
     float *g = floats(FLAT), *r = floats(FLAT);
     size_t rows = 0;
 
-    (void)state;
     for (const tlc_fused *row; (row = tlc_fused_row(rows)) != NULL; rows++) {
         require(tlc_fused_of(row->quantizer, row->packer) == row); /* it is found, and is the only one */
         FOR_EACH_ISA(isa)
@@ -402,11 +401,10 @@ static void entries(void **state)
 }
 
 /* A pair that no row names has none. */
-static void pairs(void **state)
+TEST(pairs)
 {
     size_t found = 0, rows = 0;
 
-    (void)state;
     while (tlc_fused_row(rows))
         rows++;
     for (size_t i = 0; tlc_codec_stage(i); i++)
@@ -419,11 +417,4 @@ static void pairs(void **state)
     require(found == rows);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entries),
-        cmocka_unit_test(pairs),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

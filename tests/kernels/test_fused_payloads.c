@@ -168,11 +168,10 @@ static void codecs_of(const tlc_fused *row, tlc_isa isa, data_kind kind, size_t 
 
 static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_TIES, DATA_DENSE, DATA_ZERO};
 
-static void payloads(void **state)
+TEST(payloads)
 {
     static const size_t sizes[] = {1, 2, 4, 5, 6, 63, 79, 81, 333, 1025, 5 * TLC_CHUNK + 3, 20011};
 
-    (void)state;
     fallbacks = 0;
     for (const tlc_fused *row, *first = row = tlc_fused_row(0); row; row = tlc_fused_row((size_t)(row - first) + 1))
         FOR_EACH_ISA(isa)
@@ -183,20 +182,12 @@ static void payloads(void **state)
 }
 
 /* Shared out among tasks: ranges begin anywhere. */
-static void payloads_with_tasks(void **state)
+TEST(payloads_with_tasks)
 {
     const size_t n = 5 * 2 * 16384 + 1234;
 
-    (void)state;
     for (size_t i = 0; tlc_fused_row(i); i++)
         codecs_of(tlc_fused_row(i), TLC_ISA_AUTO, DATA_SPARSE, n, &runners[1].parallel);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(payloads),
-        cmocka_unit_test(payloads_with_tasks),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -18,7 +18,7 @@ typedef struct example {
     uint8_t payload[6];
 } example;
 
-static void worked_examples(void **state)
+TEST(worked_examples)
 {
     static const example examples[] = {
         {0, 0, 0, {0}, {0}, 2, {0, 0}},
@@ -35,7 +35,6 @@ static void worked_examples(void **state)
     uint8_t all[41] = {0xac, 2, 0}, dst[41];
     set s = set_new(300);
 
-    (void)state;
     for (const example *e = examples; e < examples + COUNT(examples); e++) {
         set one = set_new(e->n);
         at = (place){.n = (size_t)e->n};
@@ -66,11 +65,10 @@ static void parameter_is(uint64_t k, uint64_t n)
     require(got >= fmin(fmax(low, 0), 48) && got <= fmin(fmax(high, 0), 48));
 }
 
-static void parameter(void **state)
+TEST(parameter)
 {
     rng r = {1};
 
-    (void)state;
     for (uint64_t n = 1; n < (quick() ? 100 : 1000); n++)
         for (uint64_t k = 1; k <= n; k++)
             parameter_is(k, n);
@@ -85,14 +83,13 @@ static void parameter(void **state)
 }
 
 /* Eq. 8 of the paper: b* + 1 / (1 - (1 - p)^(2^b*)) bits a position, where the gaps are geometric. */
-static void mean_bits(void **state)
+TEST(mean_bits)
 {
     const double ps[] = {0.001, 0.01, 0.1};
     const int rounds = quick() ? 1 : 10;
     const uint64_t each = quick() ? 10000 : 100000;
     rng r = {2};
 
-    (void)state;
     for (size_t j = 0; j < COUNT(ps); j++) {
         uint64_t n = (uint64_t)((double)each / ps[j]), bits = 0, k = 0;
         size_t cap = 2 * (size_t)each;
@@ -150,13 +147,12 @@ static size_t worst_of(uint64_t n, uint64_t k, int signs, uint8_t *dst, size_t c
     return worst;
 }
 
-static void bound(void **state)
+TEST(bound)
 {
     const uint64_t large[] = {1000, 4095, 65536, 100003};
     rng r = {3};
     uint8_t *dst = bytes(60000);
 
-    (void)state;
     for (uint64_t n = 1; n <= (quick() ? 40 : 200); n++)
         for (int signs = 0; signs < 2; signs++) {
             size_t worst = 0;
@@ -242,13 +238,12 @@ static void round_trip(arena *a, const set *s, int signs)
     free(want);
 }
 
-static void round_trips(void **state)
+TEST(round_trips)
 {
     const uint64_t large[] = {4096, 10007, 65536 + 63, 200000};
     rng r = {4};
     arena a;
 
-    (void)state;
     arena_open(&a, 60000);
     for (uint64_t n = 0; n <= 300; n += quick() ? 7 : 1)
         for (size_t j = 0; j < COUNT(densities); j++)
@@ -269,13 +264,12 @@ static void round_trips(void **state)
 
 /* Sets that chance does not make: long empty stretches, full stretches, periods. A decoder that starts in the middle of
  * a periodic stream may never find the start of a code. */
-static void shaped_sets(void **state)
+TEST(shaped_sets)
 {
     const uint64_t n = quick() ? 20000 : 100000;
     rng r = {5};
     arena a;
 
-    (void)state;
     arena_open(&a, 60000);
     for (uint64_t period = 1; period < 3000; period += 1 + period / 3)
         for (int signs = 0; signs < 2; signs++) {
@@ -311,12 +305,11 @@ static void shaped_sets(void **state)
 }
 
 /* Quotients near those that the writer splits into parts. */
-static void long_quotients(void **state)
+TEST(long_quotients)
 {
     const uint64_t n = 131072, quotients[][2] = {{40, 60}, {88, 108}};
     arena a;
 
-    (void)state;
     arena_open(&a, 60000);
     for (unsigned b = 9; b <= 10; b++)
         for (size_t i = 0; i < COUNT(quotients); i++)
@@ -331,14 +324,4 @@ static void long_quotients(void **state)
                 set_free(&s);
             }
     arena_close(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(worked_examples), cmocka_unit_test(parameter),   cmocka_unit_test(mean_bits),
-        cmocka_unit_test(bound),           cmocka_unit_test(round_trips), cmocka_unit_test(shaped_sets),
-        cmocka_unit_test(long_quotients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,17 +26,16 @@ static void damage(arena *a, rng *r, uint64_t n, double p, int signs)
     judge(a, bytes_of, size, UINT64_MAX, signs, 64);
     for (size_t i = 0; i < 20; i++)
         bytes_of[size + i] = (uint8_t)rng_next(r);
-    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* bytes behind the payload do not count */
+    require(judge(a, bytes_of, size + 20, n, signs, 64) == size); /* bytes after the payload do not count */
     set_free(&s);
     free(bytes_of);
 }
 
-static void damaged(void **state)
+TEST(damaged)
 {
     rng r = {6};
     arena a;
 
-    (void)state;
     arena_open(&a, 60000);
     for (uint64_t n = 0; n <= (quick() ? 30 : 130); n += 1 + n / 16)
         for (size_t j = 0; j < COUNT(densities); j++)
@@ -64,13 +63,12 @@ static void any_stream(arena *a, rng *r, uint64_t k, unsigned b, uint64_t n, siz
     judge(a, src, head + len, n, signs, 100);
 }
 
-static void hostile(void **state)
+TEST(hostile)
 {
     rng r = {7};
     arena a;
     uint8_t src[64];
 
-    (void)state;
     arena_open(&a, 20000);
     for (int i = 0; i < (quick() ? 3000 : 100000); i++) {
         uint64_t k = rng_next(&r) >> rng_below(&r, 64), n = rng_next(&r) >> rng_below(&r, 64);
@@ -106,7 +104,7 @@ static void hostile(void **state)
 
 /* Streams that have only ones from some bit on, so that no code ends: for all places where a decoder that cuts its
  * stream may be at that bit. */
-static void cut_codes(void **state)
+TEST(cut_codes)
 {
     static const struct {
         unsigned b;
@@ -118,7 +116,6 @@ static void cut_codes(void **state)
     rng r = {8};
     arena a;
 
-    (void)state;
     arena_open(&a, 16000);
     for (size_t i = 0; i < COUNT(shapes); i++)
         for (size_t j = 0; j < COUNT(lens); j++)
@@ -140,7 +137,7 @@ static void cut_codes(void **state)
 }
 
 /* Distances near 2^64: quotients for b = 48, then a remainder of ones except for its last bit. */
-static void far_positions(void **state)
+TEST(far_positions)
 {
     static const struct {
         uint64_t quotient[3], n;
@@ -163,7 +160,6 @@ static void far_positions(void **state)
     uint8_t *src = bytes(40000);
     arena a;
 
-    (void)state;
     arena_open(&a, 40000);
     for (size_t i = 0; i < COUNT(cases); i++) {
         size_t k = cases[i].quotient[2] ? 3 : 1;
@@ -186,7 +182,7 @@ static void far_positions(void **state)
 }
 
 /* Heads with all forms of k. */
-static void heads(void **state)
+TEST(heads)
 {
     static const struct {
         size_t len;
@@ -214,7 +210,6 @@ static void heads(void **state)
     };
     arena a;
 
-    (void)state;
     arena_open(&a, 100);
     for (size_t i = 0; i < COUNT(cases); i++) {
         tlc_golomb_reader r;
@@ -224,13 +219,4 @@ static void heads(void **state)
         judge(&a, cases[i].src, cases[i].len, cases[i].n, 0, 3);
     }
     arena_close(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_codes), cmocka_unit_test(damaged), cmocka_unit_test(far_positions),
-        cmocka_unit_test(heads),     cmocka_unit_test(hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

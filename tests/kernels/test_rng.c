@@ -24,11 +24,10 @@ static uint64_t joined(const uint32_t halves[2])
     return (uint64_t)halves[1] << 32 | halves[0];
 }
 
-static void known_answers(void **state)
+TEST(known_answers)
 {
     uint32_t words[4];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(known); i++) {
         at = (place){.i = i};
         tlc_philox_words(joined(known[i].key), joined(known[i].counter + 2), joined(known[i].counter), words);
@@ -55,12 +54,11 @@ static void check_call(const tlc_kernels *k, uint64_t seed, uint64_t step, uint6
 }
 
 /* At the start, where the lowest word of the counter carries, where two do, and past the last element. */
-static void kernels(void **state)
+TEST(kernels)
 {
     static const uint64_t border[] = {AROUND, (uint64_t)1 << 34, (uint64_t)3 << 34, (uint64_t)1 << 63, 0};
     static const size_t n[] = {1, 2, 3, 4, 5, 31, 32, 33, 64, 127, 128, 129, 130, LONGEST};
 
-    (void)state;
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)
         if (tlc_isa_supported(isa))
             for (size_t b = 0; b < COUNT(border); b++)
@@ -72,20 +70,11 @@ static void kernels(void **state)
                 }
 }
 
-static void fractions(void **state)
+TEST(fractions)
 {
-    (void)state;
     require(tlc_uniform(0) == 0 && tlc_uniform(255) == 0);
     require(tlc_uniform(256) == 0x1p-24f && tlc_uniform(0x80000000) == 0.5f);
     require(tlc_uniform(~0u) == 1 - 0x1p-24f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(kernels),
-        cmocka_unit_test(fractions),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

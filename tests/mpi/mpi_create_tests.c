@@ -224,33 +224,29 @@ static void other_calls(void)
     require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
 }
 
-/* The last rank has memory for so many blocks only. In the end it suffices, and a step works. */
+/* The last rank has memory for one allocation more each time. In the end that is enough, and a step works. */
 static void no_memory(void)
 {
-    const float zeros[400] = {0};
-    float a[300] = {0}, b[400] = {0};
-    const void *grads[] = {zeros, zeros};
-    void *out[] = {a, b};
     tlc_mpi *h = NULL;
-    int blocks = 0;
+    int allocations = 0;
     scene s;
 
-    for (tlc_status status = TLC_ERR_NOMEM; status; blocks++) {
+    for (tlc_status status = TLC_ERR_NOMEM; status; allocations++) {
         scene_set(&s);
-        scene_memory(&s, rank == ranks - 1 ? blocks : -1);
+        scene_memory(&s, rank == ranks - 1 ? allocations : -1);
         status = tlc_mpi_allreduce_create(&h, &s.cfg);
         require(status == TLC_OK || status == TLC_ERR_NOMEM);
         require(!status || (s.found.status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1));
         require(!status || !s.memory.used);
     }
-    require(blocks > 5);
+    require(allocations > 5);
     scene_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
-    tlc_status status = tlc_mpi_allreduce_start(h, grads, 1, out);
+    tlc_status status = tlc_mpi_allreduce_start(h, s.grads, 1, s.out);
     if (ranks == 1)
         require_status(status, TLC_OK);
     else {
         require_status(status, TLC_ERR_NOMEM);
-        require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_NOMEM); /* it is of no use any more */
+        require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_NOMEM); /* it is of no use any more */
     }
     scene_memory(&s, -1);
     tlc_mpi_destroy(h);

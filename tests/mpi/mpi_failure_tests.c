@@ -36,10 +36,6 @@ static void room_later(void)
 /* MPI fails, and its error handler returns: so do calls of the handle, from then on. */
 static void broken(void)
 {
-    const float zeros[400] = {0};
-    float a[300] = {0}, b[400] = {0};
-    const void *grads[] = {zeros, zeros};
-    void *out[] = {a, b};
     tlc_outcome found = {.struct_size = sizeof found};
     char text[MPI_MAX_ERROR_STRING];
     tlc_mpi *h = NULL;
@@ -53,13 +49,13 @@ static void broken(void)
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     sends.left = 0; /* on all ranks, so that nobody waits */
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_TRANSPORT);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_TRANSPORT);
     sends.left = -1;
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
     MPI_Error_string(MPI_ERR_NO_MEM, text, &len);
     require(found.status == TLC_ERR_TRANSPORT && strncmp(found.sentence, text, 199) == 0);
     require_status(tlc_mpi_wait(h), TLC_ERR_TRANSPORT);
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_TRANSPORT);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_TRANSPORT);
     require_status(tlc_mpi_test(h, &done), TLC_ERR_TRANSPORT);
     tlc_mpi_destroy(h);
 }
@@ -82,15 +78,13 @@ static void refused(const tlc_mpi *h, tlc_status got, tlc_status want, size_t te
 /* Calls out of turn, and with handles of another kind. */
 static void turns(void)
 {
-    float values[400] = {0};
-    const void *grads[] = {values, values};
-    void *out[] = {values, values}, *one[] = {values, NULL};
     const float *const *none = NULL;
     tlc_mpi *h = NULL, *nobody = NULL;
     int done;
     scene s;
 
     scene_set(&s);
+    void *const one[] = {s.values, NULL};
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
 #define REFUSED(call, want, tensor, sentence) refused(h, call, want, tensor, sentence)
 #define OTHER_KIND(call, name)                                                                                         \
@@ -107,12 +101,13 @@ static void turns(void)
     require_status(tlc_mpi_progress(&h, 1), TLC_OK);
     require_status(tlc_mpi_progress(&nobody, 1), TLC_OK);
     require_status(tlc_mpi_progress(NULL, 1), TLC_ERR_PARAM);
-    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, one), TLC_ERR_PARAM, 1, "tensor 1 (\"fc\"): its entry of out is NULL");
-    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, NULL), TLC_ERR_PARAM, 0, "tensor 0 (\"conv\"): out is NULL");
-    REFUSED(tlc_mpi_allreduce_start(h, grads, 0, out), TLC_ERR_PARAM, TLC_ALL, "weight is 0; it is 2^-50 to 2^50");
-    REFUSED(tlc_mpi_allreduce_start(h, (const void *const *)one, 1, out), TLC_ERR_PARAM, 1,
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, one), TLC_ERR_PARAM, 1,
+            "tensor 1 (\"fc\"): its entry of out is NULL");
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, NULL), TLC_ERR_PARAM, 0, "tensor 0 (\"conv\"): out is NULL");
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 0, s.out), TLC_ERR_PARAM, TLC_ALL, "weight is 0; it is 2^-50 to 2^50");
+    REFUSED(tlc_mpi_allreduce_start(h, (const void *const *)one, 1, s.out), TLC_ERR_PARAM, 1,
             "tensor 1 (\"fc\"): its entry of grads is NULL");
-    OTHER_KIND(tlc_mpi_worker_start(h, grads, 1, out), "tlc_mpi_worker_start");
+    OTHER_KIND(tlc_mpi_worker_start(h, s.grads, 1, s.out), "tlc_mpi_worker_start");
     OTHER_KIND(tlc_mpi_server_start(h), "tlc_mpi_server_start");
     OTHER_KIND(tlc_mpi_server_answer(h, none), "tlc_mpi_server_answer");
     OTHER_KIND(tlc_mpi_server_run(h, NULL, NULL), "tlc_mpi_server_run");
@@ -120,14 +115,14 @@ static void turns(void)
     OTHER_KIND(tlc_mpi_gossip_hello(h, 0), "tlc_mpi_gossip_hello");
     require(!tlc_mpi_worker_object(h) && !tlc_mpi_server_object(h) && !tlc_mpi_gossip_object(h));
     require(tlc_mpi_allreduce_object(h) && !tlc_mpi_allreduce_object(NULL));
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
-    REFUSED(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_ERR_ORDER, TLC_ALL,
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
     require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_outcome found = {.struct_size = sizeof found};
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
     require(strcmp(found.sentence, "nothing is wrong") == 0); /* what was refused before is forgotten */
-    require_status(tlc_mpi_allreduce_start(h, grads, 1, out), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
     tlc_mpi_destroy(h); /* ends the step */
     tlc_mpi_destroy(NULL);
 }
@@ -135,9 +130,6 @@ static void turns(void)
 /* Calls of a rank that is worker and server which would wait for the rank itself: they are refused, and it goes on. */
 static void waits_for_itself(void)
 {
-    float values[400] = {0};
-    const void *grads[] = {values, values};
-    void *out[] = {values, values};
     tlc_mpi *worker = NULL, *server = NULL, *both[2];
     scene s;
 
@@ -159,7 +151,7 @@ static void waits_for_itself(void)
     REFUSED(tlc_mpi_wait(server), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_wait of the server was called before tlc_mpi_worker_start of step 1 on this rank");
     h = worker;
-    require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+    require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
     REFUSED(tlc_mpi_wait(worker), TLC_ERR_ORDER, TLC_ALL, waits);
     REFUSED(tlc_mpi_wait_all(both, 2), TLC_ERR_ORDER, TLC_ALL, waits);
     require_status(tlc_mpi_wait(server), TLC_OK);
@@ -171,7 +163,7 @@ static void waits_for_itself(void)
             "tlc_mpi_wait was called, but tlc_mpi_server_answer comes first");
     require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
     require_status(tlc_mpi_wait(worker), TLC_OK);
-    require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+    require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
     tlc_mpi_destroy(worker); /* in the middle of a step */
     tlc_mpi_destroy(server);
     require(!s.memory.used);
@@ -180,9 +172,6 @@ static void waits_for_itself(void)
 /* With backup workers, a server must not get ahead of the worker of its rank by more than the answers that it keeps. */
 static void ahead_of_itself(void)
 {
-    float values[400] = {0};
-    const void *grads[] = {values, values};
-    void *out[] = {values, values};
     tlc_mpi *worker = NULL, *server = NULL;
     scene s;
 
@@ -198,7 +187,7 @@ static void ahead_of_itself(void)
     for (int step = 1; step <= 3; step++) {
         tlc_mpi *h = server;
         if (!server) {
-            require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+            require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
             require_status(tlc_mpi_wait(worker), TLC_OK);
             continue;
         }
@@ -209,7 +198,7 @@ static void ahead_of_itself(void)
                 tlc_mpi_server_answer(server, NULL), TLC_ERR_ORDER, TLC_ALL,
                 "tlc_mpi_server_answer was called, but the worker of this rank has not started step 1, whose answer "
                 "is replaced");
-            require_status(tlc_mpi_worker_start(worker, grads, 1, out), TLC_OK);
+            require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
         }
         require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
         if (step == 3)
@@ -223,22 +212,14 @@ static void ahead_of_itself(void)
 /* A server that ends while workers go on: they are told. */
 static void server_ends(void)
 {
-    float values[400] = {0};
-    const void *grads[] = {values, values};
-    void *out[] = {values, values};
     tlc_outcome found = {.struct_size = sizeof found};
-    tlc_mpi *h = NULL;
     scene s;
 
     if (ranks < 2)
         return;
-    scene_set(&s);
-    s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks - 1;
-    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
-                   TLC_OK);
+    tlc_mpi *h = scene_server(&s);
     if (rank < ranks - 1) {
-        require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_OK);
+        require_status(tlc_mpi_worker_start(h, s.grads, 1, s.out), TLC_OK);
         require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
         require_status(tlc_mpi_outcome(h, &found), TLC_OK);
         require(strcmp(found.sentence, "a server was destroyed before this step") == 0);
@@ -251,16 +232,11 @@ static void server_ends(void)
 static void workers_gone(void)
 {
     tlc_outcome found = {.struct_size = sizeof found};
-    tlc_mpi *h = NULL;
     scene s;
 
     if (ranks < 2)
         return;
-    scene_set(&s);
-    s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks - 1;
-    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
-                   TLC_OK);
+    tlc_mpi *h = scene_server(&s);
     if (rank == ranks - 1) {
         require_status(tlc_mpi_server_start(h), TLC_OK);
         refused(h, tlc_mpi_wait(h), TLC_ERR_ORDER, TLC_ALL, "all workers have destroyed their handles");
@@ -281,32 +257,23 @@ static tlc_status give_up(void *arg, const tlc_server *server, float *const *del
     return ++*steps < 3 ? TLC_OK : TLC_ERR_STEP;
 }
 
-/* An optimiser that fails, with any status, ends the server; its workers are told. */
+/* An optimizer that fails, with any status, ends the server; its workers are told. */
 static void update_fails(void)
 {
-    float values[400] = {0};
-    const void *grads[] = {values, values};
-    void *out[] = {values, values};
-    tlc_mpi *h = NULL;
     int steps = 0;
     scene s;
 
     if (ranks < 2)
         return;
-    scene_set(&s);
-    s.exchange.servers = 1;
-    s.exchange.workers = (uint32_t)ranks - 1;
+    tlc_mpi *h = scene_server(&s);
     if (rank == ranks - 1) {
-        require_status(tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_OK);
         require_status(tlc_mpi_server_run(h, give_up, &steps), TLC_ERR_STEP);
         require(steps == 3);
-    } else {
-        require_status(tlc_mpi_worker_create(&h, &s.cfg), TLC_OK);
+    } else
         for (steps = 1; steps <= 3; steps++) {
-            require_status(tlc_mpi_worker_start(h, grads, 1, out), TLC_OK);
+            require_status(tlc_mpi_worker_start(h, s.grads, 1, s.out), TLC_OK);
             require_status(tlc_mpi_wait(h), steps < 3 ? TLC_OK : TLC_ERR_ORDER);
         }
-    }
     tlc_mpi_destroy(h);
     require(!s.memory.used);
 }
@@ -319,6 +286,6 @@ const mpi_test failure_tests[] = {
     {"a server ahead of the worker of its rank", ahead_of_itself},
     {"a server that ends", server_ends},
     {"workers that are gone", workers_gone},
-    {"an optimiser that fails", update_fails},
+    {"an optimizer that fails", update_fails},
     {NULL, NULL},
 };

@@ -174,7 +174,7 @@ static void refusals(void)
     require(strcmp(found.sentence, "rank 0: the edge from rank 1 has the weight 134217729, the one to it 134217728") ==
             0);
     MPI_Comm_free(&comm);
-    for (int times = 1; times <= 2; times++) { /* an edge that comes twice; in the first graph none is wrong */
+    for (int times = 1; times <= 2; times++) { /* an edge that comes twice; in the first graph nothing is wrong */
         const int other = 1 - rank, twice[] = {other, other}, in = rank < 2 ? times : 0;
         MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, twice, unweighted, in > 0, twice, unweighted, MPI_INFO_NULL,
                                        0, &comm);

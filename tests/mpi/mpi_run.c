@@ -103,12 +103,3 @@ void require_results(const results *r, const fleet *f)
     for (size_t t = 0; t < TENSORS; t++)
         require(same(r->out[t], f->out[(size_t)rank * TENSORS + t], fleet_bytes(f, t)));
 }
-
-void require_equal_states(member ours, member theirs)
-{
-    tlc_message a = member_save(ours), b = member_save(theirs);
-
-    require(blob_same(a, b));
-    blob_free(&a);
-    blob_free(&b);
-}

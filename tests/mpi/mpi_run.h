@@ -46,7 +46,4 @@ void results_open(results *r, const fleet *f);
 void results_wipe(results *r, const fleet *f); /* fills them with OUT_FILL, as fleet_pull does first */
 void results_close(results *r);
 void require_results(const results *r, const fleet *f); /* they are those of worker `rank` */
-
-/* The object has the state of that of the fleet. */
-void require_equal_states(member ours, member theirs);
 #endif

@@ -29,11 +29,24 @@ void scene_set(scene *s)
     s->cfg = mpi_config(&s->exchange, s->tensors, 2);
     s->found.struct_size = sizeof s->found;
     s->cfg.outcome = &s->found;
+    s->grads[0] = s->grads[1] = s->out[0] = s->out[1] = s->values;
 }
 
-void scene_memory(scene *s, int blocks)
+tlc_mpi *scene_server(scene *s)
 {
-    s->memory.left = blocks;
+    tlc_mpi *h = NULL;
+
+    scene_set(s);
+    s->exchange.servers = 1;
+    s->exchange.workers = (uint32_t)ranks - 1;
+    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s->cfg, NULL) : tlc_mpi_worker_create(&h, &s->cfg),
+                   TLC_OK);
+    return h;
+}
+
+void scene_memory(scene *s, int allocations)
+{
+    s->memory.left = allocations;
 }
 
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,

@@ -8,7 +8,7 @@
 #include "mpi_run.h"
 
 typedef struct heap {
-    int left; /* blocks that there are; -1: any number */
+    int left; /* allocations that may succeed; -1: any number */
     int used;
 } heap;
 
@@ -18,11 +18,17 @@ typedef struct scene {
     tlc_mpi_config cfg;
     tlc_outcome found;
     heap memory;
+    float values[400]; /* of both tensors; grads and out point to them */
+    const void *grads[2];
+    void *out[2];
 } scene;
 
 void scene_set(scene *s);
-/* It has memory for so many blocks from now on; -1: for any number. */
-void scene_memory(scene *s, int blocks);
+/* From now on it has memory for this many allocations; -1: for any number. */
+void scene_memory(scene *s, int allocations);
+
+/* One server, on the last rank, and workers on the others. Makes the handle of this rank. */
+tlc_mpi *scene_server(scene *s);
 
 /* All ranks get the same status, rank, tensor and sentence. */
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,

@@ -138,9 +138,9 @@ static void play(layout l)
         }
     }
     if (w.worker)
-        require_equal_states((member){.worker = tlc_mpi_worker_object(w.worker)}, w.f.worker[rank]);
+        require_same_states((member){.worker = tlc_mpi_worker_object(w.worker)}, w.f.worker[rank]);
     if (w.server)
-        require_equal_states((member){.server = tlc_mpi_server_object(w.server)}, w.f.owner[server_of(l)]);
+        require_same_states((member){.server = tlc_mpi_server_object(w.server)}, w.f.owner[server_of(l)]);
     require_traffic(&w);
     world_close(&w);
 }

@@ -13,11 +13,7 @@ static void require_same_fleets(const fleet *a, const fleet *b)
 {
     for (uint32_t i = 0; i < RANKS + a->cfg.servers; i++) {
         int server = i >= RANKS;
-        tlc_message one = member_save(server ? a->owner[i - RANKS] : a->worker[i]);
-        tlc_message other = member_save(server ? b->owner[i - RANKS] : b->worker[i]);
-        require(blob_same(one, other));
-        blob_free(&one);
-        blob_free(&other);
+        require_same_states(server ? a->owner[i - RANKS] : a->worker[i], server ? b->owner[i - RANKS] : b->worker[i]);
     }
     for (size_t i = 0; i < (size_t)RANKS * TENSORS; i++)
         require(same(a->out[i], b->out[i], fleet_bytes(a, i % TENSORS)));
@@ -99,9 +95,8 @@ static void alter_message(call *c, tlc_message valid)
     free(p);
 }
 
-static void e1_altered_messages(void **state)
+TEST(e1_altered_messages)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         fleet a, b;
         open_twins(&a, &b, kind);
@@ -138,7 +133,7 @@ static void alter_flags(call *c, tlc_message valid)
     blob_free(&altered);
 }
 
-/* An answer with a weight before its bits, as a push has it. */
+/* An answer with a weight before its bits, as in a push. */
 static void add_weight(call *c, tlc_message valid)
 {
     enum { FLAGS = 3, WEIGHT = 4, PLACE = 14 }; /* format.md */
@@ -204,11 +199,10 @@ static void alter_length(call *c, tlc_message valid)
 }
 
 /* Pushes that say that a gradient was dropped, or that a worker is not in the round, and the answers to them. */
-static void e1_lengths(void **state)
+TEST(e1_lengths)
 {
     const uint32_t nan = 0x7fc00000u;
 
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -233,7 +227,7 @@ static void e1_lengths(void **state)
 static void alter_finding(call *c, tlc_message valid)
 {
     enum { CAUSE, REASON, RANK, TENSOR, PLACE = 14 };    /* format.md */
-    const size_t begin = PLACE + (c->take == take_push); /* behind the receiver */
+    const size_t begin = PLACE + (c->take == take_push); /* after the receiver */
     static const struct {
         size_t field;
         uint8_t value;
@@ -252,11 +246,10 @@ static void alter_finding(call *c, tlc_message valid)
 }
 
 /* Rank 1 has a NaN in the last tensor. */
-static void e1_findings(void **state)
+TEST(e1_findings)
 {
     const uint32_t nan = 0x7fc00000u;
 
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -273,9 +266,8 @@ static void e1_findings(void **state)
     }
 }
 
-static void e1_flags(void **state)
+TEST(e1_flags)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet f;
@@ -297,8 +289,8 @@ static void e1_flags(void **state)
     }
 }
 
-/* So many workers that their bits in an answer are more bytes than the checksum behind them. */
-static void e1_many_workers(void **state)
+/* So many workers that their bits in an answer are more bytes than the checksum after them. */
+TEST(e1_many_workers)
 {
     const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "bias", .n = 4, .only = TLC_NOBODY};
     const float grad[4] = {1, 2, 3, 4};
@@ -311,7 +303,6 @@ static void e1_many_workers(void **state)
     tlc_worker *w;
     tlc_server *s;
 
-    (void)state;
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = 47;
     cfg.servers = 1;
@@ -340,7 +331,7 @@ static void e1_many_workers(void **state)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* The numbers behind the fixed part of a state are a byte each here. One has two bytes, or they end too early. */
+/* The numbers after the fixed part of a state are a byte each here. One has two bytes, or they end too early. */
 static void alter_numbers(call *c, tlc_message valid)
 {
     enum { FIXED = 16, NUMBERS = 4, CHECKSUM = 4 }; /* object_state.c */
@@ -402,9 +393,8 @@ static void alter_state(fleet *f, member m, uint32_t index)
     free(p);
 }
 
-static void e1_altered_states(void **state)
+TEST(e1_altered_states)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         fleet a, b;
         open_twins(&a, &b, kind);
@@ -416,13 +406,4 @@ static void e1_altered_states(void **state)
         fleet_step(&b, 2);
         close_twins(&a, &b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_altered_messages), cmocka_unit_test(e1_flags),        cmocka_unit_test(e1_lengths),
-        cmocka_unit_test(e1_findings),         cmocka_unit_test(e1_many_workers), cmocka_unit_test(e1_altered_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * E1: a call that fails with anything but TLC_ERR_STEP changes nothing. Every function is called with bad arguments and
- * out of turn, in every stage of a step. Afterwards the fleet goes on with the very bytes of a twin that was left
+ * out of turn, in every phase of a step. Afterwards the fleet goes on with the very bytes of a twin that was left
  * alone. (Messages and states at fault: e1_wrong_messages_change_nothing.c.)
  */
 #include "../support/exchange_view.h"
@@ -11,30 +11,11 @@
 enum { RANKS = 3, CONV = 1, WIDE = 3 };
 
 /* How far a step of an object is. */
-typedef enum stage { IDLE, PUSHED, AVERAGED, REDUCED } stage; /* AVERAGED: of ranks */
+typedef enum phase { IDLE, PUSHED, AVERAGED, REDUCED } phase; /* AVERAGED: of ranks */
 
 /* ---- what all objects have --------------------------------------------------------------------------------------- */
 
-static tlc_status set_codec(member m, size_t tensor, const char *codec)
-{
-    return m.rank     ? tlc_allreduce_set_codec(m.rank, tensor, codec, codec)
-           : m.worker ? tlc_worker_set_codec(m.worker, tensor, codec)
-                      : tlc_server_set_codec(m.server, tensor, codec);
-}
-
-static tlc_status outcome(member m, tlc_outcome *o)
-{
-    return m.rank     ? tlc_allreduce_outcome(m.rank, o)
-           : m.worker ? tlc_worker_outcome(m.worker, 0, o)
-                      : tlc_server_outcome(m.server, o);
-}
-
-static tlc_status part(member m, size_t i, tlc_part *p)
-{
-    return m.rank ? tlc_allreduce_part(m.rank, i, p) : tlc_server_part(m.server, i, p);
-}
-
-/* Functions that any stage allows. */
+/* Functions that any phase allows. */
 static void refuse_queries(watch *w)
 {
     tlc_exchange_stats stats = {.struct_size = sizeof stats.struct_size - 1};
@@ -44,18 +25,18 @@ static void refuse_queries(watch *w)
 
     REFUSED(w, MEMBER(m, stats, NULL), TLC_ERR_PARAM);
     REFUSED(w, MEMBER(m, stats, &stats), TLC_ERR_PARAM);
-    REFUSED(w, outcome(m, NULL), TLC_ERR_PARAM);
-    REFUSED(w, outcome(m, &told), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_outcome(m, 0, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_outcome(m, 0, &told), TLC_ERR_PARAM);
     if (m.worker) {
         told.struct_size = sizeof told;
         REFUSED(w, tlc_worker_outcome(m.worker, w->f->cfg.servers, &told), TLC_ERR_PARAM);
         return;
     }
-    REFUSED(w, part(m, 0, NULL), TLC_ERR_PARAM);
-    REFUSED(w, part(m, 0, &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, 0, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, 0, &p), TLC_ERR_PARAM);
     p.struct_size = sizeof p;
-    REFUSED(w, part(m, member_parts(m), &p), TLC_ERR_PARAM);
-    REFUSED(w, part(m, SIZE_MAX, &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, member_parts(m), &p), TLC_ERR_PARAM);
+    REFUSED(w, member_ask_part(m, SIZE_MAX, &p), TLC_ERR_PARAM);
     require(!p.mean && !told.sentence[0] && !stats.steps);
 }
 
@@ -72,13 +53,13 @@ static void refuse_codecs(watch *w)
 {
     member m = w->m;
 
-    REFUSED(w, set_codec(m, CONV, "4lc"), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, TLC_ALL, ""), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, TENSORS, "3lc"), TLC_ERR_PARAM);
-    REFUSED(w, set_codec(m, 0, "3lc"), TLC_ERR_PARAM); /* it is small */
-    REFUSED(w, set_codec(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY);
+    REFUSED(w, member_set_codec(m, CONV, "4lc"), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, TLC_ALL, ""), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, TENSORS, "3lc"), TLC_ERR_PARAM);
+    REFUSED(w, member_set_codec(m, 0, "3lc"), TLC_ERR_PARAM); /* it is small */
+    REFUSED(w, member_set_codec(m, TLC_ALL, "raw:block=1"), TLC_ERR_CAPACITY);
     if (!m.server) /* it fits to some parts, but not to "conv" */
-        REFUSED(w, set_codec(m, TLC_ALL, "raw:block=16"), TLC_ERR_CAPACITY);
+        REFUSED(w, member_set_codec(m, TLC_ALL, "raw:block=16"), TLC_ERR_CAPACITY);
     if (m.worker)
         REFUSED(w, tlc_worker_set_codec(m.worker, CONV, NULL), TLC_ERR_PARAM);
     if (m.server)
@@ -93,7 +74,7 @@ static void refuse_codecs(watch *w)
         REFUSED(w, tlc_allreduce_set_codec(m.rank, CONV, "sbc", "raw:block=1"), TLC_ERR_CAPACITY);
 }
 
-static void refuse_states(watch *w, stage s)
+static void refuse_states(watch *w, phase s)
 {
     int loads = s == IDLE, saves = s == IDLE || (w->m.server && s == PUSHED);
     size_t size = member_state_size(w->m), written = 77;
@@ -114,7 +95,7 @@ static void refuse_states(watch *w, stage s)
     free(state);
 }
 
-static void refuse_factors(watch *w, stage s)
+static void refuse_factors(watch *w, phase s)
 {
     int in_turn = s == IDLE || (w->m.server && s == PUSHED);
 
@@ -127,17 +108,7 @@ static void refuse_factors(watch *w, stage s)
 
 /* ---- those who push ---------------------------------------------------------------------------------------------- */
 
-static tlc_status push(member m, const void *const *grads, double weight, tlc_message *to)
-{
-    return m.rank ? tlc_allreduce_push(m.rank, grads, weight, to) : tlc_worker_push(m.worker, grads, weight, to);
-}
-
-static tlc_status pull(member m, const tlc_message *from, void *const *out)
-{
-    return m.rank ? tlc_allreduce_pull(m.rank, from, out) : tlc_worker_pull(m.worker, from, out);
-}
-
-static void refuse_pushes(watch *w, stage s)
+static void refuse_pushes(watch *w, phase s)
 {
     static const double weights[] = {0, -1, NAN, INFINITY, -INFINITY, 0x1.fffffp-51, 0x1.00001p50, DBL_MAX, DBL_MIN};
     const fleet *f = w->f;
@@ -148,20 +119,20 @@ static void refuse_pushes(watch *w, stage s)
     memset(untouched, OUT_FILL, sizeof untouched);
     for (size_t t = 0; t < TENSORS; t++)
         grads[t] = f->grad[w->index * TENSORS + t];
-    REFUSED(w, push(w->m, grads, 1, NULL), TLC_ERR_PARAM);
-    REFUSED(w, push(w->m, NULL, 1, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_push(w->m, grads, 1, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_push(w->m, NULL, 1, NULL), TLC_ERR_PARAM);
     for (size_t i = 0; i < COUNT(weights); i++)
-        REFUSED(w, push(w->m, grads, weights[i], to), TLC_ERR_PARAM);
+        REFUSED(w, member_push(w->m, grads, weights[i], to), TLC_ERR_PARAM);
     for (size_t t = 0; t < TENSORS; t++) {
         const void *was = grads[t];
         grads[t] = NULL;
         if (f->tensors[t].n && is_sent(&f->tensors[t], w->index))
-            REFUSED(w, push(w->m, grads, 1, to), TLC_ERR_PARAM);
+            REFUSED(w, member_push(w->m, grads, 1, to), TLC_ERR_PARAM);
         grads[t] = was;
     }
     if (s != IDLE) {
-        REFUSED(w, push(w->m, grads, 1, to), TLC_ERR_ORDER);
-        REFUSED(w, push(w->m, NULL, 1, to), TLC_ERR_ORDER);
+        REFUSED(w, member_push(w->m, grads, 1, to), TLC_ERR_ORDER);
+        REFUSED(w, member_push(w->m, NULL, 1, to), TLC_ERR_ORDER);
     }
     require(same(to, untouched, sizeof to));
 }
@@ -174,19 +145,19 @@ static void refuse_pulls(watch *w, int in_turn)
     void *out[TENSORS];
 
     memcpy(out, &f->out[w->index * TENSORS], sizeof out);
-    REFUSED(w, pull(w->m, NULL, out), TLC_ERR_PARAM);
-    REFUSED(w, pull(w->m, none, NULL), TLC_ERR_PARAM);
+    REFUSED(w, member_pull(w->m, NULL, out), TLC_ERR_PARAM);
+    REFUSED(w, member_pull(w->m, none, NULL), TLC_ERR_PARAM);
     for (size_t t = 0; t < TENSORS; t++) {
         void *was = out[t];
         out[t] = NULL;
         if (f->tensors[t].n)
-            REFUSED(w, pull(w->m, none, out), TLC_ERR_PARAM);
+            REFUSED(w, member_pull(w->m, none, out), TLC_ERR_PARAM);
         out[t] = was;
     }
-    REFUSED(w, pull(w->m, none, out), in_turn ? TLC_ERR_CORRUPT : TLC_ERR_ORDER);
+    REFUSED(w, member_pull(w->m, none, out), in_turn ? TLC_ERR_CORRUPT : TLC_ERR_ORDER);
 }
 
-static void refuse_worker(watch *w, stage s)
+static void refuse_worker(watch *w, phase s)
 {
     tlc_worker *worker = w->m.worker;
     const uint64_t now = tlc_worker_step(worker), taken[RANKS] = {now, now, now};
@@ -198,7 +169,7 @@ static void refuse_worker(watch *w, stage s)
     refuse_pulls(w, 1);
 }
 
-static void refuse_rank(watch *w, stage s)
+static void refuse_rank(watch *w, phase s)
 {
     tlc_allreduce *rank = w->m.rank;
     const uint64_t now = tlc_allreduce_step(rank);
@@ -236,7 +207,7 @@ static void refuse_rank(watch *w, stage s)
 
 /* ---- servers ----------------------------------------------------------------------------------------------------- */
 
-static void refuse_server(watch *w, stage s)
+static void refuse_server(watch *w, phase s)
 {
     tlc_server *server = w->m.server;
     const uint64_t now = tlc_server_step(server);
@@ -272,7 +243,7 @@ static void refuse_server(watch *w, stage s)
 
 /* ---- twins ------------------------------------------------------------------------------------------------------- */
 
-static void disturb(fleet *f, member m, uint32_t index, stage s)
+static void disturb(fleet *f, member m, uint32_t index, phase s)
 {
     watch w;
 
@@ -293,7 +264,7 @@ static void disturb(fleet *f, member m, uint32_t index, stage s)
     watch_close(&w);
 }
 
-static void disturb_all(fleet *f, stage s)
+static void disturb_all(fleet *f, phase s)
 {
     for (uint32_t i = 0; i < f->workers; i++)
         disturb(f, f->worker[i], i, s);
@@ -320,15 +291,6 @@ static void require_same_messages(const tlc_message *a, const tlc_message *b, si
         require(blob_same(a[i], b[i]));
 }
 
-static void require_same_states(member a, member b)
-{
-    tlc_message one = member_save(a), other = member_save(b);
-
-    require(blob_same(one, other));
-    blob_free(&one);
-    blob_free(&other);
-}
-
 static void run_step(fleet *f, uint64_t step, int disturbed)
 {
     fleet_gradients(f, step);
@@ -344,9 +306,8 @@ static void run_step(fleet *f, uint64_t step, int disturbed)
     require_pulled(f, TLC_OK);
 }
 
-static void e1_every_call(void **state)
+TEST(e1_every_call)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         fleet a, b;
@@ -377,9 +338,8 @@ static void e1_every_call(void **state)
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 /* Residuals of which one would overflow: none is scaled. */
-static void e1_scale(void **state)
+TEST(e1_scale)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t t = 0; t < TENSORS; t++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -404,9 +364,8 @@ static void e1_scale(void **state)
 }
 
 /* No object at all. */
-static void e1_null(void **state)
+TEST(e1_null)
 {
-    (void)state;
     tlc_message m[2] = {{NULL, 0}};
     size_t written = 0;
     uint8_t byte = 0;
@@ -456,14 +415,4 @@ static void e1_null(void **state)
     require(!tlc_worker_step(NULL) && !tlc_server_step(NULL) && !tlc_allreduce_step(NULL));
     require(!tlc_worker_state_size(NULL) && !tlc_server_state_size(NULL) && !tlc_allreduce_state_size(NULL));
     require(!m[0].len && !written && !step && !p.n && !told.sentence[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_every_call),
-        cmocka_unit_test(e1_scale),
-        cmocka_unit_test(e1_null),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * E1: messages of others change nothing: of another sender, step, kind or fleet, or such as do not agree with the rest.
+ * E1: messages of others change nothing: of another sender, step, kind or fleet, or that do not agree with the rest.
  * The outcome says who is at fault, and the object takes the right ones afterwards.
  */
 #include "../support/exchange_view.h"
@@ -33,14 +33,13 @@ static void open_like(fleet *f, const fleet *other, size_t split_n)
 }
 
 /* Pushes at a server in step 3. */
-static void e1_wrong_pushes(void **state)
+TEST(e1_wrong_pushes)
 {
     tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
     call c = {.take = take_push};
     tlc_push_info info = {.struct_size = sizeof info};
     fleet f, stranger, other;
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 1);
     open_like(&stranger, &f, 48);
     open_like(&other, &f, cfg.split_n);
@@ -119,22 +118,20 @@ static void wrong_answers(fleet_kind kind)
     fleet_close(&stranger);
 }
 
-static void e1_wrong_answers(void **state)
+TEST(e1_wrong_answers)
 {
-    (void)state;
     wrong_answers(SHARDED);
     wrong_answers(GATHERED);
     wrong_answers(THREE_SERVERS);
 }
 
-/* An owner that does not agree with the other owners who took part. The first who differs is named. */
-static void e1_taken(void **state)
+/* An owner that says that others took part than the other owners say. The first who differs is named. */
+TEST(e1_taken)
 {
     tlc_exchange_config cfg = fleet_config(SHARDED, RANKS, small_tensors);
     fleet f;
     enum { PLACE = 14 }; /* of the bits, in a small rank's answer of a small step: format.md */
 
-    (void)state;
     fleet_open(&f, &cfg, small_tensors, 1);
     fleet_gradients(&f, 1);
     fleet_push(&f);
@@ -158,14 +155,4 @@ static void e1_taken(void **state)
     fleet_pull(&f);
     require_pulled(&f, TLC_OK);
     fleet_close(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e1_wrong_pushes),
-        cmocka_unit_test(e1_wrong_answers),
-        cmocka_unit_test(e1_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,12 +57,11 @@ static const float *const *spoil(fleet *f, uint32_t server)
 }
 
 /* Sums overflow, though no gradient does. */
-static void e2_mean(void **state)
+TEST(e2_mean)
 {
     static const size_t tensors[] = {0, CONV, WIDE, OWN, GAIN};
     const float huge = 2e38f;
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t i = 0; i < COUNT(tensors) && kind != GATHERED; i++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -91,7 +90,7 @@ static void e2_mean(void **state)
 }
 
 /* With gather a mean has no owner: all ranks see that it overflows, whatever its frames are made of. */
-static void e2_gathered_mean(void **state)
+TEST(e2_gathered_mean)
 {
     static const char *const texts[] = {"3lc",
                                         "raw",
@@ -107,7 +106,6 @@ static void e2_gathered_mean(void **state)
     const want told = {TLC_ERR_STEP, TLC_ERR_NONFINITE, TLC_NOBODY, CONV, "the mean of tensor \"conv\" is not finite"};
     const float huge = 2e38f;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         tlc_exchange_config cfg = fleet_config(GATHERED, RANKS, small_tensors);
         scene s;
@@ -130,14 +128,13 @@ static void e2_gathered_mean(void **state)
 }
 
 /* A codec with two scalars, of which only the first one is too large. */
-static void e2_gathered_onebit(void **state)
+TEST(e2_gathered_onebit)
 {
     const want told = {TLC_ERR_STEP, TLC_ERR_NONFINITE, TLC_NOBODY, CONV, "the mean of tensor \"conv\" is not finite"};
     const float sides[2] = {2e38f, -1}; /* onebit sends the means of both */
     tlc_exchange_config cfg = fleet_config(GATHERED, RANKS, small_tensors);
     fleet f;
 
-    (void)state;
     cfg.sum = 1;
     cfg.push = "onebit";
     fleet_open(&f, &cfg, small_tensors, 1);
@@ -155,11 +152,10 @@ static void e2_gathered_onebit(void **state)
 }
 
 /* The residual of an owner and a mean are finite, but not their sum. */
-static void e2_residual_and_mean(void **state)
+TEST(e2_residual_and_mean)
 {
     const float first[2] = {3e38f, 1.4e38f}, second[2] = {0, 2.9e38f};
 
-    (void)state;
     FOR_EACH_KIND(kind) {
         if (kind == GATHERED)
             continue;
@@ -189,11 +185,10 @@ static void e2_residual_and_mean(void **state)
     }
 }
 
-static void e2_delta(void **state)
+TEST(e2_delta)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (uint32_t server = 0; kind != GATHERED && server < (kind == ONE_SERVER ? 1 : RANKS); server++)
             for (size_t i = 0; i < COUNT(values); i++) {
@@ -214,9 +209,8 @@ static void e2_delta(void **state)
 }
 
 /* Nobody is left for a mean. */
-static void e2_all_gradients(void **state)
+TEST(e2_all_gradients)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         scene s;
@@ -263,11 +257,10 @@ static void come_back(scene *s)
 }
 
 /* Gradients that were not checked: the residual of the tensor with a NaN becomes 0, the others are what they were. */
-static void e2_assume_finite(void **state)
+TEST(e2_assume_finite)
 {
     static const size_t tensors[] = {0, CONV, OWN, GAIN};
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t i = 0; i < COUNT(tensors); i++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
@@ -292,12 +285,11 @@ static void e2_assume_finite(void **state)
 }
 
 /* Long parts are taken out of the residuals again, piece by piece. */
-static void e2_long_parts(void **state)
+TEST(e2_long_parts)
 {
     tlc_tensor tensors[TENSORS];
     const float huge = 2e38f;
 
-    (void)state;
     memcpy(tensors, small_tensors, sizeof tensors);
     tensors[WIDE].n = 5000;
     FOR_EACH_KIND(kind) {
@@ -316,19 +308,4 @@ static void e2_long_parts(void **state)
         grow(&s, 1, GAIN, 0);
         scene_close(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e2_mean),
-        cmocka_unit_test(e2_gathered_mean),
-        cmocka_unit_test(e2_residual_and_mean),
-        cmocka_unit_test(e2_gathered_onebit),
-        cmocka_unit_test(e2_delta),
-        cmocka_unit_test(e2_all_gradients),
-        cmocka_unit_test(e2_assume_finite),
-        cmocka_unit_test(e2_long_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

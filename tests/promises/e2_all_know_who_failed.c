@@ -56,12 +56,11 @@ static void dropped_push(scene *s, uint32_t who, const want *told)
         require(taken_by(f->worker[0], i) == (7 ^ 1 << who) && taken_by(f->owner[i], 0) == (7 ^ 1 << who));
 }
 
-static void e2_gradient(void **state)
+TEST(e2_gradient)
 {
     static const size_t tensors[] = {0, CONV, WIDE, OWN, GAIN};
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (uint32_t who = 0; who < RANKS; who++)
             for (size_t i = 0; i < COUNT(tensors); i++, turn++) {
@@ -98,11 +97,10 @@ static void residual_and_gradient(fleet_kind kind, tlc_dtype dtype, uint32_t who
     scene_close(&s);
 }
 
-static void e2_residual_and_gradient(void **state)
+TEST(e2_residual_and_gradient)
 {
     static const size_t tensors[] = {0, CONV, WIDE, OWN, GAIN};
 
-    (void)state;
     FOR_EACH_KIND(kind)
         for (uint32_t who = 0; who < RANKS; who++)
             for (size_t i = 0; i < COUNT(tensors); i++) {
@@ -191,9 +189,8 @@ static void missed_push(fleet_kind kind, uint32_t owners, accident *a)
         blob_free(&a->old[o]);
 }
 
-static void e2_push_to_one_owner(void **state)
+TEST(e2_push_to_one_owner)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (uint32_t from = 0; from < RANKS; from++)
             for (uint32_t to = 0; to <= RANKS; to += kind == ONE_SERVER ? RANKS : 1)
@@ -211,9 +208,8 @@ static tlc_message happen_to_one(fleet *f, leg on, uint32_t from, uint32_t to, t
     return happen(f, on == TO_WORKER ? TO_OWNER : TO_WORKER, from, to, message);
 }
 
-static void e2_gathered_push(void **state)
+TEST(e2_gathered_push)
 {
-    (void)state;
     for (uint32_t from = 0; from < RANKS; from++)
         for (uint32_t to = 0; to < RANKS; to++)
             for (fate what = ALTERED; what < FATES; what++) {
@@ -241,14 +237,13 @@ static void e2_gathered_push(void **state)
 }
 
 /* One rank has dropped its gradient, and the message of a later rank does not arrive: the message is at fault. */
-static void e2_gathered_twice(void **state)
+TEST(e2_gathered_twice)
 {
     tlc_exchange_config cfg = fleet_config(GATHERED, RANKS, small_tensors);
     accident a = {.from = 2, .to = 1, .what = ALTERED};
     want told;
     scene s;
 
-    (void)state;
     scene_open(&s, &cfg, small_tensors);
     fleet_gradients(&s.f, 3);
     poison(&s.f, 0, CONV, NAN);
@@ -315,9 +310,8 @@ static tlc_message break_push(fleet *f, leg on, uint32_t from, uint32_t to, tlc_
 }
 
 /* The checksum of a push is right, but a frame in it is bad. It is found when it is decoded. */
-static void e2_bad_push_frame(void **state)
+TEST(e2_bad_push_frame)
 {
-    (void)state;
     for (fleet_kind kind = SHARDED; kind <= ONE_SERVER; kind++) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         scene s;
@@ -343,9 +337,8 @@ static void e2_bad_push_frame(void **state)
 }
 
 /* A bad frame in an answer fails the pull, until the answer comes as it is. */
-static void e2_bad_answer_frame(void **state)
+TEST(e2_bad_answer_frame)
 {
-    (void)state;
     for (fleet_kind kind = SHARDED; kind <= ONE_SERVER; kind++) {
         tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors);
         scene s;
@@ -394,9 +387,8 @@ static void replace(scene *s, uint32_t who, const tlc_exchange_config *cfg)
     blob_free(&was);
 }
 
-static void e2_other_settings(void **state)
+TEST(e2_other_settings)
 {
-    (void)state;
     for (fleet_kind kind = SHARDED; kind <= GATHERED; kind++)
         for (uint32_t who = 0; who < RANKS; who++) {
             tlc_exchange_config cfg = fleet_config(kind, RANKS, small_tensors), other = cfg;
@@ -420,9 +412,8 @@ static void e2_other_settings(void **state)
 }
 
 /* A rank in another step fails the step of the others. If it is an owner they wait for its answer, until all cancel. */
-static void e2_other_step(void **state)
+TEST(e2_other_step)
 {
-    (void)state;
     for (uint32_t owners = 2; owners <= RANKS; owners++) {
         tlc_exchange_config cfg = fleet_config(SHARDED, RANKS, small_tensors);
         const uint32_t who = RANKS - 1;
@@ -446,16 +437,4 @@ static void e2_other_step(void **state)
         member_move(s.f.worker[who], 4);
         scene_close(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e2_gradient),          cmocka_unit_test(e2_residual_and_gradient),
-        cmocka_unit_test(e2_push_to_one_owner), cmocka_unit_test(e2_gathered_push),
-        cmocka_unit_test(e2_gathered_twice),    cmocka_unit_test(e2_bad_push_frame),
-        cmocka_unit_test(e2_bad_answer_frame),  cmocka_unit_test(e2_other_settings),
-        cmocka_unit_test(e2_other_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,11 +48,10 @@ static tlc_exchange_config configuration(fleet_kind kind, size_t turn)
     return cfg;
 }
 
-static void e4_codecs(void **state)
+TEST(e4_codecs)
 {
     size_t turn = 0, step = quick() ? 7 : 1;
 
-    (void)state;
     for (const codec_case *c = codecs; c < codecs + codec_count; c += step)
         FOR_EACH_KIND(kind)
             for (int as_pull = 0; as_pull < (kind == GATHERED ? 1 : 2); as_pull++, turn++) {
@@ -65,11 +64,10 @@ static void e4_codecs(void **state)
 }
 
 /* Every number of ranks with every dtype, and as many owners as there can be. */
-static void e4_ranks(void **state)
+TEST(e4_ranks)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_KIND(kind)
         FOR_EACH_DTYPE(dtype)
             for (size_t i = 0; i < COUNT(numbers); i++)
@@ -84,11 +82,10 @@ static void e4_ranks(void **state)
 }
 
 /* Frames of pushes and of answers that have other parts: what is small in one direction is not in the other. */
-static void e4_other_frames(void **state)
+TEST(e4_other_frames)
 {
     tlc_tensor tensors[TENSORS];
 
-    (void)state;
     memcpy(tensors, large_tensors, sizeof tensors);
     tensors[0].pull = "3lc";
     tensors[1].push = "raw";
@@ -102,10 +99,9 @@ static void e4_other_frames(void **state)
         }
 }
 
-/* What differs between machines may not matter. */
-static void e4_unlike_machines(void **state)
+/* What differs between machines must not matter. */
+TEST(e4_unlike_machines)
 {
-    (void)state;
     FOR_EACH_KIND(kind)
         for (size_t turn = 0; turn < (quick() ? 4 : 20); turn++) {
             tlc_exchange_config cfg = fleet_config(kind, 3, large_tensors);
@@ -175,11 +171,10 @@ static tlc_message add_checksum(fleet *f, leg on, uint32_t from, uint32_t to, tl
 
 /* The first frame has a checksum, so that the aggregation of all would not fit in what an owner has room for. It
  * compresses the sum, which makes the same frame if nothing is rounded at random. */
-static void e4_checksums(void **state)
+TEST(e4_checksums)
 {
     tlc_tensor tensors[TENSORS];
 
-    (void)state;
     memcpy(tensors, large_tensors, sizeof tensors);
     for (size_t t = 0; t < TENSORS; t++)
         tensors[t].n = t == WIDE ? tensors[t].n : 0;
@@ -201,11 +196,4 @@ static void e4_checksums(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e4_codecs),          cmocka_unit_test(e4_ranks),     cmocka_unit_test(e4_other_frames),
-        cmocka_unit_test(e4_unlike_machines), cmocka_unit_test(e4_checksums),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -39,12 +39,10 @@ static void use_member(fleet *f, member m)
           : m.worker ? tlc_worker_set_codec(m.worker, CONV, "sbc")
                      : tlc_server_set_codec(m.server, CONV, "sbc"));
     OK(f, MEMBER(m, stats, &stats));
-    OK(f, m.worker ? tlc_worker_outcome(m.worker, 0, &outcome)
-          : m.rank ? tlc_allreduce_outcome(m.rank, &outcome)
-                   : tlc_server_outcome(m.server, &outcome));
+    OK(f, member_ask_outcome(m, 0, &outcome));
     FLEET_CALL(f, parts = member_parts(m));
     if (parts)
-        OK(f, m.rank ? tlc_allreduce_part(m.rank, 0, &part) : tlc_server_part(m.server, 0, &part));
+        OK(f, member_ask_part(m, 0, &part));
     FLEET_CALL(f, (void)member_step(m));
     free(state);
 }
@@ -56,7 +54,7 @@ static void use_worker(fleet *f, uint32_t w)
 
     for (size_t t = 0; t < TENSORS; t++)
         momentum[t] = floats(f->tensors[t].n);
-    OK(f, m.rank ? tlc_allreduce_mask(m.rank, momentum) : tlc_worker_mask(m.worker, momentum));
+    OK(f, member_mask(m, momentum));
     for (size_t t = 0; t < TENSORS; t++)
         free(momentum[t]);
 }
@@ -130,9 +128,8 @@ static tlc_exchange_config configuration(fleet_kind kind, size_t turn)
 
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
-static void e5_allocator(void **state)
+TEST(e5_allocator)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 11 : 1)
         FOR_EACH_KIND(kind) {
             counter count = {.left = SIZE_MAX};
@@ -160,9 +157,8 @@ static void alone(fleet *f, int before)
     require(memory.asked == 0);
 }
 
-static void e5_every_call(void **state)
+TEST(e5_every_call)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 11 : 1)
         FOR_EACH_KIND(kind) {
             tlc_exchange_config cfg = configuration(kind, turn);
@@ -176,11 +172,10 @@ static void e5_every_call(void **state)
 }
 
 /* Large tensors, so that there are tasks. */
-static void e5_tasks(void **state)
+TEST(e5_tasks)
 {
     tlc_tensor tensors[TENSORS];
 
-    (void)state;
     memcpy(tensors, large_tensors, sizeof tensors);
     tensors[3].n = 150000;
     FOR_EACH_KIND(kind) {
@@ -232,9 +227,8 @@ static tlc_status try_to_make(fleet *f, const tlc_exchange_config *cfg, int serv
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until the object is made. */
-static void e5_no_memory(void **state)
+TEST(e5_no_memory)
 {
-    (void)state;
     for (size_t turn = 0; turn < codec_count; turn += quick() ? 20 : 5)
         FOR_EACH_KIND(kind)
             for (int way = 0; way < 2 * MEMORY_KINDS; way++) {
@@ -257,9 +251,8 @@ static void e5_no_memory(void **state)
 }
 
 /* What is refused frees all that was taken by then. */
-static void e5_refused(void **state)
+TEST(e5_refused)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, WORKERS, small_tensors);
         fleet f;
@@ -284,13 +277,4 @@ static void e5_refused(void **state)
         }
         fleet_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e5_allocator), cmocka_unit_test(e5_every_call), cmocka_unit_test(e5_tasks),
-        cmocka_unit_test(e5_no_memory), cmocka_unit_test(e5_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,17 +104,15 @@ static tlc_exchange_config configuration(tlc_gossip_kind kind, const char *codec
     return cfg;
 }
 
-static void allocator(void **state)
+TEST(allocator)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++) {
-            const tlc_graph graph = ring_of(NODES);
             counter count = {.left = SIZE_MAX};
             tlc_exchange_config cfg = configuration(kind, *codec);
             network net;
             cfg.alloc = (tlc_allocator){counted_alloc, counted_free, &count};
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             size_t made = count.made;
             count.left = 0;
             use(&net);
@@ -135,18 +133,16 @@ static void alone(network *net, int before)
     require(memory.asked == 0);
 }
 
-static void every_call(void **state)
+TEST(every_call)
 {
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++, turn++) {
-            const tlc_graph graph = ring_of(NODES);
             tlc_exchange_config cfg = configuration(kind, *codec);
             network net;
             cfg.parallel = starved_runner(&runners[turn % runner_count]);
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             net.around = alone;
             use(&net);
             network_close(&net);
@@ -154,15 +150,13 @@ static void every_call(void **state)
 }
 
 /* A large tensor, so that there are tasks. */
-static void tasks(void **state)
+TEST(tasks)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind) {
-        const tlc_graph graph = ring_of(NODES);
         tlc_exchange_config cfg = configuration(kind, "qsgd");
         network net;
         cfg.parallel = starved_runner(&runners[1 + (size_t)kind % (runner_count - 1)]);
-        network_open_with(&net, &cfg, kind, &graph, 140000, NULL);
+        network_open_with(&net, &cfg, kind, NULL, 140000, NULL);
         net.around = alone;
         most_tasks = 0;
         use(&net);
@@ -171,13 +165,12 @@ static void tasks(void **state)
     }
 }
 
-static void graphs(void **state)
+TEST(graphs)
 {
     uint32_t list[12];
     double weights[13];
     size_t degree;
 
-    (void)state;
     for (tlc_graph_kind kind = TLC_GRAPH_RING; kind <= TLC_GRAPH_RANDOM; kind++) {
         const tlc_graph g = {.struct_size = sizeof g, .kind = kind, .nodes = 12, .p = 0.5};
         starved(tlc_graph_neighbours(&g, 3, list, weights, 12, &degree), TLC_OK);
@@ -213,18 +206,16 @@ static tlc_status try_to_make(network *net, const tlc_exchange_config *cfg, size
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until the object is made. */
-static void no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (const char *const *codec = unbiased_codecs(); *codec; codec++)
             for (memory_kind way = MALLOC; way < MEMORY_KINDS; way++) {
-                const tlc_graph graph = ring_of(NODES);
                 tlc_exchange_config cfg = configuration(kind, *codec);
                 tlc_status status = TLC_ERR_NOMEM;
                 network net;
                 size_t k;
-                network_open(&net, &cfg, kind, &graph);
+                network_open(&net, &cfg, kind, NULL);
                 for (k = 0; status; k++) {
                     at.i = k;
                     status = try_to_make(&net, &cfg, k, way);
@@ -236,15 +227,13 @@ static void no_memory(void **state)
 }
 
 /* What is refused frees all that was taken by then. */
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     FOR_EACH_GOSSIP(kind)
         for (memory_kind way = MALLOC; way <= ALLOCATOR; way++) {
-            const tlc_graph graph = ring_of(NODES);
             tlc_exchange_config cfg = configuration(kind, "qsgd");
             network net;
-            network_open(&net, &cfg, kind, &graph);
+            network_open(&net, &cfg, kind, NULL);
             tlc_tensor *last = &net.tensors[NET_TENSORS - 1], good = *last;
             last->push = "int8";
             require_status(try_to_make(&net, &cfg, SIZE_MAX, way), TLC_ERR_PARAM);
@@ -269,13 +258,4 @@ static void refused(void **state)
             require_status(try_to_make(&net, &cfg, SIZE_MAX, way), TLC_OK);
             network_close(&net);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocator), cmocka_unit_test(every_call), cmocka_unit_test(tasks),
-        cmocka_unit_test(graphs),    cmocka_unit_test(no_memory),  cmocka_unit_test(refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,37 +279,22 @@ static void e6(fleet_kind kind)
         run(kind, texts[i], dtypes[(i + (size_t)kind) % 3], 10 * (uint64_t)kind + i);
 }
 
-static void e6_sharded(void **state)
+TEST(e6_sharded)
 {
-    (void)state;
     e6(SHARDED);
 }
 
-static void e6_gathered(void **state)
+TEST(e6_gathered)
 {
-    (void)state;
     e6(GATHERED);
 }
 
-static void e6_one_server(void **state)
+TEST(e6_one_server)
 {
-    (void)state;
     e6(ONE_SERVER);
 }
 
-static void e6_three_servers(void **state)
+TEST(e6_three_servers)
 {
-    (void)state;
     e6(THREE_SERVERS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e6_sharded),
-        cmocka_unit_test(e6_gathered),
-        cmocka_unit_test(e6_one_server),
-        cmocka_unit_test(e6_three_servers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,9 +189,8 @@ static int is_digest(fleet_kind kind, int deltas, uint64_t want)
     return digest == want;
 }
 
-static void e7_digests(void **state)
+TEST(e7_digests)
 {
-    (void)state;
     int right = is_digest(SHARDED, 1, digest_of_deltas);
     FOR_EACH_KIND(kind)
         right &= is_digest(kind, 0, digests[kind]);
@@ -200,19 +199,10 @@ static void e7_digests(void **state)
 
 /* ---- any way ----------------------------------------------------------------------------------------------------- */
 
-static int has_mode(float_mode mode)
-{
-    int has = mode_enter(mode);
-
-    mode_leave();
-    return has;
-}
-
-static void e7_ways(void **state)
+TEST(e7_ways)
 {
     size_t turn = 0, step = quick() ? 9 : 1;
 
-    (void)state;
     for (size_t c = 0; c < codec_count; c += step)
         FOR_EACH_KIND(kind) {
             input in = input_of(kind, c);
@@ -227,11 +217,10 @@ static void e7_ways(void **state)
 }
 
 /* All modes, with weights that are rounded. */
-static void e7_float_modes(void **state)
+TEST(e7_float_modes)
 {
     static const char *const texts[] = {"3lc", "raw", "natural", "topk:p=0.1,bits=2+golomb"};
 
-    (void)state;
     for (size_t c = 0; c < COUNT(texts); c++)
         FOR_EACH_KIND(kind) {
             const input in = {kind, small_tensors, texts[c], texts[c], TLC_F32, 0, WORKERS, STEPS, 0};
@@ -244,12 +233,11 @@ static void e7_float_modes(void **state)
 }
 
 /* Tensors that are so large that tasks share them. */
-static void e7_tasks(void **state)
+TEST(e7_tasks)
 {
     static const char *const texts[] = {"3lc", "sbc", "natural", "qsgd", "raw", "3lc-golomb", "onebit", "topk"};
     tlc_tensor tensors[TENSORS];
 
-    (void)state;
     memcpy(tensors, large_tensors, sizeof tensors);
     tensors[3].n = 300000; /* two ranges of the codec that needs most, with two owners */
     for (size_t c = 0; c < COUNT(texts); c += quick() ? COUNT(texts) : 1)
@@ -268,9 +256,8 @@ static void e7_tasks(void **state)
 }
 
 /* No tensor is split, whatever the largest size_t is on a machine. */
-static void e7_unsplit(void **state)
+TEST(e7_unsplit)
 {
-    (void)state;
     FOR_EACH_KIND(kind) {
         tlc_exchange_config cfg = fleet_config(kind, WORKERS, small_tensors);
         fleet narrow, wide;
@@ -289,11 +276,4 @@ static void e7_unsplit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e7_digests), cmocka_unit_test(e7_ways),    cmocka_unit_test(e7_float_modes),
-        cmocka_unit_test(e7_tasks),   cmocka_unit_test(e7_unsplit),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -89,11 +89,10 @@ static void each_position(fixture *f, const tlc_config *cfg, size_t n)
     require_status(tlc_compress(f->ctx, f->grad, f->dst, f->cap, &(size_t){0}), TLC_OK); /* no poison */
 }
 
-static void p1_nonfinite_gradient(void **state)
+TEST(p1_nonfinite_gradient)
 {
     static const size_t sizes[] = {1, 2, 5, 63, 200, 1025};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -108,11 +107,10 @@ static void p1_nonfinite_gradient(void **state)
 }
 
 /* The poison is in a range, or in a group of blocks, that another task works on. */
-static void p1_nonfinite_gradient_with_tasks(void **state)
+TEST(p1_nonfinite_gradient_with_tasks)
 {
     size_t n = 16384 * 4 + 11, step = quick() ? 2 : 1;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t r = quick() ? 1 + (size_t)(c - codecs) % 2 : 1; r < runner_count; r += step) {
             if (quick() && (c - codecs) % 3)
@@ -128,11 +126,10 @@ static void p1_nonfinite_gradient_with_tasks(void **state)
     at.note = NULL;
 }
 
-static void p1_nonfinite_by_way_of_the_residual(void **state)
+TEST(p1_nonfinite_by_way_of_the_residual)
 {
     enum { N = 331 };
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -164,7 +161,7 @@ static void p1_nonfinite_by_way_of_the_residual(void **state)
 }
 
 /* max is finite, but s * max or x / p is not. This can be in the last block, too. */
-static void p1_infinite_scale(void **state)
+TEST(p1_infinite_scale)
 {
     static const char *const text[] = {"3lc:s=1.75",
                                        "ternary:s=1.5,block=7+quartic",
@@ -174,7 +171,6 @@ static void p1_infinite_scale(void **state)
                                        "random-sparse",
                                        "random-sparse:p=0.99,block=7"};
 
-    (void)state;
     for (size_t c = 0; c < COUNT(text); c++)
         FOR_EACH_ISA(isa)
             for (int feedback = 0; feedback < 2; feedback++) {
@@ -195,9 +191,8 @@ static void p1_infinite_scale(void **state)
 }
 
 /* p is rounded up to P, a multiple of 2^-24. x / P must be finite: values just below and above that border. */
-static void p1_largest_quotient(void **state)
+TEST(p1_largest_quotient)
 {
-    (void)state;
     FOR_EACH_ISA(isa)
         for (int feedback = 0; feedback < 2; feedback++) {
             tlc_config cfg = config("random-sparse:p=0.24999995", TLC_F32, isa); /* P = 0.25 */
@@ -216,9 +211,8 @@ static void p1_largest_quotient(void **state)
 }
 
 /* raw with error feedback narrows the sum before it sends it. That must not overflow either. */
-static void p1_narrowing_overflow(void **state)
+TEST(p1_narrowing_overflow)
 {
-    (void)state;
     FOR_EACH_ISA(isa)
         for (tlc_dtype dtype = TLC_F16; dtype <= TLC_BF16; dtype++) {
             tlc_config cfg = config("raw", dtype, isa);
@@ -257,12 +251,11 @@ static tlc_status try_capacity(fixture *f, arena *a, size_t cap, int state)
     return status;
 }
 
-static void p1_capacity(void **state)
+TEST(p1_capacity)
 {
     static const size_t sizes[] = {0, 1, 4, 5, 6, 36, 73};
     arena a;
 
-    (void)state;
     arena_open(&a, 32 * 73 + 256);
     FOR_EACH_CODEC(c)
         for (size_t s = 0; s < 3 * COUNT(sizes); s++) {
@@ -281,11 +274,10 @@ static void p1_capacity(void **state)
     arena_close(&a);
 }
 
-static void p1_bad_arguments(void **state)
+TEST(p1_bad_arguments)
 {
     size_t written = 77;
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
         fixture f = set_up(&cfg, 50);
@@ -313,17 +305,4 @@ static void p1_bad_arguments(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p1_nonfinite_gradient),
-        cmocka_unit_test(p1_nonfinite_gradient_with_tasks),
-        cmocka_unit_test(p1_nonfinite_by_way_of_the_residual),
-        cmocka_unit_test(p1_infinite_scale),
-        cmocka_unit_test(p1_largest_quotient),
-        cmocka_unit_test(p1_narrowing_overflow),
-        cmocka_unit_test(p1_capacity),
-        cmocka_unit_test(p1_bad_arguments),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

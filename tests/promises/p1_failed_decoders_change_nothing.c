@@ -80,9 +80,8 @@ static void cut_short(hostile *h, const frame *f, int checksum, size_t n, tlc_is
     }
 }
 
-static void p1_truncated_frames(void **state)
+TEST(p1_truncated_frames)
 {
-    (void)state;
     each_frame(cut_short);
 }
 
@@ -100,9 +99,8 @@ static void append(hostile *h, const frame *f, int checksum, size_t n, tlc_isa i
         }
 }
 
-static void p1_trailing_bytes(void **state)
+TEST(p1_trailing_bytes)
 {
-    (void)state;
     each_frame(append);
 }
 
@@ -119,9 +117,8 @@ static void flip(hostile *h, const frame *f, int checksum, size_t n, tlc_isa isa
     }
 }
 
-static void p1_single_bit_flips(void **state)
+TEST(p1_single_bit_flips)
 {
-    (void)state;
     each_frame(flip);
 }
 
@@ -162,11 +159,10 @@ static void flip_in_longer(hostile *h, const codec_case *c, int checksum, data_k
     free(src);
 }
 
-static void p1_single_bit_flips_of_longer_frames(void **state)
+TEST(p1_single_bit_flips_of_longer_frames)
 {
     hostile h;
 
-    (void)state;
     hostile_open(&h, 16 * 1024, 619);
     FOR_EACH_CODEC(c)
         for (int checksum = 0; checksum < 2; checksum++)
@@ -191,9 +187,8 @@ static void other_size(hostile *h, const frame *f, int checksum, size_t n, tlc_i
     require(all_bytes(out, sizeof out, HOSTILE_FILL));
 }
 
-static void p1_another_size(void **state)
+TEST(p1_another_size)
 {
-    (void)state;
     each_frame(other_size);
 }
 
@@ -223,22 +218,20 @@ static void bad_scalar(hostile *h, const frame *f, int checksum, size_t n, tlc_i
     }
 }
 
-static void p1_bad_scalars(void **state)
+TEST(p1_bad_scalars)
 {
-    (void)state;
     each_frame(bad_scalar);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static void p1_decoder_arguments(void **state)
+TEST(p1_decoder_arguments)
 {
     frame f = make_frame("3lc", TLC_F32, 0, DATA_LAPLACE, N);
     float out[N];
     tlc_decode_options opt = {.struct_size = sizeof opt};
     const float weights[] = {NAN, INFINITY, -INFINITY};
 
-    (void)state;
     memset(out, HOSTILE_FILL, sizeof out);
     for (size_t i = 0; i < COUNT(weights); i++)
         require_status(tlc_decompress_add(f.bytes, f.len, weights[i], out, N, NULL), TLC_ERR_PARAM);
@@ -261,12 +254,11 @@ static void p1_decoder_arguments(void **state)
 }
 
 /* The order of reports: each fault together with all later ones. */
-static void p1_order_of_reports(void **state)
+TEST(p1_order_of_reports)
 {
     frame f = make_frame("3lc", TLC_F32, 1, DATA_LAPLACE, N);
     float out[N];
 
-    (void)state;
     f.bytes[f.len - 5] ^= 1; /* payload and checksum are wrong */
     require_status(tlc_decompress(f.bytes, f.len, TLC_F32, out, N + 1, NULL), TLC_ERR_CHECKSUM);
     f.bytes[2] = 0x7f;
@@ -290,17 +282,4 @@ static void p1_order_of_reports(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p1_truncated_frames),
-        cmocka_unit_test(p1_trailing_bytes),
-        cmocka_unit_test(p1_single_bit_flips),
-        cmocka_unit_test(p1_another_size),
-        cmocka_unit_test(p1_single_bit_flips_of_longer_frames),
-        cmocka_unit_test(p1_bad_scalars),
-        cmocka_unit_test(p1_decoder_arguments),
-        cmocka_unit_test(p1_order_of_reports),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

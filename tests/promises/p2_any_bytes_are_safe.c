@@ -227,14 +227,13 @@ static size_t plausible_frame(rng *r, uint8_t src[ROOM], size_t n, const form *f
     return rng_below(r, 16) ? to : rng_below(r, to + 4);
 }
 
-static void p2_random_bytes(void **state)
+TEST(p2_random_bytes)
 {
     size_t count = quick() ? 8000 : 40000, accepted[FORMS_MAX] = {0};
     uint8_t src[ROOM] = {0};
     rng r = {1};
     hostile h;
 
-    (void)state;
     find_forms(&r);
     hostile_open(&h, sizeof src, MOST);
     for (at = (place){.note = "random bytes"}; at.i < count; at.i++) {
@@ -286,14 +285,13 @@ static size_t mutate(rng *r, uint8_t *src, size_t len, size_t room)
     return len;
 }
 
-static void p2_mutated_frames(void **state)
+TEST(p2_mutated_frames)
 {
     size_t count = quick() ? 100 : 1000, n = 619;
     uint8_t *grad = bytes(4 * n), *frame = bytes(32 * n), *src = bytes(32 * n + 64);
     rng r = {2};
     hostile h;
 
-    (void)state;
     hostile_open(&h, 32 * n + 64, n);
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa) {
@@ -315,11 +313,4 @@ static void p2_mutated_frames(void **state)
     free(src);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p2_random_bytes),
-        cmocka_unit_test(p2_mutated_frames),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -254,9 +254,8 @@ static void other_numbers(const truth *t)
         }
 }
 
-static void many_values(void **state)
+TEST(many_values)
 {
-    (void)state;
     described = 0;
     each_truth(other_numbers);
     require(described > 100); /* positions of few among many */
@@ -299,9 +298,8 @@ static void other_positions(const truth *t)
         }
 }
 
-static void many_positions(void **state)
+TEST(many_positions)
 {
-    (void)state;
     each_truth(other_positions);
 }
 
@@ -326,14 +324,13 @@ static void other_lengths(const truth *t)
     }
 }
 
-static void long_blocks(void **state)
+TEST(long_blocks)
 {
-    (void)state;
     each_truth(other_lengths);
 }
 
 /* Numbers that are cut short, too long, or not in their shortest form. */
-static void malformed_numbers(void **state)
+TEST(malformed_numbers)
 {
     static const struct {
         size_t len;
@@ -348,7 +345,6 @@ static void malformed_numbers(void **state)
         {14, {0x97, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}},
     };
 
-    (void)state;
     arena_open(&src_pages, ROOM);
     arena_open(&out_pages, OUT);
     FOR_EACH_CODEC(c)
@@ -368,15 +364,14 @@ static void malformed_numbers(void **state)
 /* ---- without a header -------------------------------------------------------------------------------------------- */
 
 /* Stages alone, with few bytes for very many values. n is the caller's, and nothing is written before all of src is
- * checked. Neither bytes of zeros nor bytes of ones are a code of so many values. */
-static void stages_alone(void **state)
+ * checked. Neither bytes of zeros nor bytes of ones are a code of that many values. */
+TEST(stages_alone)
 {
     uint8_t zeros[16] = {0}, ones[16];
     int8_t *q;
     float *out;
     size_t written = 77;
 
-    (void)state;
     arena_open(&out_pages, OUT);
     q = (int8_t *)arena_take(&out_pages, OUT, 1);
     out = (float *)(void *)q;
@@ -425,18 +420,15 @@ static void aggregated(const truth *t)
         }
 }
 
-static void aggregators(void **state)
+TEST(aggregators)
 {
-    (void)state;
     each_truth(aggregated);
 }
 
-int main(void)
+static int start(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_values),       cmocka_unit_test(many_positions), cmocka_unit_test(long_blocks),
-        cmocka_unit_test(malformed_numbers), cmocka_unit_test(stages_alone),   cmocka_unit_test(aggregators),
-    };
     (void)alarm(SECONDS);
-    return cmocka_run_group_tests(tests, print_isas, NULL);
+    return print_isas(state);
 }
+
+SETUP(start)

@@ -91,12 +91,11 @@ static void two_steps(guarded *g, tlc_config *cfg, size_t n, int end)
     tlc_destroy(ctx);
 }
 
-static void p2_buffers_at_guard_pages(void **state)
+TEST(p2_buffers_at_guard_pages)
 {
     size_t most = quick() ? 70 : 330, step = quick() ? 4 : 1; /* no multiple of 3, for the dtypes */
     guarded g;
 
-    (void)state;
     guarded_open(&g, 5000);
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa)
@@ -155,12 +154,11 @@ static size_t receive_all(int from, uint8_t *p, size_t room)
     return len;
 }
 
-static void p2_fork_in_mid_use(void **state)
+TEST(p2_fork_in_mid_use)
 {
     size_t n = 3001, room = 3 * (16 * n + 64 + 4 * n) + 4 * n + 256;
     uint8_t *grad = bytes(2 * n), *log = bytes(room), *theirs = bytes(room);
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F16, TLC_ISA_AUTO);
         tlc_ctx *ctx = create(&cfg, n);
@@ -256,12 +254,11 @@ static void fork_among_tasks(const codec_case *c, int decode, size_t n, uint8_t 
     close(pipes[0]);
 }
 
-static void p2_fork_among_tasks(void **state)
+TEST(p2_fork_among_tasks)
 {
     size_t n = (size_t)16384 * 8 * 2 + 13, room = 4 * (16 * n + 64 + 4 * n) + 4 * n + 256;
     uint8_t *grad = bytes(2 * n), *log = bytes(room), *theirs = bytes(room);
 
-    (void)state;
     for (size_t i = 0; i < codec_count; i += quick() ? 5 : 1) {
         fork_among_tasks(&codecs[i], 0, n, grad, log, theirs, room);
         fork_among_tasks(&codecs[i], 1, n, grad, log, theirs, room);
@@ -271,12 +268,4 @@ static void p2_fork_among_tasks(void **state)
     free(theirs);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p2_buffers_at_guard_pages),
-        cmocka_unit_test(p2_fork_in_mid_use),
-        cmocka_unit_test(p2_fork_among_tasks),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

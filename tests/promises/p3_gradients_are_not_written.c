@@ -20,7 +20,7 @@ static void result_free(result *r)
     free(r->state);
 }
 
-/* Two steps. All buffers begin `offset` bytes behind a malloc'ed address, float * arguments four times that. */
+/* Two steps. All buffers begin `offset` bytes after a malloc'ed address, float * arguments four times that. */
 static result two_steps(const tlc_config *given, size_t n, size_t offset)
 {
     tlc_config cfg = *given;
@@ -92,12 +92,11 @@ static void each_offset(const tlc_config *given, size_t n, size_t offsets)
     result_free(&want);
 }
 
-static void p3_every_size(void **state)
+TEST(p3_every_size)
 {
     static const size_t more[] = {255, 256, 257, 1023, 1024, 1025, 5120, 5121, 20479, 20480, 20485};
     size_t count = 201 + (quick() ? 6 : COUNT(more));
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa)
             for (size_t i = 0; i < count; i += quick() && i < 195 ? 5 : 1) {
@@ -108,11 +107,10 @@ static void p3_every_size(void **state)
             }
 }
 
-static void p3_every_alignment(void **state)
+TEST(p3_every_alignment)
 {
     static const size_t sizes[] = {3, 64, 171, 330};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -125,12 +123,11 @@ static void p3_every_alignment(void **state)
 
 /* ---- the gradient ------------------------------------------------------------------------------------------------ */
 
-static void p3_gradient_is_never_written(void **state)
+TEST(p3_gradient_is_never_written)
 {
     size_t n = quick() ? 16384 * 2 + 3 : 16384 * 5 + 3;
     arena grad;
 
-    (void)state;
     arena_open(&grad, 4 * n);
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa)
@@ -156,9 +153,8 @@ static void p3_gradient_is_never_written(void **state)
 
 /* ---- nothing ----------------------------------------------------------------------------------------------------- */
 
-static void p3_no_values(void **state)
+TEST(p3_no_values)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             for (int feedback = 0; feedback < 2; feedback++) {
@@ -192,12 +188,11 @@ static void p3_no_values(void **state)
             }
 }
 
-static void p3_no_values_for_the_stages(void **state)
+TEST(p3_no_values_for_the_stages)
 {
     size_t written = 77;
     float M = 77;
 
-    (void)state;
     at = (place){.note = "stages"};
     require_status(tlc_ternary_encode(NULL, 0, 1, NULL, NULL, &M), TLC_OK);
     require(float_bits(M) == 0);
@@ -219,14 +214,4 @@ static void p3_no_values_for_the_stages(void **state)
             require_status(tlc_convert(from, NULL, to, NULL, 0), TLC_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p3_every_size),
-        cmocka_unit_test(p3_every_alignment),
-        cmocka_unit_test(p3_gradient_is_never_written),
-        cmocka_unit_test(p3_no_values),
-        cmocka_unit_test(p3_no_values_for_the_stages),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

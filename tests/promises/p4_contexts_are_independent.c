@@ -101,7 +101,7 @@ static void *work(void *arg)
 }
 
 /* All threads use the library for the first time at once: that is when it asks the CPU. */
-static void p4_threads(void **state)
+TEST(p4_threads)
 {
     float *gradient = floats(STEPS * N);
     /* Written by hand, without a call of the library: M = 1, one byte with values, then 1,399 bytes of zeros. */
@@ -110,7 +110,6 @@ static void p4_threads(void **state)
     const shared s = {&start, gradient, frame, sizeof frame}, alone = {NULL, gradient, frame, sizeof frame};
     job many[THREADS], one;
 
-    (void)state;
     memset(frame + 11, 255, 99);
     frame[sizeof frame - 1] = 254;
     fill(DATA_LAPLACE, 1, gradient, STEPS * N);
@@ -181,14 +180,13 @@ static void *read_frames(void *arg)
     return NULL;
 }
 
-static void p4_same_frames(void **state)
+TEST(p4_same_frames)
 {
     float *gradient = floats(N), *out = floats(N * (THREADS + 1));
     pthread_barrier_t start;
     reader readers[THREADS], one;
     frames f;
 
-    (void)state;
     require(codec_count <= COUNT(f.frame) && pthread_barrier_init(&start, NULL, THREADS) == 0);
     fill(DATA_SPARSE, 2, gradient, N);
     FOR_EACH_CODEC(c) {
@@ -213,13 +211,4 @@ static void p4_same_frames(void **state)
     pthread_barrier_destroy(&start);
     free(gradient);
     free(out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p4_threads), /* the first */
-        cmocka_unit_test(p4_same_frames),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

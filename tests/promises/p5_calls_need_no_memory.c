@@ -48,11 +48,10 @@ static void created_or_not(const tlc_config *cfg, size_t n, size_t left)
     require(memory.asked == 0 && memory.live == 0);
 }
 
-static void one_allocation_or_none(void **state)
+TEST(one_allocation_or_none)
 {
     float residual[SMALL] = {0};
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             for (int turn = 0; turn < 8; turn++) {
@@ -67,12 +66,11 @@ static void one_allocation_or_none(void **state)
 }
 
 /* A call that is refused allocates nothing. */
-static void refused_without_asking(void **state)
+TEST(refused_without_asking)
 {
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
     tlc_ctx *ctx = NULL;
 
-    (void)state;
     at = (place){.note = "refused"};
     starved(tlc_create(&ctx, &cfg, SIZE_MAX), TLC_ERR_SIZE);
     starved(tlc_create(NULL, &cfg, 5), TLC_ERR_PARAM);
@@ -165,11 +163,10 @@ static void with_context(const codec_case *c, tlc_dtype dtype, tlc_isa isa, cons
     require(memory.live == 0);
 }
 
-static void contexts_and_decoders(void **state)
+TEST(contexts_and_decoders)
 {
     buffers b = buffers_open(SMALL);
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -177,12 +174,11 @@ static void contexts_and_decoders(void **state)
     buffers_close(&b);
 }
 
-static void with_tasks(void **state)
+TEST(with_tasks)
 {
     buffers b = buffers_open(16384 * 8 * 2 + 13);
     size_t turn = 0;
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t r = 1; r < runner_count; r++, turn++) {
             if (quick() && turn % 5)
@@ -195,13 +191,12 @@ static void with_tasks(void **state)
 }
 
 /* Every codec's room is reserved, and every one is switched to. */
-static void switches(void **state)
+TEST(switches)
 {
     buffers b = buffers_open(SMALL);
     tlc_config cfg = config("raw", TLC_F32, TLC_ISA_AUTO);
     size_t len = 0;
 
-    (void)state;
     cfg.reserve = reserve_all();
     cfg.feedback = 1;
     fill_grad(DATA_LAPLACE, 1, TLC_F32, b.grad, b.n);
@@ -218,7 +213,7 @@ static void switches(void **state)
 
 /* ---- what has no context ----------------------------------------------------------------------------------------- */
 
-static void descriptions(void **state)
+TEST(descriptions)
 {
     tlc_config cfg;
     tlc_codec_entry entry = {.struct_size = sizeof entry};
@@ -226,7 +221,6 @@ static void descriptions(void **state)
     size_t bound = 0, entries = 0;
     int supported = 0;
 
-    (void)state;
     at = (place){.note = "descriptions"};
     starved(tlc_config_init(&cfg, sizeof cfg), TLC_OK);
     FOR_EACH_CODEC(c) {
@@ -247,7 +241,7 @@ static void descriptions(void **state)
     require(entries > 10 && supported >= 2 && bound > 0);
 }
 
-static void bundles(void **state)
+TEST(bundles)
 {
     uint8_t bundle[200], frame[30] = {1};
     tlc_bundle_writer w;
@@ -257,7 +251,6 @@ static void bundles(void **state)
     const void *found = NULL;
     void *space = NULL;
 
-    (void)state;
     at = (place){.note = "bundles"};
     starved(tlc_bundle_bound(3, 60, &len), TLC_OK);
     starved(tlc_bundle_init(&w, bundle, 9, 3), TLC_ERR_CAPACITY);
@@ -288,7 +281,7 @@ typedef struct stage_buffers {
 } stage_buffers;
 
 /* Blocks of all kinds, with and without tasks. */
-static void deltas(void **state)
+TEST(deltas)
 {
     enum { BLOCK = 65536, N = 4 * BLOCK };
     static const unsigned one_in[] = {1u << 31, 50, 2, 1};
@@ -298,7 +291,6 @@ static void deltas(void **state)
     uint64_t digest = 0;
     rng r = {3};
 
-    (void)state;
     fill_grad(DATA_LAPLACE, 1, TLC_BF16, base, N);
     memcpy(next, base, 2 * (size_t)N);
     for (size_t i = 0; i < N; i++)
@@ -395,11 +387,10 @@ static void aggregation(stage_buffers *b)
     tlc_destroy(ctx);
 }
 
-static void stages(void **state)
+TEST(stages)
 {
     stage_buffers b;
 
-    (void)state;
     at = (place){.note = "stages alone", .n = SMALL};
     memset(&b, 0, sizeof b);
     fill(DATA_LAPLACE, 3, b.x, SMALL);
@@ -408,18 +399,4 @@ static void stages(void **state)
     aggregation(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_allocation_or_none),
-        cmocka_unit_test(refused_without_asking),
-        cmocka_unit_test(contexts_and_decoders),
-        cmocka_unit_test(with_tasks),
-        cmocka_unit_test(switches),
-        cmocka_unit_test(descriptions),
-        cmocka_unit_test(bundles),
-        cmocka_unit_test(deltas),
-        cmocka_unit_test(stages),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -3,46 +3,9 @@
  * P5: tlc_create makes one allocation, tlc_destroy frees it, and nothing else allocates. (scripts/symbols.sh tests that
  * decoding does not call malloc.)
  */
-#include "../support/support.h"
+#include "../support/no_memory.h"
 
-enum { N = 8191, LIVE = 8 };
-
-typedef struct counter {
-    size_t made, freed, left; /* left: how many may still succeed */
-    void *live[LIVE];
-} counter;
-
-static void *counted_alloc(void *opaque, size_t size)
-{
-    counter *c = opaque;
-
-    if (!c->left)
-        return NULL;
-    c->left--;
-    for (size_t i = 0; i < LIVE; i++)
-        if (!c->live[i]) {
-            c->made++;
-            c->live[i] = malloc(size);
-            require(c->live[i] != NULL);
-            memset(c->live[i], 0xd5, size); /* malloc promises no zeros */
-            return c->live[i];
-        }
-    return NULL;
-}
-
-static void counted_free(void *opaque, void *ptr)
-{
-    counter *c = opaque;
-
-    for (size_t i = 0; i < LIVE; i++)
-        if (ptr && c->live[i] == ptr) {
-            c->live[i] = NULL;
-            c->freed++;
-            free(ptr);
-            return;
-        }
-    c->freed = 1000; /* not ours: the test sees it */
-}
+enum { N = 8191, MOST = 8 };
 
 static tlc_config counted(const char *codec, tlc_dtype dtype, tlc_isa isa, counter *c)
 {
@@ -85,9 +48,8 @@ static void use(tlc_ctx *ctx, tlc_dtype dtype)
     free(out);
 }
 
-static void p5_one_allocation(void **state)
+TEST(p5_one_allocation)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa)
@@ -113,9 +75,8 @@ static void p5_one_allocation(void **state)
 }
 
 /* The k-th allocation fails, for k = 1, 2, ... until tlc_create succeeds. */
-static void p5_no_memory(void **state)
+TEST(p5_no_memory)
 {
-    (void)state;
     FOR_EACH_CODEC(c)
         for (int feedback = 0; feedback < 2; feedback++) {
             tlc_status status = TLC_ERR_NOMEM;
@@ -124,7 +85,7 @@ static void p5_no_memory(void **state)
                 tlc_config cfg = counted(c->text, TLC_F32, TLC_ISA_AUTO, &count);
                 tlc_ctx *ctx = (tlc_ctx *)(void *)&count;
                 at.i = k;
-                require(k < LIVE);
+                require(k < MOST);
                 cfg.feedback = feedback;
                 count.left = k;
                 status = tlc_create(&ctx, &cfg, N);
@@ -139,25 +100,16 @@ static void p5_no_memory(void **state)
 }
 
 /* A configuration that is refused allocates nothing. */
-static void p5_refused_before_allocating(void **state)
+TEST(p5_refused_before_allocating)
 {
     counter count;
     tlc_ctx *ctx = NULL;
     tlc_config cfg = counted("no such codec", TLC_F32, TLC_ISA_AUTO, &count);
 
-    (void)state;
     require_status(tlc_create(&ctx, &cfg, N), TLC_ERR_PARAM);
     cfg = counted("3lc", TLC_F32, TLC_ISA_AUTO, &count);
     require_status(tlc_create(&ctx, &cfg, SIZE_MAX), TLC_ERR_SIZE);
     require(ctx == NULL && count.made == 0 && count.freed == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p5_one_allocation),
-        cmocka_unit_test(p5_no_memory),
-        cmocka_unit_test(p5_refused_before_allocating),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -97,12 +97,11 @@ static void require_balanced(const ledger *l)
 
 /* ---- synthetic data ---------------------------------------------------------------------------------------------- */
 
-static void p6_every_codec(void **state)
+TEST(p6_every_codec)
 {
     size_t n = quick() ? 499 : 5003;
     float *g = floats(n);
 
-    (void)state;
     FOR_EACH_CODEC(c)
         FOR_EACH_DTYPE(dtype)
             FOR_EACH_ISA(isa) {
@@ -124,13 +123,12 @@ static void p6_every_codec(void **state)
 }
 
 /* 2 local steps; Sparse Binary Compression's delays. */
-static void p6_local_steps(void **state)
+TEST(p6_local_steps)
 {
     static const size_t delays[] = {2, 10, 100};
     size_t n = quick() ? 499 : 2003;
     float *g = floats(n);
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t d = 0; d < COUNT(delays); d++) {
             tlc_config cfg = config(c->text, dtypes[d], TLC_ISA_AUTO);
@@ -152,12 +150,11 @@ static void p6_local_steps(void **state)
 }
 
 /* Any codec after any other, and another scale of the residual. */
-static void p6_schedules(void **state)
+TEST(p6_schedules)
 {
     size_t n = quick() ? 499 : 5003;
     float *g = floats(n);
 
-    (void)state;
     FOR_EACH_DTYPE(dtype) {
         tlc_config cfg = config("raw", dtype, TLC_ISA_AUTO);
         cfg.feedback = 1;
@@ -205,20 +202,10 @@ static void on_trace(const trace *t)
     at.note = NULL;
 }
 
-static void p6_real_traces(void **state)
+TEST(p6_real_traces)
 {
-    (void)state;
     if (!each_trace(on_trace))
         skip_test("TLC_TEST_DATA names no folder of runs");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p6_every_codec),
-        cmocka_unit_test(p6_local_steps),
-        cmocka_unit_test(p6_schedules),
-        cmocka_unit_test(p6_real_traces),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -68,7 +68,7 @@ typedef struct bench {
     uint8_t *frame;
 } bench;
 
-/* Room for inputs of at most n values and so many steps. */
+/* Room for inputs of at most n values and this many steps. */
 bench bench_open(size_t n, size_t steps);
 void bench_close(bench *b);
 

@@ -26,7 +26,7 @@ static void runs_at_borders(rng *r, float *g, int scatter)
             g[i++] = 0.0f;
 }
 
-static void p7_runs_at_borders(void **state)
+TEST(p7_runs_at_borders)
 {
     size_t n = 5 * LENGTH, cases = quick() ? 8 : 60;
     tlc_config cfg = config("3lc", TLC_F32, TLC_ISA_AUTO);
@@ -34,7 +34,6 @@ static void p7_runs_at_borders(void **state)
     uint8_t *want, *got;
     rng r = {4};
 
-    (void)state;
     cfg.feedback = 0;
     tlc_ctx *alone = create(&cfg, n);
     cfg.parallel = runners[1].parallel;
@@ -63,12 +62,11 @@ static void p7_runs_at_borders(void **state)
 }
 
 /* Tasks share masks by their words of 64 values. */
-static void p7_ranges_of_masks(void **state)
+TEST(p7_ranges_of_masks)
 {
     size_t n = (size_t)64 * RANGE * 2 + 77, words = 0;
     float *g = floats(n);
 
-    (void)state;
     FOR_EACH_CODEC(c) {
         tlc_config cfg = config(c->text, TLC_F32, TLC_ISA_AUTO);
         if (c->together != 64 || block_of(c->text) || (quick() && words++))
@@ -121,7 +119,7 @@ static void large_output(const char *text, const float *g, size_t n, float *out)
 
 /* Outputs that exceed the caches are stored by whole cache lines. The tensor and its five streams share the lines at
  * their ends with other data. */
-static void p7_large_outputs(void **state)
+TEST(p7_large_outputs)
 {
     static const char *const texts[] = {"3lc",
                                         "3lc:block=70001",
@@ -139,7 +137,6 @@ static void p7_large_outputs(void **state)
     size_t n = ((size_t)8 << 20) + 12347;
     float *g = floats(n), *out = floats(n + 32);
 
-    (void)state;
     fill(DATA_SPARSE, 5, g, n);
     for (size_t i = 0; i < n; i++)
         g[i] = g[i] > 0.5f ? 1.0f : g[i] < -0.5f ? -1.0f : 0.0f;
@@ -152,12 +149,4 @@ static void p7_large_outputs(void **state)
     free(out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p7_runs_at_borders),
-        cmocka_unit_test(p7_ranges_of_masks),
-        cmocka_unit_test(p7_large_outputs),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

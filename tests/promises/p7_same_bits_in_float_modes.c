@@ -4,17 +4,14 @@
  */
 #include "p7_run.h"
 
-static void p7_float_modes(void **state)
+TEST(p7_float_modes)
 {
     static const size_t sizes[] = {1, 18, 333, 1409};
     bench b = bench_open(2048, 3);
     size_t turn = 0;
 
-    (void)state;
     for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
-        int has = mode_enter(mode);
-        mode_leave();
-        if (!has) {
+        if (!has_mode(mode)) {
             print_message("# this machine lacks the mode: %s\n", mode_name[mode]);
             continue;
         }
@@ -37,12 +34,11 @@ static void p7_float_modes(void **state)
 }
 
 /* A call leaves the flags of float exceptions as they were: a trainer may test them. */
-static void p7_float_flags(void **state)
+TEST(p7_float_flags)
 {
     enum { N = 333 };
     float g[N], out[N];
 
-    (void)state;
     fill(DATA_LAPLACE, 3, g, N);
     FOR_EACH_CODEC(c)
         FOR_EACH_ISA(isa) {
@@ -77,12 +73,11 @@ static void p7_float_flags(void **state)
 }
 
 /* Tasks run on threads. These inherit the float mode, or have modes of their own. */
-static void p7_float_modes_with_tasks(void **state)
+TEST(p7_float_modes_with_tasks)
 {
     size_t n = quick() ? 16384 * 2 + 2 : 16384 * 5 * 2 + 2;
     bench b = bench_open(n, 2);
 
-    (void)state;
     for (size_t c = 0; c < codec_count; c += quick() ? 5 : 1)
         for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
             input in = {codecs[c].text,
@@ -95,9 +90,7 @@ static void p7_float_modes_with_tasks(void **state)
                         NULL,
                         NULL};
             way w = {TLC_ISA_AUTO, &runners[runner_count - 1], mode};
-            int has = mode_enter(mode);
-            mode_leave();
-            if (!has || mode == MODE_TRAPS) /* making threads may use floats */
+            if (!has_mode(mode) || mode == MODE_TRAPS) /* making threads may use floats */
                 continue;
             input_open(&in);
             run(&in, &plain, &b.want, b.frame);
@@ -205,20 +198,17 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     free(q);
 }
 
-static void p7_float_modes_of_the_stages(void **state)
+TEST(p7_float_modes_of_the_stages)
 {
     size_t n = 1409;
     bench b = bench_open(2 * n, 8);
     float *x = floats(n);
 
-    (void)state;
     at = (place){.n = n};
     for (int kind = 0; kind < DATA_COUNT; kind++)
         for (float_mode mode = MODE_UPWARD; mode < MODE_COUNT; mode++) {
             way w = {TLC_ISA_AUTO, &runners[0], mode};
-            int has = mode_enter(mode);
-            mode_leave();
-            if (!has)
+            if (!has_mode(mode))
                 continue;
             fill((data_kind)kind, 7, x, n);
             stages_in(&plain, &b.want, x, n);
@@ -231,13 +221,4 @@ static void p7_float_modes_of_the_stages(void **state)
     bench_close(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p7_float_modes),
-        cmocka_unit_test(p7_float_flags),
-        cmocka_unit_test(p7_float_modes_with_tasks),
-        cmocka_unit_test(p7_float_modes_of_the_stages),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -7,12 +7,11 @@
 
 /* ---- ISAs -------------------------------------------------------------------------------------------------------- */
 
-static void p7_isas(void **state)
+TEST(p7_isas)
 {
     size_t most = quick() ? 200 : 2600, step = quick() ? 11 : 1;
     bench b = bench_open(4096, 3);
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t n = 0, turn = 0; n < most; n += n < 330 ? step : 179, turn++) {
             input in = {c->text,
@@ -52,15 +51,14 @@ static tlc_isa pick_isa(size_t turn)
     return isas[turn % count];
 }
 
-static void p7_parallel(void **state)
+TEST(p7_parallel)
 {
-    /* So many ranges of 16,384 quartic bytes, or of other units that are coded as one. Of four ranges some have
+    /* How many ranges: of 16,384 quartic bytes, or of other units that are coded as one. Of four ranges some have
      * neighbours on both sides. (Masks: p7_borders.) */
     static const data_kind kinds[] = {DATA_LAPLACE, DATA_SPARSE, DATA_WIDE, DATA_DENSE, DATA_ZERO, DATA_TIES};
     size_t ranges = quick() ? 2 : 4, turn = 0;
     bench b = bench_open(16384 * 8 * ranges + 13, 1);
 
-    (void)state;
     FOR_EACH_CODEC(c)
         for (size_t round = 0; round < (quick() ? 1 : COUNT(kinds) / 2); round++, turn++) {
             size_t n = (size_t)16384 * (c->together == 8 ? 8 : 5) * ranges + 13;
@@ -89,11 +87,4 @@ static void p7_parallel(void **state)
     bench_close(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p7_isas),
-        cmocka_unit_test(p7_parallel),
-    };
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -98,7 +98,7 @@ static inline int is_gathered(const reduction *w)
 
 void step_push(reduction *w, member *m);
 void step_reduce(reduction *w, member *m);
-/* Behind tlc_allreduce_average: the optimizer of the owner makes changes of the means, which are answered. */
+/* After tlc_allreduce_average: the optimizer of the owner makes changes of the means, which are answered. */
 void step_answer(reduction *w, member *m, tlc_message *answer);
 /* Returns 0 if a message was bad: it must be fetched again. */
 int step_pull(reduction *w, member *m);
@@ -117,7 +117,7 @@ tlc_outcome check_blame(const reduction *w, const object *o, tlc_status status, 
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Does this rank die now? where: 0 before a push, 1 behind it, 2 behind a reduce. */
+/* Does this rank die now? where: 0 before a push, 1 after it, 2 after a reduce. */
 int dies(const reduction *w, const member *m, int where);
 
 /* Saves all states, and perhaps loads them in another group. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The optimizer of an owner in an all-reduce, and what must be true behind its answer.
+ * The optimizer of an owner in an all-reduce, and what must be true after its answer.
  */
 #include "allreduce.h"
 #include "tasks.h"
@@ -49,7 +49,7 @@ static const part_place *make_changes(reduction *w, member *m, const float **cha
     return bad;
 }
 
-/* before: the outcome behind average. bad: a part with a value that is not finite, or NULL. */
+/* before: the outcome after average. bad: a part with a value that is not finite, or NULL. */
 static void check_answered(reduction *w, member *m, const tlc_outcome *before, const part_place *bad)
 {
     run *r = w->run;

@@ -80,7 +80,7 @@ static int can_cancel(const reduction *w)
 
 /* ---- another reduction ------------------------------------------------------------------------------------------- */
 
-/* Makes the next reduction of so many ranks from the states of this one. */
+/* Makes the next reduction, of this many ranks, from the states of this one. */
 static void replace_reduction(reduction *w, uint32_t ranks, const checkpoint *const *saved, size_t count)
 {
     reduction next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pull of an all-reduce, and what must be true behind it.
+ * Pull of an all-reduce, and what must be true after it.
  */
 #include "allreduce.h"
 #include "forge.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Push and reduce of an all-reduce, and what must be true behind them.
+ * Push and reduce of an all-reduce, and what must be true after them.
  */
 #include "allreduce.h"
 #include "forge.h"

@@ -13,47 +13,41 @@ static void check_larger_structs(object *o)
         uint64_t extra;
     } stats = {.stats = {.struct_size = sizeof stats}, .extra = 77};
 
-    switch (o->role) {
-    case ROLE_RANK:
-        must(o->run, CALLS, !tlc_allreduce_outcome(o->it, &outcome.outcome), "outcome");
-        must(o->run, CALLS, !tlc_allreduce_stats(o->it, &stats.stats), "stats");
-        break;
-    case ROLE_WORKER:
-        must(o->run, CALLS, !tlc_worker_outcome(o->it, 0, &outcome.outcome), "outcome");
-        must(o->run, CALLS, !tlc_worker_stats(o->it, &stats.stats), "stats");
-        break;
-    case ROLE_NODE:
-        must(o->run, CALLS, !tlc_gossip_outcome(o->it, &outcome.outcome), "outcome");
-        must(o->run, CALLS, !tlc_gossip_stats(o->it, &stats.stats), "stats");
-        break;
-    default:
-        must(o->run, CALLS, !tlc_server_outcome(o->it, &outcome.outcome), "outcome");
-        must(o->run, CALLS, !tlc_server_stats(o->it, &stats.stats), "stats");
-        break;
-    }
+    must(o->run, CALLS, !object_ask_outcome(o, 0, &outcome.outcome), "outcome");
+    must(o->run, CALLS, !OBJECT(o, stats, &stats.stats), "stats");
     must(o->run, CALLS, !outcome.extra && !stats.extra, "extra bytes of a struct are not 0");
+}
+
+/* What all objects have. */
+static void refuse_any(object *o)
+{
+    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
+    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
+    tlc_message message = {NULL, 0};
+    const object none = {.role = o->role};
+    uint8_t byte;
+    size_t written;
+
+    must_refuse(o, object_ask_outcome(o, 0, &outcome), TLC_ERR_PARAM);
+    must_refuse(o, object_ask_outcome(o, 0, NULL), TLC_ERR_PARAM);
+    must_refuse(o, OBJECT(o, stats, &stats), TLC_ERR_PARAM);
+    must_refuse(o, OBJECT(o, state_load, NULL, 1), TLC_ERR_PARAM);
+    must_refuse(o, OBJECT(&none, state_save, &byte, 1, &written), TLC_ERR_PARAM);
+    must_refuse(o, OBJECT(&none, state_load, &message, 1), TLC_ERR_PARAM);
 }
 
 static void refuse_rank(object *o)
 {
-    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
-    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
     tlc_part part = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_allreduce *none = NULL;
-    uint8_t byte;
-    size_t written;
 
-    must_refuse(o, tlc_allreduce_outcome(o->it, &outcome), TLC_ERR_PARAM);
-    must_refuse(o, tlc_allreduce_outcome(o->it, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_allreduce_stats(o->it, &stats), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_part(o->it, 0, &part), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_reduce(o->it, NULL, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_average(o->it, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_answer(o->it, NULL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_pull(o->it, NULL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_again(o->it, 1, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_allreduce_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_push(none, NULL, 1, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_reduce(none, &message, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_average(none, &message), TLC_ERR_PARAM);
@@ -64,8 +58,6 @@ static void refuse_rank(object *o)
     must_refuse(o, tlc_allreduce_mask(none, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_set_codec(none, TLC_ALL, "raw", NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_allreduce_residual_scale(none, 1), TLC_ERR_PARAM);
-    must_refuse(o, tlc_allreduce_state_save(none, &byte, 1, &written), TLC_ERR_PARAM);
-    must_refuse(o, tlc_allreduce_state_load(none, &message, 1), TLC_ERR_PARAM);
     must(o->run, CALLS, !tlc_allreduce_step(none) && !tlc_allreduce_parts(none) && !tlc_allreduce_state_size(none),
          "NULL has a step, parts or a state");
     tlc_allreduce_destroy(none);
@@ -73,18 +65,10 @@ static void refuse_rank(object *o)
 
 static void refuse_worker(object *o)
 {
-    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
-    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_worker *none = NULL;
-    uint8_t byte;
-    size_t written;
 
-    must_refuse(o, tlc_worker_outcome(o->it, 0, &outcome), TLC_ERR_PARAM);
-    must_refuse(o, tlc_worker_outcome(o->it, 0, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_worker_stats(o->it, &stats), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_pull(o->it, NULL, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_worker_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_set_codec(o->it, TLC_ALL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_push(none, NULL, 1, &message), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_pull(none, &message, NULL), TLC_ERR_PARAM);
@@ -92,34 +76,24 @@ static void refuse_worker(object *o)
     must_refuse(o, tlc_worker_join(none, 1, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_set_codec(none, TLC_ALL, "raw"), TLC_ERR_PARAM);
     must_refuse(o, tlc_worker_residual_scale(none, 1), TLC_ERR_PARAM);
-    must_refuse(o, tlc_worker_state_save(none, &byte, 1, &written), TLC_ERR_PARAM);
-    must_refuse(o, tlc_worker_state_load(none, &message, 1), TLC_ERR_PARAM);
     must(o->run, CALLS, !tlc_worker_step(none) && !tlc_worker_state_size(none), "NULL has a step or a state");
     tlc_worker_destroy(none);
 }
 
 static void refuse_server(object *o)
 {
-    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
-    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
     tlc_part part = {.struct_size = sizeof(size_t) - 1};
     tlc_push_info info = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_server *none = NULL;
     uint64_t step;
-    uint8_t byte;
-    size_t written;
 
-    must_refuse(o, tlc_server_outcome(o->it, &outcome), TLC_ERR_PARAM);
-    must_refuse(o, tlc_server_outcome(o->it, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_server_stats(o->it, &stats), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_part(o->it, 0, &part), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_push(o->it, message, &info), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_answer(o->it, NULL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_again(o->it, 1, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_taken(o->it, o->group->workers, &step), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_taken(o->it, 0, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_server_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_set_codec(o->it, TLC_ALL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_push(none, message, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_reduce(none), TLC_ERR_PARAM);
@@ -128,8 +102,6 @@ static void refuse_server(object *o)
     must_refuse(o, tlc_server_taken(none, 0, &step), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_set_codec(none, TLC_ALL, "raw"), TLC_ERR_PARAM);
     must_refuse(o, tlc_server_residual_scale(none, 1), TLC_ERR_PARAM);
-    must_refuse(o, tlc_server_state_save(none, &byte, 1, &written), TLC_ERR_PARAM);
-    must_refuse(o, tlc_server_state_load(none, &message, 1), TLC_ERR_PARAM);
     must(o->run, CALLS,
          !tlc_server_step(none) && !tlc_server_parts(none) && !tlc_server_state_size(none) && !tlc_server_ready(none),
          "NULL has a step, parts or a state, or is ready");
@@ -138,18 +110,11 @@ static void refuse_server(object *o)
 
 static void refuse_node(object *o)
 {
-    tlc_outcome outcome = {.struct_size = sizeof(size_t) - 1};
-    tlc_exchange_stats stats = {.struct_size = sizeof(size_t) - 1};
     tlc_message message = {NULL, 0};
     tlc_gossip *none = NULL;
-    uint8_t byte;
     size_t written;
 
-    must_refuse(o, tlc_gossip_outcome(o->it, &outcome), TLC_ERR_PARAM);
-    must_refuse(o, tlc_gossip_outcome(o->it, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_gossip_stats(o->it, &stats), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_again(o->it, 1, NULL), TLC_ERR_PARAM);
-    must_refuse(o, tlc_gossip_state_load(o->it, NULL, 1), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_state_save(o->it, NULL, 1, &written), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_set_codec(o->it, TLC_ALL, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_set_codec(o->it, TLC_ALL, "no codec"), TLC_ERR_PARAM);
@@ -165,8 +130,6 @@ static void refuse_node(object *o)
     must_refuse(o, tlc_gossip_lose(none, 0), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_join(none, 1, NULL), TLC_ERR_PARAM);
     must_refuse(o, tlc_gossip_set_codec(none, TLC_ALL, "raw"), TLC_ERR_PARAM);
-    must_refuse(o, tlc_gossip_state_save(none, &byte, 1, &written), TLC_ERR_PARAM);
-    must_refuse(o, tlc_gossip_state_load(none, &message, 1), TLC_ERR_PARAM);
     must(o->run, CALLS,
          !tlc_gossip_step(none) && !tlc_gossip_state_size(none) && !tlc_gossip_lost(none, 0) &&
              !tlc_gossip_mean(none, 0) && !tlc_gossip_model(none, 0),
@@ -177,6 +140,7 @@ static void refuse_node(object *o)
 void refuse_arguments(object *o)
 {
     check_larger_structs(o);
+    refuse_any(o);
     switch (o->role) {
     case ROLE_RANK: refuse_rank(o); break;
     case ROLE_WORKER: refuse_worker(o); break;

@@ -143,6 +143,36 @@ tlc_status creation_call(run *r, creation *c, void **out)
     return status;
 }
 
+/* ---- make -------------------------------------------------------------------------------------------------------- */
+
+static tlc_dtype dtype_of(const run *r, const group *g, object_role role, uint32_t rank)
+{
+    if (g->plain)
+        return TLC_F32;
+    return r->sc.mixed_dtypes ? dtypes[below(drawn(r->sc.seed, ABOUT_DTYPE, role, rank, 0), 3)] : r->sc.dtype;
+}
+
+object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual)
+{
+    object *o = take(r, sizeof *o);
+    creation c;
+    tlc_status status;
+
+    *o = (object){.run = r, .group = g, .role = role, .rank = rank, .dtype = dtype_of(r, g, role, rank), .step = 1};
+    o->residual = residual ? residual : new_values(r);
+    for (size_t t = 0; t < r->sc.count; t++)
+        for (int d = PUSH; d <= PULL; d++) {
+            int small;
+            o->codec[d][t] = scenario_codec(&r->sc, t, d, &small);
+            o->feedback[d][t] = scenario_feedback(&r->sc, t, d);
+        }
+    creation_fill(&c, o);
+    status = creation_call(r, &c, &o->it);
+    must(r, CALLS, !status && o->it, "an object was not made: %s", tlc_status_string(status));
+    object_check(o);
+    return o;
+}
+
 /* ---- wrong arguments --------------------------------------------------------------------------------------------- */
 
 enum { WRONG_ARGUMENTS = 26, WRONG_OF_NODES = 12 };
@@ -200,14 +230,14 @@ static tlc_status make_wrong(creation *c, const object *o, uint64_t which)
 
 static void refuse(run *r, creation *c, tlc_status want, uint64_t which)
 {
-    size_t blocks = blocks_of_objects(r);
+    size_t pieces = pieces_of_objects(r);
     void *out = r;
     tlc_status status = creation_call(r, c, &out);
 
     must(r, CALLS, status == want, "create with wrong argument %llu: %s", (unsigned long long)which,
          tlc_status_string(status));
     must(r, E1, out == r, "create failed and wrote its result");
-    must(r, E5, blocks_of_objects(r) == blocks, "create failed and kept memory");
+    must(r, E5, pieces_of_objects(r) == pieces, "create failed and kept memory");
 }
 
 /* What only nodes of gossip have. */

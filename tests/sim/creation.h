@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arguments of a call that makes an object. Its strings and tensors are lost behind the call, so an object must
+ * The arguments of a call that makes an object. Its strings and tensors are lost after the call, so an object must
  * have copied what it needs of them.
  */
 #ifndef TLC_SIM_CREATION_H
@@ -26,6 +26,9 @@ void creation_fill(creation *c, const object *o);
 
 /* Makes an object, or fails. */
 tlc_status creation_call(run *r, creation *c, void **out);
+
+/* residual: to be used as it is, or NULL for zeros. */
+object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual);
 
 /* Wrong arguments, and too little memory: nothing is made, and nothing stays allocated. */
 void refuse_creations(run *r, const group *g, object_role role, uint32_t rank);

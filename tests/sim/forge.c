@@ -86,7 +86,7 @@ blob *forge_taken(run *r, tlc_message message, uint32_t workers)
         blob_drop(r, b);
         return NULL;
     }
-    b->data[bundle - (workers + 7) / 8] ^= 1; /* the bits of who was taken are in front of the bundle */
+    b->data[bundle - (workers + 7) / 8] ^= 1; /* the bits of who was taken come before the bundle */
     seal(b);
     return b;
 }

@@ -9,7 +9,7 @@
 #include "network.h"
 #include <threelc/bundle.h>
 
-/* Offsets of messages (src/docs/format.md), and the bytes behind the bundle. */
+/* Offsets of messages (src/docs/format.md), and the bytes after the bundle. */
 enum { MAGIC = 0, VERSION = 1, KIND = 2, FLAGS = 3, FINGERPRINT = 4, HEAD = 12, CHECKSUM = 4 };
 
 /* Finds the bundle of a message. Returns its offset, or 0 if there is none. */

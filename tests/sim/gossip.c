@@ -131,7 +131,7 @@ static void fetch_again(const gossip *w, const node *n, int kind)
     }
 }
 
-/* Loses those whose push will not come: half of them before the own push, and all that joined unheard. */
+/* Loses those whose push will not come: half of them before its own push, and all that joined unheard. */
 static void lose_some(gossip *w, node *n, int pushed)
 {
     for (size_t i = 0; i < n->edges->degree; i++) {

@@ -40,7 +40,7 @@ typedef struct inbox {
 
 enum { PUSHES, HELLOS, NOTES };
 
-enum { ROOM = MOST_STEPS + 2 }; /* steps, and the one behind the last */
+enum { ROOM = MOST_STEPS + 2 }; /* steps, and the one after the last */
 
 typedef struct node {
     object *o;

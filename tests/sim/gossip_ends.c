@@ -3,6 +3,7 @@
  * The end of a run of gossip: its states go on in other nodes, as many as before or not.
  */
 #include "gossip.h"
+#include "creation.h"
 #include <math.h>
 
 /* What a run left. */

@@ -72,7 +72,7 @@ static layout lay_out(const scenario *sc)
     return l;
 }
 
-/* What a frame says of so many values: decoded, or added to `to` with a weight. */
+/* What a frame says of n values: decoded, or added to `to` with a weight. */
 static void read_frame(run *r, tlc_message frame, size_t n, float weight, float *to)
 {
     tlc_status status = weight != 0 ? tlc_decompress_add(frame.data, frame.len, weight, to, n, NULL)

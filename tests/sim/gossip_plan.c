@@ -127,7 +127,7 @@ static double weight_between(const edges *from, uint32_t to)
     return 0;
 }
 
-/* The neighbours on a circle of so many. */
+/* How many neighbours a node has on a circle of `count`. */
 static size_t around(uint32_t count)
 {
     return count > 2 ? 2 : count - 1;

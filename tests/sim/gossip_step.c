@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Push and pull of a node, and what must be true behind them.
+ * Push and pull of a node, and what must be true after them.
  */
 #include "gossip.h"
 #include "tasks.h"

@@ -2,7 +2,9 @@
  *
  * Plays seeds of the simulator: one, or many in several processes.
  */
+#include "drivers.h"
 #include "table.h"
+#include <fenv.h>
 #include <getopt.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,6 +37,28 @@ static double now(void)
 }
 
 /* ---- a seed ------------------------------------------------------------------------------------------------------ */
+
+/* Plays the seed of r->sc. Returns 0 if a promise was broken. */
+static int run_play(run *r, const play *p)
+{
+    r->play = *p;
+    r->pieces = NULL;
+    may_allocate(r, 0);
+    r->task_runs = r->calls = 0;
+    r->digest = r->results = 0;
+    if (!setjmp(r->end)) {
+        if (has_servers(&r->sc))
+            run_servers(r);
+        else if (r->sc.family == FAMILY_GOSSIP)
+            run_gossip(r);
+        else
+            run_allreduce(r);
+        must(r, E5, pieces_of_objects(r) == 0, "%zu pieces of objects were not freed", pieces_of_objects(r));
+    }
+    (void)fesetenv(FE_DFL_ENV); /* a run may end in the middle of a call */
+    give_all(r);
+    return !r->found->broken;
+}
 
 /* Whether who gets what depends on the order of arrival: a rank that dies may have answered a request before. */
 static int depends_on_order(const scenario *sc)

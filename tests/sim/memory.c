@@ -4,43 +4,43 @@
 
 #define PATTERN 0xa5
 
-/* In front of each piece of memory. */
-typedef struct block {
-    struct block *before, *next;
+/* Before each piece of memory. */
+typedef struct piece {
+    struct piece *before, *next;
     size_t size;
     size_t of_object; /* 1: an object took it; then some bytes with a pattern follow the piece */
     max_align_t at[];
-} block;
+} piece;
 
 enum { MARGIN = 24 };
 
-static block *block_at(void *p)
+static piece *piece_at(void *p)
 {
-    return (block *)(void *)((char *)p - offsetof(block, at));
+    return (piece *)(void *)((char *)p - offsetof(piece, at));
 }
 
-static block *add_block(run *r, size_t size, size_t margin)
+static piece *add_piece(run *r, size_t size, size_t margin)
 {
-    block *b = malloc(sizeof *b + size + margin);
+    piece *b = malloc(sizeof *b + size + margin);
 
     if (!b) {
         fprintf(stderr, "no memory for the simulator\n");
         exit(2);
     }
-    *b = (block){.next = r->blocks, .size = size, .of_object = margin != 0};
-    if (r->blocks)
-        r->blocks->before = b;
-    r->blocks = b;
+    *b = (piece){.next = r->pieces, .size = size, .of_object = margin != 0};
+    if (r->pieces)
+        r->pieces->before = b;
+    r->pieces = b;
     memset((char *)b->at + size, PATTERN, margin);
     return b;
 }
 
-static void remove_block(run *r, block *b)
+static void remove_piece(run *r, piece *b)
 {
     if (b->before)
         b->before->next = b->next;
     else
-        r->blocks = b->next;
+        r->pieces = b->next;
     if (b->next)
         b->next->before = b->before;
     free(b);
@@ -48,22 +48,22 @@ static void remove_block(run *r, block *b)
 
 void *take(run *r, size_t size)
 {
-    return memset(add_block(r, size, 0)->at, 0, size);
+    return memset(add_piece(r, size, 0)->at, 0, size);
 }
 
 void give(run *r, void *p)
 {
     if (p)
-        remove_block(r, block_at(p));
+        remove_piece(r, piece_at(p));
 }
 
 void give_all(run *r)
 {
-    for (block *b = r->blocks, *next; b; b = next) {
+    for (piece *b = r->pieces, *next; b; b = next) {
         next = b->next;
         free(b);
     }
-    r->blocks = NULL;
+    r->pieces = NULL;
 }
 
 static run *making;    /* the run that makes an object now, or NULL */
@@ -85,7 +85,7 @@ void *__wrap_malloc(size_t size)
 static void *counted_alloc(void *opaque, size_t size)
 {
     run *r = opaque;
-    block *b;
+    piece *b;
 
     must(r, E5, r->may_allocate, "%zu bytes were allocated outside of a call that makes an object", size);
     if (r->allocations_left && --r->allocations_left == 0) {
@@ -93,7 +93,7 @@ static void *counted_alloc(void *opaque, size_t size)
         return NULL;
     }
     is_counted = 1;
-    b = add_block(r, size, MARGIN);
+    b = add_piece(r, size, MARGIN);
     is_counted = 0;
     return memset(b->at, PATTERN, size);
 }
@@ -110,12 +110,12 @@ static void counted_free(void *opaque, void *p)
 
     if (!p)
         return;
-    block *b = block_at(p);
+    piece *b = piece_at(p);
     const uint8_t *margin = (const uint8_t *)p + b->size;
     must(r, E5, r->may_allocate, "%zu bytes were freed outside of a call that makes or destroys an object", b->size);
     must(r, E3, all_bytes(margin, MARGIN, PATTERN), "bytes were written past the end of %zu bytes of an object",
          b->size);
-    remove_block(r, b);
+    remove_piece(r, b);
 }
 
 tlc_allocator counted(run *r)
@@ -123,11 +123,11 @@ tlc_allocator counted(run *r)
     return (tlc_allocator){counted_alloc, counted_free, r};
 }
 
-size_t blocks_of_objects(const run *r)
+size_t pieces_of_objects(const run *r)
 {
     size_t count = 0;
 
-    for (const block *b = r->blocks; b; b = b->next)
+    for (const piece *b = r->pieces; b; b = b->next)
         count += b->of_object;
     return count;
 }

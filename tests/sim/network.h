@@ -4,7 +4,7 @@
  * is dropped arrives as a loss: the time-out of the one who waits. So nobody keeps clocks, and a play ends when nothing
  * is under way any more.
  *
- * Nodes: ranks of an all-reduce, or workers; then servers.
+ * Its ends are ranks of an all-reduce, or workers; then servers.
  */
 #ifndef TLC_SIM_NETWORK_H
 #define TLC_SIM_NETWORK_H
@@ -32,7 +32,7 @@ typedef enum packet_kind {
     PACKET_ANSWER,
     PACKET_REQUEST_PUSH, /* send it again */
     PACKET_REQUEST_ANSWER,
-    PACKET_WAKE /* of a node to itself */
+    PACKET_WAKE /* of an end to itself */
 } packet_kind;
 
 typedef enum condition { WHOLE, DAMAGED, LOST } condition;
@@ -46,7 +46,7 @@ typedef struct packet {
     blob *bytes; /* of pushes and answers that are not lost */
 } packet;
 
-/* After so many tries a message arrives whole. */
+/* After this many tries a message arrives whole. */
 enum { MOST_TRIES = 6 };
 
 void network_open(run *r);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "object.h"
-#include "creation.h"
 #include "tasks.h"
 #include "values.h"
 
@@ -8,34 +7,6 @@ const codec_case unknown_codec = {.text = "?", .decoding = "?"};
 const char *const role_names[] = {"rank", "worker", "server", "node"};
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
-
-static tlc_dtype dtype_of(const run *r, const group *g, object_role role, uint32_t rank)
-{
-    if (g->plain)
-        return TLC_F32;
-    return r->sc.mixed_dtypes ? dtypes[below(drawn(r->sc.seed, ABOUT_DTYPE, role, rank, 0), 3)] : r->sc.dtype;
-}
-
-object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual)
-{
-    object *o = take(r, sizeof *o);
-    creation c;
-    tlc_status status;
-
-    *o = (object){.run = r, .group = g, .role = role, .rank = rank, .dtype = dtype_of(r, g, role, rank), .step = 1};
-    o->residual = residual ? residual : new_values(r);
-    for (size_t t = 0; t < r->sc.count; t++)
-        for (int d = PUSH; d <= PULL; d++) {
-            int small;
-            o->codec[d][t] = scenario_codec(&r->sc, t, d, &small);
-            o->feedback[d][t] = scenario_feedback(&r->sc, t, d);
-        }
-    creation_fill(&c, o);
-    status = creation_call(r, &c, &o->it);
-    must(r, CALLS, !status && o->it, "an object was not made: %s", tlc_status_string(status));
-    object_check(o);
-    return o;
-}
 
 void object_destroy(object *o)
 {
@@ -163,22 +134,24 @@ static uint64_t object_step(const object *o)
 tlc_exchange_stats object_stats(const object *o)
 {
     tlc_exchange_stats stats = {.struct_size = sizeof stats};
-    tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_stats(o->it, &stats)
-                        : o->role == ROLE_WORKER ? tlc_worker_stats(o->it, &stats)
-                        : o->role == ROLE_NODE   ? tlc_gossip_stats(o->it, &stats)
-                                                 : tlc_server_stats(o->it, &stats);
+    tlc_status status = OBJECT(o, stats, &stats);
 
     must(o->run, CALLS, !status && stats.struct_size == sizeof stats, "stats: %s", tlc_status_string(status));
     return stats;
 }
 
+tlc_status object_ask_outcome(const object *o, uint32_t server, tlc_outcome *outcome)
+{
+    return o->role == ROLE_RANK     ? tlc_allreduce_outcome(o->it, outcome)
+           : o->role == ROLE_WORKER ? tlc_worker_outcome(o->it, server, outcome)
+           : o->role == ROLE_NODE   ? tlc_gossip_outcome(o->it, outcome)
+                                    : tlc_server_outcome(o->it, outcome);
+}
+
 tlc_outcome object_outcome(const object *o, uint32_t server)
 {
     tlc_outcome outcome = {.struct_size = sizeof outcome};
-    tlc_status status = o->role == ROLE_RANK     ? tlc_allreduce_outcome(o->it, &outcome)
-                        : o->role == ROLE_WORKER ? tlc_worker_outcome(o->it, server, &outcome)
-                        : o->role == ROLE_NODE   ? tlc_gossip_outcome(o->it, &outcome)
-                                                 : tlc_server_outcome(o->it, &outcome);
+    tlc_status status = object_ask_outcome(o, server, &outcome);
 
     must(o->run, CALLS, !status && outcome.struct_size == sizeof outcome, "outcome: %s", tlc_status_string(status));
     return outcome;
@@ -203,18 +176,12 @@ tlc_status object_set_codec(object *o, size_t tensor, int direction, const char 
 
 tlc_status object_load(object *o, const tlc_message *states, size_t count)
 {
-    return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_state_load(o->it, states, count)
-                           : o->role == ROLE_WORKER ? tlc_worker_state_load(o->it, states, count)
-                           : o->role == ROLE_NODE   ? tlc_gossip_state_load(o->it, states, count)
-                                                    : tlc_server_state_load(o->it, states, count));
+    return IN_MODE(o->run, OBJECT(o, state_load, states, count));
 }
 
 tlc_status object_salvage(object *o, const tlc_message *states, size_t count)
 {
-    return IN_MODE(o->run, o->role == ROLE_RANK     ? tlc_allreduce_state_salvage(o->it, states, count)
-                           : o->role == ROLE_WORKER ? tlc_worker_state_salvage(o->it, states, count)
-                           : o->role == ROLE_NODE   ? tlc_gossip_state_salvage(o->it, states, count)
-                                                    : tlc_server_state_salvage(o->it, states, count));
+    return IN_MODE(o->run, OBJECT(o, state_salvage, states, count));
 }
 
 static size_t state_size(const object *o)
@@ -227,10 +194,7 @@ static size_t state_size(const object *o)
 
 static tlc_status save_to(const object *o, void *dst, size_t cap, size_t *written)
 {
-    return o->role == ROLE_RANK     ? tlc_allreduce_state_save(o->it, dst, cap, written)
-           : o->role == ROLE_WORKER ? tlc_worker_state_save(o->it, dst, cap, written)
-           : o->role == ROLE_NODE   ? tlc_gossip_state_save(o->it, dst, cap, written)
-                                    : tlc_server_state_save(o->it, dst, cap, written);
+    return OBJECT(o, state_save, dst, cap, written);
 }
 
 tlc_message object_save(object *o)

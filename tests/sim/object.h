@@ -69,11 +69,16 @@ typedef struct object {
     float *residual;             /* of pushes, all values; those of tensors that are not `theirs` are not used */
 } object;
 
+/* tlc_allreduce_FUNCTION(o->it, ...), or that of a worker, a server or a node */
+#define OBJECT(o, function, ...)                                                                                       \
+    ((o)->role == ROLE_RANK     ? tlc_allreduce_##function((o)->it, __VA_ARGS__)                                       \
+     : (o)->role == ROLE_WORKER ? tlc_worker_##function((o)->it, __VA_ARGS__)                                          \
+     : (o)->role == ROLE_NODE   ? tlc_gossip_##function((o)->it, __VA_ARGS__)                                          \
+                                : tlc_server_##function((o)->it, __VA_ARGS__))
+
 /* A codec that is not known, after states of several ranks were loaded. */
 extern const codec_case unknown_codec;
 
-/* residual: to be used as it is, or NULL for zeros. */
-object *object_create(run *r, const group *g, object_role role, uint32_t rank, float *residual);
 void object_destroy(object *o);
 
 /* Asks the owners for their parts, and checks that they cover each tensor once. */
@@ -86,6 +91,7 @@ static inline const part_place *first_part(const group *g, uint32_t owner)
 
 tlc_exchange_stats object_stats(const object *o);
 tlc_outcome object_outcome(const object *o, uint32_t server);
+tlc_status object_ask_outcome(const object *o, uint32_t server, tlc_outcome *outcome); /* any arguments */
 tlc_status object_scale(object *o, float factor);
 tlc_status object_set_codec(object *o, size_t tensor, int direction, const char *codec);
 tlc_part object_part(const object *o, size_t i);

@@ -31,7 +31,7 @@ gradient note_gradient(pushed *p, const object *o, int absent, const void **tens
     return g;
 }
 
-/* The smallest magnitude that a codec sends for any values; natural of the manifest has shifts up to 20. */
+/* The smallest magnitude that a codec sends for any values. The manifest's natural has shifts up to 20. */
 static double floor_of(const codec_case *codec)
 {
     return codec == &unknown_codec || !strncmp(codec->text, "natural", 7) ? 0x1p-29 : 0;

@@ -31,7 +31,7 @@ pushed pushed_open(const object *o);
 /* Makes the gradient of a step and notes the residual. Then tensors[] are the arguments of a push, or *absent. */
 gradient note_gradient(pushed *p, const object *o, int absent, const void **tensors);
 
-/* Notes the residual behind a push. The outcome says whether the gradient was dropped. */
+/* Notes the residual after a push. The outcome says whether the gradient was dropped. */
 void note_push(pushed *p, const object *o, const gradient *g, int joined);
 
 /* ---- E6a: gradients = frames that took part + residuals ---------------------------------------------------------- */

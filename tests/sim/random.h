@@ -53,7 +53,7 @@ static inline uint64_t drawn(uint64_t seed, topic about, uint64_t a, uint64_t b,
     return mixed(mixed(mixed(mixed(seed ^ (uint64_t)about << 56) ^ a) ^ b) ^ c);
 }
 
-/* True for so many of 1024 draws. Uses the high bits. */
+/* True for `of_1024` of 1024 draws. Uses the high bits. */
 static inline int falls(uint64_t draw, uint32_t of_1024)
 {
     return (draw >> 54) < of_1024;

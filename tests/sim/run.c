@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "run.h"
-#include "drivers.h"
-#include "network.h"
-#include <fenv.h>
 
 const char *const promise_names[PROMISES] = {"E1", "E2", "E3", "E4", "E5", "E6", "E7", "calls"};
 const char *const promise_meanings[PROMISES] = {
@@ -39,25 +36,4 @@ void broken(run *r, promise which, const char *file, int line, const char *forma
     r->found->broken = 1;
     r->found->which = which;
     longjmp(r->end, 1);
-}
-
-int run_play(run *r, const play *p)
-{
-    r->play = *p;
-    r->blocks = NULL;
-    may_allocate(r, 0);
-    r->task_runs = r->calls = 0;
-    r->digest = r->results = 0;
-    if (!setjmp(r->end)) {
-        if (has_servers(&r->sc))
-            run_servers(r);
-        else if (r->sc.family == FAMILY_GOSSIP)
-            run_gossip(r);
-        else
-            run_allreduce(r);
-        must(r, E5, blocks_of_objects(r) == 0, "%zu blocks of objects were not freed", blocks_of_objects(r));
-    }
-    (void)fesetenv(FE_DFL_ENV); /* a run may end in the middle of a call */
-    give_all(r);
-    return !r->found->broken;
 }

@@ -38,7 +38,7 @@ typedef struct play {
 } play;
 
 struct network;
-struct block;
+struct piece;
 
 typedef struct run {
     scenario sc;
@@ -47,7 +47,7 @@ typedef struct run {
     findings *found;
     uint64_t digest, results; /* of all messages and states, which are the same on every machine; of all results */
     jmp_buf end;
-    struct block *blocks;      /* all memory of the run */
+    struct piece *pieces;      /* all memory of the run */
     int may_allocate;          /* an object is being made */
     uint64_t allocations_left; /* 0: any number; else the last of them fails */
     struct network *net;
@@ -76,9 +76,6 @@ void tell_line(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A line of a verbose run. */
 #define tell(r, ...) ((r)->verbose ? tell_line(__VA_ARGS__) : (void)0)
 
-/* Plays the seed of r->sc. Returns 0 if a promise was broken. */
-int run_play(run *r, const play *p);
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 void *take(run *r, size_t size); /* zeroed; freed with the run, if not before */
@@ -88,7 +85,7 @@ void give_all(run *r);
 /* An allocator for objects: it checks that only `_create` allocates, and that nothing was written past the end. */
 tlc_allocator counted(run *r);
 void may_allocate(run *r, int may);     /* around calls that make or destroy an object */
-size_t blocks_of_objects(const run *r); /* how many are not freed yet */
+size_t pieces_of_objects(const run *r); /* how many are not freed yet */
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 

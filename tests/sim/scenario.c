@@ -101,7 +101,7 @@ static void draw_name(rng *r, tensor_plan *t, size_t i)
     t->name[len] = 0;
 }
 
-/* Tensors of so many values are shared among tasks. They are slow: there is one, and few steps. */
+/* Tensors of this many values are shared among tasks. They are slow: there is one, and few steps. */
 static void enlarge(scenario *sc, rng *r)
 {
     tensor_plan *t = &sc->tensor[0];

@@ -83,7 +83,7 @@ typedef struct scenario {
     uint32_t rate_boundary; /* of 1024: changes of codecs and scales of residuals between steps */
     uint32_t rate_mask;     /* of 1024: calls of mask */
     uint32_t rate_hello;    /* of 1024: steps that begin with hellos of all nodes */
-    uint32_t checkpoint;    /* states are saved every so many steps */
+    uint32_t checkpoint;    /* steps from one saved state to the next */
     uint32_t rate[FAULTS];  /* of 1024 */
 } scenario;
 

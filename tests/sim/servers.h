@@ -83,7 +83,7 @@ typedef struct cluster {
     const pushed **pushes;
     object *observer;              /* a worker that pulls each step at once; it has the true model, in binary32 */
     float *result[MOST_STEPS + 2]; /* its results, by step */
-    float *model[MOST_STEPS + 2];  /* the true model behind each step */
+    float *model[MOST_STEPS + 2];  /* the true model after each step */
 } cluster;
 
 void cluster_open(cluster *w, run *r, uint32_t workers, uint32_t servers);

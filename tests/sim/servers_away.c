@@ -3,6 +3,7 @@
  * Workers that sleep or die, and how they come back: they apply the answers that are kept, or join with a model.
  */
 #include "servers.h"
+#include "creation.h"
 #include "tasks.h"
 
 /* ---- who is away ------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls of a server, and what must be true behind each of them.
+ * The calls of a server, and what must be true after each of them.
  */
 #include "servers.h"
 #include "tasks.h"
@@ -141,7 +141,7 @@ void server_reduce(cluster *w, server_node *n)
     const tlc_outcome outcome = check_outcome(o, 0, status, v.blame);
     must(r, CALLS, (outcome.taken == NULL) == v.failed, "reduce: who was taken");
     must(r, CALLS, v.failed || same(outcome.taken, v.taken, (w->workers + 7) / 8), "reduce: others were taken");
-    must(r, CALLS, !tlc_server_ready(o->it), "ready behind reduce");
+    must(r, CALLS, !tlc_server_ready(o->it), "ready after reduce");
     object_check(o);
     tell(r, "step %llu: server %u reduces: %s", (unsigned long long)o->step, o->rank, outcome.sentence);
 }
@@ -174,7 +174,7 @@ static const part_place *make_deltas(cluster *w, server_node *n, const float **d
     return bad;
 }
 
-/* Behind an answer that said that the step failed, the residuals are those before it. */
+/* After an answer that said that the step failed, the residuals are those before it. */
 static void check_untouched(cluster *w, server_node *n)
 {
     for (const part_place *p = first_part(&w->group, n->o->rank); p < first_part(&w->group, n->o->rank + 1); p++) {

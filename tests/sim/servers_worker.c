@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls of a worker, and what must be true behind each of them.
+ * The calls of a worker, and what must be true after each of them.
  */
 #include "servers.h"
 #include "forge.h"
@@ -180,7 +180,7 @@ static void try_wrong_messages(cluster *w, worker_node *n, tlc_message *from)
     from[s] = right;
 }
 
-/* ---- pull: what must be true behind it --------------------------------------------------------------------------- */
+/* ---- pull: what must be true after it ---------------------------------------------------------------------------- */
 
 /* A push that a server did not take is back in the residual. */
 static void check_pushed(cluster *w, worker_node *n)

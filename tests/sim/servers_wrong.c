@@ -3,6 +3,7 @@
  * Calls out of turn and wrong messages, at workers and servers.
  */
 #include "servers.h"
+#include "creation.h"
 #include "forge.h"
 #include "stranger.h"
 #include <math.h>
@@ -32,8 +33,8 @@ void worker_refuse_calls(const cluster *w, worker_node *n)
     point_at(r, n->push.raw, dtype_size[o->dtype], grads);
     const frozen before = freeze(o, n->out, results_size(r, o->dtype));
     if (pending) {
-        refuse(o, tlc_worker_push(o->it, grads, 1, to), TLC_ERR_ORDER, &before, "push behind a push");
-        refuse(o, object_load(o, &nothing, 1), TLC_ERR_ORDER, &before, "state_load behind a push");
+        refuse(o, tlc_worker_push(o->it, grads, 1, to), TLC_ERR_ORDER, &before, "push after a push");
+        refuse(o, object_load(o, &nothing, 1), TLC_ERR_ORDER, &before, "state_load after a push");
         must_refuse(o, object_try_save(o, &written), TLC_ERR_ORDER);
         must_refuse(o, object_scale(o, 2), TLC_ERR_ORDER);
     } else {

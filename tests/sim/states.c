@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "states.h"
+#include "creation.h"
 #include "oracle.h"
 #include <float.h>
 #include <math.h>
@@ -213,7 +214,7 @@ void load_all(object *o, const checkpoint *const *c, size_t count)
 
 /* ---- states that are refused ------------------------------------------------------------------------------------- */
 
-/* Whether a state of the exchange has a part of a tensor: their number is behind 16 bytes and three numbers
+/* Whether a state of the exchange has a part of a tensor: their number follows 16 bytes and three numbers
  * (exchange/objects/object_state.h). */
 static int has_entries(tlc_message state)
 {

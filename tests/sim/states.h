@@ -25,7 +25,7 @@ void checkpoint_give(run *r, checkpoint *c);
 /* A new object with the state of this one, which is destroyed. Checks that it is the same. */
 void object_reload(object **o);
 
-/* Loads the own state into a new object: it goes on with the same bits. */
+/* Loads its own state into a new object: it goes on with the same bits. */
 void load_same(object *o, const checkpoint *c);
 
 /* Loads states of another group into a new object: means stay what they would have been. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stranger.h"
+#include "creation.h"
 #include "values.h"
 
 enum { OWNERS = MOST_RANKS > MOST_SERVERS ? MOST_RANKS : MOST_SERVERS };

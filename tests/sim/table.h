@@ -33,7 +33,7 @@ uint64_t table_seeds(const table *t);
 uint64_t table_breaks(const table *t);
 void table_print(const table *t, double seconds);
 
-/* A line for each promise, as the Test Anything Protocol has it. */
+/* A line for each promise, in the Test Anything Protocol. */
 void table_print_tap(const table *t);
 
 #endif

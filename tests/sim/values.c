@@ -61,7 +61,7 @@ void check_gaps(run *r, const void *values, size_t size, const char *what)
     must(r, E3, all_bytes(p, GAP * size, PATTERN), "written before the first tensor: %s", what);
     for (size_t t = 0; t < r->sc.count; t++)
         must(r, E3, all_bytes(p + (r->sc.tensor[t].at + r->sc.tensor[t].n) * size, GAP * size, PATTERN),
-             "written behind tensor %zu: %s", t, what);
+             "written past tensor %zu: %s", t, what);
 }
 
 void point_at(const run *r, const void *values, size_t size, const void **tensors)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "exchange_run.h"
-#include <xxhash.h>
 
 const char *const kind_name[KIND_COUNT] = {"sharded", "gathered", "one server", "three servers"};
 
@@ -21,121 +20,6 @@ const tlc_tensor small_tensors[TENSORS] = {
     TENSOR(.name = "gain", .n = 4),
 };
 
-/* ---- one object -------------------------------------------------------------------------------------------------- */
-
-void member_destroy(member m)
-{
-    tlc_allreduce_destroy(m.rank);
-    tlc_worker_destroy(m.worker);
-    tlc_server_destroy(m.server);
-}
-
-uint64_t member_step(member m)
-{
-    return m.rank ? tlc_allreduce_step(m.rank) : m.worker ? tlc_worker_step(m.worker) : tlc_server_step(m.server);
-}
-
-size_t member_state_size(member m)
-{
-    return m.rank     ? tlc_allreduce_state_size(m.rank)
-           : m.worker ? tlc_worker_state_size(m.worker)
-                      : tlc_server_state_size(m.server);
-}
-
-tlc_message member_save(member m)
-{
-    size_t size = member_state_size(m), written = 0;
-    uint8_t *state = bytes(size);
-
-    require_status(MEMBER(m, state_save, state, size, &written), TLC_OK);
-    require(written == size);
-    return (tlc_message){state, size};
-}
-
-tlc_status member_load(member m, tlc_message state)
-{
-    return MEMBER(m, state_load, &state, 1);
-}
-
-tlc_exchange_stats member_stats(member m)
-{
-    tlc_exchange_stats stats = {.struct_size = sizeof stats};
-
-    require_status(MEMBER(m, stats, &stats), TLC_OK);
-    return stats;
-}
-
-tlc_outcome member_outcome(member m, uint32_t server)
-{
-    tlc_outcome o = {.struct_size = sizeof o};
-
-    require_status(m.worker ? tlc_worker_outcome(m.worker, server, &o)
-                   : m.rank ? tlc_allreduce_outcome(m.rank, &o)
-                            : tlc_server_outcome(m.server, &o),
-                   TLC_OK);
-    require(o.sentence[0] && memchr(o.sentence, 0, sizeof o.sentence));
-    for (const char *c = o.sentence; *c; c++)
-        require(*c >= ' ' && *c <= '~');
-    return o;
-}
-
-size_t member_parts(member m)
-{
-    return m.rank ? tlc_allreduce_parts(m.rank) : m.server ? tlc_server_parts(m.server) : 0;
-}
-
-tlc_part member_part(member m, size_t i)
-{
-    tlc_part part = {.struct_size = sizeof part};
-
-    require_status(m.rank ? tlc_allreduce_part(m.rank, i, &part) : tlc_server_part(m.server, i, &part), TLC_OK);
-    return part;
-}
-
-tlc_message blob_copy(tlc_message m)
-{
-    uint8_t *copy = bytes(m.len);
-
-    if (m.len)
-        memcpy(copy, m.data, m.len);
-    return (tlc_message){copy, m.len};
-}
-
-void blob_free(tlc_message *m)
-{
-    free((void *)(uintptr_t)m->data);
-    *m = (tlc_message){NULL, 0};
-}
-
-int blob_same(tlc_message a, tlc_message b)
-{
-    return a.len == b.len && same(a.data, b.data, a.len);
-}
-
-static void store(uint8_t *p, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
-void blob_seal(void *bytes, size_t len)
-{
-    if (len >= 4)
-        store((uint8_t *)bytes + len - 4, XXH3_64bits(bytes, len - 4), 4);
-}
-
-void member_move(member m, uint64_t step)
-{
-    tlc_message state = member_save(m);
-    uint8_t *p = (uint8_t *)(uintptr_t)state.data;
-
-    store(p + 8, step, 8); /* as object_state.h draws it */
-    blob_seal(p, state.len);
-    require_status(member_load(m, state), TLC_OK);
-    require(member_step(m) == step);
-    blob_free(&state);
-}
-
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
 tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_tensor *tensors)
@@ -152,7 +36,7 @@ tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_te
     return cfg;
 }
 
-/* Strings that are there during a create, and not afterwards. */
+/* Strings that exist only during a call of create. */
 typedef struct lent {
     char text[4096];
     size_t used;
@@ -351,8 +235,7 @@ tlc_status fleet_push_one(fleet *f, uint32_t w)
 
     for (size_t t = 0; t < TENSORS; t++) /* those of another worker are not read */
         grads[t] = is_sent(&f->tensors[t], w) ? f->grad[w * TENSORS + t] : NULL;
-    FLEET_CALL(f, status = f->cfg.servers ? tlc_worker_push(f->worker[w].worker, given, f->weight[w], to)
-                                          : tlc_allreduce_push(f->worker[w].rank, given, f->weight[w], to));
+    FLEET_CALL(f, status = member_push(f->worker[w], given, f->weight[w], to));
     return status;
 }
 
@@ -422,8 +305,7 @@ tlc_status fleet_pull_one(fleet *f, uint32_t w)
 
     for (uint32_t o = 0; o < f->lanes; o++)
         from[o] = carry(f, TO_WORKER, o, w, is_gathered(f) ? f->push[o * f->lanes + w] : f->answer[o]);
-    FLEET_CALL(f, status = f->cfg.servers ? tlc_worker_pull(f->worker[w].worker, from, out)
-                                          : tlc_allreduce_pull(f->worker[w].rank, from, out));
+    FLEET_CALL(f, status = member_pull(f->worker[w], from, out));
     free(from);
     return f->pulled[w] = status;
 }
@@ -467,20 +349,3 @@ void require_pulled(const fleet *f, tlc_status status)
         require(fleet_same_out(f, w, 0));
     }
 }
-
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-static void *no_memory(void *opaque, size_t size)
-{
-    (void)opaque;
-    (void)size;
-    return NULL;
-}
-
-static void no_free(void *opaque, void *p)
-{
-    (void)opaque;
-    (void)p;
-}
-
-const tlc_allocator no_allocator = {.alloc = no_memory, .free = no_free};

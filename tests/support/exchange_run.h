@@ -6,43 +6,7 @@
 #ifndef TLC_TEST_EXCHANGE_RUN_H
 #define TLC_TEST_EXCHANGE_RUN_H
 
-#include "support.h"
-#include <threelc/exchange.h>
-
-/* ---- one object -------------------------------------------------------------------------------------------------- */
-
-/* An object of the exchange: one of these. */
-typedef struct member {
-    tlc_allreduce *rank;
-    tlc_worker *worker;
-    tlc_server *server;
-} member;
-
-/* tlc_allreduce_FUNCTION(m.rank, ...), or that of a worker, or that of a server */
-#define MEMBER(m, function, ...)                                                                                       \
-    ((m).rank     ? tlc_allreduce_##function((m).rank, __VA_ARGS__)                                                    \
-     : (m).worker ? tlc_worker_##function((m).worker, __VA_ARGS__)                                                     \
-                  : tlc_server_##function((m).server, __VA_ARGS__))
-
-void member_destroy(member m);
-uint64_t member_step(member m);
-size_t member_state_size(member m);
-tlc_message member_save(member m); /* its state; blob_free() it */
-tlc_status member_load(member m, tlc_message state);
-tlc_exchange_stats member_stats(member m);
-tlc_outcome member_outcome(member m, uint32_t server); /* server: of a worker, else 0 */
-size_t member_parts(member m);                         /* 0 for a worker */
-tlc_part member_part(member m, size_t i);
-
-tlc_message blob_copy(tlc_message m);
-void blob_free(tlc_message *m);
-
-extern const tlc_allocator no_allocator; /* it has no memory */
-int blob_same(tlc_message a, tlc_message b);
-/* Writes the checksum of a message or state that was changed, if it is long enough to have one. */
-void blob_seal(void *bytes, size_t len);
-/* Loads its own state, as if it were of another step. */
-void member_move(member m, uint64_t step);
+#include "exchange_member.h"
 
 /* ---- a fleet ----------------------------------------------------------------------------------------------------- */
 
@@ -58,7 +22,7 @@ enum { TENSORS = 7, OUT_FILL = 0x3c };
  * with codecs of its own. Of about 1000 values, and of about 100. */
 extern const tlc_tensor large_tensors[TENSORS], small_tensors[TENSORS];
 
-/* A configuration of so many workers, in which the tensors above are what they should be. */
+/* A configuration of this many workers that suits the tensors above. */
 tlc_exchange_config fleet_config(fleet_kind kind, uint32_t workers, const tlc_tensor *tensors);
 
 typedef enum leg { TO_OWNER, TO_WORKER } leg;

@@ -34,7 +34,7 @@ void require_steps(const scene *s, uint64_t steps, uint64_t failed);
 void require_outcome(member m, uint32_t server, const want *told);
 void each_outcome(const scene *s, const want *told);
 
-/* How workers are called, and the end of a sentence about `who` that `owner` has found. */
+/* What workers are called, and the end of a sentence about `who` that `owner` has found. */
 const char *role(const fleet *f);
 const char *says(const fleet *f, uint32_t who, uint32_t owner);
 

@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "exchange_view.h"
 
-static void add(watch *w, const void *p, size_t len)
-{
-    if (w->len + len > w->room) {
-        size_t room = 2 * (w->len + len);
-        uint8_t *more = bytes(room);
-        memcpy(more, w->seen, w->len);
-        free(w->seen);
-        w->seen = more;
-        w->room = room;
-    }
-    if (len)
-        memcpy(w->seen + w->len, p, len);
-    w->len += len;
-}
-
-static void add_number(watch *w, uint64_t number)
-{
-    add(w, &number, sizeof number);
-}
-
 static void add_state(watch *w)
 {
     size_t size = member_state_size(w->m), written = 0;
     uint8_t *state = bytes(size);
 
-    add_number(w, (uint64_t)MEMBER(w->m, state_save, state, size, &written));
-    add(w, state, written);
+    add_number(&w->seen, (uint64_t)MEMBER(w->m, state_save, state, size, &written));
+    add_bytes(&w->seen, state, written);
     free(state);
 }
 
@@ -36,16 +16,16 @@ static void add_stats(watch *w)
     const tlc_exchange_stats s = member_stats(w->m);
     const uint64_t numbers[] = {s.steps, s.failed, s.late, s.float_bytes, s.sent, s.received, s.dropped};
 
-    add(w, numbers, sizeof numbers);
+    add_bytes(&w->seen, numbers, sizeof numbers);
 }
 
 static void add_parts(watch *w)
 {
     for (size_t i = 0; i < member_parts(w->m); i++) {
         tlc_part part = member_part(w->m, i);
-        add(w, part.mean, part.n * sizeof *part.mean);
+        add_bytes(&w->seen, part.mean, part.n * sizeof *part.mean);
         if (part.residual)
-            add(w, part.residual, part.n * sizeof *part.residual);
+            add_bytes(&w->seen, part.residual, part.n * sizeof *part.residual);
     }
 }
 
@@ -56,8 +36,8 @@ static void add_kept(watch *w)
         tlc_message kept = {NULL, 0};
         tlc_status status = w->m.rank ? tlc_allreduce_again(w->m.rank, step - back, &kept)
                                       : tlc_server_again(w->m.server, step - back, &kept);
-        add_number(w, (uint64_t)status);
-        add(w, kept.data, kept.len);
+        add_number(&w->seen, (uint64_t)status);
+        add_bytes(&w->seen, kept.data, kept.len);
     }
 }
 
@@ -65,10 +45,10 @@ static void add_server(watch *w)
 {
     uint64_t taken;
 
-    add_number(w, (uint64_t)tlc_server_ready(w->m.server));
+    add_number(&w->seen, (uint64_t)tlc_server_ready(w->m.server));
     for (uint32_t i = 0; i < w->f->workers; i++) {
         require_status(tlc_server_taken(w->m.server, i, &taken), TLC_OK);
-        add_number(w, taken);
+        add_number(&w->seen, taken);
     }
 }
 
@@ -78,21 +58,21 @@ static void add_worker(watch *w)
 
     for (size_t t = 0; t < TENSORS; t++) {
         size_t i = w->index * TENSORS + t;
-        add(w, f->out[i], fleet_bytes(f, t));
-        add(w, f->grad[i], fleet_bytes(f, t));
+        add_bytes(&w->seen, f->out[i], fleet_bytes(f, t));
+        add_bytes(&w->seen, f->grad[i], fleet_bytes(f, t));
         if (f->residual)
-            add(w, f->residual[i], f->tensors[t].n * sizeof(float));
+            add_bytes(&w->seen, f->residual[i], f->tensors[t].n * sizeof(float));
     }
     for (uint32_t i = 0; i < f->lanes; i++) {
         tlc_message m = f->push[w->index * f->lanes + i];
-        add(w, m.data, m.len);
+        add_bytes(&w->seen, m.data, m.len);
     }
 }
 
 static void look(watch *w)
 {
-    w->len = 0;
-    add_number(w, member_step(w->m));
+    w->seen.len = 0;
+    add_number(&w->seen, member_step(w->m));
     add_stats(w);
     add_state(w);
     add_parts(w);
@@ -106,13 +86,13 @@ static void look(watch *w)
 
 void watch_open(watch *w, fleet *f, member m, uint32_t index)
 {
-    *w = (watch){.f = f, .m = m, .index = index, .seen = bytes(1)};
+    *w = (watch){.f = f, .m = m, .index = index};
     look(w);
 }
 
 void watch_close(watch *w)
 {
-    free(w->seen);
+    free(w->seen.p);
 }
 
 void watch_again(watch *w)
@@ -122,10 +102,10 @@ void watch_again(watch *w)
 
 void require_unchanged(watch *w)
 {
-    tlc_message before = blob_copy((tlc_message){w->seen, w->len});
+    tlc_message before = blob_copy((tlc_message){w->seen.p, w->seen.len});
 
     look(w);
-    require(blob_same(before, (tlc_message){w->seen, w->len}));
+    require(blob_same(before, (tlc_message){w->seen.p, w->seen.len}));
     blob_free(&before);
 }
 
@@ -141,7 +121,7 @@ tlc_status take_answer(call *c, tlc_message message)
 
     memcpy(from, c->from, sizeof from);
     from[c->turn] = message;
-    return c->w.m.rank ? tlc_allreduce_pull(c->w.m.rank, from, out) : tlc_worker_pull(c->w.m.worker, from, out);
+    return member_pull(c->w.m, from, out);
 }
 
 tlc_status take_state(call *c, tlc_message message)

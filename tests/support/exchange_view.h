@@ -13,8 +13,7 @@ typedef struct watch {
     fleet *f;
     member m;
     uint32_t index; /* of the worker, or of the server */
-    uint8_t *seen;
-    size_t len, room;
+    growing seen;
 } watch;
 
 void watch_open(watch *w, fleet *f, member m, uint32_t index);

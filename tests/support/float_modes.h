@@ -86,6 +86,14 @@ static inline void mode_leave(void)
     (void)fesetenv(FE_DFL_ENV);
 }
 
+static inline int has_mode(float_mode m)
+{
+    int has = mode_enter(m);
+
+    mode_leave();
+    return has;
+}
+
 /* Before a call: enters the mode. After it: leaves it. Returns 0 if the call did not leave the mode as it was. */
 static inline int mode_around(float_mode m, int before)
 {

@@ -112,6 +112,8 @@ void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind 
 void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
                        size_t wide, void (*around)(network *net, int before))
 {
+    const tlc_graph ring = ring_of(cfg->workers);
+
     *net = (network){.cfg = *cfg, .kind = kind, .nodes = cfg->workers, .around = around};
     memcpy(net->tensors, net_tensors, sizeof net->tensors);
     net->tensors[WIDE].n = wide;
@@ -123,16 +125,15 @@ void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_
     }
     net->node = zeros(net->nodes, sizeof *net->node);
     for (uint32_t i = 0; i < net->nodes; i++)
-        make_node(net, graph, i);
+        make_node(net, graph ? graph : &ring, i);
 }
 
 void network_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec, uint64_t steps)
 {
-    const tlc_graph graph = ring_of(nodes);
     tlc_exchange_config cfg = network_config(kind, nodes);
 
     cfg.push = at.codec = codec;
-    network_open(net, &cfg, kind, &graph);
+    network_open(net, &cfg, kind, NULL);
     for (uint64_t step = 1; step <= steps; step++) {
         network_step(net, step);
         require_all_pulled(net);
@@ -316,9 +317,7 @@ tlc_outcome node_outcome(const network *net, uint32_t i)
     tlc_outcome o = {.struct_size = sizeof o};
 
     require_status(tlc_gossip_outcome(net->node[i].g, &o), TLC_OK);
-    require(o.sentence[0] && memchr(o.sentence, 0, sizeof o.sentence));
-    for (const char *c = o.sentence; *c; c++)
-        require(*c >= ' ' && *c <= '~');
+    require_outcome_form(&o);
     return o;
 }
 
@@ -341,37 +340,13 @@ void require_told(const network *net, uint32_t i, tlc_status status, tlc_status 
         fail_msg("node %u says of node %u: \"%s\" instead of node %u: \"%s\"", i, o.rank, o.sentence, rank, sentence);
 }
 
-/* Bytes that grow. */
-typedef struct growing {
-    uint8_t *p;
-    size_t len, room;
-} growing;
-
-static void add(growing *g, const void *p, size_t len)
-{
-    if (g->len + len > g->room) {
-        g->room = 2 * (g->len + len);
-        void *more = realloc(g->p, g->room);
-        require(more != NULL);
-        g->p = more;
-    }
-    if (len)
-        memcpy(g->p + g->len, p, len);
-    g->len += len;
-}
-
-static void add_number(growing *g, uint64_t number)
-{
-    add(g, &number, sizeof number);
-}
-
 static void add_state(growing *look, const tlc_gossip *g)
 {
     size_t size = tlc_gossip_state_size(g), written = 0;
     uint8_t *state = bytes(size);
 
     add_number(look, (uint64_t)tlc_gossip_state_save(g, state, size, &written));
-    add(look, state, written);
+    add_bytes(look, state, written);
     free(state);
 }
 
@@ -381,7 +356,7 @@ static void add_kept(growing *look, const tlc_gossip *g)
     for (uint64_t back = 0, step = tlc_gossip_step(g); back < 6 && back < step; back++) {
         tlc_message kept = {NULL, 0};
         add_number(look, (uint64_t)tlc_gossip_again(g, step - back, &kept));
-        add(look, kept.data, kept.len);
+        add_bytes(look, kept.data, kept.len);
     }
 }
 
@@ -393,15 +368,15 @@ tlc_message node_look(network *net, uint32_t i)
     growing look = {NULL, 0, 0};
 
     add_number(&look, tlc_gossip_step(n->g));
-    add(&look, numbers, sizeof numbers);
+    add_bytes(&look, numbers, sizeof numbers);
     for (size_t k = 0; k < n->degree; k++)
         add_number(&look, (uint64_t)tlc_gossip_lost(n->g, k));
     for (size_t t = 0; t < NET_TENSORS; t++) {
         const size_t size = net->tensors[t].n * sizeof(float);
         const float *mean = tlc_gossip_mean(n->g, t);
-        add(&look, mean, mean ? size : 0);
-        add(&look, tlc_gossip_model(n->g, t), size);
-        add(&look, n->moved[t], size);
+        add_bytes(&look, mean, mean ? size : 0);
+        add_bytes(&look, tlc_gossip_model(n->g, t), size);
+        add_bytes(&look, n->moved[t], size);
     }
     add_state(&look, n->g);
     add_kept(&look, n->g);

@@ -51,16 +51,16 @@ struct network {
     void *arg; /* for these two */
 };
 
-/* A configuration of so many nodes, in which the tensors above are what they should be. */
+/* A configuration of this many nodes that suits the tensors above. */
 tlc_exchange_config network_config(tlc_gossip_kind kind, uint32_t nodes);
 tlc_graph ring_of(uint32_t nodes);
 
-/* The models are values from a seed; graph->nodes is that of cfg. */
+/* The models are values from a seed. graph->nodes is that of cfg; NULL: a ring. */
 void network_open(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph);
-/* The same with so many values in tensor WIDE, and with `around` already for the calls of create; or NULL. */
+/* The same with `wide` values in tensor WIDE. around: for the calls of create, too; or NULL. */
 void network_open_with(network *net, const tlc_exchange_config *cfg, tlc_gossip_kind kind, const tlc_graph *graph,
                        size_t wide, void (*around)(network *net, int before));
-/* A ring of nodes with a codec, after so many steps. */
+/* A ring of nodes with a codec, after this many steps. */
 void network_ring(network *net, tlc_gossip_kind kind, uint32_t nodes, const char *codec, uint64_t steps);
 void network_close(network *net);
 

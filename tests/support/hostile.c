@@ -13,7 +13,7 @@ void hostile_close(hostile *h)
     arena_close(&h->out);
 }
 
-/* A filled output of size bytes. It ends at a guard page for even ISAs and begins behind one for odd ones. */
+/* A filled output of size bytes. It ends at a guard page for even ISAs and begins after one for odd ones. */
 static uint8_t *output(hostile *h, size_t size, tlc_isa isa)
 {
     uint8_t *p = arena_take(&h->out, size, isa % 2 == 0);

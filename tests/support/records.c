@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "records.h"
 
 /* ---- where we are, for messages ---- */
@@ -142,13 +138,27 @@ uint64_t number(const line *r, const char *key)
     return strtoull(get(r, key), NULL, 10);
 }
 
-unsigned name_index(const char *value, const char *const *names, unsigned count)
+static size_t name_index(const char *value, const char *const *names, size_t count)
 {
-    for (unsigned i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (!strcmp(value, names[i]))
             return i;
     fail_msg("%s: what is %s?", at_name, value);
     return 0;
+}
+
+tlc_dtype dtype_of(const line *r)
+{
+    return (tlc_dtype)name_index(get(r, "dtype"), dtype_name, COUNT(dtype_name));
+}
+
+tlc_status status_of(const line *r, const char *key)
+{
+    static const char *const names[] = {"OK",      "PARAM",    "NOMEM",     "CAPACITY", "NONFINITE",
+                                        "CORRUPT", "CHECKSUM", "VERSION",   "SIZE",     "UNSUPPORTED",
+                                        "STEP",    "ORDER",    "TRANSPORT", "BASE"};
+
+    return (tlc_status)name_index(get(r, key), names, COUNT(names));
 }
 
 static unsigned digit(char c)
@@ -156,10 +166,10 @@ static unsigned digit(char c)
     return c >= 'a' ? (unsigned)(c - 'a') + 10 : (unsigned)(c - '0');
 }
 
-bytes unhex(const char *hex, size_t shift)
+octets unhex(const char *hex, size_t shift)
 {
     size_t len = strcmp(hex, "-") ? strlen(hex) / 2 : 0;
-    bytes b = {exact(len, shift), len};
+    octets b = {exact(len, shift), len};
     for (size_t i = 0; i < len; i++)
         b.p[i] = (uint8_t)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
     return b;
@@ -180,9 +190,9 @@ static void swap_elements(void *p, size_t len, size_t size)
         }
 }
 
-bytes elements(const char *hex, size_t size, size_t shift)
+octets elements(const char *hex, size_t size, size_t shift)
 {
-    bytes b = unhex(hex, shift);
+    octets b = unhex(hex, shift);
     swap_elements(b.p, b.len, size);
     return b;
 }

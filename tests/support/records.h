@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records of the files in tests/vectors: lines of a key and a value, up to an empty line. Nothing here needs another
- * file of the tests.
+ * Records of the files in tests/vectors: lines of a key and a value, up to an empty line.
  */
 #ifndef TLC_TEST_RECORDS_H
 #define TLC_TEST_RECORDS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <threelc/threelc.h>
+#include "support.h"
 
 /* Where we are, for messages. */
 extern const char *at_name, *at_isa;
@@ -22,7 +14,7 @@ extern size_t at_step;
 void expect(int ok, const char *what);
 void expect_status(tlc_status got, tlc_status want, const char *what);
 
-/* A buffer of size bytes that begins shift bytes behind a malloc'ed address. It is freed at the end of the record. */
+/* A buffer of size bytes that begins shift bytes after a malloc'ed address. It is freed at the end of the record. */
 void *exact(size_t size, size_t shift);
 
 typedef struct line {
@@ -39,16 +31,18 @@ const char *find(const line *r, const char *key);
 const char *get(const line *r, const char *key);
 uint64_t number(const line *r, const char *key);
 
-unsigned name_index(const char *value, const char *const *names, unsigned count);
+/* Values that are names: "f32" of dtype, "CORRUPT" of status or inspect. */
+tlc_dtype dtype_of(const line *r);
+tlc_status status_of(const line *r, const char *key);
 
-typedef struct bytes {
+typedef struct octets {
     uint8_t *p;
     size_t len;
-} bytes;
+} octets;
 
 /* The bytes of a value, in a buffer as exact makes it. */
-bytes unhex(const char *hex, size_t shift);
+octets unhex(const char *hex, size_t shift);
 
 /* The same, as elements of `size` bytes in the byte order of the machine. */
-bytes elements(const char *hex, size_t size, size_t shift);
+octets elements(const char *hex, size_t size, size_t shift);
 #endif

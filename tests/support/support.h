@@ -56,7 +56,7 @@ typedef struct codec_case {
     /* These three are the same for all codecs whose decoding form begins with the same stage. */
     again_law law;
     const char *again; /* parameters to encode again with, beside those of the decoding form; NULL: none */
-    size_t again_most; /* the law holds for up to so many values; 0: for any number */
+    size_t again_most; /* the law holds for up to this many values; 0: for any number */
 } codec_case;
 
 extern const codec_case codecs[];
@@ -83,9 +83,38 @@ const char *reserve_all(void);
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                     \
         if (tlc_isa_supported(isa))
 /* NOLINTEND(bugprone-macro-parentheses) */
+/* One that it lacks, or TLC_ISA_AUTO. */
+tlc_isa missing_isa(void);
 
-int quick(void);              /* is TLC_TEST_QUICK set? */
-int print_isas(void **state); /* a setup of groups: comments come after the first lines of TAP */
+int quick(void); /* is TLC_TEST_QUICK set? */
+
+/* ---- the tests of a program -------------------------------------------------------------------------------------- */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names to declare */
+
+/* TEST(what_holds) { ... } is a test. A program runs those of its file from top to bottom; each is a line of output. */
+#define TEST(name)                                                                                                     \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void add_test_##name(void)                                                     \
+    {                                                                                                                  \
+        add_test(#name, name, __LINE__);                                                                               \
+    }                                                                                                                  \
+    static void name(__attribute__((unused)) void **state)
+
+/* A function that runs before them all, and returns 0. */
+#define SETUP(name)                                                                                                    \
+    __attribute__((constructor)) static void set_setup_##name(void)                                                    \
+    {                                                                                                                  \
+        set_setup(name);                                                                                               \
+    }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+void add_test(const char *name, void (*test)(void **state), int line);
+void set_setup(int (*function)(void **state));
+extern const char *test_argument; /* the first argument of the program, or NULL */
+
+int print_isas(void **state); /* a SETUP: comments come after the first lines of TAP */
 
 /* ---- where a test is, for its messages --------------------------------------------------------------------------- */
 
@@ -96,7 +125,7 @@ typedef struct place {
     size_t n, i;
 } place;
 extern place at;                 /* of the main thread */
-void set_note(const char *text); /* at.note for a text that may go before the place does: a copy */
+void set_note(const char *text); /* at.note of a text that may not live as long: a copy */
 
 /* Fails the test, and says where it was. Main thread only. */
 #define require(condition) ((condition) ? (void)0 : require_failed(#condition, __FILE__, __LINE__))
@@ -120,6 +149,9 @@ tlc_config config(const char *codec, tlc_dtype dtype, tlc_isa isa); /* the rest 
 tlc_ctx *create(const tlc_config *cfg, size_t n);
 /* tlc_compress with all of tlc_bound; returns the frame's length. */
 size_t compress(tlc_ctx *ctx, const void *grad, void *dst);
+
+extern const tlc_allocator no_allocator;    /* it has no memory */
+extern size_t refused_times, refused_bytes; /* its calls so far, and the size of the last one */
 
 /* What a failed call must not change: codec, seed, step, residual, bound. */
 typedef struct snapshot {
@@ -159,8 +191,8 @@ void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_
 float *floats(size_t n); /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);
 int all_bytes(const void *p, size_t len, uint8_t value);
-/* Is this what a message has of the whole one in cap bytes, at least 1: all, all but the list of codecs, or its
- * beginning and "..."? */
+/* Is `part` what is left of `whole` in cap bytes, at least 1: all of it, all but the list of codecs, or its beginning
+ * and "..."? */
 int is_shortened(const char *part, size_t cap, const char *whole);
 int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 */
 
@@ -191,7 +223,7 @@ typedef struct arena {
 } arena;
 void arena_open(arena *a, size_t size);
 void arena_close(arena *a);
-/* A buffer of size bytes. end: it ends at a guard page; otherwise it begins behind one. */
+/* A buffer of size bytes. end: it ends at a guard page; otherwise it begins after one. */
 uint8_t *arena_take(arena *a, size_t size, int end);
 uint8_t *arena_copy(arena *a, const void *src, size_t size, int end);
 int arena_intact(const arena *a); /* is the margin unchanged? */
