@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exchange: who sends what to whom, what is averaged, what stays behind, and what happens when a machine fails.
+ * The exchange: who sends what to whom, what is averaged, what stays in residuals, and what happens when a machine fails.
  * Objects make messages and take messages. They do no I/O: the caller carries the bytes, over MPI, sockets, files, or
  * in a loop of one process.
  *
@@ -103,7 +103,7 @@ typedef struct tlc_exchange_config {
     size_t struct_size;
     uint32_t workers;      /* at least 1, at most 2^20 */
     uint32_t servers;      /* 0: every rank is worker and owner (all-reduce). At most 2^20 */
-    uint32_t owners;       /* all-reduce: at most so many ranks own parts; 0: all */
+    uint32_t owners;       /* all-reduce: at most this many ranks own parts; 0: all */
     uint32_t keep;         /* the answers that an owner keeps for those who fell behind or fetch again; default 4 */
     uint32_t backup;       /* a server is ready when workers - backup have pushed (3LC, section 2.1); default 0 */
     int gather;            /* all-reduce: 1: every rank sends its frames to all, and there is no second lossy step */
@@ -134,7 +134,7 @@ typedef struct tlc_exchange_config {
  * text of the caller's, or a constant. */
 TLC_API const char *tlc_pull_codec(const char *push);
 
-/* If the residual of answers is so many times their signal, step after step, the loop starves: see tlc_exchange_stats.
+/* The loop starves if the residual of answers is this many times their signal, step after step (tlc_exchange_stats).
  * Measured: up to 12 where trainings lose nothing or little, 17 to 117 where they lose 3 to 12 points. One step may
  * have more, as its gradient is small. A loop below it may lose something, too: one that diverges has gradients that
  * hide the residual, and in short trainings pushes starve first (3lc:s=1.9 both ways: 50 to 90). */
@@ -291,7 +291,7 @@ TLC_API void tlc_server_destroy(tlc_server *s); /* NULL is allowed */
  * before, or the step is one to come. */
 TLC_API tlc_status tlc_server_push(tlc_server *s, tlc_message from, tlc_push_info *info);
 
-/* 1: so many workers have pushed that nothing is gained by waiting (workers - backup). It is advice. */
+/* 1: enough workers have pushed (workers - backup), and waiting gains nothing. It is advice. */
 TLC_API int tlc_server_ready(const tlc_server *s);
 
 /* Decodes the pushes, in rising order of workers, and averages them. A push with a frame that is no frame is not taken.

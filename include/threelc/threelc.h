@@ -321,7 +321,7 @@ TLC_API tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, 
 TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                                       const tlc_decode_options *opt);
 
-/* sum[i] += weights[j] * value i of frame j, for all count frames in their order: the same bits as so many calls of
+/* sum[i] += weights[j] * value i of frame j, for all count frames in their order: the same bits as count calls of
  * tlc_decompress_add, but in one sweep over the sum, which is faster. Frames may be of different codecs; it is fastest
  * if neighbours have the same one. weights NULL: all are 1. It uses up to 75 KiB of stack.
  * All frames are checked first. If one is at fault, the sum does not change, the status is the first such frame's, and

@@ -38,7 +38,7 @@ def escaped(text, names):
 
 
 def body(lines, names):
-    """The text of a comment. Indented lines are shown as they are. A line that begins with a word and a colon, behind a
+    """The text of a comment. Indented lines are shown as they are. A line that begins with a word and a colon, after a
     sentence, begins a line there, too."""
     made, drawing = [], False
     for before, line in zip([''] + lines, lines):

@@ -56,7 +56,7 @@ class Config:
     sum: bool = False
     """results are sums. False: weighted means over those who took part"""
     owners: int = 0
-    """all-reduce: at most so many ranks own parts; 0: all"""
+    """all-reduce: at most this many ranks own parts; 0: all"""
     keep: int = 4
     """answers that an owner keeps for those who fell behind"""
     backup: int = 0
@@ -237,7 +237,7 @@ class ExchangeObject(CObject):
     _name = ""
 
     def __init__(self, config: Config, tensors: Sequence[Tensor], *which: Any, after: Sequence[Any] = ()) -> None:
-        """which, after: arguments of tlc_NAME_create before and behind the tensors."""
+        """which, after: arguments of tlc_NAME_create before and after the tensors."""
         tensors = tensors_of(tensors)
         arguments = Arguments(config, tensors)
         handle = c_void_p()

@@ -56,7 +56,7 @@ class Server(FeedbackObject):
             push.use_again(writable=False)
 
     def ready(self) -> bool:
-        """Whether so many workers have pushed that nothing is gained by waiting: workers - backup."""
+        """Whether enough workers have pushed (workers - backup), so that waiting gains nothing."""
         with self._lock:
             return bool(self._function("ready")(self._handle))
 
