@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exchange: who sends what to whom, what is averaged, what stays in residuals, and what happens when a machine fails.
+ * The exchange: who sends what to whom, what is averaged, what residuals keep, and what happens when a machine fails.
  * Objects make messages and take messages. They do no I/O: the caller carries the bytes, over MPI, sockets, files, or
  * in a loop of one process.
  *
