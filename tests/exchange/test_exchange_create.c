@@ -329,7 +329,7 @@ TEST(defaults)
 TEST(defaults_work)
 {
     tlc_exchange_config cfg;
-    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000};
+    const tlc_tensor tensor = {.struct_size = sizeof tensor, .name = "w", .n = 1000, .only = TLC_NOBODY};
     static const float values[1000] = {0};
     const float *model[] = {values};
     const uint32_t neighbours_of[] = {0};
