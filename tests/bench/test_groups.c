@@ -42,7 +42,7 @@ static void require_mean(const int *out_of_round)
 
 /* Each row: who is not in the round. Of the first rows also: ranks 0 and 1 are, with a gradient that is not finite. The
  * sites are ranks 0 to 2, 3 and 4, 5 to 7. */
-static void raw_is_the_mean(void **state)
+TEST(raw_is_the_mean)
 {
     static const int out_of_round[][RANKS] = {{0},
                                               {0, 1},
@@ -52,7 +52,6 @@ static void raw_is_the_mean(void **state)
                                               {1, 1, 1, 1, 1, 1, 1, 1}};
     static const char *const codecs_of_sites[] = {"raw", "3lc"};
 
-    (void)state;
     for (int nan = 0; nan < 2; nan++)
         for (size_t row = 0; row < (nan ? 3 : COUNT(out_of_round)); row++) {
             world_init(&w, "raw", "raw");
@@ -73,12 +72,11 @@ static void raw_is_the_mean(void **state)
         }
 }
 
-static void ranks_agree(void **state)
+TEST(ranks_agree)
 {
     static const char *const list[][2] = {{"3lc", "3lc"},         {"natural", "3lc:s=1.75"}, {"raw", "sbc:p=0.1"},
                                           {"3lc-golomb", "qsgd"}, {"onebit", "natural"},     {"topk", "3lc-golomb"}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(list); i++) {
         world_init(&w, list[i][0], list[i][1]);
         at.codec = list[i][1];
@@ -97,9 +95,8 @@ static void ranks_agree(void **state)
 }
 
 /* Workers of different sites draw different numbers, so errors are independent. Site 0 and site 2 are of one size. */
-static void sites_draw_their_own(void **state)
+TEST(sites_draw_their_own)
 {
-    (void)state;
     for (int random = 0; random < 2; random++) {
         world_init(&w, random ? "natural" : "3lc", "3lc");
         world_open(&w);
@@ -115,9 +112,8 @@ static void sites_draw_their_own(void **state)
 }
 
 /* With 3lc the fourth compression loses nothing, if a part has one owner between the sites. */
-static void the_last_compression_is_exact(void **state)
+TEST(the_last_compression_is_exact)
 {
-    (void)state;
     for (int cut = 0; cut < 2; cut++) {
         int lost = 0;
         world_init(&w, "3lc", "3lc");
@@ -139,9 +135,8 @@ static void the_last_compression_is_exact(void **state)
 }
 
 /* A tensor that is not small is compressed between the sites, though each of its parts would be small. */
-static void small_parts_are_compressed(void **state)
+TEST(small_parts_are_compressed)
 {
-    (void)state;
     world_init(&w, "3lc", "3lc");
     w.inside.min_n = 1000;
     w.count = 2; /* 1000 values, and 40, which are raw */
@@ -164,11 +159,10 @@ static void add_waiting(void *sums, size_t value, float waiting)
 }
 
 /* All gradients of a site are not finite: the step fails everywhere. Pushes go back, and nothing else has changed. */
-static void a_site_fails(void **state)
+TEST(a_site_fails)
 {
     static double before[VALUES], after[VALUES];
 
-    (void)state;
     world_init(&w, "3lc", "3lc");
     world_open(&w);
     for (uint64_t step = 1; step <= 12; step++) {
@@ -220,9 +214,8 @@ static uint32_t server_of(size_t value, size_t *part)
 }
 
 /* A sum in a site is not finite: all that its server owns fails in all sites, and the rest does not. */
-static void a_sum_of_a_site_overflows(void **state)
+TEST(a_sum_of_a_site_overflows)
 {
-    (void)state;
     world_init(&w, "raw", "raw");
     w.inside.sum = 1;
     world_open(&w);
@@ -247,12 +240,11 @@ static void a_sum_of_a_site_overflows(void **state)
 }
 
 /* A sum of sites is not finite: it waits, and the step goes on. */
-static void a_sum_of_sites_overflows(void **state)
+TEST(a_sum_of_sites_overflows)
 {
     const size_t value = 700;
     size_t part;
 
-    (void)state;
     world_init(&w, "raw", "raw");
     w.inside.sum = 1;
     world_open(&w);
@@ -280,14 +272,13 @@ static void a_sum_of_sites_overflows(void **state)
     world_close(&w);
 }
 
-static void open_fails(void **state)
+TEST(open_fails)
 {
     static const groups_place places[] = {{2, 2, 2, 0, 1}, {0, 0, 2, 0, 1}, {2, 0, 2, 2, 1},
                                           {2, 0, 2, 0, 3}, {2, 0, 2, 0, 0}, {2, 0, 0, 0, 0}};
     const groups_place good = {2, 0, 2, 0, 1};
     groups g;
 
-    (void)state;
     world_init(&w, "3lc", "3lc");
     for (size_t i = 0; i < COUNT(places); i++) {
         at.i = i;
@@ -303,20 +294,4 @@ static void open_fails(void **state)
     w.between.push = "4lc";
     require_status(groups_open(&g, &good, &w.inside, &w.between, w.tensors, w.count), TLC_ERR_PARAM);
     groups_close(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(raw_is_the_mean),
-        cmocka_unit_test(ranks_agree),
-        cmocka_unit_test(sites_draw_their_own),
-        cmocka_unit_test(the_last_compression_is_exact),
-        cmocka_unit_test(small_parts_are_compressed),
-        cmocka_unit_test(a_site_fails),
-        cmocka_unit_test(a_sum_of_a_site_overflows),
-        cmocka_unit_test(a_sum_of_sites_overflows),
-        cmocka_unit_test(open_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,12 +162,11 @@ static void stumble(rng *r, int lost[RANKS][SERVERS])
 }
 
 /* What is refused changes nothing: the results are those of a fleet whose messages all arrive. */
-static void bad_messages_change_nothing(void **state)
+TEST(bad_messages_change_nothing)
 {
     static float out[20][RANKS][VALUES];
     rng r = {1};
 
-    (void)state;
     for (int bad = 0; bad < 2; bad++) {
         world_init(&w, "3lc", "3lc-golomb");
         world_open(&w);
@@ -189,12 +188,11 @@ static void bad_messages_change_nothing(void **state)
 }
 
 /* Answers of a step before can be fetched again. */
-static void answers_are_kept(void **state)
+TEST(answers_are_kept)
 {
     rng r = {2};
     tlc_message kept;
 
-    (void)state;
     world_init(&w, "3lc", "3lc");
     world_open(&w);
     world_draw(&w, 1);
@@ -312,22 +310,11 @@ static void keep_books(const char *inside, const char *between, size_t tensors, 
     world_close(&w);
 }
 
-static void nothing_is_lost(void **state)
+TEST(nothing_is_lost)
 {
-    (void)state;
     keep_books("3lc", "3lc", TENSORS, 1);
     keep_books("3lc-golomb", "sbc:p=0.1", TENSORS, 2);
     keep_books("raw", "3lc:s=1.75", TENSORS, 3);
     keep_books("topk:p=0.1,bits=2+golomb", "raw", TENSORS, 4);
     keep_books("3lc", "onebit", 1, 5); /* a small tensor alone: server 1 owns nothing */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_messages_change_nothing),
-        cmocka_unit_test(answers_are_kept),
-        cmocka_unit_test(nothing_is_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

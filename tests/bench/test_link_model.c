@@ -3,16 +3,9 @@
  * What tlc-sim predicts, as a table: steps that one can compute by hand. At break-even speeds floats and the codec take
  * the same time.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "../../bench/sim/link_model.h"
+#include "../support/support.h"
+#include <math.h>
 
 typedef struct prediction_case {
     const char *name;
@@ -124,7 +117,6 @@ static const prediction_case cases[] = {
       .float_bytes = 400},
      {3.5, 21, 12.5, 64.5, 34.5, 63.5, 0, 46 / 3.5}},
 };
-enum { CASES = sizeof cases / sizeof cases[0] };
 
 static void check(const char *name, const char *what, double got, double want)
 {
@@ -132,10 +124,9 @@ static void check(const char *name, const char *what, double got, double want)
         fail_msg("%s: %s is %.17g, not %.17g", name, what, got, want);
 }
 
-static void predictions(void **state)
+TEST(predictions)
 {
-    (void)state;
-    for (const prediction_case *c = cases; c < cases + CASES; c++) {
+    for (const prediction_case *c = cases; c < cases + COUNT(cases); c++) {
         const model_output out = model_predict(&c->in);
         double floats = fmin(out.ring.step, out.push_pull.step);
         check(c->name, "codec", out.codec, c->want.codec);
@@ -176,12 +167,11 @@ static void check_break_even(const prediction_case *c, double times, bool wins_b
     assert_int_equal(faster.speedup > 1, !wins_below);
 }
 
-static void break_even_speeds(void **state)
+TEST(break_even_speeds)
 {
     size_t checked = 0;
 
-    (void)state;
-    for (const prediction_case *c = cases; c < cases + CASES; c++) {
+    for (const prediction_case *c = cases; c < cases + COUNT(cases); c++) {
         const model_output out = model_predict(&c->in);
         if (model_never_wins(&out))
             continue;
@@ -198,23 +188,12 @@ static void break_even_speeds(void **state)
 }
 
 /* What never wins does not win at any speed, and what always wins wins at each. */
-static void winners(void **state)
+TEST(winners)
 {
-    (void)state;
-    for (const prediction_case *c = cases; c < cases + CASES; c++) {
+    for (const prediction_case *c = cases; c < cases + COUNT(cases); c++) {
         const model_output out = model_predict(&c->in);
         double times = 1e-6;
         for (int i = 0; i < 57; i++, times *= 1.7)
             assert_int_equal(at_speed(&c->in, times).speedup > 1 + 1e-12, times > out.above && times < out.below);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predictions),
-        cmocka_unit_test(break_even_speeds),
-        cmocka_unit_test(winners),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

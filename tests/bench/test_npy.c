@@ -2,20 +2,11 @@
  *
  * The reader of .npy and raw files: what it reads, and what it says of files that are not as they should be.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "../../bench/lib/explain.h"
 #include "../../bench/lib/npy.h"
+#include "../support/support.h"
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define GOOD "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
 
@@ -83,9 +74,8 @@ static void refuses(const char *dict, size_t data_len, const char *said)
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
-static void good_headers(void **state)
+TEST(good_headers)
 {
-    (void)state;
     reads(GOOD, 24, 2, 3, 4, false);
     reads(GOOD "                   ", 24, 2, 3, 4, false);
     reads("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", 24, 2, 3, 4, true);
@@ -99,17 +89,16 @@ static void good_headers(void **state)
     reads("{ 'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 1 , 1 ) , }", 4, 1, 1, 4, false);
 }
 
-static void kinds_of_arrays(void **state)
+TEST(kinds_of_arrays)
 {
-    static const char *const dtypes[] = {"'<f8'",         "'<i4'",      "'<u4'", "'<float32'",
+    static const char *const descrs[] = {"'<f8'",         "'<i4'",      "'<u4'", "'<float32'",
                                          "'<<f4'",        "'<f44'",     "''",    "[('a', '<f4'), ('b', '<i4', (2,))]",
                                          "('<f4', (3,))", "'f4,f4,f4'", "[]"};
     char dict[128], said[128];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
-        snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': (3,), }\n", dtypes[i]);
-        snprintf(said, sizeof said, "dtype %s is not supported", dtypes[i]);
+    for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
+        snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': (3,), }\n", descrs[i]);
+        snprintf(said, sizeof said, "dtype %s is not supported", descrs[i]);
         refuses(dict, 24, said);
     }
     refuses("{'descr': 'a dtype of more than sixty-four characters is cut before its end, which is here', "
@@ -119,23 +108,22 @@ static void kinds_of_arrays(void **state)
 }
 
 /* What NumPy loads, and other programs write. */
-static void loose_headers(void **state)
+TEST(loose_headers)
 {
     const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     const struct {
         const char *name;
         unsigned width;
         bool big;
-    } dtypes[] = {{"f4", 4, big},   {"=f4", 4, big},     {"|f4", 4, big}, {"<f", 4, false}, {">e", 2, true},
+    } descrs[] = {{"f4", 4, big},   {"=f4", 4, big},     {"|f4", 4, big}, {"<f", 4, false}, {">e", 2, true},
                   {"half", 2, big}, {"float32", 4, big}, {"|u2", 2, big}, {"V2", 2, big}};
 
-    (void)state;
     reads("{'descr': '<f4',\n\t'fortran_order':\tFalse,\r\n 'shape':\f(2,\n3)}\n\t", 24, 2, 3, 4, false);
     reads("\n {'shape': (2L, 3L), 'fortran_order': False, 'descr': u'<f4'}", 24, 2, 3, 4, false);
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
         char dict[128];
-        snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", dtypes[i].name);
-        reads(dict, 3 * dtypes[i].width, 1, 3, dtypes[i].width, dtypes[i].big);
+        snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", descrs[i].name);
+        reads(dict, 3 * descrs[i].width, 1, 3, descrs[i].width, descrs[i].big);
     }
     reads("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, 1, 1, 4, false);
     reads("{'descr': '<f4', 'fortran_order': True, 'shape': ()}", 4, 1, 1, 4, false);
@@ -149,7 +137,7 @@ static void loose_headers(void **state)
 }
 
 /* Also of many dimensions. The order in the file makes a difference only if two dimensions are not 1. */
-static void layouts(void **state)
+TEST(layouts)
 {
     static const struct {
         const char *descr, *order, *shape;
@@ -170,7 +158,6 @@ static void layouts(void **state)
         {"<f4", "True", "(1, 2, 3)", TLC_F32, 3, 1, 6, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         char dict[128];
         npy_header h;
@@ -186,7 +173,7 @@ static void layouts(void **state)
     refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4294967296, 4294967296)}\n", 24, "too large");
 }
 
-static void malformed_dicts(void **state)
+TEST(malformed_dicts)
 {
     /* NOLINTBEGIN(bugprone-suspicious-missing-comma): GOOD and what follows it */
     static const char *const dicts[] = {
@@ -226,7 +213,6 @@ static void malformed_dicts(void **state)
                                          "(2LL, 3)", "(2l, 3)", "(0x2, 3)", "(02, 3)", "(2, 03)", "(02L, 3)"};
     char dict[128];
 
-    (void)state;
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++)
         refuses(dicts[i], 24, i ? "malformed" : "header");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -236,9 +222,8 @@ static void malformed_dicts(void **state)
 }
 
 /* A shape is believed only if the file has as many values. */
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     refuses(GOOD "\n", 23, "needs 24 bytes of values, the file has 23");
     refuses(GOOD "\n", 0, "needs 24 bytes");
     refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", 24, "too large");
@@ -250,12 +235,11 @@ static void sizes(void **state)
     refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n", 24, "needs 4000000000000");
 }
 
-static void heads(void **state)
+TEST(heads)
 {
     image f = make(1, GOOD "\n", NULL, 24);
     npy_header h;
 
-    (void)state;
     f.bytes[6] = 4;
     assert_false(parse(f, &h));
     assert_non_null(strstr(why, "version 4.0"));
@@ -281,13 +265,12 @@ static void heads(void **state)
 }
 
 /* Whatever the bytes are, it reads nothing beyond them and believes nothing that does not fit the file. */
-static void altered_files(void **state)
+TEST(altered_files)
 {
     static const unsigned char bytes[] = {0,   1,   9,   '\n', ' ', '\'', '"', '(', ')',
                                           ',', '-', '0', '9',  ':', '{',  '}', 255};
     image f = make(1, GOOD "    \n", NULL, 24);
 
-    (void)state;
     for (size_t i = 0; i < f.len; i++) {
         image cut = {malloc(i + 1), i};
         npy_header h;
@@ -334,7 +317,7 @@ static const char *write_npy(const char *dict, const void *data, size_t data_len
 }
 
 /* Values in both byte orders. */
-static void values(void **state)
+TEST(values)
 {
     static const unsigned char little[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
     static const unsigned char big[] = {0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 0xc0, 0, 0};
@@ -344,7 +327,6 @@ static void values(void **state)
     uint16_t halves[2];
     npy_file f;
 
-    (void)state;
     for (int swapped = 0; swapped < 2; swapped++) {
         const char *dict = swapped ? "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }\n"
                                    : "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
@@ -362,20 +344,19 @@ static void values(void **state)
 }
 
 /* Values that are 0 to 23 in C order, as NumPy writes them with order='F'. */
-static void transposed(void **state)
+TEST(transposed)
 {
     static const size_t shape[] = {2, 3, 4};
     uint16_t file[24], row[12];
     npy_file f;
 
-    (void)state;
     for (int swapped = 0; swapped < 2; swapped++) {
         for (size_t i = 0; i < shape[0]; i++)
             for (size_t k = 0; k < shape[1]; k++)
                 for (size_t l = 0; l < shape[2]; l++) {
-                    unsigned char *at = (unsigned char *)&file[i + shape[0] * (k + shape[1] * l)];
-                    at[swapped] = (unsigned char)(l + shape[2] * (k + shape[1] * i));
-                    at[!swapped] = 0x3c;
+                    unsigned char *to = (unsigned char *)&file[i + shape[0] * (k + shape[1] * l)];
+                    to[swapped] = (unsigned char)(l + shape[2] * (k + shape[1] * i));
+                    to[!swapped] = 0x3c;
                 }
         const char *dict = swapped ? "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n"
                                    : "{'descr': '<f2', 'fortran_order': True, 'shape': (2, 3, 4)}\n";
@@ -399,14 +380,13 @@ static void transposed(void **state)
 }
 
 /* As NumPy reads a file with more than one array: the first one. */
-static void more_arrays(void **state)
+TEST(more_arrays)
 {
     static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 2, 3, 4, 5};
     uint32_t row[2];
     npy_header h;
     npy_file f;
 
-    (void)state;
     for (size_t extra = 0; extra < 3; extra++) {
         image one = make(1, GOOD "\n", NULL, 24 + extra);
         assert_true(parse(one, &h));
@@ -424,11 +404,10 @@ static void more_arrays(void **state)
     }
 }
 
-static void other_dtypes(void **state)
+TEST(other_dtypes)
 {
     char descr[NPY_DESCR_TEXT + 2];
 
-    (void)state;
     assert_true(npy_has_other_dtype(write_npy("{'descr': '<i8', 'fortran_order': False, 'shape': ()}\n", "12345678", 8),
                                     descr));
     assert_string_equal(descr, "'<i8'");
@@ -444,9 +423,8 @@ static void other_dtypes(void **state)
 }
 
 /* A message names what is in the file. */
-static void what_was_found(void **state)
+TEST(what_was_found)
 {
-    (void)state;
     refuses("{'descr': '<f4', 'fortran_order': false, 'shape': (2, 3)}\n", 24,
             "at character 34: false, 'shape': (2, 3)");
     refuses("{'descr': '<f4', 'fortran_order': False, 'shapes': (2, 3)}\n", 24, "at character 42: shapes'");
@@ -456,14 +434,13 @@ static void what_was_found(void **state)
     refuses("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\x01", 24, "at character 57: ?");
 }
 
-static void raw_files(void **state)
+TEST(raw_files)
 {
     static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0, 0, 0, 0xc0, 0x7f};
     const char *path = write_file("x.f32", bytes, 16);
     uint32_t row[4];
     npy_file f;
 
-    (void)state;
     assert_true(npy_open_raw(&f, path, TLC_F32, 0, why));
     assert_true(f.header.rows == 1 && f.header.cols == 4);
     assert_true(npy_read_row(&f, row, why) && row[0] == 0x3f800000 && row[3] == 0x7fc00000);
@@ -487,12 +464,11 @@ static void raw_files(void **state)
 }
 
 /* No pipe is waited for. */
-static void not_files(void **state)
+TEST(not_files)
 {
     char path[256];
     npy_file f;
 
-    (void)state;
     snprintf(path, sizeof path, "%s/none.npy", folder);
     assert_false(npy_open(&f, path, why));
     assert_string_equal(why, "No such file or directory");
@@ -506,13 +482,12 @@ static void not_files(void **state)
     assert_string_equal(why, "is empty");
 }
 
-static void shrinking_file(void **state)
+TEST(shrinking_file)
 {
     const char *path = write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (20000,), }\n", NULL, 80000);
     static float row[20000];
     npy_file f;
 
-    (void)state;
     assert_true(npy_open(&f, path, why));
     assert_int_equal(truncate(path, 100), 0);
     assert_false(npy_read_row(&f, row, why));
@@ -520,33 +495,20 @@ static void shrinking_file(void **state)
     npy_close(&f);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
+static void remove_folder(void)
 {
     char path[256];
 
-    (void)state;
     snprintf(path, sizeof path, "%s/x.npy", folder);
     unlink(path);
     snprintf(path, sizeof path, "%s/x.f32", folder);
     unlink(path);
-    return rmdir(folder);
+    rmdir(folder);
 }
 
-int main(void)
+static int make_folder(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_headers),   cmocka_unit_test(kinds_of_arrays), cmocka_unit_test(malformed_dicts),
-        cmocka_unit_test(sizes),          cmocka_unit_test(heads),           cmocka_unit_test(altered_files),
-        cmocka_unit_test(values),         cmocka_unit_test(raw_files),       cmocka_unit_test(not_files),
-        cmocka_unit_test(shrinking_file), cmocka_unit_test(layouts),         cmocka_unit_test(loose_headers),
-        cmocka_unit_test(transposed),     cmocka_unit_test(other_dtypes),    cmocka_unit_test(what_was_found),
-        cmocka_unit_test(more_arrays),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    (void)state;
+    return mkdtemp(folder) ? atexit(remove_folder) : -1;
 }
+SETUP(make_folder)

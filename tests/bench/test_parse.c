@@ -13,18 +13,16 @@
 #include <getopt.h>
 #include <math.h>
 
-static const char *units;
 static char why[WHY_SIZE];
 
 /* ---- rates and times --------------------------------------------------------------------------------------------- */
 
-static void every_unit(void **state)
+TEST(every_unit)
 {
     char line[128];
-    FILE *f = fopen(units, "r");
+    FILE *f = test_argument ? fopen(test_argument, "r") : NULL;
     size_t count = 0;
 
-    (void)state;
     require(f);
     while (fgets(line, sizeof line, f)) {
         double got = -1;
@@ -44,7 +42,7 @@ static void every_unit(void **state)
     require(!fclose(f) && count > 80);
 }
 
-static void links(void **state)
+TEST(links)
 {
     static const struct {
         const char *text;
@@ -57,7 +55,6 @@ static void links(void **state)
                                       "1Mbit/2Mbit/3Mbit", "1Mbit 2Mbit", "",       "1Mbit/0Mbit"};
     double up, down;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(table); i++) {
         at.note = table[i].text;
         require(parse_link(table[i].text, &up, &down, why));
@@ -71,7 +68,7 @@ static void links(void **state)
 
 /* ---- numbers, lists and names ------------------------------------------------------------------------------------ */
 
-static void numbers(void **state)
+TEST(numbers)
 {
     static const char *const good[] = {"1", "4Ki", "1Mi"}, *const bad[] = {"0",   "2Mi", "-1",  "+1", "",
                                                                            " 1",  "1 ",  "1.5", "1K", "1KiKi",
@@ -80,7 +77,6 @@ static void numbers(void **state)
     uint64_t number;
     size_t size;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
         require(parse_size(good[i], 1, 1 << 20, &size, why) && size == values[i]);
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -96,7 +92,7 @@ static void numbers(void **state)
     require(!parse_number("4Ki", 0, UINT64_MAX, &number, why));
 }
 
-static void lists(void **state)
+TEST(lists)
 {
     static const struct {
         const char *text, *said; /* NULL: a list of 2 and 4 */
@@ -113,7 +109,6 @@ static void lists(void **state)
     };
     size_list l;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(table); i++) {
         at.note = table[i].text;
         bool ok = parse_list(table[i].text, 1, 9, &l, why);
@@ -122,13 +117,12 @@ static void lists(void **state)
     }
 }
 
-static void choices(void **state)
+TEST(choices)
 {
     static const char *const names[] = {"table", "markdown", "csv", NULL};
     int choice;
     tlc_isa isa;
 
-    (void)state;
     require(parse_choice("csv", names, &choice, why) && choice == 2);
     require(!parse_choice("cvs", names, &choice, why));
     require(!strcmp(why, "it is table, markdown or csv; did you mean csv?"));
@@ -154,7 +148,7 @@ static bool take_aggregate(void *got, const char *value, char *reason)
     return !value || parse_list(value, 1, 9, &((struct tested *)got)->aggregate, reason);
 }
 
-static void options(void **state)
+TEST(options)
 {
     static const char *const switches[] = {"on", "off", NULL};
     static const option_entry entries[] = {{'q', "quiet", NULL, "", OPTION_AT(FLAG, quiet)},
@@ -177,7 +171,6 @@ static void options(void **state)
         {"--latency", "onn", "--latency onn: it is on or off; did you mean on?"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(table); i++) {
         char program[] = "p", argument[16], value[16];
         char *argv[] = {program, argument, value, NULL};
@@ -209,7 +202,7 @@ static const char *nearest(const char *text, size_t len)
     return n.word ? n.word : "";
 }
 
-static void nearest_words(void **state)
+TEST(nearest_words)
 {
     static const char *const table[][2] = {{"3cl", "3lc"},
                                            {"4lc", "3lc"},
@@ -231,7 +224,6 @@ static void nearest_words(void **state)
                                            {"t", ""}};
     char bytes[40];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(table); i++) {
         at.note = table[i][0];
         require(!strcmp(nearest(table[i][0], strlen(table[i][0])), table[i][1]));
@@ -241,18 +233,4 @@ static void nearest_words(void **state)
     memset(bytes, 0xff, sizeof bytes);
     for (size_t len = 0; len <= sizeof bytes; len++)
         require(!*nearest(bytes + sizeof bytes - len, len));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_unit),    cmocka_unit_test(links),   cmocka_unit_test(numbers),
-        cmocka_unit_test(lists),         cmocka_unit_test(choices), cmocka_unit_test(options),
-        cmocka_unit_test(nearest_words),
-    };
-
-    if (argc != 2)
-        return 2;
-    units = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

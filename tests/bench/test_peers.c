@@ -74,12 +74,11 @@ static void check_trips(const peer *p, size_t n, data_kind kind)
     trip_close(&t);
 }
 
-static void round_trips(void **state)
+TEST(round_trips)
 {
     size_t count;
     const peer *const *list = peers(&count);
 
-    (void)state;
     require(count > 0);
     for (size_t i = 0; i < count; i++) {
         require((list[i]->residual != NULL) == list[i]->feedback);
@@ -93,14 +92,13 @@ static void round_trips(void **state)
 }
 
 /* The loops with and without AVX-512 give the same bytes, and so do the stages of libthreelc. */
-static void same_on_every_isa(void **state)
+TEST(same_on_every_isa)
 {
     enum { N = 1003 };
     float g[N];
     size_t count;
     const peer *const *list = peers(&count);
 
-    (void)state;
     fill(DATA_LAPLACE, 1, g, N);
     for (size_t i = 0; i < count; i++) {
         trip first;
@@ -123,13 +121,12 @@ static void same_on_every_isa(void **state)
 }
 
 /* Too little room, and bytes that do not hold n values. */
-static void refusals(void **state)
+TEST(refusals)
 {
     enum { N = 1000 };
     size_t count, len;
     const peer *const *list = peers(&count);
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         trip t;
         at = (place){.note = list[i]->name, .n = N};
@@ -185,9 +182,8 @@ static void check_naive(const trace *run)
     free(frame);
 }
 
-static void naive_is_3lc(void **state)
+TEST(naive_is_3lc)
 {
-    (void)state;
     for (size_t k = 1; k < COUNT(sizes); k++) {
         float *values = floats(51 * sizes[k]);
         trace drawn = {.name = "laplace",
@@ -203,12 +199,4 @@ static void naive_is_3lc(void **state)
         free(values);
     }
     require(each_trace(check_naive) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trips), cmocka_unit_test(same_on_every_isa),
-                                       cmocka_unit_test(refusals), cmocka_unit_test(naive_is_3lc)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

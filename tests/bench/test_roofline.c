@@ -94,9 +94,8 @@ static uint8_t *forward(const roofline_loops *loops, roofline which, size_t n, u
 }
 
 /* All ways make the same bytes, and other values give other bytes. */
-static void compress_sweeps(void **state)
+TEST(compress_sweeps)
 {
-    (void)state;
     FOR_EACH_ISA(isa) {
         const roofline_loops *loops = roofline_loops_of(isa);
         for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -117,9 +116,8 @@ static void compress_sweeps(void **state)
 }
 
 /* Without a residual: the same bytes of g alone, and the maximum of g. r stays as it is. */
-static void without_residual(void **state)
+TEST(without_residual)
 {
-    (void)state;
     FOR_EACH_ISA(isa) {
         const roofline_loops *loops = roofline_loops_of(isa);
         for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -146,11 +144,10 @@ static void without_residual(void **state)
 }
 
 /* Each byte of whole groups depends on an odd number of signs, so it changes when all of them change. */
-static void all_values_count(void **state)
+TEST(all_values_count)
 {
     enum { N = 640 };
 
-    (void)state;
     FOR_EACH_ISA(isa) {
         sweep *one = roofline_loops_of(isa)->sweeps[ROOFLINE_ONE_SWEEP][0];
         float g[N], r[N] = {0};
@@ -169,11 +166,10 @@ static void all_values_count(void **state)
 }
 
 /* Writing gives 1 or -1. Streaming writes the same values, and adding adds them. */
-static void decompress_sweeps(void **state)
+TEST(decompress_sweeps)
 {
     rng random = {5};
 
-    (void)state;
     FOR_EACH_ISA(isa) {
         const roofline_loops *loops = roofline_loops_of(isa);
         for (size_t s = 0; s < COUNT(sizes); s++) {
@@ -220,11 +216,10 @@ static void frames_clear(frame_set *f)
 }
 
 /* Two slices add or write all values, and nothing beyond. Without a sign in the frames, each value is 1. */
-static void sums_of_frames(void **state)
+TEST(sums_of_frames)
 {
     frame_set f;
 
-    (void)state;
     frames_clear(&f);
     FOR_EACH_ISA(isa) {
         const roofline_loops *loops = roofline_loops_of(isa);
@@ -262,13 +257,12 @@ static size_t minus_ones(const float *x, size_t n)
 }
 
 /* A sign in any word of any frame makes a share of the values -1, so all bytes are read. */
-static void all_bytes_count(void **state)
+TEST(all_bytes_count)
 {
     enum { N = 20000, LANES = 16 };
     float *sum = floats(N);
     frame_set f;
 
-    (void)state;
     frames_clear(&f);
     FOR_EACH_ISA(isa) {
         const roofline_loops *loops = roofline_loops_of(isa);
@@ -287,12 +281,11 @@ static void all_bytes_count(void **state)
     free(sum);
 }
 
-static void copies(void **state)
+TEST(copies)
 {
     enum { MAX = 300, SHIFTS = 65 };
     uint8_t src[MAX + SHIFTS], dst[MAX + 2 * SHIFTS];
 
-    (void)state;
     for (size_t i = 0; i < sizeof src; i++)
         src[i] = (uint8_t)(i * 7 % 251);
     FOR_EACH_ISA(isa) {
@@ -310,14 +303,4 @@ static void copies(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compress_sweeps),  cmocka_unit_test(without_residual),
-        cmocka_unit_test(all_values_count), cmocka_unit_test(decompress_sweeps),
-        cmocka_unit_test(sums_of_frames),   cmocka_unit_test(all_bytes_count),
-        cmocka_unit_test(copies),
-    };
-
-    return cmocka_run_group_tests(tests, print_isas, NULL);
-}
+SETUP(print_isas)

@@ -33,8 +33,6 @@ static const model models[] = {
     {"vgg16", 32, MOST_VALUES, 4, 384, UINT64_C(0x417ccb15e7965d92)},
 };
 
-static const char *folder;
-
 static const model *find(const char *name)
 {
     for (size_t i = 0; i < COUNT(models); i++) {
@@ -97,8 +95,8 @@ static bool check_file(const char *name)
     bool known;
 
     if (strlen(name) < 4 || strcmp(name + strlen(name) - 4, ".txt") != 0)
-        fail_msg("%s/%s is no .txt file", folder, name);
-    require((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path);
+        fail_msg("%s/%s is no .txt file", test_argument, name);
+    require((size_t)snprintf(path, sizeof path, "%s/%s", test_argument, name) < sizeof path);
     if (!shapes_load(&list, path, why)) {
         if (strstr(why, "too many tensors or values") && SIZE_MAX / 64 < MOST_VALUES)
             return true; /* the largest lists are not for machines with 32 bits */
@@ -110,13 +108,12 @@ static bool check_file(const char *name)
     return known;
 }
 
-static void every_list(void **state)
+TEST(every_list)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = test_argument ? opendir(test_argument) : NULL;
     size_t files = 0;
     bool known = true;
 
-    (void)state;
     require(dir);
     for (const struct dirent *file; (file = readdir(dir));) {
         if (*file->d_name == '.')
@@ -127,14 +124,4 @@ static void every_list(void **state)
     closedir(dir);
     require(known);
     require(files == COUNT(models)); /* each model had its own: names of files differ, and all end in .txt */
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_list)};
-
-    if (argc != 2)
-        return 2;
-    folder = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,13 @@
  *
  * The data of tlc-mpi-train: idx files, good and bad; whose images are whose; optimisers.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "../../bench/lib/explain.h"
 #include "../../bench/train/deal.h"
 #include "../../bench/train/optimiser.h"
 #include "../../bench/train/random.h"
+#include "../support/support.h"
+#include <math.h>
+#include <unistd.h>
 
 enum { RANKS = 5 };
 
@@ -26,6 +17,13 @@ enum { RANKS = 5 };
 static char folder[] = "/tmp/train_data-XXXXXX";
 static char path[2][64];
 
+static void remove_folder(void)
+{
+    for (int i = 0; i < 2; i++)
+        unlink(path[i]);
+    rmdir(folder);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -33,16 +31,9 @@ static int make_folder(void **state)
         return -1;
     snprintf(path[0], sizeof path[0], "%s/t-images-idx3-ubyte", folder);
     snprintf(path[1], sizeof path[1], "%s/t-labels-idx1-ubyte", folder);
-    return 0;
+    return atexit(remove_folder);
 }
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++)
-        unlink(path[i]);
-    return rmdir(folder);
-}
+SETUP(make_folder)
 
 enum { HEADS = 24, LENGTH_OF_THREE = 16 + 3 * PIXELS };
 
@@ -76,13 +67,12 @@ static bool reads(const idx *f, image_set *s, char *why)
     return images_read(s, folder, "t", why);
 }
 
-static void a_good_file(void **state)
+TEST(a_good_file)
 {
     const idx f = good_files();
     char why[WHY_SIZE];
     image_set s;
 
-    (void)state;
     assert_true(reads(&f, &s, why));
     assert_int_equal(s.count, 3);
     assert_memory_equal(s.pixels, f.images + 16, 3 * PIXELS);
@@ -100,11 +90,10 @@ static void refuses(idx f, const char *sentence)
         fail_msg("'%s' is not in '%s'", sentence, why);
 }
 
-static void bad_files(void **state)
+TEST(bad_files)
 {
     idx f = good_files();
 
-    (void)state;
     f.images_len--;
     refuses(f, "its header promises");
     f.images_len += 2;
@@ -159,13 +148,12 @@ static uint32_t *count_shares(const deal *d, const image_set *s, size_t ranks, s
     return times;
 }
 
-static void every_image_has_a_rank(void **state)
+TEST(every_image_has_a_rank)
 {
     char why[WHY_SIZE];
     image_set s;
     deal d;
 
-    (void)state;
     draw(&s, 1003);
     for (size_t classes = 0; classes <= CLASSES; classes++) {
         assert_true(deal_open(&d, &s, RANKS, classes, 7, why));
@@ -180,13 +168,12 @@ static void every_image_has_a_rank(void **state)
 }
 
 /* A shard is half as large as a class, so it holds images of one or two. Dealt i.i.d. a rank has all classes. */
-static void classes_of_a_rank(void **state)
+TEST(classes_of_a_rank)
 {
     char why[WHY_SIZE];
     image_set s;
     deal d;
 
-    (void)state;
     draw(&s, 2000);
     for (size_t classes = 0; classes <= 4; classes += 4) {
         assert_true(deal_open(&d, &s, RANKS, classes, 7, why));
@@ -205,13 +192,12 @@ static void classes_of_a_rank(void **state)
     images_free(&s);
 }
 
-static void too_few_images(void **state)
+TEST(too_few_images)
 {
     char why[WHY_SIZE] = "";
     image_set s;
     deal d;
 
-    (void)state;
     draw(&s, 9);
     assert_false(deal_open(&d, &s, RANKS, 2, 7, why));
     assert_non_null(strstr(why, "9 images are too few for 10 shares"));
@@ -221,7 +207,7 @@ static void too_few_images(void **state)
 
 /* A pass over its share gives a rank each of its images once, in another order each time. The batches of a rank do not
  * depend on what was asked before. */
-static void batches(void **state)
+TEST(batches)
 {
     enum { COUNT = 7, PASS = 203 / COUNT };
     uint32_t index[COUNT], first[COUNT], again[COUNT], times[203] = {0};
@@ -229,7 +215,6 @@ static void batches(void **state)
     image_set s;
     deal d;
 
-    (void)state;
     draw(&s, 203);
     assert_true(deal_open(&d, &s, 1, 0, 7, why));
     deal_batch(&d, 0, 0, COUNT, first);
@@ -248,12 +233,11 @@ static void batches(void **state)
     images_free(&s);
 }
 
-static void rounds(void **state)
+TEST(rounds)
 {
     bool in[RANKS], before[RANKS] = {false};
     int often[RANKS] = {0}, changes = 0;
 
-    (void)state;
     for (uint64_t round = 0; round < 200; round++) {
         size_t count = 0;
         deal_round(7, round, RANKS, 2, in);
@@ -278,9 +262,8 @@ static void rounds(void **state)
 enum { N = 100 };
 
 /* Steps of two parts are steps of all. */
-static void parts_of_a_step(void **state)
+TEST(parts_of_a_step)
 {
-    (void)state;
     for (int kind = MOMENTUM; kind <= ADAM; kind++) {
         float gradient[N], model[2][N] = {{0}};
         uint64_t random = 1;
@@ -320,9 +303,8 @@ static void check_rule(optimiser_kind kind, bool constant, size_t warmup, float 
     optimiser_close(&o);
 }
 
-static void rules(void **state)
+TEST(rules)
 {
-    (void)state;
     check_rule(MOMENTUM, true, 0, 0.2f, 0.38f);          /* 2, then 0.9 * 2 + 2 */
     check_rule(MOMENTUM, false, 0, 0.2f, 0.75f * 0.38f); /* 3 of 4 steps are left */
     check_rule(MOMENTUM, true, 2, 0.1f, 0.38f);          /* half of the rate, then all of it */
@@ -332,9 +314,8 @@ static void rules(void **state)
 }
 
 /* Momentum of what is sent, and parameters that move by it, are momentum of what comes. */
-static void momentum_correction(void **state)
+TEST(momentum_correction)
 {
-    (void)state;
     float sent[N], gradient[N], velocity[N], model[2][N] = {{0}};
     uint64_t random = 1;
     char why[WHY_SIZE];
@@ -363,22 +344,4 @@ static void momentum_correction(void **state)
     assert_true(o[1].mean[0] == 1 && o[1].mean[N - 1] == velocity[N - 1]);
     for (int i = 0; i < 2; i++)
         optimiser_close(&o[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_file),
-        cmocka_unit_test(bad_files),
-        cmocka_unit_test(every_image_has_a_rank),
-        cmocka_unit_test(classes_of_a_rank),
-        cmocka_unit_test(too_few_images),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),
-        cmocka_unit_test(parts_of_a_step),
-        cmocka_unit_test(rules),
-        cmocka_unit_test(momentum_correction),
-    };
-
-    return cmocka_run_group_tests_name("train_data", tests, make_folder, remove_folder);
 }

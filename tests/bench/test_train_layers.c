@@ -3,21 +3,12 @@
  * The models of tlc-mpi-train: gradients are the slopes of the loss, a convolution is the sum that it should be, and a
  * few steps teach both models.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "../../bench/lib/explain.h"
 #include "../../bench/train/classifier.h"
 #include "../../bench/train/optimiser.h"
 #include "../../bench/train/random.h"
+#include "../support/support.h"
+#include <math.h>
 
 enum { BATCH = 12 };
 
@@ -96,25 +87,22 @@ static void check_gradients(classifier_kind kind)
     subject_close(&s);
 }
 
-static void gradients_of_mlp(void **state)
+TEST(gradients_of_mlp)
 {
-    (void)state;
     check_gradients(CLASSIFIER_MLP);
 }
 
-static void gradients_of_lenet5(void **state)
+TEST(gradients_of_lenet5)
 {
-    (void)state;
     check_gradients(CLASSIFIER_LENET5);
 }
 
 /* A single weight moves the loss as its own gradient says: the gradient is not only right along itself. */
-static void single_weights(void **state)
+TEST(single_weights)
 {
     uint64_t random = 5;
     subject s;
 
-    (void)state;
     subject_open(&s, CLASSIFIER_LENET5);
     classifier_gradient(&s.c, s.weights, &s.images, s.index, BATCH, s.gradient, NULL, NULL);
     for (size_t t = 0; t < s.c.tensors; t++) {
@@ -149,14 +137,13 @@ static float slow_conv(const layer *l, const float *x, const float *w, size_t ou
     return sum;
 }
 
-static void convolution(void **state)
+TEST(convolution)
 {
     layer l = {.kind = LAYER_CONV, .in = 3, .out = 4, .side = 7, .kernel = 3};
     float x[3 * 2 * 7 * 7], w[4 * 3 * 3 * 3], b[4];
     const size_t side = 5;
     uint64_t random = 1;
 
-    (void)state;
     assert_true(layer_open(&l, 2));
     assert_int_equal(layer_out_side(&l), side);
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
@@ -189,9 +176,8 @@ static void expect_next(void *arg, size_t tensor)
     o->next = tensor;
 }
 
-static void ready_in_order(void **state)
+TEST(ready_in_order)
 {
-    (void)state;
     for (int kind = CLASSIFIER_MLP; kind <= CLASSIFIER_LENET5; kind++) {
         subject s;
         subject_open(&s, (classifier_kind)kind);
@@ -203,9 +189,8 @@ static void ready_in_order(void **state)
     }
 }
 
-static void both_learn(void **state)
+TEST(both_learn)
 {
-    (void)state;
     for (int kind = CLASSIFIER_MLP; kind <= CLASSIFIER_LENET5; kind++) {
         char why[WHY_SIZE];
         optimiser o;
@@ -228,25 +213,13 @@ static void both_learn(void **state)
 }
 
 /* 0 scores: all classes are as likely. */
-static void loss_of_nothing(void **state)
+TEST(loss_of_nothing)
 {
     const float scores[2 * CLASSES] = {0};
     const uint8_t labels[2] = {3, 9};
     float slope[2 * CLASSES];
 
-    (void)state;
     assert_true(fabs(layer_loss(2, CLASSES, scores, labels, slope) - log(10)) < 1e-12);
     for (size_t i = 0; i < 2 * CLASSES; i++)
         assert_true(slope[i] == (i % CLASSES == labels[i / CLASSES] ? -0.45f : 0.05f));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_mlp), cmocka_unit_test(gradients_of_lenet5), cmocka_unit_test(single_weights),
-        cmocka_unit_test(convolution),      cmocka_unit_test(ready_in_order),      cmocka_unit_test(both_learn),
-        cmocka_unit_test(loss_of_nothing),
-    };
-
-    return cmocka_run_group_tests_name("train_layers", tests, NULL, NULL);
 }

@@ -47,6 +47,23 @@ typedef struct check_result {
     uint64_t value[2];
 } check_result;
 
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define RESULT(number) ((check_result){{(number), 0}})
+#define NOTHING RESULT(0)
+
+/* check_kernel.call of kernels that return nothing or a number: CALL(philox, philox(a->n, a->p[0])). */
+#define CALL(name, expression)                                                                                         \
+    static check_result call_##name(const tlc_kernels *k, const check_args *a)                                         \
+    {                                                                                                                  \
+        k->expression;                                                                                                 \
+        return NOTHING;                                                                                                \
+    }
+#define CALL_RESULT(name, expression)                                                                                  \
+    static check_result call_##name(const tlc_kernels *k, const check_args *a)                                         \
+    {                                                                                                                  \
+        return RESULT(k->expression);                                                                                  \
+    }
+
 enum {                /* check_kernel.flags */
        ANY_NAN = 1,   /* a NaN equals any other NaN */
        MAGNITUDE = 2, /* the result is a magnitude's bits: everything from TLC_F32_INF up is equal */
@@ -124,9 +141,11 @@ enum { FLOAT_KINDS = 8, FLOAT_KINDS_ANY = 10 }; /* the last two hold values that
 /* Chooses M for this kind of input; floats_fill then fills g and r (or g, r NULL) so that g, r and g + r are finite. */
 int floats_begin(int kind, float *M);
 void floats_fill(uint32_t *g, uint32_t *r, size_t n);
+void fill_laplace(uint32_t *x, uint32_t *y, size_t n); /* floats_fill of typical data */
 uint32_t any_float(void);
 uint32_t finite_float(void);
-uint32_t sweep_float(uint64_t i); /* every exponent, rounding ties at every bit, their neighbours, random bits */
+void fill_sum(uint32_t *sum, size_t n); /* what a caller's sum may hold: anything */
+uint32_t sweep_float(uint64_t i);       /* every exponent, rounding ties at every bit, their neighbours, random bits */
 
 /* check_kernels.c: check_begin once, then each kernel. Returns whether it equals the scalar one. The scalar one itself
  * is not compared, but must not change its inputs, nor touch what is around its buffers. */

@@ -4,9 +4,6 @@
  */
 #include "check.h"
 
-#define RESULT(value) ((check_result){{(value), 0}})
-#define NOTHING RESULT(0)
-
 /* ---- quartic_ternary_add_many ---- */
 
 enum { FRAMES = 3 };

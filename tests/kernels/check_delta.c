@@ -4,9 +4,6 @@
  */
 #include "check.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define RESULT(value) ((check_result){{(value), 0}})
-
 static const char *const delta_kinds[] = {"one step apart", "few differ",  "equal",
                                           "any bits",       "around zero", "extremes"};
 enum { STEPS, FEW, EQUAL, ANY, ZEROS, EXTREMES };
@@ -49,15 +46,8 @@ static int fill_delta32(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_delta16(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->delta16(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]));
-}
-
-static check_result call_delta32(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->delta32(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]));
-}
+CALL_RESULT(delta16, delta16(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
+CALL_RESULT(delta32, delta32(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
 
 /* Masks as delta16 makes them: negative ones are among the changed. */
 static void fill_moves(check_args *a, int kind, unsigned width)
@@ -85,23 +75,9 @@ static int fill_move32(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_delta_move16(const tlc_kernels *k, const check_args *a)
-{
-    k->delta_move16(a->p[0], a->n, a->p[1], a->p[2]);
-    return RESULT(0);
-}
-
-static check_result call_delta_move32(const tlc_kernels *k, const check_args *a)
-{
-    k->delta_move32(a->p[0], a->n, a->p[1], a->p[2]);
-    return RESULT(0);
-}
-
-static check_result call_delta_classes16(const tlc_kernels *k, const check_args *a)
-{
-    k->delta_classes16(a->p[0], a->p[1], a->n, a->p[2], a->p[3]);
-    return RESULT(0);
-}
+CALL(delta_move16, delta_move16(a->p[0], a->n, a->p[1], a->p[2]))
+CALL(delta_move32, delta_move32(a->p[0], a->n, a->p[1], a->p[2]))
+CALL(delta_classes16, delta_classes16(a->p[0], a->p[1], a->n, a->p[2], a->p[3]))
 
 /* Classes of all sizes or of small ones; the stream ends before the last extra bits, there, or later. */
 static int fill_extras16(check_args *a, int kind)
@@ -125,10 +101,7 @@ static int fill_extras16(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_delta_extras16(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->delta_extras16(a->p[0], a->size[0], a->base, a->p[1], a->n, a->p[2]));
-}
+CALL_RESULT(delta_extras16, delta_extras16(a->p[0], a->size[0], a->base, a->p[1], a->n, a->p[2]))
 
 /* clang-format off */
 const check_kernel check_delta_kernels[] = {

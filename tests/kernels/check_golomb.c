@@ -4,9 +4,6 @@
  */
 #include "check.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define NOTHING ((check_result){{0, 0}})
-
 static const char *const golomb_kinds[] = {"codes", "long quotients", "ones", "zeros", "empty lanes"};
 enum { CODES, LONG, ONES, ZEROS, EMPTY };
 

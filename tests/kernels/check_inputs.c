@@ -223,3 +223,17 @@ void floats_fill(uint32_t *g, uint32_t *r, size_t n)
     if (r)
         fill_one(r, n, rng() & 1 ? at : n, rng_below(POOL));
 }
+
+void fill_laplace(uint32_t *x, uint32_t *y, size_t n)
+{
+    float unused;
+
+    floats_begin(KIND_BENCH, &unused);
+    floats_fill(x, y, n);
+}
+
+void fill_sum(uint32_t *sum, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = rng() & 3 ? finite_float() : any_float();
+}

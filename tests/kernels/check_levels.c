@@ -5,10 +5,7 @@
  */
 #include "check.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define SIGN 0x80000000u
-#define RESULT(value) ((check_result){{(value), 0}})
-#define NOTHING RESULT(0)
 
 /* ---- random words ---- */
 
@@ -31,11 +28,7 @@ static int fill_philox(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_philox(const tlc_kernels *k, const check_args *a)
-{
-    k->philox(a->philox[0], a->philox[1], a->philox[2], a->n, a->p[0]);
-    return NOTHING;
-}
+CALL(philox, philox(a->philox[0], a->philox[1], a->philox[2], a->n, a->p[0]))
 
 /* ---- values within a maximum ---- */
 
@@ -81,12 +74,11 @@ static uint32_t near_half(float max, float K)
 static void fill_within(check_args *a, int kind)
 {
     uint32_t *x = a->p[0], limit = tlc_float_bits(choose_max(kind));
-    float max = tlc_bits_float(limit), unused;
+    float max = tlc_bits_float(limit);
 
     a->K = rng() & 1 ? 127.0f : 7.0f;
     if (kind == LAPLACE || kind == KIND_BENCH) {
-        floats_begin(KIND_BENCH, &unused);
-        floats_fill(x, NULL, a->n);
+        fill_laplace(x, NULL, a->n);
         limit = tlc_float_bits(0x1p-10f);
         for (size_t i = 0; i < a->n; i++)
             limit = (x[i] & TLC_F32_ABS) > limit ? x[i] & TLC_F32_ABS : limit;
@@ -138,17 +130,8 @@ static int fill_levels_encode_random(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_levels_encode(const tlc_kernels *k, const check_args *a)
-{
-    k->levels_encode(a->p[0], NULL, a->n, a->scale, a->K, a->p[1]);
-    return NOTHING;
-}
-
-static check_result call_levels_encode_random(const tlc_kernels *k, const check_args *a)
-{
-    k->levels_encode(a->p[0], a->p[1], a->n, a->scale, a->K, a->p[2]);
-    return NOTHING;
-}
+CALL(levels_encode, levels_encode(a->p[0], NULL, a->n, a->scale, a->K, a->p[1]))
+CALL(levels_encode_random, levels_encode(a->p[0], a->p[1], a->n, a->scale, a->K, a->p[2]))
 
 static int fill_stochastic(check_args *a, int kind)
 {
@@ -163,11 +146,7 @@ static int fill_stochastic(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_stochastic_encode(const tlc_kernels *k, const check_args *a)
-{
-    k->stochastic_encode(a->p[0], a->p[1], a->n, a->scale, a->p[2]);
-    return NOTHING;
-}
+CALL(stochastic_encode, stochastic_encode(a->p[0], a->p[1], a->n, a->scale, a->p[2]))
 
 /* ---- levels and nibbles in ---- */
 
@@ -187,11 +166,7 @@ static int fill_levels_decode(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_levels_decode(const tlc_kernels *k, const check_args *a)
-{
-    k->levels_decode(a->p[0], a->n, a->scale, a->K, a->p[1]);
-    return NOTHING;
-}
+CALL(levels_decode, levels_decode(a->p[0], a->n, a->scale, a->K, a->p[1]))
 
 static int fill_nibbles_pack(check_args *a, int kind)
 {
@@ -200,11 +175,7 @@ static int fill_nibbles_pack(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_nibbles_pack(const tlc_kernels *k, const check_args *a)
-{
-    k->nibbles_pack(a->p[0], a->n, a->p[1]);
-    return NOTHING;
-}
+CALL(nibbles_pack, nibbles_pack(a->p[0], a->n, a->p[1]))
 
 static int fill_nibbles_unpack(check_args *a, int kind)
 {
@@ -213,11 +184,7 @@ static int fill_nibbles_unpack(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_nibbles_unpack(const tlc_kernels *k, const check_args *a)
-{
-    k->nibbles_unpack(a->p[0], a->n, a->p[1]);
-    return NOTHING;
-}
+CALL(nibbles_unpack, nibbles_unpack(a->p[0], a->n, a->p[1]))
 
 /* ---- powers of two ---- */
 
@@ -255,14 +222,12 @@ static uint32_t natural_value(int kind, int shift)
 static int fill_natural(check_args *a, int kind)
 {
     uint32_t *x = a->p[0];
-    float unused;
 
     a->shift = rng_below(3) == 0 ? 0 : rng() & 1 ? (int)rng_below(118) : 117;
     if (kind == KIND_BENCH)
         a->shift = 0;
     if (kind == LAPLACE || kind == KIND_BENCH) {
-        floats_begin(KIND_BENCH, &unused);
-        floats_fill(x, NULL, a->n);
+        fill_laplace(x, NULL, a->n);
         return 1;
     }
     int sparse = !rng_below(4); /* mostly common values, so that vectors hold few others */
@@ -287,25 +252,10 @@ static int fill_natural_random(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_natural_encode(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->natural_encode(a->p[0], NULL, a->n, a->shift, a->p[1]));
-}
-
-static check_result call_natural_encode_random(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->natural_encode(a->p[0], a->p[1], a->n, a->shift, a->p[2]));
-}
-
-static check_result call_natural9_encode(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->natural9_encode(a->p[0], NULL, a->n, a->shift, a->p[1], a->p[2]));
-}
-
-static check_result call_natural9_encode_random(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->natural9_encode(a->p[0], a->p[1], a->n, a->shift, a->p[2], a->p[3]));
-}
+CALL_RESULT(natural_encode, natural_encode(a->p[0], NULL, a->n, a->shift, a->p[1]))
+CALL_RESULT(natural_encode_random, natural_encode(a->p[0], a->p[1], a->n, a->shift, a->p[2]))
+CALL_RESULT(natural9_encode, natural9_encode(a->p[0], NULL, a->n, a->shift, a->p[1], a->p[2]))
+CALL_RESULT(natural9_encode_random, natural9_encode(a->p[0], a->p[1], a->n, a->shift, a->p[2], a->p[3]))
 
 /* Bytes that no encoder writes have no meaning, but all kernels agree on what they make of them. */
 static int fill_natural_decode(check_args *a, int kind)
@@ -336,23 +286,9 @@ static int fill_natural9_decode(check_args *a, int kind)
     return fill_natural_decode(a, kind);
 }
 
-static check_result call_natural_add(const tlc_kernels *k, const check_args *a)
-{
-    k->natural_add(a->p[0], a->n, a->shift, a->scale, a->p[1]);
-    return NOTHING;
-}
-
-static check_result call_natural_decode(const tlc_kernels *k, const check_args *a)
-{
-    k->natural_decode(a->p[0], a->n, a->shift, a->p[1]);
-    return NOTHING;
-}
-
-static check_result call_natural9_decode(const tlc_kernels *k, const check_args *a)
-{
-    k->natural9_decode(a->p[0], a->p[1], a->n, a->shift, a->p[2]);
-    return NOTHING;
-}
+CALL(natural_add, natural_add(a->p[0], a->n, a->shift, a->scale, a->p[1]))
+CALL(natural_decode, natural_decode(a->p[0], a->n, a->shift, a->p[1]))
+CALL(natural9_decode, natural9_decode(a->p[0], a->p[1], a->n, a->shift, a->p[2]))
 
 /* ---- the list ---- */
 

@@ -4,13 +4,10 @@
  */
 #include "check.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define STREAM(type, a, at, k) (type)(a)->p[(at) + (k)]
 #define FIVE(type, a, at)                                                                                              \
     {STREAM(type, a, at, 0), STREAM(type, a, at, 1), STREAM(type, a, at, 2), STREAM(type, a, at, 3),                   \
      STREAM(type, a, at, 4)}
-#define RESULT(value) ((check_result){{(value), 0}})
-#define NOTHING RESULT(0)
 
 /* ---- floats in ---- */
 
@@ -23,21 +20,9 @@ static int fill_pair(check_args *a, int kind)
     return have;
 }
 
-static check_result call_absmax(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->absmax(a->p[0], a->p[1], a->n));
-}
-
-static check_result call_accumulate(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->accumulate(a->p[0], a->p[1], a->n));
-}
-
-static check_result call_ternary_encode(const tlc_kernels *k, const check_args *a)
-{
-    k->ternary_encode(a->p[0], a->p[1], a->n, a->scale, a->p[2]);
-    return NOTHING;
-}
+CALL_RESULT(absmax, absmax(a->p[0], a->p[1], a->n))
+CALL_RESULT(accumulate, accumulate(a->p[0], a->p[1], a->n))
+CALL(ternary_encode, ternary_encode(a->p[0], a->p[1], a->n, a->scale, a->p[2]))
 
 static int fill_five_pairs(check_args *a, int kind)
 {
@@ -93,13 +78,6 @@ static float any_scale(void)
     return tlc_bits_float(bits ^ ((uint32_t)rng() & ~TLC_F32_ABS));
 }
 
-/* What a caller's sum may hold: anything. */
-static void fill_sum(uint32_t *sum, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] = rng() & 3 ? finite_float() : any_float();
-}
-
 static int fill_ternary(check_args *a, int kind)
 {
     a->scale = kind == KIND_BENCH ? 0.01f : any_scale();
@@ -109,17 +87,8 @@ static int fill_ternary(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_ternary_decode(const tlc_kernels *k, const check_args *a)
-{
-    k->ternary_decode(a->p[0], a->n, a->scale, a->p[1]);
-    return NOTHING;
-}
-
-static check_result call_ternary_add(const tlc_kernels *k, const check_args *a)
-{
-    k->ternary_add(a->p[0], a->n, a->scale, a->p[1]);
-    return NOTHING;
-}
+CALL(ternary_decode, ternary_decode(a->p[0], a->n, a->scale, a->p[1]))
+CALL(ternary_add, ternary_add(a->p[0], a->n, a->scale, a->p[1]))
 
 static int fill_quartic_encode(check_args *a, int kind)
 {
@@ -327,15 +296,8 @@ static int fill_tokens(check_args *a, int kind)
     return kind != ENCODED;
 }
 
-static check_result call_zerorun_size(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->zerorun_size(a->p[0], a->n));
-}
-
-static check_result call_bytes_max(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->bytes_max(a->p[0], a->n));
-}
+CALL_RESULT(zerorun_size, zerorun_size(a->p[0], a->n))
+CALL_RESULT(bytes_max, bytes_max(a->p[0], a->n))
 
 /* The largest byte must be found wherever it is: one in a field of small ones. */
 static int fill_bytes_max(check_args *a, int kind)
@@ -367,11 +329,9 @@ static int fill_halfs(check_args *a, int kind)
 static int fill_narrow(check_args *a, int kind)
 {
     uint32_t *x = a->p[0];
-    float unused;
 
     if (kind == 2 || kind == KIND_BENCH) {
-        floats_begin(KIND_BENCH, &unused);
-        floats_fill(x, NULL, a->n);
+        fill_laplace(x, NULL, a->n);
         return 1;
     }
     for (size_t i = 0; i < a->n; i++)
@@ -391,16 +351,10 @@ static uint64_t many_floats(void)
     return check_opt.exhaustive ? (uint64_t)1 << 32 : 512 * 92 * rounds;
 }
 
-#define CALL_CONVERT(name)                                                                                             \
-    static check_result call_##name(const tlc_kernels *k, const check_args *a)                                         \
-    {                                                                                                                  \
-        k->name(a->p[0], a->n, a->p[1]);                                                                               \
-        return NOTHING;                                                                                                \
-    }
-CALL_CONVERT(f16_to_f32)
-CALL_CONVERT(f32_to_f16)
-CALL_CONVERT(bf16_to_f32)
-CALL_CONVERT(f32_to_bf16)
+CALL(f16_to_f32, f16_to_f32(a->p[0], a->n, a->p[1]))
+CALL(f32_to_f16, f32_to_f16(a->p[0], a->n, a->p[1]))
+CALL(bf16_to_f32, bf16_to_f32(a->p[0], a->n, a->p[1]))
+CALL(f32_to_bf16, f32_to_bf16(a->p[0], a->n, a->p[1]))
 
 /* ---- the list ---- */
 

@@ -4,9 +4,6 @@
  */
 #include "check.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define RESULT(value) ((check_result){{(value), 0}})
-#define NOTHING RESULT(0)
 #define SIGN (~TLC_F32_ABS)
 
 /* ---- masks ---- */
@@ -27,18 +24,7 @@ static int fill_symbols(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_symbol_masks(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->symbol_masks(a->p[0], a->n, a->p[1], a->p[2]));
-}
-
-static void fill_laplace(uint32_t *x, uint32_t *y, size_t n)
-{
-    float unused;
-
-    floats_begin(KIND_BENCH, &unused);
-    floats_fill(x, y, n);
-}
+CALL_RESULT(symbol_masks, symbol_masks(a->p[0], a->n, a->p[1], a->p[2]))
 
 static const char *const threshold_kinds[] = {"magnitudes", "positive", "negative", "any comparison"};
 enum { TOP, POSITIVE, NEGATIVE, ANY };
@@ -67,10 +53,7 @@ static int fill_threshold(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_threshold_mask(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->threshold_mask(a->p[0], a->n, a->flip, a->keep, a->least, a->p[1]));
-}
+CALL_RESULT(threshold_mask, threshold_mask(a->p[0], a->n, a->flip, a->keep, a->least, a->p[1]))
 
 /* What comes after the values that were taken may be anything. */
 static check_result call_threshold_values(const tlc_kernels *k, const check_args *a)
@@ -106,10 +89,7 @@ static int fill_random(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_random_mask(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->random_mask(a->p[0], a->p[1], a->n, a->limit, a->p[2]));
-}
+CALL_RESULT(random_mask, random_mask(a->p[0], a->p[1], a->n, a->limit, a->p[2]))
 
 /* ---- one bit ---- */
 
@@ -188,11 +168,7 @@ static int fill_onebit_encode(check_args *a, int kind)
     return have;
 }
 
-static check_result call_onebit_encode(const tlc_kernels *k, const check_args *a)
-{
-    k->onebit_encode(a->p[0], a->p[1], a->n, a->mean, a->p[2]);
-    return NOTHING;
-}
+CALL(onebit_encode, onebit_encode(a->p[0], a->p[1], a->n, a->mean, a->p[2]))
 
 static const char *const bit_kinds[] = {"even bits", "infinite means", "zeros", "ones"};
 enum { EVEN_BITS, INFINITE, ZERO_BITS, ONE_BITS };
@@ -201,7 +177,6 @@ enum { EVEN_BITS, INFINITE, ZERO_BITS, ONE_BITS };
 static int fill_bits(check_args *a, int kind)
 {
     uint8_t *bits = a->p[0];
-    uint32_t *sum = a->p[1];
 
     for (size_t i = 0; i < a->size[0]; i++)
         bits[i] = (uint8_t)(kind == ZERO_BITS ? 0 : kind == ONE_BITS ? 255 : rng());
@@ -213,22 +188,12 @@ static int fill_bits(check_args *a, int kind)
     fill_means(a, tlc_bits_float(finite_float()));
     if (kind == INFINITE)
         a->mean[rng() & 1] = tlc_bits_float(TLC_F32_INF | ((uint32_t)rng() & SIGN));
-    for (size_t i = 0; i < a->n; i++)
-        sum[i] = rng() & 3 ? finite_float() : any_float();
+    fill_sum(a->p[1], a->n);
     return 1;
 }
 
-static check_result call_onebit_decode(const tlc_kernels *k, const check_args *a)
-{
-    k->onebit_decode(a->p[0], a->n, a->mean, a->p[1]);
-    return NOTHING;
-}
-
-static check_result call_onebit_add(const tlc_kernels *k, const check_args *a)
-{
-    k->onebit_add(a->p[0], a->n, a->mean, a->p[1]);
-    return NOTHING;
-}
+CALL(onebit_decode, onebit_decode(a->p[0], a->n, a->mean, a->p[1]))
+CALL(onebit_add, onebit_add(a->p[0], a->n, a->mean, a->p[1]))
 
 /* ---- bytes and values ---- */
 
@@ -244,10 +209,7 @@ static int fill_count_ones(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_count_ones(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->count_ones(a->p[0], a->n));
-}
+CALL_RESULT(count_ones, count_ones(a->p[0], a->n))
 
 static const char *const expand_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1"};
 
@@ -274,10 +236,7 @@ static int fill_expand(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_expand(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->expand(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->p[2]));
-}
+CALL_RESULT(expand, expand(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->p[2]))
 
 static const char *const expand_add_kinds[] = {"even bits", "mostly 0", "0", "1", "mostly 1", "large weight"};
 
@@ -297,10 +256,7 @@ static int fill_expand_add(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_expand_add(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->expand_add(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->scale, a->p[2]));
-}
+CALL_RESULT(expand_add, expand_add(a->p[0], a->n, (const uint8_t *)a->p[1] + a->shift, a->tokens, a->scale, a->p[2]))
 
 /* Values and bits beyond n are random. */
 static int fill_compact(check_args *a, int kind)
@@ -320,10 +276,7 @@ static int fill_compact(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_compact(const tlc_kernels *k, const check_args *a)
-{
-    return RESULT(k->compact(a->p[0], a->p[1], a->n, a->p[2]));
-}
+CALL_RESULT(compact, compact(a->p[0], a->p[1], a->n, a->p[2]))
 
 static const char *const value_kinds[] = {"some zeros", "zeros are added too", "large weight"};
 enum { SKIP, ADD_ALL, LARGE };
@@ -344,11 +297,7 @@ static int fill_values(check_args *a, int kind)
     return 1;
 }
 
-static check_result call_values_add(const tlc_kernels *k, const check_args *a)
-{
-    k->values_add(a->p[0], a->n, a->scale, a->run != 0, a->p[1]);
-    return NOTHING;
-}
+CALL(values_add, values_add(a->p[0], a->n, a->scale, a->run != 0, a->p[1]))
 
 /* ---- the list ---- */
 
