@@ -165,7 +165,14 @@ class Cluster:
 
 
 class Refusals(unittest.TestCase):
-    """Tests of what all ranks must refuse."""
+    """Tests of what all ranks must refuse, and of trainings that are stopped and go on."""
+
+    def goes_on(self, world, function, pieces, *arguments):
+        """function(rank, world, pieces, *arguments) trains in these pieces, and its first result is what it is in one
+        piece. Returns the results of one piece."""
+        whole, stopped = (CLUSTER.run(world, function, each, *arguments) for each in ([(0, pieces[-1][1])], pieces))
+        self.assertEqual([result[0] for result in whole], [result[0] for result in stopped])
+        return whole
 
     def refused(self, outcomes, kind, words):
         """Each rank raised an exception of this type (None: of any) with these words."""

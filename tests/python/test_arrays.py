@@ -55,7 +55,7 @@ class Arrays(unittest.TestCase):
     def test_refused(self):
         for out, error, words in (
                 (numpy.zeros(6, "f8"), TypeError, "out should have values of .*bfloat16, not float64"),
-                (numpy.zeros(6, ">f4"), TypeError, ">f"),
+                (numpy.zeros(6, ">f4" if sys.byteorder == "little" else "<f4"), TypeError, "[<>]f"),
                 (numpy.zeros(6, "i4"), TypeError, "not int32"),
                 (bytearray(24), TypeError, "out should have values of .*, not uint8"),
                 (numpy.zeros(12, "f4")[::2], ValueError, "contiguous"),
@@ -112,11 +112,6 @@ class Arrays(unittest.TestCase):
         del context
         gc.collect()
         self.assertIsNone(seen())
-
-    def test_foreign_byte_order(self):
-        foreign = ">f4" if sys.byteorder == "little" else "<f4"
-        with self.assertRaises(TypeError):
-            threelc.Context(6).compress(numpy.zeros(6, foreign))
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch(self):

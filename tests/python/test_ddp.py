@@ -156,16 +156,21 @@ def continued(rank, world, states, lost=False):
     return left, owned, bits(model)
 
 
-class Residuals(unittest.TestCase):
+class Residuals(Refusals):
+    def left_of(self, found, name):
+        """What all ranks got, plus the residuals of senders and owners, which are returned, is the mean of the
+        gradients."""
+        mean = sum(given[name] for _, given, _, _ in found) / len(found)
+        left = sum(owned[name] for _, _, owned, _ in found) + \
+            sum(residuals[name] for _, _, _, residuals in found) / len(found)
+        torch.testing.assert_close(found[0][0][name] + left, mean, atol=2e-6, rtol=1e-4)
+        return left
+
     def test_nothing_is_lost(self):
-        """What all ranks got, plus the residuals of senders and owners, is the mean of the gradients."""
         for world, mode in ((2, "sharded"), (3, "sharded"), (3, "gather")):
             found = CLUSTER.run(world, accounting, mode, "3lc:s=1.75")
             for name, got in found[0][0].items():
-                mean = sum(given[name] for _, given, _, _ in found) / world
-                left = sum(owned[name] for _, _, owned, _ in found) + \
-                    sum(residuals[name] for _, _, _, residuals in found) / world
-                torch.testing.assert_close(got + left, mean, atol=2e-6, rtol=1e-4)
+                left = self.left_of(found, name)
                 if name != "tied.weight" and got.numel() > 1000:
                     self.assertGreater(float(left.norm()), 0)
 
@@ -175,17 +180,12 @@ class Residuals(unittest.TestCase):
         for mode in ("sharded", "gather"):
             found = CLUSTER.run(2, accounting, mode, "3lc:s=1.75", True)
             for name in ("unused.weight", "unused.bias"):
-                mean = sum(given[name] for _, given, _, _ in found) / 2
-                left = sum(owned[name] for _, _, owned, _ in found) + \
-                    sum(residuals[name] for _, _, _, residuals in found) / 2
-                torch.testing.assert_close(found[0][0][name] + left, mean, atol=2e-6, rtol=1e-4)
+                self.left_of(found, name)
 
     def test_resuming_is_bit_identical(self):
         for settings in ({"codec": "3lc:s=1.5"}, {"codec": "topk:p=0.05,bits=2+golomb", "mode": "gather"},
                          {"codec": "3lc", "pull": "qsgd:bits=8", "seed": 3}):
-            whole = CLUSTER.run(3, resumed, [(0, 9)], settings)
-            pieces = CLUSTER.run(3, resumed, [(0, 4), (4, 5), (5, 9)], settings)
-            self.assertEqual([result[0] for result in pieces], [result[0] for result in whole])
+            self.goes_on(3, resumed, [(0, 4), (4, 5), (5, 9)], settings)
 
     def test_resuming_on_other_ranks(self):
         """The mean of the residuals stays what it was, so nothing is lost."""
@@ -203,11 +203,10 @@ class Residuals(unittest.TestCase):
     def test_states_that_are_missing(self):
         """They are named, unless the caller says that they are lost: then the residuals of the others stay."""
         states = [state for _, state in CLUSTER.run(4, resumed, [(0, 6)], {"codec": "3lc", "min_numel": 1})]
-        for result in CLUSTER.outcomes(2, continued, states[:3] + [states[0]]):
-            self.assertIn("the state of rank 0 is given twice", str(result))
-        for result in CLUSTER.outcomes(2, continued, [states[2], states[0]]):
-            self.assertIn("a run on 4 ranks was saved, this is one on 2: the states of all its ranks are needed, and "
-                          "those of ranks 1, 3 are missing", str(result))
+        for given, words in ((states[:3] + [states[0]], "the state of rank 0 is given twice"),
+                             ([states[2], states[0]], "a run on 4 ranks was saved, this is one on 2: the states of all "
+                                                      "its ranks are needed, and those of ranks 1, 3 are missing")):
+            self.refused(CLUSTER.outcomes(2, continued, given), None, words)
         self.assertIn("the state of rank 1 is needed", str(CLUSTER.outcomes(4, continued, states[:1])[1]))
         same = CLUSTER.run(4, continued, states)
         found = CLUSTER.run(4, continued, states[:1] + states[2:], True)  # that of rank 1 is lost

@@ -17,7 +17,7 @@ class Model(unittest.TestCase):
         rnd = model.Random(f"{dtype} {n} {fresh}")
         old = model.weights(rnd, n, bits)
         new = [model.change(kind_of(i), i, x, rnd, bits) for i, x in enumerate(old)]
-        base, following = model.pack(old, bits), model.pack(new, bits)
+        base, following = model.unwords(old, dtype), model.unwords(new, dtype)
         if sys.byteorder == "big":
             self.skipTest("weights of the model are little-endian")
         kind = {"f32": "f4", "f16": "f2", "bf16": "u2"}[dtype]

@@ -139,9 +139,7 @@ class DenseStart(Refusals):
         """In the middle of it, in new objects."""
         for make, settings in ((make_owners, {"warmup_steps": 5}), (make_local, {"warmup_rounds": 2})):
             settings = {"codec": CODEC, **settings}
-            whole = CLUSTER.run(RANKS, resumed, [(0, 8)], make, settings)
-            pieces = CLUSTER.run(RANKS, resumed, [(0, 2), (2, 8)], make, settings)
-            self.assertEqual([result[0] for result in whole], [result[0] for result in pieces])
+            self.goes_on(RANKS, resumed, [(0, 2), (2, 8)], make, settings)
 
     def test_resuming_on_other_ranks(self):
         """The start lasts as long, and its bits are those of any number of ranks that have the same gradients."""

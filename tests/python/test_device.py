@@ -53,16 +53,12 @@ class Frames(unittest.TestCase):
             self.assertIsNone(Quantizer.of(codec))
 
     def test_refusals(self):
-        with self.assertRaisesRegex(ValueError, "2 scales are needed, not 1"):
-            threelc.compress_quartic(bytes(4), [1.0], 20, "ternary:block=10+golomb")
-        with self.assertRaises(threelc.SizeError):
-            threelc.compress_quartic(bytes(3), [1.0], 20)
-        with self.assertRaises(threelc.CorruptError):
-            threelc.compress_quartic(b"\xff" * 4, [1.0], 20)
-        with self.assertRaises(threelc.NonFiniteError):
-            threelc.compress_quartic(b"\x79" * 4, [math.inf], 20)
-        with self.assertRaises(threelc.ParameterError):
-            threelc.compress_quartic(b"\x79" * 4, [1.0], 20, "sbc")
+        for quartic, scale, codec, error, words in (
+                (bytes(4), 1.0, "ternary:block=10+golomb", ValueError, "2 scales are needed, not 1"),
+                (bytes(3), 1.0, "3lc", threelc.SizeError, ""), (b"\xff" * 4, 1.0, "3lc", threelc.CorruptError, ""),
+                (b"\x79" * 4, math.inf, "3lc", threelc.NonFiniteError, ""),
+                (b"\x79" * 4, 1.0, "sbc", threelc.ParameterError, "")):
+            self.assertRaisesRegex(error, words, threelc.compress_quartic, quartic, [scale], 20, codec)
 
     def test_multipliers_are_rounded_once(self):
         """1 + 2^-24 lies between two floats: it goes to the even one, and a little more up, though not as a double."""

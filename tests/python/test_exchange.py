@@ -129,19 +129,17 @@ class AllReduces(unittest.TestCase):
             rank.push(gradients(9))
             self.assertRaises(threelc.OrderError, rank.state_dict)
             rank.cancel()
-        same = ranks_of(3)
-        for rank, state in zip(same, states):
-            rank.load_state_dict(state)
         fewer = ranks_of(2)
         for rank in fewer:
             rank.load_state_dict(states)
             self.assertEqual(rank.outcome().missing, 0)
             self.assertEqual(rank.step, 4)
-        one = all_reduce(same, [gradients(20 + i) for i in range(3)])
-        two = ranks_of(3)
-        for rank, state in zip(two, states):
-            rank.load_state_dict(state)
-        numpy.testing.assert_array_equal(one[0], all_reduce(two, [gradients(20 + i) for i in range(3)])[0])
+        means = []
+        for same in ranks_of(3), ranks_of(3):
+            for rank, state in zip(same, states):
+                rank.load_state_dict(state)
+            means.append(all_reduce(same, [gradients(20 + i) for i in range(3)])[0])
+        numpy.testing.assert_array_equal(*means)
         with self.assertRaisesRegex(ValueError, "of allreduce objects are needed, not of version 1 of worker"):
             fewer[0].load_state_dict({**states[0], "kind": "worker"})
         with self.assertRaises(threelc.CorruptError):
@@ -283,22 +281,16 @@ class AllReduces(unittest.TestCase):
             rank.set_codec("weight", pull="sbc")
             rank.residual_scale(0.5)
         self.assertLess(sum(len(m) for m in ranks[0].push(gradients(0))) * 10, before)
-        with self.assertRaisesRegex(KeyError, "no tensor 'nobody'"):
-            ranks[0].set_codec("nobody", "3lc")
-        with self.assertRaisesRegex(IndexError, "no tensor 3"):
-            ranks[0].set_codec(3, "3lc")
-        with self.assertRaisesRegex(threelc.ParameterError, "at 0"):
-            ranks[0].set_codec("weight", "nothing")
+        for tensor, error in ("nobody", KeyError), (3, IndexError):
+            self.assertRaisesRegex(error, f"no tensor {tensor!r}", ranks[0].set_codec, tensor, "3lc")
 
     def test_arrays_that_are_one(self):
         """Each tensor has a residual, and gets a mean, of its own."""
         one = numpy.zeros(400, "f4")
-        tensors = [threelc.exchange.Tensor("a", 300, residual=one[:300]),
-                   threelc.exchange.Tensor("b", 300, residual=one[100:])]
+        tensors = [Tensor("a", 300, residual=one[:300]), Tensor("b", 300, residual=one[100:])]
         with self.assertRaisesRegex(ValueError, "residual of a and residual of b have memory in common"):
-            threelc.exchange.AllReduce(threelc.exchange.Config(workers=1, push="3lc"), 0, tensors)
-        rank = threelc.exchange.AllReduce(threelc.exchange.Config(workers=1), 0,
-                                          [threelc.exchange.Tensor("a", 300), threelc.exchange.Tensor("b", 300)])
+            AllReduce(Config(workers=1, push="3lc"), 0, tensors)
+        rank = AllReduce(Config(workers=1), 0, [Tensor("a", 300), Tensor("b", 300)])
         with self.assertRaisesRegex(ValueError, r"out\[0\] and out\[1\] have memory in common"):
             rank.pull([None], out=[one[:300], one[:300]])
 
@@ -325,8 +317,6 @@ class AllReduces(unittest.TestCase):
                 (lambda: rank.reduce([b""]), "2 messages are needed, not 1"),
                 (lambda: AllReduce(Config(workers=2**32 + 2), 0, TENSORS), "workers"),
                 (lambda: AllReduce(Config(workers=2), -1, TENSORS), "rank"),
-                (lambda: AllReduce(Config(workers=2, push="3lc:s=9"), 0, TENSORS), "at 6"),
-                (lambda: AllReduce(Config(workers=2), 0, [Tensor("a", 5, push="no")]), "at 0"),
                 (lambda: rank.again(-1), "step")):
             with self.assertRaisesRegex(ValueError, words):
                 call()
@@ -526,6 +516,3 @@ class Gossips(unittest.TestCase):
     def test_wrong_arguments(self):
         with self.assertRaisesRegex(ValueError, "2 neighbours need 3 weights"):
             Gossip(Config(workers=4, push="raw"), GossipKind.DCD, 0, [1, 3], [0.5, 0.5], TENSORS, empty())
-        with self.assertRaises(threelc.ParameterError):
-            Gossip(Config(workers=4, push="3lc"), GossipKind.DCD, 0, *Graph(GraphKind.RING, 4).neighbours(0), TENSORS,
-                   empty())

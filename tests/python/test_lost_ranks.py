@@ -27,29 +27,26 @@ def failing(*arguments, **settings):
     raise Breakage("on this rank alone")
 
 
-def breaks(state, what):
-    """Something fails in the hook, in its thread, or at the end of the backward pass."""
-    if what == "hook":
-        state._take = failing
-    elif what == "scaler":
-        state._scaler.get_scale = failing
-    elif what == "exchange":
-        for group in state._order:
-            group.run = failing
-    elif what == "end of the step":
-        state._end_step = failing
-    elif what == "residuals":
-        state._scale_residuals = failing
-        state._scaler.scale = 2.0
-    elif what == "unused":
-        state._keep_unused = failing
-    elif what == "parameters":
-        state._places._names = {}
-    elif what == "results":
-        threelc.torch._hook.arrival.Arrival.results = failing
+def fails_in_groups(state):
+    for group in state._order:
+        group.run = failing
 
 
-WHATS = ("hook", "scaler", "exchange", "end of the step", "residuals", "unused", "parameters", "results")
+def fails_with_the_scale(state):
+    state._scale_residuals = failing
+    state._scaler.scale = 2.0
+
+
+BREAKS = {  # what fails in the hook, in its thread, or at the end of the backward pass
+    "hook": lambda state: setattr(state, "_take", failing),
+    "scaler": lambda state: setattr(state._scaler, "get_scale", failing),
+    "exchange": fails_in_groups,
+    "end of the step": lambda state: setattr(state, "_end_step", failing),
+    "residuals": fails_with_the_scale,
+    "unused": lambda state: setattr(state, "_keep_unused", failing),
+    "parameters": lambda state: setattr(state._places, "_names", {}),
+    "results": lambda state: setattr(threelc.torch._hook.arrival.Arrival, "results", failing),
+}
 
 
 def broken(rank, world, what):
@@ -58,7 +55,7 @@ def broken(rank, world, what):
     model, state, optimizer = start(scaler=Scaler(1.0))
     train(rank, model, optimizer, range(3))
     if rank == 1:
-        breaks(state, what)
+        BREAKS[what](state)
     try:
         return attempt(train, rank, model, optimizer, range(3, 8))
     finally:
@@ -124,7 +121,7 @@ def timeouts(rank, world):
 
 class Exceptions(unittest.TestCase):
     def test_on_one_rank(self):
-        for what in WHATS:
+        for what in BREAKS:
             with self.subTest(what):
                 found = CLUSTER.outcomes(3, broken, what, timeout=TIMEOUT)
                 kind, words, seconds = found[1]

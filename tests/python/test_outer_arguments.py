@@ -7,7 +7,7 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Refusals
+from cluster import CLUSTER, Refusals, attempt
 from outer_models import backward, bits, build, nesterov, ones, resumed, sgd, train
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
@@ -36,19 +36,18 @@ class FullyShardedDataParallel(torch.nn.Module):
         self.module = module
 
 
+WRAPPED = {
+    "ddp": torch.nn.parallel.DistributedDataParallel,
+    "inside": lambda model: torch.nn.Sequential(torch.nn.parallel.DistributedDataParallel(model)),
+    "fsdp": lambda model: torch.nn.Sequential(FullyShardedDataParallel(model)),
+    "frozen": lambda model: model.requires_grad_(False),
+    "state": lambda model: model.state_dict(),
+}
+
+
 def wrapped(rank, world, way, kind):
     model = small()
-    if kind == "ddp":
-        model = torch.nn.parallel.DistributedDataParallel(model)
-    elif kind == "inside":
-        model = torch.nn.Sequential(torch.nn.parallel.DistributedDataParallel(model))
-    elif kind == "fsdp":
-        model = torch.nn.Sequential(FullyShardedDataParallel(model))
-    elif kind == "frozen":
-        model.requires_grad_(False)
-    else:
-        return make(way, model.state_dict(), torch.optim.SGD(model.parameters(), 0.1))
-    return make(way, model)
+    make(way, WRAPPED[kind](model), None if way == "PushPull" else torch.optim.SGD(model.parameters(), 0.1))
 
 
 def compiled(rank, world, way):
@@ -56,22 +55,22 @@ def compiled(rank, world, way):
     return list(optimizer._parameters)
 
 
+def with_double(model):
+    model[0] = model[0].double()
+
+
+OTHERS = {  # what becomes of a model; None: it is changed
+    "shape": lambda model: small(30), "dtype": with_double, "name": torch.nn.Sequential,
+    "frozen": lambda model: setattr(model[0].bias, "requires_grad", False),
+    "more": lambda model: model.register_buffer("scale", torch.ones(3)), "fewer": lambda model: model[:1],
+}
+
+
 def another_model(rank, world, way, kind):
     """Rank 1 has another model than the others."""
     model = small()
     if rank == 1:
-        if kind == "shape":
-            model = small(30)
-        elif kind == "dtype":
-            model[0] = model[0].double()
-        elif kind == "name":
-            model = torch.nn.Sequential(model)
-        elif kind == "frozen":
-            model[0].bias.requires_grad_(False)
-        elif kind == "more":
-            model.register_buffer("scale", torch.ones(3))
-        elif kind == "fewer":
-            model = model[:1]
+        model = OTHERS[kind](model) or model
     make(way, model, None if way == "PushPull" else torch.optim.SGD(model.parameters(), 0.1))
 
 
@@ -220,77 +219,71 @@ def weighted(rank, world, weight):
 
 def gossip_codecs(rank, world):
     """Of each codec: whether threelc.torch takes it, and whether the library does."""
-    found = {}
-    for codec in (entry.name for entry in threelc.codecs() if entry.complete):
-        try:
-            make("Gossip", small(), codec=codec)
-            here = True
-        except ValueError:
-            here = False
-        try:
-            threelc.exchange.Gossip(
-                threelc.exchange.Config(workers=2, push=codec), 0, 0,
-                *threelc.exchange.Graph(threelc.exchange.GraphKind.RING, 2).neighbours(0),
-                [threelc.exchange.Tensor("a", 300)], [torch.zeros(300)])
-            there = True
-        except ValueError:
-            there = False
-        found[codec] = here, there
-    return found
+    def library(codec):
+        exchange = threelc.exchange
+        exchange.Gossip(exchange.Config(workers=2, push=codec), 0, 0, *exchange.Graph("ring", 2).neighbours(0),
+                        [exchange.Tensor("a", 300)], [torch.zeros(300)])
+
+    def takes(call, codec):
+        kind, _, _ = attempt(call, codec)
+        assert kind in ("", "ValueError", "ParameterError"), kind
+        return not kind
+
+    return {entry.name: (takes(lambda codec: make("Gossip", small(), codec=codec), entry.name),
+                         takes(library, entry.name)) for entry in threelc.codecs() if entry.complete}
+
+
+GIVEN = {  # to which ways: settings, error, words
+    WAYS: [
+        ({"codec": "3lc:s=5"}, "ParameterError", "at 6"),
+        ({"codec": None}, "TypeError", "a codec is a string such as"),
+        ({"min_numel": -1}, "ValueError", "min_numel should be at least 0, not -1"),
+        ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
+        ({"seed": 2**64}, "ValueError", "seed should be at most 18446744073709551615"),
+        ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")],
+    ("LocalSteps",): [
+        ({"every": 0}, "ValueError", "every should be at least 1, not 0"),
+        ({"every": 2.0}, "TypeError", "every should be a whole number at least 1, not 2.0"),
+        ({"every": None}, "TypeError", "not None"),
+        ({"pull": "4lc"}, "ParameterError", "4lc"),
+        ({"participants": 3}, "ValueError", "participants should be from 1 to 2, not 3"),
+        ({"participants": 0}, "ValueError", "participants should be from 1 to 2, not 0"),
+        ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD has none"),
+        ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
+        ({"mode": "ring"}, "ValueError", "mode should be one of sharded, gather, not 'ring'"),
+        ({"residual_decay": 1.5}, "ValueError", "residual_decay should be from 0 to 1, not 1.5"),
+        ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
+        ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
+        ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")],
+    ("PushPull",): [
+        ({"servers": 3}, "ValueError", "servers should be from 1 to 2, not 3"),
+        ({"servers": True}, "TypeError", "servers should be a whole number from 1 to 2"),
+        ({"pull": "3lc+"}, "ParameterError", "3lc+")],
+    ("Gossip",): [
+        ({"graph": "rng"}, "ValueError", "graph should be one of ring, torus, complete, not 'rng': did you mean ring?"),
+        ({"graph": 3}, "ValueError", "graph should be one of ring, torus, complete, not 3"),
+        ({"kind": "DCD"}, "ValueError", "kind should be one of dcd, ecd, not 'DCD': did you mean dcd?"),
+        ({"codec": "3lc"}, "ValueError", "codec '3lc' has a bias or error feedback")],
+}
 
 
 class Arguments(Refusals):
-    def test_of_all(self):
-        for way in WAYS:
-            for settings, error, words in (
-                    ({"codec": "3lc:s=5"}, "ParameterError", "at 6"),
-                    ({"codec": None}, "TypeError", "a codec is a string such as"),
-                    ({"min_numel": -1}, "ValueError", "min_numel should be at least 0, not -1"),
-                    ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
-                    ({"seed": 2**64}, "ValueError", "seed should be at most 18446744073709551615"),
-                    ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")):
-                self.refused(CLUSTER.outcomes(2, argument, way, settings), error, words)
+    def test_given(self):
+        for ways, table in GIVEN.items():
+            for way in ways:
+                for settings, error, words in table:
+                    self.refused(CLUSTER.outcomes(2, argument, way, settings), error, words)
 
-    def test_of_local_steps(self):
-        for settings, error, words in (
-                ({"every": 0}, "ValueError", "every should be at least 1, not 0"),
-                ({"every": 2.0}, "TypeError", "every should be a whole number at least 1, not 2.0"),
-                ({"every": None}, "TypeError", "not None"),
-                ({"pull": "4lc"}, "ParameterError", "4lc"),
-                ({"participants": 3}, "ValueError", "participants should be from 1 to 2, not 3"),
-                ({"participants": 0}, "ValueError", "participants should be from 1 to 2, not 0"),
-                ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD "
-                 "has none"),
-                ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
-                ({"mode": "ring"}, "ValueError", "mode should be one of sharded, gather, not 'ring'"),
-                ({"residual_decay": 1.5}, "ValueError", "residual_decay should be from 0 to 1, not 1.5"),
-                ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
-                ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
-                ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")):
-            self.refused(CLUSTER.outcomes(2, argument, "LocalSteps", settings), error, words)
+    def test_later(self):
         for name, value, error, words in (
                 ("every", 0, "ValueError", "every should be at least 1"),
                 ("weight", 0, "ValueError", "weight should be from 2^-50 to 2^50, not 0.0"),
                 ("weight", float("nan"), "ValueError", "not nan"),
                 ("weight", "2", "TypeError", "weight should be a number above 0, not '2'")):
             self.refused(CLUSTER.outcomes(2, attribute, name, value), error, words)
-
-    def test_of_servers(self):
-        for settings, error, words in (
-                ({"servers": 3}, "ValueError", "servers should be from 1 to 2, not 3"),
-                ({"servers": True}, "TypeError", "servers should be a whole number from 1 to 2"),
-                ({"pull": "3lc+"}, "ParameterError", "3lc+")):
-            self.refused(CLUSTER.outcomes(2, argument, "PushPull", settings), error, words)
         self.refused(CLUSTER.outcomes(2, weighted, -1), "ValueError", "weight should be from 2^-50 to 2^50, not -1.0")
 
-    def test_of_gossip(self):
-        for settings, error, words in (
-                ({"graph": "rng"}, "ValueError",
-                 "graph should be one of ring, torus, complete, not 'rng': did you mean ring?"),
-                ({"graph": 3}, "ValueError", "graph should be one of ring, torus, complete, not 3"),
-                ({"kind": "DCD"}, "ValueError", "kind should be one of dcd, ecd, not 'DCD': did you mean dcd?"),
-                ({"codec": "3lc"}, "ValueError", "codec '3lc' has a bias or error feedback")):
-            self.refused(CLUSTER.outcomes(2, argument, "Gossip", settings), error, words)
+    def test_codecs_of_gossip(self):
         for here, there in CLUSTER.run(2, gossip_codecs)[0].values():
             self.assertEqual(here, there)
 

@@ -8,6 +8,7 @@ import torch
 
 import threelc
 import threelc.torch
+import test_outer_arguments
 from cluster import CLUSTER, Refusals
 from outer_models import in_pieces, ones
 
@@ -207,12 +208,8 @@ class Buffers(Refusals):
 def left_out(rank, world, way, bad):
     """Steps in which rank 1 has a NaN: the warnings, and which steps raised."""
     model = torch.nn.Sequential(torch.nn.Linear(20, 20), torch.nn.Linear(20, 20))
-    if way == "push-pull":
-        optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.1), codec="raw")
-    elif way == "gossip":
-        optimizer = threelc.torch.Gossip(model, torch.optim.SGD(model.parameters(), 0.1), codec="raw")
-    else:
-        optimizer = make(model, on_nonfinite="skip")
+    settings = {"every": 1, "on_nonfinite": "skip"} if way == "LocalSteps" else {}
+    optimizer = test_outer_arguments.make(way, model, codec="raw", **settings)
     told = []
     for step in range(len(bad)):
         for p in model.parameters():
@@ -229,7 +226,7 @@ def left_out(rank, world, way, bad):
 class LeftOut(unittest.TestCase):
     def test_warnings(self):
         """At the third time in a row, once, where it happens: a round is skipped on all ranks."""
-        for way, who in (("local", (0, 1)), ("push-pull", (1,)), ("gossip", (1,))):
+        for way, who in (("LocalSteps", (0, 1)), ("PushPull", (1,)), ("Gossip", (1,))):
             for bad, at in (("110110", []), ("0111110111", [3, 9])):
                 for rank, told in enumerate(CLUSTER.run(2, left_out, way, [b == "1" for b in bad])):
                     self.assertEqual([step for step, *_ in told], at if rank in who else [], way)

@@ -9,20 +9,17 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
 from outer_models import in_pieces, memory
+from test_outer_arguments import WAYS
 
-WAYS = ("local", "push-pull", "gossip")
 LR = 0.05
 
 
 def make(way, model, lr=LR, **settings):
     """What trains the model with SGD; with raw that is plain SGD on the mean of gradients, for a step or always."""
-    settings = {"codec": "raw", **settings}
-    if way == "push-pull":
-        return threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr), servers=2, **settings)
-    inner = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr)
-    if way == "gossip":
-        return threelc.torch.Gossip(model, inner, graph="complete", **settings)
-    return threelc.torch.LocalSteps(model, inner, every=1, **settings)
+    more = {"PushPull": {"servers": 2}, "Gossip": {"graph": "complete"}, "LocalSteps": {"every": 1}}[way]
+    inner = (lambda p: torch.optim.SGD(p, lr)) if way == "PushPull" else \
+        torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr)
+    return getattr(threelc.torch, way)(model, inner, **{"codec": "raw", **more, **settings})
 
 
 class Odd(torch.nn.Module):
@@ -63,7 +60,7 @@ def odd(rank, world, way, steps):
     optimizer = make(way, model)
     start = memory(model.state_dict().values())
     train(rank, model, optimizer, range(steps))
-    found = optimizer.average() if way == "gossip" else dict(model.named_parameters())
+    found = optimizer.average() if way == "Gossip" else dict(model.named_parameters())
     return start, {name: p.detach().clone() for name, p in found.items()}, optimizer.stats.ratio
 
 
@@ -114,7 +111,7 @@ def embedded(rank, world, way, sparse):
 class Kinds(Refusals):
     def test_complex_and_empty(self):
         """raw is SGD on the mean of the gradients, imaginary parts and all; what is not trained is rank 0's."""
-        steps = {"local": 3, "push-pull": 3, "gossip": 1}
+        steps = {"LocalSteps": 3, "PushPull": 3, "Gossip": 1}
         for way in WAYS:
             model = Odd(0)
             first = memory(model.state_dict().values())
@@ -127,7 +124,7 @@ class Kinds(Refusals):
             for start, found, _ in CLUSTER.run(2, odd, way, steps[way]):
                 self.assertEqual(start, first)
                 for name, p in model.named_parameters():
-                    if p.requires_grad or way != "gossip":
+                    if p.requires_grad or way != "Gossip":
                         torch.testing.assert_close(found[name], p.detach(), atol=2e-6, rtol=1e-5)
 
     def test_resuming(self):
@@ -177,7 +174,7 @@ def served(rank, world, dtype, settings, pieces, lr=1e-3):
 
     def made():
         model = Ones(dtype)
-        return model, make("push-pull", model, lr=lr, **settings)
+        return model, make("PushPull", model, lr=lr, **settings)
 
     def step(number, model, optimizer):
         model.set_gradients(1 + 0.25 * rank)
@@ -210,7 +207,7 @@ def outer_rounded(rank, world, dtype, pieces):
 def gossip_rounded(rank, world, dtype, steps):
     """One rank moves, the others follow it: means that the dtype does not have."""
     model = Ones(dtype)
-    optimizer = make("gossip", model, lr=1.0)
+    optimizer = make("Gossip", model, lr=1.0)
     for _ in range(steps):
         model.set_gradients(2**-7 if rank == 0 else 0)
         optimizer.step()

@@ -11,7 +11,7 @@ import torch
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Refusals
+from cluster import CLUSTER, Refusals, attempt
 from test_outer_arguments import WAYS, make
 
 SCALER = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")  # also on CPUs
@@ -113,12 +113,8 @@ def copied(rank, world, way):
     """What copies and pickles raise; the steps after it are as ever."""
     model = torch.nn.Linear(20, 20)
     optimizer = make(way, model)
-    raised = []
-    for function in (copy.copy, copy.deepcopy, lambda o: torch.save({"optimizer": o}, io.BytesIO())):
-        try:
-            function(optimizer)
-        except TypeError as error:
-            raised.append(str(error))
+    raised = [attempt(function, optimizer)[:2] for function in (
+        copy.copy, copy.deepcopy, lambda o: torch.save({"optimizer": o}, io.BytesIO()))]
     model(torch.ones(4, 20)).sum().backward()
     optimizer.step()
     return raised
@@ -127,19 +123,15 @@ def copied(rank, world, way):
 def hooked(rank, world, way):
     model = torch.nn.Linear(20, 20)
     optimizer = make(way, model)
-    called, refused = [], []
+    called = []
     optimizer.register_step_pre_hook(lambda *arguments: called.append(("pre", arguments[0] is optimizer)))
     handle = optimizer.register_step_post_hook(lambda *arguments: called.append(("post", arguments[0] is optimizer)))
     model(torch.ones(4, 20)).sum().backward()
     optimizer.step()
     handle.remove()
     optimizer.step()
-    for name in ("register_state_dict_pre_hook", "register_load_state_dict_post_hook"):
-        try:
-            getattr(optimizer, name)(lambda *arguments: None)
-        except TypeError as error:
-            refused.append(str(error))
-    return called, refused
+    return called, [attempt(getattr(optimizer, f"register_{name}_hook"), print)[:2]
+                    for name in ("state_dict_pre", "load_state_dict_post")]
 
 
 class Scalers(Refusals):
@@ -184,12 +176,13 @@ class Copies(unittest.TestCase):
     def test_copies(self):
         for way in WAYS:
             for raised in CLUSTER.run(2, copied, way):
-                self.assertEqual(raised, [f"{way} has connections to other ranks, so it cannot be copied or pickled: "
-                                          "save its state_dict()"] * 3)
+                self.assertEqual(raised, [("TypeError", f"{way} has connections to other ranks, so it cannot be copied "
+                                                        "or pickled: save its state_dict()")] * 3)
 
     @unittest.skipUnless(hasattr(torch.optim.Optimizer, "register_step_post_hook"), "this PyTorch has no such hooks")
     def test_hooks(self):
         for way in WAYS:
             for called, refused in CLUSTER.run(2, hooked, way):
                 self.assertEqual(called, [("pre", True), ("post", True), ("pre", True)])
-                self.assertEqual(refused, [f"state_dict() and load_state_dict() of {way} call no hooks"] * 2)
+                words = f"state_dict() and load_state_dict() of {way} call no hooks"
+                self.assertEqual(refused, [("TypeError", words)] * 2)

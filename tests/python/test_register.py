@@ -3,6 +3,7 @@
 import math
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -11,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import threelc
 import threelc.torch
-from cluster import CLUSTER, Refusals
+from cluster import CLUSTER, Refusals, attempt
 from outer_models import Scaler
 from test_ddp import batch, build, start, train
 
@@ -29,58 +30,47 @@ def plain_hook(state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Ten
     raise AssertionError("it is not called")
 
 
+def with_hook(model):
+    model.register_comm_hook(None, plain_hook)
+
+
+def in_backward(model):
+    optim._apply_optimizer_in_backward(torch.optim.SGD, model.module.parameters(), {"lr": 0.1})
+
+
+NO_DDP = "TypeError: register() takes a DistributedDataParallel module, not "
+HAS_HOOK = "ValueError: this module has a communication hook already"
+MODULES = {  # what becomes of a DistributedDataParallel module; None: it is changed
+    "plain": (lambda model: model.module, NO_DDP + "a Linear: wrap the module first"),
+    "optimizer": (lambda model: torch.optim.SGD(model.parameters(), 0.1), NO_DDP + "a SGD: wrap the module first"),
+    "DataParallel": (lambda model: torch.nn.DataParallel(model.module), NO_DDP + "a DataParallel: wrap"),
+    "FSDPModule": (lambda model: FSDPModule(), "TypeError: FSDP shards this module: register_fsdp() compresses"),
+    "FullyShardedDataParallel": (lambda model: FullyShardedDataParallel(),
+                                 NO_DDP + "FullyShardedDataParallel: of sharded modules"),
+    "twice": (lambda model: threelc.torch.register(model) and None, HAS_HOOK),
+    "other hook": (with_hook, HAS_HOOK + ", plain_hook"),
+    "compiled": (lambda model: torch.compile(model),
+                 "TypeError: register() takes the DistributedDataParallel module, before torch.compile()"),
+    "in backward": (in_backward, "ValueError: the optimizer of weight runs in the backward pass"),
+}
+GROUPS = {
+    "ranks": lambda model: dist.new_group([0], backend="gloo"), "own": lambda model: dist.new_group(backend="gloo"),
+    "module": lambda model: model.process_group, "text": lambda model: "gloo",
+}
+
+
 def registered(rank, world, what, settings):
     """What register() says, and whether a process group was made for it."""
-    module = torch.nn.Linear(20, 20)
-    group = settings.pop("process_group", None)
-    if group == "ranks":
-        settings["process_group"] = dist.new_group([0], backend="gloo")
-    elif group == "own":
-        settings["process_group"] = dist.new_group(backend="gloo")
-    model = DistributedDataParallel(module)
-    if group == "module":
-        settings["process_group"] = model.process_group
-    elif group == "text":
-        settings["process_group"] = "gloo"
-    if what == "plain":
-        model = module
-    elif what == "optimizer":
-        model = torch.optim.SGD(module.parameters(), 0.1)
-    elif what == "DataParallel":
-        model = torch.nn.DataParallel(module)
-    elif what in ("FSDPModule", "FullyShardedDataParallel"):
-        model = globals()[what]()
-    elif what == "twice":
-        threelc.torch.register(model)
-    elif what == "other hook":
-        model.register_comm_hook(None, plain_hook)
-    elif what == "compiled":
-        model = torch.compile(model)
-    elif what == "in backward":
-        optim._apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.1})
-    made, new_group = [], dist.new_group
-    dist.new_group = lambda *a, **k: made.append(1) or new_group(*a, **k)
-    try:
-        threelc.torch.register(model, **settings)
-    except (TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}", len(made)
-    finally:
-        dist.new_group = new_group
-    return "registered", len(made)
+    model = DistributedDataParallel(torch.nn.Linear(20, 20))
+    if "process_group" in settings:
+        settings["process_group"] = GROUPS[settings["process_group"]](model)
+    if what:
+        model = MODULES[what][0](model) or model
+    with mock.patch.object(dist, "new_group", side_effect=dist.new_group) as new_group:
+        kind, words, _ = attempt(lambda: threelc.torch.register(model, **settings))
+    return f"{kind}: {words}" if kind else "registered", new_group.call_count
 
 
-MODULES = {
-    "plain": "TypeError: register() takes a DistributedDataParallel module, not a Linear: wrap the module first",
-    "optimizer": "TypeError: register() takes a DistributedDataParallel module, not a SGD: wrap the module first",
-    "DataParallel": "TypeError: register() takes a DistributedDataParallel module, not a DataParallel: wrap",
-    "FSDPModule": "TypeError: FSDP shards this module: register_fsdp() compresses",
-    "FullyShardedDataParallel": "TypeError: register() takes a DistributedDataParallel module, not "
-                                "FullyShardedDataParallel: of sharded modules",
-    "twice": "ValueError: this module has a communication hook already",
-    "other hook": "ValueError: this module has a communication hook already, plain_hook",
-    "compiled": "TypeError: register() takes the DistributedDataParallel module, before torch.compile()",
-    "in backward": "ValueError: the optimizer of weight runs in the backward pass",
-}
 ARGUMENTS = [
     ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
     ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not "
@@ -116,7 +106,7 @@ class Before(Refusals):
             self.assertEqual(made, 0)  # before anything is sent
 
     def test_modules(self):
-        for what, words in MODULES.items():
+        for what, (_, words) in MODULES.items():
             if what == "compiled" and not hasattr(torch, "compile"):
                 continue
             if what == "in backward" and not hasattr(optim, "_apply_optimizer_in_backward"):
@@ -187,11 +177,7 @@ def mixed(rank, world):
         return "PyTorch takes another hook"
     except RuntimeError:
         pass
-    try:
-        threelc.torch.register(model)
-    except ValueError as error:
-        return f"{type(error).__name__}: {error}"
-    return "registered"
+    return "{}: {}".format(*attempt(threelc.torch.register, model))
 
 
 def other_names(rank, world):
@@ -202,13 +188,8 @@ def other_names(rank, world):
 
 
 def fsdp_refusals(rank, world):
-    found = []
-    for model in (3, torch.nn.Linear(2, 2), DistributedDataParallel(torch.nn.Linear(2, 2)), FullyShardedDataParallel()):
-        try:
-            threelc.torch.register_fsdp(model)
-        except (TypeError, ValueError) as error:
-            found.append(str(error))
-    return found
+    return [attempt(threelc.torch.register_fsdp, model)[1] for model in (
+        3, torch.nn.Linear(2, 2), DistributedDataParallel(torch.nn.Linear(2, 2)), FullyShardedDataParallel())]
 
 
 def with_nan(rank, world, codec, at, scaler, policy="skip"):

@@ -7,7 +7,7 @@ from codec import (GOLOMB, INT8, MAX_BLOCK, NATURAL, NINE_BITS, ONEBIT, QSGD, RA
                    SPARSE_BINARY, TERNARY, TOPK, scalar_count)
 from ieee import pack_row
 from model import Context, seal
-from packing import varint
+from packing import as_bytes, varint
 from xxh3 import M64
 
 TOP = (1 << 32) - 1
@@ -28,9 +28,7 @@ def unblocked(short, n, payload):
 
 def bits(text):
     """the bytes of these bits, the first the most significant"""
-    text = text.replace(' ', '')
-    text += '0' * (-len(text) % 8)
-    return bytes(int(text[i:i + 8], 2) for i in range(0, len(text), 8))
+    return as_bytes(text.replace(' ', ''))
 
 
 def count(k):

@@ -2,8 +2,9 @@
 """Deltas of weights as include/threelc/delta.h and src/docs/format.md describe them, and their golden vectors."""
 import struct
 
-from ieee import Status
-from packing import golomb, read_varint, ungolomb, varint
+from ieee import Status, bits_of, corrupt_if, unwords, words
+from model import seal
+from packing import as_bits, as_bytes, binary, golomb, read_varint, ungolomb, varint
 from record import Random, hexa
 from xxh3 import M64, xxh3_64
 
@@ -12,14 +13,6 @@ DTYPES = {'f32': (0, 32, 23), 'f16': (1, 16, 10), 'bf16': (2, 16, 7)}  # number,
 SAME, SPARSE, DENSE, RAW = range(4)
 MAX_CODE, MAX_ORDER, LENGTH_ROOM = 10, 31, 4
 STREAMS, TURN = 4, 1024  # of classes; the weights that one has before it is the next one's turn
-
-
-def pack(weights, bits):
-    return struct.pack('<%d%s' % (len(weights), 'I' if bits == 32 else 'H'), *weights)
-
-
-def unpack(b, bits):
-    return list(struct.unpack('<%d%s' % (len(b) * 8 // bits, 'I' if bits == 32 else 'H'), b))
 
 
 def ordered(x, bits):
@@ -40,28 +33,17 @@ def digest(b, bits):
     return sum(xxh3_64(b[i:i + size], i // size) for i in range(0, len(b), size)) & M64
 
 
-def as_bytes(bits):
-    bits += '0' * (-len(bits) % 8)
-    return int(bits, 2).to_bytes(len(bits) // 8, 'big') if bits else b''
-
-
-def binary(v, count):
-    return format(v, '0%db' % count) if count else ''
-
-
 class Bits:
     def __init__(self, b):
-        self.text, self.at = format(int.from_bytes(b'\1' + b, 'big'), 'b')[1:], 0
+        self.text, self.at = as_bits(b), 0
 
     def take(self, count):
-        if self.at + count > len(self.text):
-            raise Status('CORRUPT')
+        corrupt_if(self.at + count > len(self.text))
         self.at += count
         return int('0' + self.text[self.at - count:self.at], 2)
 
     def end(self):
-        if len(self.text) - self.at > 7 or '1' in self.text[self.at:]:
-            raise Status('CORRUPT')
+        corrupt_if(len(self.text) - self.at > 7 or '1' in self.text[self.at:])
 
 
 # ---- sparse blocks ----
@@ -102,8 +84,7 @@ def sparse(differences, most):
 def unsparse(b, n, bits):
     def part(start):
         size, start = read_varint(b, start)
-        if size > len(b) - start:
-            raise Status('CORRUPT')
+        corrupt_if(size > len(b) - start)
         return b[start:start + size], start + size
 
     positions, end = part(0)
@@ -111,12 +92,10 @@ def unsparse(b, n, bits):
     among, end = part(end)
     large, _, rest = ungolomb(among, len(at), 0) if among else ([], [], b'')
     tail = b[end:]
-    if more or rest or bool(among) != bool(large) or (tail and not large):
-        raise Status('CORRUPT')
+    corrupt_if(more or rest or bool(among) != bool(large) or (tail and not large))
     size = [1] * len(at)
     if large:
-        if not tail or tail[0] > MAX_ORDER:
-            raise Status('CORRUPT')
+        corrupt_if(not tail or tail[0] > MAX_ORDER)
         stream = Bits(tail[1:])
         for j in large:
             rest = 0
@@ -124,8 +103,7 @@ def unsparse(b, n, bits):
                 rest += 1
             q = 1 << rest | stream.take(rest)
             size[j] = (q - 1 << tail[0] | stream.take(tail[0])) + 2
-            if size[j] > 1 << bits - 1:
-                raise Status('CORRUPT')
+            corrupt_if(size[j] > 1 << bits - 1)
         stream.end()
     differences = [0] * n
     for i, s, minus in zip(at, size, negative):
@@ -198,15 +176,13 @@ def dense(weights, base, dtype, most):
 def undense(b, base, n, dtype):
     _, bits, mantissa = DTYPES[dtype]
     classes = bits + 1 if base is not None else 1 << bits - 1 - mantissa
-    if len(b) < 2 or len(b) < 2 + (b[1] + 2) // 2 or b[0] + b[1] >= classes:
-        raise Status('CORRUPT')
+    corrupt_if(len(b) < 2 or len(b) < 2 + (b[1] + 2) // 2 or b[0] + b[1] >= classes)
     head = 2 + (b[1] + 2) // 2
     row = [v >> shift & 15 for v in b[2:head] for shift in (4, 0)]
     length = {b[0] + i: v for i, v in enumerate(row[:b[1] + 1]) if v}
     kraft = sum(1 << MAX_CODE - v for v in length.values() if v <= MAX_CODE)
-    if any(row[b[1] + 1:]) or not row[0] or not row[b[1]] or max(row) > MAX_CODE or \
-            kraft != 1 << (MAX_CODE if len(length) > 1 else MAX_CODE - 1):
-        raise Status('CORRUPT')
+    corrupt_if(any(row[b[1] + 1:]) or not row[0] or not row[b[1]] or max(row) > MAX_CODE or
+               kraft != 1 << (MAX_CODE if len(length) > 1 else MAX_CODE - 1))
     by_code = {code: c for c, code in codes(length).items()}
     sizes = []
     for _ in range(STREAMS):
@@ -214,16 +190,14 @@ def undense(b, base, n, dtype):
         sizes.append(size)
     codes_of = []
     for size in sizes:
-        if size > len(b) - head:
-            raise Status('CORRUPT')
+        corrupt_if(size > len(b) - head)
         codes_of.append(Bits(b[head:head + size]))
         head += size
     stream, found = Bits(b[head:]), []
     for i in range(n):
         text = ''
         while text not in by_code:
-            if len(text) == MAX_CODE:
-                raise Status('CORRUPT')
+            corrupt_if(len(text) == MAX_CODE)
             text += binary(codes_of[i // TURN % STREAMS].take(1), 1)
         c = by_code[text]
         if base is None:
@@ -235,8 +209,7 @@ def undense(b, base, n, dtype):
             minus = stream.take(1)
             size = 1 << c - 1 | stream.take(c - 1)
             d = -size if minus else size
-            if c == bits and d != -(1 << bits - 1):
-                raise Status('CORRUPT')
+            corrupt_if(c == bits and d != -(1 << bits - 1))
         found.append(moved(base[i], d, bits))
     for part in codes_of + [stream]:
         part.end()
@@ -247,7 +220,7 @@ def undense(b, base, n, dtype):
 
 def encode_block(base, after, dtype):
     bits = DTYPES[dtype][1]
-    raw = pack(after, bits)
+    raw = unwords(after, dtype)
     best = None
     if base is not None:
         differences = [difference(a, b, bits) for a, b in zip(base, after)]
@@ -263,14 +236,10 @@ def encode_block(base, after, dtype):
     return (SPARSE, best) if best else (RAW, raw)
 
 
-def seal(b):
-    return b + struct.pack('<I', xxh3_64(b) & 0xffffffff)
-
-
 def encode(base, after, dtype, digests=1):
     """base and after: little-endian bytes; base None: there is none"""
     number, bits, _ = DTYPES[dtype]
-    old, new = base and unpack(base, bits), unpack(after, bits)
+    old, new = base and words(base, dtype), words(after, dtype)
     blocks = [encode_block(old and old[i:i + BLOCK] if base is not None else None, new[i:i + BLOCK], dtype)
               for i in range(0, len(new), BLOCK)]
     same = all(kind == SAME for kind, _ in blocks)
@@ -284,8 +253,7 @@ def encode(base, after, dtype, digests=1):
 
 
 def read_head(b, n, dtype):
-    if len(b) < 8 or b[:1] != b'D':
-        raise Status('CORRUPT')
+    corrupt_if(len(b) < 8 or b[:1] != b'D')
     if b[1] != 1:
         raise Status('VERSION')
     if b != seal(b[:-4]):
@@ -299,8 +267,7 @@ def read_head(b, n, dtype):
         raise Status('SIZE')
     if flags & 3 != DTYPES[dtype][0]:
         raise Status('PARAM')
-    if found is None or flags >> 5:
-        raise Status('CORRUPT')
+    corrupt_if(found is None or flags >> 5)
     return body, flags, at
 
 
@@ -313,32 +280,29 @@ def decode(b, base, dtype):
     wanted = struct.unpack_from('<Q', body, at)[0] if digests == 16 and len(body) >= at + 16 else None
     at += digests
     count = -(-n // BLOCK)
-    old = unpack(base, bits)
+    old = words(base, dtype)
     if flags & 16:
-        if at != len(body) or (n and flags & 8):
-            raise Status('CORRUPT')
+        corrupt_if(at != len(body) or (n and flags & 8))
         new = old
     else:
-        if not n or len(body) < at + 4 * count:
-            raise Status('CORRUPT')
+        corrupt_if(not n or len(body) < at + 4 * count)
         table = struct.unpack_from('<%dI' % count, body, at)
         at += 4 * count
         new = []
-        if sum(e & (1 << 30) - 1 for e in table) != len(body) - at:
-            raise Status('CORRUPT')
+        corrupt_if(sum(e & (1 << 30) - 1 for e in table) != len(body) - at)
         for i, entry in enumerate(table):
             payload, part = body[at:at + (entry & (1 << 30) - 1)], old[i * BLOCK:(i + 1) * BLOCK]
             at += len(payload)
             new += decode_block(entry >> 30, payload, None if flags & 8 else part, len(part), dtype)
     if wanted is not None and wanted != digest(base, bits):
         raise Status('BASE')
-    return pack(new, bits)
+    return unwords(new, dtype)
 
 
 def decode_block(kind, payload, base, n, dtype):
     bits = DTYPES[dtype][1]
     if kind == RAW and len(payload) == n * bits // 8:
-        return unpack(payload, bits)
+        return words(payload, dtype)
     if kind == DENSE:
         return undense(payload, base, n, dtype)
     if kind == SAME and base is not None and not payload:
@@ -357,7 +321,7 @@ def weights(rnd, n, bits):
     """bell-shaped, as weights are; some zeros of both signs"""
     def one():
         v = (sum(rnd.bits(16) for _ in range(4)) / 65536 - 2) / 16
-        x = struct.unpack('<I', struct.pack('<f', v))[0] if rnd.bits(5) else rnd.bits(1) << 31
+        x = bits_of(v) if rnd.bits(5) else rnd.bits(1) << 31
         return x if bits == 32 else x >> 16
     return [one() for _ in range(n)]
 
@@ -391,9 +355,9 @@ def good():
                 rnd = Random('delta ' + name)
                 base = weights(rnd, n, bits)
                 after = [change(kind, i, x, rnd, bits) for i, x in enumerate(base)]
-                yield name, dtype, pack(base, bits), pack(after, bits), 1
-            yield '%s-fresh-%d' % (dtype, n), dtype, None, pack(after, bits), 1
-            yield '%s-plain-%d' % (dtype, n), dtype, pack(base, bits), pack(after, bits), 0
+                yield name, dtype, unwords(base, dtype), unwords(after, dtype), 1
+            yield '%s-fresh-%d' % (dtype, n), dtype, None, unwords(after, dtype), 1
+            yield '%s-plain-%d' % (dtype, n), dtype, unwords(base, dtype), unwords(after, dtype), 0
 
 
 def altered():
@@ -402,7 +366,8 @@ def altered():
     for kind, n in (('few', 70), ('far', 70), ('many', 40), ('mixed', 40), ('all', 30), ('any', 9), ('same', 7)):
         rnd = Random('altered ' + kind)
         base = weights(rnd, n, 16)
-        base, after = pack(base, 16), pack([change(kind, i, x, rnd, 16) for i, x in enumerate(base)], 16)
+        after = unwords([change(kind, i, x, rnd, 16) for i, x in enumerate(base)], 'bf16')
+        base = unwords(base, 'bf16')
         made += [(kind, encode(base, after, 'bf16', 0), base), (kind + '-fresh', encode(None, after, 'bf16', 0), base)]
     few, base = encode(base, after, 'bf16'), base
     for i in range(len(few)):

@@ -18,6 +18,11 @@ class Status(Exception):
     """A tlc_status other than TLC_OK, by its name without TLC_ERR_."""
 
 
+def corrupt_if(condition):
+    if condition:
+        raise Status('CORRUPT')
+
+
 def f32(v):
     try:
         return struct.unpack('<f', struct.pack('<f', v))[0]

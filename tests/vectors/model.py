@@ -23,8 +23,8 @@ from math import isfinite
 import philox
 from codec import (GOLOMB, INT8, MAX_BLOCK, ONEBIT, RAW, SECOND, SPARSE_BINARY, TERNARY, inspected, known,
                    parse_codec, scalar_count)
-from ieee import (CANONICAL_NAN, DTYPES, INFINITE, MINUS, WIDTH, Status, bits_of, convert, f32, float_of, floats,
-                  pack_row, unwords, words)
+from ieee import (CANONICAL_NAN, DTYPES, INFINITE, MINUS, WIDTH, Status, bits_of, convert, corrupt_if, f32, float_of,
+                  floats, pack_row, unwords, words)
 from packing import read_varint, varint
 from values import decode, encode, expand
 from xxh3 import word, xxh3_64
@@ -68,8 +68,7 @@ class Frame:
 
     def __init__(self, data, n=None):
         self.data = data
-        if len(data) < 5 or data[1] & 4 and len(data) < 9:
-            raise Status('CORRUPT')
+        corrupt_if(len(data) < 5 or data[1] & 4 and len(data) < 9)
         if data[0] != 1:
             raise Status('VERSION')
         flags, self.values, self.coding = data[1:4]
@@ -82,38 +81,32 @@ class Frame:
         self.n, at = read_varint(data, 4)
         if n is not None and n != self.n:
             raise Status('SIZE')
-        if flags >> 4 or flags & 3 == 3:
-            raise Status('CORRUPT')
+        corrupt_if(flags >> 4 or flags & 3 == 3)
         self.dtype = list(DTYPES)[flags & 3]
         self.block = 0
         if flags & 8:
             self.block, at = read_varint(data, at)
-            if not 1 <= self.block <= MAX_BLOCK or (self.values, self.coding) == (TERNARY, GOLOMB | SECOND):
-                raise Status('CORRUPT')
+            corrupt_if(not 1 <= self.block <= MAX_BLOCK or (self.values, self.coding) == (TERNARY, GOLOMB | SECOND))
         scalars = 4 * scalar_count(self.values, self.coding)
         entry = scalars + (4 if self.block else 0)
         end = at
         if self.n:  # before anything of the table's size is made
             end += entry * (-(-self.n // self.block) if self.block else 1)
-        if end > len(data):
-            raise Status('CORRUPT')
+        corrupt_if(end > len(data))
         self.parts = []  # (length, Part), or (length, bytes) of raw
         for start, stop in spans(self.n, self.block) if self.n else []:
             size = word(data, at + scalars, 4) if self.block else len(data) - end
             form = size >> 31 if self.block else 0  # bit 31 of a block's length
             size -= form << 31
-            if form and (self.values, self.coding) != (TERNARY, GOLOMB):
-                raise Status('CORRUPT')
+            corrupt_if(form and (self.values, self.coding) != (TERNARY, GOLOMB))
             payload, count = data[end:end + size], stop - start
-            if len(payload) != size or self.values == RAW and size != count * WIDTH[self.dtype]:
-                raise Status('CORRUPT')
+            corrupt_if(len(payload) != size or self.values == RAW and size != count * WIDTH[self.dtype])
             part = payload if self.values == RAW else decode(self.values, self.coding | form * SECOND,
                                                              words(data[at:at + scalars]), payload, count)
             self.parts.append((count, part))
             at += entry
             end += size
-        if end != len(data):
-            raise Status('CORRUPT')
+        corrupt_if(end != len(data))
 
     def symbolic(self):
         return self.values in (TERNARY, SPARSE_BINARY)

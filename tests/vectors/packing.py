@@ -3,7 +3,7 @@
 made."""
 import re
 
-from ieee import Status
+from ieee import Status, corrupt_if
 from xxh3 import M64
 
 MAX_REMAINDER = 48
@@ -35,11 +35,9 @@ def quartic(q):
 
 def unquartic(b, n):
     L = -(-n // 5)
-    if len(b) != L or (b and max(b) > 242):
-        raise Status('CORRUPT')
+    corrupt_if(len(b) != L or (b and max(b) > 242))
     d = b''.join(bytes(v // w % 3 for v in b) for w in (81, 27, 9, 3, 1))
-    if any(d[n:]):
-        raise Status('CORRUPT')
+    corrupt_if(any(d[n:]))
     return [k - 1 for k in d[:n]]
 
 
@@ -51,9 +49,23 @@ def zerorun(b):
 
 
 def unzerorun(b, L):
-    if sum(1 if v < 243 else v - 241 for v in b) != L:
-        raise Status('CORRUPT')
+    corrupt_if(sum(1 if v < 243 else v - 241 for v in b) != L)
     return b''.join(bytes([v]) if v < 243 else b'y' * (v - 241) for v in b)
+
+
+# ---- bits, from the most significant of a byte, as text ----
+
+def binary(v, count):
+    return format(v, '0%db' % count) if count else ''
+
+
+def as_bytes(bits):
+    bits += '0' * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, 'big') if bits else b''
+
+
+def as_bits(b):
+    return format(int.from_bytes(b'\1' + b, 'big'), 'b')[1:]
 
 
 # ---- bits, from the least significant of a byte ----
@@ -64,8 +76,7 @@ def bitmap(flags):
 
 def unbitmap(b, n):
     """the flags of n bits; b has exactly their bytes"""
-    if len(b) != -(-n // 8) or n % 8 and b[-1] >> n % 8:
-        raise Status('CORRUPT')
+    corrupt_if(len(b) != -(-n // 8) or n % 8 and b[-1] >> n % 8)
     return [b[i // 8] >> i % 8 & 1 for i in range(n)]
 
 
@@ -80,35 +91,29 @@ def golomb(n, at, negative=None):
     out, last = [], -1
     for j, i in enumerate(at):
         quotient, remainder = divmod(i - last - 1, 1 << b)
-        out.append('1' * quotient + '0' + (format(remainder, '0%db' % b) if b else ''))
+        out.append('1' * quotient + '0' + binary(remainder, b))
         if negative is not None:
             out.append('1' if negative[j] else '0')
         last = i
-    bits = ''.join(out)
-    bits += '0' * (-len(bits) % 8)
-    return varint(len(at)) + bytes([b]) + (int(bits, 2).to_bytes(len(bits) // 8, 'big') if bits else b'')
+    return varint(len(at)) + bytes([b]) + as_bytes(''.join(out))
 
 
 def ungolomb(payload, n, signs):
     """the indices, their signs (all 0 without signs), and the bytes behind the padding"""
     k, head = read_varint(payload, 0)
-    if k > n or head == len(payload) or payload[head] > MAX_REMAINDER:
-        raise Status('CORRUPT')
+    corrupt_if(k > n or head == len(payload) or payload[head] > MAX_REMAINDER)
     b, stream = payload[head], payload[head + 1:]
-    bits = format(int.from_bytes(b'\1' + stream, 'big'), 'b')[1:]
+    bits = as_bits(stream)
     at, negative, here, last = [], [], 0, -1
     for _ in range(k):  # each takes at least one bit, so this ends with the bits
         zero = bits.find('0', here)
         after = zero + 1 + b + signs
-        if zero < 0 or after > len(bits):
-            raise Status('CORRUPT')
+        corrupt_if(zero < 0 or after > len(bits))
         last += 1 + ((zero - here) << b) + int('0' + bits[zero + 1:zero + 1 + b], 2)
-        if last >= n:
-            raise Status('CORRUPT')
+        corrupt_if(last >= n)
         at.append(last)
         negative.append(int(bits[after - 1]) if signs else 0)
         here = after
     end = -(-here // 8)
-    if '1' in bits[here:8 * end]:
-        raise Status('CORRUPT')
+    corrupt_if('1' in bits[here:8 * end])
     return at, negative, stream[end:]

@@ -9,7 +9,7 @@ from math import ceil, floor, frexp, isfinite
 
 from codec import (GOLOMB, INT8, NATURAL, NINE_BITS, ONEBIT, QSGD, QUARTIC, RANDOM_SPARSE, SECOND,
                    SPARSE_BINARY, TERNARY, TOPK, ZERORUN)
-from ieee import MINUS, Status, bits_of, f32, float_of, floats, is_finite, pack_row, rounded, words
+from ieee import MINUS, Status, bits_of, corrupt_if, f32, float_of, floats, is_finite, pack_row, rounded, words
 from packing import bitmap, golomb, quartic, unbitmap, ungolomb, unquartic, unzerorun, zerorun
 
 CHUNK, LANES = 4096, 16
@@ -23,11 +23,6 @@ Part = namedtuple('Part', 'at bits clipped')
 
 def largest(x):
     return max(map(abs, x))
-
-
-def corrupt_if(condition):
-    if condition:
-        raise Status('CORRUPT')
 
 
 def mean(at, x):

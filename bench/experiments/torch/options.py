@@ -31,13 +31,25 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-def options_of(**defaults: Any) -> Parser:
+def common() -> Parser:
+    """The options of all programs that train."""
     parser = Parser(description=sys.modules["__main__"].__doc__,
                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", type=folder, required=True, help="folder with the files")
+    parser.add_argument("--pull", help="of what comes back; else the library's choice")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=32, help="of each worker")
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--evaluate-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
+    return parser
+
+
+def options_of(**defaults: Any) -> Parser:
+    parser = common()
     parser.add_argument("--way", choices=WAYS, default="sharded", help="; ".join(f"{k}: {v}" for k, v in WAYS.items()))
     parser.add_argument("--codec", default="3lc", help="of gradients or changes")
-    parser.add_argument("--pull", help="of what comes back; else the library's choice")
     parser.add_argument("--dense-start", type=int, metavar="STEPS",
                         help="the first steps, or rounds of local steps, go as floats, then comes the codec; default 1 "
                         "with sharded and gather, else 0")
@@ -51,15 +63,9 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
     parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
     parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=32, help="of each worker")
-    parser.add_argument("--lr", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--evaluate-every", type=int, default=100, metavar="STEPS")
     parser.add_argument("--no-evaluation", action="store_true", help="the model is not tested")
     parser.add_argument("--stop-after", type=int, default=0, metavar="STEPS", help="leave off here; 0: do not")
-    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
     parser.add_argument("--checkpoint", type=Path, help="folder: saves at each evaluation, and goes on from there")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(**defaults)
@@ -68,26 +74,18 @@ def options_of(**defaults: Any) -> Parser:
 
 def one_process_options() -> Parser:
     """Those of one_process.py."""
-    parser = Parser(description=sys.modules["__main__"].__doc__,
-                    formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=folder, required=True, help="folder with the files")
+    parser = common()
     parser.add_argument("--way", choices=("floats", "fp16", "sharded", "gather", "sharded-optimizer"),
                         default="sharded", help="as those of cifar.py")
     parser.add_argument("--codec", default="3lc", help="of gradients")
-    parser.add_argument("--pull", help="of what comes back; else the library's choice")
     parser.add_argument("--dense-start", type=int, metavar="STEPS",
                         help="the first steps go as floats, then comes the codec; default 1 with sharded and gather, "
                         "else 0")
     parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
                         help="at the workers, in place of the optimizer's; not with floats and halves")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=32, help="of each worker")
-    parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--size", type=int, default=32, help="of images; smaller ones are means of pixels")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--evaluate-every", type=int, default=250, metavar="STEPS")
-    parser.add_argument("--csv", type=Path, help="rows are added to this file, at each evaluation")
     parser.add_argument("--checkpoint", type=Path, help="file: saves at each evaluation, and goes on from there")
     parser.add_argument("--device", default="cpu", help="where the networks are, as cuda; the exchange is on the CPU")
+    parser.set_defaults(steps=1500, evaluate_every=250)
     return parser

@@ -4,8 +4,7 @@
 exchanged on this machine. Prints a row for each codec and number of ranks: milliseconds of a step in the codec, on the
 wire, and in Python between them, and the bytes that a rank sends."""
 import argparse
-import os
-import sys
+import math
 import time
 from pathlib import Path
 
@@ -25,7 +24,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from training import check_codecs, start_ranks, threelc  # noqa: E402
+from training import check_codecs, run_ranks, threelc  # noqa: E402
 
 
 class Shapes(torch.nn.Module):
@@ -36,9 +35,7 @@ class Shapes(torch.nn.Module):
         for line in path.read_text().splitlines():
             words = line.split("#")[0].split()
             if words:
-                n = 1
-                for length in words[1].split("x"):
-                    n *= int(length)
+                n = math.prod(map(int, words[1].split("x")))
                 self.register_parameter(words[0].replace(".", "_"), torch.nn.Parameter(torch.zeros(n)))
 
     def forward(self, drawn):
@@ -72,12 +69,5 @@ def main(o):
 if __name__ == "__main__":
     options = parser.parse_args()
     check_codecs(parser, options.codec or ())
-    if "RANK" not in os.environ:
-        print(f"{'shapes':16} {'ranks':>5} {'codec':12} {'step ms':>9} {'codec ms':>9} {'wire ms':>9} {'Python ms':>9} "
-              f"{'sent kB':>12} {'Mvalues':>8}")
-        sys.exit(start_ranks(options.workers))
-    dist.init_process_group("gloo")
-    try:
-        main(options)
-    finally:
-        dist.destroy_process_group()
+    run_ranks(options, lambda: main(options), f"{'shapes':16} {'ranks':>5} {'codec':12} {'step ms':>9} {'codec ms':>9} "
+              f"{'wire ms':>9} {'Python ms':>9} {'sent kB':>12} {'Mvalues':>8}\n")

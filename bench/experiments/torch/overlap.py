@@ -7,7 +7,6 @@ bench/network/run --rate 100mbit -- bench/experiments/torch/overlap.py"""
 import argparse
 import os
 import statistics
-import sys
 import time
 
 from options import Parser
@@ -32,7 +31,7 @@ import torch.nn.functional as F  # noqa: E402
 
 from models import CharacterGPT, ResNet20  # noqa: E402
 from offload import Offloaded  # noqa: E402
-from training import check_codecs, start_ranks, threelc  # noqa: E402
+from training import check_codecs, run_ranks, threelc  # noqa: E402
 
 CHARACTERS, LENGTH = 128, 64
 
@@ -105,11 +104,5 @@ def main(o):
 if __name__ == "__main__":
     options = parser.parse_args()
     check_codecs(parser, options.codec or ())
-    if "RANK" not in os.environ:
-        print(f"{'model':10} {'link':10} {'codec':12} {'alone ms':>9} {'step ms':>9} {'overlap':>9} {'hidden':>9}")
-        sys.exit(start_ranks(options.workers))
-    dist.init_process_group("gloo")
-    try:
-        main(options)
-    finally:
-        dist.destroy_process_group()
+    run_ranks(options, lambda: main(options), f"{'model':10} {'link':10} {'codec':12} {'alone ms':>9} {'step ms':>9} "
+              f"{'overlap':>9} {'hidden':>9}\n")

@@ -319,6 +319,18 @@ def start_ranks(workers: int) -> int:
     return max(abs(rank.wait()) if rank.returncode != -signal.SIGTERM else 0 for rank in ranks)
 
 
+def run_ranks(o: Any, rank: Callable[[], None], title: str = "") -> None:
+    """Starts the ranks, each of which calls rank(), unless torchrun or a user has. title: printed before."""
+    if "RANK" not in os.environ:
+        print(title, end="")
+        sys.exit(start_ranks(o.workers))
+    dist.init_process_group("gloo")
+    try:
+        rank()
+    finally:
+        dist.destroy_process_group()
+
+
 def check_codecs(parser: argparse.ArgumentParser, codecs: Iterable[str]) -> None:
     for codec in codecs:
         try:
@@ -328,7 +340,7 @@ def check_codecs(parser: argparse.ArgumentParser, codecs: Iterable[str]) -> None
 
 
 def run(task: Task) -> None:
-    """The main program of an experiment: starts the ranks, unless torchrun or a user has."""
+    """The main program of an experiment."""
     o = task.options.parse_args()
     check_codecs(task.options, filter(None, (o.codec, o.pull)))
     if o.dense_start is not None and o.way in ("alone", "floats", "fp16", "powersgd", "dcd", "ecd"):
@@ -338,10 +350,4 @@ def run(task: Task) -> None:
             task.options.error(f"--{name.replace('_', '-')} goes without --way {o.way}")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
-    if "RANK" not in os.environ:
-        sys.exit(start_ranks(o.workers))
-    dist.init_process_group("gloo")
-    try:
-        train(task, o)
-    finally:
-        dist.destroy_process_group()
+    run_ranks(o, lambda: train(task, o))

@@ -45,18 +45,10 @@ from . import delta
 from ._c import DType
 from ._c import EntryKind as EntryKind
 from ._c import Isa as Isa
-from ._errors import BaseError as BaseError
-from ._errors import CapacityError as CapacityError
-from ._errors import CorruptError as CorruptError
-from ._errors import Error as Error
-from ._errors import NoMemoryError as NoMemoryError
-from ._errors import NonFiniteError as NonFiniteError
-from ._errors import OrderError as OrderError
-from ._errors import ParameterError as ParameterError
-from ._errors import SizeError as SizeError
-from ._errors import Status as Status
-from ._errors import StepError as StepError
-from ._errors import UnsupportedError as UnsupportedError
+from ._errors import (BaseError as BaseError, CapacityError as CapacityError, CorruptError as CorruptError,
+                      Error as Error, NoMemoryError as NoMemoryError, NonFiniteError as NonFiniteError,
+                      OrderError as OrderError, ParameterError as ParameterError, SizeError as SizeError,
+                      Status as Status, StepError as StepError, UnsupportedError as UnsupportedError)
 from ._version import __version__
 from .codec_strings import CodecEntry as CodecEntry
 from .codec_strings import CodecParameter as CodecParameter

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from ctypes import byref, c_float, c_uint64, c_void_p, pointer, sizeof
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
 
 from .. import _c
-from .._arrays import DTypeLike, Messages, borrowed, check_apart, dtype_of, values
+from .._arrays import DTypeLike, Lists, Messages, View, borrowed, check_apart, dtype_of, values
 from .._c import DType, Isa
 from .._errors import ParameterError, Status, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
@@ -90,7 +90,8 @@ class Outcome:
     tensor: Optional[int]
     """index of the tensor at fault"""
     taken: Optional[FrozenSet[int]]
-    """after reduce and pull: the workers whose push was taken. None: not known"""
+    """after reduce and pull: the workers whose push was taken; of Gossip: the node, and its neighbours whose frames
+    were taken. None: not known"""
     unknown: int
     """after load_state_dict: entries of the states that have no place"""
     missing: int
@@ -268,6 +269,11 @@ class ExchangeObject(CObject):
             outcome = self._outcome()
             raise error_of(status, outcome.sentence, outcome)
 
+    def outcome(self) -> Outcome:
+        """What the last call found."""
+        with self._lock:
+            return self._outcome()
+
     def _outcome(self) -> Outcome:
         found = _c.Outcome(struct_size=sizeof(_c.Outcome))
         check(self._function("outcome")(self._handle, byref(found)))
@@ -308,6 +314,11 @@ class ExchangeObject(CObject):
             raise IndexError(f"there is no tensor {tensor}")
         return tensor
 
+    def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:
+        """Changes the codec of a tensor, of a worker's pushes or a server's answers; None: of all that have the codec
+        of the configuration."""
+        self._set_codec(tensor, codec)
+
     def _set_codec(self, tensor: Union[None, int, str], *codecs: Optional[str]) -> None:
         i = self._tensor(tensor)
         with self._lock:
@@ -324,10 +335,7 @@ class ExchangeObject(CObject):
         found = _c.ExchangeStats(struct_size=sizeof(_c.ExchangeStats))
         with self._lock:
             self._check(self._function("stats")(self._handle, byref(found)))
-        return Stats(steps=found.steps, failed=found.failed, late=found.late, float_bytes=found.float_bytes,
-                     sent=found.sent, received=found.received, dropped=found.dropped,
-                     push_signal_squares=found.push_signal_squares, push_residual_squares=found.push_residual_squares,
-                     pull_signal_squares=found.pull_signal_squares, pull_residual_squares=found.pull_residual_squares)
+        return Stats(**{field.name: getattr(found, field.name) for field in fields(Stats)})
 
     def state_dict(self) -> Dict[str, Any]:
         """Step, codecs and residuals, by names of tensors. OrderError: a step is under way."""
@@ -397,6 +405,31 @@ class FeedbackObject(ExchangeObject):
         """All residuals *= factor, for a new loss scale or learning rate."""
         with self._lock:
             self._call("residual_scale", real(factor, "factor"))
+
+
+class PushingObject(FeedbackObject):
+    """The calls of objects that push gradients. `_to` has room for their messages."""
+
+    _to: Any
+
+    def _pushed(self, verb: str, gradients: Optional[Sequence[Any]], weight: float, *frames: Any) -> List[memoryview]:
+        source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
+        with self._lock:
+            self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
+            return [self._message(message) for message in self._to]
+
+    def mask(self, momentum: Sequence[Any]) -> None:
+        """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value that was taken (SBC)."""
+        target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
+        with self._lock:
+            self._call("mask", target.array)
+
+
+def use_again(views: Iterable[Optional[View]]) -> None:
+    """View.use_again() of bytes and values that are read."""
+    for view in views:
+        if view is not None:
+            view.use_again(writable=False)
 
 
 def steps_of(steps: Sequence[int]) -> Any:

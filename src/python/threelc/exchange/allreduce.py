@@ -8,11 +8,11 @@ from typing import Any, List, Optional, Sequence, Union
 from .._arrays import Lists, Messages, View
 from .._c import DType, Message
 from .._errors import StepError
-from .._library import count, real
-from ._base import Config, FeedbackObject, Outcome, Part, Tensor
+from .._library import count
+from ._base import Config, Part, PushingObject, Tensor, use_again
 
 
-class AllReduce(FeedbackObject):
+class AllReduce(PushingObject):
     """The mean of the gradients of all ranks, the same bits on each.
 
     >>> to = rank.push(gradients)                 # to[i] is for rank i
@@ -43,10 +43,7 @@ class AllReduce(FeedbackObject):
         gradients: an array for each tensor; None: this rank is not in the round. weight: of its gradients in the mean.
         If a value is not finite, the messages say so, and the step fails for all.
         """
-        source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
-        with self._lock:
-            self._call("push", source and source.array, real(weight, "weight"), self._to)
-            return [self._message(message) for message in self._to]
+        return self._pushed("push", gradients, weight)
 
     def push_frames(self, gradients: Sequence[Any], frames: Sequence[Optional[Any]],
                     weight: float = 1.0) -> List[memoryview]:
@@ -55,12 +52,8 @@ class AllReduce(FeedbackObject):
         all have frames. What these do not send is the caller's to keep; the tensor's residual here gets only what comes
         back when a step fails. If outcome() has a cause, a gradient was not finite, and no frame is sent.
         """
-        parts = self._function("pushed_parts")(self._handle)
-        source = Lists(gradients, self._sizes, self._dtype, "gradients")
-        made = Messages(frames, "frames", parts)
-        with self._lock:
-            self._call("push_frames", source.array, made.array, real(weight, "weight"), self._to)
-            return [self._message(message) for message in self._to]
+        made = Messages(frames, "frames", self._function("pushed_parts")(self._handle))
+        return self._pushed("push_frames", gradients, weight, made.array)
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
         """Averages the parts that this rank owns. Returns the message for all ranks, which is empty if it owns none.
@@ -97,17 +90,11 @@ class AllReduce(FeedbackObject):
         to_all = Message()
         source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
-            self._check_views(self._pushes)
+            use_again(self._pushes)
             self._call("answer", source and source.array, byref(to_all))
             self._pushes = []
             self._deltas = source.views if source else []
             return self._message(to_all)
-
-    @staticmethod
-    def _check_views(views: Sequence[Optional[View]]) -> None:
-        for view in views:
-            if view is not None:
-                view.use_again(writable=False)
 
     def pull(self, reduced: Sequence[Any], out: Sequence[Any]) -> None:
         """Ends the step. reduced: the message of reduce or answer (with gather: of push) of each rank, this one too.
@@ -133,7 +120,7 @@ class AllReduce(FeedbackObject):
     def cancel(self) -> None:
         """Ends a step that cannot end, as a rank is gone. Either all ranks that are left call it, or none."""
         with self._lock:
-            self._check_views(self._deltas)
+            use_again(self._deltas)
             self._call("cancel")
             self._pushes, self._deltas = [], []
 
@@ -146,18 +133,7 @@ class AllReduce(FeedbackObject):
         mean; their residual is that of pushes."""
         return self._parts("pushed_parts", "pushed_part")
 
-    def mask(self, momentum: Sequence[Any]) -> None:
-        """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value (SBC)."""
-        target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
-        with self._lock:
-            self._call("mask", target.array)
-
     def set_codec(self, tensor: Union[None, int, str], push: Optional[str] = None, pull: Optional[str] = None) -> None:
         """Changes the codecs of a tensor; None: of all that have those of the configuration. A codec that is None stays
         as it is."""
         self._set_codec(tensor, push, pull)
-
-    def outcome(self) -> Outcome:
-        """What the last call found."""
-        with self._lock:
-            return self._outcome()

@@ -11,7 +11,7 @@ from .._arrays import Lists, borrowed
 from .._c import DType, GossipKind, GraphKind, Message
 from .._errors import Status, error_of
 from .._library import check, choice, count, lib, listed, real
-from ._base import Config, ExchangeObject, Outcome, Tensor, tensors_of
+from ._base import Config, ExchangeObject, Tensor, tensors_of
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,3 @@ class Gossip(ExchangeObject):
         source = None if model is None else Lists(model, self._sizes, DType.F32, "model")
         with self._lock:
             self._call("join", count(step, "step", 64), source and source.array)
-
-    def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:
-        """Changes the codec of a tensor; None: of all that have the codec of the configuration."""
-        self._set_codec(tensor, codec)
-
-    def outcome(self) -> Outcome:
-        """What the last call found. taken: the node, and its neighbours whose frames were taken."""
-        with self._lock:
-            return self._outcome()

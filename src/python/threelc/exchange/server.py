@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ctypes import byref, c_uint64, sizeof
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence
 
 from .. import _c
 from .._arrays import Lists, View, octets
 from .._c import DType, Message
 from .._library import count
-from ._base import Config, FeedbackObject, Outcome, Part, Tensor
+from ._base import Config, FeedbackObject, Part, Tensor, use_again
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,6 @@ class Server(FeedbackObject):
                 self._pushes.append(view)
         return PushInfo(info.worker, info.step, bool(info.late), bool(info.repeated))
 
-    def _check_pushes(self) -> None:
-        for push in self._pushes:
-            push.use_again(writable=False)
-
     def ready(self) -> bool:
         """Whether enough workers have pushed (workers - backup), so that waiting gains nothing."""
         with self._lock:
@@ -63,7 +59,7 @@ class Server(FeedbackObject):
     def reduce(self) -> None:
         """Decodes the pushes and averages them. StepError: leave the model as it is; the answer will say so."""
         with self._lock:
-            self._check_pushes()
+            use_again(self._pushes)
             self._call("reduce")
 
     def parts(self) -> List[Part]:
@@ -78,7 +74,7 @@ class Server(FeedbackObject):
         message = Message()
         source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
-            self._check_pushes()
+            use_again(self._pushes)
             self._call("answer", source and source.array, byref(message))
             self._pushes.clear()
             return self._message(message)
@@ -93,12 +89,3 @@ class Server(FeedbackObject):
         with self._lock:
             self._check(self._function("taken")(self._handle, count(worker, "worker", 32), byref(step)))
         return step.value
-
-    def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:
-        """Changes the codec of the answers of a tensor; None: of all that have the codec of the configuration."""
-        self._set_codec(tensor, codec)
-
-    def outcome(self) -> Outcome:
-        """What the last call found."""
-        with self._lock:
-            return self._outcome()

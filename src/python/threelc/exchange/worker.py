@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ctypes import byref, sizeof
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence
 
 from .. import _c
 from .._arrays import Lists
-from .._c import DType, Message
-from .._library import check, count, listed, real
-from ._base import Config, FeedbackObject, Outcome, Tensor, outcome_of, steps_of
+from .._library import check, count, listed
+from ._base import Config, Outcome, PushingObject, Tensor, outcome_of, steps_of
 
 
-class Worker(FeedbackObject):
+class Worker(PushingObject):
     """Gradients, or changes of the model, go out; what the servers make of them comes back.
 
     >>> messages = worker.push(gradients)         # messages[i] is for server i
@@ -23,7 +22,7 @@ class Worker(FeedbackObject):
 
     def __init__(self, config: Config, worker: int, tensors: Sequence[Tensor]) -> None:
         super().__init__(config, tensors, count(worker, "worker", 32))
-        self._to = (Message * config.servers)()
+        self._to = (_c.Message * config.servers)()
 
     def push(self, gradients: Optional[Sequence[Any]], weight: float = 1.0) -> List[memoryview]:
         """The messages of a step, one for each server. They are valid until the next push.
@@ -31,10 +30,7 @@ class Worker(FeedbackObject):
         gradients: an array for each tensor; None: this worker is not in the round. weight: of its gradients in the
         mean. If a value is not finite, the messages say so, and the whole gradient is dropped.
         """
-        source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
-        with self._lock:
-            self._call("push", source and source.array, real(weight, "weight"), self._to)
-            return [self._message(message) for message in self._to]
+        return self._pushed("push", gradients, weight)
 
     def pull(self, answers: Sequence[Any], out: Sequence[Any]) -> None:
         """Ends the step. out: an array for each tensor, for what the servers answered.
@@ -47,22 +43,12 @@ class Worker(FeedbackObject):
         with self._lock:
             self._call("pull", messages.array, target.array)
 
-    def mask(self, momentum: Sequence[Any]) -> None:
-        """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value that was taken (SBC)."""
-        target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
-        with self._lock:
-            self._call("mask", target.array)
-
     def join(self, step: int, taken: Optional[Sequence[int]] = None) -> None:
         """The worker came late, or comes back, with a model of the caller's: it goes on with `step`, and only listens
         in that step. taken[i]: what Server.taken of server i says of this worker."""
         steps = None if taken is None else steps_of(listed(taken, self.config.servers, "taken", "steps"))
         with self._lock:
             self._call("join", count(step, "step", 64), steps)
-
-    def set_codec(self, tensor: Union[None, int, str], codec: str) -> None:
-        """Changes the codec of the pushes of a tensor; None: of all that have the codec of the configuration."""
-        self._set_codec(tensor, codec)
 
     def outcome(self, server: int = 0) -> Outcome:
         """What the last call found of a server."""
