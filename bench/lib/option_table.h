@@ -41,7 +41,7 @@ typedef struct option_entry {
     const char *name, *argument, *help; /* argument: NULL: none; "[...]": it may be left out */
     option_type type;
     size_t at; /* of the member */
-    uint64_t least, most;
+    size_t least, most;
     const char *const *names; /* NULL ends them */
     int which;
     /* false: why says what is wrong. What was given is put before it. */
