@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What script tests share that count their checks: the root of the sources, a folder of their own, where they run, and
 # finish_checks, which comes last.
+# shellcheck disable=SC2034 # for the scripts that include this one
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
