@@ -20,9 +20,10 @@ static char why[WHY_SIZE];
 TEST(every_unit)
 {
     char line[128];
-    FILE *f = test_argument ? fopen(test_argument, "r") : NULL;
     size_t count = 0;
 
+    require(test_argument);
+    FILE *f = fopen(test_argument, "r");
     require(f);
     while (fgets(line, sizeof line, f)) {
         double got = -1;

@@ -110,10 +110,11 @@ static bool check_file(const char *name)
 
 TEST(every_list)
 {
-    DIR *dir = test_argument ? opendir(test_argument) : NULL;
     size_t files = 0;
     bool known = true;
 
+    require(test_argument);
+    DIR *dir = opendir(test_argument);
     require(dir);
     for (const struct dirent *file; (file = readdir(dir));) {
         if (*file->d_name == '.')
