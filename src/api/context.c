@@ -11,13 +11,9 @@
 
 tlc_status tlc_config_init(tlc_config *cfg, size_t struct_size)
 {
-    tlc_config defaults = {.struct_size = struct_size, .codec = "3lc", .feedback = -1};
+    const tlc_config defaults = {.codec = "3lc", .feedback = -1};
 
-    if (!cfg || struct_size < sizeof cfg->struct_size)
-        return TLC_ERR_PARAM;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
-    return TLC_OK;
+    return tlc_init(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static void *default_alloc(void *opaque, size_t size)

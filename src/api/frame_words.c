@@ -57,7 +57,7 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
     case TLC_FAULT_FLAGS: tlc_text_format(w, "byte 1, the flags of the frame, is %d, which no frame has", p[1]); break;
     case TLC_FAULT_BLOCK: tlc_text_say(w, "the number of values in a block is invalid: it is 1 to 268435456"); break;
     case TLC_FAULT_SCALARS: tlc_text_say(w, "the scalars in the header are cut, not finite or negative"); break;
-    case TLC_FAULT_BEHIND:
+    case TLC_FAULT_TRAILING:
         tlc_text_format(w, "the frame has no values, but %zu bytes follow its header", f->payload_size);
         break;
     case TLC_FAULT_UNIT: say_unit(w, f); break;

@@ -11,7 +11,7 @@
 #define INIT(type)                                                                                                     \
     tlc_status type##_init(type *theirs, size_t struct_size)                                                           \
     {                                                                                                                  \
-        return tlc_init_zero(theirs, struct_size) ? TLC_OK : TLC_ERR_PARAM;                                            \
+        return tlc_init(theirs, struct_size, &struct_size, sizeof struct_size);                                        \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -6,6 +6,7 @@
 #define TLC_STRUCTS_H
 
 #include "float_rules.h"
+#include <threelc/threelc.h>
 
 /* Copies the caller's struct of `given` bytes to ours, which has `size` bytes and holds the defaults. Missing fields
  * keep their defaults. Returns 0 if extra bytes are not 0, or if `given` is smaller than the field for it. */
@@ -31,15 +32,16 @@ static inline int tlc_import(void *ours, size_t size, const void *theirs)
     return tlc_import_sized(ours, size, theirs, given);
 }
 
-/* Sets the caller's struct of `given` bytes to its size and zeros. Returns 0 if there is none, or its size does not
- * fit. */
-static inline int tlc_init_zero(void *theirs, size_t given)
+/* Sets the caller's struct of `given` bytes to the defaults, of `size` bytes, then zeros, and its first field to its
+ * size. TLC_ERR_PARAM: there is none, or its size does not fit. */
+static inline tlc_status tlc_init(void *theirs, size_t given, const void *defaults, size_t size)
 {
     if (!theirs || given < sizeof given)
-        return 0;
+        return TLC_ERR_PARAM;
     memset(theirs, 0, given);
+    memcpy(theirs, defaults, given < size ? given : size);
     memcpy(theirs, &given, sizeof given);
-    return 1;
+    return TLC_OK;
 }
 
 /* Copies ours, of `size` bytes, to the caller's struct. Its extra bytes become 0. */

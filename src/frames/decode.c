@@ -24,7 +24,7 @@ int tlc_decode_check(const tlc_kernels *k, tlc_frame *f)
 {
     tlc_walk w;
 
-    f->fault = f->n ? TLC_FAULT_TABLE : TLC_FAULT_BEHIND;
+    f->fault = f->n ? TLC_FAULT_TABLE : TLC_FAULT_TRAILING;
     if (!f->n)
         return !f->payload_size;
     tlc_walk_start(&w, k, f, NULL);

@@ -24,7 +24,7 @@ typedef enum tlc_frame_fault {
     TLC_FAULT_FLAGS,    /* reserved ones are set, or the dtype is invalid */
     TLC_FAULT_BLOCK,    /* the number of values in a block is invalid */
     TLC_FAULT_SCALARS,  /* cut, not finite or negative */
-    TLC_FAULT_BEHIND,   /* n is 0, but a payload follows */
+    TLC_FAULT_TRAILING, /* n is 0, but a payload follows */
     TLC_FAULT_TABLE,    /* of blocks: cut */
     TLC_FAULT_UNIT,     /* a payload is not what the codec makes; fault_unit tells which */
     TLC_FAULT_LENGTHS   /* the payloads of the blocks do not end where the frame does */

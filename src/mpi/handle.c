@@ -335,7 +335,7 @@ tlc_status tlc_mpi_outcome(const tlc_mpi *h, tlc_outcome *outcome)
 
 tlc_status tlc_mpi_stats_init(tlc_mpi_stats *stats, size_t struct_size)
 {
-    return tlc_init_zero(stats, struct_size) ? TLC_OK : TLC_ERR_PARAM;
+    return tlc_init(stats, struct_size, &struct_size, sizeof struct_size);
 }
 
 tlc_status tlc_mpi_get_stats(const tlc_mpi *h, tlc_mpi_stats *stats)

@@ -10,13 +10,9 @@
 
 tlc_status tlc_mpi_config_init(tlc_mpi_config *cfg, size_t struct_size, MPI_Comm comm)
 {
-    const tlc_mpi_config defaults = {.struct_size = struct_size, .comm = comm, .chunk = (size_t)1 << 30};
+    const tlc_mpi_config defaults = {.comm = comm, .chunk = (size_t)1 << 30};
 
-    if (!cfg || struct_size < sizeof struct_size)
-        return TLC_ERR_PARAM;
-    cfg->struct_size = struct_size;
-    tlc_export(cfg, &defaults, sizeof defaults);
-    return TLC_OK;
+    return tlc_init(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, MPI_Fint comm)

@@ -10,27 +10,16 @@
 
 tlc_status tlc_exchange_config_init(tlc_exchange_config *cfg, size_t struct_size)
 {
-    tlc_exchange_config defaults = {.struct_size = struct_size,
-                                    .workers = 1,
-                                    .keep = 4,
-                                    .min_n = 256,
-                                    .split_n = 65536};
+    const tlc_exchange_config defaults = {.workers = 1, .keep = 4, .min_n = 256, .split_n = 65536};
 
-    if (!cfg || struct_size < sizeof cfg->struct_size)
-        return TLC_ERR_PARAM;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
-    return TLC_OK;
+    return tlc_init(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size)
 {
-    tlc_tensor defaults = {.struct_size = struct_size, .only = TLC_NOBODY};
+    const tlc_tensor defaults = {.only = TLC_NOBODY};
 
-    if (!tlc_init_zero(tensor, struct_size))
-        return TLC_ERR_PARAM;
-    memcpy(tensor, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
-    return TLC_OK;
+    return tlc_init(tensor, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */

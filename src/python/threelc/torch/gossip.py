@@ -24,7 +24,7 @@ _STATE = Kind("Gossip", STATE_VERSION, {**RANKS, "steps": int, "stayed": int, "t
                                         "made": MADE})
 _UNBIASED = ("natural", "qsgd", "random-sparse", "raw", "stochastic-ternary")
 _GRAPHS = ("ring", "torus", "complete")
-_KINDS = ("dcd", "ecd")
+_KINDS = tuple(kind.name.lower() for kind in GossipKind)
 
 
 @dataclass(frozen=True)
