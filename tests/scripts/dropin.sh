@@ -24,7 +24,8 @@ printf '../%s\0' "${sources[@]}" | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=na
 
 libs=(-lxxhash -lcmocka -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
-$CC -O3 -march=native -I../include -o vectors "$root"/tests/{codec/test_vectors,support/records}.c ./*.o "${libs[@]}"
+tests=("$root"/tests/{codec/test_vectors,support/{main,places,records,support}}.c)
+$CC -O3 -march=native -I../include -o vectors "${tests[@]}" ./*.o "${libs[@]}"
 ./vectors "$root/tests/vectors"
 
 # -march=native may stand for AVX512-FP16, with which FLT_EVAL_METHOD is 16.
