@@ -13,7 +13,7 @@ static const struct {
     [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1},
     [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1},
     [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1},
-    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/exchange.h)", 1},
+    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1},
 };
 
 static int begins_with_magic(size_t format, const uint8_t *p, size_t len)

@@ -24,6 +24,11 @@ enum {
 #define AT(type, field, wide, narrow)                                                                                  \
     _Static_assert(offsetof(type, field) == (WIDE ? (wide) : (narrow)), "the offset of " #type "." #field)
 
+/* begins with its size */
+#define SIZED(type, wide, narrow)                                                                                      \
+    SIZE(type, wide, narrow);                                                                                          \
+    AT(type, struct_size, 0, 0)
+
 /* NOLINTBEGIN(bugprone-branch-clone): many numbers are the same at both widths */
 _Static_assert(sizeof(void *) == 8 || sizeof(void *) == 4, "a data model without numbers here");
 SIZE(size_t, 8, 4);
@@ -46,8 +51,7 @@ SIZE(tlc_parallel, 16, 8);
 AT(tlc_parallel, run, 0, 0);
 AT(tlc_parallel, opaque, 8, 4);
 
-SIZE(tlc_config, 120, 72 + 2 * GAP);
-AT(tlc_config, struct_size, 0, 0);
+SIZED(tlc_config, 120, 72 + 2 * GAP);
 AT(tlc_config, codec, 8, 4);
 AT(tlc_config, reserve, 16, 8);
 AT(tlc_config, dtype, 24, 12);
@@ -62,16 +66,14 @@ AT(tlc_config, parallel, 88, 56 + GAP);
 AT(tlc_config, message, 104, 64 + GAP);
 AT(tlc_config, message_cap, 112, 68 + GAP);
 
-SIZE(tlc_decode_options, 56, 28);
-AT(tlc_decode_options, struct_size, 0, 0);
+SIZED(tlc_decode_options, 56, 28);
 AT(tlc_decode_options, isa, 8, 4);
 AT(tlc_decode_options, parallel, 16, 8);
 AT(tlc_decode_options, from_zero, 32, 16);
 AT(tlc_decode_options, message, 40, 20);
 AT(tlc_decode_options, message_cap, 48, 24);
 
-SIZE(tlc_frame_info, 200, 192);
-AT(tlc_frame_info, struct_size, 0, 0);
+SIZED(tlc_frame_info, 200, 192);
 AT(tlc_frame_info, version, 8, 4);
 AT(tlc_frame_info, dtype, 12, 8);
 AT(tlc_frame_info, checksum, 16, 12);
@@ -92,8 +94,7 @@ AT(tlc_codec_param, key, 0, 0);
 AT(tlc_codec_param, range, 8, 4);
 AT(tlc_codec_param, meaning, 16, 8);
 
-SIZE(tlc_codec_entry, 184, 100);
-AT(tlc_codec_entry, struct_size, 0, 0);
+SIZED(tlc_codec_entry, 184, 100);
 AT(tlc_codec_entry, name, 8, 4);
 AT(tlc_codec_entry, list, 16, 8);
 AT(tlc_codec_entry, takes, 24, 12);
@@ -123,27 +124,23 @@ AT(tlc_bundle_reader, next_frame, 24, 12);
 AT(tlc_bundle_reader, count, 32, 16);
 AT(tlc_bundle_reader, index, 36, 20);
 
-SIZE(tlc_stochastic_ternary_params, 32, 24 + 2 * GAP);
-AT(tlc_stochastic_ternary_params, struct_size, 0, 0);
+SIZED(tlc_stochastic_ternary_params, 32, 24 + 2 * GAP);
 AT(tlc_stochastic_ternary_params, seed, 8, 4 + GAP);
 AT(tlc_stochastic_ternary_params, step, 16, 12 + GAP);
 AT(tlc_stochastic_ternary_params, residual, 24, 20 + GAP);
 
-SIZE(tlc_golomb_params, 24, 12);
-AT(tlc_golomb_params, struct_size, 0, 0);
+SIZED(tlc_golomb_params, 24, 12);
 AT(tlc_golomb_params, signs, 8, 4);
 AT(tlc_golomb_params, scratch, 16, 8);
 
-SIZE(tlc_levels_params, 40, 32 + 2 * GAP);
-AT(tlc_levels_params, struct_size, 0, 0);
+SIZED(tlc_levels_params, 40, 32 + 2 * GAP);
 AT(tlc_levels_params, levels, 8, 4);
 AT(tlc_levels_params, rounding, 12, 8);
 AT(tlc_levels_params, seed, 16, 12 + GAP);
 AT(tlc_levels_params, step, 24, 20 + GAP);
 AT(tlc_levels_params, residual, 32, 28 + GAP);
 
-SIZE(tlc_natural_params, 48, 36 + GAP);
-AT(tlc_natural_params, struct_size, 0, 0);
+SIZED(tlc_natural_params, 48, 36 + GAP);
 AT(tlc_natural_params, bits, 8, 4);
 AT(tlc_natural_params, rounding, 12, 8);
 AT(tlc_natural_params, shift, 16, 12);
@@ -151,16 +148,14 @@ AT(tlc_natural_params, seed, 24, 16);
 AT(tlc_natural_params, step, 32, 24);
 AT(tlc_natural_params, residual, 40, 32);
 
-SIZE(tlc_natural_aggregate_params, 48, 32 + 2 * GAP);
-AT(tlc_natural_aggregate_params, struct_size, 0, 0);
+SIZED(tlc_natural_aggregate_params, 48, 32 + 2 * GAP);
 AT(tlc_natural_aggregate_params, seed, 8, 4 + GAP);
 AT(tlc_natural_aggregate_params, step, 16, 12 + GAP);
 AT(tlc_natural_aggregate_params, rounding, 24, 20 + GAP);
 AT(tlc_natural_aggregate_params, message, 32, 24 + GAP);
 AT(tlc_natural_aggregate_params, message_cap, 40, 28 + GAP);
 
-SIZE(tlc_quartic_params, 48, 28);
-AT(tlc_quartic_params, struct_size, 0, 0);
+SIZED(tlc_quartic_params, 48, 28);
 AT(tlc_quartic_params, codec, 8, 4);
 AT(tlc_quartic_params, dtype, 16, 8);
 AT(tlc_quartic_params, checksum, 20, 12);
@@ -168,24 +163,21 @@ AT(tlc_quartic_params, scratch, 24, 16);
 AT(tlc_quartic_params, message, 32, 20);
 AT(tlc_quartic_params, message_cap, 40, 24);
 
-SIZE(tlc_topk_params, 48, 36 + GAP);
-AT(tlc_topk_params, struct_size, 0, 0);
+SIZED(tlc_topk_params, 48, 36 + GAP);
 AT(tlc_topk_params, p, 8, 4 + GAP);
 AT(tlc_topk_params, seed, 16, 12 + GAP);
 AT(tlc_topk_params, step, 24, 20 + GAP);
 AT(tlc_topk_params, residual, 32, 28 + GAP);
 AT(tlc_topk_params, select, 40, 32 + GAP);
 
-SIZE(tlc_random_sparse_params, 48, 36 + GAP);
-AT(tlc_random_sparse_params, struct_size, 0, 0);
+SIZED(tlc_random_sparse_params, 48, 36 + GAP);
 AT(tlc_random_sparse_params, p, 8, 4 + GAP);
 AT(tlc_random_sparse_params, seed, 16, 12 + GAP);
 AT(tlc_random_sparse_params, step, 24, 20 + GAP);
 AT(tlc_random_sparse_params, scratch, 32, 28 + GAP);
 AT(tlc_random_sparse_params, residual, 40, 32 + GAP);
 
-SIZE(tlc_tensor, 56, 28);
-AT(tlc_tensor, struct_size, 0, 0);
+SIZED(tlc_tensor, 56, 28);
 AT(tlc_tensor, name, 8, 4);
 AT(tlc_tensor, n, 16, 8);
 AT(tlc_tensor, push, 24, 12);
@@ -193,8 +185,7 @@ AT(tlc_tensor, pull, 32, 16);
 AT(tlc_tensor, residual, 40, 20);
 AT(tlc_tensor, only, 48, 24);
 
-SIZE(tlc_exchange_config, 152, 96 + 2 * GAP);
-AT(tlc_exchange_config, struct_size, 0, 0);
+SIZED(tlc_exchange_config, 152, 96 + 2 * GAP);
 AT(tlc_exchange_config, workers, 8, 4);
 AT(tlc_exchange_config, servers, 12, 8);
 AT(tlc_exchange_config, owners, 16, 12);
@@ -215,8 +206,7 @@ AT(tlc_exchange_config, alloc, 104, 72 + GAP);
 AT(tlc_exchange_config, parallel, 128, 84 + GAP);
 AT(tlc_exchange_config, outcome, 144, 92 + GAP);
 
-SIZE(tlc_outcome, 272, 244 + GAP);
-AT(tlc_outcome, struct_size, 0, 0);
+SIZED(tlc_outcome, 272, 244 + GAP);
 AT(tlc_outcome, status, 8, 4);
 AT(tlc_outcome, cause, 12, 8);
 AT(tlc_outcome, step, 16, 12 + GAP);
@@ -228,8 +218,7 @@ AT(tlc_outcome, unknown, 56, 36 + GAP);
 AT(tlc_outcome, missing, 64, 40 + GAP);
 AT(tlc_outcome, sentence, 72, 44 + GAP);
 
-SIZE(tlc_exchange_stats, 96, 92 + GAP);
-AT(tlc_exchange_stats, struct_size, 0, 0);
+SIZED(tlc_exchange_stats, 96, 92 + GAP);
 AT(tlc_exchange_stats, steps, 8, 4 + GAP);
 AT(tlc_exchange_stats, failed, 16, 12 + GAP);
 AT(tlc_exchange_stats, late, 24, 20 + GAP);
@@ -242,39 +231,34 @@ AT(tlc_exchange_stats, push_residual_squares, 72, 68 + GAP);
 AT(tlc_exchange_stats, pull_signal_squares, 80, 76 + GAP);
 AT(tlc_exchange_stats, pull_residual_squares, 88, 84 + GAP);
 
-SIZE(tlc_part, 48, 24);
-AT(tlc_part, struct_size, 0, 0);
+SIZED(tlc_part, 48, 24);
 AT(tlc_part, tensor, 8, 4);
 AT(tlc_part, first, 16, 8);
 AT(tlc_part, n, 24, 12);
 AT(tlc_part, mean, 32, 16);
 AT(tlc_part, residual, 40, 20);
 
-SIZE(tlc_push_info, 32, 24);
-AT(tlc_push_info, struct_size, 0, 0);
+SIZED(tlc_push_info, 32, 24);
 AT(tlc_push_info, worker, 8, 4);
 AT(tlc_push_info, step, 16, 8);
 AT(tlc_push_info, late, 24, 16);
 AT(tlc_push_info, repeated, 28, 20);
 
-SIZE(tlc_graph, 40, 32);
-AT(tlc_graph, struct_size, 0, 0);
+SIZED(tlc_graph, 40, 32);
 AT(tlc_graph, kind, 8, 4);
 AT(tlc_graph, nodes, 12, 8);
 AT(tlc_graph, rows, 16, 12);
 AT(tlc_graph, p, 24, 16);
 AT(tlc_graph, seed, 32, 24);
 
-SIZE(tlc_delta_options, 48, 28);
-AT(tlc_delta_options, struct_size, 0, 0);
+SIZED(tlc_delta_options, 48, 28);
 AT(tlc_delta_options, isa, 8, 4);
 AT(tlc_delta_options, without_digests, 12, 8);
 AT(tlc_delta_options, parallel, 16, 12);
 AT(tlc_delta_options, message, 32, 20);
 AT(tlc_delta_options, message_cap, 40, 24);
 
-SIZE(tlc_delta_info, 88, 84 + GAP);
-AT(tlc_delta_info, struct_size, 0, 0);
+SIZED(tlc_delta_info, 88, 84 + GAP);
 AT(tlc_delta_info, version, 8, 4);
 AT(tlc_delta_info, dtype, 12, 8);
 AT(tlc_delta_info, n, 16, 12 + GAP);

@@ -28,7 +28,7 @@ static sample samples[SAMPLES] = {
     {.name = "state of a context (tlc_state_save)"},
     {.name = "message of the exchange (threelc/exchange.h)"},
     {.name = "state of a worker, a server or a rank (threelc/exchange.h)"},
-    {.name = "state of a node (threelc/exchange.h)"},
+    {.name = "state of a node (threelc/gossip.h)"},
 };
 
 /* A frame of N values of a codec. */

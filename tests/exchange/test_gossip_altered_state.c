@@ -194,7 +194,7 @@ TEST(other_objects)
         const tlc_message theirs = {p, size};
         TOLD(&net, &theirs, 1, TLC_ERR_CORRUPT, TLC_NOBODY,
              "node 0: state 0: these are the bytes of a state of a worker, a server or a rank "
-             "(threelc/exchange.h), not of a state of a node (threelc/exchange.h)");
+             "(threelc/exchange.h), not of a state of a node (threelc/gossip.h)");
         tlc_message ours = node_save(&net, 0);
         require_status(tlc_allreduce_state_load(rank, &ours, 1), TLC_ERR_CORRUPT);
         blob_free(&ours);

@@ -96,7 +96,7 @@ static void whole_step(program *p)
 static void again(program *p)
 {
     const party *from = p->run.plan.cfg.servers ? server(p) : pusher(p);
-    run_again(&p->run, from, ON(from, step, from->it) + 1 - below(p, 8));
+    run_again(&p->run, from, party_step(from) + 1 - below(p, 8));
 }
 
 static void join(program *p)
@@ -172,25 +172,15 @@ static void mask(program *p)
 
 /* ---- accidents --------------------------------------------------------------------------------------------------- */
 
-static void splice(program *p)
-{
-    letter_splice(mail_any(&p->run.mail, &p->in), &p->in);
-}
-
-static void splice_frame(program *p)
-{
-    letter_splice_frame(mail_any(&p->run.mail, &p->in), &p->in);
-}
-
-static void swap(program *p)
-{
-    mail_swap(&p->run.mail, &p->in);
-}
-
-static void bring_old(program *p)
-{
-    mail_bring_old(&p->run.mail, &p->in);
-}
+#define ACCIDENT(name)                                                                                                 \
+    static void name(program *p)                                                                                       \
+    {                                                                                                                  \
+        mail_##name(&p->run.mail, &p->in);                                                                             \
+    }
+ACCIDENT(splice)
+ACCIDENT(splice_frame)
+ACCIDENT(swap)
+ACCIDENT(bring_old)
 
 static void mend(program *p)
 {
@@ -242,7 +232,7 @@ static void load(program *p)
         require(!busy);
         p->run.strange = 1;
         p->run.calm &= genuine;
-        p->ended = ON(into, step, into->it) > LAST_STEP / 2;
+        p->ended = party_step(into) > LAST_STEP / 2;
     }
     if (count == 1 && genuine && one->role == into->role && one->index == into->index) {
         require(status == TLC_OK || status == TLC_ERR_ORDER);

@@ -44,11 +44,6 @@ void run_restart(run *r, party *p)
     r->strange = 1; /* it makes other messages for earlier steps */
 }
 
-static uint64_t step_of(const party *p)
-{
-    return ON(p, step, p->it);
-}
-
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
 static int is_calm(values v)
@@ -60,7 +55,7 @@ tlc_status run_push(run *r, party *p, values v)
 {
     const void *grads[MOST_TENSORS];
     tlc_message to[MOST_RANKS];
-    const uint64_t before = party_digest(p), step = step_of(p);
+    const uint64_t before = party_digest(p), step = party_step(p);
     const uint32_t receivers = p->role == RANK ? r->plan.cfg.workers : r->plan.cfg.servers;
     const int valid = v.way == NOBODY || (v.weight >= 0x1p-50 && v.weight <= 0x1p50);
 
@@ -90,7 +85,7 @@ tlc_status run_push(run *r, party *p, values v)
 /* Checks what a server says of a genuine push. */
 static void check_push(const run *r, const letter *l, const party *server, const tlc_push_info *info, tlc_status status)
 {
-    const uint64_t now = step_of(server);
+    const uint64_t now = party_step(server);
 
     if (l->slot >= ANSWERS || l->slot % MOST_RANKS != server->index) {
         require(status == TLC_ERR_PARAM);
@@ -121,7 +116,7 @@ tlc_status run_deliver(run *r, party *server, uint32_t worker)
     if (status) {
         require(same(&info, &untouched, sizeof info));
     } else {
-        require(letter_sealed(&l) && info.worker < r->plan.cfg.workers && info.step <= step_of(server));
+        require(letter_sealed(&l) && info.worker < r->plan.cfg.workers && info.step <= party_step(server));
         r->calm &= l.genuine;
         r->strange |= !l.genuine;
     }
@@ -152,7 +147,7 @@ static const float *const *draw_deltas(party *owner, values v)
 
 static tlc_status answer_of_server(run *r, party *server, int with_delta, values v)
 {
-    const uint64_t before = party_digest(server), step = step_of(server);
+    const uint64_t before = party_digest(server), step = party_step(server);
     const float *const *delta = draw_deltas(server, v);
     tlc_message to_all = {NULL, 77};
 
@@ -185,7 +180,7 @@ static tlc_status average_and_answer(party *p, const tlc_message *from, tlc_mess
 /* v: NULL, or as in run_answer. */
 static tlc_status reduce_rank(run *r, party *p, int with_delta, const values *v)
 {
-    const uint64_t before = party_digest(p), step = step_of(p);
+    const uint64_t before = party_digest(p), step = party_step(p);
     tlc_message from[MOST_RANKS], to_all = {NULL, 77};
     int wrong = 0, strange = 0;
 
@@ -324,14 +319,14 @@ static int can_pull(const run *r, const party *p)
     if (p->role == RANK && (p->turn == IDLE || (party_parts(p) && p->turn == PUSHED)))
         return 0;
     for (uint32_t i = 0; i < count; i++)
-        if (is_read(r, p, i) && !mail_has(&r->mail, slot[i], step_of(p)))
+        if (is_read(r, p, i) && !mail_has(&r->mail, slot[i], party_step(p)))
             return 0;
     return 1;
 }
 
 tlc_status run_pull(run *r, party *p)
 {
-    const uint64_t step = step_of(p);
+    const uint64_t step = party_step(p);
     size_t slot[MOST_RANKS];
     const uint32_t count = slots_of(r, p, slot);
     int wrong = 0, strange = 0;
@@ -358,7 +353,7 @@ tlc_status run_pull(run *r, party *p)
 void run_again(run *r, const party *p, uint64_t step)
 {
     tlc_message m = {NULL, 77};
-    const uint64_t now = step_of(p);
+    const uint64_t now = party_step(p);
     const tlc_status status = p->role == RANK ? tlc_allreduce_again(p->it, step, &m)
                                               : tlc_server_again(p->it, step, &m);
 
@@ -394,7 +389,7 @@ tlc_status run_cancel(party *rank)
 tlc_status run_join(run *r, party *worker, uint64_t step, int ask)
 {
     const uint64_t before = party_digest(worker);
-    const int open = worker->turn != IDLE && step <= step_of(worker);
+    const int open = worker->turn != IDLE && step <= party_step(worker);
     uint64_t taken[MOST_SERVERS] = {0};
 
     for (uint32_t i = 0; i < r->plan.cfg.servers; i++)

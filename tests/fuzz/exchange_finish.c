@@ -6,11 +6,6 @@
 
 enum { MOST_BEHIND = 8 };
 
-static uint64_t step_of(const party *p)
-{
-    return ON(p, step, p->it);
-}
-
 static const values nothing = {NOBODY, 0, 1}, something = {DENSE, 7, 1};
 
 static void serve(run *r, party *server)
@@ -42,11 +37,11 @@ tlc_status run_round(run *r, values v)
 /* The earliest step of these, and how many steps the last one is ahead. */
 static uint64_t behind(const party *p, size_t count, uint64_t *earliest)
 {
-    uint64_t last = step_of(p);
+    uint64_t last = party_step(p);
 
     *earliest = last;
     for (size_t i = 1; i < count; i++) {
-        const uint64_t step = step_of(&p[i]);
+        const uint64_t step = party_step(&p[i]);
         *earliest = step < *earliest ? step : *earliest;
         last = step > last ? step : last;
     }
@@ -63,7 +58,7 @@ static int gather_ranks(run *r)
             (void)run_cancel(&r->party[i]);
     const uint64_t most = behind(r->party, r->parties, &earliest);
     for (size_t i = 0; most <= MOST_BEHIND && i < r->parties; i++)
-        while (step_of(&r->party[i]) < earliest + most) {
+        while (party_step(&r->party[i]) < earliest + most) {
             (void)run_push(r, &r->party[i], nothing);
             (void)run_cancel(&r->party[i]);
         }
@@ -90,7 +85,7 @@ static int gather_servers(run *r)
         require_status(run_join(r, helper, step, 0), TLC_OK);
         require_status(run_push(r, helper, nothing), TLC_OK);
         for (uint32_t i = 0; i < r->plan.cfg.servers; i++)
-            if (step_of(run_server(r, i)) == step) {
+            if (party_step(run_server(r, i)) == step) {
                 require_status(run_deliver(r, run_server(r, i), 0), TLC_OK);
                 (void)run_reduce(r, run_server(r, i));
                 require_status(run_answer(r, run_server(r, i), 0, nothing), TLC_OK);
@@ -107,10 +102,10 @@ void run_finish(run *r)
         return;
     /* workers that joined only listen in the first step */
     for (uint32_t round = 0; round < 1 + (r->plan.cfg.servers > 0); round++) {
-        const uint64_t step = step_of(&r->party[0]);
+        const uint64_t step = party_step(&r->party[0]);
         const tlc_status status = run_round(r, something);
         require(status == TLC_OK || (status == TLC_ERR_STEP && !r->calm));
         for (size_t i = 0; i < r->parties; i++)
-            require(step_of(&r->party[i]) == step + 1);
+            require(party_step(&r->party[i]) == step + 1);
     }
 }

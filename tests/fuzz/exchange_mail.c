@@ -104,7 +104,8 @@ static size_t find_bundle(const letter *l, tlc_bundle_reader *r)
     return 0;
 }
 
-void letter_splice_frame(letter *l, fuzz_input *in)
+/* The same for one of the frames in a message: lengths and checksum stay right. Else the bundle could not be read. */
+static void letter_splice_frame(letter *l, fuzz_input *in)
 {
     const unsigned which = take_byte(in);
     tlc_bundle_reader r;
@@ -167,14 +168,29 @@ void mail_fetched(mail *m, size_t slot, tlc_message message, uint64_t step)
     letter_write(&m->slot[slot], message, slot, step);
 }
 
-letter *mail_any(mail *m, fuzz_input *in)
+static letter *any(mail *m, fuzz_input *in)
 {
     return &m->slot[take_byte(in) % SLOTS];
 }
 
+void mail_splice(mail *m, fuzz_input *in)
+{
+    letter_splice(any(m, in), in);
+}
+
+void mail_splice_frame(mail *m, fuzz_input *in)
+{
+    letter_splice_frame(any(m, in), in);
+}
+
+void mail_forge(mail *m, fuzz_input *in)
+{
+    letter_forge(any(m, in), in);
+}
+
 void mail_swap(mail *m, fuzz_input *in)
 {
-    letter *a = mail_any(m, in), *b = mail_any(m, in), was = *a;
+    letter *a = any(m, in), *b = any(m, in), was = *a;
 
     *a = *b;
     *b = was;
@@ -182,7 +198,7 @@ void mail_swap(mail *m, fuzz_input *in)
 
 void mail_bring_old(mail *m, fuzz_input *in)
 {
-    letter *to = mail_any(m, in);
+    letter *to = any(m, in);
     letter_copy(to, &m->old[take_byte(in) % OLD]);
 }
 

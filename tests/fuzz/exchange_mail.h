@@ -38,9 +38,6 @@ void letter_free(letter *l);
 /* Replaces some bytes by others, as the input says. It may make the checksum right again. */
 void letter_splice(letter *l, fuzz_input *in);
 
-/* The same for one of the frames in a message: lengths and checksum stay right. Else the bundle could not be read. */
-void letter_splice_frame(letter *l, fuzz_input *in);
-
 /* Replaces all but some of the first bytes by others of the input. It may make the checksum right. */
 void letter_forge(letter *l, fuzz_input *in);
 
@@ -66,10 +63,9 @@ void mail_post(mail *m, size_t slot, tlc_message message, uint64_t step);
 /* A message was fetched again: the same as the last one for this step, if that is still known. */
 void mail_fetched(mail *m, size_t slot, tlc_message message, uint64_t step);
 
-/* Accidents, as the input says. */
-letter *mail_any(mail *m, fuzz_input *in);
-void mail_swap(mail *m, fuzz_input *in);
-void mail_bring_old(mail *m, fuzz_input *in);
+/* Accidents, to the letters that the input names. */
+typedef void mail_accident(mail *m, fuzz_input *in);
+mail_accident mail_splice, mail_splice_frame, mail_forge, mail_swap, mail_bring_old;
 
 /* Puts back what was made. */
 void mail_mend(mail *m);

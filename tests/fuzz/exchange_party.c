@@ -229,7 +229,7 @@ static void mix_parts(uint64_t *digest, const party *p)
 /* The messages that others may fetch again, and who was taken. */
 static void mix_kept(uint64_t *digest, const party *p)
 {
-    const uint64_t now = ON(p, step, p->it);
+    const uint64_t now = party_step(p);
 
     for (uint64_t back = 0; p->role != WORKER && back <= p->plan->cfg.keep; back++) {
         tlc_message m = {NULL, 0};
@@ -266,7 +266,7 @@ uint64_t party_digest(const party *p)
 
     require_status(ON(p, stats, p->it, &stats), TLC_OK);
     mix(&digest, &stats, sizeof stats);
-    mix_number(&digest, ON(p, step, p->it));
+    mix_number(&digest, party_step(p));
     mix_number(&digest, p->role == SERVER ? (uint64_t)tlc_server_ready(p->it) : 0);
     mix(&digest, state.data, state.len);
     for (size_t t = 0; t < p->plan->count; t++)

@@ -50,6 +50,11 @@ typedef struct party {
      : (p)->role == NODE   ? tlc_gossip_##call(__VA_ARGS__)                                                            \
                            : tlc_server_##call(__VA_ARGS__))
 
+static inline uint64_t party_step(const party *p)
+{
+    return ON(p, step, p->it);
+}
+
 /* A configuration and tensors. Any bytes make valid ones. */
 void plan_read(exchange_plan *plan, fuzz_input *in);
 

@@ -9,11 +9,6 @@
 
 enum { MOST_STATES = 3, MOST_INPUT = 1 << 16 };
 
-static uint64_t step_of(const party *p)
-{
-    return ON(p, step, p->it);
-}
-
 /* Another object takes the state of this one. */
 static void same_in_another(const party *p)
 {
@@ -23,7 +18,7 @@ static void same_in_another(const party *p)
     fuzz_fold_number(state.len);
     party_open(&other, p->plan, p->role, p->index);
     require_status(ON(&other, state_load, other.it, &state, 1), TLC_OK);
-    require(step_of(&other) == step_of(p));
+    require(party_step(&other) == party_step(p));
     party_require_state(&other, state);
     party_close(&other);
     free((void *)(uintptr_t)state.data);
@@ -32,7 +27,7 @@ static void same_in_another(const party *p)
 /* What the residuals are, they are sent or refused, but nobody stops. */
 static void goes_on(party *p)
 {
-    const uint64_t step = step_of(p);
+    const uint64_t step = party_step(p);
     tlc_message to[MOST_RANKS];
     const void *grads[MOST_TENSORS];
     const tlc_status scaled = party_scale(p, 0.5f);
@@ -45,7 +40,7 @@ static void goes_on(party *p)
     if (p->role == RANK) {
         require_status(tlc_allreduce_push(p->it, grads, 1, to), TLC_OK);
         require_status(tlc_allreduce_cancel(p->it), TLC_OK);
-        require(step_of(p) == step + 1);
+        require(party_step(p) == step + 1);
     } else if (p->role == WORKER) {
         require_status(tlc_worker_push(p->it, grads, 1, to), TLC_OK);
         require_status(tlc_worker_join(p->it, step + 1, NULL), step < LAST_STEP ? TLC_OK : TLC_ERR_PARAM);
@@ -69,7 +64,7 @@ static tlc_status try_states(const exchange_plan *plan, party_role role, uint32_
         party_check(&p, status, before);
     }
     if (!status) {
-        require(step_of(&p) - 1 < LAST_STEP);
+        require(party_step(&p) - 1 < LAST_STEP);
         same_in_another(&p);
         goes_on(&p);
     }

@@ -78,7 +78,7 @@ static void meet(program *p)
 static void again(program *p)
 {
     const uint32_t i = anyone(p);
-    run_again(&p->run, i, node_step(&p->run.node[i]) + 1 - below(p, 8));
+    run_again(&p->run, i, party_step(&p->run.node[i]) + 1 - below(p, 8));
 }
 
 static void lose(program *p)
@@ -91,7 +91,7 @@ static void join(program *p)
 {
     const uint32_t i = anyone(p);
     const unsigned how = take_byte(&p->in);
-    const uint64_t step = how >> 4 == 15 ? LAST_STEP + (how & 1) : node_step(&p->run.node[i]) - 1 + (how & 7);
+    const uint64_t step = how >> 4 == 15 ? LAST_STEP + (how & 1) : party_step(&p->run.node[i]) - 1 + (how & 7);
     const movement m = how & 8 ? take_movement(p) : (movement){.count = 0};
 
     run_join(&p->run, i, step, how & 8 ? &m : NULL);
@@ -114,30 +114,16 @@ static void set_codec(program *p)
 
 /* ---- accidents --------------------------------------------------------------------------------------------------- */
 
-static void splice(program *p)
-{
-    letter_splice(mail_any(&p->run.mail, &p->in), &p->in);
-}
-
-static void splice_frame(program *p)
-{
-    letter_splice_frame(mail_any(&p->run.mail, &p->in), &p->in);
-}
-
-static void forge(program *p)
-{
-    letter_forge(mail_any(&p->run.mail, &p->in), &p->in);
-}
-
-static void swap(program *p)
-{
-    mail_swap(&p->run.mail, &p->in);
-}
-
-static void bring_old(program *p)
-{
-    mail_bring_old(&p->run.mail, &p->in);
-}
+#define ACCIDENT(name)                                                                                                 \
+    static void name(program *p)                                                                                       \
+    {                                                                                                                  \
+        mail_##name(&p->run.mail, &p->in);                                                                             \
+    }
+ACCIDENT(splice)
+ACCIDENT(splice_frame)
+ACCIDENT(forge)
+ACCIDENT(swap)
+ACCIDENT(bring_old)
 
 static void mend(program *p)
 {
@@ -188,7 +174,7 @@ static void (*const operations[])(program *) = {push,         pull,        whole
 static int ended(const program *p)
 {
     for (uint32_t i = 0; i < p->run.nodes; i++)
-        if (node_step(&p->run.node[i]) > LAST_STEP / 2)
+        if (party_step(&p->run.node[i]) > LAST_STEP / 2)
             return 1;
     return 0;
 }

@@ -23,7 +23,7 @@ void run_hello(run *r, uint32_t i, int full)
     made *message = made_add(r, to_all, &r->known[i]);
     message->after = r->known[i];
     message->full = full;
-    mail_post(&r->mail, HELLOS + i, to_all, node_step(p));
+    mail_post(&r->mail, HELLOS + i, to_all, party_step(p));
     require(party_digest(p) == before);
 }
 
@@ -37,7 +37,7 @@ static verdict expect_hello(const run *r, uint32_t i, uint32_t j)
     const made *m = made_find(r, l);
     const uint32_t first = run_row(r, 0)->neighbour[0];
 
-    if (mail_wrong(&r->mail, HELLOS + j, node_step(&r->node[i])))
+    if (mail_wrong(&r->mail, HELLOS + j, party_step(&r->node[i])))
         return REFUSED;
     if (!m)
         return UNSURE;
@@ -114,7 +114,7 @@ void run_join(run *r, uint32_t i, uint64_t step, const movement *m)
 
     if (m)
         node_move(p, m, model);
-    const int finite = !m || node_below(p, model, INFINITY), open = p->turn != IDLE && step <= node_step(p);
+    const int finite = !m || node_below(p, model, INFINITY), open = p->turn != IDLE && step <= party_step(p);
     const uint64_t before = party_digest(p);
     const tlc_status status = tlc_gossip_join(p->it, step, m ? model : NULL);
     party_check(p, status, before);
@@ -125,7 +125,7 @@ void run_join(run *r, uint32_t i, uint64_t step, const movement *m)
     }
     if (m)
         node_require_model(p, model);
-    require(node_step(p) == step);
+    require(party_step(p) == step);
     r->known[i].own = node_model(p);
     known_replicas(r, i, 0, 1);
     r->since[i] = step;
@@ -157,7 +157,7 @@ void run_save(run *r, uint32_t i, saved *to)
     if (!state.len)
         return;
     fuzz_fold(state.data, state.len, 1);
-    letter_write(&to->state, state, 0, node_step(&r->node[i]));
+    letter_write(&to->state, state, 0, party_step(&r->node[i]));
     to->node = i;
     to->known = r->known[i];
     free((void *)(uintptr_t)state.data);
@@ -213,7 +213,7 @@ void run_load(run *r, uint32_t i, const saved *const *states, size_t count)
     } else {
         known_forget(r, i);
     }
-    r->since[i] = node_step(p);
+    r->since[i] = party_step(p);
     known_check(r, i);
     node_fold(p);
 }

@@ -60,10 +60,10 @@ void run_push(run *r, uint32_t i, const movement *m)
 
     node_move(p, m, moved);
     const int calm = r->plan.kind == TLC_GOSSIP_DCD && node_model_below(p, 0x1p60f);
-    const uint64_t before = party_digest(p), values = party_gradients(p), was = node_model(p), step = node_step(p);
+    const uint64_t before = party_digest(p), values = party_gradients(p), was = node_model(p), step = party_step(p);
     const tlc_status status = tlc_gossip_push(p->it, moved, &to_all);
     party_check(p, status, before);
-    require(party_gradients(p) == values && node_step(p) == step);
+    require(party_gradients(p) == values && party_step(p) == step);
     require_status(status, p->turn == IDLE ? TLC_OK : TLC_ERR_ORDER);
     if (status) {
         require(!to_all.data && to_all.len == 77);
@@ -84,7 +84,7 @@ void run_push(run *r, uint32_t i, const movement *m)
 void run_again(run *r, uint32_t i, uint64_t step)
 {
     const party *p = &r->node[i];
-    const uint64_t now = node_step(p), before = party_digest(p);
+    const uint64_t now = party_step(p), before = party_digest(p);
     tlc_message m = {NULL, 77};
     const tlc_status status = tlc_gossip_again(p->it, step, &m);
 
@@ -153,7 +153,7 @@ static void take_push(run *r, const party *p, size_t k)
 static tlc_status pull(run *r, party *p)
 {
     const gossip_row *row = run_row(r, p->index);
-    const uint64_t before = party_digest(p), step = node_step(p), model = node_model(p);
+    const uint64_t before = party_digest(p), step = party_step(p), model = node_model(p);
     tlc_message from[MOST_NODES];
 
     for (size_t k = 0; k < row->degree; k++)
@@ -161,7 +161,7 @@ static tlc_status pull(run *r, party *p)
     const tlc_status status = tlc_gossip_pull(p->it, from);
     party_check(p, status, before);
     require(p->turn == PUSHED || status == TLC_ERR_ORDER);
-    require(node_model(p) == model && node_step(p) == step + !status);
+    require(node_model(p) == model && party_step(p) == step + !status);
     if (status)
         return status;
     check_outcome(r, p);
@@ -177,7 +177,7 @@ tlc_status run_pull(run *r, uint32_t i)
 {
     const gossip_row *row = run_row(r, i);
     party *p = &r->node[i];
-    const uint64_t step = node_step(p);
+    const uint64_t step = party_step(p);
     int wrong = p->turn != PUSHED, can = p->turn == PUSHED;
     unsigned suspects = 0;
 

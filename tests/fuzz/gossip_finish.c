@@ -48,8 +48,8 @@ void run_finish(run *r)
     uint64_t last = 0;
 
     for (uint32_t i = 0; i < r->nodes; i++)
-        if (node_step(&r->node[i]) > last)
-            last = node_step(&r->node[i]);
+        if (party_step(&r->node[i]) > last)
+            last = party_step(&r->node[i]);
     for (uint32_t i = 0; i < r->nodes; i++) {
         run_join(r, i, last + 1, NULL);
         reset_codecs(r, i);
@@ -58,7 +58,7 @@ void run_finish(run *r)
     for (uint64_t round = 0; round < 2; round++) {
         run_round(r, &some);
         for (uint32_t i = 0; i < r->nodes; i++)
-            require(r->node[i].turn == IDLE && node_step(&r->node[i]) == last + 2 + round);
+            require(r->node[i].turn == IDLE && party_step(&r->node[i]) == last + 2 + round);
     }
     run_meet(r, 0);
     if (!r->plan.skewed)

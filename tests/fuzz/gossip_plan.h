@@ -33,11 +33,6 @@ int gossip_codec(const codec_case *c);
 
 void node_open(party *p, const gossip_plan *plan, uint32_t index);
 
-static inline uint64_t node_step(const party *p)
-{
-    return tlc_gossip_step(p->it);
-}
-
 /* Where a node moves to: these values, or the mean and an eighth of them; the first ones of each tensor are given. */
 typedef struct movement {
     value_way way;
