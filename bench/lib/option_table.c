@@ -170,10 +170,11 @@ static bool no_such_option(const option_table *t, const char *given, char *why)
     return false;
 }
 
-bool option_table_parse(const option_table *t, void *options, int argc, char **argv, int *files, char *why)
+bool option_table_parse(const option_table *t, void *options, int argc, char **argv, char *why)
 {
     struct option longs[MAX_ENTRIES + 1];
     char shorts[2 * MAX_ENTRIES + 2];
+    bool asked = false;
     int key;
 
     if (t->count > MAX_ENTRIES)
@@ -196,7 +197,7 @@ bool option_table_parse(const option_table *t, void *options, int argc, char **a
             optarg = argv[optind++];
         if (!take(e, options, optarg, reason))
             return explain(why, "--%s%s%s: %.4000s", e->name, optarg ? " " : "", optarg ? optarg : "", reason);
+        asked = asked || e->type == OPTION_COMMAND;
     }
-    *files = optind;
-    return true;
+    return !t->no_files || asked || optind == argc || explain(why, "%s: %s", argv[optind], t->no_files);
 }

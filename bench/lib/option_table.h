@@ -60,11 +60,12 @@ typedef struct option_table {
     const char *usage; /* what --help says before the options */
     const option_entry *entries;
     size_t count;
-    const char *notes; /* and after them */
+    const char *notes;    /* and after them */
+    const char *no_files; /* the program takes options only: what is wrong with another argument; or NULL */
 } option_table;
 
 void option_table_print(FILE *f, const option_table *t);
 
-/* Takes all options. *files: the index of the first argument that is none. false: why says what is wrong. */
-bool option_table_parse(const option_table *t, void *options, int argc, char **argv, int *files, char *why);
+/* Takes all options. The files begin at argv[optind]. false: why says what is wrong. */
+bool option_table_parse(const option_table *t, void *options, int argc, char **argv, char *why);
 #endif

@@ -110,6 +110,7 @@ const option_table mpi_options_table = {
              "predicted   what tlc-sim predicts: for one handle the step, for several what it calls overlap\n"
              "\n"
              "Exit status: 0 on success, 1 if a call, a result or the output fails, 2 for bad files or options.\n",
+    .no_files = "it is no option; a list of tensors goes with --shapes",
 };
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
@@ -154,15 +155,12 @@ static bool check(const mpi_options *o, char *why)
 bool mpi_options_parse(mpi_options *o, int argc, char **argv, char *why)
 {
     static const char *const unbiased[] = {"natural", NULL};
-    int files;
 
     *o = (mpi_options){.source.seed = 1, .warmup = 5, .rounds = 5, .latency = -1};
-    if (!option_table_parse(&mpi_options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&mpi_options_table, o, argc, argv, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    if (files < argc)
-        return explain(why, "%s: it is no option; a list of tensors goes with --shapes", argv[files]);
     if (o->no_predict && (o->link.up > 0 || o->latency >= 0))
         return explain(why, "--%s goes without --no-predict", o->link.up > 0 ? "link" : "latency");
     sim_choice_set_defaults(&o->choice, unbiased);

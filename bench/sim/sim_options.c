@@ -123,6 +123,7 @@ const option_table sim_options_table = {
              "break-even  the speed of the links at which floats are as fast\n"
              "\n"
              "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
+    .no_files = "it is no option; lists of tensors go with --shapes",
 };
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
@@ -178,15 +179,11 @@ static bool check(const sim_options *o, char *why)
 
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)
 {
-    int files;
-
     *o = (sim_options){.source.seed = 1, .warmup = 5, .rounds = 5, .site_latency = -1};
-    if (!option_table_parse(&sim_options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&sim_options_table, o, argc, argv, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    if (files < argc)
-        return explain(why, "%s: it is no option; lists of tensors go with --shapes", argv[files]);
     set_defaults(o);
     return check(o, why);
 }

@@ -3,6 +3,7 @@
 #include "../lib/common_options.h"
 #include "../lib/explain.h"
 #include "options_check.h"
+#include <getopt.h>
 #include <glob.h>
 #include <string.h>
 
@@ -375,17 +376,15 @@ static bool set_default_inputs(options *o, char *why)
 
 bool options_parse(options *o, int argc, char **argv, char *why)
 {
-    int files;
-
     *o = (options){.view = VIEW_CODECS,
                    .source.seed = 1,
                    .channel.feedback = -1,
                    .seconds = -1,
                    .warmup = WARMUP_BY_DEFAULT};
-    if (!option_table_parse(&options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&options_table, o, argc, argv, why))
         return false;
-    o->paths = argv + files;
-    o->path_count = (size_t)(argc - files);
+    o->paths = argv + optind;
+    o->path_count = (size_t)(argc - optind);
     if (o->command != COMMAND_RUN)
         return true;
     if (!set_default_inputs(o, why) || !options_check(o, why))

@@ -134,6 +134,7 @@ const option_table train_options_table = {
         "codec     seconds in the codecs, wait: for others; all times are of the busiest rank\n"
         "\n"
         "Exit status: 0 on success, 1 if the training or the output fails, 2 for bad files or options.\n",
+    .no_files = "there are options only",
 };
 
 /* ---- what goes together ------------------------------------------------------------------------------------------ */
@@ -209,8 +210,6 @@ static bool check(const train_options *o, int ranks, char *why)
 
 bool train_options_parse(train_options *o, int argc, char **argv, int ranks, char *why)
 {
-    int files;
-
     *o = (train_options){.command = COMMAND_RUN,
                          .model = CLASSIFIER_LENET5,
                          .sync = {.kind = SYNC_ALL_REDUCE},
@@ -219,12 +218,10 @@ bool train_options_parse(train_options *o, int argc, char **argv, int ranks, cha
                          .steps = 1000,
                          .local_steps = 1,
                          .seed = 1};
-    if (!option_table_parse(&train_options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&train_options_table, o, argc, argv, why))
         return false;
     if (o->command != COMMAND_RUN)
         return true;
-    if (files < argc)
-        return explain(why, "%s: there are options only", argv[files]);
     if (!check_effects(o, why))
         return false;
     if (!o->sync.push)

@@ -156,7 +156,7 @@ TEST(options)
                                            {0, "link", "LIST", "", OPTION_AT(TEXT, link)},
                                            {0, "latency", "MS", "", OPTION_OF(CHOICE, latency, switches)},
                                            {0, "aggregate", "[LIST]", "", OPTION_BY(take_aggregate)}};
-    static const option_table t = {"", entries, COUNT(entries), ""};
+    static const option_table t = {"", entries, COUNT(entries), "", "it is no option"};
     static const struct {
         const char *argument, *value, *said; /* NULL: it is taken */
     } table[] = {
@@ -169,6 +169,7 @@ TEST(options)
         {"-x", NULL, "-x: there is no such option (--help lists them)"},
         {"--link", NULL, "--link: it needs a value"},
         {"--quiet=1", NULL, "--quiet=1: it takes no value"},
+        {"--quiet", "x", "x: it is no option"},
         {"--latency", "onn", "--latency onn: it is on or off; did you mean on?"},
     };
 
@@ -176,7 +177,6 @@ TEST(options)
         char program[] = "p", argument[16], value[16];
         char *argv[] = {program, argument, value, NULL};
         struct tested got = {.latency = 0};
-        int files;
         at.note = table[i].argument;
         at.i = i;
         snprintf(argument, sizeof argument, "%s", table[i].argument);
@@ -184,7 +184,7 @@ TEST(options)
         if (!table[i].value)
             argv[2] = NULL;
         optind = 0;
-        bool ok = option_table_parse(&t, &got, table[i].value ? 3 : 2, argv, &files, why);
+        bool ok = option_table_parse(&t, &got, table[i].value ? 3 : 2, argv, why);
         require(ok == !table[i].said);
         require(ok ? !strcmp(got.link, "x") && !got.quiet : !strcmp(why, table[i].said));
     }

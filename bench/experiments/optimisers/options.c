@@ -53,6 +53,7 @@ const option_table options_table = {
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
     .notes = "",
+    .no_files = "there are options only",
 };
 
 static bool check(const training_options *t, char *why)
@@ -74,8 +75,6 @@ static bool check(const training_options *t, char *why)
 
 bool options_parse(options *o, int argc, char **argv, char *why)
 {
-    int files;
-
     *o = (options){.training = {.optimiser = ADAM,
                                 .codec = "3lc",
                                 .sent = SEND_GRADIENTS,
@@ -84,10 +83,8 @@ bool options_parse(options *o, int argc, char **argv, char *why)
                                 .batch = 16,
                                 .workers = 2,
                                 .seed = 1}};
-    if (!option_table_parse(&options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&options_table, o, argc, argv, why))
         return false;
-    if (files < argc && o->command == COMMAND_RUN)
-        return explain(why, "%s: there are only options", argv[files]);
     if (o->training.rate == 0)
         o->training.rate = rates[o->training.optimiser];
     return check(&o->training, why);

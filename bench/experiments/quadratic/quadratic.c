@@ -51,18 +51,15 @@ static const option_table options_table = {
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
     .notes = "",
+    .no_files = "there are options only",
 };
 
 static bool parse(options *o, int argc, char **argv, char *why)
 {
-    int files;
-
     *o =
         (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1}, .steps = 600, .rate = 0.05, .noise = 0.2};
-    if (!option_table_parse(&options_table, o, argc, argv, &files, why))
+    if (!option_table_parse(&options_table, o, argc, argv, why))
         return false;
-    if (o->command == COMMAND_RUN && files < argc)
-        return explain(why, "%s: there are options only", argv[files]);
     if (o->loop.kind == LOOP_GATHER && o->loop.pull)
         return explain(why, "--pull goes without --loop gather, which has no answers");
     return true;
