@@ -134,7 +134,7 @@ refuses 'nowhere/train-images-idx3-ubyte.gz: No such file or directory, and none
 
 refuses '--bogus: there is no such option*' --bogus
 refuses '--rate: it needs a value' --rate
-refuses 'data: there are only options' data
+refuses 'data: there are options only' data
 refuses '--optimiser sgd: @(it|item|nothing|after) *' --optimiser sgd
 refuses '--send weights: @(it|item|nothing|after) *' --send weights
 refuses '--codec 3lc:s=2: at 6: *' --codec 3lc:s=2
