@@ -189,7 +189,8 @@ class LocalSteps(Refusals):
         settings = {"every": 2, "codec": "sbc:p=0.05", "mask_momentum": True}
         for optimizer in (sgd, "momentum_buffer"), (adam, "exp_avg"):
             masked = CLUSTER.run(2, local, 1, None, settings, 1.0, *optimizer)
-            self.assertEqual(masked[0][3][:2], [60, 0])  # 5% of 1,200; small tensors go as floats
+            zeros = masked[0][3]  # of the bias before the batch normalization gradients are 0, but for rounding
+            self.assertEqual([zeros[0], zeros[2]], [60, 0])  # 5% of 1,200; small tensors go as floats
         settings["every"] = 1
         self.refused(CLUSTER.outcomes(2, local, 1, None, settings, 1.0, elsewhere, "m"), "ValueError",
                      "looks for momentum_buffer or exp_avg in the state")

@@ -65,7 +65,8 @@ def registered(rank, world, what, settings):
     if "process_group" in settings:
         settings["process_group"] = GROUPS[settings["process_group"]](model)
     if what:
-        model = MODULES[what][0](model) or model
+        made = MODULES[what][0](model)
+        model = model if made is None else made  # a compiled module has no truth value
     with mock.patch.object(dist, "new_group", side_effect=dist.new_group) as new_group:
         kind, words, _ = attempt(lambda: threelc.torch.register(model, **settings))
     return f"{kind}: {words}" if kind else "registered", new_group.call_count

@@ -33,7 +33,7 @@ hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Futur
 def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Optional[str] = None,
              reserve: Sequence[str] = (), min_numel: int = 256, warmup_steps: int = 1, on_nonfinite: str = "skip",
              momentum_correction: Optional[float] = None, second_moment: Optional[float] = None, scaler: Any = None,
-             seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
+             compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
              process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
@@ -60,6 +60,8 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    kind, as the mean of such steps is 0 elsewhere than that of gradients. Dense gradients of real
                    numbers, without a GradScaler.
     scaler:        the GradScaler, or another object with get_scale(): residuals follow when its scale changes.
+    compare_every: steps from one comparison of weights to the next: replicas that differ, in any bit, are an exception
+                   on all ranks, which names them and the parameters. It costs a pass over the weights. 0: never.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
     quantize:      where codecs of 3-value symbols quantize. "auto": where the gradients are; from a GPU 1.6 bits a
@@ -89,7 +91,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     _check_group(process_group, model.process_group)
     transport = Transport(process_group, model.process_group)
     settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite, momentum_correction,
-                        second_moment)
+                        second_moment, compare_every)
     transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)

@@ -21,6 +21,7 @@ from ._common.buffers import Buffers
 from ._common.groups import Group, check_choices, ring_bytes
 from ._common.module import Model, assign, flat, rounded, size_of
 from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
+from ._common.replicas import Replicas
 from ._common.scaler import take_scale
 from ._common.starving import LoopStats, Starving, residual_ratios, warn_starving
 from ._common.states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, \
@@ -87,6 +88,7 @@ class LocalSteps(InPlaceOfOptimizer):
                      one of them, if it has the same shape on all ranks. False: each rank keeps its own.
     on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round;
                      if that happens three times in a row, a warning names the rank and the tensor.
+    compare_every:   rounds from one comparison of weights to the next, as in register().
 
     >>> optimizer = threelc.torch.LocalSteps(model, torch.optim.AdamW(model.parameters()), every=20,
     ...                                      codec="topk:p=0.03,bits=2,block=4096+golomb")
@@ -99,7 +101,7 @@ class LocalSteps(InPlaceOfOptimizer):
                  every: int, codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
                  warmup_rounds: int = 0, participants: Optional[int] = None, residual_decay: float = 1.0,
                  mask_momentum: bool = False, average_buffers: bool = True, min_numel: int = 256,
-                 on_nonfinite: str = "raise", seed: int = 0, threads: Optional[int] = None,
+                 on_nonfinite: str = "raise", compare_every: int = 10, seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
         check_numbers(min_numel, seed, threads)
@@ -120,7 +122,7 @@ class LocalSteps(InPlaceOfOptimizer):
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "warmup_rounds": warmup_rounds,
                          "participants": participants, "residual_decay": residual_decay,
                          "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
-                         "on_nonfinite": on_nonfinite, "outer": outer is not None})
+                         "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
         self._model.start(transport)
         super().__init__(inner_optimizer, transport, self._model)
         self.inner_optimizer = inner_optimizer
@@ -132,6 +134,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._starving = Starving()
         self._seed = seed
         self._parameters = self._model.parameters
+        self._replicas = Replicas(compare_every, self._parameters, threads)
         self._buffers = Buffers(self._model, average_buffers)
         self._anchors = {name: torch.nn.Parameter(flat(p)) for name, p in self._parameters.items()}
         anchors = list(self._anchors.values())
@@ -218,6 +221,8 @@ class LocalSteps(InPlaceOfOptimizer):
         self._apply(dict(zip(self._anchors, means)))
         self._set_model()
         self._buffers.end_round(merged)
+        if self._replicas.due(self._rounds):
+            self._replicas.compare(transport, f"after round {self._rounds}")
 
     def _group_of_round(self) -> Group:
         """Messages of floats are large, so the first rounds have a group of their own, which goes when they have

@@ -21,6 +21,7 @@ class Settings:
     on_nonfinite: str
     momentum_correction: Optional[float] = None
     second_moment: Optional[float] = None
+    compare_every: int = 0
 
     def all_reserved(self) -> Tuple[str, ...]:
         """The codecs that set_codec() may be given, and those of the means that they bring along."""

@@ -16,6 +16,7 @@ from ...context import Context
 from .._common.groups import Clock, Group, ring_bytes
 from .._common.jobs import Jobs
 from .._common.moments import MOMENTS, Moments
+from .._common.replicas import Replicas
 from .._common.starving import Starving, residual_ratios
 from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
 from .._common.transport import Transport
@@ -54,6 +55,9 @@ class DDPState:
         self._moments = Moments(settings.momentum_correction, settings.second_moment)
         self._changed: Optional[Dict[str, Optional[str]]] = None  # by set_codec()
         self._places = Places(model.module)
+        self._replicas = Replicas(settings.compare_every, {
+            name: parameter for name, parameter in model.module.named_parameters()
+            if name not in model.parameters_to_ignore}, threads)
         self._finds_unused: bool = model.find_unused_parameters
         self._results: List[Tuple[str, Any, torch.Tensor]] = []  # of this step: name, parameter, what it should get
         has_feedback = Context(1, settings.codec).residual is not None
@@ -168,6 +172,9 @@ class DDPState:
             self._joined = True
             if self._broken is not None:
                 raise self._broken
+        if self._replicas.due(self._started):
+            when, joined = f"after step {self._started}", self._joined
+            self._put(lambda: self._replicas.compare(self._transport, when, not joined))
         self._started += 1
         self._scale_known = self._scaler is None
 

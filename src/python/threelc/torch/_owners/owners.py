@@ -27,6 +27,7 @@ from .._common.module import Model, add, assign, copied, flat, flat_view, is_rou
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
                                  made_optimizer, warn_second_moment)
+from .._common.replicas import Replicas
 from .._common.scaler import inverse_of, scaler_that_steps, tell
 from .._common.starving import LoopStats, Starving, residual_ratios, warn_starving
 from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
@@ -67,7 +68,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
                  momentum_correction: Optional[float], second_moment: Optional[float], warmup_steps: int,
-                 bucket_mb: Optional[float] = None, backup: int = 0) -> None:
+                 compare_every: int, bucket_mb: Optional[float] = None, backup: int = 0) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). backup: as in PushPull. The rest as in ShardedOptimizer."""
         check_codec(codec)
@@ -94,9 +95,10 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
                          "scaler": self._scaler is not None, "momentum_correction": momentum_correction,
                          "second_moment": second_moment, "warmup_steps": warmup_steps, "bucket_mb": bucket_mb,
-                         "backup": backup})
+                         "backup": backup, "compare_every": compare_every})
         self._model.start(transport)
         self._parameters = self._model.parameters
+        self._replicas = Replicas(compare_every, self._parameters, threads)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  backup=backup, seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
@@ -215,6 +217,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self._push(bucket, values, weight)
         self._steps += 1
         self._runner.put(nothing)()
+        if self._replicas.due(self._steps - 1) and not self._backup:  # with it ranks are not in the same step
+            self._replicas.compare(self._transport, f"after step {self._steps - 1}")
         self._begin_answers()
         if self._overlap is None:
             self._take()
