@@ -42,6 +42,35 @@ def steps(rank, model, pieces, nan=None):
     return [p.to_local().detach().clone() for p in model.parameters()]
 
 
+def hybrid(rank, world, codec, settings, pieces=range(5), spoiled=None):
+    """Shards on a mesh of two dimensions. spoiled: the second replica has other weights before
+    this step."""
+    if settings.get("mp_policy"):
+        settings = {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)}
+    model, _ = sharded(rank, True, **settings)
+    kinds = [(type(p).__name__, p.device_mesh.ndim) for p in model.parameters()]
+    state = codec and threelc.torch.register_fsdp(model, codec, min_numel=1, compare_every=2)
+    for step in pieces:
+        if step == spoiled and rank >= 2:
+            with torch.no_grad():
+                list(model.parameters())[2].to_local()[0, 0] += 1
+        shards = steps(rank, model, [step])
+    assert kinds == [(type(p).__name__, p.device_mesh.ndim) for p in model.parameters()]
+    return shards, state and state.stats.ratio
+
+
+def accumulated(rank, world, codec):
+    """Two backward passes for a step."""
+    model, _ = sharded(rank, True)
+    if codec:
+        threelc.torch.register_fsdp(model, codec, min_numel=1)
+    for i in range(4):
+        model.set_requires_gradient_sync(i == 3)
+        x = torch.randn(8, 60, generator=torch.Generator().manual_seed(10 * i + rank))
+        model(x).pow(2).mean().backward()
+    return [p.grad.to_local().clone() for p in model.parameters()]
+
+
 def trained(rank, world, codec, settings, dtype=torch.float32, nan=None):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -63,9 +92,18 @@ def resumed(rank, world):
     return before, state.stats
 
 
-def two_dimensions(rank, world):
-    model, group = sharded(rank, True)
-    threelc.torch.register_fsdp(model, process_group=group)
+def other_group(rank, world):
+    model, _ = sharded(rank, True)
+    groups = [dist.new_group([i, i + 1], backend="gloo") for i in (0, 2)]
+    threelc.torch.register_fsdp(model, process_group=groups[rank // 2])
+
+
+def other_meshes(rank, world):
+    model = torch.nn.Sequential(torch.nn.Linear(60, 80), torch.nn.Linear(80, 60))
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh["shard"])
+    threelc.torch.register_fsdp(model)
 
 
 def no_cpu(rank, world):
@@ -111,10 +149,31 @@ class FSDP2(Refusals):
         for before, after in CLUSTER.run(4, resumed):
             self.assertEqual(before, after)
 
-    def test_mesh_of_two_dimensions(self):
-        """PyTorch would average in floats before the hook."""
-        self.refused(CLUSTER.outcomes(4, two_dimensions), "ValueError",
-                     "with a mesh of two dimensions, so PyTorch itself averages over replicas")
+    def equal(self, found, wanted):
+        for ours, theirs in zip(found, wanted):
+            for one, other in zip(ours, theirs):
+                self.assertTrue(torch.equal(one, other))
+
+    def test_hybrid(self):
+        """On a mesh of two dimensions raw is PyTorch's own mean over two replicas, bit for bit."""
+        for settings in ({}, {"mp_policy": True}, {"reshard_after_forward": False}):
+            plain, raw, coded = ([shards for shards, _ in CLUSTER.run(4, hybrid, codec, settings)]
+                                 for codec in (None, "raw", "3lc:s=1.75"))
+            self.equal(raw, plain)
+            self.equal(coded[:2], coded[2:])
+        self.assertGreater(CLUSTER.run(4, hybrid, "3lc:s=1.75", {})[0][1], 4)
+
+    def test_hybrid_accumulates(self):
+        self.equal(CLUSTER.run(4, accumulated, "raw"), CLUSTER.run(4, accumulated, None))
+
+    def test_hybrid_replicas_that_differ(self):
+        """In both shards."""
+        self.refused(CLUSTER.outcomes(4, hybrid, "3lc", {}, range(5), 2), "RuntimeError",
+                     "rank 1 has other weights than rank 0 after 2 backward passes, in 2.weight.")
+
+    def test_other_groups(self):
+        self.refused(CLUSTER.outcomes(4, other_group), "ValueError", "and the replicas of the mesh are [")
+        self.refused(CLUSTER.outcomes(4, other_meshes), "ValueError", "needs the same replicas for all")
 
 
 @unittest.skipIf(RUNS or fully_shard is None, "FSDP2 runs here, or there is none")

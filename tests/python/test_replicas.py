@@ -98,7 +98,7 @@ def kinds(rank, world):
                "scalar": torch.tensor(2.0), "complex": torch.ones(3, dtype=torch.complex64),
                "bytes": torch.arange(9, dtype=torch.uint8)[1:8]}
     weights["bytes"][6] = rank // 2
-    replicas = threelc.torch._common.replicas.Replicas(1, weights, None)
+    replicas = threelc.torch._common.replicas.Replicas(1, lambda: weights, None)
     replicas.compare(threelc.torch._common.transport.Transport(), "here")
 
 

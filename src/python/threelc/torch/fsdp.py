@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: MIT
 """FSDP2: the all-reduce between replicas of a sharded model, which is where slow links are.
 
-PyTorch has it from 2.4 on. FSDPModule.set_all_reduce_hook takes hook(reduce_output: Tensor) -> None. Tested with FSDP2
-of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
+PyTorch has it from 2.4 on. FSDPModule.set_all_reduce_hook takes hook(reduce_output: Tensor) -> None. With a mesh of two
+dimensions PyTorch averages over replicas before the hook, unless it is told that there is only the dimension of shards.
+Tested with FSDP2 of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
 """
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from functools import partial
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
+import torch.distributed as dist
 
 from .. import exchange
 from .._errors import Status, StepError
 from ..context import Context
 from ._common.arguments import check_numbers, shown
 from ._common.groups import Clock, Group, Traffic, check_choices, load_traffic, ring_bytes, saved_traffic
+from ._common.replicas import Replicas
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
     states_for
-from ._common.transport import Transport
+from ._common.transport import Transport, timeout_of
 from ._hook.places import DTYPES
 
 STATE_VERSION = 1  # of state_dict()
@@ -31,7 +35,8 @@ _ROOT = "(root)"  # stands for the empty name
 class FSDPState:
     """What the hooks keep; register_fsdp() makes it. Residuals belong to the names of the sharded modules."""
 
-    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, modules: Iterable[str]) -> None:
+    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, modules: Mapping[str, Any],
+                 compare_every: int) -> None:
         self._transport = transport
         self._config = config
         self._skips = on_nonfinite == "skip"
@@ -41,6 +46,9 @@ class FSDPState:
         self._modules = frozenset(modules)
         self._groups: Dict[str, Group] = {}
         self._loaded: Dict[str, Group] = {}  # of modules that had no gradient yet, so that dtype and device are unknown
+        self._replicas = {name: Replicas(compare_every, partial(_shards_of, module), config["threads"])
+                          for name, module in modules.items()}
+        self._reduced = dict.fromkeys(modules, 0)  # how often
         self._clock = Clock()
         self._float_bytes = 0
         self._warned = False  # that a gradient was not finite
@@ -57,6 +65,9 @@ class FSDPState:
             raise
 
     def _reduce(self, name: str, output: torch.Tensor) -> None:
+        if self._replicas[name].due(self._reduced[name]):
+            self._replicas[name].compare(self._transport, f"after {self._reduced[name]} backward passes")
+        self._reduced[name] += 1
         gradient = output.detach().contiguous().view(-1)
         if output.dtype in DTYPES:
             host = self._compressed(self._group_of(name, gradient), gradient)
@@ -147,22 +158,30 @@ def _plain(name: str) -> str:
 
 
 def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, process_group: Any = None,
-                  pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip", seed: int = 0,
-                  threads: Optional[int] = None) -> FSDPState:
-    """Compresses what replicas of a model send each other, where fully_shard() was called with the mesh of one replica
-    (not with a mesh of two dimensions: then PyTorch itself has averaged before the hook).
+                  pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip",
+                  compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None) -> FSDPState:
+    """Compresses what replicas of a model send each other, where fully_shard() was called with a mesh of two dimensions
+    (hybrid sharding), or with the mesh of one replica.
 
     process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
-    new one of all ranks, for replicas of one rank each. The other arguments are those of register().
+    new one, of the ranks along the mesh's first dimension, or, with the mesh of one replica, of all ranks, for replicas
+    of one rank each. The other arguments are those of register().
+
+    With a mesh of two dimensions parameters and checkpoints stay what they are. set_requires_all_reduce(False) has no
+    effect then: accumulate with set_requires_gradient_sync(False).
     """
     modules = _modules_of(model)
     check_choices(mode, on_nonfinite, codec, pull)
     check_numbers(min_numel, seed, threads)
-    transport = Transport(process_group)
+    hybrid = _replicas_of(modules)
+    transport = Transport(_group_of(hybrid, process_group))
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
-    transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules)})
-    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules)
+    transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every})
+    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules,
+                      compare_every)
     for name, module in modules.items():
+        for group in _param_groups(module) if hybrid else ():
+            group.mesh_info = _of_shards_alone(group.mesh_info)
         module.set_all_reduce_hook(partial(state.reduce, name))
     return state
 
@@ -185,12 +204,7 @@ def _modules_of(model: Any) -> Dict[str, Any]:
                            "(set_all_reduce_hook): it needs a newer PyTorch")
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
-    for name, module in modules.items():
-        name = "the model" if name == _ROOT else name
-        if any(type(group.mesh_info).__name__ == "HSDPMeshInfo" for group in _param_groups(module)):
-            raise ValueError(f"fully_shard() was called for {name} with a mesh of two dimensions, so "
-                             "PyTorch itself averages over replicas, in floats: give it the mesh of one replica, "
-                             'mesh["shard"], and register_fsdp() the process group of the replicas')
+    for module in modules.values():
         on_cpu = any(parameter.device.type == "cpu" for parameter in module.parameters())
         if _param_groups(module) and on_cpu and not hasattr(torch.cpu.Stream, "record_event"):
             raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} does not run on CPUs, with or without this hook: "
@@ -203,3 +217,53 @@ def _param_groups(module: Any) -> List[Any]:
     state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
     groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
     return [group for group in groups if group is not None]
+
+
+def _shards_of(module: Any) -> Dict[str, torch.Tensor]:
+    """What this rank has of the module's parameters, by name. FSDP2 may make them anew."""
+    return {parameter._param_fqn: parameter.sharded_param.to_local()
+            for group in _param_groups(module) for parameter in group.fsdp_params}
+
+
+# ---- meshes of two dimensions ----
+
+def _is_hybrid(group: Any) -> bool:
+    return type(group.mesh_info).__name__ == "HSDPMeshInfo"
+
+
+def _replicas_of(modules: Mapping[str, Any]) -> Optional[Tuple[Any, List[int]]]:
+    """PyTorch's process group of the replicas of a mesh of two dimensions, and its ranks. None: there is no such mesh.
+    """
+    groups = [group for module in modules.values() for group in _param_groups(module)]
+    found = {_is_hybrid(group) and tuple(dist.get_process_group_ranks(group.mesh_info.replicate_process_group))
+             for group in groups}
+    if len(found) > 1:
+        raise ValueError("fully_shard() was called with meshes that have other replicas of some modules than of others: "
+                         "register_fsdp() needs the same replicas for all")
+    if not found or not groups or not _is_hybrid(groups[0]):
+        return None
+    theirs = groups[0].mesh_info.replicate_process_group
+    return theirs, dist.get_process_group_ranks(theirs)
+
+
+def _group_of(hybrid: Optional[Tuple[Any, List[int]]], group: Any) -> Any:
+    """The process group for messages. group: as in register_fsdp()."""
+    if hybrid is None:
+        return group
+    theirs, ranks = hybrid
+    if group is None:
+        timeout = timeout_of(theirs)
+        return dist.new_group(ranks, backend="gloo", use_local_synchronization=True,
+                              **({} if timeout is None else {"timeout": timeout}))
+    if isinstance(group, dist.ProcessGroup) and dist.get_rank(group) >= 0 and \
+            dist.get_process_group_ranks(group) != ranks:
+        raise ValueError(f"process_group has the ranks {dist.get_process_group_ranks(group)}, and the replicas of the "
+                         f"mesh are {ranks}: leave it out")
+    return group
+
+
+def _of_shards_alone(info: Any) -> Any:
+    """What FSDP2 knows of a mesh of two dimensions, without that of replicas, so that it does not average over them."""
+    alone = next(kind for kind in type(info).__mro__ if kind.__name__ == "FSDPMeshInfo")
+    values = {field.name: getattr(info, field.name) for field in dataclasses.fields(info) if field.init}
+    return alone(**{**values, "replicate_mesh_dim": None})

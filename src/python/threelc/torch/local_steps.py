@@ -134,7 +134,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._starving = Starving()
         self._seed = seed
         self._parameters = self._model.parameters
-        self._replicas = Replicas(compare_every, self._parameters, threads)
+        self._replicas = Replicas(compare_every, lambda: self._parameters, threads)
         self._buffers = Buffers(self._model, average_buffers)
         self._anchors = {name: torch.nn.Parameter(flat(p)) for name, p in self._parameters.items()}
         anchors = list(self._anchors.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Dict, List, Mapping, Optional
+from typing import Callable, Dict, List, Mapping, Optional
 
 import torch
 
@@ -18,8 +18,9 @@ _NAMED = 3  # parameters in a sentence
 class Replicas:
     """Compares the weights of all ranks after every so many steps."""
 
-    def __init__(self, every: int, parameters: Mapping[str, torch.Tensor], threads: Optional[int]) -> None:
-        """every: 0: never."""
+    def __init__(self, every: int, parameters: Callable[[], Mapping[str, torch.Tensor]],
+                 threads: Optional[int]) -> None:
+        """every: 0: never. parameters(): those of the moment, by name."""
         self._every = whole(every, "compare_every", 0)
         self._parameters = parameters
         self._threads = threads
@@ -31,9 +32,9 @@ class Replicas:
     def compare(self, transport: Transport, when: str, takes_part: bool = True) -> None:
         """All ranks call it together. RuntimeError on all: weights differ. takes_part: this rank trains no more, so
         that its weights are old, if it does not."""
-        names = list(self._parameters)
-        form = f"<{len(names)}Q"
-        mine = struct.pack(form, *(_digest(self._parameters[name], self._threads) for name in names))
+        parameters = self._parameters()
+        names, form = list(parameters), f"<{len(parameters)}Q"
+        mine = struct.pack(form, *(_digest(values, self._threads) for values in parameters.values()))
         short = bytes([takes_part]) + hashlib.blake2b(mine, digest_size=8).digest()
         said = [bytes(message.tolist()) for message in transport.all_gather(memoryview(short))]
         if len({message for message in said if message[0]}) <= 1:

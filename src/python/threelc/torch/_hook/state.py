@@ -55,9 +55,8 @@ class DDPState:
         self._moments = Moments(settings.momentum_correction, settings.second_moment)
         self._changed: Optional[Dict[str, Optional[str]]] = None  # by set_codec()
         self._places = Places(model.module)
-        self._replicas = Replicas(settings.compare_every, {
-            name: parameter for name, parameter in model.module.named_parameters()
-            if name not in model.parameters_to_ignore}, threads)
+        parameters = {name: p for name, p in model.module.named_parameters() if name not in model.parameters_to_ignore}
+        self._replicas = Replicas(settings.compare_every, lambda: parameters, threads)
         self._finds_unused: bool = model.find_unused_parameters
         self._results: List[Tuple[str, Any, torch.Tensor]] = []  # of this step: name, parameter, what it should get
         has_feedback = Context(1, settings.codec).residual is not None

@@ -98,7 +98,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                          "backup": backup, "compare_every": compare_every})
         self._model.start(transport)
         self._parameters = self._model.parameters
-        self._replicas = Replicas(compare_every, self._parameters, threads)
+        self._replicas = Replicas(compare_every, lambda: self._parameters, threads)
         config = exchange.Config(workers=transport.world, servers=servers, push=codec, pull=pull, min_n=min_numel,
                                  backup=backup, seed=seed, threads=threads)
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
