@@ -326,10 +326,9 @@ TEST(refused)
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT,
                     "rank 0: state 0: these are not the bytes of a state of a worker, a server or a rank "
                     "(threelc/exchange.h), which begins with \"TLCX\"");
-    require_refused(
-        rank, residual, &(tlc_message){"TLCG\1", 6}, 1, TLC_ERR_CORRUPT,
-        "rank 0: state 0: these are the bytes of a state of a node (threelc/exchange.h), not of a state of a "
-        "worker, a server or a rank (threelc/exchange.h)");
+    require_refused(rank, residual, &(tlc_message){"TLCG\1", 6}, 1, TLC_ERR_CORRUPT,
+                    "rank 0: state 0: these are the bytes of a state of a node (threelc/gossip.h), not of a state of a "
+                    "worker, a server or a rank (threelc/exchange.h)");
     require_refused(rank, residual, &(tlc_message){NULL, 4}, 1, TLC_ERR_CORRUPT,
                     "rank 0: state 0: its data is NULL, but its length is 4");
 

@@ -54,7 +54,7 @@ TEST(e1_wrong_pushes)
                "servers");
     misdeliver(&c, (tlc_message){"TLCG\1", 6}, TLC_ERR_CORRUPT, TLC_NOBODY,
                "the message of unknown worker is not a message of the exchange, but a state of a node "
-               "(threelc/exchange.h)");
+               "(threelc/gossip.h)");
     misdeliver(&c, (tlc_message){"E\2 of a later version, which is long enough", 40}, TLC_ERR_VERSION, TLC_NOBODY,
                "the message of unknown worker has version 2 of its format, this library reads 1");
     misdeliver(&c, stranger.push[3], TLC_ERR_PARAM, 1, "worker 1 has other tensors, codecs or settings");

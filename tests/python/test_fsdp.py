@@ -173,7 +173,7 @@ class FSDP2(Refusals):
 
     def test_other_groups(self):
         self.refused(CLUSTER.outcomes(4, other_group), "ValueError", "and the replicas of the mesh are [")
-        self.refused(CLUSTER.outcomes(4, other_meshes), "ValueError", "needs the same replicas for all")
+        self.refused(CLUSTER.outcomes(4, other_meshes), "ValueError", "needs the same replicas for all modules")
 
 
 @unittest.skipIf(RUNS or fully_shard is None, "FSDP2 runs here, or there is none")

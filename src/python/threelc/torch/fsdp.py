@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from functools import partial
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 import torch.distributed as dist
@@ -173,14 +173,14 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     modules = _modules_of(model)
     check_choices(mode, on_nonfinite, codec, pull)
     check_numbers(min_numel, seed, threads)
-    hybrid = _replicas_of(modules)
-    transport = Transport(_group_of(hybrid, process_group))
+    replicas = _replicas_of(modules)
+    transport = Transport(_group_of(replicas, process_group))
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
     transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every})
     state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules,
                       compare_every)
     for name, module in modules.items():
-        for group in _param_groups(module) if hybrid else ():
+        for group in _param_groups(module) if replicas else ():
             group.mesh_info = _of_shards_alone(group.mesh_info)
         module.set_all_reduce_hook(partial(state.reduce, name))
     return state
@@ -231,28 +231,23 @@ def _is_hybrid(group: Any) -> bool:
     return type(group.mesh_info).__name__ == "HSDPMeshInfo"
 
 
-def _replicas_of(modules: Mapping[str, Any]) -> Optional[Tuple[Any, List[int]]]:
-    """PyTorch's process group of the replicas of a mesh of two dimensions, and its ranks. None: there is no such mesh.
-    """
+def _replicas_of(modules: Mapping[str, Any]) -> Any:
+    """PyTorch's process group of the replicas of a mesh of two dimensions. None: there is no such mesh."""
     groups = [group for module in modules.values() for group in _param_groups(module)]
-    found = {_is_hybrid(group) and tuple(dist.get_process_group_ranks(group.mesh_info.replicate_process_group))
-             for group in groups}
-    if len(found) > 1:
-        raise ValueError("fully_shard() was called with meshes that have other replicas of some modules than of others: "
-                         "register_fsdp() needs the same replicas for all")
-    if not found or not groups or not _is_hybrid(groups[0]):
-        return None
-    theirs = groups[0].mesh_info.replicate_process_group
-    return theirs, dist.get_process_group_ranks(theirs)
+    found = [group.mesh_info.replicate_process_group if _is_hybrid(group) else None for group in groups]
+    if len({group and tuple(dist.get_process_group_ranks(group)) for group in found}) > 1:
+        raise ValueError("fully_shard() was called with meshes of which some have other replicas than others: "
+                         "register_fsdp() needs the same replicas for all modules")
+    return found[0] if found else None
 
 
-def _group_of(hybrid: Optional[Tuple[Any, List[int]]], group: Any) -> Any:
-    """The process group for messages. group: as in register_fsdp()."""
-    if hybrid is None:
+def _group_of(replicas: Any, group: Any) -> Any:
+    """The process group for messages. replicas: of PyTorch. group: as in register_fsdp()."""
+    if replicas is None:
         return group
-    theirs, ranks = hybrid
+    ranks = dist.get_process_group_ranks(replicas)
     if group is None:
-        timeout = timeout_of(theirs)
+        timeout = timeout_of(replicas)
         return dist.new_group(ranks, backend="gloo", use_local_synchronization=True,
                               **({} if timeout is None else {"timeout": timeout}))
     if isinstance(group, dist.ProcessGroup) and dist.get_rank(group) >= 0 and \

@@ -51,9 +51,9 @@ def _sentence(ranks: List[Dict[str, int]], when: str) -> str:
     names = [name for name, found in ranks[first].items() if any(ranks[rank][name] != found for rank in others)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     who = f"rank {others[0]} has" if len(others) == 1 else f"ranks {', '.join(map(str, others))} have"
-    return (f"{who} other weights than rank {first} {when}, in {', '.join(names[:_NAMED])}{more}. Something has written "
-            "into weights on one rank alone, or processors of other kinds round a step differently. Go on from a "
-            "checkpoint that all ranks load. With compare_every=0 ranks are not compared")
+    return (f"{who} other weights than rank {first} {when}, in {', '.join(names[:_NAMED])}{more}. Something has "
+            "written into weights on one rank alone, or processors of other kinds round a step differently. Go on from "
+            "a checkpoint that all ranks load. With compare_every=0 ranks are not compared")
 
 
 def _digest(tensor: torch.Tensor, threads: Optional[int]) -> int:
