@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """register_fsdp() on a real FSDP2, two replicas of two shards, on CPUs."""
+import logging
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -57,6 +59,18 @@ def hybrid(rank, world, codec, settings, pieces=range(5), spoiled=None):
         shards = steps(rank, model, [step])
     assert kinds == [(type(p).__name__, p.device_mesh.ndim) for p in model.parameters()]
     return shards, state and state.stats.ratio
+
+
+def logged(rank, world):
+    """The lines of eight backward passes, and the bytes sent."""
+    model, _ = sharded(rank, True)
+    state = threelc.torch.register_fsdp(model, "raw", min_numel=1)
+    state.log_every(3)
+    with mock.patch.object(logging.getLogger("threelc"), "info") as info:
+        steps(rank, model, range(7))
+        sent = state.stats.sent
+        steps(rank, model, range(7, 8))
+    return [call.args[1:5] for call in info.call_args_list], sent
 
 
 def accumulated(rank, world, codec):
@@ -170,6 +184,12 @@ class FSDP2(Refusals):
         """In both shards."""
         self.refused(CLUSTER.outcomes(4, hybrid, "3lc", {}, range(5), 2), "RuntimeError",
                      "rank 1 has other weights than rank 0 after 2 backward passes, in 2.weight.")
+
+    def test_log(self):
+        """When the next backward pass begins: after passes 3 and 6, on the first replica."""
+        for rank, (lines, sent) in enumerate(CLUSTER.run(4, logged)):
+            self.assertEqual([line[:2] for line in lines], [("backward pass", done) for done in (3, 6) if rank < 2])
+            self.assertTrue(all(7 * line[2] == sent for line in lines))
 
     def test_other_groups(self):
         self.refused(CLUSTER.outcomes(4, other_group), "ValueError", "and the replicas of the mesh are [")

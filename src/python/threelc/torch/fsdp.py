@@ -20,6 +20,7 @@ from .._errors import Status, StepError
 from ..context import Context
 from ._common.arguments import check_numbers, shown
 from ._common.groups import Clock, Group, Traffic, check_choices, load_traffic, ring_bytes, saved_traffic
+from ._common.log import Log
 from ._common.replicas import Replicas
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
     states_for
@@ -48,7 +49,8 @@ class FSDPState:
         self._loaded: Dict[str, Group] = {}  # of modules that had no gradient yet, so that dtype and device are unknown
         self._replicas = {name: Replicas(compare_every, partial(_shards_of, module), config["threads"])
                           for name, module in modules.items()}
-        self._reduced = dict.fromkeys(modules, 0)  # how often
+        self._reduced: Dict[str, int] = {}  # how often
+        self._log = Log(transport.rank, "backward pass")
         self._clock = Clock()
         self._float_bytes = 0
         self._warned = False  # that a gradient was not finite
@@ -65,8 +67,11 @@ class FSDPState:
             raise
 
     def _reduce(self, name: str, output: torch.Tensor) -> None:
-        if self._replicas[name].due(self._reduced[name]):
-            self._replicas[name].compare(self._transport, f"after {self._reduced[name]} backward passes")
+        done = self._reduced.setdefault(name, 0)
+        if done and name == next(iter(self._reduced)):  # the next backward pass begins
+            self._log.look(done, lambda: self.stats)
+        if self._replicas[name].due(done):
+            self._replicas[name].compare(self._transport, f"after {done} backward passes")
         self._reduced[name] += 1
         gradient = output.detach().contiguous().view(-1)
         if output.dtype in DTYPES:
@@ -115,6 +120,11 @@ class FSDPState:
     def stats(self) -> Traffic:
         """Bytes and seconds, also before this went on from a state_dict()."""
         return Traffic(**self._traffic())
+
+    def log_every(self, count: int) -> None:
+        """From now on rank 0 of the replicas logs what a backward pass sends, and what it takes, after every so many of
+        them, at level INFO of the logger "threelc". 0: never."""
+        self._log.set_every(count, self.stats)
 
     def _traffic(self) -> Dict[str, Any]:
         return saved_traffic(self._float_bytes, self._transport, self._clock)

@@ -5,10 +5,11 @@ What all ways of training have in common is here, too: traffic.
 """
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
@@ -41,6 +42,14 @@ class Traffic:
     def ratio(self) -> float:
         """How many times fewer bytes than floats."""
         return self.float_bytes / self.sent if self.sent else 1.0
+
+    def scalars(self) -> Dict[str, float]:
+        """All numbers by name, for TensorBoard, wandb and the like. Of residual_norms the norm of all."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        norms = found.pop("residual_norms", None)
+        if norms is not None:
+            found["residual_norm"] = math.hypot(*norms.values())
+        return {name: float(value) for name, value in {**found, "ratio": self.ratio}.items()}
 
 
 def ring_bytes(tensors: Sequence[torch.Tensor], world: int) -> int:

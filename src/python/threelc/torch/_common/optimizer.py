@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 import torch
 
 from .arguments import shown
-from .groups import Clock, load_traffic, saved_traffic
+from .groups import Clock, Traffic, load_traffic, saved_traffic
+from .log import Log
 from .module import Model
 from .transport import Transport
 
@@ -24,7 +25,8 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     _step_supports_amp_scaling = True  # for GradScaler: see scaler.py
 
-    def __init__(self, inside: Any, transport: Transport, model: Model) -> None:
+    def __init__(self, inside: Any, transport: Transport, model: Model, unit: str = "step") -> None:
+        """unit: of exchanges."""
         # The constructor of Optimizer would make groups of its own, and load_state_dict() of `inside` makes new ones.
         for hooks in ("step_pre", "step_post"):
             setattr(self, f"_optimizer_{hooks}_hooks", OrderedDict())
@@ -35,6 +37,12 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._model = model
         self._clock = Clock()
         self._float_bytes = 0
+        self._log = Log(transport.rank, unit)
+
+    def log_every(self, count: int) -> None:
+        """From now on rank 0 logs what an exchange sends, and what it takes, in every so many exchanges, at level INFO
+        of the logger "threelc". 0: never."""
+        self._log.set_every(count, Traffic(**self._traffic()))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"{type(self).__name__} has connections to other ranks, so it cannot be copied or pickled: "

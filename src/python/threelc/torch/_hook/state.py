@@ -13,8 +13,9 @@ from ..._c import DType
 from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
-from .._common.groups import Clock, Group, ring_bytes
+from .._common.groups import Clock, Group, Traffic, ring_bytes, saved_traffic
 from .._common.jobs import Jobs
+from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
 from .._common.replicas import Replicas
 from .._common.starving import Starving, residual_ratios
@@ -79,6 +80,7 @@ class DDPState:
         self._warnings: List[str] = []  # to be given at the end of the backward pass
         self._warned = False  # that a gradient was not finite
         self._starving = Starving()
+        self._log = Log(transport.rank)
 
     def _put(self, job: Callable[[], None]) -> None:
         """Hands a job to the thread. An exception in it reaches the backward pass, and ends the other ranks'."""
@@ -387,6 +389,10 @@ class DDPState:
         starves = self._starving.look(self._object_stats)
         if starves is not None and self._transport.rank == 0:
             self._warnings.append(starves)
+        self._log.look(counts.steps, self._traffic)
+
+    def _traffic(self) -> Traffic:
+        return Traffic(**saved_traffic(self._counts.float_bytes, self._transport, self._clock))
 
     def _object_stats(self) -> List[exchange.Stats]:
         return [group.allreduce.stats for group in self._order]
@@ -409,6 +415,11 @@ class DDPState:
 
         result: Stats = self._jobs.call(collect)
         return result
+
+    def log_every(self, steps: int) -> None:
+        """From now on rank 0 logs what a step sends, and what it takes, in every so many steps, at level INFO of the
+        logger "threelc". 0: never."""
+        self._jobs.call(lambda: self._log.set_every(steps, self._traffic()))
 
     def set_codec(self, codec: str, pull: Optional[str] = None) -> None:
         """Changes the codec to a reserved one between two steps, on all ranks alike. Residuals stay; raw sends them."""
