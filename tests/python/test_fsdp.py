@@ -74,7 +74,7 @@ def logged(rank, world):
 
 
 def accumulated(rank, world, codec):
-    """Two backward passes for a step."""
+    """Several backward passes for a step, and clipping: the norm before, and gradients."""
     model, _ = sharded(rank, True)
     if codec:
         threelc.torch.register_fsdp(model, codec, min_numel=1)
@@ -82,7 +82,8 @@ def accumulated(rank, world, codec):
         model.set_requires_gradient_sync(i == 3)
         x = torch.randn(8, 60, generator=torch.Generator().manual_seed(10 * i + rank))
         model(x).pow(2).mean().backward()
-    return [p.grad.to_local().clone() for p in model.parameters()]
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    return [norm.full_tensor(), *(p.grad.to_local().clone() for p in model.parameters())]
 
 
 def trained(rank, world, codec, settings, dtype=torch.float32, nan=None):
@@ -178,7 +179,9 @@ class FSDP2(Refusals):
         self.assertGreater(CLUSTER.run(4, hybrid, "3lc:s=1.75", {})[0][1], 4)
 
     def test_hybrid_accumulates(self):
-        self.equal(CLUSTER.run(4, accumulated, "raw"), CLUSTER.run(4, accumulated, None))
+        found = CLUSTER.run(4, accumulated, "raw")
+        self.equal(found, CLUSTER.run(4, accumulated, None))
+        self.assertGreater(float(found[0][0]), 0.01)  # it was clipped
 
     def test_hybrid_replicas_that_differ(self):
         """In both shards."""
