@@ -172,11 +172,6 @@ static void mask(program *p)
 
 /* ---- accidents --------------------------------------------------------------------------------------------------- */
 
-#define ACCIDENT(name)                                                                                                 \
-    static void name(program *p)                                                                                       \
-    {                                                                                                                  \
-        mail_##name(&p->run.mail, &p->in);                                                                             \
-    }
 ACCIDENT(splice)
 ACCIDENT(splice_frame)
 ACCIDENT(swap)

@@ -67,6 +67,13 @@ void mail_fetched(mail *m, size_t slot, tlc_message message, uint64_t step);
 typedef void mail_accident(mail *m, fuzz_input *in);
 mail_accident mail_splice, mail_splice_frame, mail_forge, mail_swap, mail_bring_old;
 
+/* One of them as an operation of a program, which has a run with mail, and its input. */
+#define ACCIDENT(name)                                                                                                 \
+    static void name(program *p)                                                                                       \
+    {                                                                                                                  \
+        mail_##name(&p->run.mail, &p->in);                                                                             \
+    }
+
 /* Puts back what was made. */
 void mail_mend(mail *m);
 void mail_free(mail *m);

@@ -114,11 +114,6 @@ static void set_codec(program *p)
 
 /* ---- accidents --------------------------------------------------------------------------------------------------- */
 
-#define ACCIDENT(name)                                                                                                 \
-    static void name(program *p)                                                                                       \
-    {                                                                                                                  \
-        mail_##name(&p->run.mail, &p->in);                                                                             \
-    }
 ACCIDENT(splice)
 ACCIDENT(splice_frame)
 ACCIDENT(forge)

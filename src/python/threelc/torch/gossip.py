@@ -123,7 +123,7 @@ class Gossip(InPlaceOfOptimizer):
             self._patience.left_out(stayed.sentence)
         else:
             self._patience.went_well()
-        self._log.look(self._steps, lambda: Traffic(**self._traffic()))
+        self._tell(self._steps)
 
     @staticmethod
     def _moved(parameter: torch.Tensor, start: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from .._errors import Status, StepError
 from ..context import Context
 from ._common.arguments import check_numbers, shown, weight_of, whole
 from ._common.buffers import Buffers
-from ._common.groups import Group, Traffic, check_choices, ring_bytes
+from ._common.groups import Group, check_choices, ring_bytes
 from ._common.module import Model, assign, flat, rounded, size_of
 from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._common.replicas import Replicas
@@ -223,7 +223,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._buffers.end_round(merged)
         if self._replicas.due(self._rounds):
             self._replicas.compare(transport, f"after round {self._rounds}")
-        self._log.look(self._rounds, lambda: Traffic(**self._traffic()))
+        self._tell(self._rounds)
 
     def _group_of_round(self) -> Group:
         """Messages of floats are large, so the first rounds have a group of their own, which goes when they have

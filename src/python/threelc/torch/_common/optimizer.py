@@ -44,6 +44,10 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         of the logger "threelc". 0: never."""
         self._log.set_every(count, Traffic(**self._traffic()))
 
+    def _tell(self, number: int) -> None:
+        """After each exchange. number: of it."""
+        self._log.look(number, lambda: Traffic(**self._traffic()))
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"{type(self).__name__} has connections to other ranks, so it cannot be copied or pickled: "
                         "save its state_dict()")

@@ -13,7 +13,7 @@ from ..._c import DType
 from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
-from .._common.groups import Clock, Group, Traffic, ring_bytes, saved_traffic
+from .._common.groups import Clock, Group, ring_bytes
 from .._common.jobs import Jobs
 from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
@@ -389,10 +389,13 @@ class DDPState:
         starves = self._starving.look(self._object_stats)
         if starves is not None and self._transport.rank == 0:
             self._warnings.append(starves)
-        self._log.look(counts.steps, self._traffic)
+        self._log.look(counts.steps, self._stats)
 
-    def _traffic(self) -> Traffic:
-        return Traffic(**saved_traffic(self._counts.float_bytes, self._transport, self._clock))
+    def _stats(self) -> Stats:
+        return Stats(
+            **self._counts.saved(self._transport, self._clock, self._jobs.busy),
+            **residual_ratios(self._object_stats()),
+            residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
 
     def _object_stats(self) -> List[exchange.Stats]:
         return [group.allreduce.stats for group in self._order]
@@ -407,19 +410,13 @@ class DDPState:
     @property
     def stats(self) -> Stats:
         """Bytes and seconds since register(), and what residuals have."""
-        def collect() -> Stats:
-            return Stats(
-                **self._counts.saved(self._transport, self._clock, self._jobs.busy),
-                **residual_ratios(self._object_stats()),
-                residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
-
-        result: Stats = self._jobs.call(collect)
+        result: Stats = self._jobs.call(self._stats)
         return result
 
     def log_every(self, steps: int) -> None:
         """From now on rank 0 logs what a step sends, and what it takes, in every so many steps, at level INFO of the
         logger "threelc". 0: never."""
-        self._jobs.call(lambda: self._log.set_every(steps, self._traffic()))
+        self._jobs.call(lambda: self._log.set_every(steps, self._stats()))
 
     def set_codec(self, codec: str, pull: Optional[str] = None) -> None:
         """Changes the codec to a reserved one between two steps, on all ranks alike. Residuals stay; raw sends them."""

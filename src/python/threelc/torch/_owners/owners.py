@@ -22,7 +22,7 @@ from ...codec_strings import check_codec
 from ...context import Context
 from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from .._common.buffers import BuffersOfOne
-from .._common.groups import Traffic, ring_bytes
+from .._common.groups import ring_bytes
 from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
@@ -299,7 +299,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         """All answers were taken."""
         self._failed += any(bucket.failure is not None for bucket in self._buckets)
         warn_starving(self._starving.look(self._object_stats), self._transport.rank)
-        self._log.look(self._steps, lambda: Traffic(**self._traffic()))
+        self._tell(self._steps)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
