@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What users see of an exchange: a line in the log now and then, and numbers for TensorBoard and the like."""
+"""What users see of an exchange: a line in the log now and then, numbers for TensorBoard and the like, and ranges in the
+traces of PyTorch's profiler."""
 import logging
 import re
 
@@ -48,6 +49,33 @@ def logged(rank, world, make, every):
     return lines, before, state.stats
 
 
+def all_threads():
+    """An argument of the profiler; None: this PyTorch sees the threads alone that it knows."""
+    try:
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    except (AttributeError, TypeError):
+        return None
+
+
+def traced(rank, world, make):
+    """The names of ranges in a trace of two steps, after one without."""
+    model, state = make(build(rank), 0)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05) if make is make_hook else state
+
+    def train(step):
+        optimizer.zero_grad()
+        model(batch(rank, step)).pow(2).mean().backward()
+        optimizer.step()
+        state.state_dict()  # all answers were taken
+
+    train(0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                experimental_config=all_threads()) as profile:
+        train(1)
+        train(2)
+    return {event.key for event in profile.key_averages() if event.key.startswith("threelc::")}
+
+
 def wrong(rank, world, make):
     make(build(rank), 0)[1].log_every(-1)
 
@@ -75,6 +103,17 @@ class Log(Refusals):
     def test_arguments(self):
         for make in MAKERS:
             self.refused(CLUSTER.outcomes(RANKS, wrong, make), "ValueError", "log_every should be at least 0, not -1")
+
+    def test_ranges(self):
+        phases = {"compress", "pushes", "average", "answers", "decompress"}
+        gather = {"compress", "pushes", "decompress"}
+        expected = {make_gossip: phases - {"answers"}, make_local: gather | {"buffers"}}
+        for make in MAKERS:
+            if make in (make_hook, make_overlapped) and all_threads() is None:
+                continue  # they exchange in a thread of their own
+            with self.subTest(make=make.__name__):
+                names = {f"threelc::{phase}" for phase in expected.get(make, phases)}
+                self.assertEqual(CLUSTER.run(RANKS, traced, make), [names] * RANKS)
 
     def test_scalars(self):
         for make in MAKERS:

@@ -99,25 +99,23 @@ class Gossip(InPlaceOfOptimizer):
         finite = take_scale(self, scaling)
         transport, clock = self._transport, self._clock
         self._steps += 1
-        clock.start()
-        starts = [copied(self._node.mean(i)) for i in range(len(self._parameters))]
-        for parameter, start in zip(self._parameters.values(), starts):
-            assign(parameter, start)
-        clock.was_codec()
+        with clock.coding("average"):
+            starts = [copied(self._node.mean(i)) for i in range(len(self._parameters))]
+            for parameter, start in zip(self._parameters.values(), starts):
+                assign(parameter, start)
         if finite:
             self.optimizer.step()
         moved = [self._moved(*pair) for pair in zip(self._parameters.values(), starts)]
         self._float_bytes += len(self._node.neighbours) * sum(4 * m.numel() for m in moved)
-        clock.start()
-        message = self._node.push(moved)
-        stayed = self._node.outcome()
-        clock.was_codec()
-        came = transport.all_to_all([message if rank in self._node.neighbours else memoryview(b"")
-                                     for rank in range(transport.world)])
-        clock.was_wire()
-        self._node.pull([came[rank] for rank in self._node.neighbours])
-        self._set_model()
-        clock.was_codec()
+        with clock.coding("compress"):
+            message = self._node.push(moved)
+            stayed = self._node.outcome()
+        with clock.sending("pushes"):
+            came = transport.all_to_all([message if rank in self._node.neighbours else memoryview(b"")
+                                         for rank in range(transport.world)])
+        with clock.coding("decompress"):
+            self._node.pull([came[rank] for rank in self._node.neighbours])
+            self._set_model()
         if stayed.cause == Status.NONFINITE:
             self._stayed += 1
             self._patience.left_out(stayed.sentence)

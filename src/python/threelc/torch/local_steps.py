@@ -198,9 +198,8 @@ class LocalSteps(InPlaceOfOptimizer):
         self._float_bytes += ring_bytes(changes, transport.world) + self._buffers.ring_bytes(transport.world)
         taking_part, self._rounds = self.participates, self._rounds + 1
         try:
-            clock.start()
-            merged = self._buffers.merge(transport, self.weight if taking_part else None, self._rounds)
-            clock.was_wire()
+            with clock.sending("buffers"):
+                merged = self._buffers.merge(transport, self.weight if taking_part else None, self._rounds)
             self._group_of_round().run(transport, changes if taking_part else None, means, clock, self.weight)
         except StepError as error:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
@@ -259,9 +258,8 @@ class LocalSteps(InPlaceOfOptimizer):
         if self._steps % self.every:
             self.synchronize()
         self._check()
-        self._clock.start()
-        means = self._group.flush(self._transport, self.weight)
-        self._clock.was_wire()
+        with self._clock.sending("floats"):
+            means = self._group.flush(self._transport, self.weight)
         self._apply(dict(zip(self._anchors, means)))
         self._set_model()
 

@@ -10,9 +10,10 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
+from torch.profiler import record_function
 
 from ... import exchange
 from ..._arrays import dtype_of
@@ -79,26 +80,41 @@ def check_choices(mode: str, on_nonfinite: str, codec: str, pull: Optional[str],
 
 
 class Clock:
-    """Seconds spent in codecs and on the wire, summed up."""
+    """Seconds spent in codecs and on the wire, summed up. Each phase is a range threelc::PHASE in the traces of
+    torch.profiler. One thread at a time."""
 
     def __init__(self) -> None:
         self.codec = 0.0
         self.wire = 0.0
-        self._last = time.perf_counter()
+        self._kind = ""  # of the phase under way: what it counts as
+        self._last = 0.0
 
-    def start(self) -> None:
-        self._last = time.perf_counter()
+    def coding(self, phase: str) -> ContextManager[None]:
+        return self._phase(phase, "codec")
 
-    def _lap(self) -> float:
+    def sending(self, phase: str) -> ContextManager[None]:
+        """Waiting for other ranks included."""
+        return self._phase(phase, "wire")
+
+    @contextmanager
+    def _phase(self, phase: str, kind: str) -> Iterator[None]:
+        """The time of a phase in another one counts once, for the inner one."""
+        self._lap()
+        around, self._kind = self._kind, kind
+        try:
+            with record_function(f"threelc::{phase}"):
+                yield
+        finally:
+            self._lap()
+            self._kind = around
+
+    def _lap(self) -> None:
         now = time.perf_counter()
-        lap, self._last = now - self._last, now
-        return lap
-
-    def was_codec(self) -> None:
-        self.codec += self._lap()
-
-    def was_wire(self) -> None:
-        self.wire += self._lap()
+        if self._kind == "codec":
+            self.codec += now - self._last
+        elif self._kind == "wire":
+            self.wire += now - self._last
+        self._last = now
 
 
 def saved_traffic(float_bytes: int, transport: Transport, clock: Clock) -> Dict[str, Any]:
@@ -169,30 +185,28 @@ class Group:
         """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, on the
         CPU, perhaps the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
         is not written."""
-        clock.start()
-        if self._on_device is not None and gradients is not None:
-            push = self._on_device.push(gradients, weight)
-        else:
-            push = self.allreduce.push(gradients, weight)
-        clock.was_codec()
+        with clock.coding("compress"):
+            if self._on_device is not None and gradients is not None:
+                push = self._on_device.push(gradients, weight)
+            else:
+                push = self.allreduce.push(gradients, weight)
         if self.gather:
-            last = transport.all_gather(push[0])
-            clock.was_wire()
+            with clock.sending("pushes"):
+                last = transport.all_gather(push[0])
         else:
-            came = transport.all_to_all(push)
-            clock.was_wire()
-            reduced = self.allreduce.reduce(came)
-            clock.was_codec()
-            last = transport.all_gather(reduced)
-            clock.was_wire()
-        try:
-            self.allreduce.pull(last, out)
-        except StepError:
-            if self._on_device is not None:
-                self._on_device.take_back()
-            raise
-        finally:
-            clock.was_codec()
+            with clock.sending("pushes"):
+                came = transport.all_to_all(push)
+            with clock.coding("average"):
+                reduced = self.allreduce.reduce(came)
+            with clock.sending("answers"):
+                last = transport.all_gather(reduced)
+        with clock.coding("decompress"):
+            try:
+                self.allreduce.pull(last, out)
+            except StepError:
+                if self._on_device is not None:
+                    self._on_device.take_back()
+                raise
 
     @contextmanager
     def _on_host(self) -> Iterator[None]:

@@ -312,9 +312,8 @@ class DDPState:
             self._check_broken()
             self._step.floats = self._step.floats or not arrival.whole
             self._check_finite(arrival)
-            self._clock.start()
-            self._counts.float_bytes += self._mean_of(arrival)
-            self._clock.was_wire()
+            with self._clock.sending("floats"):
+                self._counts.float_bytes += self._mean_of(arrival)
         except BaseException as error:
             arrival.spoil()
             self._failed(error)

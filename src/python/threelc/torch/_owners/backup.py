@@ -202,9 +202,8 @@ class BackupMail(Mail):
     def deliver(self, pushes: Sequence[Any], server: exchange.Server) -> None:
         for push in pushes:
             server.push(push)
-        self._clock.was_codec()
-        self._serve(server, lambda: server.ready() and self._has_room())
-        self._clock.was_wire()
+        with self._clock.sending("pushes"):
+            self._serve(server, lambda: server.ready() and self._has_room())
 
     def _has_room(self) -> bool:
         """Whether all have taken the answer that is KEPT steps old."""

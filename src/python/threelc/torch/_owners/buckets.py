@@ -135,14 +135,13 @@ class Bucket:
 
     def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
-        clock.start()
-        push = self._now.worker.push(self.values, weight)
-        outcome = self._now.worker.outcome()
-        self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
-        clock.was_codec()
+        with clock.coding("compress"):
+            push = self._now.worker.push(self.values, weight)
+            outcome = self._now.worker.outcome()
+            self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
         to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
-        self._came = mail.push([*to, *[memoryview(b"")] * (self._config.workers - len(to))])
-        clock.was_wire()
+        with clock.sending("pushes"):
+            self._came = mail.push([*to, *[memoryview(b"")] * (self._config.workers - len(to))])
 
     def reduce(self, weights: Callable[[str], torch.Tensor], mail: Mail) -> bool:
         """Parts get the means of the pushes as gradients. weights: those of a parameter. Returns whether there are

@@ -205,13 +205,11 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._check()
         scaler = scaler_that_steps(self, self._scaler, scaling)
         weight = self._weight(weight)
-        self._clock.start()
         rest = self._buckets[self._sent:]
         gradients = [[self._gradient(self._parameters[name]) for name in bucket.names] for bucket in rest]
         if scaler is not None and self._is_skipped(scaler, [values for some in gradients for values in some]):
             self._steps += 1
             self._failed += 1
-            self._clock.was_wire()
             return
         for bucket, values in zip(rest, gradients):
             self._push(bucket, values, weight)
@@ -222,7 +220,6 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._begin_answers()
         if self._overlap is None:
             self._take()
-            self._clock.was_codec()
         else:
             self._overlap.begin()
         self._raise_failure()
@@ -247,22 +244,20 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def _begin_answers(self) -> None:
         """All pushes have come: the optimizer's step, and answers, first to what the next forward pass reads first."""
-        self._clock.start()
         left_out = next(filter(None, (bucket.left_out for bucket in self._buckets)), "")
         if left_out:
             self._patience.left_out(left_out)
         else:
             self._patience.went_well()
-        reduced = [bucket.reduce(self._weights, self._mail) for bucket in self._buckets]
+        with self._clock.coding("average"):
+            reduced = [bucket.reduce(self._weights, self._mail) for bucket in self._buckets]
         if self._max_norm is not None:
-            self._clock.was_codec()
-            self._clip(self._max_norm)
-            self._clock.was_wire()
+            with self._clock.sending("norms"):
+                self._clip(self._max_norm)
         changes = self._update(reduced)
         buffers = b""
         if self._buffers is not None and self._transport.rank == 0:
             buffers = self._buffers.message()
-        self._clock.was_codec()
         self._sent = 0
         for i, bucket in reversed(list(enumerate(self._buckets))):
             first = i == len(self._buckets) - 1
@@ -331,29 +326,29 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         for gradient in gradients:
             gradient.mul_(inverse)
         mine = _NO if all(bool(gradient.isfinite().all()) for gradient in gradients) else _YES
-        found = any(bool(said[0]) for said in self._transport.all_gather(memoryview(mine)))
+        with self._clock.sending("norms"):
+            found = any(bool(said[0]) for said in self._transport.all_gather(memoryview(mine)))
         tell(scaler, self, found)
         return found
 
     def _answer(self, bucket: Bucket, changes: Optional[List[torch.Tensor]], first: bool, buffers: bytes) -> None:
         """Sends the answer of this rank, and pulls those of all owners. first: in this step; buffers come with it."""
         clock = self._clock
-        clock.start()
-        answer = bucket.answer(changes)
-        if buffers:
-            answer = memoryview(answer.tobytes() + buffers)
-        clock.was_codec()
-        answers = self._mail.answer(answer)
-        clock.was_wire()
+        with clock.coding("compress"):
+            answer = bucket.answer(changes)
+            if buffers:
+                answer = memoryview(answer.tobytes() + buffers)
+        with clock.sending("answers"):
+            answers = self._mail.answer(answer)
         if self._buffers is not None and first:
             try:
                 answers[0] = self._buffers.take(answers[0])
             except ValueError:
                 self._transport.abort()  # other ranks must not wait for this one
                 raise
-        bucket.pull(answers)
+        with clock.coding("decompress"):
+            bucket.pull(answers)
         self._late += bucket.late
-        clock.was_codec()
 
     def _clip(self, max_norm: float) -> None:
         """As torch.nn.utils.clip_grad_norm_ does, by the norm of all owners' means together."""
