@@ -157,13 +157,29 @@ def wait(ranks, until, seconds):
         time.sleep(0.01)
 
 
+def begin(way, world, timeout):
+    """Ranks that train. On a busy machine they may lose each other when they connect, so there are three attempts."""
+    words = []
+    for _ in range(3):
+        port = free_port()
+        ranks = [Rank(way, rank, world, port, timeout) for rank in range(world)]
+        begun = False
+        try:
+            wait(ranks, lambda: all(rank.begun for rank in ranks) or any(rank.ended for rank in ranks), 60)
+            begun = all(rank.begun and rank.ended is None for rank in ranks)
+            if begun:
+                return ranks
+            words = [rank.words for rank in ranks]
+        finally:
+            for rank in [] if begun else ranks:
+                rank.close()
+    raise RuntimeError(f"the ranks do not begin: {words}")
+
+
 def trial(way, event, world, timeout, draw):
     """Returns, for each rank that must notice, how it ended, after how many seconds, and its words."""
-    port = free_port()
-    ranks = [Rank(way, rank, world, port, timeout) for rank in range(world)]
+    ranks = begin(way, world, timeout)
     try:
-        if not wait(ranks, lambda: all(rank.begun for rank in ranks), 60):
-            raise RuntimeError(f"the ranks do not begin: {[rank.words for rank in ranks]}")
         time.sleep(draw.uniform(0, LONGEST))
         victim = draw.randrange(world)
         os.kill(ranks[victim].process, EVENTS[event])
