@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What users see of an exchange: a line in the log now and then, numbers for TensorBoard and the like, and ranges in the
+"""What users see of an exchange: a line in the log now and then, numbers for TensorBoard and the like, and ranges in
 traces of PyTorch's profiler."""
 import logging
 import re
