@@ -132,7 +132,7 @@ class Cluster:
             found = []
             for process, pipe in ranks:
                 try:
-                    if pipe not in early and not pipe.poll(2 * timeout):
+                    if pipe not in early and not pipe.poll(2 * timeout + 30):
                         self._kill()  # the others, too, have answers that nobody reads
                         raise TimeoutError("a rank hangs")
                     kind, result = early.get(pipe) or pipe.recv()

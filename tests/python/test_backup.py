@@ -20,7 +20,7 @@ from threelc.torch._owners.backup import KEPT
 
 STEPS = 10
 RATE = 0.1
-TIMEOUT = 20
+TIMEOUT = 60
 
 
 def sgd(parameters):

@@ -54,6 +54,8 @@ class Library(unittest.TestCase):
         self.assertEqual(threelc._library.lib.tlc_version_string().decode(), threelc.__version__)
 
     def test_build_tree(self):
+        if not any(PACKAGE.parents[2].glob(f"*/src/{_library.soname()}")):
+            self.skipTest("the source tree has no build directory")
         self.assertIn(str(PACKAGE.parents[2]), self.loaded(PACKAGE.parent))
 
     def test_bundled_before_installed(self):

@@ -2,6 +2,7 @@
 """Whatever fails on a rank, backward() raises there, and the other ranks do not wait longer than their timeout."""
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from datetime import timedelta
@@ -16,7 +17,7 @@ from outer_models import Scaler
 from test_ddp import build, start, train
 from threelc.torch._common.transport import timeout_of
 
-TIMEOUT = 20  # of the process groups here; exceptions that come at once come long before
+TIMEOUT = 60  # of the process groups here; exceptions that come at once come long before
 
 
 class Breakage(Exception):
@@ -87,23 +88,28 @@ def sums(rank, world, size):
     transport.all_reduce(torch.ones(size[rank]))
 
 
-def late(rank, world, seconds):
-    """Rank 1 comes late by this many seconds: what rank 0 says, and after how long."""
+def after_rank_0(rank, done, call, *arguments):
+    """What a call raises on rank 0, which makes the file `done` then. Rank 1 waits for it: it comes as late as that."""
+    end = time.monotonic() + 60
+    while rank == 1 and not done.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    found = attempt(call, *arguments)
+    done.touch()
+    return found
+
+
+def late(rank, world, done):
+    """Rank 1 comes when rank 0 has given up: what that says, and after how long."""
     model, state, optimizer = start()
     train(rank, model, optimizer, range(3))
-    if rank == 1:
-        time.sleep(seconds)
-    kind, words, seconds = attempt(train, rank, model, optimizer, range(3, 6))
-    return kind, words, seconds, state.stats.steps  # which does not wait, either
+    found = after_rank_0(rank, done, train, rank, model, optimizer, range(3, 6))
+    return (*found, state.stats.steps)  # which does not wait, either
 
 
-def absent(rank, world, seconds):
+def absent(rank, world, done):
     """Rank 1 does not come to make an object: what rank 0 says, and after how long."""
     model = build()
-    if rank == 1:
-        time.sleep(seconds)
-        return None
-    return attempt(threelc.torch.register, model)
+    return after_rank_0(rank, done, threelc.torch.register if rank == 0 else lambda model: None, model)
 
 
 def timeouts(rank, world):
@@ -146,28 +152,33 @@ class Exceptions(unittest.TestCase):
 
 
 class Time(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.done = Path(folder.name, "done")
+
     def test_timeout_of_the_modules_group(self):
         self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), [[33.0] * 5 + [7.0]] * 2)
 
     def test_a_rank_is_late(self):
         """The others raise, with a sentence, and nothing waits longer."""
-        kind, words, seconds, steps = CLUSTER.run(2, late, 9, timeout=4)[0]
+        kind, words, seconds, steps = CLUSTER.run(2, late, self.done, timeout=4)[0]
         self.assertEqual(kind, "RuntimeError")
-        self.assertIn("rank 0 lost another rank 4.0 s after an exchange with it began (timeout: 0:00:04). That rank "
-                      "has ended, stands still, or has raised an exception: see what it printed", words)
-        self.assertLess(seconds, 8)
+        self.assertRegex(words, r"rank 0 lost another rank \d+\.\d s after an exchange with it began \(timeout: "
+                         r"0:00:04\)\. That rank has ended, stands still, or has raised an exception: see what it printed")
+        self.assertLess(seconds, 30)
         self.assertGreaterEqual(steps, 3)
 
     def test_a_rank_does_not_come_to_make_an_object(self):
-        kind, words, seconds = CLUSTER.run(2, absent, 7, timeout=4)[0]
+        kind, words, seconds = CLUSTER.run(2, absent, self.done, timeout=4)[0]
         self.assertEqual(kind, "RuntimeError")
         self.assertRegex(words, r"^rank 0 (waited for the others, .* have come \(timeout: 0:00:04\)|lost another)")
-        self.assertLess(seconds, 7)
+        self.assertLess(seconds, 30)
 
 
 class Trials(unittest.TestCase):
     def test_ranks_that_are_killed_stopped_interrupted(self):
         """A few of those that README.md in this folder tells about."""
         done = subprocess.run([sys.executable, str(Path(__file__).with_name("trials.py")), "--trials", "2",
-                               "--timeout", "4"], capture_output=True, text=True, timeout=200)
+                               "--timeout", "4", "--slack", "30"], capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -6,7 +6,7 @@ from cluster import CLUSTER, Refusals, attempt
 from outer_models import ones
 from test_outer_arguments import WAYS, make, small
 
-TIMEOUT = 20  # of the process groups where one rank fails
+TIMEOUT = 60  # of the process groups where one rank fails
 
 
 def inside(way, optimizer):

@@ -4,8 +4,10 @@ come while the next forward pass has begun, and the model is the same bit for bi
 import copy
 import math
 import os
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 import torch
 
@@ -111,26 +113,31 @@ class Exactness(unittest.TestCase):
 
 # ---- what overlaps ----
 
-def watched(rank, world):
-    """Rank 1 is slow to answer: what the modules of rank 0 found, and what a copy of the model has."""
+def watched(rank, world, reached):
+    """Rank 1 answers when rank 0 has come to its first layer, and then makes the file `reached`: what the modules of
+    rank 0 found, what a copy of the model has, and whether rank 1 waited in vain."""
     model = Deep()
     optimizer = make(model, codec="3lc")
     backward(model, rank, 0)
-    answer = optimizer._answer
+    answer, in_vain = optimizer._answer, []
     if rank == 1:
         def slow(bucket, *rest):
             if bucket is optimizer._buckets[0]:  # the last that is answered
-                time.sleep(0.5)
+                end = time.monotonic() + 30
+                while not reached.exists() and time.monotonic() < end:
+                    time.sleep(0.01)
+                in_vain.append(not reached.exists())
             answer(bucket, *rest)
         optimizer._answer = slow
     optimizer.step()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer.zero_grad()
-    start, seconds, read = time.monotonic(), {}, {}
+    read = {}
 
     def look(name):
         def hook(module, inputs):
-            seconds[name] = time.monotonic() - start
+            if rank == 0 and name == "first":
+                reached.touch()
             read[name] = {id(p): p.detach().clone() for p in module.parameters()}
         return hook
 
@@ -144,7 +151,7 @@ def watched(rank, world):
     stale = [name for name, p in before.items() if not torch.equal(p, moved[name])]
     optimizer.step()
     optimizer.ready()
-    return seconds, fresh, stale, len(optimizer._buckets), memory(model.parameters())
+    return in_vain, fresh, stale, len(optimizer._buckets), memory(model.parameters())
 
 
 def evaluated(rank, world):
@@ -167,12 +174,12 @@ def evaluated(rank, world):
 class Waiting(unittest.TestCase):
     def test_modules_wait_for_what_they_read(self):
         """The first layers compute while the answer of the last ones is on its way."""
-        found = CLUSTER.run(2, watched)
-        seconds, fresh, stale, buckets, _ = found[0]
+        with tempfile.TemporaryDirectory() as folder:
+            found = CLUSTER.run(2, watched, Path(folder, "reached"))
+        _, fresh, stale, buckets, _ = found[0]
         self.assertGreater(buckets, 3)
+        self.assertEqual(found[1][0][0], False)  # rank 0 came to its first layer without the answer
         self.assertTrue(fresh)
-        self.assertLess(seconds["first"], 0.4)
-        self.assertGreater(seconds["last"], 0.4)
         self.assertIn("last.bias", stale)  # step() returned before it was there
         self.assertEqual(found[0][4], found[1][4])
 
@@ -267,7 +274,7 @@ class Failures(Refusals):
             where, kind, words, seconds = found[0]
             self.assertEqual(kind, "RuntimeError", found)
             self.assertIn("lost another rank", words)
-            self.assertLess(seconds, 15)
+            self.assertLess(seconds, 40)
             if how == "dies":
                 self.assertIsInstance(found[1], Died)
             else:

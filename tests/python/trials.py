@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception, and
-end, within the timeout of their process group and some seconds.
+"""A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception within
+the timeout of their process group and some seconds, and end.
 
 trials.py [--way ddp|local-steps|backup] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
-          [--timeout SECONDS] [--seed N]
+          [--timeout SECONDS] [--slack SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
 """
@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 EVENTS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "interrupted": signal.SIGINT}
-SLACK = 5.0  # seconds after the timeout in which a rank must have ended
+END = 60.0  # seconds after its exception in which a rank must have ended
 LONGEST = 1.0  # seconds of training before the event
 
 
@@ -176,7 +176,7 @@ def begin(way, world, timeout):
     raise RuntimeError(f"the ranks do not begin: {words}")
 
 
-def trial(way, event, world, timeout, draw):
+def trial(way, event, world, timeout, slack, draw):
     """Returns, for each rank that must notice, how it ended, after how many seconds, and its words."""
     ranks = begin(way, world, timeout)
     try:
@@ -185,7 +185,8 @@ def trial(way, event, world, timeout, draw):
         os.kill(ranks[victim].process, EVENTS[event])
         start = time.monotonic()
         watched = [rank for i, rank in enumerate(ranks) if i != victim or event == "interrupted"]
-        wait(ranks, lambda: all(rank.ended is not None for rank in watched), timeout + SLACK)
+        if wait(ranks, lambda: all(rank.raised or rank.ended for rank in watched), timeout + slack):
+            wait(ranks, lambda: all(rank.ended for rank in watched), END)
         return [outcome(rank, start) for rank in watched]
     finally:
         for rank in ranks:
@@ -217,6 +218,8 @@ def main():
     parser.add_argument("--trials", type=int, default=10, help="of each event (default: 10)")
     parser.add_argument("--ranks", type=int, default=3, help="default: 3")
     parser.add_argument("--timeout", type=float, default=5, help="of the process group, in seconds (default: 5)")
+    parser.add_argument("--slack", type=float, default=5, help="seconds after the timeout in which the others must "
+                        "have raised an exception (default: 5)")
     parser.add_argument("--seed", type=int, default=0, help="of moments and ranks (default: 0)")
     parser.add_argument("--verbose", action="store_true", help="prints what each rank said")
     arguments = parser.parse_args()
@@ -234,7 +237,7 @@ def main():
         draw = random.Random(f"{arguments.seed} {event}")
         found = []
         for _ in range(arguments.trials):
-            outcomes = trial(arguments.way, event, arguments.ranks, arguments.timeout, draw)
+            outcomes = trial(arguments.way, event, arguments.ranks, arguments.timeout, arguments.slack, draw)
             found += outcomes
             for each in outcomes:
                 if arguments.verbose or each[0] != "raised":
