@@ -164,8 +164,9 @@ class Time(unittest.TestCase):
         """The others raise, with a sentence, and nothing waits longer."""
         kind, words, seconds, steps = CLUSTER.run(2, late, self.done, timeout=4)[0]
         self.assertEqual(kind, "RuntimeError")
-        self.assertRegex(words, r"rank 0 lost another rank \d+\.\d s after an exchange with it began \(timeout: "
-                         r"0:00:04\)\. That rank has ended, stands still, or has raised an exception: see what it printed")
+        self.assertRegex(words, r"rank 0 lost another rank \d+\.\d s after an exchange with it began "
+                         r"\(timeout: 0:00:04\)\. That rank has ended, stands still, or has raised an exception: see "
+                         "what it printed")
         self.assertLess(seconds, 30)
         self.assertGreaterEqual(steps, 3)
 
