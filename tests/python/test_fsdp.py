@@ -11,6 +11,7 @@ import torch.distributed as dist
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
+from test_log import ranges_of
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -71,6 +72,13 @@ def logged(rank, world):
         sent = state.stats.sent
         steps(rank, model, range(7, 8))
     return [call.args[1:5] for call in info.call_args_list], sent
+
+
+def traced(rank, world, dtype):
+    """The names of ranges in a trace of two steps."""
+    model, _ = sharded(rank, True, dtype)
+    threelc.torch.register_fsdp(model, "3lc-golomb", min_numel=1)
+    return ranges_of(lambda: steps(rank, model, range(2)))
 
 
 def accumulated(rank, world, codec):
@@ -193,6 +201,12 @@ class FSDP2(Refusals):
         for rank, (lines, sent) in enumerate(CLUSTER.run(4, logged)):
             self.assertEqual([line[:2] for line in lines], [("backward pass", done) for done in (3, 6) if rank < 2])
             self.assertTrue(all(7 * line[2] == sent for line in lines))
+
+    def test_ranges(self):
+        """Of an exchange; float64 goes as floats."""
+        phases = {f"threelc::{phase}" for phase in ("compress", "pushes", "average", "answers", "decompress")}
+        self.assertEqual(CLUSTER.run(4, traced, torch.float32), [phases] * 4)
+        self.assertEqual(CLUSTER.run(4, traced, torch.float64), [{"threelc::floats"}] * 4)
 
     def test_other_groups(self):
         self.refused(CLUSTER.outcomes(4, other_group), "ValueError", "and the replicas of the mesh are [")

@@ -14,9 +14,17 @@ from test_replicas import make_local, make_overlapped, make_push_pull, make_shar
 RANKS = 3
 
 
-def make_hook(model, _):
+def make_hook(model, _, codec="3lc-golomb"):
     ddp = torch.nn.parallel.DistributedDataParallel(model)
-    return ddp, threelc.torch.register(ddp, "3lc-golomb")
+    return ddp, threelc.torch.register(ddp, codec)
+
+
+def make_raw_hook(model, _):
+    return make_hook(model, _, "raw")
+
+
+def make_clipped(model, every):
+    return make_sharded(model, every, max_norm=1.0)
 
 
 def make_gossip(model, _):
@@ -57,10 +65,18 @@ def all_threads():
         return None
 
 
+def ranges_of(run):
+    """The names of this library's ranges in a trace of run()."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                experimental_config=all_threads()) as profile:
+        run()
+    return {event.key for event in profile.key_averages() if event.key.startswith("threelc::")}
+
+
 def traced(rank, world, make):
     """The names of ranges in a trace of two steps, after one without."""
     model, state = make(build(rank), 0)
-    optimizer = torch.optim.SGD(model.parameters(), 0.05) if make is make_hook else state
+    optimizer = torch.optim.SGD(model.parameters(), 0.05) if make in (make_hook, make_raw_hook) else state
 
     def train(step):
         optimizer.zero_grad()
@@ -69,11 +85,7 @@ def traced(rank, world, make):
         state.state_dict()  # all answers were taken
 
     train(0)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
-                                experimental_config=all_threads()) as profile:
-        train(1)
-        train(2)
-    return {event.key for event in profile.key_averages() if event.key.startswith("threelc::")}
+    return ranges_of(lambda: (train(1), train(2)))
 
 
 def wrong(rank, world, make):
@@ -107,9 +119,10 @@ class Log(Refusals):
     def test_ranges(self):
         phases = {"compress", "pushes", "average", "answers", "decompress"}
         gather = {"compress", "pushes", "decompress"}
-        expected = {make_gossip: phases - {"answers"}, make_local: gather | {"buffers"}}
-        for make in MAKERS:
-            if make in (make_hook, make_overlapped) and all_threads() is None:
+        expected = {make_gossip: phases - {"answers"}, make_local: gather | {"buffers"}, make_raw_hook: {"floats"},
+                    make_clipped: phases | {"norms"}}
+        for make in (*MAKERS, make_raw_hook, make_clipped):
+            if make in (make_hook, make_raw_hook, make_overlapped) and all_threads() is None:
                 continue  # they exchange in a thread of their own
             with self.subTest(make=make.__name__):
                 names = {f"threelc::{phase}" for phase in expected.get(make, phases)}

@@ -12,6 +12,7 @@ from ._common.arguments import check_numbers, codec_list, one_of, scaler_of, sho
 from ._common.groups import check_choices
 from ._common.moments import check_moments
 from ._common.transport import Transport
+from ._common.versions import has_optimizer_in_backward
 from ._hook.settings import Settings
 from ._hook.state import DDPState
 
@@ -115,7 +116,7 @@ def _check_module(model: Any) -> None:
         raise ValueError("mixed_precision of DistributedDataParallel takes the place of the hook, and there is one "
                          "only: use torch.autocast(), or convert the module with model.bfloat16() before it is wrapped")
     for name, parameter in model.module.named_parameters():
-        if hasattr(parameter, "_in_backward_optimizers"):
+        if has_optimizer_in_backward(parameter):
             raise ValueError(f"the optimizer of {name} runs in the backward pass, and with DistributedDataParallel it "
                              "takes the place of the hook, and there is one only: call the optimizer's step() instead")
     if getattr(model, "_delay_all_reduce_all_params", False):

@@ -25,6 +25,7 @@ from ._common.replicas import Replicas
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, made_with, plain, \
     states_for
 from ._common.transport import Transport, timeout_of
+from ._common.versions import fsdp_param_groups, fsdp_runs_on_cpus, has_all_reduce_hook, is_fsdp_module
 from ._hook.places import DTYPES
 
 STATE_VERSION = 1  # of state_dict()
@@ -78,7 +79,8 @@ class FSDPState:
             host = self._compressed(self._group_of(name, gradient), gradient)
         else:
             host = gradient.cpu().div_(self._transport.world)  # no codec takes it: as floats
-            self._float_bytes += self._transport.all_reduce(host)
+            with self._clock.sending("floats"):
+                self._float_bytes += self._transport.all_reduce(host)
         if host.data_ptr() != output.data_ptr():
             output.copy_(host.view(output.shape))
 
@@ -190,7 +192,7 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules,
                       compare_every)
     for name, module in modules.items():
-        for group in _param_groups(module) if replicas else ():
+        for group in fsdp_param_groups(module) if replicas else ():
             group.mesh_info = _of_shards_alone(group.mesh_info)
         module.set_all_reduce_hook(partial(state.reduce, name))
     return state
@@ -208,31 +210,24 @@ def _modules_of(model: Any) -> Dict[str, Any]:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
                         "FullyShardedDataParallel, whose replicas cannot be compressed")
     modules = {_plain(name): module for name, module in model.named_modules()
-               if hasattr(module, "set_all_reduce_hook")}
-    if not modules and any(hasattr(module, "_get_fsdp_state") for module in model.modules()):
+               if has_all_reduce_hook(module)}
+    if not modules and any(is_fsdp_module(module) for module in model.modules()):
         raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} gives no access to what replicas exchange "
                            "(set_all_reduce_hook): it needs a newer PyTorch")
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
     for module in modules.values():
         on_cpu = any(parameter.device.type == "cpu" for parameter in module.parameters())
-        if _param_groups(module) and on_cpu and not hasattr(torch.cpu.Stream, "record_event"):
+        if fsdp_param_groups(module) and on_cpu and not fsdp_runs_on_cpus():
             raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} does not run on CPUs, with or without this hook: "
                                "it needs a GPU, or a newer PyTorch")
     return modules
 
 
-def _param_groups(module: Any) -> List[Any]:
-    """What FSDP2 keeps for the parameters of a module."""
-    state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
-    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
-    return [group for group in groups if group is not None]
-
-
 def _shards_of(module: Any) -> Dict[str, torch.Tensor]:
     """What this rank has of the module's parameters, by name. FSDP2 may make them anew."""
     return {parameter._param_fqn: parameter.sharded_param.to_local()
-            for group in _param_groups(module) for parameter in group.fsdp_params}
+            for group in fsdp_param_groups(module) for parameter in group.fsdp_params}
 
 
 # ---- meshes of two dimensions ----
@@ -243,7 +238,7 @@ def _is_hybrid(group: Any) -> bool:
 
 def _replicas_of(modules: Mapping[str, Any]) -> Any:
     """PyTorch's process group of the replicas of a mesh of two dimensions. None: there is no such mesh."""
-    groups = [group for module in modules.values() for group in _param_groups(module)]
+    groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
     found = [group.mesh_info.replicate_process_group if _is_hybrid(group) else None for group in groups]
     if len({group and tuple(dist.get_process_group_ranks(group)) for group in found}) > 1:
         raise ValueError("fully_shard() was called with meshes of which some have other replicas than others: "

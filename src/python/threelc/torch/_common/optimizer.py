@@ -14,10 +14,11 @@ from .groups import Clock, Traffic, load_traffic, saved_traffic
 from .log import Log
 from .module import Model
 from .transport import Transport
+from .versions import call_step_hooks
 
 _PATIENCE = 3  # steps in a row that are left out before a warning
-_WITH_SECOND_MOMENT = tuple(getattr(torch.optim, name) for name in (
-    "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop") if hasattr(torch.optim, name))
+_WITH_SECOND_MOMENT = (torch.optim.Adagrad, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam,
+                       torch.optim.RAdam, torch.optim.RMSprop)
 
 
 class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -30,8 +31,7 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         # The constructor of Optimizer would make groups of its own, and load_state_dict() of `inside` makes new ones.
         for hooks in ("step_pre", "step_post"):
             setattr(self, f"_optimizer_{hooks}_hooks", OrderedDict())
-        # around step(), for hooks and profilers; PyTorch 1 has another name for it
-        (self._patch_step_function if hasattr(self, "_patch_step_function") else self._hook_for_profile)()
+        call_step_hooks(self)
         self._inside = inside
         self._transport = transport
         self._model = model

@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 from ..._arrays import octets
 from ..._errors import OrderError, Status
+from .versions import backends_of
 
 # What a rank says about the message that follows, beside its length.
 _MESSAGE, _SUM, _SPARSE_SUM = range(3)
@@ -31,13 +32,7 @@ _KIND_BITS = 2
 
 def timeout_of(group: Any) -> Optional[timedelta]:
     """After how long collectives of a process group fail. None: its backend does not say."""
-    backends = [group]  # of PyTorch 1
-    if hasattr(group, "_get_backend"):
-        backends = []
-        for device in ("cpu", "cuda"):
-            with suppress(RuntimeError):
-                backends.append(group._get_backend(torch.device(device)))
-    for backend in backends:
+    for backend in backends_of(group):
         backend = getattr(backend, "wrapped_pg", backend)
         found = getattr(getattr(backend, "options", None), "_timeout", None)
         if isinstance(found, timedelta):

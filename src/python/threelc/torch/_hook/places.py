@@ -2,7 +2,7 @@
 """The parameters of a DistributedDataParallel module, and whether what a state has of them finds its place."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
@@ -30,9 +30,13 @@ class Places:
             self._names[id(p)] = plain(name)
             self._parameters[plain(name)] = _Parameter(p.numel(), p.dtype, p.device, p.requires_grad)
 
-    def name_of(self, parameter: Any) -> Optional[str]:
-        """None: the module did not have it."""
-        return self._names.get(id(parameter))
+    def name_of(self, parameter: Any) -> str:
+        """ValueError: the module did not have it."""
+        name = self._names.get(id(parameter))
+        if name is None:
+            raise ValueError(f"a gradient of shape {list(parameter.shape)} is of a parameter that the module did not "
+                             "have when register() was called: register a new DistributedDataParallel module")
+        return name
 
     def set_gradients(self, values: Dict[str, torch.Tensor]) -> None:
         """values: flat, by name; the others get None."""

@@ -19,7 +19,7 @@ from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
 from .._common.replicas import Replicas
 from .._common.starving import Starving, residual_ratios
-from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, states_for
+from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, plain, states_for
 from .._common.transport import Transport
 from .arrival import Arrival
 from .counts import Counts, Stats, Step
@@ -71,6 +71,7 @@ class DDPState:
         self._scale_known = True  # of this step
         self._started = 0  # steps whose first bucket has arrived
         self._joined = False  # in this step: the rank has run out of data
+        self._trained = {plain(name) for name, p in parameters.items() if p.requires_grad}
         self._seen: Set[str] = set()  # by the compiled reducer in this step
         self._step = Step()
         self._counts = Counts()
@@ -100,7 +101,7 @@ class DDPState:
         arrival = Arrival(bucket.buffer())
         try:
             parameters = bucket.parameters()
-            names = [self._name_of(parameter) for parameter in parameters]
+            names = [self._places.name_of(parameter) for parameter in parameters]
             if arrival.buffer.is_sparse or any(parameter.is_complex() for parameter in parameters):
                 # Of complex parameters the buffer has pairs of floats, and bucket.gradients() half of them.
                 arrival.as_floats(names)
@@ -121,11 +122,10 @@ class DDPState:
 
     def _gradient_arrived(self, gradient: torch.Tensor, parameter: Any) -> None:
         """The mean is written into the gradient before this returns."""
-        name = self._name_of(parameter)
-        if name in self._seen or not self._seen:  # a step ends where a parameter comes again
-            if self._seen:
-                self._put(self._end_step)
-            self._seen.clear()
+        name = self._places.name_of(parameter)
+        if name in self._seen:  # the step before had no gradients of some parameters
+            self._compiled_step_ends()
+        if not self._seen:
             self._begin_step(compiled=True)
         self._seen.add(name)
         flat = gradient.detach()
@@ -146,14 +146,13 @@ class DDPState:
         arrival.future.wait()
         if gradient.is_sparse or flat.data_ptr() != gradient.data_ptr():
             gradient.copy_(flat.view_as(gradient) if not gradient.is_sparse else flat)
+        if self._seen >= self._trained:
+            self._compiled_step_ends()
         self._tell()
 
-    def _name_of(self, parameter: Any) -> str:
-        name = self._places.name_of(parameter)
-        if name is None:
-            raise ValueError(f"a gradient of shape {list(parameter.shape)} is of a parameter that the module did not "
-                             "have when register() was called: register a new DistributedDataParallel module")
-        return name
+    def _compiled_step_ends(self) -> None:
+        self._seen.clear()
+        self._put(self._end_step)
 
     def _give_up(self, error: BaseException, arrival: Optional[Arrival] = None) -> None:
         """Something failed before the thread had it, so other ranks would wait for what this one does not send."""

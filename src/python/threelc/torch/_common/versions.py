@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""What releases of PyTorch name or do differently, from 1.13 on. What GradScalers tell an optimizer is in scaler.py;
+what no import of torch is needed for, in threelc/_arrays.py."""
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, List
+
+import torch
+
+
+def backends_of(group: Any) -> List[Any]:
+    """Those of a process group. In PyTorch 1 it is one itself; in PyTorch 2 it has one for each kind of device."""
+    if not hasattr(group, "_get_backend"):
+        return [group]
+    backends = []
+    for device in ("cpu", "cuda"):
+        with suppress(RuntimeError):
+            backends.append(group._get_backend(torch.device(device)))
+    return backends
+
+
+def call_step_hooks(optimizer: Any) -> None:
+    """From now on hooks and profilers see calls of step(). The constructor of torch.optim.Optimizer does this."""
+    (optimizer._patch_step_function if hasattr(optimizer, "_patch_step_function") else  # PyTorch 2
+     optimizer._hook_for_profile)()
+
+
+def has_optimizer_in_backward(parameter: torch.Tensor) -> bool:
+    """_apply_optimizer_in_backward() of PyTorch 2 was called for it."""
+    return hasattr(parameter, "_in_backward_optimizers")
+
+
+# ---- FSDP2, from PyTorch 2.4 on ----
+
+def is_fsdp_module(module: Any) -> bool:
+    """fully_shard() was called for it."""
+    return hasattr(module, "_get_fsdp_state")
+
+
+def has_all_reduce_hook(module: Any) -> bool:
+    """It can have a hook in place of the all-reduce between replicas. PyTorch 2.6 has none."""
+    return hasattr(module, "set_all_reduce_hook")
+
+
+def fsdp_runs_on_cpus() -> bool:
+    """FSDP2 of PyTorch 2.6 needs streams."""
+    return hasattr(torch, "cpu") and hasattr(torch.cpu, "Stream") and hasattr(torch.cpu.Stream, "record_event")
+
+
+def fsdp_param_groups(module: Any) -> List[Any]:
+    """What FSDP2 keeps for the parameters of a module: one group, in PyTorch 2.13 several."""
+    state = module._get_fsdp_state() if is_fsdp_module(module) else None
+    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+    return [group for group in groups if group is not None]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""A program of a user's with types, which `mypy --strict` accepts: `tests/static mypy`. Nobody runs it."""
+from typing import Any, Dict, List, Optional
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import threelc
+import threelc.delta
+import threelc.exchange
+import threelc.torch
+
+
+def outer(parameters: List[Any]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.7, momentum=0.9, nesterov=True)
+
+
+def frames(gradient: torch.Tensor, total: torch.Tensor) -> bytes:
+    context = threelc.Context(gradient.numel(), "3lc-golomb")
+    frame = context.compress(gradient)
+    threelc.decompress_add(frame, total, 0.5)
+    residual: Optional[Any] = context.residual
+    assert residual is not None
+    return bytes(frame)
+
+
+def hook(ddp: DistributedDataParallel, saved: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    state: threelc.torch.DDPState = threelc.torch.register(ddp, codec="3lc-golomb", reserve=["raw"])
+    if saved is not None:
+        state.load_state_dict(saved)
+    state.log_every(100)
+    state.set_codec("raw")
+    state.flush()
+    stats: threelc.torch.Stats = state.stats
+    scalars: Dict[str, float] = stats.scalars()
+    print(stats.ratio, sum(scalars.values()), {name: float(r.norm()) for name, r in state.residuals.items()})
+    return state.state_dict()
+
+
+def in_place_of_optimizers(model: torch.nn.Module) -> List[Dict[str, Any]]:
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    local = threelc.torch.LocalSteps(model, inner, outer, every=20, codec="topk:p=0.03,bits=2,block=4096+golomb")
+    owners = threelc.torch.ShardedOptimizer(model, outer, codec="3lc-golomb", max_norm=1.0)
+    servers = threelc.torch.PushPull(model, outer, servers=2)
+    gossip = threelc.torch.Gossip(model, inner, graph="ring")
+    for optimizer in (local, owners, servers, gossip):
+        optimizer.zero_grad()
+        model(torch.zeros(3)).sum().backward()
+        optimizer.step()
+        optimizer.log_every(10)
+    local.synchronize()
+    print(local.stats.sent, owners.stats.ratio, servers.stats.float_bytes, gossip.stats.scalars())
+    return [local.state_dict(), owners.state_dict(), servers.state_dict(), gossip.state_dict()]
+
+
+def fsdp(model: torch.nn.Module) -> float:
+    state: threelc.torch.FSDPState = threelc.torch.register_fsdp(model, "3lc-golomb", compare_every=100)
+    return state.stats.codec_seconds
+
+
+def weights(trained: torch.nn.Module, served: torch.nn.Module) -> int:
+    publisher, receiver = threelc.torch.WeightSync(trained), threelc.torch.WeightSync(served)
+    message: bytes = publisher.publish()
+    receiver.receive(message)
+    return len(message)
+
+
+def deltas(base: torch.Tensor, new: torch.Tensor) -> int:
+    frame = threelc.delta.compress(base, new)
+    threelc.delta.apply(frame, base)
+    return len(frame)
+
+
+def exchanged(worker: int, pushes: List[bytes]) -> bool:
+    config = threelc.exchange.Config(workers=2, push="3lc")
+    try:
+        step = threelc.exchange.AllReduce(config, worker, [threelc.exchange.Tensor("weight", 1000)])
+        return bool(step.reduce(pushes))
+    except threelc.StepError as error:
+        return error.outcome is None
