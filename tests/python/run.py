@@ -12,4 +12,5 @@ if __name__ == "__main__":  # processes of a test import this file, too
     sys.path[:0] = [str(path.parent), str(path.parents[2] / "src" / "python")]
     runner = TAPTestRunner()
     runner.set_stream(True)
+    runner.set_format("{method_name}")  # versions.py finds cases by it, not by what they say of themselves
     unittest.main(module=importlib.import_module(path.stem), argv=sys.argv[1:], testRunner=runner)

@@ -72,6 +72,13 @@ def registered(rank, world, what, settings):
     return f"{kind}: {words}" if kind else "registered", new_group.call_count
 
 
+def registered_before(rank, world, what):
+    model = DistributedDataParallel(torch.nn.Linear(20, 20))
+    threelc.torch.register(model)
+    what(model)
+    model(torch.zeros(1, 20))
+
+
 ARGUMENTS = [
     ({"scaler": 8.0}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not 8.0"),
     ({"scaler": torch.nn.ReLU()}, "TypeError: scaler should be a GradScaler, or another object with get_scale(), not "
@@ -136,6 +143,13 @@ class Before(Refusals):
                                  "ValueError: mixed_precision of DistributedDataParallel takes the place of the hook, "
                                  "and there is one only: use torch.autocast(), or convert the module with "
                                  "model.bfloat16() before it is wrapped"))
+
+    def test_what_comes_later(self):
+        """PyTorch refuses another hook, and an optimizer in the backward pass in the first forward pass."""
+        later = [with_hook, in_backward] if hasattr(torch, "compile") else [with_hook]
+        for what in later:
+            self.refused(CLUSTER.outcomes(2, registered_before, what, timeout=20), "RuntimeError",
+                         "can only be called once")
 
     def test_models_that_differ(self):
         """DistributedDataParallel compares shapes itself, not who is trained."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The documents: a fenced block that names a file is lines of it, in README the whole file. Links lead to files and
 # headings that are there. README has at most 200 lines, an example fewer than 80. What README says an example prints is
-# in its output.
+# in its output. The table of src/docs/python-versions.md has rows of tests that are there.
 # documents.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -58,3 +58,4 @@ for path in root.glob("tests/examples/*.[cp]*"):
 print("\n".join(errors) or f"{len(documents)} documents")
 sys.exit(bool(errors))
 PYTHON
+python3 "$1/tests/python/versions.py" --check

@@ -44,7 +44,8 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     pull:          codec of means in mode sharded; None: one that keeps up, exchange.pull_codec(codec).
     reserve:       codecs that set_codec() must be able to switch to.
     min_numel:     smaller parameters are sent as floats.
-    warmup_steps:  the first steps go as floats. At least 1 is good: buckets get their final order in the first step.
+    warmup_steps:  the first steps go as floats. At least 1 is good: buckets get their final order in the first step,
+                   with static_graph=True in the second.
     on_nonfinite:  what happens if the gradients of a rank have a NaN or an infinity. "skip": in that bucket all ranks
                    get NaN, so that all GradScalers skip the step. "raise": backward() raises StepError on all ranks.
     momentum_correction: for sparse codecs (Lin et al., 2018, Deep Gradient Compression, sections 3.1 to 3.3), e.g. 0.9:

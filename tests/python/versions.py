@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The table of src/docs/python-versions.md: which feature ran with which PyTorch.
+
+  versions.py 1.13=LOG 2.6=LOG 2.13=LOG   writes it. A LOG is TAP: what run.py prints, or meson's testlog.txt
+  versions.py --check                     each test is in its file, and the table has the features below
+
+A cell is "ran" if all its tests passed in the LOG, "not in this version" if all were skipped. Else it is an error,
+and nothing is written. Without tests it is "not run", which is for GPUs alone.
+"""
+import ast
+import re
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+DOCUMENT = TESTS.parents[1] / "src" / "docs" / "python-versions.md"
+RAN, LACKS, NOT_RUN = "ran", "not in this version", "not run"
+FEATURES = {  # FILE.CLASS.CASE
+    "`register`: `raw` is training without the hook": "ddp.Training.test_raw_is_training_without_the_hook",
+    "`no_sync()`": "ddp.Modules.test_no_sync",
+    "`join()`": "ddp.Modules.test_join",
+    "`find_unused_parameters`": "ddp.Modules.test_unused_parameters",
+    "`gradient_as_bucket_view`": "ddp.Modules.test_gradients_as_views_of_buckets",
+    "`static_graph=True`": "compile.Eager.test_static_graph",
+    "activation checkpointing, `use_reentrant=False`":
+        "compile.Eager.test_checkpoints compile.Eager.test_static_graph_with_checkpoints",
+    "float16 and bfloat16 gradients": "ddp.Modules.test_halves",
+    "sparse gradients": "ddp_kinds.Sparse.test_gradients_are_those_without_the_hook",
+    "sparse gradients of float16 on the CPU": "ddp_kinds.Sparse.test_half",
+    "`torch.compile(ddp)`, DDPOptimizer": "compile.Compiled.test_ddp_optimizer",
+    "`optimize_ddp=False`, with `static_graph=True`": "compile.Compiled.test_no_optimization",
+    "`optimize_ddp=\"no_optimization\"`, activation checkpointing": "compile.Compiled.test_checkpoints",
+    "`optimize_ddp=\"python_reducer\"`": "compile.PythonReducer.test_each_parameter_travels_alone",
+    "`optimize_ddp=\"python_reducer_without_compiled_forward\"`": "compile.Compiled.test_without_compiled_forward",
+    "`LocalSteps`, `ShardedOptimizer`, `PushPull`, `Gossip` of a compiled module":
+        "outer_arguments.Models.test_compiled",
+    "`LocalSteps`": "outer.LocalSteps.test_floats",
+    "`ShardedOptimizer`": "sharded.Exactness.test_raw_is_the_optimizer",
+    "`ShardedOptimizer(overlap=True)`": "sharded_overlap.Exactness.test_bits",
+    "`PushPull`": "outer.PushPull.test_floats",
+    "`Gossip`": "outer.Gossip.test_floats",
+    "`WeightSync`": "weight_sync.Sharing.test_following",
+    "`register_fsdp` on CPUs": "fsdp.FSDP2.test_hybrid fsdp.FSDP2.test_raw_is_the_mean_over_replicas",
+    "ranges in traces of `torch.profiler`": "log.Log.test_ranges",
+    "the same of the hook and of `overlap=True`, which have a thread": "log.Log.test_ranges_in_a_thread",
+    "gradients on a GPU, `register_fsdp` on GPUs": "",
+}
+
+
+def cases():
+    """All there are: FILE.CLASS.CASE."""
+    found = set()
+    for path in TESTS.glob("test_*.py"):
+        classes = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)}
+        for node in classes.values():
+            found |= {f"{path.stem[5:]}.{node.name}.{item.name}" for item in node.body
+                      if isinstance(item, ast.FunctionDef) and item.name.startswith("test_")}
+    return found
+
+
+def results(log):
+    """By FILE.CLASS.CASE: "ok", "skip" or "not ok". A case that ran several times has its worst result."""
+    found, order = {}, ("ok", "skip", "not ok")
+    for state, case, place, skip in re.findall(
+            r"^\s*(ok|not ok) \d+ (?:- )?(test_\w+) \(test_([\w.]+)\)(?:.*?(# SKIP))?.*$",
+            Path(log).read_text(errors="replace"), re.MULTILINE | re.IGNORECASE):
+        name = place if place.endswith("." + case) else f"{place}.{case}"  # Python 3.11 writes the case twice
+        state = "skip" if skip and state == "ok" else state
+        found[name] = max(found.get(name, "ok"), state, key=order.index)
+    return found
+
+
+def cell(tests, found, version):
+    states = {found.get(test, "no result") for test in tests.split()}
+    if not states:
+        return NOT_RUN
+    if states not in ({"ok"}, {"skip"}):
+        sys.exit(f"PyTorch {version}: {tests}: {', '.join(sorted(states))}")
+    return RAN if states == {"ok"} else LACKS
+
+
+def link(tests):
+    files = dict.fromkeys(test.split(".")[0] for test in tests.split())
+    return ", ".join(f"[test_{name}.py](../../tests/python/test_{name}.py)" for name in files)
+
+
+def write(logs):
+    found = {version: results(log) for version, log in logs.items()}
+    lines = [f"| | {' | '.join(logs)} | tests |", "|---|" + "---|" * (len(logs) + 1)]
+    lines += [f"| {feature} | {' | '.join(cell(tests, found[version], version) for version in logs)} | {link(tests)} |"
+              for feature, tests in FEATURES.items()]
+    text = re.sub(r"^\|.*\n(\|.*\n)*", "\n".join(lines) + "\n", DOCUMENT.read_text(), count=1, flags=re.MULTILINE)
+    DOCUMENT.write_text(text)
+
+
+def check():
+    """What is wrong, as lines."""
+    there = cases()
+    for feature, tests in FEATURES.items():
+        yield from (f"versions.py: there is no test {test}" for test in tests.split() if test not in there)
+    rows = [line.strip("|").split("|") for line in DOCUMENT.read_text().splitlines() if line.startswith("|")][2:]
+    if [row[0].strip() for row in rows] != list(FEATURES):
+        yield f"{DOCUMENT.name}: the table has other features than versions.py"
+    for row in rows:
+        feature, *cells, links = (part.strip() for part in row)
+        tests = FEATURES.get(feature, "")
+        if links != link(tests) or not set(cells) <= ({RAN, LACKS} if tests else {NOT_RUN}):
+            yield f"{DOCUMENT.name}: {feature}: the row is not one that versions.py writes"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        errors = list(check())
+        print("\n".join(errors) or f"{len(FEATURES)} features")
+        sys.exit(bool(errors))
+    if not sys.argv[1:] or not all("=" in word for word in sys.argv[1:]):
+        sys.exit(__doc__)
+    write(dict(word.split("=", 1) for word in sys.argv[1:]))
