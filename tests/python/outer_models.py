@@ -2,6 +2,8 @@
 """The models that the tests of ways to train share, their data, and trainings that are stopped and go on."""
 import torch
 
+HAS_FSDP2 = hasattr(getattr(torch.cpu, "Stream", None), "record_event")  # one that runs on CPUs
+
 
 class Net(torch.nn.Module):
     """With batch normalization, so that there are buffers."""
@@ -33,21 +35,6 @@ class Linear(torch.nn.Module):
         return sum((p * gradient).sum() for p, gradient in zip(self.parameters(), self.gradient(rank, step)))
 
 
-class Sharded(torch.nn.Module):
-    """Stands in for a module that fully_shard() was called for: its hook gets the averaged gradient of this shard."""
-
-    def __init__(self, n):
-        super().__init__()
-        self.n, self.hook = n, None
-
-    def set_all_reduce_hook(self, hook, *, stream=None):
-        self.hook = hook
-
-    def backward_ends(self, gradient):
-        self.hook(gradient)
-        return gradient
-
-
 class Scaler:
     """Stands in for a GradScaler, which works on GPUs only in some releases."""
 
@@ -56,6 +43,16 @@ class Scaler:
 
     def get_scale(self):
         return self.scale
+
+
+def shard(world, *modules):
+    """fully_shard() on a mesh of this rank alone: each rank has a replica in one shard."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (world, 1), mesh_dim_names=("replicate", "shard"))
+    for module in modules:
+        fully_shard(module, mesh=mesh["shard"])
+    return modules
 
 
 def build(rank):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""register_fsdp() on a real FSDP2, two replicas of two shards, on CPUs."""
+"""register_fsdp() on a real FSDP2 on CPUs: mostly two replicas of two shards."""
 import logging
+import tempfile
 import unittest
 import warnings
 from unittest import mock
@@ -11,14 +12,20 @@ import torch.distributed as dist
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
+from outer_models import HAS_FSDP2
 from test_log import ranges_of
 
 try:
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed._composable.replicate_with_fsdp import replicate
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-    RUNS = hasattr(torch.cpu.Stream, "record_event")
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 except ImportError:
-    fully_shard, RUNS = None, False
+    try:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        fully_shard = None
 
 
 def sharded(rank, two_dimensions=False, dtype=torch.float32, **settings):
@@ -105,14 +112,162 @@ def trained(rank, world, codec, settings, dtype=torch.float32, nan=None):
         return shards, state and state.stats, [str(w.message) for w in found if "threelc" in str(w.message)]
 
 
-def resumed(rank, world):
+def resumed(rank, world, stop):
+    """The shards after six steps, and the stats around a stop."""
     model, group = sharded(rank)
-    state = threelc.torch.register_fsdp(model, process_group=group)
-    steps(rank, model, range(3))
+    state = threelc.torch.register_fsdp(model, process_group=group, min_numel=1)
+    steps(rank, model, range(stop))
     saved, before = state.state_dict(), state.stats
-    state = threelc.torch.register_fsdp(model, process_group=group)
+    state = threelc.torch.register_fsdp(model, process_group=group, min_numel=1)
     state.load_state_dict(saved)
-    return before, state.stats
+    after = state.stats
+    return steps(rank, model, range(stop, 6)), before, after, sorted(state.residuals)
+
+
+def of_another_shard(rank, world):
+    model, _ = sharded(rank, True)
+    state = threelc.torch.register_fsdp(model)
+    steps(rank, model, range(1))
+    states = [None] * world
+    dist.all_gather_object(states, state.state_dict())
+    threelc.torch.register_fsdp(sharded(rank, True)[0]).load_state_dict(states[rank ^ 1])
+
+
+def whole(rank, form):
+    """A model on two ranks, each of which has all of it."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(60, 80), torch.nn.Tanh(), torch.nn.Linear(80, 60))
+    for module in (model[0], model):
+        if form == "replicate":
+            replicate(module)
+        else:
+            fully_shard(module, mesh=init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard")),
+                        **({"offload_policy": CPUOffloadPolicy(pin_memory=False)} if form == "offload" else {}))
+    return model
+
+
+def on_two(rank, world):
+    """By form: shards without the hook, as raw and with a codec, and how many times fewer bytes that sends."""
+    found = {}
+    for form in ("replicate", "one shard", "offload"):
+        model = whole(rank, form)
+        found[form] = [steps(rank, model, range(4))]
+        for codec in ("raw", "3lc:s=1.75"):
+            model = whole(rank, form)
+            state = threelc.torch.register_fsdp(model, codec, min_numel=1)
+            found[form].append(steps(rank, model, range(4)))
+        found[form].append(state.stats.ratio)
+    return found
+
+
+# ---- checkpoints with torch.distributed.checkpoint ----
+
+class Given(torch.nn.Module):
+    """Its gradients do not depend on its parameters, of which some ranks have a smaller shard, or none."""
+
+    def __init__(self, *shapes):
+        super().__init__()
+        self.given = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(shape)) for shape in shapes])
+        self.frozen = torch.nn.Parameter(torch.ones(9), requires_grad=False)
+
+    def gradients(self, rank, step):
+        draw = torch.Generator().manual_seed(100 * step + rank + sum(p.numel() for p in self.given))
+        return [torch.randn(p.shape, generator=draw) for p in self.given]
+
+    def forward(self, rank, step):
+        return self.frozen[0] * sum((p * g).sum() for p, g in zip(self.given, self.gradients(rank, step)))
+
+
+class Both(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Given((41, 30), (7,), (3, 20)), Given((40, 13), (1,))
+
+    def forward(self, rank, step):
+        return self.first(rank, step) + self.second(rank, step)
+
+
+def both(rank, form, settings):
+    """form: the mesh, replicas by shards, or "one shard" for a mesh of one dimension, or "replicate"."""
+    model, group = Both(), None
+    if form == "replicate":
+        for module in (model.first, model):
+            replicate(module)
+    else:
+        mesh = init_device_mesh("cpu", (2, 2) if form == "shards" else form, mesh_dim_names=("replicate", "shard"))
+        for module in (model.first, model.second, model):
+            fully_shard(module, mesh=mesh["shard"] if form == "shards" else mesh)
+        if form == "shards":
+            group = [dist.new_group([i, i + 2], backend="gloo") for i in range(2)][rank % 2]
+    return model, threelc.torch.register_fsdp(model, process_group=group, min_numel=1, **settings)
+
+
+def given(rank, model, numbers):
+    """Steps: the sum of the gradients that come out of the hook, of whole parameters by name."""
+    total = {name: 0 for name, p in model.named_parameters() if p.requires_grad}
+    for step in numbers:
+        model.zero_grad()
+        model(rank, step).backward()
+        for name, p in model.named_parameters():
+            if p.requires_grad:
+                total[name] = total[name] + p.grad.full_tensor()
+    return total
+
+
+def sums(world, numbers):
+    """Of the means of what goes into the hook."""
+    model, total = Both(), {}
+    for part in ("first", "second"):
+        for step in numbers:
+            every = zip(*(getattr(model, part).gradients(rank, step) for rank in range(world)))
+            for i, gradients in enumerate(every):
+                name = f"{part}.given.{i}"
+                total[name] = total.get(name, 0) + sum(gradients) / world
+    return total
+
+
+def unsent(state):
+    return {name: tensor.full_tensor() for name, tensor in state.sharded_state_dict().items()}
+
+
+def saved(rank, world, folder, settings):
+    """Two replicas of two shards save after three steps, at once, and while a fourth step is trained."""
+    model, state = both(rank, (2, 2), settings)
+    group = dist.new_group()
+    total, left = given(rank, model, range(3)), unsent(state)
+    dcp.save({"unsent": state.sharded_state_dict()}, checkpoint_id=f"{folder}/now")
+    future = dcp.async_save({"unsent": state.sharded_state_dict()}, checkpoint_id=f"{folder}/later",
+                            process_group=group)
+    given(rank, model, [3])
+    future.result()
+    return total, left
+
+
+def loaded(rank, world, folder, form, settings):
+    """What was loaded, the sums of three steps more, and what is left. Saved again before the first step it stays."""
+    model, state = both(rank, form, settings)
+    held = {"unsent": state.sharded_state_dict()}
+    dcp.load(held, checkpoint_id=folder)
+    state.load_sharded_state_dict(held["unsent"])
+    found = unsent(state)
+    kept = state.state_dict()
+    model, state = both(rank, form, settings)
+    state.load_state_dict(kept)
+    return found, given(rank, model, range(3, 6)), unsent(state)
+
+
+def not_loaded(rank, world, what):
+    model, state = both(rank, (2, 2), {"codec": "raw"} if what == "codec" else {})
+    held = {name: tensor + (what == "codec") for name, tensor in state.sharded_state_dict().items()}
+    if what == "name":
+        held["third"] = held["first.given.0"]
+    elif what == "missing":
+        del held["first.given.0"]
+    elif what == "shape":
+        held["first.given.0"] = torch.zeros(3)
+    elif what == "late":
+        given(rank, model, [0])
+    state.load_sharded_state_dict(held)
 
 
 def other_group(rank, world):
@@ -135,7 +290,7 @@ def no_cpu(rank, world):
     threelc.torch.register_fsdp(model)
 
 
-@unittest.skipUnless(RUNS, "PyTorch has no FSDP2 that runs on CPUs")
+@unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
 class FSDP2(Refusals):
     def test_raw_is_the_mean_over_replicas(self):
         """As a mesh of two dimensions computes it."""
@@ -168,9 +323,13 @@ class FSDP2(Refusals):
             self.assertEqual(len(said), 1)
             self.assertIn("NaN or infinity in the gradient of tensor", said[0])
 
-    def test_stats_go_on(self):
-        for before, after in CLUSTER.run(4, resumed):
+    def test_resuming(self):
+        """With the same bits, in shards of the same replicas."""
+        for (one, *_), (other, before, after, modules) in zip(*(CLUSTER.run(4, resumed, stop) for stop in (5, 2))):
+            self.equal([one], [other])
             self.assertEqual(before, after)
+            self.assertEqual(modules, ["0", "2"])
+        self.refused(CLUSTER.outcomes(4, of_another_shard), "ValueError", ", and this rank has shard ")
 
     def equal(self, found, wanted):
         for ours, theirs in zip(found, wanted):
@@ -185,6 +344,15 @@ class FSDP2(Refusals):
             self.equal(raw, plain)
             self.equal(coded[:2], coded[2:])
         self.assertGreater(CLUSTER.run(4, hybrid, "3lc:s=1.75", {})[0][1], 4)
+
+    def test_replicas_of_one_shard(self):
+        """With replicate(), with a mesh of one shard and with parameters on the CPU."""
+        found = CLUSTER.run(2, on_two)
+        for form in found[0]:
+            plain, raw, coded = ([rank[form][i] for rank in found] for i in range(3))
+            self.equal(raw, plain)
+            self.equal(coded[:1], coded[1:])
+            self.assertGreater(found[0][form][3], 4)
 
     def test_hybrid_accumulates(self):
         found = CLUSTER.run(4, accumulated, "raw")
@@ -213,7 +381,39 @@ class FSDP2(Refusals):
         self.refused(CLUSTER.outcomes(4, other_meshes), "ValueError", "needs the same replicas for all modules")
 
 
-@unittest.skipIf(RUNS or fully_shard is None, "FSDP2 runs here, or there is none")
+@unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
+class Checkpoints(Refusals):
+    def close(self, found, wanted):
+        self.assertEqual(sorted(found), sorted(wanted))
+        for name, tensor in found.items():
+            torch.testing.assert_close(tensor, wanted[name], atol=2e-5, rtol=1e-5)
+
+    def test_other_meshes(self):
+        """What came out of the hook and what is left are the sum of what went in, before and after."""
+        for settings, forms in (({"codec": "3lc:s=1.75"}, ((4, (2, 2)), (2, (2, 1)), (4, (4, 1)), (2, "replicate"))),
+                                ({"codec": "3lc", "mode": "gather"}, ((4, "shards"), (2, (1, 2))))):
+            with tempfile.TemporaryDirectory() as folder:
+                for out, left in (first := CLUSTER.run(4, saved, folder, settings)):
+                    self.assertGreater(min(float(tensor.abs().max()) for tensor in left.values()), 0)
+                    self.close({name: out[name] + left[name] for name in out}, sums(4, range(3)))
+                for i, (world, form) in enumerate(forms):
+                    where = f"{folder}/{'later' if i % 2 else 'now'}"
+                    for found, out, left in CLUSTER.run(world, loaded, where, form, settings):
+                        self.close(found, first[0][1])
+                        wanted = sums(world, range(3, 6))
+                        self.close({name: out[name] + left[name] for name in out},
+                                   {name: wanted[name] + found[name] for name in wanted})
+
+    def test_what_does_not_fit(self):
+        for what, words in (("name", "no sharded module trains here: third (1 in all)"),
+                            ("missing", "first.given.0 is missing, and this rank has a shard of shape ["),
+                            ("shape", "first.given.0 is of shape [3], and this rank has a shard of shape ["),
+                            ("codec", "codec 'raw' keeps no residual, and the state has some"),
+                            ("late", "before the first backward pass")):
+            self.refused(CLUSTER.outcomes(4, not_loaded, what), "ValueError", words)
+
+
+@unittest.skipIf(HAS_FSDP2 or fully_shard is None, "FSDP2 runs here, or there is none")
 class OlderFSDP2(unittest.TestCase):
     def test_sentence(self):
         """PyTorch 2.6 has no hook, later ones had one on GPUs only."""

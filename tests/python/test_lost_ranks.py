@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import threelc.torch
 from cluster import CLUSTER, attempt
-from outer_models import Scaler
+from outer_models import HAS_FSDP2, Scaler, shard
 from test_ddp import build, start, train
 from threelc.torch._common.transport import timeout_of
 
@@ -115,13 +115,13 @@ def absent(rank, world, done):
 def timeouts(rank, world):
     """Of the groups that each way makes, and of one that is made for the module."""
     one, two, three, four = (torch.nn.Linear(4, 4) for _ in range(4))
-    four.set_all_reduce_hook = lambda hook: None
     other = dist.new_group(backend="gloo", timeout=timedelta(seconds=7))
     found = [threelc.torch.register(build()),
              threelc.torch.LocalSteps(one, torch.optim.SGD(one.parameters(), 0.1), every=2),
              threelc.torch.PushPull(two, lambda p: torch.optim.SGD(p, 0.1)),
              threelc.torch.Gossip(three, torch.optim.SGD(three.parameters(), 0.1), graph="complete"),
-             threelc.torch.register_fsdp(four), threelc.torch.register(build(process_group=other))]
+             threelc.torch.register(build(process_group=other)),
+             *map(threelc.torch.register_fsdp, shard(world, four) if HAS_FSDP2 else ())]
     return [timeout_of(each._transport.group).total_seconds() for each in found]
 
 
@@ -158,7 +158,7 @@ class Time(unittest.TestCase):
         self.done = Path(folder.name, "done")
 
     def test_timeout_of_the_modules_group(self):
-        self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), [[33.0] * 5 + [7.0]] * 2)
+        self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), [[33.0] * 4 + [7.0] + [33.0] * HAS_FSDP2] * 2)
 
     def test_a_rank_is_late(self):
         """The others raise, with a sentence, and nothing waits longer."""

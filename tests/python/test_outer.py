@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Local steps, the parameter server, gossip and the hooks of FSDP2 in PyTorch, in real processes over gloo."""
+"""Local steps, the parameter server and gossip in PyTorch, in real processes over gloo."""
 import torch
 
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
-from outer_models import Sharded, backward, bits, build, nesterov, resumed, sgd, train
+from outer_models import backward, bits, build, nesterov, resumed, sgd, train
 from threelc.exchange import GossipKind
 
 
@@ -433,49 +433,3 @@ class Gossip(Refusals):
     def test_other_graphs(self):
         self.refused(CLUSTER.outcomes(2, gossiped, 1, {"graph": threelc.exchange.Graph(0, 3)}), None,
                      "the graph has 3 nodes, but there are 2 ranks")
-
-
-# ---- FSDP2 ----
-
-def sharded(rank, world, pieces, settings, dtype=torch.float32):
-    """Two sharded modules: their averaged gradients of all steps, stats and residuals."""
-    saved, found = None, []
-    for first, last in pieces:
-        model = torch.nn.Sequential(Sharded(5000), torch.nn.ReLU(), Sharded(3000))
-        state = threelc.torch.register_fsdp(model, **settings)
-        if saved is not None:
-            state.load_state_dict(saved)
-        for step in range(first, last):
-            for i in (2, 0):
-                draw = torch.Generator().manual_seed(100 * step + 10 * i + rank)
-                gradient = torch.randn(model[i].n, generator=draw).to(dtype)
-                if settings.get("on_nonfinite") and step == 1 and rank == 0 and i == 2:
-                    gradient[5] = float("nan")
-                found.append(model[i].backward_ends(gradient).float())
-        saved = state.state_dict()
-    return [g.numpy().tobytes() for g in found], found, state.stats, state.residuals
-
-
-class FSDP(Refusals):
-    def test_mean(self):
-        found = CLUSTER.run(3, sharded, [(0, 2)], {"codec": "raw"})
-        draws = [torch.randn(3000, generator=torch.Generator().manual_seed(20 + rank)) for rank in range(3)]
-        torch.testing.assert_close(found[1][1][0], sum(draws) / 3, atol=1e-6, rtol=1e-5)
-        self.assertEqual(found[0][0], found[2][0])
-
-    def test_training(self):
-        for dtype in (torch.float32, torch.bfloat16):
-            found = CLUSTER.run(2, sharded, [(0, 6)], {"codec": "3lc:s=1.5"}, dtype)
-            self.assertEqual(found[0][0], found[1][0])
-            self.assertEqual(sorted(found[0][3]), ["0", "2"])
-            self.assertGreater(found[0][2].ratio, 4)
-
-    def test_resuming(self):
-        self.goes_on(2, sharded, [(0, 2), (2, 6)], {"codec": "3lc"})
-
-    def test_nan(self):
-        found = CLUSTER.run(2, sharded, [(0, 3)], {"on_nonfinite": "skip"})
-        for _, gradients, _, _ in found:
-            self.assertEqual([bool(torch.isnan(g).any()) for g in gradients], [False, False, True, False, False, False])
-        for result in CLUSTER.outcomes(2, sharded, [(0, 3)], {"on_nonfinite": "raise"}):
-            self.assertEqual(result.kind, "StepError")

@@ -9,9 +9,9 @@ from torch.nn.parallel import DistributedDataParallel
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
-from outer_models import Sharded
+from outer_models import HAS_FSDP2, shard
 
-WAYS = ("register", "register_fsdp", "LocalSteps", "PushPull", "Gossip")
+WAYS = ("register", *["register_fsdp"] * HAS_FSDP2, "LocalSteps", "PushPull", "Gossip")
 
 
 class Net(torch.nn.Module):
@@ -48,7 +48,9 @@ class Way:
             self.net = DistributedDataParallel(self.net)
             self.state = threelc.torch.register(self.net, codec, **settings)
         elif way == "register_fsdp":
-            self.net = torch.nn.Sequential(Sharded(2000), Sharded(1000)) if net is None else net
+            if net is None:
+                self.net = torch.nn.Sequential(torch.nn.Linear(30, 60), torch.nn.Linear(60, 20))
+                shard(torch.distributed.get_world_size(), *self.net)
             self.state = threelc.torch.register_fsdp(self.net, codec, **settings)
         elif way == "PushPull":
             self.state = threelc.torch.PushPull(self.net, lambda p: torch.optim.SGD(
@@ -57,23 +59,18 @@ class Way:
             self.inner = torch.optim.SGD(self.net.parameters(), 0.1)
             made = {"every": 1, "min_numel": 1} if way == "LocalSteps" else {}
             self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **made, **settings)
-        self.optimizer = self.state if hasattr(self.state, "step") else torch.optim.SGD(self.net.parameters(), 0.1) \
-            if way == "register" else None
+        self.optimizer = self.state if hasattr(self.state, "step") else torch.optim.SGD(self.net.parameters(), 0.1)
 
     def train(self, rank, steps):
-        """Returns the weights, or the gradients."""
+        """Returns the weights."""
         for step in steps:
             draw = torch.Generator().manual_seed(10 * step + rank)
-            if self.optimizer is None:
-                found = [m.backward_ends(torch.randn(m.n, generator=draw)) for m in self.net.modules()
-                         if isinstance(m, Sharded)]
-                continue
             self.optimizer.zero_grad()
             dtype = next(self.net.parameters()).dtype
             self.net(torch.randn(8, 30, generator=draw).to(dtype)).float().pow(2).mean().backward()
             self.optimizer.step()
-            found = list(self.net.parameters())
-        return [tensor.detach().float().numpy().tobytes() for tensor in found]
+        weights = [getattr(p, "to_local", lambda p=p: p)() for p in self.net.parameters()]
+        return [tensor.detach().float().numpy().tobytes() for tensor in weights]
 
 
 def said(function, *arguments):
@@ -93,7 +90,7 @@ def frozen(thing):
 def older(state):
     """As older releases saved it."""
     state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed", "velocities",
-                                                                       "second_moments", "late")}
+                                                                       "second_moments", "late", "shard")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]
@@ -178,9 +175,9 @@ def renamed(rank, world, names, lost, old=False):
 
 
 def other_modules(rank, world, lost):
-    one = Way("register_fsdp", net=Sharded(2000))
+    one = Way("register_fsdp", net=shard(world, torch.nn.Linear(30, 60))[0])
     one.train(rank, range(2))
-    two = Way("register_fsdp", net=torch.nn.Sequential(Sharded(2000)))
+    two = Way("register_fsdp", net=torch.nn.Sequential(*shard(world, torch.nn.Linear(30, 60))))
     two.state.load_state_dict(one.state.state_dict(), lost)
 
 
@@ -191,6 +188,7 @@ def waits(rank, world):
     two, three = Way("register_fsdp"), Way("register_fsdp")
     two.state.load_state_dict(one.state.state_dict())
     three.state.load_state_dict(two.state.state_dict())
+    three.net.load_state_dict(one.net.state_dict())
     return one.train(rank, [2]) == three.train(rank, [2])
 
 
@@ -243,7 +241,7 @@ def mixed_up(rank, world, age):
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
             if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities",
-                         "second_moments", "late"):
+                         "second_moments", "late", "shard"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):
@@ -269,7 +267,7 @@ class Made(unittest.TestCase):
     def test_other_settings(self):
         for way, name, one, other in (("register", "pull", "3lc", "qsgd"), ("register", "mode", "gather", "sharded"),
                                       ("LocalSteps", "mode", "gather", "sharded"),
-                                      ("register_fsdp", "min_numel", 1, 1500)):
+                                      *[("register_fsdp", "min_numel", 1, 1500)] * HAS_FSDP2):
             for words, _, _ in CLUSTER.run(2, refused, way, {name: one}, {name: other}, whole):
                 self.assertIn(f"with {name}={one!r}, and this one was made with {name}={other!r}", words)
         for words, _, _ in CLUSTER.run(2, refused, "PushPull", {"min_numel": 10}, {"min_numel": 12}, whole):
@@ -312,6 +310,7 @@ class Names(Refusals):
         for _, after in CLUSTER.run(2, renamed, (None, "inside"), True):
             self.assertEqual(after, 0)
 
+    @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
     def test_sharded_modules(self):
         self.refused(CLUSTER.outcomes(2, other_modules, False), None,
                      "that no sharded module has here: (root) (1 in all). With lost=True")

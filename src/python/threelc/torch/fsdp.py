@@ -7,7 +7,6 @@ Tested with FSDP2 of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
 """
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from functools import partial
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
@@ -26,30 +25,32 @@ from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check
     states_for
 from ._common.transport import Transport, timeout_of
 from ._common.versions import fsdp_param_groups, fsdp_runs_on_cpus, has_all_reduce_hook, is_fsdp_module
+from ._fsdp2 import Shards, average_no_replicas, replicas_of, shard_index
 from ._hook.places import DTYPES
 
 STATE_VERSION = 1  # of state_dict()
-_STATE = Kind("register_fsdp()", STATE_VERSION, {**RANKS, "groups": {str: GROUP}, "traffic": Optionally(TRAFFIC),
-                                                 "made": MADE})
+_STATE = Kind("register_fsdp()", STATE_VERSION, {**RANKS, "shard": Optionally(int), "groups": {str: GROUP},
+                                                 "traffic": Optionally(TRAFFIC), "made": MADE})
 _ROOT = "(root)"  # stands for the empty name
 
 
 class FSDPState:
     """What the hooks keep; register_fsdp() makes it. Residuals belong to the names of the sharded modules."""
 
-    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, modules: Mapping[str, Any],
-                 compare_every: int) -> None:
+    def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, shards: Mapping[str, Shards],
+                 shard: int, compare_every: int) -> None:
         self._transport = transport
         self._config = config
         self._skips = on_nonfinite == "skip"
         self._has_feedback = Context(1, config["push"]).residual is not None
         self._made = made_with(config["push"], config["min_n"], config["pull"],
                                "gather" if config["gather"] else "sharded")
-        self._modules = frozenset(modules)
+        self._shards = shards  # by module
+        self._shard = shard
         self._groups: Dict[str, Group] = {}
         self._loaded: Dict[str, Group] = {}  # of modules that had no gradient yet, so that dtype and device are unknown
-        self._replicas = {name: Replicas(compare_every, partial(_shards_of, module), config["threads"])
-                          for name, module in modules.items()}
+        self._replicas = {name: Replicas(compare_every, module.of_replica, config["threads"])
+                          for name, module in shards.items()}
         self._reduced: Dict[str, int] = {}  # how often
         self._log = Log(transport.rank, "backward pass")
         self._clock = Clock()
@@ -133,7 +134,8 @@ class FSDPState:
 
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by names of modules, and its stats. Each rank saves its own."""
-        return {**_STATE.head(self._transport), "made": dict(self._made), "traffic": self._traffic(),
+        return {**_STATE.head(self._transport), "shard": self._shard, "made": dict(self._made),
+                "traffic": self._traffic(),
                 "groups": {name: group.state_dict() for name, group in {**self._loaded, **self._groups}.items()}}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
@@ -144,25 +146,61 @@ class FSDPState:
         if self._groups:
             raise ValueError("states are loaded before the first backward pass")
         found = states_for(states, _STATE, self._transport, lost)
+        for state in found:
+            if state.get("shard") not in (None, self._shard):  # 0.4.1 did not save it
+                raise ValueError(f"the state is of shard {state['shard']}, and this rank has shard {self._shard}. For "
+                                 "torch.distributed.checkpoint, and other numbers of shards, use sharded_state_dict()")
         every = [state["groups"] for state in found]
         if any(groups.keys() != every[0].keys() for groups in every):
             raise ValueError("the states do not belong together: some have other modules than others")
         check_made(_STATE, found, self._made, [n for group in every[0].values() for n in group["sizes"]])
         names = {name: _plain(name) for name in every[0]}
-        check_places((name for name in names if names[name] not in self._modules),
+        check_places((name for name in names if names[name] not in self._shards),
                      "that no sharded module has here", lost)
         self._loaded = {names[name]: self._group_from([groups[name] for groups in every], lost)
-                        for name in names if names[name] in self._modules}
+                        for name in names if names[name] in self._shards}
         if all(state.get("traffic") for state in found):  # 0.3.4 did not save it
             self._float_bytes = load_traffic(found, "traffic", self._transport, self._clock)["float_bytes"]
 
+    def sharded_state_dict(self) -> Dict[str, torch.Tensor]:
+        """What was not sent yet, for torch.distributed.checkpoint, which loads it on any number of replicas and shards:
+        a DTensor of floats for each parameter, placed as it is, with the mean over the replicas. All ranks call it
+        together. Before the first backward pass it is what load() fills."""
+        found: Dict[str, torch.Tensor] = {}
+        for name, shards in self._shards.items():
+            group = self._groups.get(name) or self._loaded.get(name)
+            flat = torch.zeros(shards.numel) if group is None else group.unsent(self._transport)[0]
+            if len(flat) != shards.numel:
+                raise ValueError(f"the gradients of module {name} have {len(flat)} values, and its parameters that are "
+                                 f"trained {shards.numel}: some got no gradient, or were frozen since")
+            found.update(shards.to_dtensors(flat))
+        return found
+
+    def load_sharded_state_dict(self, state: Mapping[str, torch.Tensor], lost: bool = False) -> None:
+        """Goes on from a sharded_state_dict(): each replica has the mean over those that were saved, so that the mean
+        stays. lost: what the state has of parameters that are not trained here is lost; so is all of it if the codec
+        keeps no residual. Call it before the first backward pass. An exception changes nothing."""
+        if self._groups:
+            raise ValueError("states are loaded before the first backward pass")
+        here = {name for shards in self._shards.values() for name in shards.names}
+        check_places((name for name in state if name not in here), "that no sharded module trains here", lost)
+        unsent = {name: shards.to_flat(state) for name, shards in self._shards.items() if shards.names}
+        if self._has_feedback:
+            self._loaded = {name: self._group([name], [len(flat)], {name: flat}) for name, flat in unsent.items()}
+        elif not lost and any(flat.any() for flat in unsent.values()):
+            raise ValueError(f"codec {self._config['push']!r} keeps no residual, and the state has some: use one that "
+                             "does. With lost=True the run goes on without them")
+
     def _group_from(self, states: List[Dict[str, Any]], lost: bool) -> Group:
         """states: of a module, of one rank or of all. They do not depend on the dtype of gradients."""
-        group = Group(exchange.Config(**self._config), self._transport.rank, states[0]["names"], states[0]["sizes"],
-                      {} if self._has_feedback else None)
+        group = self._group(states[0]["names"], states[0]["sizes"], {} if self._has_feedback else None)
         group.check_states(states, lost)
         group.load_states(states, lost)
         return group
+
+    def _group(self, names: Sequence[str], sizes: Sequence[int], residuals: Optional[Dict[str, torch.Tensor]]) -> Group:
+        """Of a module that had no gradient yet."""
+        return Group(exchange.Config(**self._config), self._transport.rank, names, sizes, residuals)
 
 
 def _plain(name: str) -> str:
@@ -173,13 +211,13 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
                   pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip",
                   compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None) -> FSDPState:
     """Compresses what replicas of a model send each other, where fully_shard() was called with a mesh of two dimensions
-    (hybrid sharding), or with the mesh of one replica.
+    (hybrid sharding), or with the mesh of one replica, or where PyTorch's replicate() was called in its place.
 
     process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
-    new one, of the ranks along the mesh's first dimension, or, with the mesh of one replica, of all ranks, for replicas
-    of one rank each. The other arguments are those of register().
+    new one, of the ranks along the mesh's dimension of replicas, or, with the mesh of one replica, of all ranks, for
+    replicas of one rank each. The other arguments are those of register().
 
-    With a mesh of two dimensions parameters and checkpoints stay what they are. set_requires_all_reduce(False) has no
+    With a mesh that has replicas parameters and checkpoints stay what they are. set_requires_all_reduce(False) has no
     effect then: accumulate with set_requires_gradient_sync(False).
     """
     modules = _modules_of(model)
@@ -189,11 +227,14 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     transport = Transport(_group_of(replicas, process_group))
     config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
     transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every})
-    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, modules,
-                      compare_every)
+    names = {module: name for name, module in model.named_modules()}
+    groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
+    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite,
+                      {name: Shards(module, names) for name, module in modules.items()},
+                      shard_index(groups[0]) if groups else 0, compare_every)
+    for group in groups if replicas else ():
+        average_no_replicas(group)
     for name, module in modules.items():
-        for group in fsdp_param_groups(module) if replicas else ():
-            group.mesh_info = _of_shards_alone(group.mesh_info)
         module.set_all_reduce_hook(partial(state.reduce, name))
     return state
 
@@ -209,37 +250,26 @@ def _modules_of(model: Any) -> Dict[str, Any]:
     if "FullyShardedDataParallel" in kinds:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
                         "FullyShardedDataParallel, whose replicas cannot be compressed")
-    modules = {_plain(name): module for name, module in model.named_modules()
-               if has_all_reduce_hook(module)}
+    found: Dict[int, Any] = {}
+    for name, module in model.named_modules():
+        if has_all_reduce_hook(module):
+            found.setdefault(id(module._get_fsdp_state()), (_plain(name), module))  # of a list of modules the first
+    modules = dict(found.values())
     if not modules and any(is_fsdp_module(module) for module in model.modules()):
         raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} gives no access to what replicas exchange "
                            "(set_all_reduce_hook): it needs a newer PyTorch")
     if not modules:
         raise ValueError("fully_shard() was called for no module of this model")
-    for module in modules.values():
-        on_cpu = any(parameter.device.type == "cpu" for parameter in module.parameters())
-        if fsdp_param_groups(module) and on_cpu and not fsdp_runs_on_cpus():
-            raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} does not run on CPUs, with or without this hook: "
-                               "it needs a GPU, or a newer PyTorch")
+    on_cpu = any(group.device.type == "cpu" for module in modules.values() for group in fsdp_param_groups(module))
+    if on_cpu and not fsdp_runs_on_cpus():
+        raise RuntimeError(f"FSDP2 of PyTorch {torch.__version__} does not run on CPUs, with or without this hook: it "
+                           "needs a GPU, or a newer PyTorch")
     return modules
 
 
-def _shards_of(module: Any) -> Dict[str, torch.Tensor]:
-    """What this rank has of the module's parameters, by name. FSDP2 may make them anew."""
-    return {parameter._param_fqn: parameter.sharded_param.to_local()
-            for group in fsdp_param_groups(module) for parameter in group.fsdp_params}
-
-
-# ---- meshes of two dimensions ----
-
-def _is_hybrid(group: Any) -> bool:
-    return type(group.mesh_info).__name__ == "HSDPMeshInfo"
-
-
 def _replicas_of(modules: Mapping[str, Any]) -> Any:
-    """PyTorch's process group of the replicas of a mesh of two dimensions. None: there is no such mesh."""
-    groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
-    found = [group.mesh_info.replicate_process_group if _is_hybrid(group) else None for group in groups]
+    """PyTorch's process group of the replicas of a mesh that has a dimension of them. None: it has none."""
+    found = [replicas_of(group) for module in modules.values() for group in fsdp_param_groups(module)]
     if len({group and tuple(dist.get_process_group_ranks(group)) for group in found}) > 1:
         raise ValueError("fully_shard() was called with meshes of which some have other replicas than others: "
                          "register_fsdp() needs the same replicas for all modules")
@@ -260,10 +290,3 @@ def _group_of(replicas: Any, group: Any) -> Any:
         raise ValueError(f"process_group has the ranks {dist.get_process_group_ranks(group)}, and the replicas of the "
                          f"mesh are {ranks}: leave it out")
     return group
-
-
-def _of_shards_alone(info: Any) -> Any:
-    """What FSDP2 knows of a mesh of two dimensions, without that of replicas, so that it does not average over them."""
-    alone = next(kind for kind in type(info).__mro__ if kind.__name__ == "FSDPMeshInfo")
-    values = {field.name: getattr(info, field.name) for field in dataclasses.fields(info) if field.init}
-    return alone(**{**values, "replicate_mesh_dim": None})

@@ -219,10 +219,9 @@ class Group:
             if self._on_device is not None:
                 self._on_device.from_host()
 
-    def flush(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
-        """All residuals become 0, on all ranks together. Returns what they held, the same on all ranks, in floats on
-        the CPU, for each name: the mean of those of pushes, and what owners had not answered. weight: of this rank's
-        in the mean."""
+    def unsent(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
+        """What residuals hold, which stay, on all ranks together: the mean of those of pushes, and what owners had not
+        answered. The same on all ranks, in floats on the CPU, for each name. weight: of this rank's in the mean."""
         sums = [torch.zeros(n) for n in self.sizes]
         with self._on_host():
             share = weight / weights_of_all(transport, weight)
@@ -231,10 +230,15 @@ class Group:
             for part in self.allreduce.parts():
                 if part.residual is not None:
                     sums[part.tensor][part.first:part.first + part.n] += copied(part.residual)
-            summed = torch.cat(sums)
-            transport.all_reduce(summed)
-            self.allreduce.residual_scale(0.0)
+        summed = torch.cat(sums)
+        transport.all_reduce(summed)
         return list(torch.split(summed, list(self.sizes)))
+
+    def flush(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
+        """All residuals become 0, on all ranks together. Returns what they held, as unsent()."""
+        held = self.unsent(transport, weight)
+        self.residual_scale(0.0)
+        return held
 
     def residual_scale(self, factor: float) -> None:
         with self._on_host():

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What FSDP2 keeps of a module: its parameter groups, their meshes, and the shards of its parameters.
+
+FSDP2 hands a hook one flat tensor for each module: the gradients of this rank's shards, one after the other, each as
+long as the longest shard of its parameter. PyTorch tells this nowhere but in attributes of its own.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Dict, List, Mapping, Tuple
+
+import torch
+
+from ._common.states import plain
+from ._common.versions import fsdp_param_groups
+
+
+class Shards:
+    """Those that this rank has of the parameters of a module."""
+
+    def __init__(self, module: Any, names: Mapping[Any, str]) -> None:
+        """names: of all modules."""
+        self._parameters: Dict[str, Any] = {}
+        for group in fsdp_param_groups(module):
+            for parameter in group.fsdp_params:
+                info = parameter._module_info
+                prefix = plain(names[info.module])
+                self._parameters[f"{prefix}.{info.param_name}" if prefix else info.param_name] = parameter
+
+    def of_replica(self) -> Dict[str, torch.Tensor]:
+        """The shards as they are now, by names of parameters. FSDP2 may make them anew."""
+        return {name: parameter.sharded_param.to_local() for name, parameter in self._parameters.items()}
+
+    def _trained(self) -> List[Tuple[str, Any, int]]:
+        """Name and parameter of those that get gradients, and their places in what a hook gets."""
+        return [(name, parameter, math.prod(parameter.padded_sharded_param_size))
+                for name, parameter in self._parameters.items() if parameter.sharded_param.requires_grad]
+
+    @property
+    def numel(self) -> int:
+        """Of what a hook gets."""
+        return sum(places for _, _, places in self._trained())
+
+    @property
+    def names(self) -> List[str]:
+        """Of parameters that get gradients."""
+        return [name for name, _, _ in self._trained()]
+
+    def to_dtensors(self, flat: torch.Tensor) -> Dict[str, torch.Tensor]:
+        """flat: numel values, the same on all replicas, as a hook gets them. Returns a DTensor for each parameter,
+        placed as the parameter is."""
+        from torch.distributed.tensor import DTensor  # PyTorch 1.13 has none
+        found, at = {}, 0
+        for name, parameter, places in self._trained():
+            whole = parameter.sharded_param
+            local = flat[at:at + math.prod(parameter.sharded_size)].view(parameter.sharded_size).clone()
+            found[name] = DTensor.from_local(local, whole.device_mesh, whole.placements, run_check=False,
+                                             shape=whole.size(), stride=whole.stride())
+            at += places
+        return found
+
+    def to_flat(self, tensors: Mapping[str, Any]) -> torch.Tensor:
+        """What to_dtensors() was given, in floats on the CPU. ValueError: a tensor is missing, or has another shard."""
+        pieces = []
+        for name, parameter, places in self._trained():
+            tensor = tensors.get(name)
+            local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+            if not torch.is_tensor(local) or local.shape != parameter.sharded_size:
+                what = f"of shape {list(local.shape)}" if torch.is_tensor(local) else "missing"
+                raise ValueError(f"{name} is {what}, and this rank has a shard of shape "
+                                 f"{list(parameter.sharded_size)} of it: let torch.distributed.checkpoint.load() fill "
+                                 "what sharded_state_dict() returns")
+            piece = torch.zeros(places)
+            piece[:local.numel()] = local.detach().reshape(-1)
+            pieces.append(piece)
+        return torch.cat(pieces) if pieces else torch.zeros(0)
+
+
+# ---- meshes with replicas ----
+
+def replicas_of(group: Any) -> Any:
+    """PyTorch's process group of the replicas. None: the mesh has no dimension of replicas."""
+    return getattr(group.mesh_info, "replicate_process_group", None)
+
+
+def shard_index(group: Any) -> int:
+    """Which of the shards of a replica this rank has."""
+    return int(getattr(group.mesh_info, "shard_mesh_rank", 0))
+
+
+def average_no_replicas(group: Any) -> None:
+    """From now on FSDP2 does not average over replicas: it knows of the mesh no more than how it shards, if it does."""
+    info = group.mesh_info
+    kinds = {kind.__name__: kind for kind in type(info).__mro__}
+    values = {field.name: getattr(info, field.name) for field in dataclasses.fields(info) if field.init}
+    if "FSDPMeshInfo" in kinds:
+        group.mesh_info = kinds["FSDPMeshInfo"](**{**values, "replicate_mesh_dim": None})
+    else:
+        group.mesh_info = kinds["DataParallelMeshInfo"](**values)
