@@ -56,8 +56,6 @@ def trained(rank, codec, mode, static_graph, checkpoints):
 def trainings(rank, world, mode=None, static_graph=False, checkpoints=False):
     """As trained(), by codec. Graphs are computed by the same operations as what is not compiled."""
     found = {None: trained(rank, None, None, static_graph, checkpoints)}
-    if mode is not None:
-        import torch._dynamo
     return {**found, **{codec: trained(rank, codec, mode, static_graph, checkpoints) for codec in ("raw", "3lc")}}
 
 
