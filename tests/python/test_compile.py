@@ -33,8 +33,9 @@ def trained(rank, codec, mode, static_graph, checkpoints):
     torch.manual_seed(1)
     torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 5000  # 1 MiB would hold all
     if mode is not None:
-        torch._dynamo.reset()
-        torch._dynamo.config.optimize_ddp = mode
+        from torch import _dynamo
+        _dynamo.reset()
+        _dynamo.config.optimize_ddp = mode
     ddp = DistributedDataParallel(Net(checkpoints), bucket_cap_mb=0.005, static_graph=static_graph)
     state = threelc.torch.register(ddp, codec, warmup_steps=1 + static_graph, compare_every=1) if codec else None
     graphs = []

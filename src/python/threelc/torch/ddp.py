@@ -12,7 +12,7 @@ from ._common.arguments import check_numbers, codec_list, one_of, scaler_of, sho
 from ._common.groups import check_choices
 from ._common.moments import check_moments
 from ._common.transport import Transport
-from ._common.versions import has_optimizer_in_backward
+from ._common.versions import has_optimizer_in_backward, outside_graphs
 from ._hook.settings import Settings
 from ._hook.state import DDPState
 
@@ -23,8 +23,13 @@ def hook(state: DDPState, bucket: Any) -> Any:
     The compiled reducer of PyTorch 2 gives it a pair (gradient, parameter) instead of a bucket.
     """
     if isinstance(bucket, tuple):
-        return state._gradient_arrived(*bucket)
+        return _gradient_arrived(state, *bucket)
     return state._bucket_arrived(bucket)
+
+
+@outside_graphs
+def _gradient_arrived(state: DDPState, gradient: torch.Tensor, parameter: Any) -> None:
+    state._gradient_arrived(gradient, parameter)
 
 
 # DistributedDataParallel looks at these, and wants types, not their names.

@@ -26,6 +26,11 @@ def call_step_hooks(optimizer: Any) -> None:
      optimizer._hook_for_profile)()
 
 
+def outside_graphs(function: Any) -> Any:
+    """Dynamo calls this function as it is, with all that it calls."""
+    return torch._disable_dynamo(function) if hasattr(torch, "_disable_dynamo") else function
+
+
 def has_optimizer_in_backward(parameter: torch.Tensor) -> bool:
     """_apply_optimizer_in_backward() of PyTorch 2 was called for it."""
     return hasattr(parameter, "_in_backward_optimizers")
