@@ -56,6 +56,14 @@ def _do(pipe, function, rank, world, store, timeout, arguments):
             dist.destroy_process_group()
 
 
+def _runs(stat):
+    """Whether a thread runs. stat: its file, which goes when it ends."""
+    try:
+        return stat.read_text().rsplit(")", 1)[1].split()[0] == "R"
+    except OSError:
+        return False
+
+
 def _settle():
     """Waits until no other thread runs. After a collective has returned, a thread of gloo lets go of its tensors. If no
     other has them, it needs the GIL for that. In PyTorch 2.6 destroy_process_group() keeps the GIL while it waits for
@@ -65,8 +73,8 @@ def _settle():
     end = time.monotonic() + 1  # a thread of gloo may turn in circles after a connection was closed
     while quiet < 3 and time.monotonic() < end and sys.platform == "linux":
         time.sleep(0.01)
-        stats = [path.read_text() for path in Path("/proc/self/task").glob("*/stat") if path.parent.name != own]
-        quiet = 0 if any(stat.rsplit(")", 1)[1].split()[0] == "R" for stat in stats) else quiet + 1
+        others = [path for path in Path("/proc/self/task").glob("*/stat") if path.parent.name != own]
+        quiet = 0 if any(map(_runs, others)) else quiet + 1
 
 
 def _lead(pipes):

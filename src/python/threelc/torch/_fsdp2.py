@@ -62,10 +62,11 @@ class Shards:
 
     def to_flat(self, tensors: Mapping[str, Any]) -> torch.Tensor:
         """What to_dtensors() was given, in floats on the CPU. ValueError: a tensor is missing, or has another shard."""
+        from torch.distributed.tensor import DTensor
         pieces = []
         for name, parameter, places in self._trained():
-            tensor: Any = tensors.get(name)
-            local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+            tensor = tensors.get(name)
+            local: Any = tensor.to_local() if isinstance(tensor, DTensor) else tensor
             if not torch.is_tensor(local) or local.shape != parameter.sharded_size:
                 what = f"of shape {list(local.shape)}" if torch.is_tensor(local) else "missing"
                 raise ValueError(f"{name} is {what}, and this rank has a shard of shape "
