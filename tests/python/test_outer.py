@@ -98,8 +98,9 @@ def conserved(rank, world, settings):
             changes[name] += (p.detach() - before[name]).double().view(-1)
         optimizer.synchronize()
     owned = {name: torch.zeros_like(total) for name, total in changes.items()}
-    for part in optimizer._group.allreduce.parts():
-        name = optimizer._group.names[part.tensor]
+    group = optimizer._fragments[0].group
+    for part in group.allreduce.parts():
+        name = group.names[part.tensor]
         if name in owned and part.residual is not None:
             owned[name][part.first:part.first + part.n] += torch.tensor(part.residual).double()
     moved = {name: (p.detach() - start[name]).double().view(-1) for name, p in names.items()}

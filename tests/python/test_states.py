@@ -94,6 +94,9 @@ def older(state):
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]
+    if "fragments" in state:  # of LocalSteps
+        state["group"] = state.pop("fragments")[0]["group"]
+        del state["largest_round"]
     return state
 
 
@@ -125,8 +128,9 @@ def truncated(state):
     for entry in ("worker", "node"):
         if entry in state:
             return {**state, entry: {**state[entry], "state": state[entry]["state"][:-1]}}
-    if "group" in state:
-        return {**state, "group": {**state["group"], "state": truncated({"node": state["group"]["state"]})["node"]}}
+    if "fragments" in state:
+        return {**state, "fragments": [{**each, "group": truncated({"groups": [each["group"]]})["groups"][0]}
+                                       for each in state["fragments"]]}
     groups = copy.copy(state["groups"])
     last = len(groups) - 1 if isinstance(groups, list) else list(groups)[-1]
     groups[last] = {**groups[last], "state": truncated({"node": groups[last]["state"]})["node"]}

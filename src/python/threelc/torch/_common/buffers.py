@@ -32,24 +32,27 @@ class Buffers:
         """exchanged: False: they stay what they are on each rank."""
         self._model = model
         self._exchanged = exchanged
-        self.start = {name: buffer.detach().clone() for name, buffer in self._now().items()}
+        self.start = {name: buffer.detach().clone() for name, buffer in self.now().items()}
         """where a round that fails goes back to"""
         self._late: Set[str] = set()  # of them, those that came later
 
-    def _now(self) -> Dict[str, torch.Tensor]:
+    def now(self) -> Dict[str, torch.Tensor]:
+        """Those that are exchanged, by name."""
         return {name: b for name, b in self._model.buffers().items() if b.numel()} if self._exchanged else {}
 
     def ring_bytes(self, world: int) -> int:
         """What each rank sends if a ring all-reduce sums up those that have a mean, as float32."""
         return sum(2 * 4 * size_of(b) * (world - 1) // world for b in self.start.values() if _has_mean(b))
 
-    def merge(self, transport: Transport, weight: Optional[float], step: int) -> Dict[str, torch.Tensor]:
-        """What the buffers of all ranks become, of those that differ. weight: of this rank; None: it is not in the
-        round. StepError on all ranks: a value is not finite on a rank, and another one elsewhere. ValueError on all
-        ranks: a rank has other buffers than rank 0, or another one in place of one that it had."""
+    def merge(self, transport: Transport, now: Dict[str, torch.Tensor], weight: Optional[float],
+              step: int) -> Dict[str, torch.Tensor]:
+        """What the buffers of all ranks become, of those that differ. now: those of this rank. weight: of this rank;
+        None: it is not in the round. StepError on all ranks: a value is not finite on a rank, and another one
+        elsewhere. ValueError on all ranks: a rank has other buffers than rank 0, or another one in place of one that
+        it had."""
         if not self._exchanged:
             return {}
-        now = dict(sorted(self._now().items()))
+        now = dict(sorted(now.items()))
         problem = self._problem(now)
         kinds = {name: f"of shape {list(buffer.shape)}, {buffer.dtype}" for name, buffer in now.items()}
         memory = {} if problem else {name: _octets(buffer) for name, buffer in now.items()}
@@ -93,21 +96,25 @@ class Buffers:
                 return f"buffer {name} {problem}"
         return ""
 
-    def end_round(self, merged: Dict[str, torch.Tensor]) -> None:
-        """The buffers become what merge() found."""
-        for name, buffer in self._now().items():
+    def end_round(self, then: Dict[str, torch.Tensor], merged: Dict[str, torch.Tensor], mix: float = 0.0) -> None:
+        """The buffers become what merge() found of those that were `then`. mix: how much of those that have a mean stays
+        what it is now on this rank."""
+        for name, buffer in self.now().items():
+            if name not in then:
+                continue
+            common = merged[name].view(buffer.shape) if name in merged else then[name]
+            if name in self.start:
+                self.start[name].copy_(common)
+            else:
+                self.start[name] = common.detach().clone()
+                self._late.add(name)
             if name in merged:
                 with torch.no_grad():
-                    buffer.copy_(merged[name].view(buffer.shape))
-            if name in self.start:
-                self.start[name].copy_(buffer)
-            else:
-                self.start[name] = buffer.detach().clone()
-                self._late.add(name)
+                    buffer.copy_(mix * buffer + (1 - mix) * common if mix and _has_mean(buffer) else common)
 
     def go_back(self) -> None:
         """Those that came in this round stay what they are."""
-        for name, buffer in self._now().items():
+        for name, buffer in self.now().items():
             if name in self.start:
                 with torch.no_grad():
                     buffer.copy_(self.start[name])

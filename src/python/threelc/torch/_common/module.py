@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 import torch
 
@@ -99,11 +99,12 @@ class Model:
         """By name. They may be other tensors than before."""
         return dict(self.module.named_buffers())
 
-    def start(self, transport: Transport) -> None:
+    def start(self, transport: Transport, order: Sequence[str] = ()) -> None:
         """All ranks start from the parameters and buffers of rank 0. All get an exception if those of a rank have other
-        names, shapes or dtypes, or if one cannot be carried."""
+        names, shapes or dtypes, or if one cannot be carried. order: which parameters travel together, in words, alike
+        on all ranks."""
         tensors = list(self._tensors())
-        _compare([_description(*tensor) for tensor in tensors], transport)
+        _compare([*(_description(*tensor) for tensor in tensors), *order], transport)
         problems = transport.gather(self._problem())
         for rank, problem in enumerate(problems):
             if problem:

@@ -69,8 +69,12 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if starts is not None:
                 self._model.check_start(starts())
         except Exception:
-            self._transport.abort()
+            self._abort()
             raise
+
+    def _abort(self) -> None:
+        """Closes the connections."""
+        self._transport.abort()
 
     def _check_inside(self) -> None:
         check_optimizer(self._inside, self._model, "the optimizer")

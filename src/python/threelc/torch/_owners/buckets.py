@@ -11,9 +11,9 @@ from ... import exchange
 from ..._errors import Status, StepError
 from .._common.groups import Clock
 from .._common.module import assign, copied
+from .._common.runners import nothing
 from .mail import Mail
 from .places import Place
-from .runners import nothing
 
 _MIB = 1 << 20
 _LEAST = 4096  # values of a tensor that is split

@@ -28,6 +28,7 @@ from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
                                  made_optimizer, warn_second_moment)
 from .._common.replicas import Replicas
+from .._common.runners import Background, Inline, nothing
 from .._common.scaler import inverse_of, scaler_that_steps, tell
 from .._common.starving import LoopStats, Starving, residual_ratios, warn_starving
 from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
@@ -40,7 +41,6 @@ from .mail import Mail
 from .overlap import Overlap
 from .param_groups import ParameterGroups
 from .places import Place, optimizer_for, optimizer_state, values_at
-from .runners import Background, Inline, nothing
 
 _SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"

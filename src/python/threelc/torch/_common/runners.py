@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Optional
 
-from .._common.jobs import Jobs
-from .._common.transport import Transport
+from .jobs import Jobs
+from .transport import Transport
 
 Job = Callable[[], None]
 
