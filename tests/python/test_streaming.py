@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Streaming DiLoCo in LocalSteps: fragments of a model in turn, exchanges that local steps go on beside, and mixing. In
 real processes over gloo."""
+import os
 import time
-import unittest
 
 import torch
+import torch.distributed as dist
 
-import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from outer_models import bits, in_pieces, nesterov
@@ -151,40 +151,53 @@ class Rule(Refusals):
 
 # ---- what goes on beside an exchange ----
 
-def overlapped(rank, world, late):
-    """Rank 1 comes late to each step by so many seconds. The seconds of each step."""
+def overlapped(rank, world):
+    """Rank 1 makes step 3, in which an exchange begins, after rank 0 has made step 4. Returns the bits of both."""
     model = built(rank)
     optimizer = threelc.torch.LocalSteps(model, sgd(model), every=3, delay=2)
-    seconds = []
+    store = dist.distributed_c10d._get_default_store()
     for step in range(1, 6):
-        if rank == 1 and step == 3:
-            time.sleep(late)
+        if (rank, step) == (1, 3):
+            store.wait(["rank 0 has made step 4"])
         gradients(model, rank, step)
-        start = time.monotonic()
         optimizer.step()
-        seconds.append(time.monotonic() - start)
-    optimizer.synchronize()
-    return seconds
+        if (rank, step) == (0, 4):
+            store.set("rank 0 has made step 4", "1")
+    return bits(model)
 
 
-def lost(rank, world):
-    """Rank 1 ends with an exchange under way: what the others get, after how long, and whether they get it again."""
+def lost(rank, world, how):
+    """Rank 1 begins no second exchange. Of the others the steps that went well, and what step() says then, and later."""
     model = built(rank)
-    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=2, delay=2)
-    gradients(model, rank, 1)
-    optimizer.step()
-    if rank == 1:
-        return None
-    first = attempt(lambda: [optimizer.step() for _ in range(6)])
-    return first, attempt(optimizer.synchronize), optimizer.stats.steps if False else 0
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=2, delay=3)
+    for step in range(1, 9):
+        if rank == 1 and step == 4:
+            if how == "changed":
+                model.layers[1] = torch.nn.Linear(16, 16)
+                return attempt(optimizer.step)[:2]
+            os._exit(0)
+        kind, words, seconds = attempt(optimizer.step)
+        if kind:
+            return step, words, seconds, attempt(optimizer.synchronize)[1]
 
 
 class Overlap(Refusals):
     def test_steps_go_on(self):
-        """An exchange waits for a rank that is late, and local steps do not: only the one that takes the result."""
-        seconds = CLUSTER.run(2, overlapped, 2.0)[0]
-        self.assertLess(max(seconds[:4]), 1.5)
-        self.assertGreater(seconds[4], 0.2)
+        """An exchange waits for a rank that is late, and local steps do not."""
+        self.assertEqual(*CLUSTER.run(2, overlapped))
+
+    def test_lost_ranks(self):
+        """Whoever waits for a result gets an exception, again and again."""
+        for how in ("changed", "ended"):
+            found = CLUSTER.outcomes(3, lost, how, timeout=20)
+            if how == "changed":
+                self.assertEqual(found[1][0], "ValueError")
+                self.assertIn("layers.1.weight was added or replaced after the start", found[1][1])
+            for step, words, seconds, later in (found[0], found[2]):
+                self.assertIn(step, (5, 7))  # where results are taken; the exchange after step 4 failed
+                self.assertIn("lost another rank", words)
+                self.assertIn("lost another rank", later)
+                self.assertLess(seconds, 15)
 
 
 # ---- states ----
@@ -208,7 +221,7 @@ def streamed(rank, world, pieces, settings):
     return bits(model), *states[:2]
 
 
-def elsewhere(rank, world, states, steps=0):
+def elsewhere(rank, world, states):
     """On other ranks, from the states of others. The model of all ranks before and after the rounds under way end."""
     model = built(rank)
     optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, **{**STREAM, "every": 100})
@@ -242,14 +255,14 @@ class States(Refusals):
         """Also with exchanges under way."""
         for settings in (STREAM, {**STREAM, "mode": "gather", "codec": "topk:p=0.1+golomb", "residual_decay": 0.9,
                                   "warmup_rounds": 1, "participants": 2}):
-            whole = self.goes_on(3, streamed, [(0, 3), (3, 6), (6, 11)], settings)
+            whole = self.goes_on(3, streamed, [(0, 3), (3, 6), (6, 10)], settings)
             self.assertEqual(whole[0][0], whole[2][0])
             under_way = [each["round"] is not None for each in whole[0][2]["fragments"]]
             self.assertEqual(under_way, [True, True])  # begun after steps 10 and 8
 
     def test_on_other_ranks(self):
         """No result under way is lost, and no residual."""
-        states = [state for _, _, state in CLUSTER.run(3, streamed, [(0, 11)], STREAM)]
+        states = [state for _, _, state in CLUSTER.run(3, streamed, [(0, 10)], STREAM)]
         same, fewer = CLUSTER.run(3, elsewhere, states), CLUSTER.run(2, elsewhere, states)
         for model in range(2):
             for name, tensor in same[0][0][model].items():
@@ -262,7 +275,7 @@ class States(Refusals):
         for found in (same, fewer):
             self.assertEqual(found[0][3], found[1][3])  # after flush()
             self.assertEqual(max(found[0][4]), 0)
-        self.assertEqual(fewer[0][2], (5, 19))
+        self.assertEqual(fewer[0][2], (5, 18))
 
     def test_of_other_fragments(self):
         states = [state for _, _, state in CLUSTER.run(2, streamed, [(0, 3)], STREAM)]
@@ -271,3 +284,214 @@ class States(Refusals):
             self.assertIn("the state has 2 fragments, and this one 4", four[1])
             self.assertIn("fragment 0 of the state has other parameters, without layers.1.bias", other[1])
             self.assertIn("damaged: it has no 'fragments'", none[1])
+
+
+# ---- what a round does beside ----
+
+class Normed(Layers):
+    """With statistics, and a counter that differs on rank 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(16)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+
+def fails(rank, world, policy, settings):
+    """Rank 1 has a NaN after step 4. By step: the exception, and whether all weights are those of all ranks."""
+    model = built(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, on_nonfinite=policy, **settings)
+    raised, back = [], []
+    for step in range(1, 17):
+        gradients(model, rank, step)
+        if (rank, step) == (1, 4):
+            model.layers[0].weight.grad[0, 0] = float("nan")
+        raised += [step] * (attempt(optimizer.step)[0] == "StepError")
+        back += [step] * all(torch.equal(p.view(-1), optimizer._anchors[name])
+                             for name, p in model.named_parameters())
+        for state in optimizer.state.values():  # momentum is the user's
+            torch.nan_to_num_(state["momentum_buffer"])
+    optimizer.synchronize()
+    return raised, back, optimizer.stats.skipped, bits(model)
+
+
+def buffers(rank, world):
+    torch.manual_seed(0)
+    model = Normed()
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=2, delay=1, mix=0.25)
+    found = []
+    for step in range(1, 6):
+        gradients(model, rank, step)
+        model.seen += rank
+        optimizer.step()
+        found.append((model.norm.running_mean.clone(), int(model.seen), int(model.norm.num_batches_tracked)))
+    return found
+
+
+def dense(rank, world, codec, warmup_rounds):
+    """The weights after each step."""
+    model = built(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, every=4, fragments=2, delay=1, codec=codec,
+                                         min_numel=1, warmup_rounds=warmup_rounds)
+    found = []
+    for step in range(1, 10):
+        gradients(model, rank, step)
+        optimizer.step()
+        found.append(bits(model))
+    return found
+
+
+def halves(rank, world):
+    """Whether bfloat16 parameters are the model of all ranks, rounded once, after rounds of fragments 0 and 1."""
+    model = built(rank, dtype=torch.bfloat16)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=[["layers.0", "head"], [
+        "layers.1.weight", "layers.1.bias", model.layers[2], model.layers[3]]], codec="3lc", residual_decay=0.0)
+    found = []
+    for step in range(1, 5):
+        gradients(model, rank, step)
+        optimizer.step()
+        found.append({name for name, p in model.named_parameters()
+                      if torch.equal(p.view(-1), optimizer._anchors[name].bfloat16())})
+    return found, max(float(r.abs().max()) for r in optimizer.residuals.values())
+
+
+def differ(rank, world, spoiled, settings):
+    """Rank 1 has another outer rate after some rounds. The steps that went well, and the exception."""
+    model = built(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), nesterov, every=2, compare_every=2, **settings)
+    for step in range(1, 13):
+        gradients(model, rank, step)
+        kind, words, _ = attempt(optimizer.step)
+        if kind:
+            return step - 1, kind, words
+        if step == 4 and rank == 1 and spoiled:
+            optimizer.outer_optimizer.param_groups[0]["lr"] = 0.5
+    return step, "", ""
+
+
+def changes_pace(rank, world):
+    """A round ends before the next of its fragment begins, also where `every` becomes smaller."""
+    model = built(rank)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=8, fragments=2, delay=4, participants=1)
+    took_part = []
+    for step in range(1, 13):
+        gradients(model, rank, step)
+        took_part.append(optimizer.participates)
+        optimizer.step()
+        if step == 4:
+            optimizer.every = 5
+    refusal = attempt(setattr, optimizer, "every", 4)[:2]
+    optimizer.synchronize()
+    return took_part, optimizer.stats.rounds, refusal, bits(model)
+
+
+class Rounds(Refusals):
+    def test_nan(self):
+        """All fragments go back to the outer parameters when the result comes."""
+        for settings, at in (({"delay": 2}, 6), ({"fragments": 2, "delay": 2, "mix": 0.5}, 8), ({"mix": 0.5}, 4)):
+            for policy in ("raise", "skip"):
+                found = CLUSTER.run(2, fails, policy, settings)
+                for raised, back, skipped, model in found:
+                    self.assertEqual(raised, [at] if policy == "raise" else [], settings)
+                    self.assertEqual((back[0], skipped), (at, 1), settings)
+                    self.assertEqual(model, found[0][3])
+
+    def test_buffers(self):
+        """They go with the last fragment, as they were when its exchange began; statistics are mixed."""
+        found = CLUSTER.run(2, buffers)
+        (before, _, _), (own, seen, tracked) = found[1][3:5]
+        other, _, _ = found[0][3]
+        draw = torch.randn(8, 16, generator=torch.Generator().manual_seed(5001))
+        now = 0.9 * before + 0.1 * draw.mean(0)
+        torch.testing.assert_close(own, 0.25 * now + 0.75 * (before + other) / 2, atol=1e-6, rtol=1e-5)
+        self.assertEqual((seen, tracked), (0, 5))  # rank 0's; alike on both ranks
+
+    def test_dense_start(self):
+        """The first round of each fragment is as with raw; fragments have rounds after steps 2, 4, 6, 8."""
+        raw, first, none = (CLUSTER.run(2, dense, *case)[0] for case in (("raw", 0), ("3lc", 1), ("3lc", 0)))
+        self.assertEqual(raw[:6], first[:6])
+        self.assertNotEqual(raw[6], first[6])
+        self.assertNotEqual(raw[2], none[2])
+
+    def test_bfloat16(self):
+        found = CLUSTER.run(2, halves)
+        for (_, second, _, fourth), left in found:
+            self.assertLessEqual({"layers.0.weight", "layers.0.bias", "head.weight"}, second)
+            self.assertLessEqual({"layers.1.weight", "layers.3.bias"}, fourth)
+            self.assertNotIn("layers.0.weight", fourth)
+            self.assertEqual(left, 0)
+
+    def test_replicas_that_differ(self):
+        """Outer parameters are compared: with mixing, weights differ by design."""
+        settings = {"fragments": 2, "delay": 1, "mix": 0.5}
+        self.assertEqual(CLUSTER.run(2, differ, False, settings), [(12, "", "")] * 2)
+        for well, kind, words in CLUSTER.run(2, differ, True, settings):
+            self.assertEqual((well, kind), (4, "RuntimeError"))
+            self.assertIn("rank 1 has other weights than rank 0 after round 4, in ", words)
+
+    def test_pace(self):
+        (first, rounds, refusal, model), (second, _, _, other) = CLUSTER.run(2, changes_pace)
+        self.assertTrue(all(one != two for one, two in zip(first, second)))
+        self.assertEqual(rounds, 5 + 2)  # after steps 4, 5, 7, 10, 12, and two by synchronize()
+        self.assertEqual(refusal, ("ValueError", "every should be at least 5, not 4"))
+        self.assertEqual(model, other)
+
+
+# ---- arguments ----
+
+def argument(rank, world, settings):
+    model = built(rank)
+    threelc.torch.LocalSteps(model, sgd(model), **{"every": 4, **settings})
+
+
+def listed(rank, world):
+    model = built(rank)
+    lists = [["layers"], ["head"]] if rank else [["layers.0", "head"], ["layers.1", "layers.2", "layers.3"]]
+    threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=lists)
+
+
+class Arguments(Refusals):
+    def test_given(self):
+        for settings, kind, words in (
+                ({"fragments": 0}, "ValueError", "fragments should be at least 1, not 0"),
+                ({"fragments": "two"}, "TypeError", "fragments should be a whole number at least 1, not 'two'"),
+                ({"fragments": 4, "every": 3}, "ValueError", "every should be at least 4, not 3"),
+                ({"delay": 4}, "ValueError", "every should be at least 5, not 4"),
+                ({"delay": 1.5}, "TypeError", "delay should be a whole number at least 0, not 1.5"),
+                ({"mix": 1}, "ValueError", "mix should be from 0 to below 1, not 1"),
+                ({"mix": "half"}, "ValueError", "mix should be from 0 to below 1, not 'half'"),
+                ({"pattern": "stride"}, "ValueError", "did you mean strided?"),
+                ({"mask_momentum": True, "delay": 1}, "ValueError", "so delay should be 0, not 1")):
+            self.refused(CLUSTER.outcomes(2, argument, settings), kind, words)
+        self.refused(CLUSTER.outcomes(2, listed), "ValueError",
+                     "all ranks need the same model: layers.1.weight in fragment 0 on rank 1 is head.weight in fragment 0 on")
+
+    def test_layers(self):
+        """Layers are numbered modules; what is beside them fills up the smallest fragments."""
+        def of(model, fragments, pattern="strided"):
+            return fragments_of(Model(model, "LocalSteps"), fragments, pattern)
+
+        def layers(*numbers):
+            return [f"layers.{i}.{kind}" for i in numbers for kind in ("weight", "bias")]
+
+        model = Layers(5)
+        self.assertEqual(of(model, 2), [layers(0, 2, 4), [*layers(1, 3), "head.weight"]])
+        self.assertEqual(of(model, 2, "sequential"), [layers(0, 1, 2), [*layers(3, 4), "head.weight"]])
+        self.assertEqual(of(model, 1), [[*layers(0, 1, 2, 3, 4), "head.weight"]])
+        self.assertEqual(of(model, [["layers"], [model.head]]), [layers(0, 1, 2, 3, 4), ["head.weight"]])
+        plain = torch.nn.Sequential(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
+        self.assertEqual([names[0] for names in of(plain, 4)], ["0.0.weight", "0.1.weight", "0.2.weight", "0.3.weight"])
+        for fragments, words in (
+                (7, "the model has 6 layers, which are not enough for fragments=7"),
+                ([["layers"]], "parameter head.weight is in no fragment"),
+                ([["layers", "head"], ["layers.1"]], "parameter layers.1.weight is in fragments 0 and 1"),
+                ([["layers", "head"], []], "fragment 1 has no parameter that is trained"),
+                ([["layer", "head"]], "no module, and no parameter that is trained, of the name 'layer'"),
+                (["layers"], "a list of lists of modules or names"),
+                ([[3]], "not 3")):
+            kind, said, _ = attempt(of, model, fragments)
+            self.assertIn(kind, ("ValueError", "TypeError"))
+            self.assertIn(words, said)

@@ -16,7 +16,7 @@ WAYS = {
     "powersgd": "torch's powerSGD_hook, --rank, one bucket",
     "sharded": "threelc.torch.register, --codec",
     "gather": "the same in mode gather",
-    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay",
+    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --decay, --fragments, --delay, --mix",
     "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
     "sharded-optimizer": "threelc.torch.ShardedOptimizer, --codec",
@@ -60,6 +60,9 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
     parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
     parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
+    parser.add_argument("--fragments", type=int, default=1, help="of the model, exchanged in turn (Streaming DiLoCo)")
+    parser.add_argument("--delay", type=int, default=0, metavar="STEPS", help="from the start of a round to its result")
+    parser.add_argument("--mix", type=float, default=0.0, help="of local weights in those after a round")
     parser.add_argument("--servers", type=int, default=1, help="ranks that are servers")
     parser.add_argument("--rank", type=int, default=2, help="of powersgd's matrices")
     parser.add_argument("--workers", type=int, default=4, help="processes started here; not under torchrun")

@@ -30,7 +30,7 @@ import threelc.torch  # noqa: E402
 
 COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
            "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
-           "wire_seconds", "lr", "momentum_correction", "second_moment"]
+           "wire_seconds", "lr", "momentum_correction", "second_moment", "fragments", "delay", "mix", "largest_round"]
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Exchange:
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
                 mode="gather" if o.way == "local" else "sharded", residual_decay=o.decay,
-                warmup_rounds=o.dense_start or 0)
+                warmup_rounds=o.dense_start or 0, fragments=o.fragments, delay=o.delay, mix=o.mix)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull, **chosen)
@@ -266,7 +266,9 @@ def train(task: Task, o: Any) -> None:
                "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
                "loss": "", "accuracy": "", **traffic, "lr": o.lr,
-               "momentum_correction": o.momentum_correction or "", "second_moment": o.second_moment or ""}
+               "momentum_correction": o.momentum_correction or "", "second_moment": o.second_moment or "",
+               "fragments": o.fragments if rounds else "", "delay": o.delay if rounds else "",
+               "mix": o.mix if rounds else "", "largest_round": exchange.state.stats.largest_round if rounds else ""}
         if rank == 0 and not o.no_evaluation:
             model.eval()
             with torch.no_grad():

@@ -87,7 +87,7 @@ class LocalSteps(InPlaceOfOptimizer):
                      fragments.
     pattern:         of layers, if `fragments` is a number: "strided" (layers 0, P, 2P, ...) or "sequential".
     delay:           local steps, fewer than `every`, from the start of an exchange to its result. A thread exchanges
-                     meanwhile. Call synchronize() or flush() after the last step.
+                     meanwhile. Call synchronize() after the last step.
     mix:             from 0 to below 1: parameters become mix * local + (1 - mix) * common ones after a round. With it
                      or `delay`, ranks differ; outer parameters are bit-identical.
     codec, pull, mode, min_numel, seed, threads, process_group: as in register(). The mode "gather" has no second lossy
@@ -142,7 +142,7 @@ class LocalSteps(InPlaceOfOptimizer):
             raise ValueError(f"mask_momentum masks the momentum of SGD, RMSprop or Adam, and this "
                              f"{type(inner_optimizer).__name__} has none")
         if mask_momentum and delay:
-            raise ValueError(f"mask_momentum masks momentum where a value was sent in this step, so delay should be 0, "
+            raise ValueError("mask_momentum masks momentum where a value was sent in this step, so delay should be 0, "
                              f"not {delay}")
         if outer is not None:
             check_maker(outer, "outer", "lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True)")
@@ -154,8 +154,8 @@ class LocalSteps(InPlaceOfOptimizer):
                          "participants": participants, "residual_decay": residual_decay,
                          "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
                          "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
-        self._model.start(transport, [f"fragment {i} has {name}" for i, names in enumerate(divided) for name in names]
-                          if len(divided) > 1 else [])
+        self._model.start(transport, [] if len(divided) == 1 else [
+            f"{name} in fragment {i}" for i, names in enumerate(divided) for name in names])
         super().__init__(inner_optimizer, transport, self._model, "round")
         self.inner_optimizer = inner_optimizer
         self._participants = participants
@@ -232,7 +232,7 @@ class LocalSteps(InPlaceOfOptimizer):
         failures = self._take(self._ending() + begin, self._mix)
         for fragment in begin:
             self._begin(fragment, self._delay)
-        _raise_first(failures + self._take(self._ending(), self._mix))
+        _raise_first(failures + self._take(self._ending(), self._mix))  # those without a delay
         return result
 
     def _ending(self) -> List[Fragment]:
@@ -313,7 +313,8 @@ class LocalSteps(InPlaceOfOptimizer):
                     self._anchors[name].grad = mean.neg_()
         if self.outer_optimizer is not None:
             self.outer_optimizer.step()
-            self.outer_optimizer.zero_grad(set_to_none=True)  # those without gradients stay what they are
+            for name in means:  # without gradients they stay what they are while other fragments move
+                self._anchors[name].grad = None
 
     def _set_model(self, names: Iterable[str], mix: float = 0.0) -> None:
         """Parameters become mix * local + (1 - mix) * common ones."""
@@ -366,7 +367,9 @@ class LocalSteps(InPlaceOfOptimizer):
     @property
     def stats(self) -> LocalStats:
         """Bytes and seconds, and what residuals have. Waits for exchanges under way."""
-        self._wait()
+        return self._runner.call(self._counts)
+
+    def _counts(self) -> LocalStats:
         return LocalStats(
             **self._traffic(), **residual_ratios([fragment.group.allreduce.stats for fragment in self._fragments]),
             steps=self._steps, rounds=self._rounds, skipped=self._skipped, largest_round=self._largest_round(),

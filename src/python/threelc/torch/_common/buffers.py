@@ -97,8 +97,8 @@ class Buffers:
         return ""
 
     def end_round(self, then: Dict[str, torch.Tensor], merged: Dict[str, torch.Tensor], mix: float = 0.0) -> None:
-        """The buffers become what merge() found of those that were `then`. mix: how much of those that have a mean stays
-        what it is now on this rank."""
+        """The buffers become what merge() found of those that were `then`. mix: how much of those that have a mean
+        stays what it is now on this rank."""
         for name, buffer in self.now().items():
             if name not in then:
                 continue

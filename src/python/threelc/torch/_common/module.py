@@ -101,10 +101,12 @@ class Model:
 
     def start(self, transport: Transport, order: Sequence[str] = ()) -> None:
         """All ranks start from the parameters and buffers of rank 0. All get an exception if those of a rank have other
-        names, shapes or dtypes, or if one cannot be carried. order: which parameters travel together, in words, alike
-        on all ranks."""
+        names, shapes or dtypes, or if one cannot be carried. order: of what is exchanged, in words; another one on a
+        rank is an exception, too."""
         tensors = list(self._tensors())
-        _compare([*(_description(*tensor) for tensor in tensors), *order], transport)
+        _compare([_description(*tensor) for tensor in tensors], transport)
+        if order:
+            _compare(order, transport)
         problems = transport.gather(self._problem())
         for rank, problem in enumerate(problems):
             if problem:
@@ -190,7 +192,7 @@ def problem_of(tensor: torch.Tensor, exchanged: bool) -> str:
     return ""
 
 
-def _compare(mine: List[str], transport: Transport) -> None:
+def _compare(mine: Sequence[str], transport: Transport) -> None:
     """ValueError on all ranks: one has another list."""
     if len(set(transport.gather(hashlib.sha256("\n".join(mine).encode()).digest()))) == 1:
         return
