@@ -245,7 +245,7 @@ def mixed_up(rank, world, age):
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
             if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities",
-                         "second_moments", "late", "shard"):
+                         "second_moments", "late", "shard", "largest_round"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):

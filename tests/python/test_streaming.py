@@ -2,7 +2,6 @@
 """Streaming DiLoCo in LocalSteps: fragments of a model in turn, exchanges that local steps go on beside, and mixing. In
 real processes over gloo."""
 import os
-import time
 
 import torch
 import torch.distributed as dist

@@ -367,7 +367,8 @@ class LocalSteps(InPlaceOfOptimizer):
     @property
     def stats(self) -> LocalStats:
         """Bytes and seconds, and what residuals have. Waits for exchanges under way."""
-        return self._runner.call(self._counts)
+        found: LocalStats = self._runner.call(self._counts)
+        return found
 
     def _counts(self) -> LocalStats:
         return LocalStats(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
 import torch
 
