@@ -132,7 +132,7 @@ class Transport:
         ours = torch.tensor([length << _KIND_BITS | kind for length in lengths], dtype=torch.int64)
         theirs = torch.empty(self.world, dtype=torch.int64)
         with self.exchanging(ours, theirs):
-            dist.all_to_all_single(theirs, ours, group=self.group)
+            self._all_to_all_single(theirs, ours, None, None)
         self.sent += 8 * (self.world - 1)
         self.received += 8 * (self.world - 1)
         come = [(int(word) & (1 << _KIND_BITS) - 1, int(word) >> _KIND_BITS) for word in theirs.tolist()]
@@ -143,6 +143,11 @@ class Transport:
                     f"sends {_KINDS[other]} of {length}: all ranks need the same model, and do the same at the same "
                     "time, such as load_state_dict() and set_codec()")
         return [length for _, length in come]
+
+    def _all_to_all_single(self, target: torch.Tensor, source: torch.Tensor, come: Optional[List[int]],
+                           to: Optional[List[int]]) -> None:
+        """The collective that carries messages. come, to: values from and to each rank; None: as many each."""
+        dist.all_to_all_single(target, source, come, to, group=self.group)
 
     def all_to_all(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """Sends messages[i] to rank i. Returns those of all ranks to this one, as bytes."""
@@ -155,7 +160,7 @@ class Transport:
             at += len(message)
         target = torch.empty(sum(come), dtype=torch.uint8)
         with self.exchanging(source, target):
-            dist.all_to_all_single(target, source, come, to, group=self.group)
+            self._all_to_all_single(target, source, come, to)
         self.sent += sum(to) - to[self.rank]
         self.received += sum(come) - come[self.rank]
         return list(torch.split(target, come))
