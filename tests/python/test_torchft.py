@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Replicas of torchft that come and go: a real lighthouse, real managers, one process for each replica."""
+"""Replicas of torchft that come and go: a real lighthouse, real managers, a process for each replica."""
 import os
 import signal
 import tempfile
 import time
 import unittest
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,34 +16,39 @@ from cluster import CONTEXT
 
 try:
     import torchft
+    import torchft.local_sgd
     from torchft.coordination import LighthouseServer
 
-    from threelc.torch.torchft import DiLoCo, DistributedDataParallel, Manager
+    from threelc.torch import torchft as ours
 except ImportError:
     torchft = None
+else:
+    CONTEXT.set_forkserver_preload(["torch", "threelc.torch.torchft"])
 
+LIMIT = timedelta(seconds=30)
 SHAPES = ((40, 60), (60,), (4, 5, 7), ())
-NONFINITE, OWN_ERROR, KILLED, WAITS, LAST = 2, 4, 6, 9, 14  # steps
-LIMIT = timedelta(seconds=20)
+NONFINITE, ALONE, KILLED = 2, 4, 6  # the steps in which something happens to replica 1
+TOGETHER = 4  # steps after it is back
 
 
-def managed(address, name, state, codec="3lc-golomb", **settings):
-    """A manager of a replica of one rank."""
+def managed(kind, address, name, state, **settings):
+    """A manager of a replica of one rank, and the store that it needs."""
     store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    manager = Manager(torchft.ProcessGroupGloo(timeout=LIMIT), load_state_dict=state.load_state_dict,
-                      state_dict=state.state_dict, min_replica_size=1, rank=0, world_size=1, store_addr="localhost",
-                      store_port=store.port, lighthouse_addr=address, replica_id=name, timeout=LIMIT,
-                      quorum_timeout=LIMIT, connect_timeout=LIMIT, hostname="localhost", codec=codec, min_numel=1,
-                      **settings)
-    return manager, store
+    return kind(torchft.ProcessGroupGloo(timeout=LIMIT), state.load_state_dict, state.state_dict, 1, timeout=LIMIT,
+                quorum_timeout=LIMIT, connect_timeout=LIMIT, rank=0, world_size=1, store_addr="localhost",
+                store_port=store.port, lighthouse_addr=address, replica_id=name, hostname="localhost",
+                init_sync=False, **settings), store
 
 
 class Weights:
-    """What replicas have alike."""
+    """What replicas have alike. The smallest sum of squares is at 0."""
 
     def __init__(self):
         generator = torch.Generator().manual_seed(0)
         self.tensors = [torch.randn(shape, generator=generator) for shape in SHAPES]
+
+    def loss(self):
+        return sum(float(tensor.square().sum()) for tensor in self.tensors)
 
     def state_dict(self):
         return {str(i): tensor.clone() for i, tensor in enumerate(self.tensors)}
@@ -52,48 +58,51 @@ class Weights:
             tensor.copy_(state[str(i)])
 
 
-def train(folder, address, replica, life, settings):
-    """Steps to the minimum of a square, as a replica; each attempt leaves a file."""
+def train(folder, address, replica, life):
+    """Steps of a replica. Each attempt leaves a file."""
     torch.set_num_threads(1)
     weights = Weights()
-    manager, _store = managed(address, f"replica_{replica}", weights, init_sync=False, **settings)
+    manager, _store = managed(ours.Manager, address, f"replica_{replica}", weights, codec="3lc-golomb", min_numel=1)
+    compression = manager.compression
     Path(folder, f"ready.{replica}.{life}").touch()
+    wait_for(folder, f"ready.{1 - replica}.0")
     generator = torch.Generator().manual_seed(10 * replica + life)
-    attempt, troubles = 0, {NONFINITE, OWN_ERROR, KILLED} if (replica, life) == (1, 0) else set()
-    while manager.current_step() < LAST:
-        if (replica, manager.current_step()) == (0, WAITS):
-            await_file(folder, "ready.1.1")
-        before = manager.compression.residuals
+    troubles = {NONFINITE, ALONE, KILLED} if (replica, life) == (1, 0) else set()
+    attempt = together = 0
+    while together < TOGETHER:
+        before = compression.residuals
         manager.start_quorum()
-        gradients = [tensor + torch.randn(tensor.shape, generator=generator) for tensor in weights.tensors]
+        gradients = [tensor + 0.1 * torch.randn(tensor.shape, generator=generator) for tensor in weights.tensors]
         manager.wait_quorum()
-        step, trouble = manager.current_step(), None
-        if step in troubles:
-            troubles.remove(step)
-            trouble = step
+        step = manager.current_step()
+        trouble = step if step in troubles else None
+        troubles.discard(step)
         if trouble == NONFINITE:
             gradients[2][1, 2, 3] = float("nan")
         means = [gradient.clone() for gradient in gradients]
         for i, mean in enumerate(means):
-            if trouble == KILLED and i == 1:
+            if trouble == KILLED and i == 1:  # the others have done a part of the step
                 os.kill(os.getpid(), signal.SIGKILL)
             manager.allreduce(mean, should_quantize=True).wait()
-        if trouble == OWN_ERROR:
+        if trouble == ALONE:
             manager.report_error(RuntimeError("this replica alone fails"))
         takes_part, participants = manager.is_participating(), manager.num_participants()
         committed = manager.should_commit()
         if committed:
             for tensor, mean in zip(weights.tensors, means):
                 tensor -= 0.2 * mean
+        together += committed and participants == 2 and step > KILLED
         torch.save({"step": step, "committed": committed, "takes_part": takes_part, "participants": participants,
                     "gradients": gradients, "means": means, "before": before, "weights": weights.state_dict(),
-                    "residuals": manager.compression.residuals, "traffic": manager.compression.stats.scalars()},
+                    "residuals": compression.residuals, "loss": weights.loss()},
                    Path(folder, f"{replica}.{life}.{attempt}"))
         attempt += 1
+        if step > KILLED and participants == 1:
+            time.sleep(0.05)
     manager.shutdown(wait=False)
 
 
-def await_file(folder, name):
+def wait_for(folder, name):
     end = time.monotonic() + 60
     while not Path(folder, name).exists():
         if time.monotonic() > end:
@@ -101,73 +110,129 @@ def await_file(folder, name):
         time.sleep(0.02)
 
 
-class Lighthouse:
-    """A lighthouse, and the processes of its replicas."""
+def step_by_step(address, replica, kind, settings):
+    """Weights after a few steps of DistributedDataParallel and a few syncs of DiLoCo, in which fragments take turns."""
+    torch.set_num_threads(1)
+    manager_type, module = (torchft.Manager, torchft) if kind == "torchft" else (ours.Manager, ours)
+    diloco_type = torchft.local_sgd.DiLoCo if kind == "torchft" else ours.DiLoCo
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(30, 30), torch.nn.Linear(30, 30))
+    torch.manual_seed(2 + replica)
+    found = {}
+    manager, _store = managed(manager_type, address[0], f"ddp_{replica}", model, **settings)
+    wrapped = module.DistributedDataParallel(manager, model)
+    optimizer = torchft.Optimizer(manager, torch.optim.SGD(model.parameters(), 0.05))
+    while manager.current_step() < 4:
+        optimizer.zero_grad()
+        wrapped(torch.randn(8, 30)).square().mean().backward()
+        optimizer.step()
+    found["ddp"] = [p.detach().clone() for p in model.parameters()]
+    if kind != "torchft":
+        found["stats"] = manager.compression.stats.scalars()
+    manager.shutdown(wait=False)
 
-    def __init__(self):
-        self.server = LighthouseServer(bind="[::]:0", min_replicas=1, join_timeout_ms=10000, quorum_tick_ms=20,
-                                       heartbeat_timeout_ms=1500)
-        self.processes = []
+    manager, _store = managed(manager_type, address[1], f"diloco_{replica}", model, use_async_quorum=False, **settings)
+    inner = torch.optim.SGD(model.parameters(), 0.05)
+    outer = [torch.optim.SGD(part.parameters(), 0.7, momentum=0.9, nesterov=True) for part in model]
+    with diloco_type(manager, list(model), inner, outer, sync_every=4):
+        while manager.current_step() < 4:
+            inner.zero_grad()
+            model(torch.randn(8, 30)).square().mean().backward()
+            inner.step()
+    found["diloco"] = [p.detach().clone() for p in model.parameters()]
+    if kind != "torchft":
+        found["names"] = sorted(manager.compression.residuals)
+    manager.shutdown(wait=False)
+    return found
+
+
+def write(path, function, *arguments):
+    torch.save(function(*arguments), path)
+
+
+class Processes(ExitStack):
+    """Processes that end with the block."""
+
+    def lighthouse(self, replicas=1):
+        """The address of a lighthouse."""
+        server = LighthouseServer(bind="[::]:0", min_replicas=replicas, join_timeout_ms=20000, quorum_tick_ms=20,
+                                  heartbeat_timeout_ms=1500)
+        self.callback(server.shutdown)
+        return server.address()
 
     def start(self, function, *arguments):
-        self.processes.append(CONTEXT.Process(target=function, args=arguments, daemon=True))
-        self.processes[-1].start()
-        return self.processes[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.processes:
-            process.kill()
-            process.join()
-        self.server.shutdown()
+        process = CONTEXT.Process(target=function, args=arguments, daemon=True)
+        process.start()
+        self.callback(process.join)
+        self.callback(process.kill)
+        return process
 
 
-@unittest.skipIf(torchft is None, "there is no torchft")
+@unittest.skipIf(torchft is None, "torchft is not installed")
 class Replicas(unittest.TestCase):
-    def killed_and_back(self, **settings):
-        """The attempts of replica 0, and of the two lives of replica 1."""
-        with tempfile.TemporaryDirectory() as folder, Lighthouse() as lighthouse:
-            address = lighthouse.server.address()
-            survivor = lighthouse.start(train, folder, address, 0, 0, settings)
-            victim = lighthouse.start(train, folder, address, 1, 0, settings)
-            victim.join(60)
+    def test_a_replica_that_is_killed_and_comes_back(self):
+        """All that gradients held is in the weights or in residuals, but for what died with the replica."""
+        with tempfile.TemporaryDirectory() as folder, Processes() as processes:
+            address = processes.lighthouse()
+            survivor, victim = (processes.start(train, folder, address, replica, 0) for replica in range(2))
+            victim.join(90)
             self.assertEqual(-signal.SIGKILL, victim.exitcode)
-            back = lighthouse.start(train, folder, address, 1, 1, settings)
+            back = processes.start(train, folder, address, 1, 1)
             for process in (survivor, back):
-                process.join(60)
+                process.join(90)
                 self.assertEqual(0, process.exitcode)
-            return [[torch.load(Path(folder, f"{name}.{i}")) for i in range(len(list(Path(folder).glob(f"{name}.*"))))]
-                    for name in ("0.0", "1.0", "1.1")]
+            lives = [[torch.load(Path(folder, f"{life}.{i}")) for i in range(len(list(Path(folder).glob(f"{life}.*"))))]
+                     for life in ("0.0", "1.0", "1.1")]
+        survivor, victim, back = lives
+        failed = [[attempt["step"] for attempt in life if not attempt["committed"]] for life in lives]
+        self.assertEqual([[NONFINITE, KILLED], [NONFINITE, ALONE], []], failed)
+        for attempt in survivor + victim:
+            if not attempt["committed"] and attempt["step"] > 0:
+                for name, residual in attempt["before"].items():
+                    self.assertTrue(torch.equal(residual, attempt["residuals"][name]), (attempt["step"], name))
+        self.assertEqual({}, back[0]["before"])  # it begins with nothing
+        self.assertGreater(min(float(r.abs().max()) for r in victim[-1]["residuals"].values() if r.numel() > 1), 0.1)
 
-    def test_residuals_survive_a_replica(self):
-        """All that was given is in the weights, in residuals, or was lost with the replica that was killed."""
-        for mode in ("sharded", "gather"):
-            with self.subTest(mode):
-                survivor, victim, back = self.killed_and_back(mode=mode)
-                self.check(survivor, victim, back)
-
-    def check(self, survivor, victim, back):
-        given = [torch.zeros(shape) for shape in SHAPES]
-        for attempts in (survivor, victim, back):
-            for attempt in attempts:
-                counts = attempt["committed"] or attempt["step"] == OWN_ERROR
-                if counts and attempt["takes_part"]:
-                    for total, gradient in zip(given, attempt["gradients"]):
-                        total += gradient / attempt["participants"]
+        left = [torch.zeros(shape) for shape in SHAPES]
+        for attempt in survivor + victim + back:
+            if attempt["takes_part"] and (attempt["committed"] or attempt["step"] == ALONE):
+                for total, gradient in zip(left, attempt["gradients"]):
+                    total += gradient / attempt["participants"]
         for attempt in survivor:
             if attempt["committed"]:
-                for total, mean in zip(given, attempt["means"]):
+                for total, mean in zip(left, attempt["means"]):
                     total -= mean
-        for i, total in enumerate(given):
-            for attempts in (survivor, victim, back):
-                total -= attempts[-1]["residuals"][f"0.{i}"].view(total.shape)
-            print("residual error", i, float(total.abs().max()))
-            self.assertLess(float(total.abs().max()), 2e-5)
-        for attempts in (survivor, victim, back):
-            print([(a["step"], a["committed"], a["takes_part"], a["participants"]) for a in attempts])
-        print(attempts[-1]["traffic"])
+        for life in lives:
+            for i, total in enumerate(left):
+                total -= life[-1]["residuals"][f"0.{i}"].view(total.shape)
+        self.assertLess(max(float(total.abs().max()) for total in left), 2e-5)
+
+        self.assertEqual(survivor[-1]["step"], back[-1]["step"])
+        for name, tensor in survivor[-1]["weights"].items():
+            self.assertTrue(torch.equal(tensor, back[-1]["weights"][name]), name)
+        self.assertLess(survivor[-1]["loss"], 0.5 * survivor[0]["loss"])
+
+    def test_torchft_itself(self):
+        """Replicas have the same bits. Floats give what torchft gives, to rounding. Fragments have residuals of their
+        own."""
+        kinds = {"torchft": {}, "raw": {"codec": "raw"}, "3lc-golomb": {"codec": "3lc-golomb", "mode": "gather"}}
+        with tempfile.TemporaryDirectory() as folder, Processes() as processes:
+            for kind, settings in kinds.items():
+                address = [processes.lighthouse(2) for _ in range(2)]
+                ranks = [processes.start(write, Path(folder, f"{kind}.{replica}"), step_by_step, address, replica, kind,
+                                         settings) for replica in range(2)]
+                for process in ranks:
+                    process.join(90)
+                    self.assertEqual(0, process.exitcode, kind)
+            found = {kind: [torch.load(Path(folder, f"{kind}.{replica}")) for replica in range(2)] for kind in kinds}
+        for kind, replicas in found.items():
+            for a, b in zip(*(replica["ddp"] for replica in replicas)):
+                self.assertTrue(torch.equal(a, b), kind)
+        for way in ("ddp", "diloco"):
+            for a, b in zip(found["torchft"][0][way], found["raw"][0][way]):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        self.assertEqual(["0.0", "0.1", "1.0", "1.1"], found["3lc-golomb"][0]["names"])
+        self.assertGreater(found["3lc-golomb"][0]["stats"]["ratio"], 4)
 
 
 if __name__ == "__main__":

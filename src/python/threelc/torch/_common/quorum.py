@@ -120,9 +120,10 @@ class Compression:
         check_choices(mode, "skip", codec, pull)
         check_numbers(min_numel, seed, threads)
         self._has_feedback = Context(1, codec).residual is not None
-        if mode == "sharded" and not self._has_feedback and Context(1, pull or codec).residual is not None:
-            raise ValueError(f"the codec {codec!r} keeps no residual, and could not send that of pull={pull!r} when the "
-                             "quorum changes: use the same codec for both")
+        answers = pull or exchange.pull_codec(codec)
+        if mode == "sharded" and not self._has_feedback and Context(1, answers).residual is not None:
+            raise ValueError(f"the codec {codec!r} keeps no residual, and could not send that of pull={answers!r} when "
+                             "the quorum changes: use one that does, or the same codec for both")
         self._config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed,
                         "threads": threads}
         self.turns = 1
