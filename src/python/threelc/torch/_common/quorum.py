@@ -124,8 +124,8 @@ class Compression:
         if mode == "sharded" and not self._has_feedback and Context(1, answers).residual is not None:
             raise ValueError(f"the codec {codec!r} keeps no residual, and could not send that of pull={answers!r} when "
                              "the quorum changes: use one that does, or the same codec for both")
-        self._config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed,
-                        "threads": threads}
+        self._config: Dict[str, Any] = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel,
+                                        "seed": seed, "threads": threads}
         self.turns = 1
         """steps take turns at so many lists of tensors, such as the fragments of DiLoCo"""
         self._transport = _QuorumTransport(group)
