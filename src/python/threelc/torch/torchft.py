@@ -53,7 +53,7 @@ class Manager(torchft.Manager):  # type: ignore[misc]
                    "gather" has one lossy step less.
     Other arguments are those of torchft.Manager.
 
-    Tensors of float32, float16 and bfloat16 of any shape are compressed. Others, and what is reduced without
+    Tensors of float32, float16 and bfloat16 are compressed, of any shape. Others, and what is reduced without
     should_quantize, such as the weights that torchft's LocalSGD averages, go as floats.
 
     Residuals belong to the place of a tensor in its step: all steps, or all syncs of a DiLoCo fragment, reduce the same
@@ -85,7 +85,7 @@ class Manager(torchft.Manager):  # type: ignore[misc]
         """tensor becomes the mean (or the sum) over the replicas that take part, the same bits on all. should_quantize:
         as frames. Returns a finished work, also after an error, which errored() has; tensor is then not to be used."""
         self.wait_quorum()
-        if not should_quantize or tensor.dtype not in DTYPES or self.errored():
+        if not should_quantize or tensor.dtype not in DTYPES or not tensor.numel() or self.errored():
             return super().allreduce(tensor, reduce_op=reduce_op)
         if reduce_op not in _OPS:
             raise ValueError(f"frames are of means and sums, not of {reduce_op}")
