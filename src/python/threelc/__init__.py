@@ -26,6 +26,7 @@ threelc.delta               lossless deltas of weights: compress, apply, inspect
 threelc.exchange            the distributed algorithms: AllReduce, Worker and Server, Gossip
 threelc.torch               these in PyTorch: register, LocalSteps, ShardedOptimizer, PushPull, Gossip,
                             register_fsdp, WeightSync
+threelc.flower              federated training with Flower: CompressMod, DecompressStrategy
 
 An array or argument of the wrong kind raises TypeError or ValueError. All else that fails raises a threelc.Error, with
 a status (threelc.Status) and a sentence, and changes nothing:

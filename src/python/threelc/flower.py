@@ -114,6 +114,7 @@ class DecompressStrategy(Strategy):  # type: ignore[misc]
         """what they would be without compression"""
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> List[Message]:
+        """The other strategy's messages. What they send is kept for aggregate_train()."""
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
         self._sent = {message.metadata.dst_node_id: dict(_arrays_of(message, "a message to train"))
                       for message in messages}
@@ -121,6 +122,7 @@ class DecompressStrategy(Strategy):  # type: ignore[misc]
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]
                         ) -> Tuple[Optional[ArrayRecord], Optional[MetricRecord]]:
+        """Frames become arrays, of which the other strategy makes the new model."""
         replies = list(replies)
         for reply in replies:
             if not reply.has_error():
@@ -141,14 +143,17 @@ class DecompressStrategy(Strategy):  # type: ignore[misc]
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any
                            ) -> Iterable[Message]:
+        """The other strategy's messages."""
         messages: Iterable[Message] = self.strategy.configure_evaluate(server_round, arrays, config, grid)
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> Optional[MetricRecord]:
+        """The other strategy's metrics."""
         metrics: Optional[MetricRecord] = self.strategy.aggregate_evaluate(server_round, replies)
         return metrics
 
     def summary(self) -> None:
+        """Logs the other strategy's settings."""
         self.strategy.summary()
 
 
