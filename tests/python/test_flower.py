@@ -9,6 +9,9 @@ import threelc
 
 try:
     import flwr
+except ImportError:
+    flwr, Grid = None, object
+if flwr:
     from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.common.serde import message_from_proto, message_to_proto
@@ -19,8 +22,6 @@ try:
     import threelc.flower
     TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # of the server, as its process sets them
     logging.getLogger("flwr").setLevel(logging.ERROR)
-except ImportError:
-    flwr, Grid = None, object
 
 CODEC = "3lc-golomb"
 SHAPE = (30, 20)
