@@ -14,7 +14,7 @@ except ImportError:
 if flwr:
     from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
-    from flwr.common.serde import message_from_proto, message_to_proto
+    from flwr.common.serde import context_from_proto, context_to_proto, message_from_proto, message_to_proto
     from flwr.proto.message_pb2 import Message as Bytes
     from flwr.serverapp import Grid
     from flwr.serverapp.strategy import FedAvg, FedAvgM
@@ -40,8 +40,12 @@ class Clients(Grid):
         self.contexts = {node: Context(1, node, {}, RecordDict(), {}) for node in apps}
 
     def send_and_receive(self, messages, *, timeout=None):
-        return [carried(self.apps[node](carried(message), self.contexts[node]))
-                for message in messages for node in [message.metadata.dst_node_id]]
+        replies = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            replies.append(carried(self.apps[node](carried(message), self.contexts[node])))
+            self.contexts[node] = context_from_proto(context_to_proto(self.contexts[node]))  # as clients keep it
+        return replies
 
     def get_node_ids(self):
         return list(self.apps)
