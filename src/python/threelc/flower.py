@@ -38,7 +38,7 @@ class CompressMod:
     min_numel:      smaller arrays go as they are.
     residual_decay: what was not sent is multiplied by it after each round. 1: it stays. A client goes on from the
                     server's model, so the more it learns in a round, the more of what was not sent it does once more,
-                    and the residual counts it twice. Then a training diverges with 1, and converges with 0.5.
+                    and the residual counts it twice. If a training diverges, try 0.5; else 1 loses less.
 
     A frame has the client's array minus the one that the server sent, and what earlier frames left out: the residual.
     Residuals belong to the client: Context.state has them, which Flower keeps for a client during a run. Changes in a
