@@ -20,7 +20,9 @@
      .which = COMMAND_LIST}
 #define ENTRY_TRACES                                                                                                   \
     {0, "traces", "DIR",                                                                                               \
-     "make gradients of recorded ones, as in bench/data\n"                                                             \
+     "make gradients of recorded ones, as in bench/data: for models\n"                                                 \
+     "with attention (attn or attention in a name of a tensor) of those\n"                                             \
+     "in DIR/transformer, if there are any, else of those in DIR\n"                                                    \
      "(default: of drawn laplace values)",                                                                             \
      OPTION_AT(PATH, traces)}
 #define ENTRY_COLD                                                                                                     \

@@ -120,3 +120,12 @@ void shapes_free(shape_list *list)
     free(list->model);
     *list = (shape_list){.model = NULL};
 }
+
+bool shapes_have_attention(const shape_list *list)
+{
+    bool have = false;
+
+    for (size_t i = 0; !have && i < list->count; i++)
+        have = strcasestr(list->shapes[i].name, "attn") || strcasestr(list->shapes[i].name, "attention");
+    return have;
+}

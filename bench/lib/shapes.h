@@ -28,4 +28,7 @@ typedef struct shape_list {
 /* false: the file cannot be read or is no such list, and why says so. */
 bool shapes_load(shape_list *list, const char *path, char *why);
 void shapes_free(shape_list *list);
+
+/* Whether a name has "attn" or "attention" in it, in letters of any case, as transformers have. */
+bool shapes_have_attention(const shape_list *list);
 #endif

@@ -100,6 +100,11 @@ void source_tell_left_out(const source *s, const char *program);
 bool source_draw(source *s, const char *distribution, const source_options *options, char *why);
 bool source_knows(const char *distribution); /* "gauss" or "laplace" */
 
+static inline bool source_is_drawn(const source *s)
+{
+    return !s->tensors[0].path;
+}
+
 /* Whether every value is finite in the dtype; if not, why says where the first other value is. */
 bool source_check_finite(const source *s, char *why);
 

@@ -31,7 +31,7 @@ static bool measure(const way_options *o, const forecast_options *f, drive_resul
                              .cache = f->cache};
     char reason[WHY_SIZE];
 
-    if (!all->traces && !warm_residuals(o->from, o->codec, all->isa, all->source.seed, why))
+    if (source_is_drawn(o->from) && !warm_residuals(o->from, o->codec, all->isa, all->source.seed, why))
         return false;
     return drive_run(&d, measured, reason) || explain(why, "prediction: %s: %s", o->codec, reason);
 }

@@ -45,23 +45,22 @@ static int run(const mpi_options *o)
 {
     char why[WHY_SIZE] = "";
     shape_list model = {.model = NULL};
-    source *sources = NULL;
-    size_t source_count = 0;
+    sim_sources set = {.sources = NULL};
     mpi_rows list = {.o = o, .model = &model};
     int status = EXIT_SUCCESS;
 
     if (!ranks_agree(mpi_options_check_ranks(o, ranks_count(), why) && shapes_load(&model, o->shapes, why) &&
-                         sim_sources_load(&sources, &source_count, o->traces, &o->source, why),
+                         sim_sources_load(&set, o->traces, sim_use_of(o->traces, &model, false), &o->source, why),
                      why))
         status = fail(EXIT_USAGE, why);
-    for (size_t i = 0; !status && !ranks_me() && i < source_count; i++)
-        source_tell_left_out(&sources[i], program);
-    if (!status && !ranks_agree(mpi_rows_plan(&list, sources, source_count, why), why))
+    for (size_t i = 0; !status && !ranks_me() && i < set.count; i++)
+        source_tell_left_out(&set.sources[i], program);
+    if (!status && !ranks_agree(mpi_rows_plan(&list, set.sources, set.count, why), why))
         status = fail(EXIT_FAILED, why);
     if (!status)
         status = run_rows(&list);
     mpi_rows_free(&list);
-    sim_sources_free(sources, source_count);
+    sim_sources_free(&set);
     shapes_free(&model);
     return status;
 }

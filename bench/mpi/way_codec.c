@@ -111,7 +111,7 @@ static bool describe(codec_way *w, char *why)
     const shape_list *model = w->o->model;
     const mpi_options *all = w->o->all;
 
-    if (!all->traces && !warm_residuals(w->o->from, w->o->codec, all->isa, all->source.seed, why))
+    if (source_is_drawn(w->o->from) && !warm_residuals(w->o->from, w->o->codec, all->isa, all->source.seed, why))
         return false;
     if (w->residual)
         gradients_start(w->o->from, model, all->source.seed, ranks_me(), w->residual);

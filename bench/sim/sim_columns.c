@@ -51,9 +51,9 @@ static const char *wins_of(const sim_row *row, bool in_table, char *buffer)
 
 static const char *codec_of(const sim_row *row, bool in_table, char *buffer)
 {
-    if (!in_table || !row->run || row->own_run)
+    if (!in_table || (row->own_run && !row->beside))
         return row->codec;
-    snprintf(buffer, CELL, "%.*s *", CELL - 3, row->codec);
+    snprintf(buffer, CELL, "%.*s %c", CELL - 3, row->codec, row->beside ? '~' : '*');
     return buffer;
 }
 

@@ -89,6 +89,12 @@ static const option_entry entries[] = {
     {0, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)",
      OPTION_AT(TIME, site_latency)},
     {0, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)", OPTION_AT(TIME, compute)},
+    {0, "local-steps", "K",
+     "an exchange after each K steps, as in DiLoCo and federated\n"
+     "averaging: a step is then a round, and changes of the model are\n"
+     "sent, made of those in DIR/changes of --traces, if there are any\n"
+     "(in bench/data: changes of 20 steps)",
+     OPTION_IN(COUNT, local_steps, 1, MAX_LOCAL_STEPS)},
     ENTRIES_STEPS,
     {0, "memory", "BYTES",
      "memory for machines; suffixes Ki, Mi, Gi; if they need more, one\n"
@@ -115,12 +121,14 @@ const option_table sim_options_table = {
              "groups: an exchange inside each site, and one between the sites.\n"
              "sent        bytes that the busiest rank sends in a step\n"
              "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
-             "step        compute + codec + latencies + bytes of the busiest machine / its link\n"
+             "step        compute + codec + latencies + bytes of the busiest machine / its link; of a round: with\n"
+             "            the computing of K steps\n"
              "overlap     the same if all of that happens at once\n"
              "floats      the same step with floats: ring all-reduce or push and pull, whichever is faster\n"
              "halves      ring all-reduce of 16-bit floats, without their conversion\n"
              "gain        floats / step: times as fast\n"
              "break-even  the speed of the links at which floats are as fast\n"
+             "~           with --traces: the same as the fastest row, with drawn laplace values\n"
              "\n"
              "Exit status: 0 on success, 1 if a call or the output fails, 2 for bad files or options.\n",
     .no_files = "it is no option; lists of tensors go with --shapes",
@@ -145,6 +153,17 @@ static bool check_sites(const sim_options *o, const sim_kind *kind, char *why)
     for (size_t i = 0; kind->site && i < o->ranks.count; i++) {
         if (o->ranks.items[i] % kind->site)
             return explain(why, "--kind groups:%zu: %zu ranks are not a multiple of it", kind->site, o->ranks.items[i]);
+    }
+    return true;
+}
+
+/* Ranks that train alone between exchanges have the optimizer, and a common model. */
+static bool check_local(const sim_options *o, char *why)
+{
+    for (size_t i = 0; o->local_steps && i < o->choice.kind_count; i++) {
+        const layout_kind *kind = o->choice.kinds[i].kind;
+        if (kind == &layout_owners || kind == &layout_gossip)
+            return explain(why, "--local-steps goes without --kind %s", kind->name);
     }
     return true;
 }
@@ -174,7 +193,7 @@ static bool check(const sim_options *o, char *why)
         if (!check_sites(o, &o->choice.kinds[i], why))
             return false;
     }
-    return true;
+    return check_local(o, why);
 }
 
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)

@@ -13,7 +13,7 @@
 #include "link_model.h"
 #include "sim_kind.h"
 
-enum { MAX_MODELS = 8, MAX_SIM_RANKS = 1024 };
+enum { MAX_MODELS = 8, MAX_SIM_RANKS = 1024, MAX_LOCAL_STEPS = 1000000 };
 
 typedef struct sim_options {
     command command;
@@ -27,6 +27,7 @@ typedef struct sim_options {
     model_link site_link;    /* 0: as those of the ranks */
     double latency, compute; /* seconds */
     double site_latency;     /* below 0: as latency */
+    size_t local_steps;      /* in a round; 0: an exchange in every step */
     const char *traces;      /* gradients are made of these; NULL: they are drawn */
     source_options source;
     size_t warmup, rounds;

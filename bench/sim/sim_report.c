@@ -8,18 +8,6 @@
 
 /* ---- the best ---------------------------------------------------------------------------------------------------- */
 
-/* The row with the shortest step of those that answer the same question as row `first`. *end: the row after them. */
-static const sim_row *best_of(const sim_rows *list, size_t first, size_t *end)
-{
-    const sim_row *best = &list->rows[first];
-
-    for (*end = first; *end < list->count && sim_rows_compare(&list->rows[first], &list->rows[*end]); ++*end) {
-        if (list->rows[*end].out.time.step < best->out.time.step)
-            best = &list->rows[*end];
-    }
-    return best;
-}
-
 /* The fastest way of floats, of all rows that answer the same question: it may depend on the number of servers. */
 static double floats_of(const sim_rows *list, size_t first, size_t end)
 {
@@ -41,15 +29,19 @@ static void print_answer(FILE *f, const sim_row *best, double floats)
                 1e3 * step);
         return;
     }
-    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats (halves: %.3g)\n", best->codec,
+    fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats (halves: %.3g", best->codec,
             sim_kind_text(&best->kind, kind), 1e3 * step, floats / step, halves / step);
+    if (best->local_steps)
+        fprintf(f, "; floats in each of the %zu steps: %.3g", best->local_steps,
+                (best->in.compute + (double)best->local_steps * (floats - best->in.compute)) / step);
+    fputs(")\n", f);
 }
 
 static void print_answers(FILE *f, const sim_rows *list, bool markdown)
 {
     fputc('\n', f);
     for (size_t first = 0, end; first < list->count; first = end) {
-        const sim_row *best = best_of(list, first, &end);
+        const sim_row *best = sim_rows_best(list, first, &end);
         if (markdown)
             fputs("- ", f);
         print_answer(f, best, floats_of(list, first, end));
@@ -75,17 +67,14 @@ static tlc_isa isa_of(const sim_options *o)
 
 static void print_heading(FILE *f, const sim_report *r)
 {
-    const source *s = r->sources;
     const sim_options *o = r->o;
-    bool replayed = false, marked = false;
+    bool replayed = false, beside = false;
     char link[RATE_TEXT];
 
-    fprintf(f, "libthreelc %s, ISA %s; gradients made of %s; latency %.4g ms, compute %.4g ms", tlc_version_string(),
-            tlc_isa_name(isa_of(o)),
-            s->run               ? "runs"
-            : s->tensors[0].path ? "files"
-                                 : s->tensors[0].name,
+    fprintf(f, "libthreelc %s, ISA %s; latency %.4g ms, compute %.4g ms", tlc_version_string(), tlc_isa_name(isa_of(o)),
             1e3 * o->latency, 1e3 * o->compute);
+    if (o->local_steps)
+        fprintf(f, "; a step is a round of %zu local steps", o->local_steps);
     if (o->server_link.up > 0)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
     if (o->site_link.up > 0)
@@ -96,22 +85,45 @@ static void print_heading(FILE *f, const sim_report *r)
           f);
     for (size_t i = 0; i < r->list->count; i++) {
         replayed = replayed || r->list->rows[i].measured.replayed;
-        marked = marked || (r->list->rows[i].run && !r->list->rows[i].own_run);
+        beside = beside || r->list->rows[i].beside;
     }
     if (replayed)
         fputs("replay: 1: one rank was run, and the messages of the others were replayed\n", f);
+    if (beside)
+        fputs("~: the fastest row, with drawn laplace values in place of recorded ones\n", f);
+}
+
+/* What the values of a model are made of. */
+static void print_sources(FILE *f, const sim_report *r, size_t model)
+{
+    const sim_sources *set = &r->in->set[r->in->use[model]];
+    bool marked = false;
+
+    fprintf(f, "%s made of ", r->o->local_steps ? "changes" : "gradients");
+    if (source_is_drawn(set->sources))
+        fprintf(f, "drawn %s values", set->sources->tensors[0].name);
+    else if (!set->sources->run)
+        fprintf(f, "those in %s", set->path);
+    for (size_t i = 0; i < set->count && set->sources->run; i++)
+        fprintf(f, "%s%s", i ? ", " : "", set->sources[i].run);
+    for (size_t i = 0; i < r->list->count; i++)
+        marked = marked || (r->list->rows[i].model == &r->in->models[model] && !r->list->rows[i].own_run);
+    fputc('\n', f);
     if (marked)
-        fprintf(f, "*: no run has its s; measured on %s\n", s->run);
+        fprintf(f, "*: no run has its s; measured on %s\n", set->sources->run);
 }
 
 /* A table for each model. */
-static void print_tables(FILE *f, const sim_rows *list, const grid *g, bool markdown)
+static void print_tables(FILE *f, const sim_report *r, const grid *g, bool markdown)
 {
+    const sim_rows *list = r->list;
+
     for (size_t first = 0, end; first < list->count; first = end) {
         const shape_list *model = list->rows[first].model;
         for (end = first; end < list->count && list->rows[end].model == model;)
             end++;
         fprintf(f, "\n%s: %zu tensors, %zu values\n", model->model, model->count, model->values);
+        print_sources(f, r, (size_t)(model - r->in->models));
         (markdown ? grid_markdown : grid_table)(f, g, first, end);
     }
 }
@@ -145,7 +157,7 @@ static void json_answers(FILE *f, const sim_rows *list)
     char link[RATE_TEXT];
 
     for (size_t first = 0, end; first < list->count; first = end) {
-        const sim_row *best = best_of(list, first, &end);
+        const sim_row *best = sim_rows_best(list, first, &end);
         double floats = floats_of(list, first, end);
         bool wins = best->out.time.step < floats;
         fprintf(f, "%s\n    {\"model\": ", first ? "," : "");
@@ -170,7 +182,7 @@ static void print_json(FILE *f, const sim_report *r, const grid *g)
     fprintf(f, "{\n  \"program\": \"tlc-sim\",\n  \"version\": \"%s\",\n  \"isa\": \"%s\",\n", tlc_version_string(),
             tlc_isa_name(isa_of(o)));
     fputs("  \"gradients\": ", f);
-    grid_json_text(f, o->traces ? o->traces : r->sources[0].tensors[0].name);
+    grid_json_text(f, o->traces ? o->traces : r->in->set[USE_GRADIENTS].sources->tensors[0].name);
     fprintf(f, ",\n  \"seed\": %" PRIu64 ",\n  \"warmup\": %zu,\n  \"rounds\": %zu,\n  \"rows\": [", o->source.seed,
             o->warmup, o->rounds);
     for (size_t i = 0; i < r->list->count; i++) {
@@ -199,7 +211,7 @@ bool sim_report_print(FILE *f, const sim_report *r)
     } else {
         bool markdown = r->o->format == REPORT_MARKDOWN;
         print_heading(f, r);
-        print_tables(f, r->list, &g, markdown);
+        print_tables(f, r, &g, markdown);
         print_answers(f, r->list, markdown);
     }
     free(all);

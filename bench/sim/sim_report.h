@@ -10,8 +10,7 @@
 typedef struct sim_report {
     const sim_options *o;
     const sim_rows *list;
-    const source *sources;
-    size_t source_count;
+    const sim_input *in;
 } sim_report;
 
 /* false: no memory. */

@@ -14,17 +14,18 @@ typedef struct subject {
     size_t ranks;
 } subject;
 
-static sim_row *append(sim_rows *list)
+/* Makes room for some more. */
+static bool reserve(sim_rows *list, size_t more)
 {
-    if (list->count == list->slots) {
-        size_t slots = list->slots ? list->slots * 2 : 64;
+    if (list->count + more > list->slots) {
+        size_t slots = list->slots * 2 + more;
         sim_row *rows = realloc(list->rows, slots * sizeof *rows);
         if (!rows)
-            return NULL;
+            return false;
         list->rows = rows;
         list->slots = slots;
     }
-    return &list->rows[list->count++];
+    return true;
 }
 
 void sim_rows_free(sim_rows *list)
@@ -40,7 +41,7 @@ static model_input input_of(const sim_options *o, const subject *s, const drive_
                       .site = o->site_link.up > 0 ? o->site_link : o->links[link],
                       .latency = o->latency,
                       .site_latency = o->site_latency < 0 ? o->latency : o->site_latency,
-                      .compute = o->compute,
+                      .compute = o->compute * (double)(o->local_steps ? o->local_steps : 1),
                       .ranks = s->ranks,
                       .servers = s->kind.servers,
                       .float_bytes = (double)s->model->values * sizeof(float)};
@@ -75,27 +76,29 @@ static bool measure(const sim_options *o, const sim_input *in, const subject *s,
                                                       sim_kind_text(&s->kind, kind), s->ranks, s->codec, reason);
 }
 
-static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, const subject *s, char *why)
+static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, const subject *s,
+                     const sim_sources *set, char *why)
 {
     bool own = true;
-    source *from = &in->sources[in->count > 1 ? runs_choose(in->sources, in->count, s->codec, &own) : 0];
+    source *from = &set->sources[set->sources->run ? runs_choose(set->sources, set->count, s->codec, &own) : 0];
     drive_result measured;
     char kind[KIND_TEXT], what[64];
 
     snprintf(what, sizeof what, "%s of %zu ranks", sim_kind_text(&s->kind, kind), s->ranks);
     program_progress(o->quiet, list->count / o->link_count + 1, list->total, s->codec, s->model->model, what);
-    if ((!o->traces && !warm_residuals(from, s->codec, o->isa, o->source.seed, why)) ||
+    if ((source_is_drawn(from) && !warm_residuals(from, s->codec, o->isa, o->source.seed, why)) ||
         !measure(o, in, s, from, &measured, why))
         return false;
+    if (!reserve(list, o->link_count))
+        return explain(why, "out of memory");
     for (size_t link = 0; link < o->link_count; link++) {
-        sim_row *row = append(list);
-        if (!row)
-            return explain(why, "out of memory");
+        sim_row *row = &list->rows[list->count++];
         *row = (sim_row){.model = s->model,
                          .kind = s->kind,
                          .codec = s->codec,
-                         .run = from->run ? from : NULL,
+                         .from = from,
                          .own_run = own,
+                         .local_steps = o->local_steps,
                          .measured = measured,
                          .in = input_of(o, s, &measured, link)};
         row->out = model_predict(&row->in);
@@ -103,10 +106,23 @@ static bool add_rows(sim_rows *list, const sim_options *o, const sim_input *in, 
     return true;
 }
 
-bool sim_rows_compare(const sim_row *a, const sim_row *b)
+/* Whether two rows answer the same question. */
+static bool compare(const sim_row *a, const sim_row *b)
 {
     return a->model == b->model && a->in.ranks == b->in.ranks && a->in.rank.up == b->in.rank.up &&
            a->in.rank.down == b->in.rank.down;
+}
+
+const sim_row *sim_rows_best(const sim_rows *list, size_t first, size_t *end)
+{
+    const sim_row *best = &list->rows[first];
+
+    for (*end = first; *end < list->count && compare(&list->rows[first], &list->rows[*end]); ++*end) {
+        const sim_row *row = &list->rows[*end];
+        if (!row->beside && row->out.time.step < best->out.time.step)
+            best = row;
+    }
+    return best;
 }
 
 /* Rows were made in the order of measuring, and links are the last to change. Now they become the first. */
@@ -122,6 +138,40 @@ static bool sort_by_link(sim_rows *list, size_t first, size_t links, char *why)
     memcpy(list->rows + first, sorted, count * sizeof *sorted);
     free(sorted);
     return true;
+}
+
+/* Whether a row is one of this subject. */
+static bool is_of(const sim_row *row, const subject *s)
+{
+    char a[KIND_TEXT], b[KIND_TEXT];
+
+    return row->codec == s->codec && !strcmp(sim_kind_text(&row->kind, a), sim_kind_text(&s->kind, b));
+}
+
+/* Rows first .. are those of a model and of a number of ranks, `of_link` for each link. The fastest of each link comes
+ * once more behind them, with drawn values. Each codec and kind is measured once. */
+static bool add_drawn(sim_rows *list, const sim_options *o, const sim_input *in, size_t first, char *why)
+{
+    size_t links = o->link_count, recorded = list->count - first, of_link = recorded / links;
+    sim_rows drawn = {.count = 0};
+    bool ok = reserve(list, links) || explain(why, "out of memory");
+
+    for (size_t link = 0; ok && of_link && link < links; link++) {
+        size_t end, at = 0, place = first + link * (of_link + 1);
+        const sim_row *best = sim_rows_best(list, place, &end);
+        const subject s = {best->model, best->codec, best->kind, best->in.ranks};
+        while (at < drawn.count && !is_of(&drawn.rows[at], &s))
+            at += links;
+        ok = at < drawn.count || add_rows(&drawn, o, in, &s, &in->drawn, why);
+        if (ok) {
+            memmove(&list->rows[end + 1], &list->rows[end], (list->count - end) * sizeof *list->rows);
+            list->rows[end] = drawn.rows[at + link];
+            list->rows[end].beside = true;
+            list->count++;
+        }
+    }
+    sim_rows_free(&drawn);
+    return ok;
 }
 
 /* How many exchanges are run. */
@@ -143,15 +193,17 @@ bool sim_rows_add(sim_rows *list, const sim_options *o, const sim_input *in, cha
     list->total = count_runs(o);
     for (size_t m = 0; ok && m < o->shape_count; m++) {
         for (size_t r = 0; ok && r < o->ranks.count; r++) {
+            const sim_sources *set = &in->set[in->use[m]];
             size_t first = list->count;
             for (size_t k = 0; ok && k < o->choice.kind_count; k++) {
                 for (size_t c = 0; ok && c < o->choice.codec_count; c++) {
                     const subject s = {&in->models[m], o->choice.codecs[c], o->choice.kinds[k], o->ranks.items[r]};
                     if (sim_kind_takes(&s.kind, s.codec))
-                        ok = add_rows(list, o, in, &s, why);
+                        ok = add_rows(list, o, in, &s, set, why);
                 }
             }
-            ok = ok && sort_by_link(list, first, o->link_count, why);
+            ok = ok && sort_by_link(list, first, o->link_count, why) &&
+                 (source_is_drawn(set->sources) || add_drawn(list, o, in, first, why));
         }
     }
     program_progress_end(o->quiet);

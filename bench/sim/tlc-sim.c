@@ -5,7 +5,6 @@
 #include "../lib/explain.h"
 #include "../lib/machine.h"
 #include "sim_report.h"
-#include "sim_sources.h"
 #include <signal.h>
 #include <stdlib.h>
 
@@ -22,11 +21,29 @@ static int run_input(const sim_options *o, const sim_input *in)
 {
     char why[WHY_SIZE];
     sim_rows list = {.count = 0};
-    const sim_report r = {o, &list, in->sources, in->count};
+    const sim_report r = {o, &list, in};
     bool ok = sim_rows_add(&list, o, in, why) && (sim_report_print(stdout, &r) || explain(why, "out of memory"));
 
     sim_rows_free(&list);
     return ok ? program_close_output(program) : fail(EXIT_FAILED, why);
+}
+
+/* What the gradients of all models are made of, each source once. */
+static bool load_sources(const sim_options *o, sim_input *in, char *why)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < o->shape_count; i++) {
+        sim_sources *set;
+        in->use[i] = sim_use_of(o->traces, &in->models[i], o->local_steps > 0);
+        set = &in->set[in->use[i]];
+        if (set->count)
+            continue;
+        ok = sim_sources_load(set, o->traces, in->use[i], &o->source, why);
+        for (size_t k = 0; ok && k < set->count; k++)
+            source_tell_left_out(&set->sources[k], program);
+    }
+    return ok && (!o->traces || sim_sources_load(&in->drawn, NULL, USE_GRADIENTS, &o->source, why));
 }
 
 static int run(const sim_options *o)
@@ -39,15 +56,15 @@ static int run(const sim_options *o)
 
     for (size_t i = 0; !status && i < o->shape_count; i++)
         status = shapes_load(&models[i], o->shapes[i], why) ? EXIT_SUCCESS : fail(EXIT_USAGE, why);
-    if (!status && !sim_sources_load(&in.sources, &in.count, o->traces, &o->source, why))
+    if (!status && !load_sources(o, &in, why))
         status = fail(EXIT_USAGE, why);
-    for (size_t i = 0; !status && i < in.count; i++)
-        source_tell_left_out(&in.sources[i], program);
     machine_ask(&m);
     in.cache = m.cache;
     if (!status)
         status = run_input(o, &in);
-    sim_sources_free(in.sources, in.count);
+    for (size_t i = 0; i < SIM_USES; i++)
+        sim_sources_free(&in.set[i]);
+    sim_sources_free(&in.drawn);
     for (size_t i = 0; i < o->shape_count; i++)
         shapes_free(&models[i]);
     return status;
