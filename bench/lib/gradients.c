@@ -17,13 +17,34 @@ static double distance(size_t a, size_t b)
     return a > b ? (double)a / (double)b : (double)b / (double)a;
 }
 
-static const tensor *nearest(const source *s, size_t n)
+typedef enum tensor_kind { OTHER, EMBEDDING, ATTENTION, NORM } tensor_kind;
+
+/* By the name. */
+static tensor_kind kind_of(const char *name)
+{
+    static const struct {
+        const char *part;
+        tensor_kind kind;
+    } parts[] = {{"attn", ATTENTION}, {"attention", ATTENTION}, {"emb", EMBEDDING}, {"wte", EMBEDDING},
+                 {"wpe", EMBEDDING},  {"norm", NORM},           {"ln_", NORM}};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strcasestr(name, parts[i].part))
+            return parts[i].kind;
+    }
+    return OTHER;
+}
+
+/* The tensor of the same kind, or of any if there is none, whose size is nearest. */
+static const tensor *nearest(const source *s, const shape *to)
 {
     const tensor *best = s->tensors;
 
     for (size_t i = 1; i < s->count; i++) {
-        if (distance(s->tensors[i].n, n) < distance(best->n, n))
-            best = &s->tensors[i];
+        const tensor *t = &s->tensors[i];
+        const bool same = kind_of(t->name) == kind_of(to->name), best_same = kind_of(best->name) == kind_of(to->name);
+        if (same != best_same ? same : distance(t->n, to->n) < distance(best->n, to->n))
+            best = t;
     }
     return best;
 }
@@ -41,7 +62,7 @@ static void make(const source *s, const shape_list *list, uint64_t key, bool res
 {
     for (size_t i = 0; i < list->count; i++) {
         const shape *to = &list->shapes[i];
-        const tensor *from = nearest(s, to->n);
+        const tensor *from = nearest(s, to);
         for (size_t at = 0; at < to->n; at += from->n) {
             size_t count = to->n - at < from->n ? to->n - at : from->n;
             uint64_t word = mix(mix(key + i) + at);

@@ -2,10 +2,11 @@
  *
  * Gradients of many ranks for the tensors of a model, made of those of one source.
  *
- * A tensor is made of the tensor of the source whose size is nearest to its own. It is filled with pieces of that size,
- * one after the other; the last piece is cut. Each piece is the gradient of one of the recorded steps, times 1 or -1.
- * Step and sign are chosen at random for each rank, step and piece. So values that are large in the recording are large
- * on all ranks, as in a training, but ranks are independent.
+ * A tensor is made of the tensor of the source whose size is nearest to its own, of those of its kind if there are any.
+ * Kinds are told by names: attention (attn, attention), embedding (emb, wte, wpe), norm (norm, ln_), and others. It is
+ * filled with pieces of that size, one after the other; the last piece is cut. Each piece is the gradient of one of the
+ * recorded steps, times 1 or -1. Step and sign are chosen at random for each rank, step and piece. So values that are
+ * large in the recording are large on all ranks, as in a training, but ranks are independent.
  */
 #ifndef BENCH_GRADIENTS_H
 #define BENCH_GRADIENTS_H

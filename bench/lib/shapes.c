@@ -121,6 +121,15 @@ void shapes_free(shape_list *list)
     *list = (shape_list){.model = NULL};
 }
 
+size_t shapes_largest(const shape_list *list)
+{
+    size_t largest = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        largest = list->shapes[i].n > largest ? list->shapes[i].n : largest;
+    return largest;
+}
+
 bool shapes_have_attention(const shape_list *list)
 {
     bool have = false;

@@ -29,6 +29,8 @@ typedef struct shape_list {
 bool shapes_load(shape_list *list, const char *path, char *why);
 void shapes_free(shape_list *list);
 
+size_t shapes_largest(const shape_list *list); /* values of the largest tensor */
+
 /* Whether a name has "attn" or "attention" in it, in letters of any case, as transformers have. */
 bool shapes_have_attention(const shape_list *list);
 #endif

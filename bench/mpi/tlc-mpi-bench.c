@@ -50,7 +50,8 @@ static int run(const mpi_options *o)
     int status = EXIT_SUCCESS;
 
     if (!ranks_agree(mpi_options_check_ranks(o, ranks_count(), why) && shapes_load(&model, o->shapes, why) &&
-                         sim_sources_load(&set, o->traces, sim_use_of(o->traces, &model, false), &o->source, why),
+                         sim_sources_load(&set, o->traces, sim_use_of(o->traces, &model, false), shapes_largest(&model),
+                                          &o->source, why),
                      why))
         status = fail(EXIT_USAGE, why);
     for (size_t i = 0; !status && !ranks_me() && i < set.count; i++)

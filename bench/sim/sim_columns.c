@@ -57,6 +57,11 @@ static const char *codec_of(const sim_row *row, bool in_table, char *buffer)
     return buffer;
 }
 
+static const char *run_of(const sim_row *row)
+{
+    return source_is_drawn(row->from) ? row->from->tensors[0].name : row->from->run ? row->from->run : "";
+}
+
 /* Milliseconds of a call, by ranks or servers. */
 static double call_of(const sim_row *row, const char *call)
 {

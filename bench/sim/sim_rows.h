@@ -30,12 +30,12 @@ typedef struct sim_rows {
 } sim_rows;
 
 typedef struct sim_input {
-    const shape_list *models; /* o->shape_count of them */
-    sim_use use[MAX_MODELS];  /* of each model */
+    const shape_list *models;  /* o->shape_count of them */
+    sim_use use[MAX_MODELS];   /* of each model */
     sim_sources set[SIM_USES]; /* those that models use; residuals of drawn ones are made here */
-    sim_sources drawn;        /* to stand beside recorded ones; not loaded if there are none */
-    size_t cache;             /* bytes of the last-level cache; 0: not known */
-    size_t memory;            /* bytes that machines may take */
+    sim_sources drawn;         /* to stand beside recorded ones; not loaded if there are none */
+    size_t cache;              /* bytes of the last-level cache; 0: not known */
+    size_t memory;             /* bytes that machines may take */
 } sim_input;
 
 /* Rows that differ in the codec or the kind only are neighbours. After them comes the fastest of them once more with

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_DRAWN = 1 << 20 };
+
 /* Folders of DIR. */
 static const char *const folders[SIM_USES] = {[USE_TRANSFORMER] = "transformer", [USE_CHANGES] = "changes"};
 
@@ -40,25 +42,31 @@ static bool load(sim_sources *s, const source_options *options, char *why)
     if (ok && !s->sources)
         ok = explain(why, "out of memory");
     if (ok)
-        ok = runs.count ? runs_load(&runs, s->sources, options, why) : source_load(s->sources, &s->path, 1, options, why);
+        ok = runs.count ? runs_load(&runs, s->sources, options, why)
+                        : source_load(s->sources, &s->path, 1, options, why);
     for (size_t i = 0; ok && i < s->count; i++)
         ok = source_check_finite(&s->sources[i], why);
     runs_free(&runs);
     return ok;
 }
 
-static bool draw(sim_sources *s, const source_options *options, char *why)
+static bool draw(sim_sources *s, size_t largest, const source_options *options, char *why)
 {
+    source_options drawn = *options;
+
+    drawn.has_values = true;
+    drawn.values = largest < MOST_DRAWN ? largest : MOST_DRAWN;
     s->count = 1;
     s->sources = calloc(1, sizeof *s->sources);
-    return s->sources ? source_draw(s->sources, "laplace", options, why) : explain(why, "out of memory");
+    return s->sources ? source_draw(s->sources, "laplace", &drawn, why) : explain(why, "out of memory");
 }
 
-bool sim_sources_load(sim_sources *s, const char *traces, sim_use use, const source_options *options, char *why)
+bool sim_sources_load(sim_sources *s, const char *traces, sim_use use, size_t largest, const source_options *options,
+                      char *why)
 {
     *s = (sim_sources){.sources = NULL};
     if (!traces)
-        return draw(s, options, why);
+        return draw(s, largest, options, why);
     s->path = path_of(traces, use);
     return s->path ? load(s, options, why) : explain(why, "out of memory");
 }

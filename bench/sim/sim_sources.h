@@ -26,8 +26,10 @@ typedef struct sim_sources {
 /* changes: of local steps. USE_GRADIENTS also if DIR has no folder of that use, or traces is NULL. */
 sim_use sim_use_of(const char *traces, const shape_list *model, bool changes);
 
-/* Of a folder or file. traces NULL: laplace values. Whether or not it succeeds, they are to be freed. */
-bool sim_sources_load(sim_sources *s, const char *traces, sim_use use, const source_options *options, char *why);
+/* Of a folder or file. traces NULL: laplace values, as many as the largest tensor has, at most 1Mi, and options->steps
+ * or 16 times. Whether or not it succeeds, they are to be freed. */
+bool sim_sources_load(sim_sources *s, const char *traces, sim_use use, size_t largest, const source_options *options,
+                      char *why);
 void sim_sources_free(sim_sources *s);
 
 /* Bytes that machines may take by default: half of what there is. */

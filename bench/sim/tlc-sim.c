@@ -31,19 +31,22 @@ static int run_input(const sim_options *o, const sim_input *in)
 /* What the gradients of all models are made of, each source once. */
 static bool load_sources(const sim_options *o, sim_input *in, char *why)
 {
+    size_t largest = 0;
     bool ok = true;
 
+    for (size_t i = 0; i < o->shape_count; i++)
+        largest = shapes_largest(&in->models[i]) > largest ? shapes_largest(&in->models[i]) : largest;
     for (size_t i = 0; ok && i < o->shape_count; i++) {
         sim_sources *set;
         in->use[i] = sim_use_of(o->traces, &in->models[i], o->local_steps > 0);
         set = &in->set[in->use[i]];
         if (set->count)
             continue;
-        ok = sim_sources_load(set, o->traces, in->use[i], &o->source, why);
+        ok = sim_sources_load(set, o->traces, in->use[i], largest, &o->source, why);
         for (size_t k = 0; ok && k < set->count; k++)
             source_tell_left_out(&set->sources[k], program);
     }
-    return ok && (!o->traces || sim_sources_load(&in->drawn, NULL, USE_GRADIENTS, &o->source, why));
+    return ok && (!o->traces || sim_sources_load(&in->drawn, NULL, USE_GRADIENTS, largest, &o->source, why));
 }
 
 static int run(const sim_options *o)

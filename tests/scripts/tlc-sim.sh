@@ -30,7 +30,7 @@ for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '-
   '--kind gossip:rings' '--kind groups' '--kind groups:' '--kind groups:1' '--kind groups:2x' \
   '--site-link 1' '--site-latency -1' '--latency -1' \
   '--latency 1m' '--latency 1msms' '--link 1Mbit/s/s' '--link 1mb/s' '--compute x' '--rounds 0' '--warmup -1' \
-  '--memory 0' '--memory 1G' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
+  '--memory 0' '--memory 1G' '--local-steps 0' '--local-steps 2x' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
   refuses "$option: @(it|item|nothing|after) *" "${small[@]}" "${words[@]}"
 done
@@ -71,7 +71,7 @@ accepts "${two[@]}" --format markdown
 [[ $(grep '^|' out | tr -dc '|\n' | sort -u | wc -l) == 1 ]] || bad "markdown: rows of different length"
 accepts "${two[@]}" --format csv
 [[ $(awk -F, '{print NF}' out | sort -u | wc -l) == 1 ]] || bad "csv: rows of different length"
-(($(wc -l <out) == 1 + 2 * 4 * 3 * 3)) || bad "csv: other rows by default"
+(($(wc -l <out) == 1 + 2 * (4 * 3 + 1) * 3)) || bad "csv: other rows by default"
 # rates and times as others write them
 for way in '100Mbit 30' '100Mbps 30ms' '100mbit/s 0.03s' '12.5MB/s 30000us' \
   '100Mbits/sec 30msec' '12.5MBps 0.0005min' '0.1Gbit/100000kbps 3e1'; do
@@ -98,7 +98,7 @@ python3 - <<'PYTHON' || bad "json: other predictions"
 import json, math
 out = json.load(open('out'))
 rows = out['rows']
-assert len(rows) == 2 * 2 * (6 * 2 + 1) * 3 # gossip takes one of the two codecs
+assert len(rows) == 2 * 2 * (6 * 2 + 1 + 1) * 3 # gossip takes one of the two codecs; the last is of drawn values
 
 def seconds(load, up, down):
     return max(load['out'] / up, load['in'] / down)
@@ -156,11 +156,80 @@ assert 'below' in wins and 'never' in wins, wins
 best = out['best']
 assert len(best) == 2 * 2 * 3
 for b in best:
-    of = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
+    *of, drawn = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
+    fastest = min(of, key=lambda r: r['step_ms'])
+    assert all(r['run'] != 'laplace' for r in of) and drawn['run'] == 'laplace', b
+    assert all(drawn[k] == fastest[k] for k in ('codec', 'kind', 'servers', 'graph', 'site', 'floats_ms')), b
     assert len(of) == 13 and b['step_ms'] == min(r['step_ms'] for r in of), b
     assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
     assert (b['codec'] is None) == (b['step_ms'] >= b['floats_ms']), b
 PYTHON
+
+# ---- what gradients are made of
+
+# Values of which 1 in 512, 1 in 64 and all are sent at once.
+python3 - <<'PYTHON'
+import array, os
+
+def write(path, n, every):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'wb') as file:
+        array.array('f', (((i % 3) - 1 or 1) * (i % every == 0) for i in range(n))).tofile(file)
+
+write('t/some-s1.00/w.f32', 4096, 512)
+write('t/transformer/text-s1.00/w.f32', 4096, 1)
+write('t/changes/rounds-s1.00/w.f32', 4096, 64)
+write('kinds/layer.f32', 4096, 512)
+write('kinds/embedding.f32', 64, 1)
+PYTHON
+echo 'w 64x64' >plain.txt
+echo 'h.Attn.w 64x64' >attn.txt
+echo 'SelfAttention.q 64x64' >attention.txt
+echo 'wte.weight 64x64' >embedding.txt
+models=(--shapes plain.txt --shapes attn.txt --shapes attention.txt)
+made=(--warmup 0 --rounds 1 --kind gather -c 3lc --link 1Gbit --cold --format json)
+accepts "${models[@]}" "${made[@]}" --traces t
+cp out chosen.json
+accepts "${models[@]}" "${made[@]}" --traces t/transformer
+cp out named.json
+accepts "${models[@]}" "${made[@]}" --traces t --local-steps 20 --compute 30
+cp out rounds.json
+accepts --shapes plain.txt --shapes embedding.txt "${made[@]}" --traces kinds
+cp out kinds.json
+count=$((count + 1))
+python3 - <<'PYTHON' || bad "gradients of other traces"
+import json, math
+
+def rows(name):
+    return [r for r in json.load(open(name + '.json'))['rows'] if r['run'] != 'laplace']
+
+def runs(name):
+    return [r['run'] for r in rows(name)]
+
+assert runs('chosen') == ['some-s1.00', 'text-s1.00', 'text-s1.00'], runs('chosen')
+assert runs('named') == 3 * ['text-s1.00'] and runs('rounds') == 3 * ['rounds-s1.00']
+plain, attention = rows('chosen')[:2]
+assert attention['sent_mean'] == rows('named')[0]['sent_mean'] > 3 * plain['sent_mean']
+for row in rows('rounds'):
+    assert row['local_steps'] == 20 and row['compute_ms'] == 20 * 30, row
+    assert math.isclose(row['step_ms'], 20 * 30 + row['codec_ms'] + row['wire_ms']), row
+    assert row['floats_ms'] > 600 and plain['sent_mean'] < row['sent_mean'] < attention['sent_mean'], row
+layer, embedding = rows('kinds')
+assert embedding['sent_mean'] > 3 * layer['sent_mean'] # its kind counts, not its size
+PYTHON
+refuses '--local-steps goes without --kind owners' "${small[@]}" --kind gather,owners --local-steps 2
+refuses '--local-steps goes without --kind gossip' "${small[@]}" --kind gossip --local-steps 2
+accepts "${models[@]}" --warmup 0 --rounds 1 --kind gather -c 3lc -c 3lc:s=1.5 --link 1Mbit --compute 10 --traces t \
+  --local-steps 20
+(($(grep -c '^changes made of rounds-s1.00$' out) == 3)) || bad "rounds: no source of changes"
+(($(grep -c '^3lc:s=1.5 ~ ' out) + $(grep -c '^3lc ~ ' out) == 3)) || bad "rounds: no rows of drawn values"
+grep -qF '*: no run has its s; measured on rounds-s1.00' out || bad "rounds: no note of the run"
+grep -q 'a step is a round of 20 local steps$' out || bad "rounds: not said in the heading"
+# 20 steps of 10 ms and twice 16 KiB at 1 Mbit/s, or once
+read -r gain each < <(sed -nE 's/^plain, .*, ([0-9.]+) times .* floats in each of the 20 steps: ([0-9.]+)\)$/\1 \2/p' out)
+awk "BEGIN {exit !($each > 5 * $gain && $gain > 1)}" || bad "rounds: floats in each step: $gain, $each"
+accepts "${small[@]}" --rounds 1 --kind gather -c raw --link 1Gbit
+grep -q '^gradients made of drawn laplace values$' out && ! grep -q '~ ' out || bad "drawn values are not said to be"
 
 # ---- bytes: those of tlc-bench, and those of a replay
 
@@ -181,7 +250,7 @@ python3 - <<'PYTHON' || bad "other bytes"
 import json, math
 
 def load(name, *keys):
-    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows']}
+    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows'] if r['run'] != 'laplace'}
 
 sim = load('sim.json', 'model', 'kind', 'ranks', 'codec')
 bench = load('bench.json', 'model', 'algorithm', 'ranks', 'codec')
@@ -245,7 +314,7 @@ def rows_of(name):
     return json.load(open(name))['rows']
 
 assert [r['codec'] for r in rows_of('default.json')] == ['qsgd:bits=8', 'qsgd:bits=4']
-whole, replay = rows_of('whole.json'), rows_of('replay.json')
+whole, replay = ([r for r in rows_of(name) if r['run'] != 'laplace'] for name in ('whole.json', 'replay.json'))
 assert len(whole) == len(replay) == 2 * 3 * 3
 messages = {}
 for row, other in zip(whole, replay):
