@@ -106,7 +106,7 @@ refuses '--dense-start goes without --way dcd' text.py --data data --way dcd --d
 refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
   --way floats --momentum-correction 0.9
 refuses '--dense-start goes without --way floats' one_process.py --data data --way floats --dense-start 5
-for program in text.py cifar.py mnist.py weights.py; do
+for program in text.py cifar.py mnist.py weights.py gradients.py; do
   refuses 'argument --data: nothere: there is no such folder' $program --data nothere
 done
 
@@ -118,3 +118,17 @@ done
 base, *others = (np.load(f"weights/{name}/head.weight.npy") for name in ("base", "lr1e-3-8", "lr1e-4-1", "lr1e-6-1"))
 changed = [int((other != base).sum()) for other in others]
 sys.exit(not (base.dtype == np.uint16 and base.size == 128 * 128 and changed[0] > changed[1] > changed[2] > 0))'
+
+# recorded gradients and changes: what the first worker sent, and its residual before. Of AdamW at 1e-3 a step changes
+# no weight by more than 1.1e-3, and a round of two by twice that
+"$python" "$root/bench/experiments/torch/gradients.py" --data data --out sent --length 4 --batch 2 --width 8 \
+  --stages 2 4 --every 2 --record 2 >out 2>&1 || { cat out; exit 1; }
+[[ $(cd sent && echo */*) == 'changes-2/gpt-2-s1.00 changes/gpt-4-s1.00 transformer-2/gpt-2-s1.00 transformer/gpt-4-s1.00' ]]
+"$python" -c 'import pathlib, sys, numpy as np
+for run in pathlib.Path("sent").glob("*/*"):
+    rows = np.load(run / "layers.1.hidden.weight.npy")
+    residual = np.load(run / "layers.1.hidden.weight.residual.npy")
+    assert len(list(run.iterdir())) == 8 and rows.dtype == np.float16 and rows.shape == (2, 256), run
+    assert residual.dtype == np.float32 and residual.shape == (256,) and residual.any(), run
+    largest = np.abs(rows).max()
+    assert largest > 1e-4 and (not run.parent.name.startswith("changes") or largest < 2.3e-3), (run, largest)'

@@ -16,13 +16,14 @@ from pathlib import Path
 from options import Parser, folder
 
 KINDS = ["embedding.weight", "layers.1.attention.inward.weight", "layers.1.hidden.weight", "layers.1.norm2.weight"]
+LOOPS = ["transformer", "changes"]
 
 
 def options():
     parser = Parser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", type=folder, required=True, help="folder with a text file (*.txt)")
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--loops", nargs="+", choices=("transformer", "changes"), default=["transformer", "changes"])
+    parser.add_argument("--loops", nargs="+", choices=LOOPS, default=LOOPS, help="which trainings are run")
     parser.add_argument("--stages", type=int, nargs="+", default=[100, 1000], help="steps before those that are recorded")
     parser.add_argument("--record", type=int, default=4, metavar="N", help="steps, or rounds, that are recorded")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
@@ -109,6 +110,7 @@ class Recorder:
                       if any(fnmatch(name, pattern) for pattern in o.tensors)}
         self.rows = {i: [] for i in self.names}
         self.left = o.record
+        self.sent = 0  # bytes, of all workers
 
     def begin(self, contexts):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -128,12 +130,11 @@ def train(loop, data, o):
     sizes = [parameter.numel() for parameter in loop.model.parameters()]
     contexts = [[threelc.Context(n, f"3lc:s={S}") for n in sizes] for _ in range(o.workers)]
     recorders = {stage: Recorder(loop, stage, o) for stage in o.stages}
-    active, sent, start = [], 0, time.monotonic()
+    active, start = [], time.monotonic()
     for step in range(0, max(o.stages) + o.record * loop.length, loop.length):
         if step in recorders:
             active.append(recorders[step])
             active[-1].begin(contexts[0])
-            sent = 0
         means = [torch.zeros(n) for n in sizes]
         for rank in range(o.workers):
             values = loop.values(data, step, rank)
@@ -142,11 +143,12 @@ def train(loop, data, o):
             for context, value, mean in zip(contexts[rank], values, means):
                 frame = context.compress(value)
                 threelc.decompress_add(frame, mean, 1 / o.workers)
-                sent += len(frame)
+                for recorder in active:
+                    recorder.sent += len(frame)
         loop.apply(means)
         for recorder in active:
             if not recorder.left:
-                print(f"{recorder.folder}: {8 * sent / (sum(sizes) * o.workers * o.record):.3f} bits a value of all "
+                print(f"{recorder.folder}: {8 * recorder.sent / (sum(sizes) * o.workers * o.record):.3f} bits a value of all "
                       f"{sum(sizes)}, {time.monotonic() - start:.0f} s", flush=True)
         active = [recorder for recorder in active if recorder.left]
     with torch.no_grad():
