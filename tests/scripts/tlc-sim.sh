@@ -158,7 +158,7 @@ assert len(best) == 2 * 2 * 3
 for b in best:
     *of, drawn = [r for r in rows if all(r[k] == b[k] for k in ('model', 'ranks', 'link'))]
     fastest = min(of, key=lambda r: r['step_ms'])
-    assert all(r['run'] != 'laplace' for r in of) and drawn['run'] == 'laplace', b
+    assert not any(r['beside'] for r in of) and (drawn['beside'], drawn['run']) == (1, 'laplace'), b
     assert all(drawn[k] == fastest[k] for k in ('codec', 'kind', 'servers', 'graph', 'site', 'floats_ms')), b
     assert len(of) == 13 and b['step_ms'] == min(r['step_ms'] for r in of), b
     assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
@@ -201,7 +201,7 @@ python3 - <<'PYTHON' || bad "gradients of other traces"
 import json, math
 
 def rows(name):
-    return [r for r in json.load(open(name + '.json'))['rows'] if r['run'] != 'laplace']
+    return [r for r in json.load(open(name + '.json'))['rows'] if not r['beside']]
 
 def runs(name):
     return [r['run'] for r in rows(name)]
@@ -250,7 +250,7 @@ python3 - <<'PYTHON' || bad "other bytes"
 import json, math
 
 def load(name, *keys):
-    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows'] if r['run'] != 'laplace'}
+    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows'] if not r['beside']}
 
 sim = load('sim.json', 'model', 'kind', 'ranks', 'codec')
 bench = load('bench.json', 'model', 'algorithm', 'ranks', 'codec')
@@ -314,7 +314,7 @@ def rows_of(name):
     return json.load(open(name))['rows']
 
 assert [r['codec'] for r in rows_of('default.json')] == ['qsgd:bits=8', 'qsgd:bits=4']
-whole, replay = ([r for r in rows_of(name) if r['run'] != 'laplace'] for name in ('whole.json', 'replay.json'))
+whole, replay = ([r for r in rows_of(name) if not r['beside']] for name in ('whole.json', 'replay.json'))
 assert len(whole) == len(replay) == 2 * 3 * 3
 messages = {}
 for row, other in zip(whole, replay):
