@@ -57,31 +57,45 @@ static void copy_signed(float *out, const float *from, size_t n, bool negative)
         out[i] = sign * from[i];
 }
 
-/* key: of the rank and the step. residual: make a residual, not a gradient. */
-static void make(const source *s, const shape_list *list, uint64_t key, bool residual, float *out)
+/* Whether it was recorded from a transformer: its tensors are much smaller than those that are made of them. */
+static bool has_attention(const source *s)
 {
+    bool has = false;
+
+    for (size_t i = 0; !has && i < s->count; i++)
+        has = kind_of(s->tensors[i].name) == ATTENTION;
+    return has;
+}
+
+/* at: 0: the residual before the first step; else 1 + the step. */
+static void make(const source *s, const shape_list *list, uint64_t rank_key, size_t at, float *out)
+{
+    const uint64_t key = mix(rank_key + at);
+    const bool in_step = has_attention(s);
+
     for (size_t i = 0; i < list->count; i++) {
         const shape *to = &list->shapes[i];
         const tensor *from = nearest(s, to);
-        for (size_t at = 0; at < to->n; at += from->n) {
-            size_t count = to->n - at < from->n ? to->n - at : from->n;
-            uint64_t word = mix(mix(key + i) + at);
-            size_t drawn = (size_t)((word >> 1) % from->steps);
-            const void *values = residual ? (const void *)from->residual : tensor_step(from, drawn);
+        for (size_t first = 0; first < to->n; first += from->n) {
+            size_t count = to->n - first < from->n ? to->n - first : from->n;
+            uint64_t word = mix(mix(key + i) + first);
+            size_t drawn = (size_t)((in_step ? mix(key + i) : word >> 1) % from->steps);
+            bool negative = (in_step ? mix(mix(rank_key + i) + first) : word) & 1;
+            const void *values = at ? tensor_step(from, drawn) : (const void *)from->residual;
             if (values)
-                copy_signed(out + to->offset + at, values, count, word & 1);
+                copy_signed(out + to->offset + first, values, count, negative);
             else
-                memset(out + to->offset + at, 0, count * sizeof *out);
+                memset(out + to->offset + first, 0, count * sizeof *out);
         }
     }
 }
 
 void gradients_make(const source *s, const shape_list *list, uint64_t seed, size_t rank, size_t step, float *out)
 {
-    make(s, list, mix(mix(seed + rank) + 1 + step), false, out);
+    make(s, list, mix(seed + rank), 1 + step, out);
 }
 
 void gradients_start(const source *s, const shape_list *list, uint64_t seed, size_t rank, float *out)
 {
-    make(s, list, mix(mix(seed + rank)), true, out);
+    make(s, list, mix(seed + rank), 0, out);
 }

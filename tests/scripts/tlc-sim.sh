@@ -250,7 +250,7 @@ python3 - <<'PYTHON' || bad "other bytes"
 import json, math
 
 def load(name, *keys):
-    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows'] if not r['beside']}
+    return {tuple(r[k] for k in keys): r for r in json.load(open(name))['rows'] if not r.get('beside')}
 
 sim = load('sim.json', 'model', 'kind', 'ranks', 'codec')
 bench = load('bench.json', 'model', 'algorithm', 'ranks', 'codec')

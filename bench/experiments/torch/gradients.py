@@ -24,7 +24,7 @@ def options():
     parser.add_argument("--data", type=folder, required=True, help="folder with a text file (*.txt)")
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=LOOPS, help="which trainings are run")
-    parser.add_argument("--stages", type=int, nargs="+", default=[100, 500], help="steps before the recorded ones")
+    parser.add_argument("--stages", type=int, nargs="+", default=[100, 1000], help="steps before the recorded ones")
     parser.add_argument("--record", type=int, default=4, metavar="N", help="steps, or rounds, that are recorded")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
     parser.add_argument("--width", type=int, default=64, help="of the model")
