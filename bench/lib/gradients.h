@@ -7,6 +7,9 @@
  * filled with pieces of that size, one after the other; the last piece is cut. Each piece is the gradient of one of the
  * recorded steps, times 1 or -1. Step and sign are chosen at random for each rank, step and piece. So values that are
  * large in the recording are large on all ranks, as in a training, but ranks are independent.
+ *
+ * If a tensor of the source is one of attention, all pieces of a tensor have the same step, and a piece keeps its sign.
+ * Then frames of a large tensor have about as many bits a value as those of the recorded one.
  */
 #ifndef BENCH_GRADIENTS_H
 #define BENCH_GRADIENTS_H

@@ -181,7 +181,15 @@ write('t/transformer/text-s1.00/w.f32', 4096, 1)
 write('t/changes/rounds-s1.00/w.f32', 4096, 64)
 write('kinds/layer.f32', 4096, 512)
 write('kinds/embedding.f32', 64, 1)
+
+# two steps of a transformer, one 1,000 times as large as the other
+os.mkdir('uneven')
+with open('uneven/attention.npy', 'wb') as file:
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4096), }"
+    file.write(b'\x93NUMPY\x01\x00v\x00' + head.ljust(117).encode() + b'\n')
+    array.array('f', [((i % 3) - 1 or 1) * size for size in (1, 1e-3) for i in range(4096)]).tofile(file)
 PYTHON
+echo 'h.attn.w 1024x64' >large.txt
 echo 'w 64x64' >plain.txt
 echo 'h.Attn.w 64x64' >attn.txt
 echo 'SelfAttention.q 64x64' >attention.txt
@@ -196,6 +204,8 @@ accepts "${models[@]}" "${made[@]}" --traces t --local-steps 20 --compute 30
 cp out rounds.json
 accepts --shapes plain.txt --shapes embedding.txt "${made[@]}" --traces kinds
 cp out kinds.json
+accepts --shapes large.txt "${made[@]}" -c 3lc-golomb --traces uneven
+cp out uneven.json
 count=$((count + 1))
 python3 - <<'PYTHON' || bad "gradients of other traces"
 import json, math
@@ -216,6 +226,8 @@ for row in rows('rounds'):
     assert row['floats_ms'] > 600 and plain['sent_mean'] < row['sent_mean'] < attention['sent_mean'], row
 layer, embedding = rows('kinds')
 assert embedding['sent_mean'] > 3 * layer['sent_mean'] # its kind counts, not its size
+large = rows('uneven')[1] # all pieces are of one step, so all of them are sent
+assert (large['codec'], large['ranks']) == ('3lc-golomb', 4) and 8 * large['sent_mean'] > 3 * 1.6 * large['values'], large
 PYTHON
 refuses '--local-steps goes without --kind owners' "${small[@]}" --kind gather,owners --local-steps 2
 refuses '--local-steps goes without --kind gossip' "${small[@]}" --kind gossip --local-steps 2
