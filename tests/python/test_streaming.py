@@ -166,7 +166,7 @@ def overlapped(rank, world):
 
 
 def lost(rank, world, how):
-    """Rank 1 begins no second exchange. Of the others the steps that went well, and what step() says then, and later."""
+    """Rank 1 begins no second exchange. Of the others the steps that went well, and what step() says then and later."""
     model = built(rank)
     optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=2, delay=3)
     for step in range(1, 9):
@@ -466,7 +466,8 @@ class Arguments(Refusals):
                 ({"mask_momentum": True, "delay": 1}, "ValueError", "so delay should be 0, not 1")):
             self.refused(CLUSTER.outcomes(2, argument, settings), kind, words)
         self.refused(CLUSTER.outcomes(2, listed), "ValueError",
-                     "all ranks need the same model: layers.1.weight in fragment 0 on rank 1 is head.weight in fragment 0 on")
+                     "all ranks need the same model: layers.1.weight in fragment 0 on rank 1 is head.weight in fragment 0 "
+                     "on")
 
     def test_layers(self):
         """Layers are numbered modules; what is beside them fills up the smallest fragments."""

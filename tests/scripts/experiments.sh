@@ -123,7 +123,8 @@ sys.exit(not (base.dtype == np.uint16 and base.size == 128 * 128 and changed[0] 
 # no weight by more than 1.1e-3, and a round of two by twice that
 "$python" "$root/bench/experiments/torch/gradients.py" --data data --out sent --length 4 --batch 2 --width 8 \
   --stages 2 4 --every 2 --record 2 >out 2>&1 || { cat out; exit 1; }
-[[ $(cd sent && echo */*) == 'changes-2/gpt-2-s1.00 changes/gpt-4-s1.00 transformer-2/gpt-2-s1.00 transformer/gpt-4-s1.00' ]]
+[[ $(cd sent && echo */*) == \
+  'changes-2/gpt-2-s1.00 changes/gpt-4-s1.00 transformer-2/gpt-2-s1.00 transformer/gpt-4-s1.00' ]]
 "$python" -c 'import pathlib, sys, numpy as np
 for run in pathlib.Path("sent").glob("*/*"):
     rows = np.load(run / "layers.1.hidden.weight.npy")
