@@ -8,7 +8,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
-from outer_models import backward, bits, build, nesterov, ones, resumed, sgd, train
+from outer_models import backward, bits, build, memory, nesterov, ones, resumed, sgd, train
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
 
@@ -67,11 +67,17 @@ OTHERS = {  # what becomes of a model; None: it is changed
 
 
 def another_model(rank, world, way, kind):
-    """Rank 1 has another model than the others."""
+    """Rank 1 has another model than the others. Nothing is written into any."""
     model = small()
+    with torch.no_grad():
+        next(model.parameters()).fill_(rank)
     if rank == 1:
         model = OTHERS[kind](model) or model
-    make(way, model, None if way == "PushPull" else torch.optim.SGD(model.parameters(), 0.1))
+    before = memory(model.parameters())
+    try:
+        make(way, model, None if way == "PushPull" else torch.optim.SGD(model.parameters(), 0.1))
+    finally:
+        assert memory(model.parameters()) == before, "something was sent"
 
 
 def thawed(rank, world, way):
