@@ -18,11 +18,10 @@ try:
     import torchft
     import torchft.local_sgd
     from torchft.coordination import LighthouseServer
-
-    from threelc.torch import torchft as ours
 except ImportError:
     torchft = None
 else:
+    from threelc.torch import torchft as ours
     CONTEXT.set_forkserver_preload(["torch", "threelc.torch.torchft"])
 
 LIMIT = timedelta(seconds=30)
