@@ -22,12 +22,13 @@ except ImportError:
     torchft = None
 else:
     from threelc.torch import torchft as ours
-    CONTEXT.set_forkserver_preload(["torch", "threelc.torch.torchft"])
+    CONTEXT.set_forkserver_preload(["torch", "torchft"])
 
 LIMIT = timedelta(seconds=30)
 SHAPES = ((40, 60), (60,), (4, 5, 7), ())
 NONFINITE, ALONE, KILLED = 2, 4, 6  # the steps in which something happens to replica 1
 TOGETHER = 4  # steps after it is back
+KINDS = {"torchft": {}, "raw": {"codec": "raw"}, "3lc-golomb": {"codec": "3lc-golomb", "mode": "gather"}}
 
 
 def managed(kind, address, name, state, **settings):
@@ -145,8 +146,8 @@ def step_by_step(address, replica, kind, settings):
     return found
 
 
-def write(path, function, *arguments):
-    torch.save(function(*arguments), path)
+def all_kinds(path, addresses, replica):
+    torch.save({kind: step_by_step(addresses[kind], replica, kind, KINDS[kind]) for kind in KINDS}, path)
 
 
 class Processes(ExitStack):
@@ -214,18 +215,16 @@ class Replicas(unittest.TestCase):
     def test_torchft_itself(self):
         """Replicas have the same bits. Floats give what torchft gives, to rounding. Fragments have residuals of their
         own."""
-        kinds = {"torchft": {}, "raw": {"codec": "raw"}, "3lc-golomb": {"codec": "3lc-golomb", "mode": "gather"}}
         with tempfile.TemporaryDirectory() as folder, Processes() as processes:
-            for kind, settings in kinds.items():
-                address = [processes.lighthouse(2) for _ in range(2)]
-                ranks = [processes.start(write, Path(folder, f"{kind}.{replica}"), step_by_step, address, replica, kind,
-                                         settings) for replica in range(2)]
-                for process in ranks:
-                    process.join(90)
-                    self.assertEqual(0, process.exitcode, kind)
-            found = {kind: [torch.load(Path(folder, f"{kind}.{replica}")) for replica in range(2)] for kind in kinds}
-        for kind, replicas in found.items():
-            for a, b in zip(*(replica["ddp"] for replica in replicas)):
+            addresses = {kind: [processes.lighthouse(2) for _ in range(2)] for kind in KINDS}
+            paths = [Path(folder, str(replica)) for replica in range(2)]
+            for process in [processes.start(all_kinds, path, addresses, i) for i, path in enumerate(paths)]:
+                process.join(90)
+                self.assertEqual(0, process.exitcode)
+            replicas = [torch.load(path) for path in paths]
+        found = {kind: [replica[kind] for replica in replicas] for kind in KINDS}
+        for kind, (one, other) in found.items():
+            for a, b in zip(one["ddp"], other["ddp"]):
                 self.assertTrue(torch.equal(a, b), kind)
         for way in ("ddp", "diloco"):
             for a, b in zip(found["torchft"][0][way], found["raw"][0][way]):
