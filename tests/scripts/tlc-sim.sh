@@ -239,8 +239,8 @@ accepts "${models[@]}" --warmup 0 --rounds 1 --kind gather -c 3lc -c 3lc:s=1.5 -
 grep -qF '*: no run has its s; measured on rounds-s1.00' out || bad "rounds: no note of the run"
 grep -q 'a step is a round of 20 local steps$' out || bad "rounds: not said in the heading"
 # 20 steps of 10 ms and twice 16 KiB at 1 Mbit/s, or once
-read -r gain each < <(
-  sed -nE 's/^plain, .*, ([0-9.]+) times .* floats in each of the 20 steps: ([0-9.]+)\)$/\1 \2/p' out)
+read -r gain each < <(sed -nE \
+  's/^plain, .*, ([0-9.]+) times .* floats in each of the 20 steps: ([0-9.]+)\)$/\1 \2/p' out)
 awk "BEGIN {exit !($each > 5 * $gain && $gain > 1)}" || bad "rounds: floats in each step: $gain, $each"
 accepts "${small[@]}" --rounds 1 --kind gather -c raw --link 1Gbit
 grep -q '^gradients made of drawn laplace values$' out && ! grep -q '~ ' out || bad "drawn values are not said to be"
