@@ -147,7 +147,8 @@ def whole(rank, form):
 
 
 def on_two(rank, world):
-    """By form: shards without the hook, as raw and with a codec, and how many times fewer bytes that sends."""
+    """By form: shards without the hook, as raw and with a codec, how many times fewer bytes that sends, and its
+    residuals."""
     found = {}
     for form in ("replicate", "one shard", "offload"):
         model = whole(rank, form)
@@ -156,7 +157,7 @@ def on_two(rank, world):
             model = whole(rank, form)
             state = threelc.torch.register_fsdp(model, codec, min_numel=1)
             found[form].append(steps(rank, model, range(4)))
-        found[form].append(state.stats.ratio)
+        found[form] += [state.stats.ratio, [tensor.clone() for tensor in state.residuals.values()]]
     return found
 
 
@@ -346,13 +347,16 @@ class FSDP2(Refusals):
         self.assertGreater(CLUSTER.run(4, hybrid, "3lc:s=1.75", {})[0][1], 4)
 
     def test_replicas_of_one_shard(self):
-        """With replicate(), with a mesh of one shard and with parameters on the CPU."""
+        """With replicate(), with a mesh of one shard and with parameters on the CPU. The hook gets gradients of its own
+        replica, so that residuals differ."""
         found = CLUSTER.run(2, on_two)
         for form in found[0]:
             plain, raw, coded = ([rank[form][i] for rank in found] for i in range(3))
             self.equal(raw, plain)
             self.equal(coded[:1], coded[1:])
             self.assertGreater(found[0][form][3], 4)
+            for one, other in zip(*(rank[form][4] for rank in found)):
+                self.assertFalse(torch.equal(one, other))
 
     def test_hybrid_accumulates(self):
         found = CLUSTER.run(4, accumulated, "raw")
