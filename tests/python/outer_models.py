@@ -2,7 +2,9 @@
 """The models that the tests of ways to train share, their data, and trainings that are stopped and go on."""
 import torch
 
-HAS_FSDP2 = hasattr(getattr(torch.cpu, "Stream", None), "record_event")  # one that runs on CPUs
+from threelc.torch._common.versions import fsdp_runs_on_cpus
+
+HAS_FSDP2 = fsdp_runs_on_cpus()
 
 
 class Net(torch.nn.Module):
