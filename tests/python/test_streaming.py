@@ -183,12 +183,12 @@ def lost(rank, world, how):
             return step, words, seconds, attempt(optimizer.synchronize)[1]
 
 
-class Overlap(Refusals):
+class Waiting(Refusals):
     def test_steps_go_on(self):
         """An exchange waits for a rank that is late, and local steps do not."""
         self.assertEqual(*CLUSTER.run(2, overlapped))
 
-    def test_lost_ranks(self):
+    def test_whoever_is_lost(self):
         """Whoever waits for a result gets an exception, again and again."""
         for how in ("changed", "ended"):
             found = CLUSTER.outcomes(3, lost, how)
