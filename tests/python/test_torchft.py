@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from threelc._c import DType
 from cluster import CONTEXT
 
 try:
@@ -231,6 +232,40 @@ class Replicas(unittest.TestCase):
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
         self.assertEqual(["0.0", "0.1", "1.0", "1.1"], found["3lc-golomb"][0]["names"])
         self.assertGreater(found["3lc-golomb"][0]["stats"]["ratio"], 4)
+
+    def test_states(self):
+        """A state goes on with the same bits. While a step is under way it has what was before. A damaged one, and
+        codecs that could lose something, are refused."""
+        store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        group = torchft.ProcessGroupGloo(timeout=LIMIT)
+        group.configure(f"localhost:{store.port}/states", "0", 0, 1)
+
+        def made(codec="3lc", pull=None, mode="gather"):
+            return ours.Compression(group, codec, pull, mode, 1, 0, None)
+
+        def step(compression, number):
+            tensor = torch.randn(300, generator=torch.Generator().manual_seed(number))
+            compression.average(compression.slot_of(tensor, number), tensor, DType.F32, True, 1)
+            return tensor
+
+        first, second = made(), made()
+        step(first, 0)
+        first.end_step(True, 0)
+        before = first.residuals["0.0"]
+        self.assertGreater(float(before.abs().max()), 0)
+        expected = step(first, 1)
+        second.load_state_dict(first.state_dict())
+        self.assertTrue(torch.equal(before, second.residuals["0.0"]))
+        self.assertTrue(torch.equal(expected, step(second, 1)))
+        with self.assertRaisesRegex(ValueError, "before the first step"):
+            second.load_state_dict(first.state_dict())
+        with self.assertRaisesRegex(ValueError, "damaged"):
+            made().load_state_dict({**first.state_dict(), "residuals": 3})
+        with self.assertRaisesRegex(ValueError, "keeps no residual"):
+            made("qsgd:bits=4", "3lc", "sharded")
+        with self.assertRaisesRegex(ValueError, "had 300 before"):
+            first.end_step(True, 1)
+            first.slot_of(torch.zeros(3), 2)
 
 
 if __name__ == "__main__":
