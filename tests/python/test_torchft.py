@@ -233,6 +233,13 @@ class Replicas(unittest.TestCase):
         self.assertEqual(["0.0", "0.1", "1.0", "1.1"], found["3lc-golomb"][0]["names"])
         self.assertGreater(found["3lc-golomb"][0]["stats"]["ratio"], 4)
 
+    def test_managers_of_torchft(self):
+        """Such a manager sends floats."""
+        for make in (ours.DistributedDataParallel, ours.DiLoCo):
+            with self.assertRaisesRegex(TypeError, r"manager should be a threelc.torch.torchft.Manager, .* not a "
+                                                   r"torchft.manager.Manager"):
+                make(torchft.Manager.__new__(torchft.Manager), torch.nn.Linear(2, 2))
+
     def test_states(self):
         """A state goes on with the same bits. While a step is under way it has what was before. A damaged one, and
         codecs that could lose something, are refused."""

@@ -110,6 +110,12 @@ class Manager(torchft.Manager):  # type: ignore[misc]
         return committed
 
 
+def _check(manager: Any) -> None:
+    if not isinstance(manager, Manager):
+        raise TypeError("manager should be a threelc.torch.torchft.Manager, which sends frames, not a "
+                        f"{type(manager).__module__}.{type(manager).__name__}")
+
+
 def _hook(state: Manager, bucket: Any) -> Any:
     return state.allreduce(bucket.buffer(), should_quantize=True).get_future()
 
@@ -119,9 +125,13 @@ _hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Futu
 
 
 class DistributedDataParallel(torchft.DistributedDataParallel):  # type: ignore[misc]
-    """torchft's, with a Manager of this module: gradients travel as frames."""
+    """torchft's, with a Manager of this module: gradients travel as frames. The arguments are those of torchft's."""
 
     _comm_hook = staticmethod(_hook)
+
+    def __init__(self, manager: Manager, *arguments: Any, **keywords: Any) -> None:
+        _check(manager)
+        super().__init__(manager, *arguments, **keywords)
 
 
 class DiLoCo(_DiLoCo):  # type: ignore[misc]
@@ -129,5 +139,6 @@ class DiLoCo(_DiLoCo):  # type: ignore[misc]
     their own. The other arguments are those of torchft's."""
 
     def __init__(self, manager: Manager, model_fragments: Sequence[Any], *arguments: Any, **keywords: Any) -> None:
+        _check(manager)
         super().__init__(manager, model_fragments, *arguments, should_quantize=True, **keywords)
         manager.compression.turns = len(model_fragments)
