@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""torchrun --max-restarts: a rank is killed, torchrun starts all ranks again, and they go on from their checkpoints."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+
+import restarted
+from cluster import CLUSTER
+
+RANKS = 2
+KILLED_IN = 4
+
+
+@unittest.skipIf(torch.__version__ < "2", "torchrun of PyTorch 1.13 does not start with Python 3.11")
+class Restarts(unittest.TestCase):
+    def test_a_rank_is_killed(self):
+        """The bits are those of a training that nothing happened to. There are restarts to spare: on a busy machine
+        ranks may lose each other when they connect."""
+        with tempfile.TemporaryDirectory() as killed, tempfile.TemporaryDirectory() as whole:
+            self.assertEqual(CLUSTER.run(RANKS, restarted.train, Path(whole)), [0] * RANKS)
+            done = subprocess.run(
+                [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
+                 "--max-restarts=4", restarted.__file__, killed, str(KILLED_IN)], timeout=250,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ))
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertTrue(Path(killed, "killed").exists())
+            last = [[torch.load(Path(folder, f"{restarted.STEPS - 1}.{rank}")) for rank in range(RANKS)]
+                    for folder in (killed, whole)]
+        for again, once in zip(*last):
+            self.assertIn(again["first"], (KILLED_IN - 1, KILLED_IN))
+            for name, tensor in once["model"].items():
+                self.assertTrue(torch.equal(tensor, again["model"][name]), name)
