@@ -25,9 +25,10 @@ static tensor_kind kind_of(const char *name)
     static const struct {
         const char *part;
         tensor_kind kind;
-    } parts[] = {{"attn", ATTENTION}, {"attention", ATTENTION}, {"emb", EMBEDDING}, {"wte", EMBEDDING},
-                 {"wpe", EMBEDDING},  {"norm", NORM},           {"ln_", NORM}};
+    } parts[] = {{"emb", EMBEDDING}, {"wte", EMBEDDING}, {"wpe", EMBEDDING}, {"norm", NORM}, {"ln_", NORM}};
 
+    if (shape_is_attention(name))
+        return ATTENTION;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (strcasestr(name, parts[i].part))
             return parts[i].kind;
@@ -63,7 +64,7 @@ static bool has_attention(const source *s)
     bool has = false;
 
     for (size_t i = 0; !has && i < s->count; i++)
-        has = kind_of(s->tensors[i].name) == ATTENTION;
+        has = shape_is_attention(s->tensors[i].name);
     return has;
 }
 

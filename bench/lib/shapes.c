@@ -130,11 +130,16 @@ size_t shapes_largest(const shape_list *list)
     return largest;
 }
 
+bool shape_is_attention(const char *name)
+{
+    return strcasestr(name, "attn") || strcasestr(name, "attention");
+}
+
 bool shapes_have_attention(const shape_list *list)
 {
     bool have = false;
 
     for (size_t i = 0; !have && i < list->count; i++)
-        have = strcasestr(list->shapes[i].name, "attn") || strcasestr(list->shapes[i].name, "attention");
+        have = shape_is_attention(list->shapes[i].name);
     return have;
 }

@@ -31,6 +31,7 @@ void shapes_free(shape_list *list);
 
 size_t shapes_largest(const shape_list *list); /* values of the largest tensor */
 
-/* Whether a name has "attn" or "attention" in it, in letters of any case, as transformers have. */
+/* Whether a name has "attn" or "attention" in it, in letters of any case, as those of transformers have. */
+bool shape_is_attention(const char *name);
 bool shapes_have_attention(const shape_list *list);
 #endif

@@ -112,6 +112,13 @@ def trained(rank, world, codec, settings, dtype=torch.float32, nan=None):
         return shards, state and state.stats, [str(w.message) for w in found if "threelc" in str(w.message)]
 
 
+def raising(rank, world):
+    """A NaN in the second step."""
+    model, group = sharded(rank)
+    threelc.torch.register_fsdp(model, "3lc", process_group=group, on_nonfinite="raise", min_numel=1)
+    steps(rank, model, range(3), 1)
+
+
 def resumed(rank, world, stop):
     """The shards after six steps, and the stats around a stop."""
     model, group = sharded(rank)
@@ -323,6 +330,7 @@ class FSDP2(Refusals):
         for _, _, said in CLUSTER.run(4, trained, "3lc", {}, torch.float32, 2):
             self.assertEqual(len(said), 1)
             self.assertIn("NaN or infinity in the gradient of tensor", said[0])
+        self.refused(CLUSTER.outcomes(4, raising), "StepError", "NaN or infinity")
 
     def test_resuming(self):
         """With the same bits, in shards of the same replicas."""

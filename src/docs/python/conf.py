@@ -18,7 +18,7 @@ html_copy_source = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": True}
-autodoc_mock_imports = [name for name in ("torch", "flwr") if importlib.util.find_spec(name) is None]
+autodoc_mock_imports = [name for name in ("torch", "torchft", "flwr") if importlib.util.find_spec(name) is None]
 
 FIELD = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*): +(?=\S)")  # a parameter and what it is
 

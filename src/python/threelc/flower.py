@@ -102,7 +102,8 @@ class DecompressStrategy(Strategy):  # type: ignore[misc]
     strategy: FedAvg or another one of flwr.serverapp.strategy; of its methods start() is not called.
 
     Clients without the mod may take part. aggregate_train() raises CorruptError or SizeError for a frame that is
-    damaged, and ValueError for one of an array that the client was not sent. The sentence names client and array.
+    damaged, and ValueError for one of an array that the client was not sent, or of another dtype or shape. The sentence
+    names client and array.
     """
 
     def __init__(self, strategy: Strategy) -> None:
