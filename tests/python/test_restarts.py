@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """torchrun --max-restarts: a rank is killed, torchrun starts all ranks again, and they go on from their checkpoints."""
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,13 @@ class Restarts(unittest.TestCase):
         ranks may lose each other when they connect."""
         with tempfile.TemporaryDirectory() as killed, tempfile.TemporaryDirectory() as whole:
             self.assertEqual(CLUSTER.run(RANKS, restarted.train, Path(whole)), [0] * RANKS)
-            done = subprocess.run(
-                [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
-                 "--max-restarts=4", restarted.__file__, killed, str(KILLED_IN)], timeout=250,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ))
+            # local-addr: else the ranks look for the name of the host, which may have no address
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+                       f"--nproc_per_node={RANKS}", "--max-restarts=4", restarted.__file__, killed, str(KILLED_IN)]
+            try:
+                done = subprocess.run(command, timeout=250, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            except subprocess.TimeoutExpired as late:
+                self.fail(f"it hangs: {late.stdout}")
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertTrue(Path(killed, "killed").exists())
             last = [[torch.load(Path(folder, f"{restarted.STEPS - 1}.{rank}")) for rank in range(RANKS)]
