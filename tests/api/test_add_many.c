@@ -116,7 +116,7 @@ TEST(long_runs)
 
     FOR_EACH_CODEC(c)
         for (size_t t = 0; t < COUNT(texts); t++) {
-            inputs in = {.n = 600011};
+            inputs in = {.n = quick() ? 120011 : 600011};
             if (strcmp(c->text, texts[t]) != 0)
                 continue;
             add_input(&in, c, DATA_SPARSE, 1, 0);
@@ -133,7 +133,7 @@ TEST(mixed)
     static const size_t sizes[] = {70, 20011};
 
     for (size_t s = 0; s < COUNT(sizes); s++)
-        for (size_t stride = 1; stride < 8; stride += 3) {
+        for (size_t stride = 1; stride < 8; stride += quick() ? 6 : 3) {
             inputs in = {.n = sizes[s]};
             for (size_t i = 0; i < MOST; i++)
                 add_input(&in, &codecs[i / 2 * stride % codec_count], (data_kind)(i % DATA_COUNT), i, i % 5 == 0);

@@ -52,8 +52,8 @@ class Way:
                 self.net = torch.nn.Sequential(torch.nn.Linear(30, 60), torch.nn.Linear(60, 20))
                 shard(torch.distributed.get_world_size(), *self.net)
             self.state = threelc.torch.register_fsdp(self.net, codec, **settings)
-        elif way == "PushPull":
-            self.state = threelc.torch.PushPull(self.net, lambda p: torch.optim.SGD(
+        elif way in ("PushPull", "ShardedOptimizer"):
+            self.state = getattr(threelc.torch, way)(self.net, lambda p: torch.optim.SGD(
                 [{"params": p[i::groups]} for i in range(groups)], 0.1, momentum=0.9), codec=codec, **settings)
         else:
             self.inner = torch.optim.SGD(self.net.parameters(), 0.1)

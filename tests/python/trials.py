@@ -2,7 +2,7 @@
 """A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception within
 the timeout of their process group and some seconds, and end.
 
-trials.py [--way ddp|local-steps|backup] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
+trials.py [--way ddp|local-steps|streaming|owners|backup] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
           [--timeout SECONDS] [--slack SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
@@ -53,6 +53,28 @@ def local_steps(begun):
         model, inner, lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True), every=2)
 
 
+def streaming(begun):
+    """Local steps in two fragments, each of which is on its way while three steps are made."""
+    import torch
+    import threelc.torch
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(4)))
+    inner = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    return model, threelc.torch.LocalSteps(
+        model, inner, lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True), every=8, fragments=2, delay=3)
+
+
+def owners(begun):
+    """Each rank owns a part of the model. Gradients leave during the backward pass, and answers come in the next
+    forward pass."""
+    import torch
+    import threelc.torch
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(4)))
+    torch.optim.SGD(model.parameters(), 0.01)  # with the first one PyTorch imports much
+    begun()
+    return model, threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, 0.01), overlap=True)
+
+
 def backup(begun):
     """Parameter servers with a backup worker."""
     import torch
@@ -64,7 +86,8 @@ def backup(begun):
 
 
 # Each makes a model and its optimizer. It calls begun() before the exchange is made. plain: without it, to compare.
-WAYS = {"ddp": ddp, "plain": partial(ddp, hooked=False), "local-steps": local_steps, "backup": backup}
+WAYS = {"ddp": ddp, "plain": partial(ddp, hooked=False), "local-steps": local_steps,
+        "streaming": streaming, "owners": owners, "backup": backup}
 
 
 def train(way, rank, begun):

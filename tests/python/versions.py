@@ -44,6 +44,9 @@ FEATURES = {  # FILE.CLASS.CASE
     "`register_fsdp` on CPUs": "fsdp.FSDP2.test_hybrid fsdp.FSDP2.test_raw_is_the_mean_over_replicas",
     "`torchrun --max-restarts`": "restarts.Restarts.test_a_rank_is_killed",
     "residuals in `torch.distributed.checkpoint`, loaded on other meshes": "fsdp.Checkpoints.test_other_meshes",
+    "states of the other ways in `torch.distributed.checkpoint`, loaded on other numbers of ranks":
+        "checkpoint.Checkpoints.test_register checkpoint.Checkpoints.test_local_steps "
+        "checkpoint.Checkpoints.test_sharded_optimizer checkpoint.Checkpoints.test_push_pull",
     "ranges in traces of `torch.profiler`": "log.Log.test_ranges",
     "the same of the hook and of `overlap=True`, which have a thread": "log.Log.test_ranges_in_a_thread",
     "gradients on a GPU, `register_fsdp` on GPUs": "",

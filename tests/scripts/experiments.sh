@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The experiments in PyTorch: a run that is stopped goes on with the same bits and the same counts; another way trains.
 # experiments.sh SOURCE_ROOT LIBRARY PYTHON
+# With TLC_TEST_QUICK=1 a dense start is compared for one way alone.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 python=$3
@@ -32,7 +33,9 @@ diff <(same whole.csv) <(same parts.csv)
 # a run that is all dense start equals that of raw, and differs from that of the codec
 losses() { "$python" -c 'import csv, sys
 print([row["loss"] for row in csv.DictReader(open(sys.argv[1]))])' "$1"; }
-for way in sharded sharded-optimizer local; do
+ways=(local)
+[[ ${TLC_TEST_QUICK-} ]] || ways+=(sharded sharded-optimizer)
+for way in "${ways[@]}"; do
   text --way $way --every 1 --steps 3 --codec 3lc:s=1.75 --dense-start 3 --csv dense.$way.csv
   text --way $way --every 1 --steps 3 --codec raw --csv raw.$way.csv
   text --way $way --every 1 --steps 3 --codec 3lc:s=1.75 --csv codec.$way.csv
