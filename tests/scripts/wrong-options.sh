@@ -42,6 +42,30 @@ refuses 2 'run: --lst: there is no such option of meson test; there are --list *
   tests/run npy --lst
 refuses 2 'run: --print-errrologs: *. Did you mean --print-errorlogs[?]' tests/run --print-errrologs
 refuses 99 '' tests/run --print-err --no-suite=slow -v # they are taken, and meson is started
+
+# A folder stands for its tests, wherever meson says that their files are.
+mkdir "$work/tree/build-tests"
+touch "$work/tree/build-tests/build.ninja"
+printf '#!/bin/sh\n' >"$work/bin/ninja"
+printf '#!/bin/sh\necho "$@"\n' >"$work/tree/.ci/count"
+cp "$work/bin/meson" "$work/meson"
+cat >"$work/bin/meson" <<END
+#!/bin/sh
+[ "\$1" != introspect ] || exec cat <<'JSON'
+[{"name": "codec", "suite": [], "cmd": ["$work/tree/build-tests/tests/codec/test_codec"]},
+ {"name": "python-ddp", "suite": ["script"], "cmd": ["python3", "$work/tree/build-tests/../tests/python/run.py"]},
+ {"name": "names", "suite": ["script"], "cmd": ["bash", "$work/tree/tests/scripts/names.sh"]}]
+JSON
+END
+chmod +x "$work"/bin/ninja "$work"/tree/.ci/count
+for pair in codec:codec python:python-ddp scripts:names; do
+  count=$((count + 1))
+  got=$(cd "$work/tree" && PATH=$work/bin:$PATH tests/run "tests/${pair%:*}" 2>&1)
+  [[ $got == *" ${pair#*:}" ]] || bad "tests/run tests/${pair%:*}: $got"
+done
+rm -r "$work/tree/build-tests" "$work/tree/.ci/count" "$work/bin/ninja"
+mv "$work/meson" "$work/bin/meson"
+
 refuses 1 'plot: tests/README.md: it is no JSON (*); a file is JSON of tlc-bench or tlc-sim --format json, or *' \
   bench/plot tests/README.md
 printf 'step,loss,train_loss,sent\n1,2\n' >"$work/short.csv"
