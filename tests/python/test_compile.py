@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 import threelc.torch
-from cluster import CLUSTER
+from cluster import CLUSTER, Cluster
 
 LAYERS = 3  # each has a bucket of its own, with a weight and a bias
 STEPS = 4
@@ -32,10 +32,10 @@ def trained(rank, codec, mode, static_graph, checkpoints):
     divided after the second step."""
     torch.manual_seed(1)
     torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 5000  # 1 MiB would hold all
-    if mode is not None:
+    if hasattr(torch, "compile"):
         from torch import _dynamo
         _dynamo.reset()
-        _dynamo.config.optimize_ddp = mode
+        _dynamo.config.optimize_ddp = True if mode is None else mode  # True: the default
     ddp = DistributedDataParallel(Net(checkpoints), bucket_cap_mb=0.005, static_graph=static_graph)
     state = threelc.torch.register(ddp, codec, warmup_steps=1 + static_graph, compare_every=1) if codec else None
     graphs = []
@@ -61,15 +61,15 @@ def trainings(rank, world, mode=None, static_graph=False, checkpoints=False):
 
 
 class Hooked(unittest.TestCase):
-    def check(self, mode=None, static_graph=False, checkpoints=False, groups=LAYERS):
-        """groups: in which parameters travel. Returns how many graphs were compiled."""
-        one, other = CLUSTER.run(2, trainings, mode, static_graph, checkpoints, timeout=100)
+    def check(self, mode=None, static_graph=False, checkpoints=False, groups=(LAYERS,), cluster=CLUSTER):
+        """groups: in which parameters may travel. Returns how many graphs were compiled."""
+        one, other = cluster.run(2, trainings, mode, static_graph, checkpoints, timeout=100)
         self.assertEqual(one["raw"][0], one[None][0])
         for codec in "raw", "3lc":
             weights, stats, travelled, _ = one[codec]
             self.assertEqual(weights, other[codec][0])
             self.assertEqual((stats.steps, stats.float_steps), (STEPS, STEPS if codec == "raw" else 1 + static_graph))
-            self.assertEqual(travelled, 0 if codec == "raw" else groups)
+            self.assertIn(travelled, (0,) if codec == "raw" else groups)
         self.assertGreater(one["3lc"][1].ratio, 1.5)
         return one["3lc"][3]
 
@@ -86,9 +86,6 @@ class Compiled(Hooked):
     def test_checkpoints(self):
         self.assertEqual(self.check("no_optimization", checkpoints=True), 1)
 
-    def test_without_compiled_forward(self):
-        self.check("python_reducer_without_compiled_forward")
-
 
 class Eager(Hooked):
     def test_static_graph(self):
@@ -103,7 +100,11 @@ class Eager(Hooked):
 
 @unittest.skipUnless(hasattr(torch, "compile"), "this PyTorch compiles nothing")
 class PythonReducer(Hooked):
-    """The last one: from then on Dynamo follows calls into DistributedDataParallel."""
+    """In processes of its own: from then on Dynamo follows calls into DistributedDataParallel."""
 
     def test_each_parameter_travels_alone(self):
-        self.check("python_reducer", groups=2 * LAYERS)
+        self.check("python_reducer", groups=(2 * LAYERS,), cluster=Cluster())
+
+    def test_without_compiled_forward(self):
+        """PyTorch 2.6 has the Python reducer in this mode, 2.13 has not."""
+        self.check("python_reducer_without_compiled_forward", groups=(LAYERS, 2 * LAYERS), cluster=Cluster())

@@ -31,7 +31,7 @@ FEATURES = {  # FILE.CLASS.CASE
     "`optimize_ddp=False`, with `static_graph=True`": "compile.Compiled.test_no_optimization",
     "`optimize_ddp=\"no_optimization\"`, activation checkpointing": "compile.Compiled.test_checkpoints",
     "`optimize_ddp=\"python_reducer\"`": "compile.PythonReducer.test_each_parameter_travels_alone",
-    "`optimize_ddp=\"python_reducer_without_compiled_forward\"`": "compile.Compiled.test_without_compiled_forward",
+    "`optimize_ddp=\"python_reducer_without_compiled_forward\"`": "compile.PythonReducer.test_without_compiled_forward",
     "`LocalSteps`, `ShardedOptimizer`, `PushPull`, `Gossip` of a compiled module":
         "outer_arguments.Models.test_compiled",
     "`LocalSteps`": "outer.LocalSteps.test_floats",

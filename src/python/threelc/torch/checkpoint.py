@@ -12,6 +12,7 @@ from typing import Any, Dict
 
 import torch
 
+from ._common.versions import load_alone
 from .fsdp import FSDPState
 
 
@@ -43,7 +44,7 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
     if len(saved) == head["world"] and own in saved:
         saved = {own: saved[own]}
     bytes_of = {name: torch.empty(kind.size, dtype=torch.uint8) for name, kind in saved.items()}
-    dcp.load(bytes_of, storage_reader=reader)
+    load_alone(bytes_of, reader)
     states = [torch.load(io.BytesIO(found.numpy().tobytes()), weights_only=True) for found in bytes_of.values()]
     state.load_state_dict(states, **({"lost": True} if lost else {}))
 

@@ -3,8 +3,10 @@
 what no import of torch is needed for, in threelc/_arrays.py."""
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
-from typing import Any, List
+from inspect import signature
+from typing import Any, Dict, List
 
 import torch
 
@@ -34,6 +36,17 @@ def outside_graphs(function: Any) -> Any:
 def has_optimizer_in_backward(parameter: torch.Tensor) -> bool:
     """_apply_optimizer_in_backward() of PyTorch 2 was called for it."""
     return hasattr(parameter, "_in_backward_optimizers")
+
+
+def load_alone(tensors: Dict[str, torch.Tensor], reader: Any) -> None:
+    """torch.distributed.checkpoint.load(), where each rank wants other tensors. PyTorch 2.6 needs a private one."""
+    from torch.distributed.checkpoint import load, state_dict_loader
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that it is alone
+        if "no_dist" in signature(load).parameters:
+            load(tensors, storage_reader=reader, no_dist=True)
+        else:
+            state_dict_loader._load_state_dict(tensors, reader, no_dist=True)
 
 
 # ---- FSDP2, from PyTorch 2.4 on ----
