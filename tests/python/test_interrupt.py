@@ -25,8 +25,8 @@ import numpy, threelc
 random = numpy.random.default_rng(1)
 
 def worked(step):
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)  # from now on Ctrl-C may come
         while True:
             step()
     except KeyboardInterrupt:

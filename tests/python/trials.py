@@ -2,8 +2,8 @@
 """A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception within
 the timeout of their process group and some seconds, and end.
 
-trials.py [--way ddp|local-steps|streaming|owners|backup] [--event killed|stopped|interrupted|all] [--trials N] [--ranks N]
-          [--timeout SECONDS] [--slack SECONDS] [--seed N]
+trials.py [--way ddp|local-steps|streaming|owners|backup] [--event killed|stopped|interrupted|all]
+          [--trials N] [--ranks N] [--timeout SECONDS] [--slack SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
 """
