@@ -29,7 +29,7 @@ def saved(rank, world, way, folder):
     group = dist.new_group()
     state = one.state.state_dict()
     dcp.save({"model": one.net.state_dict(), "ways": {"ours": to_dcp(one.state)}}, checkpoint_id=f"{folder}/now")
-    copy = {name: tensor.clone() for name, tensor in one.net.state_dict().items()}  # PyTorch 2.6 makes none
+    copy = {name: tensor.clone() for name, tensor in one.net.state_dict().items()}  # PyTorch 2.6 would not copy
     later = dcp.async_save({"model": copy, "ways": {"ours": to_dcp(one.state)}},
                            checkpoint_id=f"{folder}/later", process_group=group)
     weights = one.train(rank, range(3, 5))

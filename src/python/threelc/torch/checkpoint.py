@@ -4,10 +4,12 @@
     dcp.save({"model": model.state_dict(), "threelc": to_dcp(state)}, checkpoint_id=folder)
     from_dcp(state, folder, "threelc")  # in the next run, on any number of ranks
 
-dcp.async_save() takes the same. PyTorch has both from 2.2 on."""
+dcp.async_save() takes the same dict. Tested with PyTorch 2.6 and 2.13.
+"""
 from __future__ import annotations
 
 import io
+import re
 from typing import Any, Dict
 
 import torch
@@ -36,7 +38,7 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
     _refuse_shards(state)
     reader = source if isinstance(source, dcp.StorageReader) else dcp.FileSystemReader(source)
     saved = {name: kind for name, kind in reader.read_metadata().state_dict_metadata.items()
-             if name.startswith(f"{key}.rank")}
+             if re.fullmatch(re.escape(key) + r"\.rank\d+", name)}
     if not saved:
         raise ValueError(f"the checkpoint has nothing of to_dcp() under {key!r}")
     head = state.state_dict()
