@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -200,7 +201,8 @@ def begin(way, world, timeout):
 
 
 def trial(way, event, world, timeout, slack, draw):
-    """Returns, for each rank that must notice, how it ended, after how many seconds, and its words."""
+    """Returns, for each rank that must notice, how it ended, after how many seconds, its words, and whether they name
+    the rank that something happened to. None: it is this rank."""
     ranks = begin(way, world, timeout)
     try:
         time.sleep(draw.uniform(0, LONGEST))
@@ -210,7 +212,8 @@ def trial(way, event, world, timeout, slack, draw):
         watched = [rank for i, rank in enumerate(ranks) if i != victim or event == "interrupted"]
         if wait(ranks, lambda: all(rank.raised or rank.ended for rank in watched), timeout + slack):
             wait(ranks, lambda: all(rank.ended for rank in watched), END)
-        return [outcome(rank, start) for rank in watched]
+        return [(*outcome(rank, start), None if rank is ranks[victim] else names(rank.words, victim))
+                for rank in watched]
     finally:
         for rank in ranks:
             rank.close()
@@ -224,14 +227,23 @@ def outcome(rank, start):
     return ("raised" if rank.raised is not None else "silent"), rank.ended - start, rank.words
 
 
+def names(words, victim):
+    """Whether an exception says that this rank is lost."""
+    lost = re.search(r"lost ranks? ([\d, and]+) \d+\.\d s", words or "")
+    return bool(lost) and str(victim) in re.findall(r"\d+", lost.group(1))
+
+
 def table(event, found):
     """A line about all ranks of all trials of an event."""
-    counts = Counter(how for how, _, _ in found)
-    seconds = sorted(after for how, after, _ in found if how == "raised")
+    counts = Counter(how for how, *_ in found)
+    seconds = sorted(after for how, after, *_ in found if how == "raised")
+    others = [named for *_, named in found if named is not None]
     near = sum(after <= 3 for after in seconds)
     bad = {how: n for how, n in counts.items() if how != "raised"}
+    if not seconds:
+        return f"{event:12} {len(found):6} {bad}"
     return (f"{event:12} {len(found):6} {near:14} {len(seconds) - near:18} {seconds[len(seconds) // 2]:8.2f} s "
-            f"{seconds[-1]:8.2f} s   {bad or 'none'}" if seconds else f"{event:12} {len(found):6} {bad}")
+            f"{seconds[-1]:8.2f} s {sum(others):5} of {len(others):3}   {bad or 'none'}")
 
 
 def main():
@@ -254,7 +266,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # no rank is left behind
     print(f"PyTorch {torch.__version__}, {arguments.way}, {arguments.ranks} ranks, timeout {arguments.timeout:g} s, "
           f"{arguments.trials} trials of each event, seed {arguments.seed}")
-    print("event         ranks  raised in 3 s  raised after more    median  longest   not raised")
+    print("event         ranks  raised in 3 s  raised after more     median    longest  named it      not raised")
     right = True
     for event in EVENTS if arguments.event == "all" else [arguments.event]:
         draw = random.Random(f"{arguments.seed} {event}")
@@ -266,7 +278,7 @@ def main():
                 if arguments.verbose or each[0] != "raised":
                     print("  ", *each, flush=True)
         print(table(event, found), flush=True)
-        right = right and all(how == "raised" for how, _, _ in found)
+        right = right and all(how == "raised" for how, *_ in found)
     sys.exit(0 if right else 1)
 
 

@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 from ..._arrays import octets
 from ..._errors import OrderError, Status
+from .roll_call import named, silent_ranks
 from .versions import backends_of
 
 # What a rank says about the message that follows, beside its length.
@@ -122,10 +123,11 @@ class Transport:
             time.sleep(_UNTIL_FREE)
             if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
                 raise
+            lost = named(silent_ranks(self.group), "another rank")
             raise RuntimeError(
-                f"rank {self.rank} lost another rank {seconds:.1f} s after an exchange with it began (timeout: "
-                f"{timeout_of(self.group) or 'unknown'}). That rank has ended, stands still, or has raised an "
-                f"exception: see what it printed. Gloo says: {error}") from error
+                f"rank {self.rank} lost {lost} {seconds:.1f} s after an exchange began (timeout: "
+                f"{timeout_of(self.group) or 'unknown'}). Lost ranks have ended, stand still, are busy for longer, or "
+                f"have raised an exception: see what they printed. Gloo says: {error}") from error
 
     def _announce(self, kind: int, lengths: Sequence[int]) -> List[int]:
         """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""

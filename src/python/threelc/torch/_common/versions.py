@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from inspect import signature
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import torch
 
@@ -20,6 +20,13 @@ def backends_of(group: Any) -> List[Any]:
         with suppress(RuntimeError):
             backends.append(group._get_backend(torch.device(device)))
     return backends
+
+
+def store_of(group: Any) -> Tuple[Any, str]:
+    """A store that all ranks share, and the name that a process group has on all of them."""
+    c10d = torch.distributed.distributed_c10d
+    names = c10d._world.pg_names if hasattr(c10d, "_world") else c10d._pg_names
+    return c10d._get_default_store(), str(names[group])
 
 
 def call_step_hooks(optimizer: Any) -> None:
