@@ -113,6 +113,11 @@ def attempt(call, *arguments):
     return kind, words, time.monotonic() - start
 
 
+def names(rank):
+    """A pattern: an exception says that this rank is lost. On a busy machine others may not answer in time, either."""
+    return rf"^rank \d+ lost (rank {rank}|ranks [\d, and]*\b{rank}\b[\d, and]*) \d+\.\d s after"
+
+
 class Cluster:
     """Processes that stay from one test to the next."""
 

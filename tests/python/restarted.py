@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A training with a checkpoint in each step, that goes on from the last one: torchrun restarted.py FOLDER KILLED_IN
+"""A training with a checkpoint in each step, that goes on from the last one: torchrun --max-restarts 4
+restarted.py FOLDER KILLED_IN
 
 Rank 1 is killed once, in this step. 0.RANK and so on in FOLDER are the checkpoints."""
+import faulthandler
 import os
 import signal
 import sys
@@ -43,6 +45,7 @@ def train(rank, world, folder, killed_in=None):
 if __name__ == "__main__":
     import torch.distributed as dist
 
+    faulthandler.dump_traceback_later(100)  # where it hangs
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "python"))
     dist.init_process_group("gloo")
     train(dist.get_rank(), dist.get_world_size(), Path(sys.argv[1]), int(sys.argv[2]))

@@ -102,9 +102,14 @@ class Eager(Hooked):
 class PythonReducer(Hooked):
     """In processes of its own: from then on Dynamo follows calls into DistributedDataParallel."""
 
+    def fresh(self):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        return cluster
+
     def test_each_parameter_travels_alone(self):
-        self.check("python_reducer", groups=(2 * LAYERS,), cluster=Cluster())
+        self.check("python_reducer", groups=(2 * LAYERS,), cluster=self.fresh())
 
     def test_without_compiled_forward(self):
         """PyTorch 2.6 has the Python reducer in this mode, 2.13 has not."""
-        self.check("python_reducer_without_compiled_forward", groups=(LAYERS, 2 * LAYERS), cluster=Cluster())
+        self.check("python_reducer_without_compiled_forward", groups=(LAYERS, 2 * LAYERS), cluster=self.fresh())

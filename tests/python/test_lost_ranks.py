@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whatever fails on a rank, backward() raises there, and the other ranks do not wait longer than their timeout."""
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 import threelc.torch
-from cluster import CLUSTER, attempt
+from cluster import CLUSTER, attempt, names
 from outer_models import HAS_FSDP2, Scaler, shard
 from test_ddp import build, start, train
 from threelc.torch._common.transport import timeout_of
@@ -125,6 +126,44 @@ def timeouts(rank, world):
     return [timeout_of(each._transport.group).total_seconds() for each in found]
 
 
+class Gone:
+    """A store whose rank has ended."""
+
+    def add(self, key, number):
+        raise RuntimeError("Connection reset by peer")
+
+
+class Still:
+    """A store whose rank stands still."""
+
+    def add(self, key, number):
+        time.sleep(5)
+
+
+def roll_calls(rank, world):
+    """Who is silent: with the real store, which has answers of a training before, when rank 1 does not take part, with
+    stores that do not answer, with that of torchrun, in a group that PyTorch does not know."""
+    from threelc.torch._common import roll_call
+    from threelc.torch._common.transport import Transport
+    group = dist.new_group(backend="gloo")
+    store, name = roll_call.store_of(group)
+    store.add(f"threelc/lost/{name}/{rank}", 1)  # said before torchrun has started the ranks again
+    Transport(group)
+    dist.barrier(group)  # so that none is late
+    found = [[] if rank == 1 else roll_call.silent_ranks(group)]
+    real = roll_call.store_of
+    try:
+        for store in (Gone(), Still()):
+            roll_call.store_of = lambda group, store=store: (store, "name")
+            found.append(roll_call.silent_ranks(group))
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        found.append(roll_call.silent_ranks(group))
+    finally:
+        roll_call.store_of = real
+        os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
+    return [*found, roll_call.silent_ranks("no group")]
+
+
 class Exceptions(unittest.TestCase):
     def test_on_one_rank(self):
         for what in BREAKS:
@@ -136,7 +175,12 @@ class Exceptions(unittest.TestCase):
                     self.assertNotEqual(kind, "")
                     self.assertLess(seconds, TIMEOUT / 2)
                 for kind, words, seconds in (found[0], found[2]):
-                    self.assertRegex(words, "^rank [02] lost ranks? [0-9, and]*1.* see what they printed")
+                    self.assertRegex(words, names(1) + ".* see what they printed")
+
+    def test_who_is_silent(self):
+        """If the store does not answer it is rank 0, which has it, unless torchrun has it."""
+        self.assertEqual(CLUSTER.run(3, roll_calls), [[[1], [], [], [], []], [[], [0], [0], [], []],
+                                                      [[1], [0], [0], [], []]])
 
     def test_ranks_that_do_other_things(self):
         """gloo would end the process."""

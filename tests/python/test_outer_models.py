@@ -161,7 +161,7 @@ class Changes(Refusals):
         for way in WAYS:
             other, here = CLUSTER.run(2, changed, way, "added", (1,), timeout=TIMEOUT)
             self.assertEqual((other[0], here[0]), ("RuntimeError", "ValueError"))
-            self.assertIn(" lost ", other[1])
+            self.assertRegex(other[1], "^rank 0 lost rank 1 ")
             self.assertLess(other[2], TIMEOUT / 2)
 
     def test_weights_that_come_late(self):

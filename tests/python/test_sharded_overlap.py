@@ -273,7 +273,7 @@ class Failures(Refusals):
             found = CLUSTER.outcomes(2, lost, how, timeout=10)
             where, kind, words, seconds = found[0]
             self.assertEqual(kind, "RuntimeError", found)
-            self.assertIn(" lost ", words)
+            self.assertRegex(words, "^rank 0 lost rank 1 ")
             self.assertLess(seconds, 40)
             if how == "dies":
                 self.assertIsInstance(found[1], Died)

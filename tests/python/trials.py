@@ -24,6 +24,8 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from cluster import names
+
 EVENTS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "interrupted": signal.SIGINT}
 END = 60.0  # seconds after its exception in which a rank must have ended
 LONGEST = 1.0  # seconds of training before the event
@@ -212,11 +214,16 @@ def trial(way, event, world, timeout, slack, draw):
         watched = [rank for i, rank in enumerate(ranks) if i != victim or event == "interrupted"]
         if wait(ranks, lambda: all(rank.raised or rank.ended for rank in watched), timeout + slack):
             wait(ranks, lambda: all(rank.ended for rank in watched), END)
-        return [(*outcome(rank, start), None if rank is ranks[victim] else names(rank.words, victim))
+        return [(*outcome(rank, start), None if rank is ranks[victim] else said(rank, victim))
                 for rank in watched]
     finally:
         for rank in ranks:
             rank.close()
+
+
+def said(rank, victim):
+    """Whether its exception names another rank."""
+    return re.search(names(victim), (rank.words or "").partition(": ")[2]) is not None
 
 
 def outcome(rank, start):
@@ -225,12 +232,6 @@ def outcome(rank, start):
     if os.WIFSIGNALED(rank.status):
         return f"signal {os.WTERMSIG(rank.status)}", rank.ended - start, rank.words
     return ("raised" if rank.raised is not None else "silent"), rank.ended - start, rank.words
-
-
-def names(words, victim):
-    """Whether an exception says that this rank is lost."""
-    lost = re.search(r"lost ranks? ([\d, and]+) \d+\.\d s", words or "")
-    return bool(lost) and str(victim) in re.findall(r"\d+", lost.group(1))
 
 
 def table(event, found):

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What scripts say of options, names and files that do not exist: what was given, what is allowed, and the nearest.
+# What scripts say of options, names and files that do not exist: what was given, what is allowed, and the nearest. And
+# that a folder of tests stands for its tests.
 # Nothing is built, installed or started.
 # wrong-options.sh SOURCE_ROOT
 set -uo pipefail

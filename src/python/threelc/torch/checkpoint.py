@@ -22,10 +22,9 @@ def to_dcp(state: Any) -> Dict[str, torch.Tensor]:
     """The state_dict() of this rank's object, of register(), LocalSteps, ShardedOptimizer, PushPull or Gossip, for
     dcp.save(). Each rank adds a tensor of bytes under a name of its own."""
     _refuse_shards(state)
-    own = state.state_dict()
     written = io.BytesIO()
-    torch.save(own, written)
-    return {f"rank{own['rank']}": torch.frombuffer(written.getbuffer(), dtype=torch.uint8)}
+    torch.save(state.state_dict(), written)
+    return {f"rank{state._transport.rank}": torch.frombuffer(written.getbuffer(), dtype=torch.uint8)}
 
 
 def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
@@ -41,9 +40,8 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
              if re.fullmatch(re.escape(key) + r"\.rank\d+", name)}
     if not saved:
         raise ValueError(f"the checkpoint has nothing of to_dcp() under {key!r}")
-    head = state.state_dict()
-    own = f"{key}.rank{head['rank']}"
-    if len(saved) == head["world"] and own in saved:
+    own = f"{key}.rank{state._transport.rank}"
+    if len(saved) == state._transport.world and own in saved:
         saved = {own: saved[own]}
     bytes_of = {name: torch.empty(kind.size, dtype=torch.uint8) for name, kind in saved.items()}
     load_alone(bytes_of, reader)

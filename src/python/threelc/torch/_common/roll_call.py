@@ -16,6 +16,14 @@ from .versions import store_of
 _WAIT = 1.0  # seconds; connections to a rank that ends or gives up are closed on all others at once
 
 
+def begin(group: Any) -> None:
+    """Before the first exchange: takes back what a rank of this number has said in a training before. The store is the
+    same if torchrun has it and starts ranks again."""
+    with suppress(LookupError, RuntimeError):  # PyTorch has not made the group, or the store takes nothing back
+        store, name = store_of(group)
+        store.delete_key(_key(name, dist.get_rank(group)))
+
+
 def silent_ranks(group: Any) -> List[int]:
     """The ranks of a process group that do not say within a second that their exchange has failed, too. Empty: all do,
     or there is no way to know."""
@@ -23,9 +31,9 @@ def silent_ranks(group: Any) -> List[int]:
     answers = threading.Event()
     try:
         store, name = store_of(group)
-    except (LookupError, ValueError, AttributeError):  # a group that torch.distributed has not made
+    except LookupError:  # a group that torch.distributed has not made
         return []
-    keys = [f"threelc/lost/{name}/{rank}" for rank in range(dist.get_world_size(group))]
+    keys = [_key(name, rank) for rank in range(dist.get_world_size(group))]
     own = dist.get_rank(group)
 
     def call() -> None:
@@ -37,6 +45,10 @@ def silent_ranks(group: Any) -> List[int]:
     threading.Thread(target=call, name="threelc-roll-call", daemon=True).start()
     answers.wait(_WAIT + 0.5)
     return heard[-1] if heard else _host_of_the_store(group)
+
+
+def _key(name: str, rank: int) -> str:
+    return f"threelc/lost/{name}/{rank}"
 
 
 def _call(store: Any, keys: List[str], own: int, heard: List[List[int]]) -> None:

@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from ..._arrays import octets
 from ..._errors import OrderError, Status
-from .roll_call import named, silent_ranks
+from .roll_call import begin, named, silent_ranks
 from .versions import backends_of
 
 # What a rank says about the message that follows, beside its length.
@@ -89,6 +89,7 @@ class Transport:
         """bytes to other ranks, with lengths"""
         self.received = 0
         self._held: Tuple[torch.Tensor, ...] = ()
+        begin(group)
 
     def __del__(self, left: Deque[torch.Tensor] = _LEFT) -> None:
         left.extend(getattr(self, "_held", ()))

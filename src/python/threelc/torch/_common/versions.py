@@ -25,8 +25,8 @@ def backends_of(group: Any) -> List[Any]:
 def store_of(group: Any) -> Tuple[Any, str]:
     """A store that all ranks share, and the name that a process group has on all of them."""
     c10d = torch.distributed.distributed_c10d
-    names = c10d._world.pg_names if hasattr(c10d, "_world") else c10d._pg_names
-    return c10d._get_default_store(), str(names[group])
+    name = (c10d._world.pg_names if hasattr(c10d, "_world") else c10d._pg_names)[group]
+    return c10d._get_default_store(), str(name)
 
 
 def call_step_hooks(optimizer: Any) -> None:
