@@ -204,6 +204,27 @@ def larger(rank, world, way, *lost):
     two.train(rank, range(2))
 
 
+def parts(rank, world, way):
+    """A state of a model in one whose first layer torch.compile() has wrapped, and back: the weights after both, beside
+    those without that."""
+    found = []
+    for kinds in ("plain", "wrapped", "plain"), ("plain",) * 3:
+        state = weights = None
+        for i, kind in enumerate(kinds):
+            torch.manual_seed(1)
+            net = Net()
+            net.first = Wrapped(net.first, "_orig_mod") if kind == "wrapped" else net.first
+            one = Way(way, net=net)
+            if state:
+                for p, values in zip(net.parameters(), weights):
+                    p.data.copy_(values)
+                one.state.load_state_dict(state)
+            trained = one.train(rank, range(3 * i, 3 * i + 3))
+            state, weights = copy.deepcopy(one.state.state_dict()), [p.detach().clone() for p in net.parameters()]
+        found.append(trained)
+    return found[0] == found[1]
+
+
 def other_parameters(rank, world, what, lost=False):
     one = Way("register")
     one.train(rank, range(3))
@@ -306,6 +327,10 @@ class Names(Refusals):
             for before, after in CLUSTER.run(2, renamed, names, False, old):
                 self.assertGreater(before, 0)
                 self.assertEqual(before, after)
+
+    def test_compiled_parts(self):
+        for way in ("LocalSteps", "PushPull", "ShardedOptimizer", "Gossip"):
+            self.assertEqual(CLUSTER.run(2, parts, way), [True, True], way)
 
     def test_wrapped(self):
         for result in CLUSTER.outcomes(2, renamed, (None, "inside"), False):

@@ -29,23 +29,24 @@ LIMIT = timedelta(seconds=30)
 SHAPES = ((40, 60), (60,), (4, 5, 7), ())
 NONFINITE, ALONE, KILLED = 2, 4, 6  # the steps in which something happens to replica 1
 TOGETHER = 4  # steps after it is back
+RANKS = 2  # of a replica
 KINDS = {"torchft": {}, "raw": {"codec": "raw"}, "3lc-golomb": {"codec": "3lc-golomb", "mode": "gather"}}
 
 
-def managed(kind, address, name, state, **settings):
-    """A manager of a replica of one rank, and the store that it needs."""
-    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+def managed(kind, address, name, state, rank=0, world=1, store=None, **settings):
+    """A manager of a rank of a replica, and the store that it needs."""
+    store = store or dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     return kind(torchft.ProcessGroupGloo(timeout=LIMIT), state.load_state_dict, state.state_dict, 1, timeout=LIMIT,
-                quorum_timeout=LIMIT, connect_timeout=LIMIT, rank=0, world_size=1, store_addr="localhost",
+                quorum_timeout=LIMIT, connect_timeout=LIMIT, rank=rank, world_size=world, store_addr="localhost",
                 store_port=store.port, lighthouse_addr=address, replica_id=name, hostname="localhost",
                 init_sync=False, **settings), store
 
 
 class Weights:
-    """What replicas have alike. The smallest sum of squares is at 0."""
+    """What a rank of each replica has alike, as if they were sharded. The smallest sum of squares is at 0."""
 
-    def __init__(self):
-        generator = torch.Generator().manual_seed(0)
+    def __init__(self, rank):
+        generator = torch.Generator().manual_seed(rank)
         self.tensors = [torch.randn(shape, generator=generator) for shape in SHAPES]
 
     def loss(self):
@@ -59,16 +60,18 @@ class Weights:
             tensor.copy_(state[str(i)])
 
 
-def train(folder, address, replica, life):
-    """Steps of a replica. Each attempt leaves a file."""
+def train(folder, address, replica, life, rank):
+    """Steps of a rank of a replica. Each attempt leaves a file."""
     torch.set_num_threads(1)
-    weights = Weights()
-    manager, _store = managed(ours.Manager, address, f"replica_{replica}", weights, codec="3lc-golomb", min_numel=1)
+    weights = Weights(rank)
+    manager, _store = managed(ours.Manager, address, f"replica_{replica}", weights, rank, RANKS,
+                              store_of(folder, f"store.{replica}.{life}", rank), codec="3lc-golomb", min_numel=1)
     compression = manager.compression
-    Path(folder, f"ready.{replica}.{life}").touch()
-    wait_for(folder, f"ready.{1 - replica}.0")
-    generator = torch.Generator().manual_seed(10 * replica + life)
-    troubles = {NONFINITE, ALONE, KILLED} if (replica, life) == (1, 0) else set()
+    Path(folder, f"ready.{replica}.{life}.{rank}").touch()
+    for other in range(RANKS):
+        wait_for(folder, f"ready.{1 - replica}.0.{other}")
+    generator = torch.Generator().manual_seed(100 * replica + 10 * life + rank)
+    troubles = {NONFINITE, ALONE, KILLED} if (replica, life, rank) == (1, 0, 0) else set()
     attempt = together = 0
     while together < TOGETHER:
         before = compression.residuals
@@ -96,11 +99,23 @@ def train(folder, address, replica, life):
         torch.save({"step": step, "committed": committed, "takes_part": takes_part, "participants": participants,
                     "gradients": gradients, "means": means, "before": before, "weights": weights.state_dict(),
                     "residuals": compression.residuals, "loss": weights.loss()},
-                   Path(folder, f"{replica}.{life}.{attempt}"))
+                   Path(folder, f"{replica}.{life}.{rank}.{attempt}"))
         attempt += 1
         if step > KILLED and participants == 1:
             time.sleep(0.05)
     manager.shutdown(wait=False)
+
+
+def store_of(folder, name, rank):
+    """The store of the ranks of a replica. The first one has it."""
+    path = Path(folder, name)
+    if rank:
+        wait_for(folder, name)
+        return dist.TCPStore("localhost", int(path.read_text()), is_master=False)
+    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    Path(folder, "new." + name).write_text(str(store.port))
+    Path(folder, "new." + name).rename(path)
+    return store
 
 
 def wait_for(folder, name):
@@ -175,15 +190,27 @@ class Replicas(unittest.TestCase):
         """All that gradients held is in the weights or in residuals, but for what died with the replica."""
         with tempfile.TemporaryDirectory() as folder, Processes() as processes:
             address = processes.lighthouse()
-            survivor, victim = (processes.start(train, folder, address, replica, 0) for replica in range(2))
-            victim.join(90)
-            self.assertEqual(-signal.SIGKILL, victim.exitcode)
-            back = processes.start(train, folder, address, 1, 1)
-            for process in (survivor, back):
+
+            def start(replica, life):
+                return [processes.start(train, folder, address, replica, life, rank) for rank in range(RANKS)]
+
+            survivor, victim = (start(replica, 0) for replica in range(2))
+            victim[0].join(90)
+            self.assertEqual(-signal.SIGKILL, victim[0].exitcode)
+            for process in victim[1:]:  # as torchrun does
+                process.kill()
+                process.join()
+            for process in survivor + start(1, 1):
                 process.join(90)
                 self.assertEqual(0, process.exitcode)
-            lives = [[torch.load(Path(folder, f"{life}.{i}")) for i in range(len(list(Path(folder).glob(f"{life}.*"))))]
-                     for life in ("0.0", "1.0", "1.1")]
+            for rank in range(RANKS):
+                with self.subTest(rank=rank):
+                    self.check([[torch.load(Path(folder, f"{life}.{rank}.{i}"))
+                                 for i in range(len(list(Path(folder).glob(f"{life}.{rank}.*"))))]
+                                for life in ("0.0", "1.0", "1.1")])
+
+    def check(self, lives):
+        """Of a rank of both replicas, and of the replica that is back."""
         survivor, victim, back = lives
         failed = [[attempt["step"] for attempt in life if not attempt["committed"]] for life in lives]
         self.assertEqual([[NONFINITE, KILLED], [NONFINITE, ALONE], []], failed)

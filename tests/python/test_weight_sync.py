@@ -118,6 +118,21 @@ class Sharing(unittest.TestCase):
             with self.subTest(f"{source.__name__} {served.__name__}"):
                 self.follows(source(1), served(2))
 
+    def test_compiled(self):
+        """Names are without what torch.compile() puts into them, on both sides, and in messages of older releases."""
+        compiled = torch.nn.Module()
+        compiled._orig_mod = tied(1)
+        for one, other in ((tied(), compiled), (compiled, tied(2))):
+            WeightSync(other).receive(WeightSync(one).publish())
+            self.assertEqual(*({name.replace("_orig_mod.", ""): bits for name, bits in bits(each).items()}
+                               for each in (one, other)))
+        with mock.patch("threelc.torch.weight_sync.plain", lambda name: name):
+            message = WeightSync(compiled).publish()
+        self.assertIn(b"_orig_mod.a", message)
+        follower = tied(3)
+        WeightSync(follower).receive(message)
+        self.assertEqual(bits(follower), bits(compiled._orig_mod))
+
     def test_sent_once(self):
         once, twice = len(WeightSync(tied()).publish()), len(WeightSync(alone()).publish())
         self.assertLess(once, 0.7 * twice)

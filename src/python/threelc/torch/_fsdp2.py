@@ -22,7 +22,8 @@ class Shards:
     def __init__(self, module: Any, names: Mapping[Any, str]) -> None:
         """names: of all modules."""
         self._parameters: Dict[str, Any] = {}
-        for group in fsdp_param_groups(module):
+        self._groups = fsdp_param_groups(module)
+        for group in self._groups:
             for parameter in group.fsdp_params:
                 info = parameter._module_info
                 prefix = plain(names[info.module])
@@ -31,6 +32,16 @@ class Shards:
     def of_replica(self) -> Dict[str, torch.Tensor]:
         """The shards as they are now, by names of parameters. FSDP2 may make them anew."""
         return {name: parameter.sharded_param.to_local() for name, parameter in self._parameters.items()}
+
+    @property
+    def shapes(self) -> Dict[str, List[int]]:
+        """Of of_replica()."""
+        return {name: list(shard.shape) for name, shard in self.of_replica().items()}
+
+    @property
+    def all_reduces(self) -> bool:
+        """What FSDPModule.set_requires_all_reduce() was last called with."""
+        return all(group.all_reduce_grads for group in self._groups)
 
     def _trained(self) -> List[Tuple[str, Any, int]]:
         """Name and parameter of those that get gradients, and their places in what a hook gets."""
@@ -88,6 +99,11 @@ def replicas_of(group: Any) -> Any:
 def shard_index(group: Any) -> int:
     """Which of the shards of a replica this rank has."""
     return int(getattr(group.mesh_info, "shard_mesh_rank", 0))
+
+
+def shard_count(group: Any) -> int:
+    """How many shards a replica has."""
+    return int(getattr(group.mesh_info, "shard_mesh_size", 1))
 
 
 def average_no_replicas(group: Any) -> None:

@@ -2,6 +2,7 @@
 """A communication hook for DistributedDataParallel."""
 from __future__ import annotations
 
+import copyreg
 from typing import Any, Dict, Optional, Sequence
 
 import torch
@@ -13,6 +14,7 @@ from ._common.groups import check_choices
 from ._common.moments import check_moments
 from ._common.transport import Transport
 from ._common.versions import has_optimizer_in_backward, outside_graphs
+from ._hook.copies import copied
 from ._hook.settings import Settings
 from ._hook.state import DDPState
 
@@ -34,6 +36,7 @@ def _gradient_arrived(state: DDPState, gradient: torch.Tensor, parameter: Any) -
 
 # DistributedDataParallel looks at these, and wants types, not their names.
 hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
+copyreg.pickle(DDPState, copied)
 
 
 def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Optional[str] = None,
@@ -102,6 +105,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     transport.agree({**settings.__dict__, **_parameters_of(model)})
     state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
     model.register_comm_hook(state, hook)
+    model.logger._set_comm_hook_name("threelc.torch.hook")  # for PyTorch's log
     return state
 
 
@@ -114,7 +118,8 @@ def _check_module(model: Any) -> None:
         raise TypeError("FSDP shards this module: register_fsdp() compresses what its replicas send each other")
     if "FullyShardedDataParallel" in kinds:
         raise TypeError("register() takes a DistributedDataParallel module, not FullyShardedDataParallel: of sharded "
-                        "modules those of fully_shard() can be compressed, by register_fsdp()")
+                        "modules those of fully_shard() can be compressed, by register_fsdp(). For HYBRID_SHARD of "
+                        "FullyShardedDataParallel PyTorch takes no communication hook")
     if not isinstance(model, DistributedDataParallel):
         raise TypeError(f"register() takes a DistributedDataParallel module, not {shown(model)}: wrap the module "
                         "first, model = torch.nn.parallel.DistributedDataParallel(model)")

@@ -4,6 +4,9 @@
 PyTorch has it from 2.4 on. FSDPModule.set_all_reduce_hook takes hook(reduce_output: Tensor) -> None. With a mesh of two
 dimensions PyTorch averages over replicas before the hook, unless it is told that there is only the dimension of shards.
 Tested with FSDP2 of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
+
+set_custom_reduce_scatter and set_custom_all_gather are no places for a codec: with a mesh of two dimensions both stay
+inside a replica, where links are fast. PyTorch 2.13 has no such method for the all-reduce, so the hook takes its place.
 """
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check
     states_for
 from ._common.transport import Transport, timeout_of
 from ._common.versions import fsdp_param_groups, fsdp_runs_on_cpus, has_all_reduce_hook, is_fsdp_module
-from ._fsdp2 import Shards, average_no_replicas, replicas_of, shard_index
+from ._fsdp2 import Shards, average_no_replicas, replicas_of, shard_count, shard_index
 from ._hook.places import DTYPES
 
 STATE_VERSION = 1  # of state_dict()
@@ -49,6 +52,7 @@ class FSDPState:
         self._shard = shard
         self._groups: Dict[str, Group] = {}
         self._loaded: Dict[str, Group] = {}  # of modules that had no gradient yet, so that dtype and device are unknown
+        self._partial: Dict[str, torch.Tensor] = {}  # of modules: gradients that wait for set_requires_all_reduce(True)
         self._replicas = {name: Replicas(compare_every, module.of_replica, config["threads"])
                           for name, module in shards.items()}
         self._reduced: Dict[str, int] = {}  # how often
@@ -62,7 +66,13 @@ class FSDPState:
     def reduce(self, name: str, output: torch.Tensor) -> None:
         """The hook of a module: its part of the gradient becomes the mean over the replicas."""
         try:
-            self._reduce(name, output)
+            if name in self._partial:
+                output.add_(self._partial.pop(name))
+            if self._shards[name].all_reduces:
+                self._reduce(name, output)
+            else:
+                self._partial[name] = output.clone()
+                output.zero_()
         except BaseException as error:
             if not isinstance(error, StepError):
                 self._transport.abort()  # so that other ranks do not wait for this one
@@ -214,24 +224,27 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     (hybrid sharding), or with the mesh of one replica, or where PyTorch's replicate() was called in its place.
 
     process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
-    new one, of the ranks along the mesh's dimension of replicas, or, with the mesh of one replica, of all ranks, for
-    replicas of one rank each. The other arguments are those of register().
+    new one, of the ranks along the mesh's dimension of replicas, or, with a mesh of one shard, of all ranks. The other
+    arguments are those of register().
 
-    With a mesh that has replicas parameters and checkpoints stay what they are. set_requires_all_reduce(False) has no
-    effect then: accumulate with set_requires_gradient_sync(False).
+    With a mesh that has replicas parameters and checkpoints stay what they are. After set_requires_all_reduce(False)
+    backward passes send nothing to other replicas, as without the hook, and add 0 to gradients: what was summed up
+    comes with the next exchange.
     """
     modules = _modules_of(model)
     check_choices(mode, on_nonfinite, codec, pull)
     check_numbers(min_numel, seed, threads)
     replicas = _replicas_of(modules)
-    transport = Transport(_group_of(replicas, process_group))
-    config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
-    transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every})
     names = {module: name for name, module in model.named_modules()}
     groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
-    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite,
-                      {name: Shards(module, names) for name, module in modules.items()},
-                      shard_index(groups[0]) if groups else 0, compare_every)
+    shards = {name: Shards(module, names) for name, module in modules.items()}
+    shard = shard_index(groups[0]) if groups else 0
+    transport = Transport(_group_of(replicas, process_group, max(map(shard_count, groups), default=1)))
+    config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
+    transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every,
+                     "shapes": {name: each.shapes for name, each in shards.items()}, "the shard": shard})
+    state = FSDPState(transport, {**config, "workers": transport.world, "threads": threads}, on_nonfinite, shards,
+                      shard, compare_every)
     for group in groups if replicas else ():
         average_no_replicas(group)
     for name, module in modules.items():
@@ -249,7 +262,8 @@ def _modules_of(model: Any) -> Dict[str, Any]:
                         "DistributedDataParallel, for register()")
     if "FullyShardedDataParallel" in kinds:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
-                        "FullyShardedDataParallel, whose replicas cannot be compressed")
+                        "FullyShardedDataParallel, whose replicas cannot be compressed: PyTorch takes no communication "
+                        "hook for HYBRID_SHARD")
     found: Dict[int, Any] = {}
     for name, module in model.named_modules():
         if has_all_reduce_hook(module):
@@ -276,9 +290,13 @@ def _replicas_of(modules: Mapping[str, Any]) -> Any:
     return found[0] if found else None
 
 
-def _group_of(replicas: Any, group: Any) -> Any:
-    """The process group for messages. replicas: of PyTorch. group: as in register_fsdp()."""
+def _group_of(replicas: Any, group: Any, shards: int) -> Any:
+    """The process group for messages. replicas: of PyTorch. group: as in register_fsdp(). shards: of a replica."""
     if replicas is None:
+        if group is None and shards > 1:
+            raise ValueError(f"fully_shard() was called with a mesh of {shards} shards and no replicas: pass "
+                             "process_group=, a group of the ranks that have the same shard, or call fully_shard() "
+                             "with a mesh of two dimensions")
         return group
     ranks = dist.get_process_group_ranks(replicas)
     if group is None:

@@ -16,7 +16,7 @@ from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
 from ._common.sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
-from ._common.states import TENSORS, Kind, Optionally
+from ._common.states import TENSORS, Kind, Optionally, plain
 
 FORMAT = 2  # of messages
 STATE_VERSION = 1  # of state_dict()
@@ -76,7 +76,7 @@ class WeightSync:
         for prefix, module in self._model.named_modules(remove_duplicate=False):
             for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
                 if tensor is not None:
-                    found[f"{prefix}.{name}" if prefix else name] = tensor
+                    found[plain(f"{prefix}.{name}" if prefix else name)] = tensor
         return found
 
     def left_out(self) -> List[str]:
@@ -211,7 +211,7 @@ class WeightSync:
         state = _STATE.checked(state, several=False)
         heard = state["heard"]
         self._trainer, self._sequence = state["trainer"], state["sequence"]
-        self._published = dict(state["published"])
+        self._published = {plain(name): tensor for name, tensor in state["published"].items()}
         self._heard = None if heard is None else (heard[0], heard[1])
         self._replaced = set(state["replaced"])
 
@@ -256,8 +256,9 @@ def _message_of(message: Any) -> _Message:
     entries: Dict[str, _Entry] = {}
     left = iter(frames)
     for entry in listed:
-        name = entry.get("name")
-        _need(type(name) is str and name not in entries, "a tensor has no name of its own")
+        _need(type(entry.get("name")) is str, "a tensor has no name")
+        name = plain(entry["name"])  # before 0.5.0 names were those that torch.compile() makes
+        _need(name not in entries, f"two tensors have the name {name}")
         _need(_is_numbers(entry.get("shape")) and entry.get("dtype") in list(_DTYPES.values()),
               f"{name} has no shape and dtype")
         shared = "in" in entry
@@ -265,12 +266,13 @@ def _message_of(message: Any) -> _Message:
         _need(shared or frame is not None, f"there is no frame of {name}")
         place = Place(name)
         if shared:
-            place = Place(entry["in"], *_part_of(entry, name))
+            _need(type(entry["in"]) is str, f"{name} is in no tensor")
+            place = Place(plain(entry["in"]), *_part_of(entry, name))
         entries[name] = _Entry(entry["shape"], entry["dtype"], place, frame)
     _need(next(left, None) is None, "it has more frames than tensors")
     for name, one in entries.items():
         if one.frame is None:
-            _need(type(one.place.root) is str and one.place.root in entries, f"{name} is in no tensor")
+            _need(one.place.root in entries, f"{name} is in no tensor")
             _need(_fits(one, entries[one.place.root]), f"{name} is no part of {one.place.root}")
     return _Message(trainer, sequence, entries)
 

@@ -25,6 +25,9 @@ class Jobs:
     def __del__(self) -> None:
         self._queue.put(None)
 
+    def __reduce__(self) -> Any:
+        raise TypeError("what exchanges in a thread of its own cannot be copied or pickled: use its state_dict()")
+
     def put(self, job: Callable[[], None]) -> None:
         """The job must not raise an exception."""
         self._queue.put(job)

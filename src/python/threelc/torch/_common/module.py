@@ -13,6 +13,7 @@ import torch
 
 from ..._arrays import View
 from .sharing import overlaps_itself, shared
+from .states import plain
 from .transport import Transport
 
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
@@ -86,18 +87,22 @@ class Model:
             if kinds & {"FullyShardedDataParallel", "FSDPModule"}:
                 raise TypeError(f"{who} takes a module that is whole on each rank; FSDP has sharded this one")
         self.module = getattr(module, "_orig_mod", module)  # of torch.compile()
-        self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+        self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.named_parameters() if p.requires_grad}
         """those that are trained, by name"""
-        self._frozen = {name: p for name, p in self.module.named_parameters() if not p.requires_grad}
+        self._frozen = {name: p for name, p in self.named_parameters() if not p.requires_grad}
         self._kinds: Dict[str, Tuple[torch.Size, torch.dtype]] = {}  # of parameters
         self._who = who
         self._may_share = may_share
         if not self.parameters:
             raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
 
+    def named_parameters(self) -> Iterator[Tuple[str, torch.nn.Parameter]]:
+        """All of them, as they are now, by names without what torch.compile() puts into them."""
+        return ((plain(name), parameter) for name, parameter in self.module.named_parameters())
+
     def buffers(self) -> Dict[str, torch.Tensor]:
         """By name. They may be other tensors than before."""
-        return dict(self.module.named_buffers())
+        return {plain(name): buffer for name, buffer in self.module.named_buffers()}
 
     def start(self, transport: Transport, order: Sequence[str] = ()) -> None:
         """All ranks start from the parameters and buffers of rank 0. All get an exception if those of a rank have other
@@ -129,7 +134,7 @@ class Model:
         """ValueError: the parameters are not those of the start, or one that was frozen is trained now."""
         known = {*map(id, self.parameters.values()), *map(id, self._frozen.values())}
         now = set()
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.named_parameters():
             now.add(id(parameter))
             if id(parameter) not in known:
                 raise ValueError(f"parameter {name} was added or replaced after the start, so it is not exchanged: "
@@ -159,7 +164,7 @@ class Model:
 
     def _tensors(self) -> Iterator[Tuple[str, str, torch.Tensor]]:
         """Kind, name and tensor of all parameters and buffers."""
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.named_parameters():
             yield "parameter" if name in self.parameters else "frozen parameter", name, parameter
         for name, buffer in self.buffers().items():
             yield "buffer", name, buffer

@@ -11,6 +11,7 @@ and says what follows.
 from __future__ import annotations
 
 import ctypes
+import pickle
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -45,12 +46,17 @@ def _made(like: Any) -> Any:
     """A new group of all ranks, with the timeout of another one."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("there are no other ranks yet: call torch.distributed.init_process_group() first")
-    timeout = timeout_of(dist.distributed_c10d._get_default_group() if like is None else like)
+    everyone = dist.distributed_c10d._get_default_group()
+    timeout = timeout_of(everyone if like is None else like)
+    start = time.monotonic()
+    begin(everyone)
     try:
         return dist.new_group(backend="gloo", **({} if timeout is None else {"timeout": timeout}))
     except RuntimeError as error:
-        raise RuntimeError(f"rank {dist.get_rank()} waited for the others, with which it makes a process group, and "
-                           f"not all have come (timeout: {timeout or 'unknown'}): all ranks make the same objects of "
+        seconds = time.monotonic() - start
+        lost = named(silent_ranks(everyone), "another rank")
+        raise RuntimeError(f"rank {dist.get_rank()} lost {lost} {seconds:.1f} s after it began to make a process group "
+                           f"with the others (timeout: {timeout or 'unknown'}): all ranks make the same objects of "
                            f"threelc.torch, in the same order. PyTorch says: {error}") from error
 
 
@@ -95,11 +101,12 @@ class Transport:
         left.extend(getattr(self, "_held", ()))
 
     def gather(self, value: Any) -> List[Any]:
-        """The value of each rank: anything that can be pickled. Not counted."""
-        found: List[Any] = [None] * self.world
-        with self.exchanging():
-            dist.all_gather_object(found, value, group=self.group)
-        return found
+        """The value of each rank: anything that can be pickled. Not counted. Not by dist.all_gather_object(), whose
+        tensors nobody holds: pytorch#154976."""
+        sent, received = self.sent, self.received
+        found = self.all_gather(memoryview(pickle.dumps(value)))
+        self.sent, self.received = sent, received
+        return [pickle.loads(ctypes.string_at(each.data_ptr(), each.numel())) for each in found]
 
     def agree(self, settings: Dict[str, Any]) -> None:
         """Raises an exception on all ranks if one has other settings."""

@@ -9,6 +9,7 @@ import torch
 
 from .._common.arguments import one_of, shown, whole
 from .._common.module import Model, size_of
+from .._common.states import plain
 
 _PATTERNS = ("strided", "sequential")
 _LAYER = re.compile(r"(?:.*?\.)?\d+(?=\.)")  # a name of a parameter up to its first number, as "transformer.h.3"
@@ -88,7 +89,8 @@ def _names(model: Model, entry: Any) -> List[str]:
         return [name for name, parameter in model.parameters.items() if id(parameter) in theirs]
     if not isinstance(entry, str):
         raise TypeError(f"a fragment has modules or names of them or of parameters, not {shown(entry)}")
+    entry = plain(entry)
     found = [name for name in model.parameters if name == entry or name.startswith(f"{entry}.")]
-    if not found and entry not in dict(model.module.named_modules()):
+    if not found and entry not in {plain(name) for name, _ in model.module.named_modules()}:
         raise ValueError(f"the model has no module, and no parameter that is trained, of the name {entry!r}")
     return found

@@ -20,7 +20,7 @@ class ParameterGroups:
         self._groups: Optional[List[Tuple[Dict[str, Any], Set[str]]]] = None
         if groups is None:
             return
-        names = {id(p): name for name, p in model.module.named_parameters()}
+        names = {id(p): name for name, p in model.named_parameters()}
         seen: Set[str] = set()
         self._groups = []
         for i, group in enumerate(groups):
