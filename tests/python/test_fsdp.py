@@ -57,6 +57,8 @@ def hybrid(rank, world, codec, settings, pieces=range(5), spoiled=None):
     this step."""
     if settings.get("mp_policy"):
         settings = {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)}
+    if settings.get("offload_policy"):
+        settings = {"offload_policy": CPUOffloadPolicy(pin_memory=False)}
     model, _ = sharded(rank, True, **settings)
     kinds = [(type(p).__name__, p.device_mesh.ndim) for p in model.parameters()]
     state = codec and threelc.torch.register_fsdp(model, codec, min_numel=1, compare_every=2)
@@ -88,17 +90,19 @@ def traced(rank, world, dtype):
     return ranges_of(lambda: steps(rank, model, range(2)))
 
 
-def accumulated(rank, world, codec):
-    """Several backward passes for a step, and clipping: the norm before, and gradients."""
+def accumulated(rank, world, codec, method):
+    """Several backward passes for a step, and clipping: the norm before and gradients, the sum of gradients before the
+    last pass, and bytes sent. method: the one that puts the exchange off to the last pass."""
     model, _ = sharded(rank, True)
-    if codec:
-        threelc.torch.register_fsdp(model, codec, min_numel=1)
+    state = codec and threelc.torch.register_fsdp(model, codec, min_numel=1)
     for i in range(4):
-        model.set_requires_gradient_sync(i == 3)
+        early = sum(float(p.grad.full_tensor().abs().sum()) for p in model.parameters() if p.grad is not None)
+        getattr(model, method)(i == 3)
         x = torch.randn(8, 60, generator=torch.Generator().manual_seed(10 * i + rank))
         model(x).pow(2).mean().backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
-    return [norm.full_tensor(), *(p.grad.to_local().clone() for p in model.parameters())]
+    return [norm.full_tensor(), *(p.grad.to_local().clone() for p in model.parameters())], early, \
+        state and state.stats.sent
 
 
 def trained(rank, world, codec, settings, dtype=torch.float32, nan=None):
@@ -222,6 +226,27 @@ def given(rank, model, numbers):
     return total
 
 
+def clipped(rank, world, method, settings):
+    """Two steps of three backward passes each, clipped: the sum of what comes out of the hook, what is left, and
+    whether clipping has only scaled gradients."""
+    model, state = both(rank, (2, 2), settings)
+    total, right = {name: 0 for name, p in model.named_parameters() if p.requires_grad}, []
+    for step in range(2):
+        model.zero_grad()
+        for i in range(3):
+            getattr(model, method)(i == 2)
+            model(rank, 3 * step + i).backward()
+        came = {name: p.grad.full_tensor().clone() for name, p in model.named_parameters() if p.requires_grad}
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor()
+        wanted = torch.stack([tensor.norm() for tensor in came.values()]).norm()
+        right += [norm > 1, torch.allclose(norm, wanted)]
+        for name, p in model.named_parameters():
+            if p.requires_grad:
+                total[name] = total[name] + came[name]
+                right.append(torch.allclose(p.grad.full_tensor(), came[name] / wanted, atol=1e-6))
+    return total, unsent(state), all(right)
+
+
 def sums(world, numbers):
     """Of the means of what goes into the hook."""
     model, total = Both(), {}
@@ -282,6 +307,18 @@ def other_group(rank, world):
     model, _ = sharded(rank, True)
     groups = [dist.new_group([i, i + 1], backend="gloo") for i in (0, 2)]
     threelc.torch.register_fsdp(model, process_group=groups[rank // 2])
+
+
+def no_group(rank, world):
+    """Two shards, and nothing says who has the same."""
+    threelc.torch.register_fsdp(sharded(rank)[0])
+
+
+def other_shards(rank, world, outputs):
+    """A group of ranks that have different shards, whose shapes may differ, too."""
+    model = torch.nn.Linear(4, outputs)
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    threelc.torch.register_fsdp(model, process_group=dist.new_group([0, 1], backend="gloo"))
 
 
 def other_meshes(rank, world):
@@ -347,7 +384,7 @@ class FSDP2(Refusals):
 
     def test_hybrid(self):
         """On a mesh of two dimensions raw is PyTorch's own mean over two replicas, bit for bit."""
-        for settings in ({}, {"mp_policy": True}, {"reshard_after_forward": False}):
+        for settings in ({}, {"mp_policy": True}, {"reshard_after_forward": False}, {"offload_policy": True}):
             plain, raw, coded = ([shards for shards, _ in CLUSTER.run(4, hybrid, codec, settings)]
                                  for codec in (None, "raw", "3lc:s=1.75"))
             self.equal(raw, plain)
@@ -367,9 +404,15 @@ class FSDP2(Refusals):
                 self.assertFalse(torch.equal(one, other))
 
     def test_hybrid_accumulates(self):
-        found = CLUSTER.run(4, accumulated, "raw")
-        self.equal(found, CLUSTER.run(4, accumulated, None))
-        self.assertGreater(float(found[0][0]), 0.01)  # it was clipped
+        """With the bits of plain PyTorch, in one exchange, before which gradients have nothing."""
+        for method in ("set_requires_gradient_sync", "set_requires_all_reduce"):
+            found = CLUSTER.run(4, accumulated, "raw", method)
+            plain = CLUSTER.run(4, accumulated, None, method)
+            self.equal([rank[0] for rank in found], [rank[0] for rank in plain])
+            self.assertGreater(float(found[0][0][0]), 0.01)  # it was clipped
+            for (_, early, sent), (_, as_plain, _) in zip(found, plain):
+                self.assertEqual((early, as_plain), (0, 0))
+                self.assertLess(sent, 4 * (2 * 60 * 80 + 60 + 80))  # two exchanges of this shard send as many floats
 
     def test_hybrid_replicas_that_differ(self):
         """In both shards."""
@@ -391,6 +434,9 @@ class FSDP2(Refusals):
     def test_other_groups(self):
         self.refused(CLUSTER.outcomes(4, other_group), "ValueError", "and the replicas of the mesh are [")
         self.refused(CLUSTER.outcomes(4, other_meshes), "ValueError", "needs the same replicas for all modules")
+        self.refused(CLUSTER.outcomes(4, no_group), "ValueError", "a mesh of 2 shards and no replicas: pass ")
+        self.refused(CLUSTER.outcomes(2, other_shards, 4), "ValueError", "the shard is 1 on rank 1 and 0 on rank 0")
+        self.refused(CLUSTER.outcomes(2, other_shards, 5), "ValueError", "shapes is {'(root)': {'weight': [2, 4], ")
 
 
 @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
@@ -415,6 +461,14 @@ class Checkpoints(Refusals):
                         wanted = sums(world, range(3, 6))
                         self.close({name: out[name] + left[name] for name in out},
                                    {name: wanted[name] + found[name] for name in wanted})
+
+    def test_accumulated_and_clipped(self):
+        """Nothing is lost: what comes out of the hook and what is left are the sum of what went in."""
+        for method in ("set_requires_gradient_sync", "set_requires_all_reduce"):
+            for out, left, right in CLUSTER.run(4, clipped, method, {"codec": "3lc-golomb"}):
+                self.assertTrue(right)
+                self.assertGreater(min(float(tensor.abs().max()) for tensor in left.values()), 0)
+                self.close({name: out[name] + left[name] for name in out}, sums(4, range(6)))
 
     def test_what_does_not_fit(self):
         for what, words in (("name", "no sharded module trains here: third (1 in all)"),

@@ -32,6 +32,11 @@ def make_gossip(model, _):
     return model, threelc.torch.Gossip(model, torch.optim.SGD(model.parameters(), 0.05))
 
 
+def make_fragments(model, _):
+    return model, threelc.torch.LocalSteps(
+        model, torch.optim.SGD(model.parameters(), 0.05), every=2, fragments=2, delay=1)
+
+
 GATHER = {"compress", "pushes", "decompress"}  # phases of an exchange
 PHASES = GATHER | {"average", "answers"}
 MAKERS = (make_hook, make_local, make_sharded, make_overlapped, make_push_pull, make_with_backup, make_gossip)
@@ -131,7 +136,8 @@ class Log(Refusals):
 
     @unittest.skipIf(all_threads() is None, "the profiler of this PyTorch does not see threads of others")
     def test_ranges_in_a_thread(self):
-        self.check_ranges({make_hook: PHASES, make_raw_hook: {"floats"}, make_overlapped: PHASES})
+        self.check_ranges({make_hook: PHASES, make_raw_hook: {"floats"}, make_overlapped: PHASES,
+                           make_fragments: GATHER | {"buffers"}})
 
     def test_scalars(self):
         for make in MAKERS:

@@ -222,6 +222,9 @@ class LocalSteps(Refusals):
             self.goes_on(3, resumed, [(0, 4), (4, 6), (6, 12)], local_steps, {"every": 4, **settings})
 
     def test_resuming_on_other_ranks(self):
+        """load_state_dict() of PyTorch 2 keeps the tensors that it is given, and here ranks get the same ones, in
+        memory that they share. Before LocalSteps copied them all ranks wrote into one outer momentum, and models
+        differed."""
         states = [state for _, _, state in CLUSTER.run(3, resumed, [(0, 4)], local_steps,
                                                        {"every": 2, "codec": "3lc", "min_numel": 1})]
         same = CLUSTER.run(3, from_other_ranks, states)
@@ -342,7 +345,9 @@ class PushPull(Refusals):
         self.assertIn("the state of server 0 is needed", found[0].words)
 
     def test_resuming_on_other_servers(self):
-        """Where nothing is lost on the way, parts that are divided anew make no difference."""
+        """Where nothing is lost on the way, parts that are divided anew make no difference. Parts of one tensor find
+        one number of steps in the state of Adam, and load_state_dict() keeps what they share. Before each part got a
+        copy all of them counted in one."""
         before = CLUSTER.run(3, resumed, [(0, 6)], push_pull, {"codec": "raw", "servers": 2})
         saved = [state for _, *state in before]
         same = CLUSTER.run(3, push_on_other_ranks, saved, 2, "raw")[0]

@@ -9,6 +9,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from outer_models import backward, bits, build, memory, nesterov, ones, resumed, sgd, train
+from test_register import FullyShardedDataParallel, fully_sharded
 
 WAYS = ("LocalSteps", "PushPull", "Gossip")
 
@@ -28,18 +29,10 @@ def small(rows=20):
 
 # ---- the model ----
 
-class FullyShardedDataParallel(torch.nn.Module):
-    """Has the name of torch's."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-
 WRAPPED = {
     "ddp": torch.nn.parallel.DistributedDataParallel,
     "inside": lambda model: torch.nn.Sequential(torch.nn.parallel.DistributedDataParallel(model)),
-    "fsdp": lambda model: torch.nn.Sequential(FullyShardedDataParallel(model)),
+    "fsdp": lambda model: torch.nn.Sequential(fully_sharded(model)),
     "frozen": lambda model: model.requires_grad_(False),
     "state": lambda model: model.state_dict(),
 }
@@ -96,6 +89,8 @@ class Models(Refusals):
                                 ("inside", f"{way} takes the module inside DistributedDataParallel"),
                                 ("fsdp", f"{way} takes a module that is whole on each rank"),
                                 ("state", f"{way} takes a torch.nn.Module, not OrderedDict")):
+                if kind == "fsdp" and not FullyShardedDataParallel:
+                    continue
                 self.refused(CLUSTER.outcomes(2, wrapped, way, kind), "TypeError", words)
             self.refused(CLUSTER.outcomes(2, wrapped, way, "frozen"), "ValueError", "none has requires_grad")
 

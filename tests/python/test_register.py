@@ -9,6 +9,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import optim
 from torch.nn.parallel import DistributedDataParallel
+try:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+except (ImportError, ValueError):  # PyTorch 1.13
+    FullyShardedDataParallel = None
 
 import threelc
 import threelc.torch
@@ -21,8 +26,9 @@ class FSDPModule(torch.nn.Module):
     """Has the name of FSDP2's class."""
 
 
-class FullyShardedDataParallel(torch.nn.Module):
-    """Has the name of FSDP1's class."""
+def fully_sharded(module, **settings):
+    """A module of FSDP1, on CPUs."""
+    return FullyShardedDataParallel(module, device_id=torch.device("cpu"), **settings)
 
 
 def plain_hook(state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -45,7 +51,7 @@ MODULES = {  # what becomes of a DistributedDataParallel module; None: it is cha
     "optimizer": (lambda model: torch.optim.SGD(model.parameters(), 0.1), NO_DDP + "a SGD: wrap the module first"),
     "DataParallel": (lambda model: torch.nn.DataParallel(model.module), NO_DDP + "a DataParallel: wrap"),
     "FSDPModule": (lambda model: FSDPModule(), "TypeError: FSDP shards this module: register_fsdp() compresses"),
-    "FullyShardedDataParallel": (lambda model: FullyShardedDataParallel(),
+    "FullyShardedDataParallel": (lambda model: fully_sharded(model.module),
                                  NO_DDP + "FullyShardedDataParallel: of sharded modules"),
     "twice": (lambda model: threelc.torch.register(model) and None, HAS_HOOK),
     "other hook": (with_hook, HAS_HOOK + ", plain_hook"),
@@ -117,6 +123,8 @@ class Before(Refusals):
         for what, (_, words) in MODULES.items():
             if what == "compiled" and not hasattr(torch, "compile"):
                 continue
+            if what == "FullyShardedDataParallel" and not FullyShardedDataParallel:
+                continue
             if what == "in backward" and not hasattr(optim, "_apply_optimizer_in_backward"):
                 continue
             with self.subTest(what):
@@ -158,14 +166,25 @@ class Before(Refusals):
                      "[5, 5], torch.float32' on rank 0")
 
     def test_fsdp(self):
-        for said in CLUSTER.run(1, fsdp_refusals):
+        for said in CLUSTER.run(2, fsdp_refusals):
             self.assertEqual(said, [
                 "register_fsdp() takes a module, not 3",
                 "fully_shard() was called for no module of this model",
                 "register_fsdp() takes a module that fully_shard() was called for: this is one of "
                 "DistributedDataParallel, for register()",
                 "register_fsdp() takes a module that fully_shard() was called for, not FullyShardedDataParallel, whose "
-                "replicas cannot be compressed"])
+                "replicas cannot be compressed: PyTorch takes no communication hook for HYBRID_SHARD"
+            ][:4 if FullyShardedDataParallel else 3])
+
+    @unittest.skipUnless(FullyShardedDataParallel, "this PyTorch cannot import FullyShardedDataParallel")
+    def test_first_fsdp(self):
+        """PyTorch takes no hook for HYBRID_SHARD. The two refusals name what to use."""
+        for (kind, said), *ours in CLUSTER.run(4, first_fsdp):
+            self.assertEqual((kind, said.partition(":")[0]),
+                             ("AssertionError", "Communication hook is not supported for hybrid strategies"))
+            self.assertEqual([kind for kind, _ in ours], ["TypeError"] * 2)
+            for _, words in ours:
+                self.assertRegex(words, r"fully_shard\(\).* PyTorch takes no communication hook")
 
     def test_without_ranks(self):
         with self.assertRaisesRegex(ValueError, "init_process_group|inner_optimizer"):
@@ -194,9 +213,19 @@ def other_names(rank, world):
     threelc.torch.register(DistributedDataParallel(module))
 
 
+def first_fsdp(rank, world):
+    """What PyTorch says to a hook for FullyShardedDataParallel, and what register() and register_fsdp() say."""
+    model = fully_sharded(torch.nn.Linear(4, 4), device_mesh=init_device_mesh("cpu", (2, 2)),
+                          sharding_strategy=ShardingStrategy.HYBRID_SHARD)
+    return [attempt(*call)[:2] for call in ((model.register_comm_hook, None, lambda *arguments: None),
+                                            (threelc.torch.register, model), (threelc.torch.register_fsdp, model))]
+
+
 def fsdp_refusals(rank, world):
-    return [attempt(threelc.torch.register_fsdp, model)[1] for model in (
-        3, torch.nn.Linear(2, 2), DistributedDataParallel(torch.nn.Linear(2, 2)), FullyShardedDataParallel())]
+    models = [3, torch.nn.Linear(2, 2), DistributedDataParallel(torch.nn.Linear(2, 2))]
+    if FullyShardedDataParallel:
+        models.append(fully_sharded(torch.nn.Linear(2, 2)))
+    return [attempt(threelc.torch.register_fsdp, model)[1] for model in models]
 
 
 def with_nan(rank, world, codec, at, scaler, policy="skip"):
@@ -241,11 +270,32 @@ class Warnings(unittest.TestCase):
     def test_raise(self):
         self.assertEqual(CLUSTER.run(2, with_nan, "3lc", 2, False, "raise", timeout=20), [[], []])
 
+    def test_floats_are_faster(self):
+        """Once, on rank 0, in milliseconds. Floats that take longer are no reason."""
+        (said,), others = CLUSTER.run(2, judged, 0.25, timeout=20)
+        self.assertRegex(said, r"^threelc: the exchange of a step takes 500\.0 ms, 10\d\.\d ms of them in the codec "
+                               r"3lc, and took 250\.0 ms as floats: ")
+        self.assertEqual(others, [])
+        self.assertEqual(CLUSTER.run(2, judged, 0.75, timeout=20), [[], []])
+
     def test_warnings_that_are_errors(self):
         """That floats are faster is a warning: as an error it must reach backward(), and end the other ranks."""
         found = CLUSTER.outcomes(2, strict, timeout=20)
         self.assertEqual(found[0], "RuntimeWarning in backward()")
         self.assertRegex(found[1].words, "^rank 1 lost rank 0 ")
+
+
+def judged(rank, world, float_seconds):
+    """As if steps took half a second, those with floats so long, and the codec a second in all: the warnings."""
+    model, state, optimizer = start()
+    train(rank, model, optimizer, range(2))
+    assert state.stats.float_steps == 1  # the thread has ended the steps
+    state._clock.codec = 1.0
+    state._counts.step_seconds, state._counts.float_seconds = [0.5] * 8, float_seconds
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        train(rank, model, optimizer, range(2, 30))
+    return [str(warning.message) for warning in found if "floats" in str(warning.message)]
 
 
 def strict(rank, world):

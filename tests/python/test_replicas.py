@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Weights that become other ones on one rank are found, whoever trains them, and equal ones raise no alarm."""
+from functools import partial
+
 import torch
 
 import threelc.torch
@@ -69,6 +71,23 @@ def trained(rank, world, make, every, steps, spoiled):
     return steps, ""
 
 
+def by_default(rank, world, way, done):
+    """Without compare_every, 12 steps after so many others, which are only counted: what trained() returns."""
+    def make(model, _):
+        sgd = partial(torch.optim.SGD, lr=0.05)
+        if way == "register":
+            ddp = torch.nn.parallel.DistributedDataParallel(model)
+            threelc.torch.register(ddp)._started = done
+            return ddp, sgd(model.parameters())
+        if way == "LocalSteps":
+            return model, threelc.torch.LocalSteps(model, sgd(model.parameters()), sgd, every=1)
+        optimizer = getattr(threelc.torch, way)(model, sgd)
+        optimizer._steps = done
+        return model, optimizer
+
+    return trained(rank, world, make, None, 12, 4)
+
+
 def uneven(rank, world):
     """Ranks 1 and 2 run out of data, and keep old weights until all have."""
     model, optimizer = make_hook(build(rank), 1)
@@ -116,6 +135,18 @@ class ReplicasThatDiffer(Refusals):
                     self.assertEqual(went_well, 5 if rounds else 6)  # LocalSteps looks at the end of a round
                     self.assertRegex(words, "rank 1 has other weights than rank 0 after "
                                      + ("round 6, in first.weight, " if rounds else r"step 6, in .*second.weight\."))
+
+    def test_by_default(self):
+        """In each 10th round and in each 1,000th step, and not in between."""
+        for went_well, words in CLUSTER.run(RANKS, by_default, "LocalSteps", 0):
+            self.assertEqual(went_well, 9)
+            self.assertIn("rank 1 has other weights than rank 0 after round 10, in ", words)
+        for way in ("register", "ShardedOptimizer", "PushPull"):
+            with self.subTest(way=way):
+                self.assertEqual(CLUSTER.run(RANKS, by_default, way, 494), [(12, "")] * RANKS)
+                for went_well, words in CLUSTER.run(RANKS, by_default, way, 994):
+                    self.assertEqual(went_well, 6)
+                    self.assertIn("rank 1 has other weights than rank 0 after step 1000, in ", words)
 
     def test_equal(self):
         for make in (*MAKERS, make_with_backup):

@@ -9,6 +9,7 @@ import threelc
 import threelc.delta
 import threelc.exchange
 import threelc.torch
+import threelc.torch.checkpoint
 
 
 def outer(parameters: List[Any]) -> torch.optim.Optimizer:
@@ -53,9 +54,22 @@ def in_place_of_optimizers(model: torch.nn.Module) -> List[Dict[str, Any]]:
     return [local.state_dict(), owners.state_dict(), servers.state_dict(), gossip.state_dict()]
 
 
-def fsdp(model: torch.nn.Module) -> float:
+def streaming(model: torch.nn.Module, folder: str, again: bool) -> Dict[str, torch.Tensor]:
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    local = threelc.torch.LocalSteps(model, inner, outer, every=20, fragments=2, delay=1, mix=0.5)
+    divided = threelc.torch.LocalSteps(model, inner, every=20, fragments=[["weight"], ["bias"]], pattern="sequential")
+    if again:
+        threelc.torch.checkpoint.from_dcp(local, folder, "threelc.local")
+        threelc.torch.checkpoint.from_dcp(divided, folder, "threelc.divided", lost=True)
+    saved: Dict[str, torch.Tensor] = threelc.torch.checkpoint.to_dcp(local)
+    return saved
+
+
+def fsdp(model: torch.nn.Module, saved: Dict[str, torch.Tensor]) -> float:
     state: threelc.torch.FSDPState = threelc.torch.register_fsdp(model, "3lc-golomb", compare_every=100)
-    return state.stats.codec_seconds
+    state.load_sharded_state_dict(saved)
+    unsent: Dict[str, torch.Tensor] = state.sharded_state_dict()
+    return state.stats.codec_seconds + sum(float(residual.norm()) for residual in unsent.values())
 
 
 def weights(trained: torch.nn.Module, served: torch.nn.Module) -> int:

@@ -4,8 +4,9 @@
   versions.py 1.13=LOG 2.6=LOG 2.13=LOG   writes it. A LOG is TAP: what run.py prints, or meson's testlog.txt
   versions.py --check                     each test is in its file, and the table has the features below
 
-A cell is "ran" if all its tests passed in the LOG, "not in this version" if all were skipped. Else it is an error,
-and nothing is written. Without tests it is "not run", which is for GPUs alone.
+A cell is "ran" if all its tests passed in the LOG, "not in this version" if all were skipped. It is "does not start" or
+"not run" if they were skipped in all runs because torchrun does not start or something is not installed. Else it is an
+error, and nothing is written. Without tests it is "not run", which is for GPUs alone.
 """
 import ast
 import re
@@ -14,7 +15,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 DOCUMENT = TESTS.parents[1] / "src" / "docs" / "python-versions.md"
-RAN, LACKS, NOT_RUN = "ran", "not in this version", "not run"
+RAN, LACKS, NO_START, NOT_RUN = "ran", "not in this version", "does not start", "not run"
+CELLS = {"ok": RAN, "skip": LACKS, "does not start": NO_START, "is not installed": NOT_RUN}  # of results
 FEATURES = {  # FILE.CLASS.CASE
     "`register`: `raw` is training without the hook": "ddp.Training.test_raw_is_training_without_the_hook",
     "`no_sync()`": "ddp.Modules.test_no_sync",
@@ -25,6 +27,9 @@ FEATURES = {  # FILE.CLASS.CASE
     "activation checkpointing, `use_reentrant=False`":
         "compile.Eager.test_checkpoints compile.Eager.test_static_graph_with_checkpoints",
     "float16 and bfloat16 gradients": "ddp.Modules.test_halves",
+    "`register(scaler=)`, an object in place of a `GradScaler`": "ddp.Failures.test_loss_scale",
+    "`GradScaler` on CPUs, `LocalSteps`, `Gossip` and `ShardedOptimizer`":
+        "outer_optimizers.Scalers.test_scaler sharded.Scalers.test_scaler",
     "sparse gradients": "ddp_kinds.Sparse.test_gradients_are_those_without_the_hook",
     "sparse gradients of float16 on the CPU": "ddp_kinds.Sparse.test_half",
     "`torch.compile(ddp)`, DDPOptimizer": "compile.Compiled.test_ddp_optimizer",
@@ -41,7 +46,16 @@ FEATURES = {  # FILE.CLASS.CASE
     "`PushPull`": "outer.PushPull.test_floats",
     "`Gossip`": "outer.Gossip.test_floats",
     "`WeightSync`": "weight_sync.Sharing.test_following",
+    "`LocalSteps` resumed on other numbers of ranks": "outer.LocalSteps.test_resuming_on_other_ranks",
+    "`PushPull` resumed on other numbers of ranks and servers":
+        "outer.PushPull.test_resuming outer.PushPull.test_resuming_on_other_servers "
+        "outer.PushPull.test_residuals_on_other_servers",
+    "replicas that differ are found": "replicas.ReplicasThatDiffer.test_found replicas.ReplicasThatDiffer.test_equal",
     "`register_fsdp` on CPUs": "fsdp.FSDP2.test_hybrid fsdp.FSDP2.test_raw_is_the_mean_over_replicas",
+    "FSDP2: `MixedPrecisionPolicy`": "fsdp.FSDP2.test_hybrid fsdp.FSDP2.test_replicas_are_identical",
+    "FSDP2: accumulation, `set_requires_gradient_sync()`": "fsdp.FSDP2.test_hybrid_accumulates",
+    "FSDP2: `CPUOffloadPolicy`; `replicate()`": "fsdp.FSDP2.test_replicas_of_one_shard",
+    "FSDP2: replicas that differ are found": "fsdp.FSDP2.test_hybrid_replicas_that_differ",
     "`torchrun --max-restarts`": "restarts.Restarts.test_a_rank_is_killed",
     "residuals in `torch.distributed.checkpoint`, loaded on other meshes": "fsdp.Checkpoints.test_other_meshes",
     "states of the other ways in `torch.distributed.checkpoint`, loaded on other numbers of ranks":
@@ -49,6 +63,12 @@ FEATURES = {  # FILE.CLASS.CASE
         "checkpoint.Checkpoints.test_sharded_optimizer checkpoint.Checkpoints.test_push_pull",
     "ranges in traces of `torch.profiler`": "log.Log.test_ranges",
     "the same of the hook and of `overlap=True`, which have a thread": "log.Log.test_ranges_in_a_thread",
+    "torchft: a replica is killed and comes back":
+        "torchft.Replicas.test_a_replica_that_is_killed_and_comes_back torchft.Replicas.test_states",
+    "torchft: `DistributedDataParallel`, `DiLoCo`": "torchft.Replicas.test_torchft_itself",
+    "Flower: clients and strategies":
+        "flower.Flower.test_rounds flower.Flower.test_strategies_and_clients_of_all_kinds "
+        "flower.Flower.test_nothing_is_lost",
     "gradients on a GPU, `register_fsdp` on GPUs": "",
 }
 
@@ -65,14 +85,16 @@ def cases():
 
 
 def results(log):
-    """By FILE.CLASS.CASE: "ok", "skip" or "not ok". A case that ran several times has its worst result."""
-    found, order = {}, ("ok", "skip", "not ok")
+    """By FILE.CLASS.CASE: "ok", "not ok", or why it was skipped. A case that ran several times has its worst result;
+    where something is not installed, it did not run."""
+    found, order = {}, ("is not installed", "ok", "skip", "does not start", "not ok")
     for state, case, place, skip in re.findall(
-            r"^\s*(ok|not ok) \d+ (?:- )?(test_\w+) \(test_([\w.]+)\)(?:.*?(# SKIP))?.*$",
+            r"^\s*(ok|not ok) \d+ (?:- )?(test_\w+) \(test_([\w.]+)\)(?:.*?# SKIP(.*))?.*$",
             Path(log).read_text(errors="replace"), re.MULTILINE | re.IGNORECASE):
         name = place if place.endswith("." + case) else f"{place}.{case}"  # Python 3.11 writes the case twice
-        state = "skip" if skip and state == "ok" else state
-        found[name] = max(found.get(name, "ok"), state, key=order.index)
+        if skip and state == "ok":
+            state = next((reason for reason in CELLS if skip.endswith(reason)), "skip")
+        found[name] = max(found.get(name, order[0]), state, key=order.index)
     return found
 
 
@@ -80,9 +102,9 @@ def cell(tests, found, version):
     states = {found.get(test, "no result") for test in tests.split()}
     if not states:
         return NOT_RUN
-    if states not in ({"ok"}, {"skip"}):
+    if len(states) > 1 or not states <= set(CELLS):
         sys.exit(f"PyTorch {version}: {tests}: {', '.join(sorted(states))}")
-    return RAN if states == {"ok"} else LACKS
+    return CELLS[states.pop()]
 
 
 def link(tests):
@@ -110,7 +132,7 @@ def check():
     for row in rows:
         feature, *cells, links = (part.strip() for part in row)
         tests = FEATURES.get(feature, "")
-        if links != link(tests) or not set(cells) <= ({RAN, LACKS} if tests else {NOT_RUN}):
+        if links != link(tests) or not set(cells) <= (set(CELLS.values()) if tests else {NOT_RUN}):
             yield f"{DOCUMENT.name}: {feature}: the row is not one that versions.py writes"
 
 
