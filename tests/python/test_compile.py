@@ -85,7 +85,7 @@ def trained(rank, codec, way):
                 backward(torch.randn(8, 40, generator=draw))
         backward(torch.randn(8, 40, generator=draw))
         optimizer.step()
-    return ([p.detach().numpy().tobytes() for p in ddp.parameters()], state and state.stats,
+    return (b"".join(p.detach().numpy().tobytes() for p in ddp.parameters()), state and state.stats,
             state and len(state.state_dict()["groups"]), len(graphs))
 
 
