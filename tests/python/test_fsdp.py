@@ -371,10 +371,10 @@ class FSDP2(Refusals):
 
     def test_resuming(self):
         """With the same bits, in shards of the same replicas."""
-        for (one, *_), (other, before, after, modules) in zip(*(CLUSTER.run(4, resumed, stop) for stop in (5, 2))):
+        for (one, *_), (other, before, after, names) in zip(*(CLUSTER.run(4, resumed, stop) for stop in (5, 2))):
             self.equal([one], [other])
             self.assertEqual(before, after)
-            self.assertEqual(modules, ["0", "2"])
+            self.assertEqual(names, ["0.bias", "0.weight", "2.bias", "2.weight"])
         self.refused(CLUSTER.outcomes(4, of_another_shard), "ValueError", ", and this rank has shard ")
 
     def equal(self, found, wanted):
@@ -452,7 +452,7 @@ class Checkpoints(Refusals):
                                 ({"codec": "3lc", "mode": "gather"}, ((4, "shards"), (2, (1, 2))))):
             with tempfile.TemporaryDirectory() as folder:
                 for out, left in (first := CLUSTER.run(4, saved, folder, settings)):
-                    self.assertGreater(min(float(tensor.abs().max()) for tensor in left.values()), 0)
+                    self.assertTrue(all(tensor.any() for tensor in left.values() if tensor.numel() > 1))
                     self.close({name: out[name] + left[name] for name in out}, sums(4, range(3)))
                 for i, (world, form) in enumerate(forms):
                     where = f"{folder}/{'later' if i % 2 else 'now'}"
@@ -467,7 +467,7 @@ class Checkpoints(Refusals):
         for method in ("set_requires_gradient_sync", "set_requires_all_reduce"):
             for out, left, right in CLUSTER.run(4, clipped, method, {"codec": "3lc-golomb"}):
                 self.assertTrue(right)
-                self.assertGreater(min(float(tensor.abs().max()) for tensor in left.values()), 0)
+                self.assertTrue(all(tensor.any() for tensor in left.values() if tensor.numel() > 1))
                 self.close({name: out[name] + left[name] for name in out}, sums(4, range(6)))
 
     def test_what_does_not_fit(self):

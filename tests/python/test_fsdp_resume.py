@@ -101,7 +101,7 @@ class Resume(unittest.TestCase):
             saved = CLUSTER.run(4, first, folder)
             start, stop, wanted = saved[0]
             self.assertLess(stop, 0.9 * start)
-            self.assertGreater(min(float(tensor.abs().max()) for tensor in wanted["residuals"].values()), 0)
+            self.assertTrue(all(tensor.any() for tensor in wanted["residuals"].values() if tensor.numel() > 1))
             for shape in ((2, 1), (4, 1)):
                 ranks = CLUSTER.run(shape[0] * shape[1], second, folder, shape)
                 for i, (found, before, after, shards) in enumerate(ranks):

@@ -49,51 +49,62 @@ class Shards:
                 for name, parameter in self._parameters.items() if parameter.sharded_param.requires_grad]
 
     @property
-    def numel(self) -> int:
-        """Of what a hook gets."""
-        return sum(places for _, _, places in self._trained())
+    def sizes(self) -> Dict[str, int]:
+        """What a hook gets: how many values for each parameter that gets gradients, by name."""
+        return {name: places for name, _, places in self._trained() if places}
 
-    @property
-    def names(self) -> List[str]:
-        """Of parameters that get gradients."""
-        return [name for name, _, _ in self._trained()]
-
-    def to_dtensors(self, flat: torch.Tensor) -> Dict[str, torch.Tensor]:
-        """flat: numel values, the same on all replicas, as a hook gets them. Returns a DTensor for each parameter,
-        placed as the parameter is."""
+    def to_dtensors(self, pieces: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+        """pieces: by name of a parameter, flat, as a hook gets them, the same on all replicas. Returns a DTensor for
+        each parameter that gets gradients, placed as the parameter is; where there is no piece, of zeros."""
         from torch.distributed.tensor import DTensor  # PyTorch 1.13 has none
-        found, at = {}, 0
+        found = {}
         for name, parameter, places in self._trained():
             whole = parameter.sharded_param
-            local = flat[at:at + math.prod(parameter.sharded_size)].view(parameter.sharded_size).clone()
+            piece = pieces[name] if name in pieces else torch.zeros(places)
+            local = piece[:math.prod(parameter.sharded_size)].view(parameter.sharded_size).clone()
             found[name] = DTensor.from_local(local, whole.device_mesh, whole.placements, run_check=False,
                                              shape=whole.size(), stride=whole.stride())
-            at += places
         return found
 
-    def to_flat(self, tensors: Mapping[str, Any]) -> torch.Tensor:
-        """What to_dtensors() was given, in floats on the CPU. ValueError: a tensor is missing, or has another shard."""
+    def to_pieces(self, tensors: Mapping[str, Any], suffix: str = "") -> Dict[str, torch.Tensor]:
+        """What to_dtensors() was given, in floats on the CPU. suffix: follows names in tensors. ValueError: a tensor is
+        missing, or has another shard."""
         from torch.distributed.tensor import DTensor
-        pieces = []
+        pieces = {}
         for name, parameter, places in self._trained():
-            tensor = tensors.get(name)
+            tensor = tensors.get(name + suffix)
             local: Any = tensor.to_local() if isinstance(tensor, DTensor) else tensor
             if not torch.is_tensor(local) or local.shape != parameter.sharded_size:
                 what = f"of shape {list(local.shape)}" if torch.is_tensor(local) else "missing"
-                raise ValueError(f"{name} is {what}, and this rank has a shard of shape "
+                raise ValueError(f"{name}{suffix} is {what}, and this rank has a shard of shape "
                                  f"{list(parameter.sharded_size)} of it: let torch.distributed.checkpoint.load() fill "
                                  "what sharded_state_dict() returns")
-            piece = torch.zeros(places)
-            piece[:local.numel()] = local.detach().reshape(-1)
-            pieces.append(piece)
-        return torch.cat(pieces) if pieces else torch.zeros(0)
+            if places:
+                pieces[name] = torch.zeros(places)
+                pieces[name][:local.numel()] = local.detach().reshape(-1)
+        return pieces
+
+    def set_gradients(self, pieces: Mapping[str, torch.Tensor]) -> None:
+        """Those that optimizers see. pieces: as in to_dtensors(). Where there is none, the gradient becomes None."""
+        found = self.to_dtensors(pieces)
+        for name, parameter, _ in self._trained():
+            whole = parameter.sharded_param
+            whole.grad = found[name].to(device=whole.device, dtype=whole.dtype) if name in pieces else None
+
+    @property
+    def divides_afterwards(self) -> bool:
+        """FSDPModule.set_force_sum_reduction_for_comms(True) was called: what a hook returns is divided."""
+        return any(getattr(group, "force_sum_reduction_for_comms", False) for group in self._groups)
 
 
 # ---- meshes with replicas ----
 
+_REPLICAS = "_threelc_replicas"  # an attribute of mesh_info
+
+
 def replicas_of(group: Any) -> Any:
     """PyTorch's process group of the replicas. None: the mesh has no dimension of replicas."""
-    return getattr(group.mesh_info, "replicate_process_group", None)
+    return getattr(group.mesh_info, _REPLICAS, None) or getattr(group.mesh_info, "replicate_process_group", None)
 
 
 def shard_index(group: Any) -> int:
@@ -108,10 +119,13 @@ def shard_count(group: Any) -> int:
 
 def average_no_replicas(group: Any) -> None:
     """From now on FSDP2 does not average over replicas: it knows of the mesh no more than how it shards, if it does."""
-    info = group.mesh_info
+    info, replicas = group.mesh_info, replicas_of(group)
     kinds = {kind.__name__: kind for kind in type(info).__mro__}
     values = {field.name: getattr(info, field.name) for field in dataclasses.fields(info) if field.init}
     if "FSDPMeshInfo" in kinds:
         group.mesh_info = kinds["FSDPMeshInfo"](**{**values, "replicate_mesh_dim": None})
+        # set_separate_reduce_scatter_group() may have been called; PyTorch before 2.13 has none
+        group.mesh_info.reduce_scatter_process_group = getattr(info, "reduce_scatter_process_group", None)
     else:
         group.mesh_info = kinds["DataParallelMeshInfo"](**values)
+    setattr(group.mesh_info, _REPLICAS, replicas)  # for a register_fsdp() to come

@@ -1,30 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""States of ranks in a checkpoint of torch.distributed.checkpoint, which has one folder for all ranks.
+"""States of all ranks in one checkpoint.
+
+With torch.distributed.checkpoint, which has one folder for all ranks:
 
     dcp.save({"model": model.state_dict(), "threelc": to_dcp(state)}, checkpoint_id=folder)
     from_dcp(state, folder, "threelc")  # in the next run, on any number of ranks
 
 dcp.async_save() takes the same dict. Tested with PyTorch 2.6 and 2.13.
+
+Where rank 0 alone reads and writes files:
+
+    states = gather_states(state)         # all ranks call it; rank 0 saves what it returns
+    state.load_state_dict(scatter_states(state, states))  # in the next run; other ranks than 0 give None
 """
 from __future__ import annotations
 
 import io
 import re
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from ._common.versions import load_alone
+from ._common.arguments import whole
+from ._common.versions import load_alone, load_plain
 from .fsdp import FSDPState
+
+_NOTHING = memoryview(b"")
 
 
 def to_dcp(state: Any) -> Dict[str, torch.Tensor]:
-    """The state_dict() of this rank's object, of register(), LocalSteps, ShardedOptimizer, PushPull or Gossip, for
-    dcp.save(). Each rank adds a tensor of bytes under a name of its own."""
+    """The state_dict() of this rank's object, of register(), LocalSteps, ShardedOptimizer, PushPull, Gossip or
+    AllReduce, for dcp.save(). Each rank adds a tensor of bytes under a name of its own."""
     _refuse_shards(state)
-    written = io.BytesIO()
-    torch.save(state.state_dict(), written)
-    return {f"rank{state._transport.rank}": torch.frombuffer(written.getbuffer(), dtype=torch.uint8)}
+    written = _written(state.state_dict())
+    return {f"rank{state._transport.rank}": torch.frombuffer(written, dtype=torch.uint8)}
 
 
 def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
@@ -45,8 +54,45 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
         saved = {own: saved[own]}
     bytes_of = {name: torch.empty(kind.size, dtype=torch.uint8) for name, kind in saved.items()}
     load_alone(bytes_of, reader)
-    states = [torch.load(io.BytesIO(found.numpy().tobytes()), weights_only=True) for found in bytes_of.values()]
-    state.load_state_dict(states, **({"lost": True} if lost else {}))
+    state.load_state_dict([_read(found) for found in bytes_of.values()], **({"lost": True} if lost else {}))
+
+
+def gather_states(state: Any, root: int = 0) -> Optional[List[Dict[str, Any]]]:
+    """The state_dict() of every rank, in the order of ranks, on rank `root` of them; None on the others. state: as in
+    to_dcp(). All ranks call it together, between two steps."""
+    _refuse_shards(state)
+    transport = state._transport
+    whole(root, "root", 0, transport.world - 1)
+    own = _written(state.state_dict())
+    found = transport.uncounted([own if rank == root else _NOTHING for rank in range(transport.world)])
+    return [_read(each) for each in found] if transport.rank == root else None
+
+
+def scatter_states(state: Any, states: Optional[Sequence[Dict[str, Any]]], root: int = 0) -> List[Dict[str, Any]]:
+    """What load_state_dict() needs on this rank of the states that gather_states() returned: its own, or, on another
+    number of ranks, all. states: on rank `root`; None on the others. All ranks call it together."""
+    _refuse_shards(state)
+    transport = state._transport
+    whole(root, "root", 0, transport.world - 1)
+    messages = [_NOTHING] * transport.world
+    if transport.rank == root and states:
+        as_many = len(states) == transport.world
+        messages = [*map(_written, states)] if as_many else [_written(list(states))] * transport.world
+    found = transport.uncounted(messages)[root]
+    if not found.numel():  # on all ranks
+        raise ValueError(f"rank {root} has given no states")
+    came = _read(found)
+    return came if isinstance(came, list) else [came]
+
+
+def _written(value: Any) -> memoryview:
+    found = io.BytesIO()
+    torch.save(value, found)
+    return found.getbuffer()
+
+
+def _read(octets: torch.Tensor) -> Any:
+    return load_plain(io.BytesIO(octets.numpy().tobytes()))
 
 
 def _refuse_shards(state: Any) -> None:

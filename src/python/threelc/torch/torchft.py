@@ -21,8 +21,8 @@ import torch.distributed as dist
 import torchft
 from torchft.local_sgd import DiLoCo as _DiLoCo
 
+from ._common.groups import DTYPES
 from ._common.quorum import Compression
-from ._hook.places import DTYPES
 
 __all__ = ["Compression", "DiLoCo", "DistributedDataParallel", "Manager"]
 

@@ -25,6 +25,8 @@ from .module import copied
 from .states import traffic_saved
 from .transport import Transport
 
+DTYPES = {torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16}  # that codecs take
+
 
 @dataclass(frozen=True)
 class Traffic:

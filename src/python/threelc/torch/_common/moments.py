@@ -46,6 +46,11 @@ class Moments:
         return self._momentum is not None or self._second is not None
 
     @property
+    def normalizes(self) -> bool:
+        """Gradients are divided by the root of their second moment."""
+        return self._second is not None
+
+    @property
     def on_host(self) -> bool:
         """Gradients come to the host for them."""
         return self._momentum is not None
@@ -93,6 +98,26 @@ class Moments:
         """For another loss scale."""
         for velocity in self._velocities.values():
             velocity *= factor
+
+    def tensors(self) -> Dict[str, Mapping[str, torch.Tensor]]:
+        """By kind, flat, by parameter, of those that were kept."""
+        found: Dict[str, Mapping[str, torch.Tensor]] = {}
+        if self._momentum is not None:
+            found["velocity"] = self._velocities
+        if self._second is not None:
+            found["second_moment"] = self._second.squares
+        return found
+
+    def steps(self, name: str) -> int:
+        """That its second moment has seen."""
+        return 0 if self._second is None else self._second.steps.get(name, 0)
+
+    def load_tensors(self, tensors: Mapping[str, Mapping[str, torch.Tensor]], steps: Mapping[str, int]) -> None:
+        """tensors: as tensors() returns them. steps: by parameter."""
+        if self._momentum is not None:
+            self._velocities = dict(tensors["velocity"])
+        if self._second is not None:
+            self._second.load([{"squares": tensors["second_moment"], "steps": steps}])
 
     def state_dict(self) -> Dict[str, Any]:
         """Entries of a state."""

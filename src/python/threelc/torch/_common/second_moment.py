@@ -18,31 +18,32 @@ class SecondMoments:
 
     def __init__(self, beta: float) -> None:
         self._beta = beta
-        self._squares: Dict[str, torch.Tensor] = {}
-        self._steps: Dict[str, int] = {}
+        self.squares: Dict[str, torch.Tensor] = {}
+        """v, flat, by parameter"""
+        self.steps: Dict[str, int] = {}
         self._moved: Dict[str, torch.Tensor] = {}  # squares after the step under way
 
     def normalize(self, names: Sequence[str], gradients: Sequence[torch.Tensor]) -> None:
         """Gradients become what is sent. The second moments count once they are kept."""
         for name, gradient in zip(names, gradients):
             squares = gradient.square().mul_(1 - self._beta)
-            if name in self._squares:
-                squares.add_(self._squares[name].to(squares.device), alpha=self._beta)
+            if name in self.squares:
+                squares.add_(self.squares[name].to(squares.device), alpha=self._beta)
             self._moved[name] = squares
-            correction = 1 - self._beta ** (self._steps.get(name, 0) + 1)
+            correction = 1 - self._beta ** (self.steps.get(name, 0) + 1)
             gradient.div_((squares / correction).sqrt_().add_(_EPSILON))
 
     def keep(self, names: Sequence[str]) -> None:
         for name in names:
-            self._squares[name] = self._moved.pop(name)
-            self._steps[name] = self._steps.get(name, 0) + 1
+            self.squares[name] = self._moved.pop(name)
+            self.steps[name] = self.steps.get(name, 0) + 1
 
     def state_dict(self) -> Dict[str, Any]:
-        return {"squares": {name: squares.cpu().clone() for name, squares in self._squares.items()},
-                "steps": dict(self._steps)}
+        return {"squares": {name: squares.cpu().clone() for name, squares in self.squares.items()},
+                "steps": dict(self.steps)}
 
     def load(self, states: Sequence[Mapping[str, Any]]) -> None:
         """states: of one rank, or of all."""
-        self._squares = {plain(name): sum(state["squares"][name] for state in states) / len(states)
+        self.squares = {plain(name): sum(state["squares"][name] for state in states) / len(states)
                          for name in states[0]["squares"]}
-        self._steps = {plain(name): min(state["steps"][name] for state in states) for name in states[0]["steps"]}
+        self.steps = {plain(name): min(state["steps"][name] for state in states) for name in states[0]["steps"]}

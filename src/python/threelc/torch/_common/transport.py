@@ -103,10 +103,15 @@ class Transport:
     def gather(self, value: Any) -> List[Any]:
         """The value of each rank: anything that can be pickled. Not counted. Not by dist.all_gather_object(), whose
         tensors nobody holds: pytorch#154976."""
-        sent, received = self.sent, self.received
-        found = self.all_gather(memoryview(pickle.dumps(value)))
-        self.sent, self.received = sent, received
+        found = self.uncounted([memoryview(pickle.dumps(value))] * self.world)
         return [pickle.loads(ctypes.string_at(each.data_ptr(), each.numel())) for each in found]
+
+    def uncounted(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
+        """all_to_all() of what is no part of the training."""
+        sent, received = self.sent, self.received
+        found = self.all_to_all(messages)
+        self.sent, self.received = sent, received
+        return found
 
     def agree(self, settings: Dict[str, Any]) -> None:
         """Raises an exception on all ranks if one has other settings."""

@@ -3,6 +3,8 @@
 what no import of torch is needed for, in threelc/_arrays.py."""
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from contextlib import suppress
 from inspect import signature
@@ -43,6 +45,31 @@ def outside_graphs(function: Any) -> Any:
 def has_optimizer_in_backward(parameter: torch.Tensor) -> bool:
     """_apply_optimizer_in_backward() of PyTorch 2 was called for it."""
     return hasattr(parameter, "_in_backward_optimizers")
+
+
+def has_backward_passes() -> bool:
+    """backward_pass() works. PyTorch 1.13 does not tell."""
+    return hasattr(torch._C, "_current_graph_task_id") and hasattr(torch.autograd.graph, "_engine_run_backward")
+
+
+def backward_pass() -> int:
+    """The number of the backward pass that this thread is in. -1: of none. A later one has a larger number."""
+    return int(torch._C._current_graph_task_id())
+
+
+def in_two_backward_passes() -> bool:
+    """This thread is in a backward pass that another one has begun. Either it is on the stack twice, or it is there once
+    in a thread of PyTorch's, of a GPU, which is only called for passes."""
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        depth += frame.f_code is torch.autograd.graph._engine_run_backward.__code__
+        frame = frame.f_back  # type: ignore[assignment]
+    return depth > 1 or (depth == 1 and isinstance(threading.current_thread(), threading._DummyThread))
+
+
+def load_plain(file: Any) -> Any:
+    """torch.load() of tensors, numbers, names, and lists and dicts of them. In PyTorch 1 that knows no floats."""
+    return torch.load(file, weights_only=not torch.__version__.startswith("1."))
 
 
 def load_alone(tensors: Dict[str, torch.Tensor], reader: Any) -> None:

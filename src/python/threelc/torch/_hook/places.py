@@ -6,10 +6,8 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
-from ..._c import DType
+from .._common.groups import DTYPES
 from .._common.states import check_places, plain
-
-DTYPES = {torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16}
 
 
 class _Parameter(NamedTuple):

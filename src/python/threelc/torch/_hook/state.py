@@ -13,7 +13,7 @@ from ..._c import DType
 from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
-from .._common.groups import Clock, Group, ring_bytes
+from .._common.groups import DTYPES, Clock, Group, ring_bytes
 from .._common.jobs import Jobs
 from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
@@ -23,7 +23,7 @@ from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, chec
 from .._common.transport import Transport
 from .arrival import Arrival
 from .counts import Counts, Stats, Step
-from .places import DTYPES, Places
+from .places import Places
 from .settings import Settings
 
 STATE_VERSION = 1  # of state_dict()
