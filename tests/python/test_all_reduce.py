@@ -181,7 +181,7 @@ class AllReduce(Refusals):
                         if settings["codec"] != "natural":
                             torch.testing.assert_close(total[name].view(-1) + rest.get(name, 0), tensor.view(-1),
                                                        atol=5e-3 if name == "half" else 1e-5, rtol=1e-3)
-                    self.assertGreater(stats.ratio, 0.8 if settings["codec"] == "raw" else 2)
+                    self.assertGreater(stats.ratio, 0.5 if settings["codec"] == "raw" else 2)
 
     def test_started(self):
         """With the bits of calls that wait."""

@@ -58,8 +58,8 @@ def backward_pass() -> int:
 
 
 def in_two_backward_passes() -> bool:
-    """This thread is in a backward pass that another one has begun. Either it is on the stack twice, or it is there once
-    in a thread of PyTorch's, of a GPU, which is only called for passes."""
+    """This thread is in a backward pass that another one has begun. Either it is on the stack twice, or it is there
+    once in a thread of PyTorch's, of a GPU, which is only called for passes."""
     frame, depth = sys._getframe(), 0
     while frame is not None:
         depth += frame.f_code is torch.autograd.graph._engine_run_backward.__code__
