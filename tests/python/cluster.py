@@ -17,7 +17,8 @@ if sys.platform == "linux":  # else gloo asks DNS for the name of the host, whic
 os.environ.setdefault("USE_LIBUV", "0")  # Debian's PyTorch is built without, but takes it for the default
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch"])  # imported once for all ranks, which then share the seed of str hashes
+# Imported once for all ranks, which then share the seed of str hashes: the test, with all that it needs.
+CONTEXT.set_forkserver_preload(["torch", "threelc.torch", *(Path(name).stem for name in sys.argv[1:2])])
 
 
 def _serve(pipe):

@@ -5,7 +5,7 @@
 # - the library refuses to work, and tlc_status_string says why,
 # - the machine code is the same, or all golden vectors pass, and the kernels of all ISAs make the same bits.
 # float-flags.sh SOURCE_ROOT [COMPILER...]: those that are given, else $CC, gcc and clang
-# With TLC_TEST_QUICK=1 only flags that users give.
+# With TLC_TEST_QUICK=1 only flags that users give, and at -O1.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
@@ -49,6 +49,8 @@ clang=(
 find "$root/src" -name '*.c' -not -path '*/mpi/*' >sources
 # those that round: the others have no arithmetic of floats, or only that of parameters and weights
 grep -E '/(kernels/(convert|feedback|levels|masks|natural|onebit|self_test|stochastic|ternary)|values/)' sources >floats
+level=-O2
+[[ ! ${TLC_TEST_QUICK-} ]] || level=-O1
 libs=(-lxxhash -lm)
 [[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
 cat >refused.c <<'C'
@@ -70,7 +72,7 @@ C
 # objects COMPILER FOLDER LIST FLAGS...
 objects() {
   mkdir -p "$2"
-  (cd "$2" && xargs -n 4 -P "$(nproc)" $1 -w -O2 "${@:4}" -I"$root/include" -c <"../$3")
+  (cd "$2" && xargs -n 4 -P "$(nproc)" $1 -w $level "${@:4}" -I"$root/include" -c <"../$3")
 }
 
 # runs COMPILER FOLDER: links the objects with those of base that are missing, and runs the tests
@@ -128,7 +130,8 @@ for compiler; do
       continue
     fi
     rm -rf with
-    if ! $compiler -w -O2 "${words[@]}" -I"$root/include" -S -o /dev/null "$root/src/kernels/self_test.c" 2>said; then
+    if ! $compiler -w $level "${words[@]}" -I"$root/include" -S -o /dev/null "$root/src/kernels/self_test.c" \
+      2>said; then
       if grep -q 'error:.*libthreelc \(must not\|needs\)' said; then
         echo "$flag: refused when it is built"
       else
