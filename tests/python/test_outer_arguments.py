@@ -318,10 +318,17 @@ def local_bytes(rank, world):
     return optimizer.stats
 
 
+def sgd_of(parameters):
+    return torch.optim.SGD(parameters, 0.05, momentum=0.9)
+
+
 def taken_back(rank, world, way):
-    """The same steps twice, from one state that stays in memory."""
+    """The same steps twice, from one state that stays in memory. Optimizers have momentum."""
     model = build(rank)
-    optimizer, inner = counted(model, way)
+    if way in ("PushPull", "ShardedOptimizer"):
+        optimizer, inner = getattr(threelc.torch, way)(model, sgd_of), None
+    else:
+        optimizer, inner = counted(model, way)
     found = []
 
     train(rank, model, optimizer, range(4))
@@ -340,7 +347,7 @@ def taken_back(rank, world, way):
 class Counts(unittest.TestCase):
     def test_states_in_memory(self):
         """A state is what was saved, whatever happens after it was taken or loaded."""
-        for way in WAYS:
+        for way in (*WAYS, "ShardedOptimizer"):
             for first, second in CLUSTER.run(2, taken_back, way):
                 self.assertEqual(first, second, way)
 

@@ -253,8 +253,10 @@ class AllOrNothing(unittest.TestCase):
     def test_expanded(self):
         served = alone(2)
         served.b.data = torch.zeros(1, 20).expand(30, 20)
+        before = bits(served)
         with self.assertRaisesRegex(RuntimeError, "b is expanded"):
             WeightSync(served).receive(WeightSync(alone(1)).publish())
+        self.assertEqual(bits(served), before)
 
 
 class Order(unittest.TestCase):

@@ -66,10 +66,26 @@ def streaming(model: torch.nn.Module, folder: str, again: bool) -> Dict[str, tor
 
 
 def fsdp(model: torch.nn.Module, saved: Dict[str, torch.Tensor]) -> float:
-    state: threelc.torch.FSDPState = threelc.torch.register_fsdp(model, "3lc-golomb", compare_every=100)
+    state: threelc.torch.FSDPState = threelc.torch.register_fsdp(model, "3lc-golomb", second_moment=0.95)
     state.load_sharded_state_dict(saved)
     unsent: Dict[str, torch.Tensor] = state.sharded_state_dict()
+    state.flush()
     return state.stats.codec_seconds + sum(float(residual.norm()) for residual in unsent.values())
+
+
+def own_trainer(model: torch.nn.Module, states: Optional[List[Dict[str, Any]]]) -> DistributedDataParallel:
+    mean = threelc.torch.AllReduce(codec="3lc-golomb", second_moment=0.95)
+    if states is not None:
+        mean.load_state_dict(threelc.torch.checkpoint.scatter_states(mean, states))
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        mean(name, parameter.grad)
+    future = mean.start("another", torch.zeros(300))
+    found: torch.Tensor = future.wait()
+    every: Optional[List[Dict[str, Any]]] = threelc.torch.checkpoint.gather_states(mean)
+    print(mean.stats.ratio, float(found.sum()), every, {name: float(r.sum()) for name, r in mean.flush().items()})
+    group: threelc.torch.ProcessGroup = threelc.torch.new_group("3lc-golomb", mode="gather", min_numel=100)
+    return DistributedDataParallel(model, process_group=group)
 
 
 def weights(trained: torch.nn.Module, served: torch.nn.Module) -> int:
