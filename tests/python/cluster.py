@@ -116,7 +116,7 @@ def attempt(call, *arguments):
 
 def names(rank):
     """A pattern: an exception says that this rank is lost. On a busy machine others may not answer in time, either."""
-    return rf"^rank \d+ lost (rank {rank}|ranks [\d, and]*\b{rank}\b[\d, and]*) \d+\.\d s after"
+    return rf"\brank \d+ lost (rank {rank}|ranks [\d, and]*\b{rank}\b[\d, and]*) \d+\.\d s after"
 
 
 class Cluster:

@@ -2,7 +2,8 @@
 """A rank is killed, stopped or interrupted at a random moment of a training: all others must raise an exception within
 the timeout of their process group and some seconds, and end.
 
-trials.py [--way ddp|local-steps|streaming|owners|backup] [--event killed|stopped|interrupted|all]
+trials.py [--way ddp|local-steps|streaming|owners|servers|backup|gossip|fsdp|group]
+          [--event killed|stopped|interrupted|all]
           [--trials N] [--ranks N] [--timeout SECONDS] [--slack SECONDS] [--seed N]
 
 Prints a table. The exit status is 1 if a rank hung, ended by a signal, or ended as if nothing had happened.
@@ -78,19 +79,58 @@ def owners(begun):
     return model, threelc.torch.ShardedOptimizer(model, lambda p: torch.optim.SGD(p, 0.01), overlap=True)
 
 
-def backup(begun):
-    """Parameter servers with a backup worker."""
+def servers(begun, **settings):
+    """Parameter servers."""
     import torch
     import threelc.torch
     model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(3)))
     torch.optim.SGD(model.parameters(), 0.01)  # with the first one PyTorch imports much
     begun()
-    return model, threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, backup=1)
+    return model, threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, 0.01), servers=2, **settings)
+
+
+def gossip(begun):
+    """Neighbours in a ring."""
+    import torch
+    import threelc.torch
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(3)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    return model, threelc.torch.Gossip(model, optimizer)
+
+
+def fsdp(begun):
+    """FSDP2, where each rank has a replica of one shard."""
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    import threelc.torch
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(4)))
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(), 1), mesh_dim_names=("replicate", "shard"))
+    for module in (*model, model):
+        fully_shard(module, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    threelc.torch.register_fsdp(model)
+    return model, optimizer
+
+
+def group(begun):
+    """A process group that compresses, for a module with several buckets."""
+    import torch
+    import threelc.torch
+    torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 10000
+    model = torch.nn.Sequential(*(torch.nn.Linear(60, 60) for _ in range(6)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    begun()
+    made = threelc.torch.new_group("3lc")
+    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.03, process_group=made), optimizer
 
 
 # Each makes a model and its optimizer. It calls begun() before the exchange is made. plain: without it, to compare.
 WAYS = {"ddp": ddp, "plain": partial(ddp, hooked=False), "local-steps": local_steps,
-        "streaming": streaming, "owners": owners, "backup": backup}
+        "streaming": streaming, "owners": owners, "servers": servers, "backup": partial(servers, backup=1),
+        "gossip": gossip, "fsdp": fsdp, "group": group}
 
 
 def train(way, rank, begun):

@@ -22,11 +22,14 @@ _OPS = (dist.ReduceOp.SUM, dist.ReduceOp.AVG)
 class _Work(dist._Work):  # type: ignore[misc]
     """An exchange that is under way."""
 
-    def __init__(self, future: Any) -> None:
+    def __init__(self, exchanged: Any, finished: Any) -> None:
+        """exchanged: a future of the mean. finished: called with it; returns what get_future() will have."""
         super().__init__()
-        self._future = future
+        self._exchanged = exchanged
+        self._future = exchanged.then(finished)
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        self._exchanged.wait()  # raises the exception as it is; the other future puts words of PyTorch before it
         self._future.wait()
         return True
 
@@ -76,7 +79,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             found = future.value()  # raises what the exchange has raised
             return [found.mul_(world) if op == dist.ReduceOp.SUM else found]
 
-        return _Work(self.exchange.start(name, tensor.detach()).then(finished))
+        return _Work(self.exchange.start(name, tensor.detach()), finished)
 
     def _name_of(self, tensors: Sequence[torch.Tensor], op: Any) -> Optional[str]:
         """Gradients come in the same order in each backward pass, so places have residuals. None: it goes as floats."""
