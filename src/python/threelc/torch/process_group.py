@@ -41,12 +41,12 @@ class _Work(dist._Work):  # type: ignore[misc]
 
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """new_group() makes it. What is not compressed goes to a group of backend gloo."""
+    """new_group() makes it. What is not compressed goes to a group of backend gloo. Its `exchange` is the AllReduce of
+    gradients: stats, state_dict() and load_state_dict(), log_every()."""
 
     def __init__(self, floats: Any, exchange: AllReduce, warmup: int) -> None:
         super().__init__(dist.get_rank(floats), dist.get_world_size(floats))
         self.exchange = exchange
-        """the threelc.torch.AllReduce of gradients: its stats, state_dict() and load_state_dict(), log_every()"""
         self._floats = floats
         self._warmup = warmup  # backward passes that go as floats, from now on
         self._called = ""
