@@ -52,7 +52,7 @@ def trained(rank, world, codec, settings, accumulated=1):
 
 
 def resumed(rank, world, stop):
-    """The bits after eight steps, around a stop. The first step is no warm-up, as buckets stay what they are."""
+    """The bits after eight steps, around a stop. After it a step makes the buckets, before the weights are loaded."""
     model, group = build("3lc", warmup_steps=1)
     train(rank, model, range(stop))
     state, weights = copy.deepcopy(group.exchange.state_dict()), model.module.state_dict()

@@ -10,8 +10,8 @@ LocalSteps: ranks train alone for a while, then exchange the changes of their we
 SBC). ShardedOptimizer: each rank owns a part of the model and of the optimizer's state (3LC's servers, ZeRO-1).
 PushPull: a parameter server. Gossip: neighbours in a graph, without a common model (DCD-PSGD, ECD-PSGD). register_fsdp:
 between replicas of a model that FSDP2 shards. AllReduce: means of tensors, whoever asks for them. new_group: a process
-group that compresses gradients. WeightSync: models that are served or sampled from follow one that is
-trained. threelc.torch.checkpoint: states in torch.distributed.checkpoint. threelc.torch.torchft, where torchft is
+group that compresses gradients. WeightSync: models that are served or sampled from follow one that is trained.
+threelc.torch.checkpoint: states in torch.distributed.checkpoint, or on rank 0. threelc.torch.torchft, where torchft is
 installed: replicas that die and come back.
 """
 from ._hook.counts import Stats
