@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Dense starts of ShardedOptimizer, PushPull and LocalSteps, in real processes over gloo: the first steps or rounds are
 those of the codec "raw", bit for bit, and after them codecs begin."""
+import contextlib
 
 import torch
 
@@ -27,13 +28,15 @@ def make_local(model, settings):
 
 
 def followed(rank, world, make, steps, settings):
-    """After each step the bits of the model, and the bytes sent in it."""
+    """After each step the bits of the model, after rounds those of the common one, and the bytes sent in the step."""
     model = build(rank)
     optimizer, _ = make(model, settings)
     found, sent = [], 0
     for step in range(steps):
         train(rank, model, optimizer, [step])
-        found.append((memory(model.parameters()), optimizer.stats.sent - sent))
+        round_ended = (step + 1) % getattr(optimizer, "every", steps + 1) == 0
+        with optimizer.common_model() if round_ended else contextlib.nullcontext():
+            found.append((memory(model.parameters()), optimizer.stats.sent - sent))
         sent = optimizer.stats.sent
     return found
 

@@ -64,15 +64,15 @@ def data(node):
     return x, x @ np.random.default_rng(0).normal(size=SHAPE).astype("f4")
 
 
-def learner(node, mods):
+def learner(node, mods, steps, rate):
     app = ClientApp(mods=mods)
 
     @app.train()
     def train(message, context):
         weights = message.content["arrays"]["weights"].numpy().copy()
         x, y = data(node)
-        for _ in range(3):
-            weights -= 0.1 * x.T @ (x @ weights - y) / len(x)
+        for _ in range(steps):
+            weights -= rate * x.T @ (x @ weights - y) / len(x)
         return Message(RecordDict({"arrays": ArrayRecord({"weights": Array(weights)}),
                                    "metrics": MetricRecord({"num-examples": len(x)})}), reply_to=message)
 
@@ -86,9 +86,9 @@ def learner(node, mods):
     return app
 
 
-def trained(strategy, mods, rounds=12):
+def trained(strategy, mods, rounds=12, steps=3, rate=0.1):
     """The weights, and the loss of the last round. mods: of each client."""
-    clients = Clients({node: learner(node, each) for node, each in zip((11, 12), mods)})
+    clients = Clients({node: learner(node, each, steps, rate) for node, each in zip((11, 12), mods)})
     result = strategy.start(clients, ArrayRecord({"weights": Array(np.zeros(SHAPE, "f4"))}), rounds)
     return result.arrays["weights"].numpy(), result.evaluate_metrics_clientapp[rounds]["loss"]
 
@@ -152,14 +152,45 @@ class Flower(unittest.TestCase):
         zero, contexts = np.zeros(SHAPE, "f4"), [Context(1, 7, {}, RecordDict(), {}) for _ in range(2)]
         for factor, context in zip((1, 2), contexts):
             wanted, arrived = zero.copy(), zero.copy()
+            rest = zero
             for _ in range(4):
                 change = factor * draw.normal(size=SHAPE).astype("f4")
                 wanted += change
-                arrived += received(replied({"w": zero}, {"w": change}, context=context), {"w": zero})["w"].numpy()
-            rest = residual(context)
+                reply = replied({"w": zero}, {"w": rest + change}, context=context)
+                arrived += received(reply, {"w": zero})["w"].numpy()
+                rest = residual(context)
             self.assertGreater(np.abs(rest).max(), 0.1)
             np.testing.assert_allclose(arrived + rest, wanted, atol=1e-4)
         self.assertFalse(np.array_equal(*map(residual, contexts)))
+
+    def test_error_reset(self):
+        """A client trains on from the server's model plus its residual. If it replies with a whole array, that has the
+        residual. What the server sent stays as it is, also in this process."""
+        draw = np.random.default_rng(10)
+        first, zero = draw.normal(size=SHAPE).astype("f4"), np.zeros(SHAPE, "f4")
+        for reset in True, False:
+            given, context = [], Context(1, 7, {}, RecordDict(), {})
+            mod = threelc.flower.CompressMod(CODEC, min_numel=1, error_reset=reset)
+            message = Message(RecordDict({"arrays": ArrayRecord({"w": Array(zero)})}), 7, "train")
+            for result in first, first.astype("f8"):
+                def answer(message, context, result=result):
+                    given.append(message.content["arrays"]["w"].numpy())
+                    return Message(RecordDict({"model": ArrayRecord({"w": Array(result)})}), reply_to=message)
+                rest = residual(context) if given else zero
+                reply = mod(message, context, answer)
+                np.testing.assert_array_equal(given[-1], rest if reset else zero)
+                np.testing.assert_array_equal(message.content["arrays"]["w"].numpy(), zero)
+            self.assertEqual(reply.content["model"]["w"].dtype, "float64")
+            self.assertEqual("w" in context.state.config_records["threelc"], not reset)
+
+    def test_what_is_learned_twice(self):
+        """Clients that make most of the way to their optimum in a round: with error feedback alone they diverge."""
+        losses = []
+        for reset in True, False:
+            mod = threelc.flower.CompressMod(CODEC, error_reset=reset)
+            losses.append(trained(threelc.flower.DecompressStrategy(FedAvg()), [[mod], [mod]], steps=30, rate=0.3)[1])
+        self.assertLess(losses[0], 0.1)
+        self.assertGreater(losses[1], 10)
 
     def test_residual_decay(self):
         zero, change, rest = np.zeros(SHAPE, "f4"), np.random.default_rng(9).normal(size=SHAPE).astype("f4"), []

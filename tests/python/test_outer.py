@@ -45,7 +45,8 @@ def local(rank, world, rounds, outer, settings, weight=1.0, make=sgd, momentum="
             taken.append(optimizer.participates)
         train(rank, model, optimizer, [step])
     zeros = [int((inner.state[p][momentum] == 0).sum()) for p in model.parameters()]
-    return bits(model), optimizer.stats, taken, zeros
+    with optimizer.common_model():
+        return bits(model), optimizer.stats, taken, zeros
 
 
 def reference(world, rounds, every, outer, weights=None):
@@ -132,7 +133,8 @@ def from_other_ranks(rank, world, states, lost=False):
     backward(model, rank, 0)
     optimizer.step()
     optimizer.step()
-    return left, bits(model)
+    with optimizer.common_model():
+        return left, bits(model)
 
 
 def local_nan(rank, world, policy):
@@ -148,7 +150,8 @@ def local_nan(rank, world, policy):
             optimizer.step()
         except threelc.StepError as error:
             raised.append((step, str(error)))
-    return raised, bits(model), optimizer.stats
+    with optimizer.common_model():
+        return raised, bits(model), optimizer.stats
 
 
 class LocalSteps(Refusals):

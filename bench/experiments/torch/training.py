@@ -28,9 +28,10 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
 import threelc.torch  # noqa: E402
 
-COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "decay", "step", "steps", "seconds",
-           "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value", "codec_seconds",
-           "wire_seconds", "lr", "momentum_correction", "second_moment", "fragments", "delay", "mix", "largest_round"]
+COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "error", "decay", "step", "steps",
+           "seconds", "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value",
+           "codec_seconds", "wire_seconds", "lr", "momentum_correction", "second_moment", "fragments", "delay", "mix",
+           "largest_round"]
 
 
 @dataclass
@@ -101,8 +102,9 @@ class Exchange:
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
-                mode="gather" if o.way == "local" else "sharded", residual_decay=o.decay,
-                warmup_rounds=o.dense_start or 0, fragments=o.fragments, delay=o.delay, mix=o.mix)
+                mode="gather" if o.way == "local" else "sharded", error_reset=o.error == "reset",
+                residual_decay=o.decay, warmup_rounds=o.dense_start or 0, fragments=o.fragments, delay=o.delay,
+                mix=o.mix)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull, **chosen)
@@ -150,7 +152,10 @@ class Exchange:
         self._before = {key: saved["traffic"][key] - value for key, value in now.items()}
 
     def result(self) -> torch.nn.Module:
-        """The model to be evaluated; of gossip the mean of all."""
+        """The model to be evaluated: of local steps the common one, of gossip the mean of all."""
+        if isinstance(self.state, threelc.torch.LocalSteps):
+            with self.state.common_model():
+                return copy.deepcopy(self.module)
         if not isinstance(self.state, threelc.torch.Gossip):
             return self.module
         mean = self.state.average()
@@ -262,8 +267,9 @@ def train(task: Task, o: Any) -> None:
         codec = f"rank {o.rank}" if o.way == "powersgd" else o.codec if exchange.state else ""
         row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": codec,
                "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
-               "outer": o.outer if rounds else "", "decay": o.decay if rounds else "", "step": done, "steps": o.steps,
-               "seconds": seconds,
+               "outer": o.outer if rounds else "", "error": o.error if rounds else "",
+               "decay": o.decay if rounds else "",
+               "step": done, "steps": o.steps, "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],
                "loss": "", "accuracy": "", **traffic, "lr": o.lr,
                "momentum_correction": o.momentum_correction or "", "second_moment": o.second_moment or "",

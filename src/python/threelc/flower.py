@@ -9,12 +9,13 @@ flwr.serverapp).
 """
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import numpy
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp.strategy import Strategy
 
 from ._errors import Error, error_of
@@ -36,13 +37,15 @@ class CompressMod:
 
     codec:          of the changes, e.g. "3lc-golomb"; threelc.codecs() lists them.
     min_numel:      smaller arrays go as they are.
-    residual_decay: what was not sent is multiplied by it after each round. 1: it stays. A client goes on from the
-                    server's model, so the more it learns in a round, the more of what was not sent it does once more,
-                    and the residual counts it twice. If a training diverges, try 0.5; else 1 loses less.
+    error_reset:    the client trains on from the server's model plus what it has not sent yet (error reset, CSER,
+                    section 3; Xie et al., 2020). False: from the server's model alone, as with other mods (error
+                    feedback). Then it mostly does again what it did not send, so that counts twice, and the more a
+                    client learns in a round, the sooner a training diverges.
+    residual_decay: what was not sent is multiplied by it after each round. 1: it stays.
 
-    A frame has the client's array minus the one that the server sent, and what earlier frames left out: the residual.
-    Residuals belong to the client: Context.state has them, which Flower keeps for a client during a run. Changes in a
-    reply that does not arrive are lost.
+    A frame has the client's array minus the one that the server sent, and without error reset also what earlier frames
+    left out: the residual. Residuals belong to the client: Context.state has them, which Flower keeps for a client during a
+    run. Changes in a reply that does not arrive are lost.
 
     Arrays of float16, float32 and float64 have any shape, and changes are rounded to float32. Other arrays go as they
     are, and so do arrays that the server did not send, or that have another dtype or shape than what it sent.
@@ -51,26 +54,35 @@ class CompressMod:
     ArrayRecord, else ValueError. A change that is not finite is a NonFiniteError, and keeps all residuals as they were.
     """
 
-    def __init__(self, codec: str = "3lc-golomb", *, min_numel: int = 256, residual_decay: float = 1.0) -> None:
+    def __init__(self, codec: str = "3lc-golomb", *, min_numel: int = 256, error_reset: bool = True,
+                 residual_decay: float = 1.0) -> None:
         check_codec(codec)
         if not 0 <= residual_decay <= 1:
             raise ValueError(f"residual_decay should be from 0 to 1, not {residual_decay}")
         self.codec = codec
         self.min_numel = count(min_numel, "min_numel")
+        self.error_reset = error_reset
         self.residual_decay = residual_decay
 
     def __call__(self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return call_next(message, context)
-        received = dict(_arrays_of(message, "a message to train"))
+        given = _arrays_of(message, "a message to train")
+        states = dict(context.state.config_records.get(_RECORD, {}))
+        starts = {name: self._start(name, array, context, states.get(name)) for name, array in given.items()}
+        if self.error_reset:
+            message = copy.copy(message)
+            message.content = RecordDict({key: ArrayRecord(starts) if record is given else record
+                                          for key, record in message.content.items()})
         reply = call_next(message, context)
         if reply.has_error():
             return reply
         arrays = _arrays_of(reply, "a reply")
-        states = dict(context.state.config_records.get(_RECORD, {}))
         for name, array in list(arrays.items()):
-            if self._goes_as_frame(array, received.get(name)):
-                arrays[name], states[name] = self._compressed(name, array, received[name], context, states.get(name))
+            if self._goes_as_frame(array, starts.get(name)):
+                arrays[name], states[name] = self._compressed(name, array, starts[name], context, states.get(name))
+            elif self.error_reset:
+                states.pop(name, None)  # the array has what was not sent
         context.state[_RECORD] = ConfigRecord(states)
         return reply
 
@@ -78,16 +90,33 @@ class CompressMod:
         return array.dtype in _DTYPES and received is not None and _kind(array) == _kind(received) and \
             math.prod(array.shape) >= max(self.min_numel, 1)
 
-    def _compressed(self, name: str, array: Array, received: Array, context: Context,
-                    state: Optional[bytes]) -> Tuple[Array, bytes]:
-        """The frame, and the state of the array's context."""
-        wide = numpy.promote_types(array.dtype, "f4")
-        change = numpy.subtract(array.numpy(), received.numpy(), dtype=wide).astype("f4").ravel()
+    def _compressor(self, name: str, values: int, context: Context, state: Optional[bytes]) -> Compressor:
         seed = (context.node_id ^ zlib.crc32(name.encode())) % 2 ** 64  # each client and each array has its own
-        compressor = Compressor(change.size, self.codec, seed=seed, checksum=True)
+        compressor = Compressor(values, self.codec, seed=seed, checksum=True)
         try:
             if state is not None:
                 compressor.load_state_dict({"version": STATE_VERSION, "state": state})
+        except Error as error:
+            raise error_of(error.status, f"{name}: {error}") from error
+        return compressor
+
+    def _start(self, name: str, received: Array, context: Context, state: Optional[bytes]) -> Array:
+        """What the client trains on from."""
+        if not self.error_reset or state is None or not self._goes_as_frame(received, received):
+            return received
+        base = received.numpy()
+        residual = self._compressor(name, base.size, context, state).residual
+        if residual is None:
+            return received
+        return Array(numpy.asarray(base + numpy.asarray(residual).reshape(base.shape), base.dtype))
+
+    def _compressed(self, name: str, array: Array, start: Array, context: Context,
+                    state: Optional[bytes]) -> Tuple[Array, bytes]:
+        """The frame, and the state of the array's context."""
+        wide = numpy.promote_types(array.dtype, "f4")
+        change = numpy.subtract(array.numpy(), start.numpy(), dtype=wide).astype("f4").ravel()
+        compressor = self._compressor(name, change.size, context, state)
+        try:
             frame = compressor.compress(change)
             if compressor.residual is not None:
                 compressor.residual_scale(self.residual_decay)

@@ -2,14 +2,15 @@
 """Local steps: ranks train alone for a while, then exchange the changes of their weights.
 
 DiLoCo (Douillard et al., 2023), Streaming DiLoCo (Douillard et al., 2025), federated averaging (McMahan et al., 2017),
-SBC's Algorithm 1 (Sattler et al., 2018) and SparseLoCo (Sarfi et al., 2025) are settings of it.
+SBC's Algorithm 1 (Sattler et al., 2018), SparseLoCo (Sarfi et al., 2025) and CSER (Xie et al., 2020) are settings of it.
 """
 from __future__ import annotations
 
 import copy
 import random
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -64,7 +65,9 @@ class LocalSteps(InPlaceOfOptimizer):
     """Takes the place of the optimizer: step() is a local step, and each `every`-th one ends a round.
 
     At the end of a round the change of the weights plus the residual is compressed, averaged over the ranks, and given
-    to the outer optimizer as a gradient (with the opposite sign). All ranks go on from its result, bit-identical.
+    to the outer optimizer as a gradient (with the opposite sign). Its result is the common model, bit-identical on all
+    ranks, which they go on from: each adds its own residual, so weights differ by what was not sent. common_model() is
+    for looking at it, and synchronize() ends a training with it.
 
     Streaming DiLoCo exchanges `fragments` of the model in turn, so fewer bytes travel at a time, and with `delay` local
     steps go on meanwhile: fragments=4, delay=5, mix=0.5. Rounds are those of each fragment then.
@@ -94,9 +97,12 @@ class LocalSteps(InPlaceOfOptimizer):
                      step, which harms sparse codecs with an outer momentum.
     warmup_rounds:   the first rounds send changes as floats: a dense start. Momentum is not masked in them.
     participants:    how many ranks, drawn anew for each round, take part; the others only receive. None: all.
-    residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. A rank goes on from the common
-                     model, so what it did not send it mostly does again; with few values sent in a round, residuals
-                     grow old, and large. SparseLoCo has 0.95.
+    error_reset:     what a rank did not send stays in its weights (error reset, CSER, section 3), so it does not do it
+                     again. False: it only joins the next change (error feedback, as in SBC and SparseLoCo). Ranks that
+                     go on from the common model alone mostly do again what they did not send, so it counts twice, and
+                     the more is learned in a round, the sooner a training diverges.
+    residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. SparseLoCo has 0.95, with
+                     error feedback.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent:
                      momentum_buffer of SGD and RMSprop, exp_avg of Adam and similar ones. An optimizer that keeps it
                      elsewhere is refused, and so is `delay`.
@@ -120,8 +126,9 @@ class LocalSteps(InPlaceOfOptimizer):
     def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Maker] = None, *,
                  every: int, fragments: Any = 1, pattern: str = "strided", delay: int = 0, mix: float = 0.0,
                  codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
-                 warmup_rounds: int = 0, participants: Optional[int] = None, residual_decay: float = 1.0,
-                 mask_momentum: bool = False, average_buffers: bool = True, min_numel: int = 256,
+                 warmup_rounds: int = 0, participants: Optional[int] = None, error_reset: bool = True,
+                 residual_decay: float = 1.0, mask_momentum: bool = False, average_buffers: bool = True,
+                 min_numel: int = 256,
                  on_nonfinite: str = "raise", compare_every: int = 10, seed: int = 0, threads: Optional[int] = None,
                  process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
@@ -151,14 +158,15 @@ class LocalSteps(InPlaceOfOptimizer):
             whole(participants, "participants", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "fragments": len(divided),
                          "delay": delay, "mix": mix, "warmup_rounds": warmup_rounds,
-                         "participants": participants, "residual_decay": residual_decay,
-                         "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
+                         "participants": participants, "error_reset": bool(error_reset),
+                         "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
                          "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
         self._model.start(transport, [] if len(divided) == 1 else [
             f"{name} in fragment {i}" for i, names in enumerate(divided) for name in names])
         super().__init__(inner_optimizer, transport, self._model, "round")
         self.inner_optimizer = inner_optimizer
         self._participants = participants
+        self._error_reset = bool(error_reset)
         self._residual_decay = residual_decay
         self._mask_momentum = mask_momentum
         self._skips = on_nonfinite == "skip"
@@ -224,11 +232,14 @@ class LocalSteps(InPlaceOfOptimizer):
     def step(self, closure: Optional[Callable[[], Any]] = None, **scaling: Any) -> Any:
         """A local step, and at the end of a round the exchange. Returns what the inner optimizer returns."""
         self._check(self._anchors.values if self._steps == self._rounds == 0 else None)
+        self._settle()
         result = None
         if take_scale(self, scaling):
             result = self.inner_optimizer.step(closure) if closure else self.inner_optimizer.step()
         begin = [fragment for fragment in self._fragments if self._steps_left(fragment) == 0]
         self._steps += 1
+        for fragment in self._fragments:
+            fragment.at_start = False
         failures = self._take(self._ending() + begin, self._mix)
         for fragment in begin:
             self._begin(fragment, self._delay)
@@ -241,16 +252,59 @@ class LocalSteps(InPlaceOfOptimizer):
                 if fragment.round is not None and fragment.round.ends <= self._steps]
 
     def synchronize(self) -> None:
-        """Ends the rounds of all fragments now, on all ranks together: all go on from the common model."""
+        """Ends the rounds of all fragments now, on all ranks together: all have the common model then. Residuals stay,
+        and join the weights again in the next step. To look at the common model alone, common_model() sends nothing."""
         self._check()
         failures = self._take(self._fragments, self._mix)
         for fragment in self._fragments:
             self._begin(fragment, 0)
-        _raise_first(failures + self._take(self._fragments, 0.0))
+        failures += self._take(self._fragments, 0.0)
+        for fragment in self._fragments:
+            fragment.in_weights = False
+            self._set_model(fragment)
+        _raise_first(failures)
+
+    @contextmanager
+    def common_model(self) -> Iterator[None]:
+        """Meanwhile the model has the weights that all ranks have in common, as of the last rounds: to test or to save
+        it. Without an exchange; rank 0 alone may do it.
+
+        >>> with optimizer.common_model():
+        ...     torch.save(model.state_dict(), "model.pt")
+        """
+        local = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
+        try:
+            for name, parameter in self._parameters.items():
+                assign(parameter, self._anchors[name].detach())
+            yield
+        finally:
+            with torch.no_grad():
+                for name, parameter in self._parameters.items():
+                    parameter.copy_(local[name])
+
+    def _start(self, fragment: Fragment, name: str) -> torch.Tensor:
+        """Flat: what the weights of a parameter are, but for local steps."""
+        anchor = self._anchors[name].detach()
+        return anchor + self.residuals[name] if fragment.in_weights and name in self.residuals else anchor
+
+    def _settle(self) -> None:
+        """Before a local step: weights get the residuals that they do not have yet, and where a state says that no
+        local step was made after a round, they are what the round left, whatever the caller has loaded since."""
+        for fragment in self._fragments:
+            if fragment.placed:
+                self._set_model(fragment)
+            elif self._error_reset and not fragment.in_weights:
+                for name in fragment.names:
+                    parameter = self._parameters[name]
+                    if name in self.residuals and self.residuals[name].any():  # exact where no local step was made
+                        moved = flat(parameter).sub_(rounded(self._anchors[name], parameter))
+                        assign(parameter, self._anchors[name].detach() + self.residuals[name] + moved)
+                fragment.in_weights = True
+            fragment.placed = False
 
     def _begin(self, fragment: Fragment, delay: int) -> None:
         """A round."""
-        changes = [flat(self._parameters[name]).sub_(rounded(self._anchors[name], self._parameters[name]))
+        changes = [flat(self._parameters[name]).sub_(rounded(self._start(fragment, name), self._parameters[name]))
                    for name in fragment.names]
         world = self._transport.world
         self._float_bytes += ring_bytes(changes, world)
@@ -276,7 +330,9 @@ class LocalSteps(InPlaceOfOptimizer):
                 continue
             if ended.failure is not None:
                 self._skipped += 1
-                self._set_model(self._parameters)
+                self._wait()  # residuals of other fragments are in the weights, too
+                for each in self._fragments:
+                    self._set_model(each)
                 self._buffers.go_back()
                 if self._skips:
                     self._patience.left_out(str(ended.failure))
@@ -297,7 +353,8 @@ class LocalSteps(InPlaceOfOptimizer):
         if self._mask_momentum and ended.takes_part and not fragment.dense:
             self._mask(fragment)
         self._apply(dict(zip(fragment.names, ended.means)))
-        self._set_model(fragment.names, mix)
+        fragment.in_weights = self._error_reset
+        self._set_model(fragment, mix)
         if fragment.buffers is not None:
             fragment.buffers.end_round(ended.buffers, ended.merged, mix)
         if fragment.replicas.due(fragment.rounds):
@@ -316,11 +373,12 @@ class LocalSteps(InPlaceOfOptimizer):
             for name in means:  # without gradients they stay what they are while other fragments move
                 self._anchors[name].grad = None
 
-    def _set_model(self, names: Iterable[str], mix: float = 0.0) -> None:
-        """Parameters become mix * local + (1 - mix) * common ones."""
-        for name in names:
-            parameter, common = self._parameters[name], self._anchors[name].detach()
-            assign(parameter, torch.lerp(common, flat(parameter), mix) if mix else common)
+    def _set_model(self, fragment: Fragment, mix: float = 0.0) -> None:
+        """Parameters become mix * local ones + (1 - mix) * those of the start of a round."""
+        for name in fragment.names:
+            parameter, start = self._parameters[name], self._start(fragment, name)
+            assign(parameter, torch.lerp(start, flat(parameter), mix) if mix else start)
+        fragment.at_start = not mix
 
     def flush(self) -> None:
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: all go on from the
@@ -335,7 +393,8 @@ class LocalSteps(InPlaceOfOptimizer):
             for fragment in self._fragments:
                 means.update(zip(fragment.names, fragment.group.flush(self._transport, self.weight)))
         self._apply(means)
-        self._set_model(means)
+        for fragment in self._fragments:
+            self._set_model(fragment)
 
     def _abort(self) -> None:
         self._runner.call(super()._abort)
@@ -417,12 +476,16 @@ class LocalSteps(InPlaceOfOptimizer):
         if self.outer_optimizer is not None:
             # PyTorch 2 keeps the tensors that it is given
             self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
+        same = (found[0]["world"], found[0]["rank"]) == (self._transport.world, self._transport.rank)
         for fragment, theirs, own in zip(self._fragments, groups, saved[0]):
             fragment.group.load_states(theirs, lost)
-            fragment.load_round(own)
+            fragment.load_round(own, same)
         self._buffers.load(found[0]["buffers"])
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
+        for fragment in self._fragments:
+            if fragment.placed:
+                self._set_model(fragment)
         self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
         self._largest_before = max(state.get("largest_round") or 0 for state in found)
         self._load_traffic(found)

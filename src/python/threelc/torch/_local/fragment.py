@@ -21,7 +21,8 @@ from .._common.transport import Transport
 
 ROUND = {"number": int, "ends": int, "means": [torch.Tensor], "buffers": TENSORS, "merged": [str],
          "failure": Optionally({"sentence": str, "step": int, "rank": Optionally(int), "tensor": Optionally(int)})}
-FRAGMENT = {"rounds": int, "group": GROUP, "round": Optionally(ROUND)}  # in states
+FRAGMENT = {"rounds": int, "group": GROUP, "round": Optionally(ROUND), "in_weights": Optionally(bool),
+            "at_start": Optionally(bool)}  # in states
 
 
 @dataclass
@@ -62,6 +63,12 @@ class Fragment:
         """that have begun"""
         self.round: Optional[Round] = None
         """that is under way"""
+        self.in_weights = False
+        """weights are the common ones, residuals and what local steps changed; else without residuals"""
+        self.at_start = True
+        """no local step was made after the last round, and nothing was mixed"""
+        self.placed = False
+        """before the next local step weights become those of the start of a round"""
         self.largest = 0
         """bytes sent in a round, at most"""
         self._config = config
@@ -121,7 +128,8 @@ class Fragment:
 
     def state_dict(self) -> Dict[str, Any]:
         """After wait()."""
-        found: Dict[str, Any] = {"rounds": self.rounds, "group": self.group.state_dict(), "round": None}
+        found: Dict[str, Any] = {"rounds": self.rounds, "group": self.group.state_dict(), "round": None,
+                                 "in_weights": self.in_weights, "at_start": self.at_start}
         if self.round is not None:
             buffers = {**self.round.buffers, **self.round.merged}
             outcome = self.round.failure and self.round.failure.outcome
@@ -132,8 +140,11 @@ class Fragment:
                                         "rank": outcome.rank, "tensor": outcome.tensor}}
         return found
 
-    def load_round(self, saved: Mapping[str, Any]) -> None:
-        """From a state of any rank: what a round finds is the same on all."""
+    def load_round(self, saved: Mapping[str, Any], same: bool) -> None:
+        """From a state of any rank: what a round finds is the same on all. same: the residuals are this rank's. Those of
+        others are not in its weights, so what local steps changed after the round is lost."""
+        self.in_weights = bool(saved.get("in_weights"))
+        self.at_start = self.placed = self.in_weights and (not same or bool(saved.get("at_start")))
         self.rounds, self.round, self._floats = saved["rounds"], None, None  # floats begin anew on all ranks
         entry = saved.get("round")
         if entry is None:
