@@ -179,7 +179,7 @@ class ErrorReset(Refusals):
             self.assertGreater(feedback, 0.5 * added, codec)
 
     def test_weights(self):
-        """After a round weights are the common ones + residuals, and the common ones have the same bits on all ranks."""
+        """After a round weights are the common ones + residuals, and the common ones have equal bits on all ranks."""
         for dtype in torch.float32, torch.bfloat16:
             for settings in {}, {"mode": "sharded"}, {"outer": nesterov, "residual_decay": 0.5}, {"participants": 1}:
                 found = CLUSTER.run(2, rounds, dtype, settings)

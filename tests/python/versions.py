@@ -37,10 +37,24 @@ FEATURES = {  # FILE.CLASS.CASE
     "`optimize_ddp=\"no_optimization\"`, activation checkpointing": "compile.Compiled.test_checkpoints",
     "`optimize_ddp=\"python_reducer\"`": "compile.PythonReducer.test_each_parameter_travels_alone",
     "`optimize_ddp=\"python_reducer_without_compiled_forward\"`": "compile.PythonReducer.test_without_compiled_forward",
+    "`torch.compile(ddp)`: accumulation, unused parameters, autocast, Inductor":
+        "compile.Compiled.test_accumulation compile.Compiled.test_unused_parameters compile.Compiled.test_autocast "
+        "compile.Compiled.test_inductor",
+    "compiled autograd": "compile.PythonReducer.test_compiled_autograd",
+    "autocast": "ddp_features.Features.test_autocast",
+    "`register` with a real `GradScaler` on CPUs": "ddp_features.Features.test_scaler_with_an_infinity",
+    "`init_device_mesh()`": "ddp_features.Features.test_device_mesh",
     "`LocalSteps`, `ShardedOptimizer`, `PushPull`, `Gossip` of a compiled module":
         "outer_arguments.Models.test_compiled",
     "`LocalSteps`": "outer.LocalSteps.test_floats",
     "`LocalSteps(fragments=, delay=, mix=)`": "streaming.Rule.test_as_it_is_written_down",
+    "`LocalSteps(error_reset=)`, `common_model()`":
+        "error_reset.ErrorReset.test_weights error_reset.ErrorReset.test_common_model",
+    "`LocalSteps` and `WeightSync` of a model that FSDP2 shards":
+        "local_fsdp.Sites.test_floats local_fsdp.Sites.test_compressed local_fsdp.Sites.test_weights_that_are_followed",
+    "`AllReduce`": "all_reduce.AllReduce.test_mean all_reduce.AllReduce.test_started",
+    "`new_group()` with `DistributedDataParallel`": "process_group.ProcessGroups.test_ddp",
+    "`new_group()` as the replicas of a `DeviceMesh`, with FSDP2": "process_group.ProcessGroups.test_fsdp",
     "`ShardedOptimizer`": "sharded.Exactness.test_raw_is_the_optimizer",
     "`ShardedOptimizer(overlap=True)`": "sharded_overlap.Exactness.test_bits",
     "`PushPull`": "outer.PushPull.test_floats",
@@ -55,12 +69,18 @@ FEATURES = {  # FILE.CLASS.CASE
     "FSDP2: `MixedPrecisionPolicy`": "fsdp.FSDP2.test_hybrid fsdp.FSDP2.test_replicas_are_identical",
     "FSDP2: accumulation, `set_requires_gradient_sync()`": "fsdp.FSDP2.test_hybrid_accumulates",
     "FSDP2: `CPUOffloadPolicy`; `replicate()`": "fsdp.FSDP2.test_replicas_of_one_shard",
+    "FSDP2: `momentum_correction=`, `second_moment=`, `flush()`":
+        "fsdp_parameters.Parameters.test_second_moment fsdp_parameters.Parameters.test_momentum_correction "
+        "fsdp_parameters.Parameters.test_flush",
+    "FSDP2: a training goes on from `torch.distributed.checkpoint` on other meshes":
+        "fsdp_resume.Resume.test_other_meshes",
     "FSDP2: replicas that differ are found": "fsdp.FSDP2.test_hybrid_replicas_that_differ",
     "`torchrun --max-restarts`": "restarts.Restarts.test_a_rank_is_killed",
     "residuals in `torch.distributed.checkpoint`, loaded on other meshes": "fsdp.Checkpoints.test_other_meshes",
     "states of the other ways in `torch.distributed.checkpoint`, loaded on other numbers of ranks":
         "checkpoint.Checkpoints.test_register checkpoint.Checkpoints.test_local_steps "
         "checkpoint.Checkpoints.test_sharded_optimizer checkpoint.Checkpoints.test_push_pull",
+    "states that rank 0 gathers and deals out": "all_reduce.RankZero.test_gathered",
     "ranges in traces of `torch.profiler`": "log.Log.test_ranges",
     "the same of the hook and of `overlap=True`, which have a thread": "log.Log.test_ranges_in_a_thread",
     "torchft: a replica is killed and comes back":

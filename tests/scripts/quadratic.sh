@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The experiment about loops on a quadratic: with raw all loops give the result of floats, answers that starve show, and
-# what it says of options.
+# so do local steps that are done twice; what it says of options.
 # quadratic.sh PROGRAM
 set -uo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -43,10 +43,20 @@ holds "$(figure loss -c raw --ranks 16) < $floats / 2"
 holds "$(figure loss -c raw --noise 0.1) < $floats / 2"
 holds "$(figure loss -c raw --seed 2) != $floats"
 holds "$(figure loss -c raw --steps 60) > 5 * $floats && $(figure loss -c raw --rate 0.001) > 10 * $floats"
+# local steps: with error feedback alone they are done twice
+local=(--local-steps 10 --rate 0.5 --loop gather)
+floats=$(figure loss -c raw "${local[@]}")
+for codec in 3lc topk:p=0.03+golomb; do
+  holds "$(figure loss -c "$codec" "${local[@]}") < 3 * $floats"
+  holds "$(figure loss -c "$codec" "${local[@]}" --error feedback) > 1000 * $floats"
+done
 
 refuses '--loop delta: it is means, gather or deltas; did you mean deltas[?]' --loop delta
 refuses "rank 0: push: at 6: *" -c 3lc:s=2
 refuses '--pull goes without --loop gather, *' --loop gather --pull raw
+refuses '--local-steps goes without --loop deltas: *' --local-steps 2 --loop deltas
+refuses '--steps should be a multiple of --local-steps 7' --local-steps 7
+refuses '--error reste: it is reset or feedback; did you mean reset[?]' --error reste
 refuses '--ranks 65: it is *' --ranks 65
 refuses 'data: there are options only' data
 

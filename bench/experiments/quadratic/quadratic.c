@@ -2,7 +2,8 @@
  *
  * An experiment: does a loop of training starve? A convex problem tells it in a second. The loss is the mean over i of
  * curvature[i] x[i]^2 / 2, the curvatures go from 0.05 to 1.05, the gradients of all ranks have noise of their own, and
- * the rate of the optimiser, which has momentum 0.9, falls linearly to 0.
+ * the rate of the optimiser, which has momentum 0.9, falls linearly to 0. With local steps every rank makes some without
+ * momentum, and the mean of what they change is added to the model.
  */
 #include "../../lib/common_options.h"
 #include "../../lib/explain.h"
@@ -11,11 +12,19 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* What becomes of what a rank did not send in a round. */
+typedef enum error_way {
+    ERROR_RESET,   /* it stays in the rank's weights (CSER, section 3) */
+    ERROR_FEEDBACK /* it only joins the next change */
+} error_way;
 
 typedef struct options {
     loop_options loop;
-    size_t steps;
+    size_t steps, local_steps;
     double rate, noise;
+    size_t error; /* error_way */
     command command;
 } options;
 
@@ -24,6 +33,8 @@ typedef struct options {
 #define OPTIONS options
 
 static const char *const kinds[] = {[LOOP_MEANS] = "means", [LOOP_GATHER] = "gather", [LOOP_DELTAS] = "deltas", NULL};
+
+static const char *const error_ways[] = {[ERROR_RESET] = "reset", [ERROR_FEEDBACK] = "feedback", NULL};
 
 static const option_entry entries[] = {
     {0, "loop", "NAME",
@@ -35,6 +46,14 @@ static const option_entry entries[] = {
     {0, "ranks", "N", "1 to 64 (default 4)", OPTION_IN(SIZE, loop.ranks, 1, LOOP_RANKS_MAX)},
     {0, "values", "N", "of the model (default 20000)", OPTION_IN(SIZE, loop.n, 1, 1 << 24)},
     {0, "steps", "N", "default 600", OPTION_IN(SIZE, steps, 1, 1 << 24)},
+    {0, "local-steps", "N",
+     "of each rank before an exchange of changes; --steps is a multiple of it\n"
+     "(default 1: gradients are exchanged)",
+     OPTION_IN(SIZE, local_steps, 1, 1 << 24)},
+    {0, "error", "NAME",
+     "with local steps, what was not sent: reset (it stays in the weights of the\n"
+     "rank; default), or feedback (it only joins the next change)",
+     OPTION_OF(CHOICE, error, error_ways)},
     {0, "rate", "X", "learning rate of the first step (default 0.05)", OPTION_AT(NUMBER, rate)},
     {0, "noise", "X", "standard deviation, of each rank (default 0.2)", OPTION_AT(NUMBER, noise)},
     {0, "seed", "N", "of the start, the noise and codecs (default 1)", OPTION_AT(SEED, loop.seed)},
@@ -56,12 +75,19 @@ static const option_table options_table = {
 
 static bool parse(options *o, int argc, char **argv, char *why)
 {
-    *o =
-        (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1}, .steps = 600, .rate = 0.05, .noise = 0.2};
+    *o = (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1},
+                   .steps = 600,
+                   .local_steps = 1,
+                   .rate = 0.05,
+                   .noise = 0.2};
     if (!option_table_parse(&options_table, o, argc, argv, why))
         return false;
     if (o->loop.kind == LOOP_GATHER && o->loop.pull)
         return explain(why, "--pull goes without --loop gather, which has no answers");
+    if (o->local_steps > 1 && o->loop.kind == LOOP_DELTAS)
+        return explain(why, "--local-steps goes without --loop deltas: ranks have the optimiser");
+    if (o->steps % o->local_steps)
+        return explain(why, "--steps should be a multiple of --local-steps %zu", o->local_steps);
     return true;
 }
 
@@ -71,8 +97,9 @@ typedef struct problem {
     const options *o;
     uint64_t random;
     float *model, *momentum;
-    float *gradient[LOOP_RANKS_MAX];
-    float rate; /* of this step */
+    float *gradient[LOOP_RANKS_MAX]; /* or change */
+    float *local;                    /* weights of a rank */
+    float rate;                      /* of this step */
 } problem;
 
 static float curvature(const problem *p, size_t i)
@@ -96,8 +123,9 @@ static bool open_problem(problem *p, const options *o, char *why)
     *p = (problem){.o = o,
                    .random = o->loop.seed,
                    .model = calloc(n, sizeof(float)),
-                   .momentum = calloc(n, sizeof(float))};
-    ok = p->model && p->momentum;
+                   .momentum = calloc(n, sizeof(float)),
+                   .local = calloc(n, sizeof(float))};
+    ok = p->model && p->momentum && p->local;
     for (size_t r = 0; ok && r < o->loop.ranks; r++)
         ok = (p->gradient[r] = calloc(n, sizeof(float))) != NULL;
     for (size_t i = 0; ok && i < n; i++)
@@ -109,15 +137,42 @@ static void close_problem(problem *p)
 {
     free(p->model);
     free(p->momentum);
+    free(p->local);
     for (size_t r = 0; r < p->o->loop.ranks; r++)
         free(p->gradient[r]);
+}
+
+static float gradient(problem *p, const float *weights, size_t i)
+{
+    return curvature(p, i) * weights[i] + (float)p->o->noise * normal(&p->random);
 }
 
 static void draw_gradients(problem *p)
 {
     for (size_t r = 0; r < p->o->loop.ranks; r++)
         for (size_t i = 0; i < p->o->loop.n; i++)
-            p->gradient[r][i] = curvature(p, i) * p->model[i] + (float)p->o->noise * normal(&p->random);
+            p->gradient[r][i] = gradient(p, p->model, i);
+}
+
+static float rate_of(const options *o, size_t step)
+{
+    return (float)(o->rate * (1 - (double)step / (double)o->steps));
+}
+
+/* Those of rank r, from `step` on. kept: what it did not send. */
+static void make_local_steps(problem *p, size_t step, size_t r, const float *kept)
+{
+    const options *o = p->o;
+    float *change = p->gradient[r];
+
+    for (size_t i = 0; i < o->loop.n; i++)
+        p->local[i] = p->model[i] + (kept ? kept[i] : 0);
+    memcpy(change, p->local, o->loop.n * sizeof *change);
+    for (size_t k = 0; k < o->local_steps; k++)
+        for (size_t i = 0; i < o->loop.n; i++)
+            p->local[i] -= rate_of(o, step + k) * gradient(p, p->local, i);
+    for (size_t i = 0; i < o->loop.n; i++)
+        change[i] = p->local[i] - change[i];
 }
 
 static void update(void *arg, size_t first, size_t n, const float *mean, float *change)
@@ -129,6 +184,14 @@ static void update(void *arg, size_t first, size_t n, const float *mean, float *
         momentum[i] = 0.9f * momentum[i] + mean[i];
         change[i] = -p->rate * momentum[i];
     }
+}
+
+/* The mean of changes. */
+static void add_mean(void *arg, size_t first, size_t n, const float *mean, float *change)
+{
+    (void)arg;
+    (void)first;
+    memcpy(change, mean, n * sizeof *change);
 }
 
 static double loss(const problem *p)
@@ -145,13 +208,17 @@ static double loss(const problem *p)
 static bool train(problem *p, loop *l, loop_figures *half, char *why)
 {
     const options *o = p->o;
+    const bool changes = o->local_steps > 1;
 
-    for (size_t step = 0; step < o->steps; step++) {
-        draw_gradients(p);
-        p->rate = (float)(o->rate * (1 - (double)step / (double)o->steps));
-        if (!loop_step(l, (const float *const *)p->gradient, update, p, p->model, why))
+    for (size_t step = 0; step < o->steps; step += o->local_steps) {
+        for (size_t r = 0; changes && r < o->loop.ranks; r++)
+            make_local_steps(p, step, r, o->error == ERROR_RESET ? l->residual[r] : NULL);
+        if (!changes)
+            draw_gradients(p);
+        p->rate = rate_of(o, step);
+        if (!loop_step(l, (const float *const *)p->gradient, changes ? add_mean : update, p, p->model, why))
             return false;
-        if (step == o->steps / 2)
+        if (step <= o->steps / 2)
             *half = l->figures;
     }
     return true;

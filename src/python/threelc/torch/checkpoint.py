@@ -33,7 +33,7 @@ def to_dcp(state: Any) -> Dict[str, torch.Tensor]:
     AllReduce, for dcp.save(). Each rank adds a tensor of bytes under a name of its own."""
     _refuse_shards(state)
     written = _written(state.state_dict())
-    return {f"rank{state._transport.rank}": torch.frombuffer(written, dtype=torch.uint8)}
+    return {f"{_shard(state)}rank{state._transport.rank}": torch.frombuffer(written, dtype=torch.uint8)}
 
 
 def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
@@ -46,10 +46,10 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
     _refuse_shards(state)
     reader = source if isinstance(source, dcp.StorageReader) else dcp.FileSystemReader(source)
     saved = {name: kind for name, kind in reader.read_metadata().state_dict_metadata.items()
-             if re.fullmatch(re.escape(key) + r"\.rank\d+", name)}
+             if re.fullmatch(re.escape(f"{key}.{_shard(state)}") + r"rank\d+", name)}
     if not saved:
         raise ValueError(f"the checkpoint has nothing of to_dcp() under {key!r}")
-    own = f"{key}.rank{state._transport.rank}"
+    own = f"{key}.{_shard(state)}rank{state._transport.rank}"
     if len(saved) == state._transport.world and own in saved:
         saved = {own: saved[own]}
     bytes_of = {name: torch.empty(kind.size, dtype=torch.uint8) for name, kind in saved.items()}
@@ -93,6 +93,12 @@ def _written(value: Any) -> memoryview:
 
 def _read(octets: torch.Tensor) -> Any:
     return load_plain(io.BytesIO(octets.numpy().tobytes()))
+
+
+def _shard(state: Any) -> str:
+    """What stands before the rank in names: of LocalSteps, whose model may be sharded."""
+    model = getattr(state, "_model", None)
+    return f"{model.shard}." if model is not None and model.shard else ""
 
 
 def _refuse_shards(state: Any) -> None:

@@ -2,7 +2,8 @@
 """Local steps: ranks train alone for a while, then exchange the changes of their weights.
 
 DiLoCo (Douillard et al., 2023), Streaming DiLoCo (Douillard et al., 2025), federated averaging (McMahan et al., 2017),
-SBC's Algorithm 1 (Sattler et al., 2018), SparseLoCo (Sarfi et al., 2025) and CSER (Xie et al., 2020) are settings of it.
+SBC's Algorithm 1 (Sattler et al., 2018), SparseLoCo (Sarfi et al., 2025) and the error reset of CSER (Xie et al., 2020)
+are settings of it.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ..context import Context
 from ._common.arguments import check_numbers, shown, weight_of, whole
 from ._common.buffers import Buffers
 from ._common.groups import check_choices, ring_bytes
-from ._common.module import Model, assign, flat, rounded
+from ._common.module import Model, assign, flat, real, rounded
 from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._common.runners import Background, Inline
 from ._common.scaler import take_scale
@@ -33,7 +34,7 @@ from ._local.fragment import FRAGMENT, Fragment, Round, check_fragments, fragmen
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
-    **RANKS, "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC, "anchors": TENSORS, "buffers": TENSORS,
+    **RANKS, "shard": Optionally(str), "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC, "anchors": TENSORS, "buffers": TENSORS,
     "outer": Optionally(Mapping), "fragments": Optionally([FRAGMENT]), "group": Optionally(GROUP),
     "largest_round": Optionally(int), "made": MADE})
 
@@ -72,11 +73,12 @@ class LocalSteps(InPlaceOfOptimizer):
     Streaming DiLoCo exchanges `fragments` of the model in turn, so fewer bytes travel at a time, and with `delay` local
     steps go on meanwhile: fragments=4, delay=5, mix=0.5. Rounds are those of each fragment then.
 
-    model:           the module, not wrapped; torch.compile() is fine. All ranks start from the weights and buffers of
-                     rank 0. Parameters are of float32, float16 or bfloat16, or complex; a complex value is two floats.
-                     The model of all ranks is kept in float32, and parameters are that model, rounded once. Load
-                     weights before LocalSteps is made: later they would count as a change that this rank made, and the
-                     first step refuses them.
+    model:           the module, not wrapped; torch.compile() is fine. So is FSDP2's fully_shard() on the mesh of one
+                     site, with process_group=, the ranks of all sites that have the same shard. All ranks start from
+                     the weights and buffers of rank 0. Parameters are of float32, float16 or bfloat16, or complex; a
+                     complex value is two floats. The model of all ranks is kept in float32, and parameters are that
+                     model, rounded once. Load weights before LocalSteps is made: later they would count as a change
+                     that this rank made, and the first step refuses them.
     inner_optimizer: of the local steps, over the model's parameters. Schedules of learning rates take it, or this
                      object, whose groups are the same. A GradScaler may call step(): where it finds infinities, the
                      local step is left out on this rank, and counted.
@@ -140,7 +142,10 @@ class LocalSteps(InPlaceOfOptimizer):
             raise ValueError(f"mix should be from 0 to below 1, not {shown(mix)}")
         if not isinstance(residual_decay, (int, float)) or not 0 <= residual_decay <= 1:
             raise ValueError(f"residual_decay should be from 0 to 1, not {shown(residual_decay)}")
-        self._model = Model(model, "LocalSteps")
+        self._model = Model(model, "LocalSteps", may_be_sharded=True)
+        if on_nonfinite == "skip" and self._model.shards > 1:
+            raise ValueError("on_nonfinite=\"skip\" is for models that are whole on each rank: ranks with other shards "
+                             "would not skip the round")
         divided = fragments_of(self._model, fragments, pattern)
         self._least = max(len(divided), self._delay + 1)  # local steps in a round
         self.every = every
@@ -159,8 +164,8 @@ class LocalSteps(InPlaceOfOptimizer):
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "fragments": len(divided),
                          "delay": delay, "mix": mix, "warmup_rounds": warmup_rounds,
                          "participants": participants, "error_reset": bool(error_reset),
-                         "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel, "seed": seed,
-                         "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
+                         "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
+                         "seed": seed, "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
         self._model.start(transport, [] if len(divided) == 1 else [
             f"{name} in fragment {i}" for i, names in enumerate(divided) for name in names])
         super().__init__(inner_optimizer, transport, self._model, "round")
@@ -272,15 +277,16 @@ class LocalSteps(InPlaceOfOptimizer):
         >>> with optimizer.common_model():
         ...     torch.save(model.state_dict(), "model.pt")
         """
-        local = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
+        self._model.reshard()
+        saved = {name: real(parameter).clone() for name, parameter in self._parameters.items()}
         try:
             for name, parameter in self._parameters.items():
                 assign(parameter, self._anchors[name].detach())
             yield
         finally:
-            with torch.no_grad():
-                for name, parameter in self._parameters.items():
-                    parameter.copy_(local[name])
+            self._model.reshard()  # what FSDP2 has gathered meanwhile
+            for name, parameter in self._parameters.items():
+                assign(parameter, saved[name])
 
     def _start(self, fragment: Fragment, name: str) -> torch.Tensor:
         """Flat: what the weights of a parameter are, but for local steps."""
@@ -443,7 +449,7 @@ class LocalSteps(InPlaceOfOptimizer):
         optimizer are the caller's to save. Each rank saves its own. Waits for exchanges under way, whose results are in
         it."""
         self._wait()
-        return {**_STATE.head(self._transport), "made": dict(self._made),
+        return {**_STATE.head(self._transport), "shard": self._model.shard, "made": dict(self._made),
                 "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
                 "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
                 "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
@@ -458,6 +464,10 @@ class LocalSteps(InPlaceOfOptimizer):
         is under way here is lost. An exception changes nothing."""
         self._wait()
         found = states_for(states, _STATE, self._transport, lost)
+        for state in found:
+            if (state.get("shard") or "") != self._model.shard:
+                raise ValueError(f"the state is of {state.get('shard') or 'a model that is whole on each rank'}, and "
+                                 f"this rank has {self._model.shard or 'all of the model'}")
         saved = [fragments_saved(state) for state in found]
         check_made(_STATE, found, self._made, [size for each in saved[0] for size in each["group"]["sizes"]])
         check_places((name for name in found[0]["anchors"] if name not in self._anchors),

@@ -15,6 +15,7 @@ from .._arrays import check_memory, check_writable, dtype_of
 from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
+from ._common.module import is_sharded, local
 from ._common.sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
 from ._common.states import TENSORS, Kind, Optionally, plain
 
@@ -48,7 +49,8 @@ class WeightSync:
     model: a module. Its float32, float16 and bfloat16 parameters and buffers are sent; those of a receiver have the
     same names, shapes and dtypes, in any order. Memory that several of them share, as tied weights do, is sent once;
     tensors that share memory in a receiver must share it in the same way in the trainer. Buffers of other dtypes, such
-    as counters, are not sent: left_out() has their names.
+    as counters, are not sent: left_out() has their names. Of a DTensor the part is sent that this rank has, for a
+    receiver that has the same part; for others gather the weights first, as full_tensor() does.
 
     Messages are taken in the order in which they were published; each is taken once. Of a new trainer, which is a new
     WeightSync, the first message must have all weights; then no message of the one before is taken any more.
@@ -88,6 +90,7 @@ class WeightSync:
         found = {}
         for name, tensor in self._named().items():
             if tensor.dtype in _DTYPES:
+                tensor = local(tensor) if is_sharded(tensor) else tensor
                 check_memory(tensor, name)
                 found[name] = tensor.detach()
             elif isinstance(tensor, torch.nn.Parameter):

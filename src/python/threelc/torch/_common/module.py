@@ -10,6 +10,7 @@ import hashlib
 from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
 import torch
+import torch.distributed as dist
 
 from ..._arrays import View
 from .sharing import overlaps_itself, shared
@@ -19,9 +20,20 @@ from .transport import Transport
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 
 
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a DTensor the part that this rank has, in the same memory."""
+    found: Any = tensor.detach()
+    return found.to_local() if is_sharded(found) else found  # type: ignore[no-any-return]
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """It is a DTensor."""
+    return hasattr(tensor, "to_local")
+
+
 def real(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory. A complex value is a pair."""
-    tensor = tensor.detach()
+    tensor = local(tensor)
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
@@ -72,11 +84,11 @@ def add(tensor: torch.Tensor, values: torch.Tensor) -> None:
 
 
 class Model:
-    """A module that is trained: each rank has all of it, and the same one."""
+    """A module that is trained. Ranks that exchange it have the same one: all of it, or the same shard."""
 
-    def __init__(self, module: Any, who: str, may_share: bool = True) -> None:
-        """who: takes the module, for messages. may_share: several parameters may lie in one memory. TypeError: the
-        module is one that others exchange already."""
+    def __init__(self, module: Any, who: str, may_share: bool = True, may_be_sharded: bool = False) -> None:
+        """who: takes the module, for messages. may_share: several parameters may lie in one memory. may_be_sharded:
+        parameters may be DTensors. TypeError: the module is one that others exchange already."""
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"{who} takes a torch.nn.Module, not {type(module).__name__}")
         for part in module.modules():
@@ -84,17 +96,37 @@ class Model:
             if "DistributedDataParallel" in kinds:
                 raise TypeError(f"{who} takes the module inside DistributedDataParallel, model.module: the wrapper "
                                 "would send floats in every step. Compute the loss with that module, too")
-            if kinds & {"FullyShardedDataParallel", "FSDPModule"}:
+            if kinds & {"FullyShardedDataParallel", *(() if may_be_sharded else ("FSDPModule",))}:
                 raise TypeError(f"{who} takes a module that is whole on each rank; FSDP has sharded this one")
         self.module = getattr(module, "_orig_mod", module)  # of torch.compile()
+        self._fsdp = [part for part in module.modules() if any(k.__name__ == "FSDPModule" for k in type(part).__mro__)]
+        self.reshard()
         self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.named_parameters() if p.requires_grad}
         """those that are trained, by name"""
         self._frozen = {name: p for name, p in self.named_parameters() if not p.requires_grad}
         self._kinds: Dict[str, Tuple[torch.Size, torch.dtype]] = {}  # of parameters
         self._who = who
         self._may_share = may_share
+        self._may_be_sharded = may_be_sharded
         if not self.parameters:
             raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
+
+    @property
+    def shards(self) -> int:
+        """Into how many a parameter is divided, at most."""
+        return max((p.device_mesh.size() for _, p in self.named_parameters() if is_sharded(p)), default=1)
+
+    @property
+    def shard(self) -> str:
+        """Which one this rank has, as a word for names in checkpoints; empty: it has all of the model."""
+        places = {"-".join(map(str, p.device_mesh.get_coordinate()))
+                  for _, p in self.named_parameters() if is_sharded(p)}
+        return "shard" + "+".join(sorted(places)) if places else ""
+
+    def reshard(self) -> None:
+        """Parameters are shards, also where FSDP2 has kept whole ones from the last forward pass."""
+        for part in self._fsdp:
+            part.reshard()
 
     def named_parameters(self) -> Iterator[Tuple[str, torch.nn.Parameter]]:
         """All of them, as they are now, by names without what torch.compile() puts into them."""
@@ -109,6 +141,10 @@ class Model:
         names, shapes or dtypes, or if one cannot be carried. order: of what is exchanged, in words; another one on a
         rank is an exception, too."""
         tensors = list(self._tensors())
+        problem = self._mesh_problem(transport)
+        for rank, found in enumerate(transport.gather(problem)):
+            if found:
+                raise ValueError(problem or f"rank {rank}: {found}")
         _compare([_description(*tensor) for tensor in tensors], transport)
         if order:
             _compare(order, transport)
@@ -117,12 +153,25 @@ class Model:
             if problem:
                 raise TypeError(problem if len(set(problems)) == 1 else f"rank {rank}: {problem}")
         self._kinds = {name: (p.shape, p.dtype) for name, p in self.parameters.items()}
-        transport.copy_model([tensor for _, _, tensor in tensors])
+        transport.copy_model([local(tensor) for _, _, tensor in tensors])
+
+    def _mesh_problem(self, transport: Transport) -> str:
+        """Why the ranks of the process group do not have the same shard; else empty."""
+        theirs = set(transport.ranks()) - {dist.get_rank()}
+        for name, parameter in self.named_parameters():
+            mesh: Any = getattr(parameter, "device_mesh", None)
+            together = sorted(theirs & set(mesh.mesh.flatten().tolist())) if mesh is not None else []
+            if together:
+                return (f"parameter {name} is divided over a mesh in which this rank and rank {together[0]} are both, "
+                        f"and {self._who} exchanges between ranks that have the same shard: call fully_shard() with "
+                        "the mesh of one site alone, as mesh[\"shard\"], and pass process_group=, a group of one rank "
+                        "of each site, as mesh.get_group(\"replicate\")")
+        return ""
 
     def _problem(self) -> str:
         """Why this rank's tensors cannot be carried; else empty."""
         for kind, name, tensor in self._tensors():
-            problem = problem_of(tensor, kind == "parameter")
+            problem = problem_of(local(tensor) if self._may_be_sharded else tensor, kind == "parameter")
             if problem:
                 return f"{kind} {name} {problem}"
         both = None if self._may_share else shared(self.parameters)
@@ -132,6 +181,7 @@ class Model:
 
     def check(self) -> None:
         """ValueError: the parameters are not those of the start, or one that was frozen is trained now."""
+        self.reshard()
         known = {*map(id, self.parameters.values()), *map(id, self._frozen.values())}
         now = set()
         for name, parameter in self.named_parameters():
@@ -172,7 +222,8 @@ class Model:
 
 def _description(kind: str, name: str, tensor: torch.Tensor) -> str:
     shape = "unknown shape" if torch.nn.parameter.is_lazy(tensor) else f"shape {list(tensor.shape)}"
-    return f"{kind} {name} of {shape}, {tensor.dtype}"
+    part = f", of which this rank has {list(local(tensor).shape)}" if is_sharded(tensor) else ""
+    return f"{kind} {name} of {shape}, {tensor.dtype}{part}"
 
 
 def problem_of(tensor: torch.Tensor, exchanged: bool) -> str:

@@ -100,6 +100,10 @@ class Transport:
     def __del__(self, left: Deque[torch.Tensor] = _LEFT) -> None:
         left.extend(getattr(self, "_held", ()))
 
+    def ranks(self) -> List[int]:
+        """Of the default group, in the order of this one."""
+        return [dist.get_global_rank(self.group, rank) for rank in range(self.world)]
+
     def gather(self, value: Any) -> List[Any]:
         """The value of each rank: anything that can be pickled. Not counted. Not by dist.all_gather_object(), whose
         tensors nobody holds: pytorch#154976."""
