@@ -77,7 +77,8 @@ def rounds(rank, world, dtype, settings):
     found = []
     for _ in range(12):
         run.train(1)
-        starts = [(anchor.detach() + run.optimizer.residuals[name]).to(dtype)
+        share = settings.get("error_reset", 1)
+        starts = [(anchor.detach() + share * run.optimizer.residuals[name]).to(dtype)
                   for name, anchor in run.optimizer._anchors.items()]
         found.append((memory(starts) == run.weights(), memory(run.optimizer._anchors.values())))
     return found, any(float(r.abs().max()) > 0.1 for r in run.residuals())
@@ -115,7 +116,7 @@ def resumed(rank, world, how):
 
 def from_older(rank, world, steps, keep):
     """A run with error feedback is saved as older releases did, or as it is, and goes on with error reset."""
-    before = Run(rank, error_reset=False)
+    before = Run(rank, error_reset=0)
     before.train(steps)
     state = before.optimizer.state_dict()
     for fragment in [] if keep else state["fragments"]:
@@ -181,7 +182,8 @@ class ErrorReset(Refusals):
     def test_weights(self):
         """After a round weights are the common ones + residuals, and the common ones have equal bits on all ranks."""
         for dtype in torch.float32, torch.bfloat16:
-            for settings in {}, {"mode": "sharded"}, {"outer": nesterov, "residual_decay": 0.5}, {"participants": 1}:
+            for settings in {}, {"mode": "sharded"}, {"outer": nesterov, "residual_decay": 0.5}, {"participants": 1}, \
+                    {"error_reset": 0.5}:
                 found = CLUSTER.run(2, rounds, dtype, settings)
                 for ranks in zip(*(each for each, _ in found)):
                     self.assertEqual(ranks[0][1], ranks[1][1])
@@ -192,7 +194,8 @@ class ErrorReset(Refusals):
     def test_nothing_is_lost(self):
         """Also where synchronize() ends a round early, after which all ranks have the same weights."""
         for steps in 6, 7:
-            for settings in {}, {"fragments": [["weight"], ["bias"]]}, {"codec": "3lc", "min_numel": 1}:
+            for settings in {}, {"fragments": [["weight"], ["bias"]]}, {"codec": "3lc", "min_numel": 1}, \
+                    {"error_reset": 0.3}:
                 found = CLUSTER.run(3, conserved, steps, settings)
                 self.kept(found)
                 self.assertTrue(all(weights == found[0][3] for _, _, _, weights in found))

@@ -113,8 +113,8 @@ def reference(rounds):
 
 
 def resumed(rank, world, folder, sites):
-    """From a checkpoint of four ranks, which has the weights of one site, after a round: the bits of the run that went on, and of one that begins from its state; or on
-    one site, how much the residuals of all sites are."""
+    """From a checkpoint of four ranks after a round, with the weights of one site: residuals, the bits of a run that
+    begins there and of the one that went on, and their rounds. On one site residuals alone."""
     whole = Run(rank, {"codec": "3lc"}) if sites == 2 else None
     if whole:
         whole.train(2 * EVERY)
@@ -140,7 +140,7 @@ def resumed(rank, world, folder, sites):
 
 
 def followed(rank, world):
-    """The second site follows the first, shard by shard. Whether it has its bits, and what a whole model makes of it."""
+    """The second site follows the first, shard by shard. Whether it has its bits, and what a whole model says of it."""
     model, group, _ = sharded(rank)
     sync, same = threelc.torch.WeightSync(model), []
     for step in range(3):

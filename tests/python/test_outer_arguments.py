@@ -252,6 +252,8 @@ GIVEN = {  # to which ways: settings, error, words
         ({"mask_momentum": True}, "ValueError", "masks the momentum of SGD, RMSprop or Adam, and this SGD has none"),
         ({"participants": 0.5}, "TypeError", "participants should be a whole number from 1 to 2, not 0.5"),
         ({"mode": "ring"}, "ValueError", "mode should be one of sharded, gather, not 'ring'"),
+        ({"error_reset": -1}, "ValueError", "error_reset should be from 0 to 1, not -1"),
+        ({"error_reset": "no"}, "ValueError", "error_reset should be from 0 to 1, not 'no'"),
         ({"residual_decay": 1.5}, "ValueError", "residual_decay should be from 0 to 1, not 1.5"),
         ({"residual_decay": "x"}, "ValueError", "residual_decay should be from 0 to 1, not 'x'"),
         ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),

@@ -308,7 +308,7 @@ class Made(unittest.TestCase):
     def test_a_load_that_fails(self):
         """It leaves everything as it was; then a state as older releases saved it goes on with the same bits."""
         for way in WAYS:
-            made = {"error_reset": False} if way == "LocalSteps" else {}  # older releases had none
+            made = {"error_reset": 0} if way == "LocalSteps" else {}  # older releases had none
             for words, same, goes_on in CLUSTER.run(2, refused, way, made, None, truncated):
                 self.assertRegex(words, "^CorruptError", way)
                 self.assertTrue(same, way)

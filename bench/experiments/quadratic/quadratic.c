@@ -2,8 +2,8 @@
  *
  * An experiment: does a loop of training starve? A convex problem tells it in a second. The loss is the mean over i of
  * curvature[i] x[i]^2 / 2, the curvatures go from 0.05 to 1.05, the gradients of all ranks have noise of their own, and
- * the rate of the optimiser, which has momentum 0.9, falls linearly to 0. With local steps every rank makes some without
- * momentum, and the mean of what they change is added to the model.
+ * the rate of the optimiser, which has momentum 0.9, falls linearly to 0. With local steps every rank makes some
+ * without momentum, and the mean of what they change is added to the model.
  */
 #include "../../lib/common_options.h"
 #include "../../lib/explain.h"

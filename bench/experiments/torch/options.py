@@ -16,7 +16,7 @@ WAYS = {
     "powersgd": "torch's powerSGD_hook, --rank, one bucket",
     "sharded": "threelc.torch.register, --codec",
     "gather": "the same in mode gather",
-    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --error, --decay, --fragments, --delay, --mix",
+    "local": "threelc.torch.LocalSteps, --codec, --every, --outer, --error-reset, --decay, --fragments, --delay, --mix",
     "local-sharded": "the same in mode sharded, with a second lossy step",
     "push-pull": "threelc.torch.PushPull, --codec, --servers",
     "sharded-optimizer": "threelc.torch.ShardedOptimizer, --codec",
@@ -59,8 +59,8 @@ def options_of(**defaults: Any) -> Parser:
                         help="of ranks, in place of the optimizer's, which then has the first moment alone")
     parser.add_argument("--every", type=int, default=20, help="local steps in a round")
     parser.add_argument("--outer", choices=("none", "nesterov"), default="nesterov", help="optimizer of rounds")
-    parser.add_argument("--error", choices=("reset", "feedback"), default="reset",
-                        help="what was not sent in a round stays in a rank's weights, or only joins its next change")
+    parser.add_argument("--error-reset", type=float, default=1.0, metavar="SHARE",
+                        help="of what was not sent in a round, that stays in a rank's weights")
     parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
     parser.add_argument("--fragments", type=int, default=1, help="of the model, exchanged in turn (Streaming DiLoCo)")
     parser.add_argument("--delay", type=int, default=0, metavar="STEPS", help="from the start of a round to its result")

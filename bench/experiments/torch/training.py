@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
 import threelc.torch  # noqa: E402
 
-COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "error", "decay", "step", "steps",
+COLUMNS = ["experiment", "way", "codec", "seed", "workers", "every", "outer", "error_reset", "decay", "step", "steps",
            "seconds", "step_seconds", "train_loss", "loss", "accuracy", "sent", "float_bytes", "bits_per_value",
            "codec_seconds", "wire_seconds", "lr", "momentum_correction", "second_moment", "fragments", "delay", "mix",
            "largest_round"]
@@ -102,7 +102,7 @@ class Exchange:
                 lambda p: torch.optim.SGD(p, 0.7, momentum=0.9, nesterov=True))
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
-                mode="gather" if o.way == "local" else "sharded", error_reset=o.error == "reset",
+                mode="gather" if o.way == "local" else "sharded", error_reset=o.error_reset,
                 residual_decay=o.decay, warmup_rounds=o.dense_start or 0, fragments=o.fragments, delay=o.delay,
                 mix=o.mix)
         elif o.way == "push-pull":
@@ -267,7 +267,7 @@ def train(task: Task, o: Any) -> None:
         codec = f"rank {o.rank}" if o.way == "powersgd" else o.codec if exchange.state else ""
         row = {"experiment": task.name + task.variant(o), "way": o.way, "codec": codec,
                "seed": o.seed, "workers": dist.get_world_size(), "every": o.every if rounds else 1,
-               "outer": o.outer if rounds else "", "error": o.error if rounds else "",
+               "outer": o.outer if rounds else "", "error_reset": o.error_reset if rounds else "",
                "decay": o.decay if rounds else "",
                "step": done, "steps": o.steps, "seconds": seconds,
                "step_seconds": statistics.median(b - a for a, b in zip(ends, ends[1:])), "train_loss": losses[0],

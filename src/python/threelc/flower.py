@@ -37,15 +37,15 @@ class CompressMod:
 
     codec:          of the changes, e.g. "3lc-golomb"; threelc.codecs() lists them.
     min_numel:      smaller arrays go as they are.
-    error_reset:    the client trains on from the server's model plus what it has not sent yet (error reset, CSER,
-                    section 3; Xie et al., 2020). False: from the server's model alone, as with other mods (error
-                    feedback). Then it mostly does again what it did not send, so that counts twice, and the more a
-                    client learns in a round, the sooner a training diverges.
+    error_reset:    how much of what it has not sent yet a client trains on from, beside the server's model, from 0 to
+                    1. 1: all (error reset, CSER, section 3; Xie et al., 2020). 0: nothing (error feedback). Then it
+                    mostly does again what it did not send, so that counts twice, and the more a client learns in a
+                    round, the sooner a training diverges.
     residual_decay: what was not sent is multiplied by it after each round. 1: it stays.
 
-    A frame has the client's array minus the one that the server sent, and without error reset also what earlier frames
-    left out: the residual. Residuals belong to the client: Context.state has them, which Flower keeps for a client during a
-    run. Changes in a reply that does not arrive are lost.
+    A frame has what the client changed and what earlier frames left out: the residual. Residuals belong to the client:
+    Context.state has them, which Flower keeps for a client during a run. Changes in a reply that does not arrive are
+    lost.
 
     Arrays of float16, float32 and float64 have any shape, and changes are rounded to float32. Other arrays go as they
     are, and so do arrays that the server did not send, or that have another dtype or shape than what it sent.
@@ -54,11 +54,12 @@ class CompressMod:
     ArrayRecord, else ValueError. A change that is not finite is a NonFiniteError, and keeps all residuals as they were.
     """
 
-    def __init__(self, codec: str = "3lc-golomb", *, min_numel: int = 256, error_reset: bool = True,
+    def __init__(self, codec: str = "3lc-golomb", *, min_numel: int = 256, error_reset: float = 1.0,
                  residual_decay: float = 1.0) -> None:
         check_codec(codec)
-        if not 0 <= residual_decay <= 1:
-            raise ValueError(f"residual_decay should be from 0 to 1, not {residual_decay}")
+        for name, share in ("error_reset", error_reset), ("residual_decay", residual_decay):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} should be from 0 to 1, not {share}")
         self.codec = codec
         self.min_numel = count(min_numel, "min_numel")
         self.error_reset = error_reset
@@ -81,8 +82,10 @@ class CompressMod:
         for name, array in list(arrays.items()):
             if self._goes_as_frame(array, starts.get(name)):
                 arrays[name], states[name] = self._compressed(name, array, starts[name], context, states.get(name))
-            elif self.error_reset:
-                states.pop(name, None)  # the array has what was not sent
+            elif name in states and self.error_reset:  # the array has this share of what was not sent
+                compressor = self._compressor(name, math.prod(starts[name].shape), context, states[name])
+                compressor.residual_scale(1 - self.error_reset)
+                states[name] = compressor.state_dict()["state"]
         context.state[_RECORD] = ConfigRecord(states)
         return reply
 
@@ -108,7 +111,8 @@ class CompressMod:
         residual = self._compressor(name, base.size, context, state).residual
         if residual is None:
             return received
-        return Array(numpy.asarray(base + numpy.asarray(residual).reshape(base.shape), base.dtype))
+        kept = numpy.float32(self.error_reset) * numpy.asarray(residual).reshape(base.shape)
+        return Array(numpy.asarray(base + kept, base.dtype))
 
     def _compressed(self, name: str, array: Array, start: Array, context: Context,
                     state: Optional[bytes]) -> Tuple[Array, bytes]:

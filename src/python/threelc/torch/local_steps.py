@@ -34,9 +34,9 @@ from ._local.fragment import FRAGMENT, Fragment, Round, check_fragments, fragmen
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
-    **RANKS, "shard": Optionally(str), "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC, "anchors": TENSORS, "buffers": TENSORS,
-    "outer": Optionally(Mapping), "fragments": Optionally([FRAGMENT]), "group": Optionally(GROUP),
-    "largest_round": Optionally(int), "made": MADE})
+    **RANKS, "shard": Optionally(str), "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC,
+    "anchors": TENSORS, "buffers": TENSORS, "outer": Optionally(Mapping), "fragments": Optionally([FRAGMENT]),
+    "group": Optionally(GROUP), "largest_round": Optionally(int), "made": MADE})
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # names of torch's optimizers for it
 
@@ -99,10 +99,12 @@ class LocalSteps(InPlaceOfOptimizer):
                      step, which harms sparse codecs with an outer momentum.
     warmup_rounds:   the first rounds send changes as floats: a dense start. Momentum is not masked in them.
     participants:    how many ranks, drawn anew for each round, take part; the others only receive. None: all.
-    error_reset:     what a rank did not send stays in its weights (error reset, CSER, section 3), so it does not do it
-                     again. False: it only joins the next change (error feedback, as in SBC and SparseLoCo). Ranks that
-                     go on from the common model alone mostly do again what they did not send, so it counts twice, and
-                     the more is learned in a round, the sooner a training diverges.
+    error_reset:     how much of what a rank did not send stays in its weights, from 0 to 1. 1: all (error reset, CSER,
+                     section 3), so it does not do it again. 0: it only joins the next change (error feedback, as in SBC
+                     and SparseLoCo). Ranks that go on from the common model alone mostly do again what they did not
+                     send, so it counts twice, and the more is learned in a round, the sooner a training diverges. With
+                     1 nothing did, but very sparse codecs keep the common model behind that of a rank: if they send 3%
+                     of the values or fewer, try 0.5.
     residual_decay:  what was not sent is multiplied by it after each round. 1: it stays. SparseLoCo has 0.95, with
                      error feedback.
     mask_momentum:   SBC's momentum masking: the inner optimizer's momentum becomes 0 where a value was sent:
@@ -128,7 +130,7 @@ class LocalSteps(InPlaceOfOptimizer):
     def __init__(self, model: Any, inner_optimizer: Any, outer: Optional[Maker] = None, *,
                  every: int, fragments: Any = 1, pattern: str = "strided", delay: int = 0, mix: float = 0.0,
                  codec: str = "3lc", pull: Optional[str] = None, mode: str = "gather",
-                 warmup_rounds: int = 0, participants: Optional[int] = None, error_reset: bool = True,
+                 warmup_rounds: int = 0, participants: Optional[int] = None, error_reset: float = 1.0,
                  residual_decay: float = 1.0, mask_momentum: bool = False, average_buffers: bool = True,
                  min_numel: int = 256,
                  on_nonfinite: str = "raise", compare_every: int = 10, seed: int = 0, threads: Optional[int] = None,
@@ -142,6 +144,8 @@ class LocalSteps(InPlaceOfOptimizer):
             raise ValueError(f"mix should be from 0 to below 1, not {shown(mix)}")
         if not isinstance(residual_decay, (int, float)) or not 0 <= residual_decay <= 1:
             raise ValueError(f"residual_decay should be from 0 to 1, not {shown(residual_decay)}")
+        if not isinstance(error_reset, (int, float)) or not 0 <= error_reset <= 1:
+            raise ValueError(f"error_reset should be from 0 to 1, not {shown(error_reset)}")
         self._model = Model(model, "LocalSteps", may_be_sharded=True)
         if on_nonfinite == "skip" and self._model.shards > 1:
             raise ValueError("on_nonfinite=\"skip\" is for models that are whole on each rank: ranks with other shards "
@@ -163,15 +167,16 @@ class LocalSteps(InPlaceOfOptimizer):
             whole(participants, "participants", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "mode": mode, "every": every, "fragments": len(divided),
                          "delay": delay, "mix": mix, "warmup_rounds": warmup_rounds,
-                         "participants": participants, "error_reset": bool(error_reset),
+                         "participants": participants, "error_reset": error_reset,
                          "residual_decay": residual_decay, "average_buffers": average_buffers, "min_numel": min_numel,
-                         "seed": seed, "on_nonfinite": on_nonfinite, "compare_every": compare_every, "outer": outer is not None})
+                         "seed": seed, "on_nonfinite": on_nonfinite, "compare_every": compare_every,
+                         "outer": outer is not None})
         self._model.start(transport, [] if len(divided) == 1 else [
             f"{name} in fragment {i}" for i, names in enumerate(divided) for name in names])
         super().__init__(inner_optimizer, transport, self._model, "round")
         self.inner_optimizer = inner_optimizer
         self._participants = participants
-        self._error_reset = bool(error_reset)
+        self._error_reset = float(error_reset)
         self._residual_decay = residual_decay
         self._mask_momentum = mask_momentum
         self._skips = on_nonfinite == "skip"
@@ -265,7 +270,7 @@ class LocalSteps(InPlaceOfOptimizer):
             self._begin(fragment, 0)
         failures += self._take(self._fragments, 0.0)
         for fragment in self._fragments:
-            fragment.in_weights = False
+            fragment.in_weights = 0.0
             self._set_model(fragment)
         _raise_first(failures)
 
@@ -291,7 +296,9 @@ class LocalSteps(InPlaceOfOptimizer):
     def _start(self, fragment: Fragment, name: str) -> torch.Tensor:
         """Flat: what the weights of a parameter are, but for local steps."""
         anchor = self._anchors[name].detach()
-        return anchor + self.residuals[name] if fragment.in_weights and name in self.residuals else anchor
+        if not fragment.in_weights or name not in self.residuals:
+            return anchor
+        return torch.add(anchor, self.residuals[name], alpha=fragment.in_weights)
 
     def _settle(self) -> None:
         """Before a local step: weights get the residuals that they do not have yet, and where a state says that no
@@ -300,12 +307,12 @@ class LocalSteps(InPlaceOfOptimizer):
             if fragment.placed:
                 self._set_model(fragment)
             elif self._error_reset and not fragment.in_weights:
+                fragment.in_weights = self._error_reset
                 for name in fragment.names:
                     parameter = self._parameters[name]
                     if name in self.residuals and self.residuals[name].any():  # exact where no local step was made
                         moved = flat(parameter).sub_(rounded(self._anchors[name], parameter))
-                        assign(parameter, self._anchors[name].detach() + self.residuals[name] + moved)
-                fragment.in_weights = True
+                        assign(parameter, self._start(fragment, name) + moved)
             fragment.placed = False
 
     def _begin(self, fragment: Fragment, delay: int) -> None:

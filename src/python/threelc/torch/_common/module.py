@@ -23,7 +23,8 @@ _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """Of a DTensor the part that this rank has, in the same memory."""
     found: Any = tensor.detach()
-    return found.to_local() if is_sharded(found) else found  # type: ignore[no-any-return]
+    part: torch.Tensor = found.to_local() if is_sharded(tensor) else found
+    return part
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

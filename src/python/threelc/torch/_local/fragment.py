@@ -21,7 +21,7 @@ from .._common.transport import Transport
 
 ROUND = {"number": int, "ends": int, "means": [torch.Tensor], "buffers": TENSORS, "merged": [str],
          "failure": Optionally({"sentence": str, "step": int, "rank": Optionally(int), "tensor": Optionally(int)})}
-FRAGMENT = {"rounds": int, "group": GROUP, "round": Optionally(ROUND), "in_weights": Optionally(bool),
+FRAGMENT = {"rounds": int, "group": GROUP, "round": Optionally(ROUND), "in_weights": Optionally(float),
             "at_start": Optionally(bool)}  # in states
 
 
@@ -63,8 +63,8 @@ class Fragment:
         """that have begun"""
         self.round: Optional[Round] = None
         """that is under way"""
-        self.in_weights = False
-        """weights are the common ones, residuals and what local steps changed; else without residuals"""
+        self.in_weights = 0.0
+        """weights are the common ones, this share of residuals, and what local steps changed"""
         self.at_start = True
         """no local step was made after the last round, and nothing was mixed"""
         self.placed = False
@@ -141,10 +141,10 @@ class Fragment:
         return found
 
     def load_round(self, saved: Mapping[str, Any], same: bool) -> None:
-        """From a state of any rank: what a round finds is the same on all. same: the residuals are this rank's. Those of
-        others are not in its weights, so what local steps changed after the round is lost."""
-        self.in_weights = bool(saved.get("in_weights"))
-        self.at_start = self.placed = self.in_weights and (not same or bool(saved.get("at_start")))
+        """From a state of any rank: what a round finds is the same on all. same: residuals are this rank's. Else they
+        are not in its weights, and what local steps changed after the round is lost."""
+        self.in_weights = float(saved.get("in_weights") or 0)
+        self.at_start = self.placed = self.in_weights > 0 and (not same or bool(saved.get("at_start")))
         self.rounds, self.round, self._floats = saved["rounds"], None, None  # floats begin anew on all ranks
         entry = saved.get("round")
         if entry is None:
