@@ -90,9 +90,11 @@ PYTHON
 [[ $(same corrected.csv) != *nan* && $(trained corrected.csv) != "$(trained one_process.sharded.csv)" ]]
 
 # what overlaps with a model that computes elsewhere: a row for each codec
-"$python" "$root/bench/experiments/torch/overlap.py" --workers 2 --offload 3 --steps 1 --turns 1 --codec raw \
-  --codec 3lc >out 2>&1 || { cat out; exit 1; }
-[[ $(grep -cE '^resnet20 +loopback +(raw|3lc) +[0-9]+ +[0-9]+ +[0-9]+ ' out) == 2 ]] || { cat out; exit 1; }
+for way in owners hook local; do
+  "$python" "$root/bench/experiments/torch/overlap.py" --way $way --workers 2 --offload 3 --turns 1 --codec raw \
+    --steps 8 --codec 3lc >out 2>&1 || { cat out; exit 1; }
+  [[ $(grep -cE "^$way +resnet20 +loopback +(raw|3lc) +[0-9]+ +[0-9]+ +[0-9]+ " out) == 2 ]] || { cat out; exit 1; }
+done
 
 # refuses MESSAGE PROGRAM OPTION...: status 2, before anything is started
 refuses() {
