@@ -11,7 +11,7 @@ model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn
 optimizer = threelc.torch.LocalSteps(  # in place of the optimizer; the model is not wrapped
     model, torch.optim.AdamW(model.parameters(), lr=1e-3),
     outer=lambda p: torch.optim.SGD(p, lr=0.7, momentum=0.9, nesterov=True),
-    every=20, codec="topk:p=0.03,bits=2,block=4096+golomb", residual_decay=0.95)
+    every=20, codec="topk:p=0.03,bits=2,block=4096+golomb")
 
 torch.manual_seed(1 + dist.get_rank())  # your data; each rank has its own
 for step in range(1, 201):

@@ -17,8 +17,9 @@ if sys.platform == "linux":  # else gloo asks DNS for the name of the host, whic
 os.environ.setdefault("USE_LIBUV", "0")  # Debian's PyTorch is built without, but takes it for the default
 
 CONTEXT = multiprocessing.get_context("forkserver")
-# Imported once for all ranks, which then share the seed of str hashes: the test, with all that it needs.
-CONTEXT.set_forkserver_preload(["torch", "threelc.torch", *(Path(name).stem for name in sys.argv[1:2])])
+# Imported once for all ranks, which then share the seed of str hashes: the tests, with all that they need.
+CONTEXT.set_forkserver_preload(["torch", "threelc.torch", *(Path(word).stem for word in sys.argv[1:]
+                                                            if word.endswith(".py"))])
 
 
 def _serve(pipe):

@@ -172,7 +172,8 @@ class Model:
     def _problem(self) -> str:
         """Why this rank's tensors cannot be carried; else empty."""
         for kind, name, tensor in self._tensors():
-            problem = problem_of(local(tensor) if self._may_be_sharded else tensor, kind == "parameter")
+            whole = not (self._may_be_sharded and is_sharded(tensor))
+            problem = problem_of(tensor if whole else local(tensor), kind == "parameter")
             if problem:
                 return f"{kind} {name} {problem}"
         both = None if self._may_share else shared(self.parameters)
