@@ -53,6 +53,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._pass = -1  # the backward pass under way, or the last one
         self._place = 0  # of the next gradient in it
+        self._works: List[_Work] = []  # of it: PyTorch 2.6 does not hold the Python part of what it works with
 
     @property
     def group_name(self) -> str:
@@ -79,7 +80,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             found = future.value()  # raises what the exchange has raised
             return [found.mul_(world) if op == dist.ReduceOp.SUM else found]
 
-        return _Work(self.exchange.start(name, tensor.detach()), finished)
+        work = _Work(self.exchange.start(name, tensor.detach()), finished)
+        self._works.append(work)
+        return work
 
     def _name_of(self, tensors: Sequence[torch.Tensor], op: Any) -> Optional[str]:
         """Gradients come in the same order in each backward pass, so places have residuals. None: it goes as floats."""
@@ -94,7 +97,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         with self._lock:
             if number != self._pass:
                 self._warmup -= self._pass >= 0
-                self._pass, self._place = number, 0
+                self._pass, self._place, self._works = number, 0, []
             self._place += 1
             return f"{self._place} of {tensors[0].numel()}" if self._warmup <= 0 else None
 
