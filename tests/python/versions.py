@@ -37,9 +37,9 @@ FEATURES = {  # FILE.CLASS.CASE
     "`optimize_ddp=\"no_optimization\"`, activation checkpointing": "compile.Compiled.test_checkpoints",
     "`optimize_ddp=\"python_reducer\"`": "compile.PythonReducer.test_each_parameter_travels_alone",
     "`optimize_ddp=\"python_reducer_without_compiled_forward\"`": "compile.PythonReducer.test_without_compiled_forward",
-    "`torch.compile(ddp)`: accumulation, unused parameters, autocast, Inductor":
-        "compile.Compiled.test_accumulation compile.Compiled.test_unused_parameters compile.Compiled.test_autocast "
-        "compile.Compiled.test_inductor",
+    "`torch.compile(ddp)`: accumulation, unused parameters, autocast":
+        "compile.Compiled.test_accumulation compile.Compiled.test_unused_parameters compile.Compiled.test_autocast",
+    "`torch.compile(ddp)` with Inductor": "compile.Compiled.test_inductor",
     "compiled autograd": "compile.PythonReducer.test_compiled_autograd",
     "autocast": "ddp_features.Features.test_autocast",
     "`register` with a real `GradScaler` on CPUs": "ddp_features.Features.test_scaler_with_an_infinity",
