@@ -21,7 +21,7 @@ from ..context import Context
 from ._common.arguments import check_numbers, shown, weight_of, whole
 from ._common.buffers import Buffers
 from ._common.groups import check_choices, ring_bytes
-from ._common.module import Model, assign, flat, real, rounded
+from ._common.module import Model, assign, flat
 from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
 from ._common.runners import Background, Inline
 from ._common.scaler import take_scale
@@ -31,6 +31,7 @@ from ._common.states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optional
 from ._common.transport import Transport
 from ._local.division import fragments_of
 from ._local.fragment import FRAGMENT, Fragment, Round, check_fragments, fragments_saved
+from ._local.weights import Weights
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
@@ -191,6 +192,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self.outer_optimizer = outer and made_optimizer(outer, anchors, anchors, "outer")
         self.residuals: Dict[str, torch.Tensor] = {}
         """what was not sent yet, flat, by parameter; empty if the codec keeps no residual"""
+        self._weights = Weights(self._model, self._anchors, self.residuals)
         self._made = made_with(codec, min_numel, pull, mode)
         config = exchange.Config(workers=transport.world, push=codec, pull=pull, gather=mode == "gather",
                                  min_n=min_numel, threads=threads)
@@ -242,7 +244,7 @@ class LocalSteps(InPlaceOfOptimizer):
     def step(self, closure: Optional[Callable[[], Any]] = None, **scaling: Any) -> Any:
         """A local step, and at the end of a round the exchange. Returns what the inner optimizer returns."""
         self._check(self._anchors.values if self._steps == self._rounds == 0 else None)
-        self._settle()
+        self._weights.settle(self._fragments, self._error_reset)
         result = None
         if take_scale(self, scaling):
             result = self.inner_optimizer.step(closure) if closure else self.inner_optimizer.step()
@@ -271,7 +273,7 @@ class LocalSteps(InPlaceOfOptimizer):
         failures += self._take(self._fragments, 0.0)
         for fragment in self._fragments:
             fragment.in_weights = 0.0
-            self._set_model(fragment)
+            self._weights.begin(fragment)
         _raise_first(failures)
 
     @contextmanager
@@ -282,43 +284,12 @@ class LocalSteps(InPlaceOfOptimizer):
         >>> with optimizer.common_model():
         ...     torch.save(model.state_dict(), "model.pt")
         """
-        self._model.reshard()
-        saved = {name: real(parameter).clone() for name, parameter in self._parameters.items()}
-        try:
-            for name, parameter in self._parameters.items():
-                assign(parameter, self._anchors[name].detach())
+        with self._weights.common():
             yield
-        finally:
-            self._model.reshard()  # what FSDP2 has gathered meanwhile
-            for name, parameter in self._parameters.items():
-                assign(parameter, saved[name])
-
-    def _start(self, fragment: Fragment, name: str) -> torch.Tensor:
-        """Flat: what the weights of a parameter are, but for local steps."""
-        anchor = self._anchors[name].detach()
-        if not fragment.in_weights or name not in self.residuals:
-            return anchor
-        return torch.add(anchor, self.residuals[name], alpha=fragment.in_weights)
-
-    def _settle(self) -> None:
-        """Before a local step: weights get the residuals that they do not have yet, and where a state says that no
-        local step was made after a round, they are what the round left, whatever the caller has loaded since."""
-        for fragment in self._fragments:
-            if fragment.placed:
-                self._set_model(fragment)
-            elif self._error_reset and not fragment.in_weights:
-                fragment.in_weights = self._error_reset
-                for name in fragment.names:
-                    parameter = self._parameters[name]
-                    if name in self.residuals and self.residuals[name].any():  # exact where no local step was made
-                        moved = flat(parameter).sub_(rounded(self._anchors[name], parameter))
-                        assign(parameter, self._start(fragment, name) + moved)
-            fragment.placed = False
 
     def _begin(self, fragment: Fragment, delay: int) -> None:
         """A round."""
-        changes = [flat(self._parameters[name]).sub_(rounded(self._start(fragment, name), self._parameters[name]))
-                   for name in fragment.names]
+        changes = self._weights.changes(fragment)
         world = self._transport.world
         self._float_bytes += ring_bytes(changes, world)
         buffers: Dict[str, torch.Tensor] = {}
@@ -345,7 +316,7 @@ class LocalSteps(InPlaceOfOptimizer):
                 self._skipped += 1
                 self._wait()  # residuals of other fragments are in the weights, too
                 for each in self._fragments:
-                    self._set_model(each)
+                    self._weights.begin(each)
                 self._buffers.go_back()
                 if self._skips:
                     self._patience.left_out(str(ended.failure))
@@ -367,7 +338,7 @@ class LocalSteps(InPlaceOfOptimizer):
             self._mask(fragment)
         self._apply(dict(zip(fragment.names, ended.means)))
         fragment.in_weights = self._error_reset
-        self._set_model(fragment, mix)
+        self._weights.begin(fragment, mix)
         if fragment.buffers is not None:
             fragment.buffers.end_round(ended.buffers, ended.merged, mix)
         if fragment.replicas.due(fragment.rounds):
@@ -386,13 +357,6 @@ class LocalSteps(InPlaceOfOptimizer):
             for name in means:  # without gradients they stay what they are while other fragments move
                 self._anchors[name].grad = None
 
-    def _set_model(self, fragment: Fragment, mix: float = 0.0) -> None:
-        """Parameters become mix * local ones + (1 - mix) * those of the start of a round."""
-        for name in fragment.names:
-            parameter, start = self._parameters[name], self._start(fragment, name)
-            assign(parameter, torch.lerp(start, flat(parameter), mix) if mix else start)
-        fragment.at_start = not mix
-
     def flush(self) -> None:
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: all go on from the
         common model with it, through the outer optimizer as at the end of a round. Residuals are 0 then, on all ranks.
@@ -407,7 +371,7 @@ class LocalSteps(InPlaceOfOptimizer):
                 means.update(zip(fragment.names, fragment.group.flush(self._transport, self.weight)))
         self._apply(means)
         for fragment in self._fragments:
-            self._set_model(fragment)
+            self._weights.begin(fragment)
 
     def _abort(self) -> None:
         self._runner.call(super()._abort)
@@ -500,9 +464,10 @@ class LocalSteps(InPlaceOfOptimizer):
         self._buffers.load(found[0]["buffers"])
         for name, anchor in self._anchors.items():
             assign(anchor, found[0]["anchors"][name])
+        self._model.reshard()
         for fragment in self._fragments:
             if fragment.placed:
-                self._set_model(fragment)
+                self._weights.begin(fragment)
         self._steps, self._rounds, self._skipped = (found[0][count] for count in ("steps", "rounds", "skipped"))
         self._largest_before = max(state.get("largest_round") or 0 for state in found)
         self._load_traffic(found)

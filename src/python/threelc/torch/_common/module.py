@@ -105,24 +105,18 @@ class Model:
         self.parameters: Dict[str, torch.Tensor] = {n: p for n, p in self.named_parameters() if p.requires_grad}
         """those that are trained, by name"""
         self._frozen = {name: p for name, p in self.named_parameters() if not p.requires_grad}
+        meshes = [p.device_mesh for _, p in self.named_parameters() if is_sharded(p)]
+        self.shards: int = max((mesh.size() for mesh in meshes), default=1)
+        """into how many a parameter is divided, at most"""
+        places = sorted({"-".join(map(str, mesh.get_coordinate())) for mesh in meshes})
+        self.shard = "shard" + "+".join(places) if places else ""
+        """which one this rank has, as a word for names in checkpoints; empty: it has all of the model"""
         self._kinds: Dict[str, Tuple[torch.Size, torch.dtype]] = {}  # of parameters
         self._who = who
         self._may_share = may_share
         self._may_be_sharded = may_be_sharded
         if not self.parameters:
             raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
-
-    @property
-    def shards(self) -> int:
-        """Into how many a parameter is divided, at most."""
-        return max((p.device_mesh.size() for _, p in self.named_parameters() if is_sharded(p)), default=1)
-
-    @property
-    def shard(self) -> str:
-        """Which one this rank has, as a word for names in checkpoints; empty: it has all of the model."""
-        places = {"-".join(map(str, p.device_mesh.get_coordinate()))
-                  for _, p in self.named_parameters() if is_sharded(p)}
-        return "shard" + "+".join(sorted(places)) if places else ""
 
     def reshard(self) -> None:
         """Parameters are shards, also where FSDP2 has kept whole ones from the last forward pass."""
