@@ -10,6 +10,7 @@ import threelc.torch
 from cluster import CLUSTER, Refusals
 from outer_models import in_pieces, memory
 from test_outer_arguments import WAYS
+from test_streaming import built, gradients, sgd
 
 LR = 0.05
 
@@ -214,6 +215,20 @@ def gossip_rounded(rank, world, dtype, steps):
     return optimizer.average()["few"], model.few.detach().clone(), torch.tensor(list(optimizer._node.model("few")))
 
 
+def halves(rank, world):
+    """Whether bfloat16 parameters are the model of all ranks, rounded once, after rounds of fragments 0 and 1."""
+    model = built(rank, dtype=torch.bfloat16)
+    optimizer = threelc.torch.LocalSteps(model, sgd(model), every=4, fragments=[["layers.0", "head"], [
+        "layers.1.weight", "layers.1.bias", model.layers[2], model.layers[3]]], codec="3lc", residual_decay=0.0)
+    found = []
+    for step in range(1, 5):
+        gradients(model, rank, step)
+        optimizer.step()
+        found.append({name for name, p in model.named_parameters()
+                      if torch.equal(p.view(-1), optimizer._anchors[name].bfloat16())})
+    return found, max(float(r.abs().max()) for r in optimizer.residuals.values())
+
+
 class Rounded(unittest.TestCase):
     def test_workers_have_what_servers_have(self):
         for dtype in (torch.bfloat16, torch.float16, torch.float32):
@@ -246,3 +261,11 @@ class Rounded(unittest.TestCase):
             for mean, parameter, model in CLUSTER.run(3, gossip_rounded, dtype, 12):
                 torch.testing.assert_close(mean, torch.full((5,), 1 - 12 * 2**-7 / 3), atol=1e-6, rtol=0)
                 self.assertTrue(torch.equal(parameter, model.to(dtype)))
+
+    def test_fragments(self):
+        found = CLUSTER.run(2, halves)
+        for (_, second, _, fourth), left in found:
+            self.assertLessEqual({"layers.0.weight", "layers.0.bias", "head.weight"}, second)
+            self.assertLessEqual({"layers.1.weight", "layers.3.bias"}, fourth)
+            self.assertNotIn("layers.0.weight", fourth)
+            self.assertEqual(left, 0)
