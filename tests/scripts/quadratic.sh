@@ -56,6 +56,7 @@ refuses "rank 0: push: at 6: *" -c 3lc:s=2
 refuses '--pull goes without --loop gather, *' --loop gather --pull raw
 refuses '--local-steps goes without --loop deltas: *' --local-steps 2 --loop deltas
 refuses '--steps should be a multiple of --local-steps 7' --local-steps 7
+refuses '--error goes with --local-steps of 2 or more' --error feedback
 refuses '--error reste: it is reset or feedback; did you mean reset[?]' --error reste
 refuses '--ranks 65: it is *' --ranks 65
 refuses 'data: there are options only' data

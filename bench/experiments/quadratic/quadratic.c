@@ -16,15 +16,16 @@
 
 /* What becomes of what a rank did not send in a round. */
 typedef enum error_way {
-    ERROR_RESET,   /* it stays in the rank's weights (CSER, section 3) */
-    ERROR_FEEDBACK /* it only joins the next change */
+    ERROR_RESET,    /* it stays in the rank's weights (CSER, section 3) */
+    ERROR_FEEDBACK, /* it only joins the next change */
+    ERROR_DEFAULT   /* --error was not given: as ERROR_RESET */
 } error_way;
 
 typedef struct options {
     loop_options loop;
     size_t steps, local_steps;
     double rate, noise;
-    size_t error; /* error_way */
+    error_way error;
     command command;
 } options;
 
@@ -78,6 +79,7 @@ static bool parse(options *o, int argc, char **argv, char *why)
     *o = (options){.loop = {.push = "3lc", .ranks = 4, .n = 20000, .seed = 1},
                    .steps = 600,
                    .local_steps = 1,
+                   .error = ERROR_DEFAULT,
                    .rate = 0.05,
                    .noise = 0.2};
     if (!option_table_parse(&options_table, o, argc, argv, why))
@@ -86,6 +88,8 @@ static bool parse(options *o, int argc, char **argv, char *why)
         return explain(why, "--pull goes without --loop gather, which has no answers");
     if (o->local_steps > 1 && o->loop.kind == LOOP_DELTAS)
         return explain(why, "--local-steps goes without --loop deltas: ranks have the optimiser");
+    if (o->local_steps == 1 && o->error != ERROR_DEFAULT)
+        return explain(why, "--error goes with --local-steps of 2 or more");
     if (o->steps % o->local_steps)
         return explain(why, "--steps should be a multiple of --local-steps %zu", o->local_steps);
     return true;
@@ -212,7 +216,7 @@ static bool train(problem *p, loop *l, loop_figures *half, char *why)
 
     for (size_t step = 0; step < o->steps; step += o->local_steps) {
         for (size_t r = 0; changes && r < o->loop.ranks; r++)
-            make_local_steps(p, step, r, o->error == ERROR_RESET ? l->residual[r] : NULL);
+            make_local_steps(p, step, r, o->error == ERROR_FEEDBACK ? NULL : l->residual[r]);
         if (!changes)
             draw_gradients(p);
         p->rate = rate_of(o, step);

@@ -432,7 +432,11 @@ class LocalSteps(InPlaceOfOptimizer):
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them; so is
         what the state has of parameters that are not trained here. Fragments are those of the run that was saved. What
-        is under way here is lost. An exception changes nothing."""
+        is under way here is lost. An exception changes nothing.
+
+        With error reset, weights become those that the last round left, whichever the model has: of a state that was
+        saved when a round had ended, and on another number of ranks, where local steps after that round are lost. Of
+        another state of this rank, load its own weights into the model."""
         self._wait()
         found = states_for(states, _STATE, self._transport, lost)
         for state in found:
