@@ -16,9 +16,10 @@ from threelc.torch._common.versions import has_backward_passes
 
 try:
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-except ImportError:
-    fully_shard = None
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+except (ImportError, ValueError):  # PyTorch 1.13, where no test here runs
+    pass
 
 
 def build(codec, unused=False, **settings):
@@ -111,27 +112,40 @@ def nested(rank, world):
         model(batch(rank, step).requires_grad_()).pow(2).mean().backward()
 
 
-def sharded(rank, world, codec):
-    """FSDP2 on 2 x 2 ranks, whose replicas are a group of ours: the shards after some steps, and how many times fewer
+def first_fsdp(model, codec, shards, replicas):
+    """FSDP1, HYBRID_SHARD."""
+    return FullyShardedDataParallel(model, process_group=(shards, replicas), device_id=torch.device("cpu"),
+                                    sharding_strategy=ShardingStrategy.HYBRID_SHARD,
+                                    auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}))
+
+
+def second_fsdp(model, codec, shards, replicas):
+    """FSDP2. PyTorch makes the groups of its own mesh."""
+    names = ("replicate", "shard")
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=names) if codec is None else \
+        DeviceMesh.from_group([replicas, shards], "cpu", mesh=torch.arange(4).view(2, 2), mesh_dim_names=names)
+    for module in (model[0], model[2], model):
+        fully_shard(module, mesh=mesh)
+    return model
+
+
+def sharded(rank, world, codec, wrapped):
+    """FSDP on 2 x 2 ranks, whose replicas are a group of ours: the shards after some steps, and how many times fewer
     bytes."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(60, 80), torch.nn.Tanh(), torch.nn.Linear(80, 60))
-    group = None
-    if codec is None:
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
-    else:
-        group = threelc.torch.new_group(codec, ranks=[rank % 2, rank % 2 + 2], warmup_steps=0)
-        shards = [dist.new_group([2 * i, 2 * i + 1]) for i in range(2)][rank // 2]
-        mesh = DeviceMesh.from_group([group, shards], "cpu", mesh=torch.arange(4).view(2, 2),
-                                     mesh_dim_names=("replicate", "shard"))
-    for module in (model[0], model[2], model):
-        fully_shard(module, mesh=mesh)
+    groups = [dist.new_group(ranks) for ranks in ((0, 1), (2, 3), (0, 2), (1, 3))]
+    replicas = groups[2 + rank % 2]
+    if codec is not None:
+        replicas = threelc.torch.new_group(codec, ranks=[rank % 2, rank % 2 + 2], warmup_steps=0)
+    model = wrapped(model, codec, groups[rank // 2], replicas)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(5):
         optimizer.zero_grad()
         model(torch.randn(8, 60, generator=torch.Generator().manual_seed(10 * step + rank))).pow(2).mean().backward()
         optimizer.step()
-    return [p.to_local().detach().clone() for p in model.parameters()], group and group.exchange.stats.ratio
+    return ([getattr(p, "_local_tensor", p).detach().clone() for p in model.parameters()],
+            codec and replicas.exchange.stats.ratio)
 
 
 def refusals(rank, world):
@@ -183,15 +197,24 @@ class ProcessGroups(Refusals):
     def test_passes_in_passes(self):
         self.refused(CLUSTER.outcomes(2, nested), None, "a backward pass inside another one")
 
-    @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
-    def test_fsdp(self):
-        """As replicas of a device mesh. With raw the bits are PyTorch's own."""
-        plain, raw, coded = (CLUSTER.run(4, sharded, codec) for codec in (None, "raw", "3lc:s=1.75"))
+    def _check_replicas(self, wrapped):
+        """With raw the bits are PyTorch's own."""
+        plain, raw, coded = (CLUSTER.run(4, sharded, codec, wrapped) for codec in (None, "raw", "3lc:s=1.75"))
         for (one, _), (other, _) in zip(raw, plain):
             self.assertTrue(all(map(torch.equal, one, other)))
         for i in range(2):
             self.assertTrue(all(map(torch.equal, coded[i][0], coded[i + 2][0])))
+            self.assertFalse(all(map(torch.equal, coded[i][0], plain[i][0])))
             self.assertGreater(coded[i][1], 4)
+
+    @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
+    def test_fsdp(self):
+        """As replicas of a device mesh."""
+        self._check_replicas(second_fsdp)
+
+    def test_first_fsdp(self):
+        """As replicas of HYBRID_SHARD, for which PyTorch takes no hook."""
+        self._check_replicas(first_fsdp)
 
     def test_refusals(self):
         for found in CLUSTER.run(2, refusals):

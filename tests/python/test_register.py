@@ -52,7 +52,7 @@ MODULES = {  # what becomes of a DistributedDataParallel module; None: it is cha
     "DataParallel": (lambda model: torch.nn.DataParallel(model.module), NO_DDP + "a DataParallel: wrap"),
     "FSDPModule": (lambda model: FSDPModule(), "TypeError: FSDP shards this module: register_fsdp() compresses"),
     "FullyShardedDataParallel": (lambda model: fully_sharded(model.module),
-                                 NO_DDP + "FullyShardedDataParallel: of sharded modules"),
+                                 NO_DDP + "FullyShardedDataParallel: for its HYBRID_SHARD"),
     "twice": (lambda model: threelc.torch.register(model) and None, HAS_HOOK),
     "other hook": (with_hook, HAS_HOOK + ", plain_hook"),
     "compiled": (lambda model: torch.compile(model),
@@ -172,19 +172,19 @@ class Before(Refusals):
                 "fully_shard() was called for no module of this model",
                 "register_fsdp() takes a module that fully_shard() was called for: this is one of "
                 "DistributedDataParallel, for register()",
-                "register_fsdp() takes a module that fully_shard() was called for, not FullyShardedDataParallel, whose "
-                "replicas cannot be compressed: PyTorch takes no communication hook for HYBRID_SHARD"
+                "register_fsdp() takes a module that fully_shard() was called for, not FullyShardedDataParallel: for "
+                "its HYBRID_SHARD make the group of replicas with new_group()"
             ][:4 if FullyShardedDataParallel else 3])
 
     @unittest.skipUnless(FullyShardedDataParallel, "this PyTorch cannot import FullyShardedDataParallel")
     def test_first_fsdp(self):
-        """PyTorch takes no hook for HYBRID_SHARD. The two refusals name what to use."""
+        """PyTorch takes no hook for HYBRID_SHARD. The two refusals name what to use (test_process_group.py)."""
         for (kind, said), *ours in CLUSTER.run(4, first_fsdp):
             self.assertEqual((kind, said.partition(":")[0]),
                              ("AssertionError", "Communication hook is not supported for hybrid strategies"))
             self.assertEqual([kind for kind, _ in ours], ["TypeError"] * 2)
             for _, words in ours:
-                self.assertRegex(words, r"fully_shard\(\).* PyTorch takes no communication hook")
+                self.assertIn("for its HYBRID_SHARD make the group of replicas with new_group()", words)
 
     def test_without_ranks(self):
         with self.assertRaisesRegex(ValueError, "init_process_group|inner_optimizer"):

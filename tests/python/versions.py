@@ -55,6 +55,7 @@ FEATURES = {  # FILE.CLASS.CASE
     "`AllReduce`": "all_reduce.AllReduce.test_mean all_reduce.AllReduce.test_started",
     "`new_group()` with `DistributedDataParallel`": "process_group.ProcessGroups.test_ddp",
     "`new_group()` as the replicas of a `DeviceMesh`, with FSDP2": "process_group.ProcessGroups.test_fsdp",
+    "`new_group()` as the replicas of FSDP1, `HYBRID_SHARD`": "process_group.ProcessGroups.test_first_fsdp",
     "`ShardedOptimizer`": "sharded.Exactness.test_raw_is_the_optimizer",
     "`ShardedOptimizer(overlap=True)`": "sharded_overlap.Exactness.test_bits",
     "`PushPull`": "outer.PushPull.test_floats",

@@ -117,9 +117,9 @@ def _check_module(model: Any) -> None:
     if "FSDPModule" in kinds:
         raise TypeError("FSDP shards this module: register_fsdp() compresses what its replicas send each other")
     if "FullyShardedDataParallel" in kinds:
-        raise TypeError("register() takes a DistributedDataParallel module, not FullyShardedDataParallel: of sharded "
-                        "modules those of fully_shard() can be compressed, by register_fsdp(). For HYBRID_SHARD of "
-                        "FullyShardedDataParallel PyTorch takes no communication hook")
+        raise TypeError("register() takes a DistributedDataParallel module, not FullyShardedDataParallel: for its "
+                        "HYBRID_SHARD make the group of replicas with new_group(), and for fully_shard() call "
+                        "register_fsdp()")
     if not isinstance(model, DistributedDataParallel):
         raise TypeError(f"register() takes a DistributedDataParallel module, not {shown(model)}: wrap the module "
                         "first, model = torch.nn.parallel.DistributedDataParallel(model)")

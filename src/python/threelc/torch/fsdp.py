@@ -266,8 +266,7 @@ def _modules_of(model: Any) -> Dict[str, Any]:
                         "DistributedDataParallel, for register()")
     if "FullyShardedDataParallel" in kinds:
         raise TypeError("register_fsdp() takes a module that fully_shard() was called for, not "
-                        "FullyShardedDataParallel, whose replicas cannot be compressed: PyTorch takes no communication "
-                        "hook for HYBRID_SHARD")
+                        "FullyShardedDataParallel: for its HYBRID_SHARD make the group of replicas with new_group()")
     found: Dict[int, Any] = {}
     for name, module in model.named_modules():
         if has_all_reduce_hook(module):
